@@ -1,0 +1,1 @@
+"""memhint: run more VMs on the memory you own, safely."""

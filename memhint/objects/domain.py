@@ -1,0 +1,111 @@
+"""What is known of one VM: its definition, its process on the host, and what its guest says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from memhint.objects.gap import Gap
+from memhint.objects.guest import GuestKernel, GuestMemory
+
+
+class DomainState(StrEnum):
+    """libvirt's states, as far as they matter for memory."""
+
+    RUNNING = "running"
+    PAUSED = "paused"
+    SHUTOFF = "shutoff"
+    INCOMING = "incoming"  # memory is still arriving by migration
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class DomainFacts:
+    """What the domain's XML says. Changes only when the XML does."""
+
+    memory: int  # bytes plugged: <memory>, hotplugged DIMMs included
+    persistent: bool = True
+    project: str | None = None  # Nova's project, from its metadata
+    flavor_specs: Mapping[str, str] = field(default_factory=dict)  # "memhint:…" extra specs only
+    policy: Mapping[str, str] = field(default_factory=dict)  # our own metadata element
+    balloon: bool = False
+    reporting_offered: bool = False  # freePageReporting='on' in the live XML
+    stats_period: int = 0  # seconds, 0: the balloon statistics are off
+    hugepages: bool = False
+    locked: bool = False
+    no_share_pages: bool = False
+    shared_memory: bool = False  # memfd or file backed: KSM cannot merge it
+    vfio: bool = False
+    confidential: bool = False
+    guest_agent: bool = False  # the XML has the guest agent's channel
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessMemory:
+    """The QEMU process, from reads cheap enough for every cycle. Bytes."""
+
+    pid: int
+    start_ticks: int  # with the pid, names one QEMU process for ever
+    rss: int
+    swap: int
+    ksm_merging: int | None = None  # pages merged now, in bytes
+    ksm_zero: int | None = None  # pages replaced by the zero page, in bytes
+
+    @property
+    def footprint(self) -> int:
+        """U: what the VM would cost without dedup and swap."""
+        return self.rss + self.swap + (self.ksm_zero or 0)
+
+    @property
+    def instance(self) -> str:
+        """A name for this very process, for marks that must not outlive it."""
+        return f"{self.pid}:{self.start_ticks}"
+
+
+@dataclass(frozen=True, slots=True)
+class DeepMemory:
+    """The QEMU process, from reads that cost about 10 ms per GiB. Bytes, as of ``at`` (unix seconds)."""
+
+    at: float
+    pss: int
+    rss: int  # at the same moment, so that the PSS can be carried forward
+    anon_huge: int
+    by_node: Mapping[int, int] = field(default_factory=dict)
+
+    def huge_coverage(self, rss: int) -> float:
+        """The part of the resident memory that huge pages back, 0 to 1."""
+        return min(1.0, self.anon_huge / rss) if rss > 0 else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class DomainObservation:
+    """Everything seen of one VM in one cycle."""
+
+    uuid: str
+    name: str
+    state: DomainState
+    facts: DomainFacts
+    process: ProcessMemory | None = None
+    deep: DeepMemory | None = None
+    guest: GuestMemory | None = None
+    guest_kernel: GuestKernel | None = None
+    balloon_actual: int | None = None  # bytes the balloon leaves the guest
+    gaps: tuple[Gap, ...] = ()
+
+    @property
+    def footprint(self) -> int | None:
+        """U in bytes, None when the process could not be read."""
+        return self.process.footprint if self.process else None
+
+    @property
+    def resident(self) -> int | None:
+        """Bytes of host memory behind the VM now: for display, never for admission.
+
+        The last PSS, moved by what RSS moved since; RSS while no PSS was read.
+        """
+        if self.process is None:
+            return None
+        if self.deep is None:
+            return self.process.rss
+        return max(0, self.deep.pss + self.process.rss - self.deep.rss)

@@ -1,0 +1,29 @@
+"""What could not be observed, and why. A number that is missing is a Gap, never 0."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class GapReason(StrEnum):
+    """Why a value is absent."""
+
+    UNSUPPORTED = "unsupported"  # this kernel, hypervisor or guest does not have it
+    UNREADABLE = "unreadable"  # it exists and refused to be read
+    MALFORMED = "malformed"  # it answered, and the answer makes no sense
+    TIMEOUT = "timeout"  # it did not answer in time
+    PENDING = "pending"  # not looked at yet: the CPU budget or the back-off comes first
+    GONE = "gone"  # the VM or its process ended while being looked at
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """One value that is absent: ``what`` names it as the record does."""
+
+    what: str
+    reason: GapReason
+    detail: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.reason}" + (f" ({self.detail})" if self.detail else "")

@@ -1,0 +1,49 @@
+"""What a guest says of its memory. A forecast, never the truth: clamped to [0, assigned] by the parser."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class GuestSource(StrEnum):
+    """Where the numbers come from, best first."""
+
+    KERNEL = "kernel"  # patched guest kernel and extended guest agent
+    KPAGEFLAGS = "kpageflags"  # extended guest agent on a stock kernel
+    PROC = "proc"  # stock guest agent reading /proc
+    BALLOON = "balloon"  # virtio-balloon statistics
+    HOST = "host"  # nothing in the guest
+
+
+@dataclass(frozen=True, slots=True)
+class GuestMemory:
+    """One observation of one guest. Bytes; None is "not known", never 0.
+
+    ``at`` is when the guest said it (unix seconds), so that an age can be shown.
+    """
+
+    source: GuestSource
+    at: float
+    total: int | None = None  # what the guest kernel manages, below assigned
+    free: int | None = None
+    available: int | None = None
+    cached: int | None = None  # page cache
+    reported: int | None = None  # free and known to the host
+    unreported: int | None = None  # free, large enough to be reported, and not reported
+    free_by_order: tuple[int, ...] | None = None  # bytes free in blocks of order 0, 1, 2, …
+    lifetime_reported: int | None = None
+    clamped: tuple[str, ...] = ()  # names of fields that lay outside [0, assigned]
+
+
+@dataclass(frozen=True, slots=True)
+class GuestKernel:
+    """The guest's kernel and its page-reporting switch, as last read."""
+
+    at: float
+    release: str | None = None  # "6.12.117+deb12-cloud-amd64"
+    boot_id: str | None = None
+    order: int | None = None  # page_reporting_order as the file has it
+    balloon_device: str | None = None  # "virtio3"; None when the guest shows no balloon
+    balloon_bound: bool | None = None  # a driver serves it
+    reporting_offered: bool | None = None  # VIRTIO_BALLOON_F_REPORTING was negotiated

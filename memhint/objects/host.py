@@ -1,0 +1,118 @@
+"""What the host's kernel says of the host. Bytes unless a name says otherwise; None is a gap, never 0."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from memhint.objects.gap import Gap
+
+
+class Scope(StrEnum):
+    """What the budget is: the whole machine, or one memory cgroup that holds every VM."""
+
+    MACHINE = "machine"
+    CGROUP = "cgroup"
+
+
+@dataclass(frozen=True, slots=True)
+class HostMemory:
+    """The memory that VMs and everything else share."""
+
+    scope: Scope
+    total: int
+    available: int
+    swap_total: int  # usable disk swap in this scope; zram counts 0
+    swap_used: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pressure:
+    """Pressure stall information. Averages in percent of wall time, total in microseconds."""
+
+    scope: Scope
+    some_avg10: float
+    some_avg60: float
+    full_avg10: float
+    some_total_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class SwapActivity:
+    """Bytes swapped since boot; the planner makes rates of two of these."""
+
+    swapped_in: int
+    swapped_out: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ksm:
+    """Kernel same-page merging on this host."""
+
+    run: int  # 0 stopped, 1 running, 2 stopped and everything unmerged
+    pages_shared: int
+    pages_sharing: int
+    zero_pages: int | None  # None: the kernel does not count them (before 6.12)
+    general_profit: int | None  # bytes, negative when KSM costs more than it saves
+    full_scans: int
+    pages_to_scan: int
+    sleep_millisecs: int
+    use_zero_pages: bool
+    advisor: str | None  # "none", "scan-time"; None before 6.8
+
+    def saving(self, page_size: int) -> int:
+        """Bytes that would come back as demand if every page were written to."""
+        return (self.pages_sharing + (self.zero_pages or 0)) * page_size
+
+
+@dataclass(frozen=True, slots=True)
+class HugetlbPool:
+    """One pool of explicit huge pages: memory that no other VM can have."""
+
+    page_size: int
+    pages: int
+    free_pages: int
+
+
+@dataclass(frozen=True, slots=True)
+class NumaNode:
+    """One node's memory."""
+
+    node: int
+    total: int
+    free: int
+
+
+@dataclass(frozen=True, slots=True)
+class Thp:
+    """Transparent huge pages: the chosen words of the two sysfs switches."""
+
+    enabled: str
+    defrag: str
+
+
+@dataclass(frozen=True, slots=True)
+class HostObservation:
+    """Everything seen of the host in one cycle. ``at`` is unix seconds."""
+
+    at: float
+    memory: HostMemory
+    page_size: int
+    pressure: Pressure | None = None
+    swap: SwapActivity | None = None
+    ksm: Ksm | None = None
+    thp: Thp | None = None
+    oom_kills: int | None = None  # since boot, or since the cgroup was made
+    hugetlb: tuple[HugetlbPool, ...] = ()
+    numa: tuple[NumaNode, ...] = ()
+    gaps: tuple[Gap, ...] = ()
+
+    @property
+    def hugetlb_bytes(self) -> int:
+        """What the explicit pools hold, used or not."""
+        return sum(pool.page_size * pool.pages for pool in self.hugetlb)
+
+    @property
+    def ksm_saving(self) -> int:
+        """Bytes KSM saves on this host now; a write storm brings them back."""
+        return self.ksm.saving(self.page_size) if self.ksm else 0

@@ -1,0 +1,45 @@
+"""What is wished of a lever, what is seen of it, and why they differ."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from memhint.objects.verdict import Verdict
+
+
+class LeverName(StrEnum):
+    """The mechanisms that can be pulled."""
+
+    REPORTING = "reporting"
+    DEDUP = "dedup"
+
+
+class Observed(StrEnum):
+    """The lever as it is seen now. ``unknown`` is a fact of its own, and ``unsupported`` is not ``off``."""
+
+    ON = "on"
+    OFF = "off"
+    UNKNOWN = "unknown"
+    UNSUPPORTED = "unsupported"
+
+
+@dataclass(frozen=True, slots=True)
+class LeverState:
+    """One lever of one VM (or of the host, with its own subject)."""
+
+    lever: LeverName
+    subject: str
+    desired: str
+    observed: Observed
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One pull that a plan asks for."""
+
+    lever: LeverName
+    subject: str
+    desired: str
+    why: str

@@ -1,0 +1,92 @@
+"""What a host can promise, where every byte of that comes from, and what is to be pulled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from memhint.objects.lever import Action
+
+
+class DemandReason(StrEnum):
+    """Why a VM's demand is what it is."""
+
+    STOPPED = "stopped"  # may start at any time: counts in full
+    UNOBSERVED = "unobserved"  # no reading of its process: counts in full
+    NEW = "new"  # decaying from its full size
+    FORECAST = "forecast"
+    EXCLUDED = "excluded"  # its memory cannot come back: counts in full
+    OUTSIDE = "outside"  # backed by explicit huge pages: leaves every sum
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """One VM's share. Bytes."""
+
+    uuid: str
+    assigned: int  # A: plugged memory and QEMU's overhead
+    footprint: int  # U, 0 where it was not observed
+    demand: int  # D
+    reason: DemandReason
+    detail: str = ""
+
+
+class Bound(StrEnum):
+    """Which rule bounds the headroom."""
+
+    MODEL = "model"  # what the forecast leaves
+    NOW = "now"  # what is really free now
+    BACK = "back"  # what could be backed if everybody came at once
+    RATE = "rate"  # capacity rises slowly
+    PRESSURE = "pressure"  # the host is under pressure: nothing is promised
+    STALE = "stale"  # the observation is too old: nominal
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """The terms of the capacity formula. Bytes; ``headroom`` is what may be promised now."""
+
+    pool: int
+    reserve: int
+    other: int
+    assigned: int  # ΣA
+    footprint: int  # ΣU
+    resident: int  # ΣRSS
+    want: int
+    spare: int
+    backing: int  # usable disk swap and allow_unbacked
+    model: int
+    now: int
+    back: int
+    headroom: int  # H, never below 0
+    bound: Bound
+
+    def slots(self, size: int) -> int:
+        """How many further VMs of ``size`` bytes (overhead included) fit by measured accounting."""
+        return max(0, self.headroom) // size
+
+    def nominal_headroom(self) -> int:
+        """What accounting by assigned memory alone would leave; negative on an overcommitted host."""
+        return self.pool - self.reserve - self.assigned
+
+    def nominal_slots(self, size: int) -> int:
+        """How many further VMs of ``size`` bytes fit by nominal accounting."""
+        return max(0, self.nominal_headroom()) // size
+
+
+@dataclass(frozen=True, slots=True)
+class PressureVerdict:
+    """Whether the host admits, and which signal says otherwise."""
+
+    admitting: bool
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The outcome of one planning: pure data, the same whether it is carried out or only shown."""
+
+    capacity: Capacity
+    demands: tuple[Demand, ...]
+    pressure: PressureVerdict
+    actions: tuple[Action, ...]

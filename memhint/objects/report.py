@@ -1,0 +1,72 @@
+"""One cycle of one host, as it is published, stored and shown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from memhint.objects.domain import DomainObservation
+from memhint.objects.gap import Gap
+from memhint.objects.guest import GuestSource
+from memhint.objects.host import HostObservation
+from memhint.objects.lever import LeverName, LeverState
+from memhint.objects.plan import Plan
+from memhint.objects.policy import Policy
+
+STALE_PERIODS = 3  # older than this many periods, a report counts for nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Reclaimable:
+    """What could still come back by one lever. Bytes; None is unknown, not 0."""
+
+    lever: LeverName
+    at_most: int | None
+    source: GuestSource
+    at: float | None  # unix seconds of the observation behind it
+
+
+@dataclass(frozen=True, slots=True)
+class DomainReport:
+    """One VM: what was seen, what holds for it, what came back and what still could."""
+
+    observation: DomainObservation
+    policy: Policy
+    returned: int | None  # bytes the host saw come back since the process's peak
+    reclaimable: tuple[Reclaimable, ...]
+    levers: tuple[LeverState, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What the agent itself took. CPU in seconds of this process within the cycle, memory in bytes."""
+
+    cpu: float
+    wall: float
+    deep_reads: int
+    rss: int
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A host in one cycle. ``epoch`` is one agent's life, ``sequence`` counts its cycles: together they fence writes."""
+
+    host: str
+    epoch: str
+    sequence: int
+    at: float  # unix seconds
+    period: float  # seconds
+    slot: int  # bytes of the VM that slots are counted in, overhead included
+    observation: HostObservation
+    domains: tuple[DomainReport, ...]
+    levers: tuple[LeverState, ...]  # the host's own
+    plan: Plan
+    cost: Cost
+    gaps: tuple[Gap, ...] = ()
+
+    def age(self, now: float) -> float:
+        """Seconds since it was made."""
+        return max(0.0, now - self.at)
+
+    def stale(self, now: float) -> bool:
+        """True once it must not be used for admission any more."""
+        return self.age(now) > STALE_PERIODS * self.period

@@ -1,0 +1,67 @@
+"""A typed answer with its reason: every refusal and every action gives one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Answer(StrEnum):
+    """What became of a wish."""
+
+    APPLIED = "applied"  # done now, and read back
+    UNCHANGED = "unchanged"  # it was so already
+    PLANNED = "planned"  # a dry run: it would be done
+    PENDING = "pending"  # begun or queued; a later cycle will tell
+    UNSUPPORTED = "unsupported"  # this guest, kernel or hypervisor cannot; not the same as off
+    REFUSED = "refused"  # it could be done and a rule forbids it
+    CONFLICT = "conflict"  # somebody else owns the setting
+    FAILED = "failed"  # it was tried and did not work
+
+
+class Reason(StrEnum):
+    """Why. One word a machine can count; the detail is for people."""
+
+    NONE = "none"
+    CONSENT = "consent"  # guest_actions is deny
+    UNBIND_OPT_IN = "unbind_opt_in"  # guest_unbind is deny
+    BALLOON_INFLATED = "balloon_inflated"
+    MONITOR_COMMANDS = "monitor_commands"  # allow_monitor_commands is off
+    NO_GUEST_AGENT = "no_guest_agent"
+    GUEST_ANSWER = "guest_answer"  # the guest answered with an error or nonsense
+    GUEST_TIMEOUT = "guest_timeout"
+    KERNEL = "kernel"  # the kernel, the guest's or the host's, does not have it
+    DEVICE = "device"  # the VM was started without the device or its feature
+    NEXT_BOOT = "next_boot"  # takes effect when the VM next starts
+    REARM = "rearm"  # on again, and nothing moves before the guest's next order-9 free
+    NOT_RUNNING = "not_running"
+    OTHER_MANAGER = "other_manager"  # ksmtuned, MOM or an operator's own setting
+    TENANT = "tenant"  # would merge memory across a project boundary
+    NO_PROJECT = "no_project"  # nobody knows whose VM it is
+    NOT_VERIFIED = "not_verified"  # somebody's merge=off could not be verified
+    HEADROOM = "headroom"  # separating the pages needs memory the host does not have
+    OPT_OUT = "opt_out"
+    NO_ESTIMATE = "no_estimate"  # auto needs an estimate that nothing gives yet
+    EXCLUDED = "excluded"
+    HYPERVISOR = "hypervisor"  # libvirt or QEMU answered with an error
+    DRY_RUN = "dry_run"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """An answer, its reason, and a sentence with what to do next."""
+
+    answer: Answer
+    reason: Reason = Reason.NONE
+    detail: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """True where nothing stands between the wish and its fulfilment."""
+        return self.answer in (Answer.APPLIED, Answer.UNCHANGED, Answer.PLANNED, Answer.PENDING)
+
+    def __str__(self) -> str:
+        text = str(self.answer)
+        if self.reason is not Reason.NONE:
+            text += f" ({self.reason})"
+        return text + (f": {self.detail}" if self.detail else "")
