@@ -1,0 +1,172 @@
+"""Puts an agent together from its configuration."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from oslo_config import cfg
+
+from memhint.agent.cycle import Audit, Cycle, Identity, Parts, StateStore
+from memhint.agent.dedup_worker import DedupWorker
+from memhint.agent.deep_reads import DeepReads
+from memhint.agent.guests import Guests, GuestTiming
+from memhint.agent.observer import Observer
+from memhint.agent.policies import Policies, PolicyStore
+from memhint.agent.processes import Processes
+from memhint.agent.settings import dedup_settings, planner_settings, policy_defaults, slot
+from memhint.bus.publisher import Publisher
+from memhint.kernel.root import KernelRoot
+from memhint.levers.dedup import DedupLever
+from memhint.objects.host import HostObservation
+from memhint.objects.ownership import Ledger
+from memhint.planner.plan import PlannerState, start
+from memhint.virt.agent_command import LibvirtAgentTransport
+from memhint.virt.bounded import Bounded
+from memhint.virt.config import NextBoot
+from memhint.virt.connection import Connection, DomainEvent, Event
+from memhint.virt.definitions import Definitions
+from memhint.virt.monitor import Monitor
+from memhint.virt.stats import read_stats
+
+PAGE_SIZE = 4096
+MERGE_TIMEOUT = 300.0  # seconds: switching merge off copies every merged page of the guest
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """The store, as far as the agent uses it."""
+
+    policies: PolicyStore
+    ledger: Ledger
+    publisher: Publisher
+    audit: Audit
+    states: StateStore
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """A cycle that is ready to run, and what must be closed after it."""
+
+    cycle: Cycle
+    guests: Guests
+    deep: DeepReads
+    dedup_worker: DedupWorker
+    connections: tuple[Connection, ...]
+
+    def settled(self) -> bool:
+        """Whether every guest has been asked and no dedup pass is under way."""
+        return self.guests.settled() and self.dedup_worker.settle(0)
+
+    def close(self) -> None:
+        """Let go of everything. Nothing that hangs is waited for."""
+        self.guests.close()
+        self.deep.close()
+        for connection in self.connections:
+            connection.close()
+
+
+def host_boot(root: KernelRoot) -> str:
+    """A name for this boot of the host."""
+    return root.read_text("proc/sys/kernel/random/boot_id").strip()
+
+
+def build(
+    conf: cfg.ConfigOpts,
+    stores: Stores,
+    epoch: str,
+    *,
+    wake: Callable[[], None] = lambda: None,
+    state: PlannerState | None = None,
+    sequence: int = 0,
+    dry_run: bool = False,
+    root: KernelRoot | None = None,
+) -> Agent:
+    """An agent.
+
+    :param wake: called when something happened that the next cycle should not wait for
+    :param state: what the planner remembers of an earlier agent
+    """
+    root = root or KernelRoot()
+    settings = planner_settings(conf)
+    timeout = conf.virt.stats_timeout
+    bounded = Bounded()
+
+    def listen(event: Event) -> None:
+        definitions.invalidate(event.uuid)
+        if event.kind is DomainEvent.AGENT and event.uuid:
+            guests.changed(event.uuid)
+        wake()
+
+    main = Connection(conf.virt.uri, listen)
+    agents = Connection(conf.virt.uri)  # guests that hang hold up nobody but each other
+    monitors = Connection(conf.virt.uri)
+    definitions = Definitions(main, bounded, timeout, conf.virt.refresh)
+    guests = Guests(
+        lambda uuid: LibvirtAgentTransport(agents, uuid),
+        lambda uuid: NextBoot(main, bounded, uuid, timeout),
+        stores.ledger,
+        GuestTiming(
+            interval=conf.guest.interval,
+            call_timeout=conf.guest.call_timeout,
+            conversation_timeout=conf.guest.conversation_timeout,
+            in_flight=conf.guest.in_flight,
+            backoff_base=conf.guest.backoff_base,
+            backoff_max=conf.guest.backoff_max,
+        ),
+        conf.reporting.order,
+        enabled=conf.guest.enabled,
+        dry_run=dry_run,
+    )
+    deep = DeepReads(root, PAGE_SIZE, conf.observe.deep_cpu_percent, conf.observe.deep_interval)
+    slow = Bounded()
+    boot = host_boot(root)
+
+    def reserve(host: HostObservation) -> int:
+        return settings.reserve_of(host.memory.total - host.hugetlb_bytes)
+
+    dedup = DedupLever(
+        root,
+        stores.ledger,
+        lambda uuid: Monitor(monitors, slow, uuid, MERGE_TIMEOUT),
+        dedup_settings(conf),
+        boot,
+        reserve,
+        time.time,
+    )
+    observer = Observer(
+        root,
+        lambda: read_stats(main, bounded, timeout),
+        definitions,
+        Processes(root, Path(conf.virt.run_dir), PAGE_SIZE),
+        deep,
+        guests.news,
+        memory_cgroup=conf.host.memory_cgroup or None,
+        pressure_cgroup=conf.host.pressure_cgroup or None,
+        guest_max_age=conf.guest.max_age,
+    )
+    parts = Parts(
+        observer,
+        Policies(stores.policies, policy_defaults(conf), dry_run=dry_run),
+        guests,
+        deep,
+        dedup,
+        DedupWorker(),
+        stores.publisher,
+        stores.audit,
+        stores.states,
+    )
+    cycle = Cycle(
+        Identity(conf.host_name, epoch, boot),
+        parts,
+        settings,
+        slot(conf),
+        state or start(settings),
+        allow_cross_tenant=conf.dedup.allow_cross_tenant,
+        sequence=sequence,
+        dry_run=dry_run,
+    )
+    deep.start()
+    return Agent(cycle, guests, deep, parts.worker, (main, agents, monitors))

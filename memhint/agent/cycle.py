@@ -1,0 +1,248 @@
+"""The cycle: observe, plan, pull levers, publish. One call is one cycle; nothing in it waits for a guest or a QEMU."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from memhint.agent.dedup_worker import DedupWorker
+from memhint.agent.deep_reads import DeepReads
+from memhint.agent.guests import Guests
+from memhint.agent.observer import Observation, Observer, facts_of
+from memhint.agent.policies import Policies
+from memhint.bus.publisher import Publisher
+from memhint.kernel.process import process_memory
+from memhint.kernel.root import KernelRoot
+from memhint.levers.dedup import DedupLever
+from memhint.objects.domain import DomainObservation
+from memhint.objects.gap import Gap, GapReason
+from memhint.objects.guest import GuestSource
+from memhint.objects.lever import LeverName, LeverState
+from memhint.objects.policy import Policy, effective
+from memhint.objects.report import Cost, DomainReport, Reclaimable, Report
+from memhint.objects.verdict import Verdict
+from memhint.planner.demand import Past
+from memhint.planner.plan import Planned, PlannerState, plan
+from memhint.planner.settings import PlannerSettings
+from memhint.store.errors import StoreError
+
+LOG = logging.getLogger(__name__)
+
+
+class Audit(Protocol):
+    """Where every pull is written down."""
+
+    def record(self, host: str, at: float, states: Iterable[LeverState]) -> None:
+        """Levers whose verdict is another than before."""
+
+
+class StateStore(Protocol):
+    """Where the planner's memory outlives the agent."""
+
+    def save(self, host: str, boot: str, state: PlannerState) -> None:
+        """Keep it; ``boot`` names the host's boot, from which its clock counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who reports. ``epoch`` is one life of the agent, ``boot`` one of the host."""
+
+    host: str
+    epoch: str
+    boot: str
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a cycle is made of."""
+
+    observer: Observer
+    policies: Policies
+    guests: Guests
+    deep: DeepReads
+    dedup: DedupLever
+    worker: DedupWorker
+    publisher: Publisher
+    audit: Audit
+    states: StateStore
+
+
+class Cycle:
+    """Runs cycles, and carries from one to the next what the planner remembers."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        parts: Parts,
+        settings: PlannerSettings,
+        slot: int,
+        state: PlannerState,
+        *,
+        allow_cross_tenant: bool = False,
+        sequence: int = 0,
+        dry_run: bool = False,
+        wall: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """:param slot: bytes of the VM that further places are counted in, overhead included."""
+        self._identity = identity
+        self._parts = parts
+        self._settings = settings
+        self._slot = slot
+        self._allow_cross_tenant = allow_cross_tenant
+        self._dry_run = dry_run
+        self._wall = wall
+        self._clock = clock
+        self.state = state
+        self.sequence = sequence
+        self._policies: dict[str, Policy] = {}
+        self._told: dict[tuple[LeverName, str], Verdict] = {}
+        self._seen: Observation | None = None
+
+    def run(self) -> Report:
+        """One cycle.
+
+        :raises KernelInterfaceError: when not even the host's memory can be read
+        """
+        cpu, began, at = time.process_time(), self._clock(), self._wall()
+        seen = self._parts.observer.look(at, began)
+        self._seen = seen
+        policies, policy_gaps = self._policies_of(seen)
+        planned = plan(
+            seen.host,
+            seen.domains,
+            policies,
+            self.state,
+            began,
+            self._settings,
+            allow_cross_tenant=self._allow_cross_tenant,
+            stale=seen.stale,
+        )
+        self.state = planned.state
+        self._pull(seen, policies, planned)
+        report = self._report(
+            at, seen, policies, planned, policy_gaps, time.process_time() - cpu, self._clock() - began
+        )
+        self.sequence += 1
+        self._tell(report)
+        return report
+
+    def undo(self, deadline: float) -> list[str]:
+        """Put back what memhint changed, for at most ``deadline`` seconds; what could not be put back, in words."""
+        if self._seen is None:
+            return []
+        left = []
+        for uuid, verdict in self._parts.guests.undo(deadline / 2).items():
+            if not verdict.ok:
+                left.append(f"reporting of {uuid}: {verdict}")
+        if not self._parts.worker.settle(deadline / 4):
+            return [*left, "dedup: a pass is still under way"]
+        seen, lever = self._seen, self._parts.dedup
+        self._parts.worker.submit(lambda: ({}, lever.undo(seen.domains, seen.host)))
+        if not self._parts.worker.settle(deadline / 2):
+            return [*left, "dedup: separating the pages takes too long; the marks are kept for the next start"]
+        verdict = self._parts.worker.news().host
+        return left if verdict.ok else [*left, f"dedup: {verdict}"]
+
+    def _policies_of(self, seen: Observation) -> tuple[dict[str, Policy], tuple[Gap, ...]]:
+        """What holds; with the store away, what held before, and the shipped defaults for who is new."""
+        try:
+            found = self._parts.policies.update(facts_of(seen.domains))
+            self._policies = {**self._policies, **found}
+            gaps: tuple[Gap, ...] = ()
+        except StoreError as error:
+            LOG.error("the policies cannot be read, those known so far hold: %s", error)
+            gaps = (Gap("policies", GapReason.UNREADABLE, str(error)),)
+        present = {one.uuid for one in seen.domains}
+        self._policies = {uuid: policy for uuid, policy in self._policies.items() if uuid in present}
+        return {uuid: self._policies.get(uuid, effective({})) for uuid in present}, gaps
+
+    def _pull(self, seen: Observation, policies: Mapping[str, Policy], planned: Planned) -> None:
+        self._parts.guests.follow(seen.domains, policies)
+        lever, domains, host, dry_run = self._parts.dedup, seen.domains, seen.host, self._dry_run
+        self._parts.worker.submit(lambda: lever.reconcile(planned.dedup, domains, host, dry_run=dry_run))
+
+    def _report(
+        self,
+        at: float,
+        seen: Observation,
+        policies: Mapping[str, Policy],
+        planned: Planned,
+        gaps: Sequence[Gap],
+        cpu: float,
+        wall: float,
+    ) -> Report:
+        news = self._parts.worker.news()
+        merging, host_lever = self._parts.dedup.states(
+            seen.domains, seen.host, planned.dedup, policies, news.verdicts, news.host
+        )
+        domains = []
+        for one in seen.domains:
+            wish = policies[one.uuid].reporting
+            reporting = self._parts.guests.lever.state(one, wish, self._parts.guests.verdict(one.uuid))
+            domains.append(
+                DomainReport(
+                    one,
+                    policies[one.uuid],
+                    returned(one, planned.state.past.get(one.uuid)),
+                    (reclaimable_by_reporting(one), Reclaimable(LeverName.DEDUP, None, GuestSource.HOST, None)),
+                    (reporting, merging[one.uuid]),
+                )
+            )
+        return Report(
+            host=self._identity.host,
+            epoch=self._identity.epoch,
+            sequence=self.sequence,
+            at=at,
+            period=self._settings.period,
+            slot=self._slot,
+            observation=seen.host,
+            domains=tuple(domains),
+            levers=(host_lever,),
+            plan=planned.plan,
+            cost=Cost(cpu, wall, self._parts.deep.taken(), process_memory(KernelRoot(), os.getpid()).rss),
+            gaps=(*seen.gaps, *gaps),
+        )
+
+    def _tell(self, report: Report) -> None:
+        if self._dry_run:
+            return
+        self._parts.publisher.publish(report)
+        levers = [*report.levers, *(state for one in report.domains for state in one.levers)]
+        news = [state for state in levers if self._told.get((state.lever, state.subject)) != state.verdict]
+        self._told = {(state.lever, state.subject): state.verdict for state in levers}
+        for one in news:
+            LOG.info("%s of %s: wished %s, seen %s: %s", one.lever, one.subject, one.desired, one.observed, one.verdict)
+        try:
+            self._parts.audit.record(report.host, report.at, news)
+            self._parts.states.save(report.host, self._identity.boot, self.state)
+        except StoreError as error:
+            LOG.error("working on without the store: %s", error)
+
+
+def returned(domain: DomainObservation, past: Past | None) -> int | None:
+    """Bytes the host saw come back: from the process's largest footprint to the present one."""
+    if domain.footprint is None or past is None:
+        return None
+    return max(0, past.highest - domain.footprint)
+
+
+def reclaimable_by_reporting(domain: DomainObservation) -> Reclaimable:
+    """What reporting could still bring back.
+
+    Exact where the guest knows what it has not reported. Elsewhere at most what is free in the guest and resident
+    here, if all that the guest uses is resident.
+    """
+    guest = domain.guest
+    if guest is None:
+        return Reclaimable(LeverName.REPORTING, None, GuestSource.HOST, None)
+    if guest.unreported is not None:
+        return Reclaimable(LeverName.REPORTING, guest.unreported, guest.source, guest.at)
+    if guest.free is None or guest.total is None or domain.process is None:
+        return Reclaimable(LeverName.REPORTING, None, guest.source, guest.at)
+    resident_and_free = max(0, domain.process.rss - (guest.total - guest.free))
+    return Reclaimable(LeverName.REPORTING, min(guest.free, resident_and_free), guest.source, guest.at)

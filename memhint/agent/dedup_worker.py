@@ -1,0 +1,59 @@
+"""The dedup lever on a thread of its own: QEMU walks all of a guest's memory when its merging is switched."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from memhint.objects.verdict import Answer, Reason, Verdict
+
+LOG = logging.getLogger(__name__)
+Outcome = tuple[dict[str, Verdict], Verdict]
+
+
+@dataclass(frozen=True, slots=True)
+class DedupNews:
+    """What the last finished pass said."""
+
+    verdicts: dict[str, Verdict] = field(default_factory=dict)
+    host: Verdict = field(default_factory=lambda: Verdict(Answer.PENDING))
+
+
+class DedupWorker:
+    """One pass at a time; a cycle that finds one under way leaves it alone."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._news = DedupNews()
+
+    def news(self) -> DedupNews:
+        """The last finished pass."""
+        with self._lock:
+            return self._news
+
+    def submit(self, reconcile: Callable[[], Outcome]) -> bool:
+        """Begin a pass unless one is under way."""
+        if self._thread is not None and self._thread.is_alive():
+            return False
+        self._thread = threading.Thread(target=self._run, args=(reconcile,), name="dedup", daemon=True)
+        self._thread.start()
+        return True
+
+    def settle(self, timeout: float) -> bool:
+        """Wait for the pass under way, ``timeout`` seconds at most; whether none is left."""
+        if self._thread is None:
+            return True
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    def _run(self, reconcile: Callable[[], Outcome]) -> None:
+        try:
+            verdicts, host = reconcile()
+        except Exception as error:  # a defect here must show as a verdict
+            LOG.exception("the dedup lever failed")
+            verdicts, host = {}, Verdict(Answer.FAILED, Reason.HYPERVISOR, f"{type(error).__name__}: {error}")
+        with self._lock:
+            self._news = DedupNews(verdicts, host)

@@ -1,0 +1,229 @@
+"""The conversations with the guests: each looks, and pulls the guest's lever where its policy asks for it.
+
+Looking and pulling share one conversation, because qemu-ga serves one command at a time and libvirt lets one caller in.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from memhint.agent.observer import GuestNews
+from memhint.guest.backoff import Backoff
+from memhint.guest.capabilities import Capabilities, read_capabilities
+from memhint.guest.errors import GuestError, GuestSilent
+from memhint.guest.poller import GuestPoller, Task
+from memhint.guest.protocol import AgentTransport, GuestAgent
+from memhint.guest.reading import GuestReading
+from memhint.guest.reporting_knob import read_guest_kernel
+from memhint.guest.sources import read_memory
+from memhint.levers.reporting import NextBootConfig, ReportingLever, ReportingTarget
+from memhint.objects.domain import DomainObservation, DomainState
+from memhint.objects.gap import Gap
+from memhint.objects.guest import GuestKernel
+from memhint.objects.ownership import Ledger
+from memhint.objects.policy import Mode, Policy
+from memhint.objects.verdict import Answer, Reason, Verdict
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class GuestTiming:
+    """Seconds, but for ``in_flight``."""
+
+    interval: float = 10.0  # between two looks at one guest
+    call_timeout: int = 2
+    conversation_timeout: float = 10.0
+    in_flight: int = 4
+    backoff_base: float = 5.0
+    backoff_max: float = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    domain: DomainObservation
+    policy: Policy
+
+
+class Guests:
+    """Everything that goes to and fro through guest agents. Never makes the cycle wait."""
+
+    def __init__(
+        self,
+        transport: Callable[[str], AgentTransport],
+        next_boot: Callable[[str], NextBootConfig],
+        ledger: Ledger,
+        timing: GuestTiming,
+        order: int,
+        *,
+        enabled: bool = True,
+        dry_run: bool = False,
+        wall: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """:param enabled: False leaves every guest agent alone; levers that need one say so."""
+        self._transport = transport
+        self._next_boot = next_boot
+        self._timing = timing
+        self._enabled = enabled
+        self._dry_run = dry_run
+        self._wall = wall
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._wishes: dict[str, _Wish] = {}
+        self._asked: dict[str, tuple[float, Policy]] = {}
+        self._verdicts: dict[str, Verdict] = {}
+        self._capabilities: dict[str, tuple[str, Capabilities]] = {}  # by domain, for one QEMU process
+        self.lever = ReportingLever(ledger, self._read_kernel, order, wall)
+        self._poller = GuestPoller(
+            self._converse,
+            workers=timing.in_flight,
+            clock=clock,
+            backoff=Backoff(timing.backoff_base, timing.backoff_max),
+        )
+
+    def news(self, uuid: str) -> GuestNews:
+        """The newest that one guest said."""
+        newest = self._poller.newest(uuid)
+        reading = newest.reading
+        if reading is None:
+            return GuestNews(gap=newest.gap)
+        return GuestNews(reading.memory, reading.kernel, newest.gap or next(iter(reading.gaps), None))
+
+    def verdict(self, uuid: str) -> Verdict:
+        """What became of the last pull of this VM's reporting."""
+        with self._lock:
+            return self._verdicts.get(uuid, Verdict(Answer.PENDING, Reason.NONE, "the guest has not been asked yet"))
+
+    def changed(self, uuid: str) -> None:
+        """Its agent came or went, or it booted: what it could do before says nothing. Safe on the event thread."""
+        with self._lock:
+            self._asked.pop(uuid, None)
+            self._capabilities.pop(uuid, None)
+        self._poller.wake(uuid)
+
+    def follow(self, domains: Iterable[DomainObservation], policies: Mapping[str, Policy]) -> None:
+        """Start the conversations that are due: the interval is over, or the policy is another."""
+        wishes = {one.uuid: _Wish(one, policies[one.uuid]) for one in domains}
+        now = self._clock()
+        with self._lock:
+            self._wishes = wishes
+            for table in (self._asked, self._verdicts, self._capabilities):
+                for uuid in set(table) - set(wishes):
+                    del table[uuid]
+            due = [Task(uuid, wish.domain.facts.memory) for uuid, wish in wishes.items() if self._due(uuid, wish, now)]
+        self._poller.retain(wishes)
+        taken = self._poller.submit(due)
+        with self._lock:
+            for task in due:
+                if task.uuid in taken:
+                    self._asked[task.uuid] = (now, wishes[task.uuid].policy)
+
+    def settled(self) -> bool:
+        """Whether every VM's conversation has had an outcome."""
+        with self._lock:
+            wishes = dict(self._wishes)
+        return all(self._poller.newest(uuid).settled for uuid in wishes)
+
+    def undo(self, deadline: float) -> dict[str, Verdict]:
+        """Put back what memhint changed in the guests, all at a time and for at most ``deadline`` seconds.
+
+        :returns: what became of it per domain UUID; what is missing was not reached
+        """
+        with self._lock:
+            wishes = dict(self._wishes)
+        done: dict[str, Verdict] = {}
+        threads = []
+        for uuid, wish in wishes.items():
+            thread = threading.Thread(target=self._undo_one, args=(uuid, wish, done), name="undo", daemon=True)
+            thread.start()
+            threads.append(thread)
+        until = self._clock() + deadline
+        for thread in threads:
+            thread.join(max(0.0, until - self._clock()))
+        return dict(done)
+
+    def close(self) -> None:
+        """Start nothing more; what hangs is left to end with the process."""
+        self._poller.close(timeout_s=1.0)
+
+    def _due(self, uuid: str, wish: _Wish, now: float) -> bool:
+        asked = self._asked.get(uuid)
+        return asked is None or now - asked[0] >= self._timing.interval or asked[1] != wish.policy
+
+    def _converse(self, task: Task) -> GuestReading:
+        with self._lock:
+            wish = self._wishes.get(task.uuid)
+        if wish is None:
+            return GuestReading(self._wall())
+        if not self._enabled or not wish.domain.facts.guest_agent or wish.domain.state is not DomainState.RUNNING:
+            self._pull(wish, None)
+            return GuestReading(self._wall())
+        agent = self._agent(task.uuid)
+        try:
+            capabilities = self._capable(wish.domain, agent)
+        except GuestError as error:
+            self._pull(replace(wish, domain=replace(wish.domain, guest_kernel=None)), None, error.detail)
+            raise
+        at = self._wall()
+        gaps: list[Gap] = []
+        memory = self._attempt("guest memory", gaps, lambda: read_memory(agent, capabilities, at, task.assigned))
+        kernel = self._attempt("guest kernel", gaps, lambda: self._kernel(wish.domain, agent, capabilities))
+        if self._pull(replace(wish, domain=replace(wish.domain, guest_kernel=kernel)), agent):
+            kernel = self._attempt("guest kernel", gaps, lambda: self._kernel(wish.domain, agent, capabilities))
+        return GuestReading(at, memory, kernel, capabilities, tuple(gaps))
+
+    def _pull(self, wish: _Wish, agent: GuestAgent | None, trouble: str = "") -> bool:
+        """Pull the lever; True when something was changed in the guest."""
+        target = ReportingTarget(wish.domain, wish.policy, agent, self._next_boot(wish.domain.uuid))
+        verdict = self.lever.pull(target, wish.policy.reporting, dry_run=self._dry_run)
+        if trouble and verdict.reason is Reason.NO_GUEST_AGENT:
+            verdict = replace(verdict, detail=f"{verdict.detail}: {trouble}")
+        with self._lock:
+            self._verdicts[wish.domain.uuid] = verdict
+        return verdict.answer is Answer.APPLIED
+
+    def _undo_one(self, uuid: str, wish: _Wish, done: dict[str, Verdict]) -> None:
+        agent = self._agent(uuid) if wish.domain.facts.guest_agent and self._enabled else None
+        target = ReportingTarget(wish.domain, wish.policy, agent, self._next_boot(uuid))
+        done[uuid] = self.lever.pull(target, Mode.AUTO, dry_run=False)
+
+    def _agent(self, uuid: str) -> GuestAgent:
+        return GuestAgent(
+            self._transport(uuid),
+            timeout_s=self._timing.call_timeout,
+            deadline_s=self._timing.conversation_timeout,
+            clock=self._clock,
+        )
+
+    def _capable(self, domain: DomainObservation, agent: GuestAgent) -> Capabilities:
+        instance = domain.process.instance if domain.process is not None else ""
+        with self._lock:
+            known = self._capabilities.get(domain.uuid)
+        if known is not None and known[0] == instance:
+            return known[1]
+        found = read_capabilities(agent)
+        with self._lock:
+            self._capabilities[domain.uuid] = (instance, found)
+        return found
+
+    def _kernel(self, domain: DomainObservation, agent: GuestAgent, capabilities: Capabilities) -> GuestKernel:
+        hint = domain.guest_kernel.balloon_device if domain.guest_kernel is not None else None
+        return read_guest_kernel(agent, self._wall(), capabilities, hint)
+
+    def _read_kernel(self, agent: GuestAgent) -> GuestKernel:
+        return read_guest_kernel(agent, self._wall(), read_capabilities(agent))
+
+    def _attempt(self, what: str, gaps: list[Gap], read: Callable[[], _T]) -> _T | None:
+        """A part that the guest does not give is a gap; a guest that fell silent ends the conversation."""
+        try:
+            return read()
+        except GuestSilent:
+            raise
+        except GuestError as error:
+            gaps.append(error.gap(what))
+            return None

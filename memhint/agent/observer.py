@@ -1,0 +1,160 @@
+"""One look at the host and every VM: what libvirt, the kernel and the guests say, joined."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from memhint.agent.deep_reads import DeepReads
+from memhint.agent.processes import Processes
+from memhint.guest.source_balloon import from_balloon_stats
+from memhint.guest.sources import best
+from memhint.kernel.errors import KernelInterfaceError
+from memhint.kernel.host import observe_host
+from memhint.kernel.root import KernelRoot
+from memhint.objects.domain import DomainFacts, DomainObservation, DomainState, ProcessMemory
+from memhint.objects.gap import Gap, GapReason
+from memhint.objects.guest import GuestKernel, GuestMemory
+from memhint.objects.host import HostObservation
+from memhint.objects.units import KIB
+from memhint.virt.definitions import Definitions
+from memhint.virt.domain_xml import Definition
+from memhint.virt.errors import VirtError
+from memhint.virt.stats import DomainStats
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class GuestNews:
+    """The newest that is known of one guest through its agent."""
+
+    memory: GuestMemory | None = None
+    kernel: GuestKernel | None = None
+    gap: Gap | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """One cycle's view. ``stale`` says that the list of VMs, or the size of one, is not known as of now."""
+
+    host: HostObservation
+    domains: tuple[DomainObservation, ...]
+    gaps: tuple[Gap, ...]
+    stale: bool
+
+
+class Observer:
+    """Looks. A part that fails becomes a gap; only the host's own memory is indispensable."""
+
+    def __init__(
+        self,
+        root: KernelRoot,
+        stats: Callable[[], Sequence[DomainStats]],
+        definitions: Definitions,
+        processes: Processes,
+        deep: DeepReads,
+        guests: Callable[[str], GuestNews],
+        *,
+        memory_cgroup: str | None,
+        pressure_cgroup: str | None,
+        guest_max_age: float,
+    ) -> None:
+        """:param guest_max_age: seconds after which a guest's word counts for nothing."""
+        self._root = root
+        self._stats = stats
+        self._definitions = definitions
+        self._processes = processes
+        self._deep = deep
+        self._guests = guests
+        self._memory_cgroup = memory_cgroup
+        self._pressure_cgroup = pressure_cgroup
+        self._guest_max_age = guest_max_age
+        self._last: Sequence[DomainStats] | None = None
+
+    def look(self, at: float, monotonic: float) -> Observation:
+        """Observe.
+
+        :param at: unix seconds, for what is shown
+        :raises KernelInterfaceError: when not even the host's memory can be read
+        """
+        gaps: list[Gap] = []
+        stale = False
+        try:
+            self._last = list(self._stats())
+        except VirtError as error:
+            # The VMs do not go away because libvirtd does: what they take is still read from their processes.
+            gaps.append(error.gap("bulk statistics"))
+            stale = True
+        listed = self._last or []
+        definitions, missing = self._definitions.read([one.uuid for one in listed], monotonic)
+        processes, process_gaps = self._read_processes(listed)
+        self._deep.want(processes)
+        domains = []
+        for one in listed:
+            definition = definitions.get(one.uuid)
+            own = [gap for gap in (missing.get(one.uuid), process_gaps.get(one.uuid)) if gap is not None]
+            if definition is None:
+                stale = True
+                definition = _from_stats(one)
+            domains.append(self._join(one, definition, processes.get(one.uuid), own, at))
+        host = observe_host(self._root, at, memory_cgroup=self._memory_cgroup, pressure_cgroup=self._pressure_cgroup)
+        return Observation(host, tuple(domains), tuple(gaps), stale or self._last is None)
+
+    def _read_processes(self, listed: Sequence[DomainStats]) -> tuple[dict[str, ProcessMemory], dict[str, Gap]]:
+        found: dict[str, ProcessMemory] = {}
+        gaps: dict[str, Gap] = {}
+        for one in listed:
+            if one.state is DomainState.SHUTOFF:
+                continue
+            try:
+                found[one.uuid] = self._processes.read(one.uuid, one.name)
+            except KernelInterfaceError as error:
+                gaps[one.uuid] = error.gap("process")
+        self._processes.keep(found)
+        return found, gaps
+
+    def _join(
+        self,
+        one: DomainStats,
+        definition: Definition,
+        process: ProcessMemory | None,
+        gaps: list[Gap],
+        at: float,
+    ) -> DomainObservation:
+        facts = definition.facts
+        gaps = gaps + [Gap("policy metadata", GapReason.MALFORMED, fault) for fault in definition.faults]
+        news = GuestNews()
+        memory: GuestMemory | None = None
+        if one.state is DomainState.RUNNING:
+            news = self._guests(one.uuid)
+            balloon = from_balloon_stats(one.balloon, at, facts.memory)
+            readings = [reading for reading in (news.memory, balloon) if isinstance(reading, GuestMemory)]
+            chosen = best(readings, at, self._guest_max_age)
+            memory = chosen if isinstance(chosen, GuestMemory) else None
+            gaps += [gap for gap in (news.gap, balloon, chosen) if isinstance(gap, Gap)]
+        actual = one.balloon.get("balloon.current")
+        return DomainObservation(
+            uuid=one.uuid,
+            name=one.name,
+            state=one.state,
+            facts=facts,
+            process=process,
+            deep=self._deep.newest(one.uuid) if process is not None else None,
+            guest=memory,
+            guest_kernel=news.kernel,
+            balloon_actual=actual * KIB if isinstance(actual, int) else None,
+            gaps=tuple(gaps),
+        )
+
+
+def facts_of(domains: Sequence[DomainObservation]) -> Mapping[str, DomainFacts]:
+    """The facts by domain UUID, of those whose definition was read."""
+    return {one.uuid: one.facts for one in domains if not any(gap.what == "definition" for gap in one.gaps)}
+
+
+def _from_stats(one: DomainStats) -> Definition:
+    """What the bulk call itself says of a VM's size, until its definition can be read."""
+    maximum = one.balloon.get("balloon.maximum")
+    return Definition(DomainFacts(memory=maximum * KIB if isinstance(maximum, int) else 0))

@@ -1,0 +1,149 @@
+"""The daemon's life: start, cycles on time, reload on SIGHUP, undo and stop on SIGTERM."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+import time
+import uuid
+from types import FrameType
+
+from oslo_config import cfg
+
+from memhint.agent.build import Agent, Stores, build, host_boot
+from memhint.agent.lock import HostLock
+from memhint.bus.inprocess import InProcessBus
+from memhint.conf.errors import ConfigError
+from memhint.conf.load import load
+from memhint.kernel.errors import KernelInterfaceError
+from memhint.kernel.root import KernelRoot
+from memhint.objects.report import STALE_PERIODS
+from memhint.planner.plan import PlannerState
+from memhint.store.database import Store, open_store
+from memhint.store.errors import StoreDamaged
+
+LOG = logging.getLogger(__name__)
+UNDO_DEADLINE = 30.0  # seconds, for everything that stopping has to put back
+EVENT_SPACING = 0.5  # seconds between a cycle and one that an event asks for
+
+
+class Service:
+    """One agent process."""
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        self._conf = conf
+        self._epoch = uuid.uuid4().hex
+        self._wake = threading.Event()
+        self._stop = False
+        self._reload = False
+
+    def run(self) -> int:
+        """Serve until told to stop; 0 when everything that was changed has been put back, 1 otherwise.
+
+        :raises AlreadyRunning: when this host has an agent
+        :raises StoreError: when the store cannot be opened
+        """
+        lock = HostLock(self._conf.host_name)
+        lock.take()
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._on_signal)
+        store = self._open_store()
+        try:
+            return self._serve(store)
+        finally:
+            store.close()
+            lock.release()
+
+    def _serve(self, store: Store) -> int:
+        agent = self._build(store, None)
+        LOG.info("agent of %s, epoch %s, period %g s", self._conf.host_name, self._epoch, self._conf.period)
+        while not self._stop:
+            self._cycle(agent)
+            if self._reload and not self._stop:
+                self._reload = False
+                agent = self._reloaded(agent, store)
+        LOG.info("stopping: putting back what was changed")
+        left = agent.cycle.undo(UNDO_DEADLINE)
+        for problem in left:
+            LOG.error("not put back: %s", problem)
+        agent.close()
+        return 1 if left else 0
+
+    def _cycle(self, agent: Agent) -> None:
+        began = time.monotonic()
+        self._wake.clear()
+        try:
+            agent.cycle.run()
+        except KernelInterfaceError as error:
+            LOG.error("no plan in this cycle, the last one goes stale: %s", error)
+        except Exception:
+            # A defect in one cycle must not end the watch over the others.
+            LOG.exception("the cycle failed")
+        self._rest(began)
+
+    def _rest(self, began: float) -> None:
+        """Sleep until the period is over, or an event comes, but never run two cycles back to back."""
+        spacing = min(EVENT_SPACING, self._conf.period / 2)
+        while not (self._stop or self._reload):
+            elapsed = time.monotonic() - began
+            if elapsed >= self._conf.period or (self._wake.is_set() and elapsed >= spacing):
+                return
+            if self._wake.is_set():
+                # Only a signal has anything to say before the spacing is over, and it interrupts the wait.
+                time.sleep(min(0.05, spacing - elapsed))
+            else:
+                self._wake.wait(self._conf.period - elapsed)
+
+    def _reloaded(self, agent: Agent, store: Store) -> Agent:
+        try:
+            conf = load(self._conf.default_config_files)
+        except ConfigError as error:
+            LOG.error("the configuration was not reloaded, the old one holds: %s", error)
+            return agent
+        if (conf.host_name, conf.store.url) != (self._conf.host_name, self._conf.store.url):
+            LOG.error("host_name and [store] url need a restart; the old configuration holds")
+            return agent
+        agent.close()
+        self._conf = conf
+        LOG.info("configuration reloaded")
+        return self._build(store, agent)
+
+    def _build(self, store: Store, before: Agent | None) -> Agent:
+        bus = InProcessBus()
+        bus.subscribe("store", store.reports.save)
+        stores = Stores(store.policies, store.marks, bus, store.events, store.states)
+        state = before.cycle.state if before is not None else remembered_state(store, self._conf)
+        sequence = before.cycle.sequence if before is not None else 0
+        return build(self._conf, stores, self._epoch, wake=self._wake.set, state=state, sequence=sequence)
+
+    def _open_store(self) -> Store:
+        options = self._conf.store
+        return open_store(options.url, host=self._conf.host_name, history_hours=options.history_hours)
+
+    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
+        if number == signal.SIGHUP:
+            self._reload = True
+        else:
+            self._stop = True
+        self._wake.set()
+
+
+def remembered_state(store: Store, conf: cfg.ConfigOpts) -> PlannerState | None:
+    """What the planner of the last agent knew, unless too much may have happened since.
+
+    :raises StoreError: when the store cannot be read
+    """
+    try:
+        state = store.states.newest(conf.host_name, host_boot(KernelRoot()))
+    except StoreDamaged as error:
+        LOG.warning("every VM counts as new: %s", error)
+        return None
+    if state is None or state.at is None or time.monotonic() - state.at > STALE_PERIODS * conf.period:
+        return None
+    return state
+
+
+def run(conf: cfg.ConfigOpts) -> int:
+    """Run the agent of this host until it is told to stop; the process's exit code."""
+    return Service(conf).run()

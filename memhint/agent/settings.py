@@ -1,0 +1,62 @@
+"""The configuration, turned into the plain settings of planner and levers: MiB become bytes here."""
+
+from __future__ import annotations
+
+from oslo_config import cfg
+
+from memhint.levers.dedup import DedupSettings
+from memhint.objects.policy import KEYS
+from memhint.objects.units import MIB
+from memhint.planner.settings import PlannerSettings, PressureThresholds
+
+
+def planner_settings(conf: cfg.ConfigOpts) -> PlannerSettings:
+    """What the planner is told."""
+    options = conf.planner
+    return PlannerSettings(
+        period=conf.period,
+        reserve=conf.host.reserve_mib * MIB,
+        reserve_percent=conf.host.reserve_percent,
+        allow_unbacked=conf.host.allow_unbacked_mib * MIB,
+        overhead=options.overhead_mib * MIB,
+        new_vm_decay=options.new_vm_decay,
+        peak_half_life=options.peak_half_life,
+        other_window=options.other_window,
+        fault_in_window=options.fault_in_window,
+        raise_percent_per_minute=options.raise_percent_per_minute,
+        lever_latency=conf.guest.interval,
+        pressure=PressureThresholds(
+            psi_enter=options.psi_enter,
+            psi_exit=options.psi_exit,
+            swap_in_enter=options.swap_in_enter_mib * MIB,
+            swap_in_exit=options.swap_in_exit_mib * MIB,
+            available_enter=options.available_enter_percent,
+            available_exit=options.available_exit_percent,
+            cooldown=options.cooldown,
+        ),
+    )
+
+
+def dedup_settings(conf: cfg.ConfigOpts) -> DedupSettings:
+    """What the dedup lever is told; "leave it" becomes None."""
+    options = conf.dedup
+    advised = options.advisor != "none"
+    return DedupSettings(
+        allow_monitor_commands=options.allow_monitor_commands,
+        advisor=options.advisor,
+        target_scan_time=options.target_scan_time if advised else None,
+        max_cpu=options.max_cpu if advised else None,
+        pages_to_scan=options.pages_to_scan or None,
+        sleep_millisecs=options.sleep_millisecs if options.sleep_millisecs >= 0 else None,
+        use_zero_pages=options.use_zero_pages,
+    )
+
+
+def policy_defaults(conf: cfg.ConfigOpts) -> dict[str, str]:
+    """The host's default for every policy key that it can have one for."""
+    return {name: conf.policy[name] for name in KEYS if name in conf.policy}
+
+
+def slot(conf: cfg.ConfigOpts) -> int:
+    """Bytes of the VM that "how many more fit" is counted in."""
+    return int(conf.planner.slot_mib + conf.planner.overhead_mib) * MIB

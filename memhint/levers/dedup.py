@@ -1,0 +1,365 @@
+"""Dedup: QEMU's ``merge`` per VM and the host's KSM, with everybody else kept out first.
+
+QEMU marks every guest's memory as mergeable unless told otherwise, and KSM knows no groups: switching it on for one VM
+would merge all. So the order is fixed: those who did not opt in are set to merge=false and that is seen in the host
+kernel's own flags, then the members are set to merge=true, then KSM runs. Undoing goes the other way round.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from memhint.kernel import ksm, process, smaps
+from memhint.kernel.errors import KernelInterfaceError
+from memhint.kernel.root import KernelRoot
+from memhint.objects.domain import DomainObservation, DomainState
+from memhint.objects.host import HostObservation
+from memhint.objects.lever import LeverName, LeverState, Observed
+from memhint.objects.ownership import HOST, Ledger, Mark
+from memhint.objects.policy import Policy
+from memhint.objects.units import MIB, mib
+from memhint.objects.verdict import Answer, Reason, Verdict
+from memhint.planner.dedup import DedupPlan
+from memhint.virt.errors import VirtError
+
+LOG = logging.getLogger(__name__)
+MERGE_KNOB = "qemu merge"
+OTHER_MANAGERS = frozenset({"ksmtuned", "momd", "vdsmd"})
+# QEMU's own small blocks (firmware, option ROMs, video memory) are mergeable whatever the memory object says.
+RESIDUE = 64 * MIB
+# The mark's ``after`` of a knob that the advisor moves as it likes: whatever is found is memhint's doing.
+ADVISED = "*"
+# Nothing may merge while the rest goes back, and the kernel takes pages_to_scan only once the advisor is off.
+_RESTORE_ORDER: Mapping[str, int] = {ksm.KsmKnob.RUN: 0, ksm.KsmKnob.PAGES_TO_SCAN: 2}
+
+
+class QemuMonitor(Protocol):
+    """QEMU's object properties."""
+
+    def memory_backends(self) -> list[str]:
+        """The objects that hold the guest's memory."""
+
+    def get(self, path: str, name: str) -> object:
+        """A property."""
+
+    def set(self, path: str, name: str, value: object) -> None:
+        """Set a property."""
+
+
+@dataclass(frozen=True, slots=True)
+class DedupSettings:
+    """What the operator allows, and how KSM is to scan. None leaves the kernel's own value."""
+
+    allow_monitor_commands: bool = False
+    advisor: str | None = "scan-time"
+    target_scan_time: int | None = 200  # seconds
+    max_cpu: int | None = 70  # percent of a core
+    pages_to_scan: int | None = None
+    sleep_millisecs: int | None = None
+    use_zero_pages: bool = True
+
+    def knobs(self) -> list[tuple[ksm.KsmKnob, str]]:
+        """The knobs in the order in which they are written; ``run`` is not among them."""
+        wanted: list[tuple[ksm.KsmKnob, int | str | None]] = [
+            (ksm.KsmKnob.USE_ZERO_PAGES, int(self.use_zero_pages)),
+            (ksm.KsmKnob.ADVISOR_MODE, self.advisor),
+            (ksm.KsmKnob.ADVISOR_TARGET_SCAN_TIME, self.target_scan_time),
+            (ksm.KsmKnob.ADVISOR_MAX_CPU, self.max_cpu),
+            (ksm.KsmKnob.PAGES_TO_SCAN, self.pages_to_scan),
+            (ksm.KsmKnob.SLEEP_MILLISECS, self.sleep_millisecs),
+        ]
+        return [(knob, str(value)) for knob, value in wanted if value is not None]
+
+
+class DedupLever:
+    """Merging on one host. Its calls may take long (QEMU walks all of a guest's memory): not for the cycle's thread."""
+
+    name = LeverName.DEDUP
+
+    def __init__(
+        self,
+        root: KernelRoot,
+        ledger: Ledger,
+        monitor: Callable[[str], QemuMonitor],
+        settings: DedupSettings,
+        host_boot: str,
+        reserve: Callable[[HostObservation], int],
+        now: Callable[[], float],
+    ) -> None:
+        """:param monitor: gives the monitor of a domain's UUID
+        :param host_boot: names this boot of the host; marks of another one are void
+        :param reserve: bytes that separating pages must leave
+        """
+        self._root = root
+        self._ledger = ledger
+        self._monitor = monitor
+        self._settings = settings
+        self._host_boot = host_boot
+        self._reserve = reserve
+        self._now = now
+        self._known: dict[str, bool] = {}  # verified: QEMU process → its memory is mergeable
+
+    # -- support -----------------------------------------------------------------------------------------------------
+
+    def probe(self, host: HostObservation) -> Verdict:
+        """Whether memhint may run KSM on this host now."""
+        if host.ksm is None:
+            return Verdict(Answer.UNSUPPORTED, Reason.KERNEL, "this kernel has no KSM")
+        if not self._settings.allow_monitor_commands:
+            return Verdict(
+                Answer.REFUSED,
+                Reason.MONITOR_COMMANDS,
+                "merging is set through QEMU's monitor, which taints the domain: set [dedup] allow_monitor_commands",
+            )
+        rivals = process.find_by_comm(self._root, OTHER_MANAGERS)
+        if rivals:
+            names = ", ".join(f"{name} (pid {pid})" for name, pid in sorted(rivals.items()))
+            return Verdict(Answer.CONFLICT, Reason.OTHER_MANAGER, f"{names} manages KSM here: stop one of the two")
+        if host.ksm.run == 1 and self._ledger.get(HOST, ksm.KsmKnob.RUN) is None:
+            return Verdict(
+                Answer.CONFLICT,
+                Reason.OTHER_MANAGER,
+                "KSM was switched on by somebody else; write 0 to ksm/run to hand it over",
+            )
+        return Verdict(Answer.UNCHANGED)
+
+    def read(self, domain: DomainObservation, host: HostObservation) -> Observed:
+        """Whether this VM's pages are being merged now."""
+        if host.ksm is None or domain.facts.shared_memory or domain.facts.hugepages:
+            return Observed.UNSUPPORTED
+        if domain.process is None:
+            return Observed.UNKNOWN
+        if host.ksm.run != 1 and not domain.process.ksm_merging:
+            return Observed.OFF
+        mergeable = self._known.get(domain.process.instance)
+        if mergeable is None:
+            return Observed.ON if domain.process.ksm_merging else Observed.UNKNOWN
+        return Observed.ON if mergeable else Observed.OFF
+
+    # -- the whole host ----------------------------------------------------------------------------------------------
+
+    def reconcile(
+        self, plan: DedupPlan, domains: Sequence[DomainObservation], host: HostObservation, *, dry_run: bool
+    ) -> tuple[dict[str, Verdict], Verdict]:
+        """Bring every VM and KSM to the plan; the verdict per domain UUID, and the host's."""
+        verdicts = dict(plan.verdicts)
+        running = [one for one in domains if one.state is not DomainState.SHUTOFF and one.process is not None]
+        self._forget_ended(running)
+        if not plan.members:
+            return verdicts, self._stop(running, host, dry_run=dry_run)
+        support = self.probe(host)
+        if not support.ok:
+            if support.answer is not Answer.CONFLICT:
+                # What memhint may not do any more it does not leave behind.
+                self._stop(running, host, dry_run=dry_run)
+            return {**verdicts, **dict.fromkeys(plan.members, support)}, support
+        outside = [one for one in running if one.uuid not in plan.members]
+        inside = [one for one in running if one.uuid in plan.members]
+        for domain in outside:
+            verdict = self._set_merge(domain, False, host, dry_run=dry_run)
+            verdicts[domain.uuid] = verdict if not verdict.ok else verdicts.get(domain.uuid, verdict)
+        unverified = [one.name for one in outside if not verdicts[one.uuid].ok and not self._is(one, False)]
+        if unverified and not dry_run:
+            self._pause()
+            held = Verdict(
+                Answer.REFUSED, Reason.NOT_VERIFIED, f"KSM does not run while {', '.join(unverified)} may be merged"
+            )
+            return {**verdicts, **dict.fromkeys(plan.members, held)}, held
+        for domain in inside:
+            verdicts[domain.uuid] = self._set_merge(domain, True, host, dry_run=dry_run)
+        return verdicts, self._run(host, dry_run=dry_run)
+
+    def states(
+        self,
+        domains: Sequence[DomainObservation],
+        host: HostObservation,
+        plan: DedupPlan,
+        policies: Mapping[str, Policy],
+        verdicts: Mapping[str, Verdict],
+        host_verdict: Verdict,
+    ) -> tuple[dict[str, LeverState], LeverState]:
+        """The lever's three fields per domain UUID and for the host."""
+        waiting = Verdict(Answer.PENDING)
+        each = {
+            one.uuid: LeverState(
+                self.name,
+                one.uuid,
+                policies[one.uuid].dedup,
+                self.read(one, host),
+                verdicts.get(one.uuid, plan.verdicts.get(one.uuid, waiting)),
+            )
+            for one in domains
+        }
+        seen = Observed.UNSUPPORTED if host.ksm is None else Observed.ON if host.ksm.run == 1 else Observed.OFF
+        return each, LeverState(self.name, HOST, "on" if plan.members else "off", seen, host_verdict)
+
+    def undo(self, domains: Sequence[DomainObservation], host: HostObservation) -> Verdict:
+        """Separate what memhint merged, stop KSM and put every setting back that memhint changed."""
+        return self._stop([one for one in domains if one.process is not None], host, dry_run=False)
+
+    # -- one VM ------------------------------------------------------------------------------------------------------
+
+    def _set_merge(self, domain: DomainObservation, merge: bool, host: HostObservation, *, dry_run: bool) -> Verdict:
+        if self._is(domain, merge):
+            return Verdict(Answer.UNCHANGED)
+        if domain.facts.shared_memory or domain.facts.hugepages:
+            return Verdict(Answer.UNCHANGED, Reason.DEVICE, "KSM cannot touch this VM's memory")
+        if not merge:
+            refusal = self._no_room(domain, host)
+            if refusal is not None:
+                return refusal
+        if dry_run:
+            return Verdict(Answer.PLANNED, Reason.DRY_RUN, f"set merge={str(merge).lower()} on its memory objects")
+        assert domain.process is not None  # only VMs with a process come here
+        try:
+            monitor = self._monitor(domain.uuid)
+            backends = monitor.memory_backends()
+            if not backends:
+                return Verdict(
+                    Answer.UNSUPPORTED, Reason.DEVICE, "this VM's memory is no QEMU object; its merge is fixed"
+                )
+            before = all(monitor.get(path, "merge") is True for path in backends)
+            after = str(merge).lower()
+            self._ledger.put(
+                Mark(domain.uuid, MERGE_KNOB, str(before).lower(), after, domain.process.instance, self._now())
+            )
+            for path in backends:
+                monitor.set(path, "merge", merge)
+            return self._verify(domain, merge)
+        except VirtError as error:
+            return Verdict(Answer.FAILED, Reason.HYPERVISOR, error.detail)
+        except KernelInterfaceError as error:
+            return Verdict(Answer.FAILED, Reason.NOT_VERIFIED, str(error))
+
+    def _verify(self, domain: DomainObservation, merge: bool) -> Verdict:
+        """Ask the host's kernel: QEMU answers success whatever its madvise did."""
+        assert domain.process is not None
+        mergeable = smaps.mergeable_bytes(self._root, domain.process.pid)
+        took = mergeable >= domain.facts.memory if merge else mergeable <= RESIDUE
+        if not took:
+            detail = f"{mib(mergeable)} MiB of its memory are mergeable after setting merge={str(merge).lower()}"
+            return Verdict(Answer.FAILED, Reason.NOT_VERIFIED, detail)
+        self._known[domain.process.instance] = merge
+        return Verdict(Answer.APPLIED)
+
+    def _no_room(self, domain: DomainObservation, host: HostObservation) -> Verdict | None:
+        """Separating gives every merged page memory of its own, at once, while QEMU's monitor is blocked."""
+        assert domain.process is not None
+        need = (domain.process.ksm_merging or 0) + (domain.process.ksm_zero or 0)
+        room = host.memory.available - self._reserve(host)
+        if need <= max(0, room):
+            return None
+        detail = f"separating its pages needs {mib(need)} MiB, and {mib(max(0, room))} MiB are to be had"
+        return Verdict(Answer.REFUSED, Reason.HEADROOM, detail)
+
+    def _is(self, domain: DomainObservation, merge: bool) -> bool:
+        return domain.process is not None and self._known.get(domain.process.instance) is merge
+
+    def _forget_ended(self, running: Sequence[DomainObservation]) -> None:
+        alive = {one.process.instance for one in running if one.process is not None}
+        self._known = {instance: merge for instance, merge in self._known.items() if instance in alive}
+        for mark in self._ledger.all():
+            if mark.knob == MERGE_KNOB and mark.instance not in alive:
+                self._ledger.remove(mark.subject, mark.knob)
+
+    # -- KSM ---------------------------------------------------------------------------------------------------------
+
+    def _run(self, host: HostObservation, *, dry_run: bool) -> Verdict:
+        changes = [(knob, value) for knob, value in self._settings.knobs() if self._differs(knob, value)]
+        if host.ksm is not None and host.ksm.run != 1:
+            changes.append((ksm.KsmKnob.RUN, "1"))
+        if not changes:
+            return Verdict(Answer.UNCHANGED)
+        what = ", ".join(f"{knob}={value}" for knob, value in changes)
+        if dry_run:
+            return Verdict(Answer.PLANNED, Reason.DRY_RUN, f"write {what}")
+        try:
+            for knob, value in changes:
+                self._write_marked(knob, value)
+        except KernelInterfaceError as error:
+            return Verdict(Answer.FAILED, Reason.KERNEL, str(error))
+        return Verdict(Answer.APPLIED, Reason.NONE, what)
+
+    def _differs(self, knob: ksm.KsmKnob, value: str) -> bool:
+        try:
+            seen = ksm.read_knob(self._root, knob)
+        except KernelInterfaceError:
+            return False  # an older kernel: what it does not have is left alone
+        if knob is ksm.KsmKnob.PAGES_TO_SCAN and self._settings.advisor == "scan-time":
+            return False  # the advisor owns it
+        return seen != value
+
+    def _write_marked(self, knob: ksm.KsmKnob, value: str) -> None:
+        if knob is ksm.KsmKnob.ADVISOR_MODE and value != "none":
+            self._mark(ksm.KsmKnob.PAGES_TO_SCAN, ADVISED)
+        self._mark(knob, value)
+        ksm.write_knob(self._root, knob, value)
+
+    def _mark(self, knob: ksm.KsmKnob, after: str) -> None:
+        before = ksm.read_knob(self._root, knob)
+        self._ledger.put(Mark(HOST, knob, before, after, self._host_boot, self._now()))
+
+    def _pause(self) -> None:
+        """Stop scanning. What is merged stays merged, and nothing more is."""
+        mark = self._ledger.get(HOST, ksm.KsmKnob.RUN)
+        if mark is None:
+            return
+        try:
+            ksm.write_knob(self._root, ksm.KsmKnob.RUN, "0")
+        except KernelInterfaceError as error:
+            LOG.error("KSM could not be stopped: %s", error)
+
+    def _stop(self, running: Sequence[DomainObservation], host: HostObservation, *, dry_run: bool) -> Verdict:
+        marks = [mark for mark in self._ledger.all() if mark.knob == MERGE_KNOB or mark.subject == HOST]
+        if not marks:
+            return Verdict(Answer.UNCHANGED)
+        if dry_run:
+            return Verdict(
+                Answer.PLANNED, Reason.DRY_RUN, "separate what was merged, stop KSM and restore its settings"
+            )
+        by_uuid = {one.uuid: one for one in running}
+        problems = []
+        for mark in marks:
+            if mark.knob == MERGE_KNOB and mark.after == "true" and mark.subject in by_uuid:
+                verdict = self._set_merge(by_uuid[mark.subject], False, host, dry_run=False)
+                if not verdict.ok:
+                    problems.append(f"{by_uuid[mark.subject].name}: {verdict}")
+        problems += self._restore_ksm(marks)
+        for mark in marks:
+            if mark.knob == MERGE_KNOB:
+                problems += self._restore_merge(mark, by_uuid.get(mark.subject))
+        if problems:
+            return Verdict(Answer.FAILED, Reason.HYPERVISOR, "; ".join(problems))
+        return Verdict(Answer.APPLIED, Reason.NONE, "KSM and every VM are as they were")
+
+    def _restore_ksm(self, marks: Sequence[Mark]) -> list[str]:
+        """Put KSM's settings back, but leave to others what they changed since."""
+        problems = []
+        mine = [mark for mark in marks if mark.subject == HOST]
+        for mark in sorted(mine, key=lambda mark: _RESTORE_ORDER.get(mark.knob, 1)):
+            knob = ksm.KsmKnob(mark.knob)
+            try:
+                seen = ksm.read_knob(self._root, knob)
+                if mark.instance == self._host_boot and mark.after in (seen, ADVISED):
+                    ksm.write_knob(self._root, knob, mark.before)
+                self._ledger.remove(HOST, mark.knob)
+            except KernelInterfaceError as error:
+                problems.append(f"{knob}: {error}")
+        return problems
+
+    def _restore_merge(self, mark: Mark, domain: DomainObservation | None) -> list[str]:
+        if domain is None or domain.process is None or domain.process.instance != mark.instance:
+            self._ledger.remove(mark.subject, mark.knob)
+            return []
+        try:
+            monitor = self._monitor(mark.subject)
+            for path in monitor.memory_backends():
+                monitor.set(path, "merge", mark.before == "true")
+        except VirtError as error:
+            return [f"{domain.name}: {error.detail}"]
+        self._known.pop(mark.instance, None)
+        self._ledger.remove(mark.subject, mark.knob)
+        return []

@@ -1,0 +1,271 @@
+"""Free page reporting: what a stock guest kernel lets one switch at run time, and libvirt's XML for the next boot.
+
+There is no switch on the host: QEMU fixes the feature when the device is made. In the guest, kernels before 6.2 take
+any ``page_reporting_order``, and an order beyond the largest block stops reporting; later ones refuse such an order,
+and the only way is to take the driver off the device. Both need the owner's consent, and the owner can undo them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from memhint.guest.errors import GuestAgentAbsent, GuestError, GuestTimeout
+from memhint.guest.protocol import GuestAgent
+from memhint.guest.reporting_knob import STOP_ORDER, UNSET_ORDERS, bind, unbind, write_order
+from memhint.objects.domain import DomainObservation, DomainState
+from memhint.objects.guest import GuestKernel
+from memhint.objects.lever import LeverName, LeverState, Observed
+from memhint.objects.ownership import Ledger, Mark
+from memhint.objects.policy import Mode, Policy
+from memhint.objects.verdict import Answer, Reason, Verdict
+from memhint.virt.errors import VirtError
+
+ORDER_KNOB = "guest page_reporting_order"
+DRIVER_KNOB = "guest balloon driver"
+NEXT_BOOT_KNOB = "libvirt freePageReporting"
+MAX_PAGE_ORDER = 10  # x86 and arm64 with 4 KiB pages: a larger order names no block
+BOUNDED_SINCE = (6, 2)  # from here on the kernel refuses an order beyond MAX_PAGE_ORDER
+_RELEASE = re.compile(r"(\d+)\.(\d+)")
+
+
+class NextBootConfig(Protocol):
+    """The domain's definition for its next boot."""
+
+    def reporting(self) -> str | None:
+        """``freePageReporting`` as it stands there."""
+
+    def set_reporting(self, value: str | None) -> None:
+        """Set it, or remove it with None."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReportingTarget:
+    """One VM as the lever sees it: what was observed, what holds, and the ways to reach it."""
+
+    domain: DomainObservation
+    policy: Policy
+    agent: GuestAgent | None
+    next_boot: NextBootConfig
+
+
+class ReportingLever:
+    """Free page reporting per VM."""
+
+    name = LeverName.REPORTING
+
+    def __init__(
+        self, ledger: Ledger, read_kernel: Callable[[GuestAgent], GuestKernel], order: int, now: Callable[[], float]
+    ) -> None:
+        """:param order: the block order that reporting is switched on with, where memhint does not know the former one
+        :param read_kernel: reads the guest's switch anew, so that what was written is read back
+        """
+        self._ledger = ledger
+        self._read_kernel = read_kernel
+        self._order = order
+        self._now = now
+
+    def probe(self, domain: DomainObservation) -> Verdict:
+        """Whether this VM's reporting can be switched at run time at all, consent aside."""
+        if domain.state is not DomainState.RUNNING:
+            return Verdict(Answer.UNSUPPORTED, Reason.NOT_RUNNING, f"the VM is {domain.state}")
+        if not domain.facts.balloon:
+            return Verdict(Answer.UNSUPPORTED, Reason.DEVICE, "the VM has no virtio balloon")
+        if not domain.facts.reporting_offered:
+            return Verdict(
+                Answer.UNSUPPORTED,
+                Reason.DEVICE,
+                "it was started without freePageReporting; reporting=on sets it for the next boot",
+            )
+        if domain.guest_kernel is None:
+            return Verdict(Answer.UNSUPPORTED, Reason.NO_GUEST_AGENT, "the guest's switch cannot be read")
+        if domain.guest_kernel.balloon_device is None or domain.guest_kernel.order is None:
+            return Verdict(Answer.UNSUPPORTED, Reason.KERNEL, "the guest kernel has no page reporting")
+        if domain.guest_kernel.reporting_offered is False:
+            return Verdict(Answer.UNSUPPORTED, Reason.KERNEL, "the guest's driver did not take the feature up")
+        return Verdict(Answer.UNCHANGED)
+
+    def read(self, domain: DomainObservation) -> Observed:
+        """What the guest's switch says. A guest that cannot be asked is unknown; unsupported is not off."""
+        support = self.probe(domain)
+        if support.reason in (Reason.DEVICE, Reason.KERNEL):
+            return Observed.UNSUPPORTED
+        kernel = domain.guest_kernel
+        if not support.ok or kernel is None or kernel.order is None:
+            return Observed.UNKNOWN
+        if kernel.balloon_bound is False or (kernel.order > MAX_PAGE_ORDER and kernel.order not in UNSET_ORDERS):
+            return Observed.OFF
+        return Observed.ON
+
+    def state(self, domain: DomainObservation, desired: str, verdict: Verdict) -> LeverState:
+        """The lever's three fields for one VM."""
+        return LeverState(self.name, domain.uuid, desired, self.read(domain), verdict)
+
+    def pull(self, target: ReportingTarget, desired: Mode, *, dry_run: bool) -> Verdict:
+        """Bring the guest to what is desired, or say why not. ``auto`` wishes nothing and undoes what memhint did."""
+        if desired is Mode.AUTO:
+            return self._release(target, dry_run=dry_run)
+        support = self.probe(target.domain)
+        if not support.ok:
+            if desired is Mode.ON and target.domain.facts.balloon and not target.domain.facts.reporting_offered:
+                return self._next_boot(target, dry_run=dry_run)
+            if desired is Mode.OFF and support.reason is Reason.DEVICE:
+                return Verdict(Answer.UNCHANGED, Reason.DEVICE, "the VM was started without it")
+            return support
+        if self.read(target.domain) == Observed(desired):
+            return Verdict(Answer.UNCHANGED)
+        refusal = self._refusal(target, desired)
+        if refusal is not None:
+            return refusal
+        if dry_run:
+            return Verdict(Answer.PLANNED, Reason.DRY_RUN, self._describe(target, desired))
+        return self._switch(target, desired)
+
+    def undo(self, mark: Mark, target: ReportingTarget | None) -> Verdict:
+        """Put back what one mark says memhint changed."""
+        if target is None:
+            self._ledger.remove(mark.subject, mark.knob)
+            return Verdict(Answer.UNCHANGED, Reason.NOT_RUNNING, "the VM is gone, and the setting with it")
+        if mark.knob == NEXT_BOOT_KNOB:
+            return self._undo_next_boot(mark, target)
+        kernel = target.domain.guest_kernel
+        if kernel is not None and kernel.boot_id is not None and kernel.boot_id != mark.instance:
+            self._ledger.remove(mark.subject, mark.knob)
+            return Verdict(Answer.UNCHANGED, Reason.NONE, "the guest has booted since, and the setting went with it")
+        if target.agent is None:
+            return Verdict(Answer.PENDING, Reason.NO_GUEST_AGENT, "the guest cannot be asked now")
+        try:
+            if mark.knob == ORDER_KNOB:
+                write_order(target.agent, int(mark.before))
+            else:
+                bind(target.agent, mark.before)
+        except GuestError as error:
+            return _failed(error)
+        self._ledger.remove(mark.subject, mark.knob)
+        return Verdict(Answer.APPLIED, Reason.NONE, f"{mark.knob} is as it was")
+
+    def _release(self, target: ReportingTarget, *, dry_run: bool) -> Verdict:
+        for knob in (ORDER_KNOB, DRIVER_KNOB, NEXT_BOOT_KNOB):
+            mark = self._ledger.get(target.domain.uuid, knob)
+            if mark is not None:
+                if dry_run:
+                    return Verdict(Answer.PLANNED, Reason.DRY_RUN, f"{knob} would be as it was: {mark.before}")
+                return self.undo(mark, target)
+        return Verdict(Answer.UNCHANGED)
+
+    def _refusal(self, target: ReportingTarget, desired: Mode) -> Verdict | None:
+        if not target.policy.guest_actions:
+            return Verdict(
+                Answer.REFUSED, Reason.CONSENT, "it is switched inside the guest, and guest_actions is deny for this VM"
+            )
+        if target.agent is None:
+            return Verdict(Answer.UNSUPPORTED, Reason.NO_GUEST_AGENT, "the guest cannot be asked now")
+        if desired is Mode.OFF and not _takes_any_order(target.domain.guest_kernel):
+            if not target.policy.guest_unbind:
+                return Verdict(
+                    Answer.UNSUPPORTED,
+                    Reason.UNBIND_OPT_IN,
+                    "this guest kernel can only unbind the balloon's driver; guest_unbind=allow permits that",
+                )
+            actual = target.domain.balloon_actual
+            if actual is None or actual < target.domain.facts.memory:
+                return Verdict(
+                    Answer.REFUSED, Reason.BALLOON_INFLATED, "taking its driver off would deflate the balloon at once"
+                )
+        return None
+
+    def _describe(self, target: ReportingTarget, desired: Mode) -> str:
+        if desired is Mode.OFF:
+            return (
+                f"write {STOP_ORDER} to page_reporting_order in the guest"
+                if _takes_any_order(target.domain.guest_kernel)
+                else "unbind the guest's balloon driver"
+            )
+        bound = target.domain.guest_kernel is not None and target.domain.guest_kernel.balloon_bound
+        return "write page_reporting_order in the guest" if bound else "bind the guest's balloon driver"
+
+    def _switch(self, target: ReportingTarget, desired: Mode) -> Verdict:
+        kernel, agent = target.domain.guest_kernel, target.agent
+        assert kernel is not None  # probe and refusal saw to both
+        assert agent is not None
+        try:
+            if desired is Mode.OFF:
+                return self._switch_off(target.domain.uuid, kernel, agent)
+            return self._switch_on(target.domain.uuid, kernel, agent)
+        except GuestError as error:
+            return _failed(error)
+
+    def _switch_off(self, uuid: str, kernel: GuestKernel, agent: GuestAgent) -> Verdict:
+        instance = kernel.boot_id or ""
+        if _takes_any_order(kernel):
+            self._ledger.put(Mark(uuid, ORDER_KNOB, str(kernel.order), str(STOP_ORDER), instance, self._now()))
+            write_order(agent, STOP_ORDER)
+            return self._read_back(agent, lambda seen: seen.order == STOP_ORDER)
+        device = kernel.balloon_device or ""
+        self._ledger.put(Mark(uuid, DRIVER_KNOB, device, "", instance, self._now()))
+        unbind(agent, device)
+        return self._read_back(agent, lambda seen: seen.balloon_bound is False)
+
+    def _switch_on(self, uuid: str, kernel: GuestKernel, agent: GuestAgent) -> Verdict:
+        if kernel.balloon_bound is False:
+            bind(agent, kernel.balloon_device or "")
+            verdict = self._read_back(agent, lambda seen: seen.balloon_bound is True)
+            self._forget(uuid, DRIVER_KNOB, verdict)
+            return verdict
+        mark = self._ledger.get(uuid, ORDER_KNOB)
+        order = int(mark.before) if mark is not None else self._order
+        write_order(agent, order)
+        verdict = self._read_back(agent, lambda seen: seen.order == order)
+        self._forget(uuid, ORDER_KNOB, verdict)
+        if verdict.answer is Answer.APPLIED:
+            detail = f"nothing is reported before the guest next frees a block of order {order}"
+            return Verdict(Answer.APPLIED, Reason.REARM, detail)
+        return verdict
+
+    def _read_back(self, agent: GuestAgent, took: Callable[[GuestKernel], bool]) -> Verdict:
+        if took(self._read_kernel(agent)):
+            return Verdict(Answer.APPLIED)
+        return Verdict(Answer.FAILED, Reason.GUEST_ANSWER, "the guest took the write and shows the old setting")
+
+    def _forget(self, uuid: str, knob: str, verdict: Verdict) -> None:
+        if verdict.answer is Answer.APPLIED:
+            self._ledger.remove(uuid, knob)
+
+    def _next_boot(self, target: ReportingTarget, *, dry_run: bool) -> Verdict:
+        if not target.domain.facts.persistent:
+            return Verdict(Answer.UNSUPPORTED, Reason.DEVICE, "a transient domain has no next boot to define")
+        try:
+            before = target.next_boot.reporting()
+            if before == "on":
+                return Verdict(Answer.PENDING, Reason.NEXT_BOOT, "defined for the VM's next start")
+            if dry_run:
+                return Verdict(Answer.PLANNED, Reason.DRY_RUN, "set freePageReporting='on' for the VM's next start")
+            self._ledger.put(Mark(target.domain.uuid, NEXT_BOOT_KNOB, before or "", "on", "", self._now()))
+            target.next_boot.set_reporting("on")
+        except VirtError as error:
+            return Verdict(Answer.FAILED, Reason.HYPERVISOR, error.detail)
+        return Verdict(Answer.PENDING, Reason.NEXT_BOOT, "defined for the VM's next start")
+
+    def _undo_next_boot(self, mark: Mark, target: ReportingTarget) -> Verdict:
+        try:
+            if target.next_boot.reporting() == mark.after:
+                target.next_boot.set_reporting(mark.before or None)
+        except VirtError as error:
+            return Verdict(Answer.FAILED, Reason.HYPERVISOR, error.detail)
+        self._ledger.remove(mark.subject, mark.knob)
+        return Verdict(Answer.APPLIED, Reason.NONE, "the definition for the next start is as it was")
+
+
+def _takes_any_order(kernel: GuestKernel | None) -> bool:
+    match = _RELEASE.match(kernel.release or "") if kernel is not None else None
+    return match is not None and (int(match.group(1)), int(match.group(2))) < BOUNDED_SINCE
+
+
+def _failed(error: GuestError) -> Verdict:
+    if isinstance(error, GuestTimeout):
+        return Verdict(Answer.FAILED, Reason.GUEST_TIMEOUT, error.detail)
+    if isinstance(error, GuestAgentAbsent):
+        return Verdict(Answer.PENDING, Reason.NO_GUEST_AGENT, error.detail)
+    return Verdict(Answer.FAILED, Reason.GUEST_ANSWER, error.detail)

@@ -1,0 +1,68 @@
+"""The capacity formula: what may be promised to new VMs, and which rule bounds it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from memhint.objects.plan import Bound, Capacity, Demand, DemandReason
+from memhint.planner.settings import PlannerSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """The inputs of the formula, in bytes."""
+
+    pool: int  # memory that 4 KiB pages and their huge pages can have: total less the hugetlb pools
+    available: int
+    resident: int  # ΣRSS of the VMs in the pool
+    ksm_saving: int
+    other: int  # the peak of other work
+    swap: int  # usable disk swap, used or not
+    fault_in_rate: float  # bytes per second, a high quantile
+
+
+def spare(demands: Sequence[Demand], fault_in_rate: float, settings: PlannerSettings) -> int:
+    """What must stay free for demand that the forecast missed, in bytes.
+
+    At least the largest VM's own distance to its full size, or what the host's VMs faulted in at their worst for as
+    long as it takes to see it and reclaim; never more than all VMs' distance.
+    """
+    distances = [demand.assigned - demand.demand for demand in demands]
+    surge = int(fault_in_rate * (settings.period + settings.lever_latency))
+    return min(sum(distances), max([surge, *distances]))
+
+
+def capacity(sums: Sums, demands: Sequence[Demand], settings: PlannerSettings) -> Capacity:
+    """The formula without its memory: neither rate limit nor pressure are applied yet.
+
+    model = pool − reserve − other − want − spare, now = available − KSM saving − reserve − (want − ΣRSS) − spare,
+    back = pool − reserve − other + swap + allow_unbacked − ΣA; the headroom is the least of them, and never below 0.
+    """
+    inside = [demand for demand in demands if demand.reason is not DemandReason.OUTSIDE]
+    reserve = settings.reserve_of(sums.pool)
+    assigned = sum(demand.assigned for demand in inside)
+    want = sum(demand.demand for demand in inside)
+    kept = spare(inside, sums.fault_in_rate, settings)
+    backing = sums.swap + settings.allow_unbacked
+    model = sums.pool - reserve - sums.other - want - kept
+    # Memory that is resident beyond what the VMs want may come back, but it is not free yet: it counts for nothing.
+    now = sums.available - sums.ksm_saving - reserve - max(0, want - sums.resident) - kept
+    back = sums.pool - reserve - sums.other + backing - assigned
+    least, bound = min((model, Bound.MODEL), (now, Bound.NOW), (back, Bound.BACK), key=lambda term: term[0])
+    return Capacity(
+        pool=sums.pool,
+        reserve=reserve,
+        other=sums.other,
+        assigned=assigned,
+        footprint=sum(demand.footprint for demand in inside),
+        resident=sums.resident,
+        want=want,
+        spare=kept,
+        backing=backing,
+        model=model,
+        now=now,
+        back=back,
+        headroom=max(0, least),
+        bound=bound,
+    )

@@ -1,0 +1,159 @@
+"""The whole plan: demand, capacity, pressure and what is to be pulled, from one observation and the state before it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from memhint.objects.domain import DomainObservation
+from memhint.objects.host import HostObservation
+from memhint.objects.lever import Action, LeverName
+from memhint.objects.ownership import HOST
+from memhint.objects.plan import Bound, Capacity, Plan
+from memhint.objects.policy import Mode, Policy
+from memhint.planner.capacity import Sums, capacity
+from memhint.planner.dedup import DedupPlan, plan_dedup
+from memhint.planner.demand import Past, demand_of, remember
+from memhint.planner.pressure import PressureSample, PressureState, next_pressure, verdict
+from memhint.planner.settings import PlannerSettings
+from memhint.planner.window import Window
+
+
+@dataclass(frozen=True, slots=True)
+class PlannerState:
+    """What one cycle hands to the next."""
+
+    at: float | None = None
+    past: Mapping[str, Past] = field(default_factory=dict)
+    other: Window = Window(3600.0)
+    fault_in: Window = Window(3600.0)
+    footprint: Mapping[str, int] = field(default_factory=dict)  # by QEMU process
+    swapped_in: int | None = None
+    pressure: PressureState = PressureState()
+    headroom: int = 0  # as promised last
+    dedup_project: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A plan, and the state to hand to the next one."""
+
+    plan: Plan
+    dedup: DedupPlan
+    state: PlannerState
+
+
+def start(settings: PlannerSettings) -> PlannerState:
+    """The state of a planner that has seen nothing: every VM is new, nothing is promised."""
+    return PlannerState(other=Window(settings.other_window), fault_in=Window(settings.fault_in_window))
+
+
+def plan(
+    host: HostObservation,
+    domains: Sequence[DomainObservation],
+    policies: Mapping[str, Policy],
+    state: PlannerState,
+    now: float,
+    settings: PlannerSettings,
+    *,
+    allow_cross_tenant: bool = False,
+    stale: bool = False,
+) -> Planned:
+    """Plan one cycle.
+
+    :param now: seconds of any clock that only moves forward
+    :param stale: the list of VMs or their sizes are not those of now: no more than nominal is promised
+    """
+    past = remember(state.past, domains, now, settings.peak_half_life)
+    demands = tuple(demand_of(domain, past.get(domain.uuid), now, settings) for domain in domains)
+    inside = [domain for domain in domains if not domain.facts.hugepages]
+    resident = sum(domain.process.rss for domain in inside if domain.process)
+    pool = max(0, host.memory.total - host.hugetlb_bytes)
+    other = state.other.add(now, max(0.0, pool - host.memory.available - (resident - host.ksm_saving)))
+    footprint = {one.process.instance: one.process.footprint for one in inside if one.process}
+    faulted = _fault_in_rate(state, footprint, now)
+    fault_in = state.fault_in if faulted is None else state.fault_in.add(now, faulted)
+    pressure = next_pressure(state.pressure, _sample(host, pool, state, now), now, settings.pressure)
+    sums = Sums(
+        pool=pool,
+        available=host.memory.available,
+        resident=resident,
+        ksm_saving=host.ksm_saving,
+        other=int(other.peak()),
+        swap=host.memory.swap_total,
+        fault_in_rate=fault_in.quantile(0.99),
+    )
+    promised = _promise(capacity(sums, demands, settings), pressure, state, now, settings)
+    if stale and promised.headroom > promised.nominal_headroom():
+        promised = replace(promised, headroom=max(0, promised.nominal_headroom()), bound=Bound.STALE)
+    dedup = plan_dedup(domains, policies, state.dedup_project, allow_cross_tenant)
+    actions = (*_reporting_actions(domains, policies), *_dedup_actions(domains, dedup))
+    return Planned(
+        Plan(promised, demands, verdict(pressure, now, settings.pressure), actions),
+        dedup,
+        PlannerState(
+            at=now,
+            past=past,
+            other=other,
+            fault_in=fault_in,
+            footprint=footprint,
+            swapped_in=host.swap.swapped_in if host.swap else None,
+            pressure=pressure,
+            headroom=promised.headroom,
+            dedup_project=dedup.project,
+        ),
+    )
+
+
+def _fault_in_rate(state: PlannerState, footprint: Mapping[str, int], now: float) -> float | None:
+    """Bytes per second by which the VMs that were there before grew; None with nothing to compare.
+
+    Growth and shrinkage do not cancel out: what one VM gives back cannot be had in time by another.
+    """
+    if state.at is None or now <= state.at:
+        return None
+    grown = sum(max(0, use - state.footprint[name]) for name, use in footprint.items() if name in state.footprint)
+    return grown / (now - state.at)
+
+
+def _sample(host: HostObservation, pool: int, state: PlannerState, now: float) -> PressureSample:
+    swap_in = None
+    if host.swap and state.swapped_in is not None and state.at is not None and now > state.at:
+        swap_in = max(0, host.swap.swapped_in - state.swapped_in) / (now - state.at)
+    available = 100.0 * host.memory.available / pool if pool else 0.0
+    return PressureSample(host.pressure.some_avg10 if host.pressure else None, swap_in, available)
+
+
+def _promise(
+    found: Capacity, pressure: PressureState, state: PlannerState, now: float, settings: PlannerSettings
+) -> Capacity:
+    """Lower at once, raise slowly; nothing under pressure."""
+    if pressure.entered:
+        return replace(found, headroom=0, bound=Bound.PRESSURE)
+    elapsed = 0.0 if state.at is None else max(0.0, now - state.at)
+    step = int(found.pool * settings.raise_percent_per_minute / 100 * elapsed / 60)
+    if found.headroom > state.headroom + step:
+        return replace(found, headroom=state.headroom + step, bound=Bound.RATE)
+    return found
+
+
+def _reporting_actions(domains: Sequence[DomainObservation], policies: Mapping[str, Policy]) -> list[Action]:
+    actions = []
+    for domain in domains:
+        wish = policies[domain.uuid].reporting
+        if wish is not Mode.AUTO:
+            origin = policies[domain.uuid].settings["reporting"].origin
+            actions.append(Action(LeverName.REPORTING, domain.uuid, wish, f"asked for by {origin}"))
+    return actions
+
+
+def _dedup_actions(domains: Sequence[DomainObservation], dedup: DedupPlan) -> list[Action]:
+    """Out first, in last, so that nobody merges who was not asked; with no member there is nothing to do."""
+    if not dedup.members:
+        return []
+    outside = [one.uuid for one in domains if one.uuid not in dedup.members]
+    return [
+        *(Action(LeverName.DEDUP, uuid, Mode.OFF, "did not opt in, or may not") for uuid in outside),
+        *(Action(LeverName.DEDUP, uuid, Mode.ON, "opted in") for uuid in sorted(dedup.members)),
+        Action(LeverName.DEDUP, HOST, Mode.ON, f"{len(dedup.members)} VMs merge"),
+    ]

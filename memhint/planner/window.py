@@ -1,0 +1,36 @@
+"""Samples of a bounded time window, kept small however long the window is."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+BUCKETS = 120  # a window is remembered in this many slots, each with its largest sample
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The largest sample of each slot of a window, oldest first. ``slots`` are (slot's number, largest sample)."""
+
+    length: float
+    slots: tuple[tuple[int, float], ...] = ()
+
+    def add(self, now: float, value: float) -> Window:
+        """The window with one more sample, and without what has left it."""
+        width = self.length / BUCKETS
+        slot = math.floor(now / width)
+        kept = [entry for entry in self.slots if slot - BUCKETS < entry[0] <= slot]
+        if kept and kept[-1][0] == slot:
+            kept[-1] = (slot, max(kept[-1][1], value))
+        else:
+            kept.append((slot, value))
+        return Window(self.length, tuple(kept))
+
+    def peak(self) -> float:
+        """The largest sample, 0 for an empty window."""
+        return max((value for _, value in self.slots), default=0.0)
+
+    def quantile(self, q: float) -> float:
+        """The nearest-rank quantile of the slots' largest samples, 0 for an empty window."""
+        values = sorted(value for _, value in self.slots)
+        return values[max(0, math.ceil(q * len(values)) - 1)] if values else 0.0

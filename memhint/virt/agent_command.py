@@ -1,0 +1,54 @@
+"""The guest agent through libvirt: the transport that the guest protocol is handed."""
+
+from __future__ import annotations
+
+import libvirt
+import libvirt_qemu
+
+from memhint.guest.errors import GuestAgentAbsent, GuestCommandFailed, GuestError, GuestTimeout
+from memhint.virt.connection import Connection
+from memhint.virt.errors import LibvirtUnavailable
+
+
+class LibvirtAgentTransport:
+    """One guest's agent. A call holds a worker of libvirtd for up to ``timeout`` seconds: keep few in flight."""
+
+    def __init__(self, connection: Connection, uuid: str) -> None:
+        """:param connection: one of its own, so that a guest that hangs holds up nothing else."""
+        self._connection = connection
+        self._uuid = uuid
+
+    def __call__(self, request: str, timeout: int) -> str:
+        """The raw answer.
+
+        :param timeout: seconds
+        :raises GuestAgentAbsent: no agent, no VM, or no libvirt
+        :raises GuestTimeout: it did not answer in time
+        :raises GuestCommandFailed: libvirt refused for another reason
+        """
+        try:
+            domain = self._connection.get().lookupByUUIDString(self._uuid)
+            return str(libvirt_qemu.qemuAgentCommand(domain, request, timeout, 0))
+        except LibvirtUnavailable as error:
+            raise GuestAgentAbsent(error.detail) from error
+        except libvirt.libvirtError as error:
+            raise _translated(error) from error
+
+
+def _translated(error: libvirt.libvirtError) -> GuestError:
+    code = error.get_error_code()
+    message = error.get_error_message() or str(error)
+    if code == libvirt.VIR_ERR_AGENT_UNRESPONSIVE:
+        # libvirt has one code for "did not answer" and for "is not connected".
+        return GuestAgentAbsent(message) if "not connected" in message else GuestTimeout(message)
+    if code in (
+        libvirt.VIR_ERR_NO_DOMAIN,
+        libvirt.VIR_ERR_OPERATION_INVALID,
+        libvirt.VIR_ERR_ARGUMENT_UNSUPPORTED,
+        libvirt.VIR_ERR_CONFIG_UNSUPPORTED,
+        libvirt.VIR_ERR_AGENT_UNSYNCED,
+    ):
+        return GuestAgentAbsent(message)
+    if code == libvirt.VIR_ERR_OPERATION_TIMEOUT:
+        return GuestTimeout(message)
+    return GuestCommandFailed(message)

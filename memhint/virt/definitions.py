@@ -1,0 +1,80 @@
+"""Each domain's definition, read when it changed and not every cycle."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import libvirt
+
+from memhint.objects.gap import Gap
+from memhint.virt.bounded import Bounded
+from memhint.virt.connection import Connection, translated
+from memhint.virt.domain_xml import Definition, parse_domain
+from memhint.virt.errors import VirtError
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    definition: Definition
+    at: float
+
+
+class Definitions:
+    """A cache of definitions. Events invalidate; ``refresh`` seconds bound what a lost event can cost."""
+
+    def __init__(self, connection: Connection, bounded: Bounded, timeout: float, refresh: float) -> None:
+        self._connection = connection
+        self._bounded = bounded
+        self._timeout = timeout
+        self._refresh = refresh
+        self._lock = threading.Lock()
+        self._kept: dict[str, _Kept] = {}
+        self._changed: set[str] = set()
+        self._all_changed = False
+
+    def invalidate(self, uuid: str) -> None:
+        """Read this domain anew the next time; every domain for an empty UUID. Safe on the event thread."""
+        with self._lock:
+            if uuid:
+                self._changed.add(uuid)
+            else:
+                self._all_changed = True
+
+    def read(self, uuids: Iterable[str], now: float) -> tuple[dict[str, Definition], dict[str, Gap]]:
+        """The definitions of these domains, and why one could not be read.
+
+        A domain whose XML cannot be read now keeps the definition it had; one never read has a gap only.
+        """
+        wanted = set(uuids)
+        with self._lock:
+            changed = wanted if self._all_changed else self._changed & wanted
+            self._changed, self._all_changed = set(), False
+        self._kept = {uuid: kept for uuid, kept in self._kept.items() if uuid in wanted}
+        due = [
+            uuid
+            for uuid in wanted
+            if uuid in changed or uuid not in self._kept or now - self._kept[uuid].at >= self._refresh
+        ]
+        gaps: dict[str, Gap] = {}
+        for uuid in due:
+            try:
+                self._kept[uuid] = _Kept(
+                    self._bounded.call("domain XML", _reader(self._connection, uuid), self._timeout), now
+                )
+            except VirtError as error:
+                gaps[uuid] = error.gap("definition")
+                self.invalidate(uuid)
+        return {uuid: kept.definition for uuid, kept in self._kept.items()}, gaps
+
+
+def _reader(connection: Connection, uuid: str) -> Callable[[], Definition]:
+    def ask() -> Definition:
+        try:
+            domain = connection.get().lookupByUUIDString(uuid)
+            return parse_domain(domain.XMLDesc(), persistent=bool(domain.isPersistent()))
+        except libvirt.libvirtError as error:
+            raise translated(error) from error
+
+    return ask

@@ -1,0 +1,45 @@
+"""What can go wrong between memhint and libvirt."""
+
+from __future__ import annotations
+
+from memhint.objects.gap import Gap, GapReason
+
+
+class VirtError(Exception):
+    """Something libvirt did not give. ``reason`` says which kind of absence it is."""
+
+    reason = GapReason.UNREADABLE
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(detail)
+        self.detail = detail
+
+    def gap(self, what: str) -> Gap:
+        """The absence of ``what``."""
+        return Gap(what, self.reason, self.detail)
+
+
+class LibvirtUnavailable(VirtError):
+    """No connection: libvirtd is down, or restarts."""
+
+
+class LibvirtCallFailed(VirtError):
+    """libvirt answered with an error."""
+
+
+class CallTimeout(VirtError):
+    """A call did not return in time, most often because one QEMU does not answer its monitor."""
+
+    reason = GapReason.TIMEOUT
+
+
+class DomainGone(VirtError):
+    """The domain does not exist any more."""
+
+    reason = GapReason.GONE
+
+
+class DomainXMLError(VirtError):
+    """A domain definition that cannot be understood."""
+
+    reason = GapReason.MALFORMED

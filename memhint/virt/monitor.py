@@ -1,0 +1,61 @@
+"""QEMU's own monitor through libvirt: reading and setting QOM properties.
+
+Every command marks the domain as tainted in libvirt's eyes: only where the operator allowed monitor commands.
+"""
+
+from __future__ import annotations
+
+import json
+
+import libvirt
+import libvirt_qemu
+
+from memhint.virt.bounded import Bounded
+from memhint.virt.connection import Connection, translated
+from memhint.virt.errors import LibvirtCallFailed
+
+MEMORY_BACKENDS = ("child<memory-backend-ram>", "child<memory-backend-memfd>", "child<memory-backend-file>")
+
+
+class Monitor:
+    """One domain's QMP."""
+
+    def __init__(self, connection: Connection, bounded: Bounded, uuid: str, timeout: float) -> None:
+        """:param timeout: seconds that one command may take; setting ``merge`` off walks all of the guest's memory."""
+        self._connection = connection
+        self._bounded = bounded
+        self._uuid = uuid
+        self._timeout = timeout
+
+    def memory_backends(self) -> list[str]:
+        """QOM paths of the objects that hold the guest's memory."""
+        children = self._execute("qom-list", path="/objects")
+        if not isinstance(children, list):
+            raise LibvirtCallFailed("qom-list /objects answered no list")
+        return [f"/objects/{child['name']}" for child in children if child.get("type") in MEMORY_BACKENDS]
+
+    def get(self, path: str, name: str) -> object:
+        """A QOM property's value."""
+        return self._execute("qom-get", path=path, property=name)
+
+    def set(self, path: str, name: str, value: object) -> None:
+        """Set a QOM property."""
+        self._execute("qom-set", path=path, property=name, value=value)
+
+    def _execute(self, command: str, **arguments: object) -> object:
+        request = json.dumps({"execute": command, "arguments": arguments})
+
+        def ask() -> str:
+            try:
+                domain = self._connection.get().lookupByUUIDString(self._uuid)
+                return str(libvirt_qemu.qemuMonitorCommand(domain, request, 0))
+            except libvirt.libvirtError as error:
+                raise translated(error) from error
+
+        try:
+            answer = json.loads(self._bounded.call(command, ask, self._timeout))
+        except json.JSONDecodeError as error:
+            raise LibvirtCallFailed(f"{command}: QEMU's answer is not JSON") from error
+        if "error" in answer:
+            raise LibvirtCallFailed(f"{command}: {answer['error'].get('desc', answer['error'])}")
+        return answer.get("return")
