@@ -5,7 +5,8 @@ from __future__ import annotations
 import libvirt
 import libvirt_qemu
 
-from memhint.guest.errors import GuestAgentAbsent, GuestCommandFailed, GuestError, GuestTimeout
+from memhint.guest.errors import GuestAgentAbsent, GuestError, GuestTimeout
+from memhint.guest.protocol import refusal
 from memhint.virt.connection import Connection
 from memhint.virt.errors import LibvirtUnavailable
 
@@ -24,7 +25,7 @@ class LibvirtAgentTransport:
         :param timeout: seconds
         :raises GuestAgentAbsent: no agent, no VM, or no libvirt
         :raises GuestTimeout: it did not answer in time
-        :raises GuestCommandFailed: libvirt refused for another reason
+        :raises GuestError: the agent's own refusal, as far as libvirt hands it on
         """
         try:
             domain = self._connection.get().lookupByUUIDString(self._uuid)
@@ -51,4 +52,5 @@ def _translated(error: libvirt.libvirtError) -> GuestError:
         return GuestAgentAbsent(message)
     if code == libvirt.VIR_ERR_OPERATION_TIMEOUT:
         return GuestTimeout(message)
-    return GuestCommandFailed(message)
+    # libvirt keeps the agent's own error class to itself; its words are all there is.
+    return refusal("guest agent", "", message)

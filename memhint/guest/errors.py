@@ -1,0 +1,76 @@
+"""Why a guest could not be asked or its answer not be used. Each error knows the gap it leaves."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from memhint.objects.gap import Gap, GapReason
+
+_DETAIL_MAX = 300
+
+
+def _presentable(detail: str) -> str:
+    """A detail that is fit for a log line: a guest may have written any part of it."""
+    if len(detail) > _DETAIL_MAX:
+        detail = detail[:_DETAIL_MAX] + "…"
+    return "".join(char if char.isprintable() else "?" for char in detail)
+
+
+class GuestError(Exception):
+    """The root of everything that can go wrong between memhint and one guest."""
+
+    reason: ClassVar[GapReason] = GapReason.UNREADABLE
+
+    def __init__(self, detail: str = "") -> None:
+        self.detail = _presentable(detail)
+        super().__init__(self.detail)
+
+    def gap(self, what: str) -> Gap:
+        """The gap this error leaves where ``what`` should have been."""
+        return Gap(what, self.reason, self.detail)
+
+
+class GuestSilent(GuestError):
+    """Nobody answered, so there is no point in the conversation's next question."""
+
+
+class GuestAgentAbsent(GuestSilent):
+    """No agent listens: not installed, not started, or the VM has no channel for it."""
+
+    reason = GapReason.UNSUPPORTED
+
+
+class GuestTimeout(GuestSilent):
+    """The agent did not answer in time, or the conversation's budget is used up."""
+
+    reason = GapReason.TIMEOUT
+
+
+class GuestCommandMissing(GuestError):
+    """The agent does not know the command, or its configuration blocks it."""
+
+    reason = GapReason.UNSUPPORTED
+
+
+class GuestCommandFailed(GuestError):
+    """The agent tried and answered with an error, for example EINVAL on a write."""
+
+    reason = GapReason.UNREADABLE
+
+    def __init__(self, detail: str = "", error_class: str = "GenericError") -> None:
+        self.error_class = _presentable(error_class)
+        super().__init__(detail)
+
+
+class GuestAnswerMalformed(GuestError):
+    """There is an answer and it makes no sense: not JSON, a wrong type, too large, too deep, a key missing.
+
+    ``path`` names the place in the answer, ``supported_commands[3].name``; it is empty for the answer as a whole.
+    """
+
+    reason = GapReason.MALFORMED
+
+    def __init__(self, problem: str, path: str = "") -> None:
+        self.problem = problem
+        self.path = path
+        super().__init__(f"{path}: {problem}" if path else problem)

@@ -1,0 +1,55 @@
+"""What can go wrong with a kernel interface, as types that know the gap they leave."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from memhint.objects.gap import Gap, GapReason
+
+
+class KernelInterfaceError(Exception):
+    """A kernel interface gave no usable answer; ``path`` names it, ``detail`` says what happened."""
+
+    reason: ClassVar[GapReason] = GapReason.UNREADABLE
+
+    def __init__(self, path: str, detail: str = "") -> None:
+        super().__init__(path, detail)
+        self.path = path
+        self.detail = detail
+
+    def gap(self, what: str) -> Gap:
+        """The absence of the value that ``what`` names."""
+        return Gap(what, self.reason, str(self))
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.detail}" if self.detail else self.path
+
+
+class InterfaceMissing(KernelInterfaceError):
+    """This kernel, as built and booted, does not have the interface or the field."""
+
+    reason = GapReason.UNSUPPORTED
+
+
+class InterfaceUnreadable(KernelInterfaceError):
+    """The interface is there and refused to be read."""
+
+    reason = GapReason.UNREADABLE
+
+
+class InterfaceMalformed(KernelInterfaceError):
+    """The interface answered with something that makes no sense."""
+
+    reason = GapReason.MALFORMED
+
+
+class ProcessGone(KernelInterfaceError):
+    """The process ended, before or while it was looked at."""
+
+    reason = GapReason.GONE
+
+
+class WriteRejected(KernelInterfaceError):
+    """The kernel refused a value, or took it and reads back another."""
+
+    reason = GapReason.UNREADABLE

@@ -1,0 +1,31 @@
+"""/sys/kernel/mm/hugepages: the pools of explicit huge pages."""
+
+from __future__ import annotations
+
+import re
+
+from memhint.kernel.errors import InterfaceMissing
+from memhint.kernel.root import KernelRoot
+from memhint.objects.host import HugetlbPool
+from memhint.objects.units import KIB
+
+_DIRECTORY = "sys/kernel/mm/hugepages"
+_POOL = re.compile(r"hugepages-(\d{1,12})kB", re.ASCII)
+
+
+def hugetlb_pools(root: KernelRoot) -> tuple[HugetlbPool, ...]:
+    """The pools by page size, smallest first, surplus pages included; a kernel without them has none.
+
+    :raises KernelInterfaceError: when a pool cannot be read or makes no sense
+    """
+    try:
+        names = root.names(_DIRECTORY)
+    except InterfaceMissing:
+        return ()
+    sizes = sorted(int(match[1]) for name in names if (match := _POOL.fullmatch(name)))
+    return tuple(_pool(root, size) for size in sizes)
+
+
+def _pool(root: KernelRoot, size: int) -> HugetlbPool:
+    pool = f"{_DIRECTORY}/hugepages-{size}kB"
+    return HugetlbPool(size * KIB, root.read_int(f"{pool}/nr_hugepages"), root.read_int(f"{pool}/free_hugepages"))

@@ -1,0 +1,36 @@
+"""/proc/meminfo: the memory of the whole machine."""
+
+from __future__ import annotations
+
+from memhint.kernel.errors import InterfaceMissing
+from memhint.kernel.fields import Fields, colons
+from memhint.kernel.root import KernelRoot
+from memhint.kernel.swap import DiskSwap, disk_swap
+from memhint.objects.host import HostMemory, Scope
+
+_PATH = "proc/meminfo"
+
+
+def read_meminfo(root: KernelRoot) -> Fields:
+    """The lines of /proc/meminfo; ``kib(name)`` gives bytes.
+
+    :raises KernelInterfaceError: when the file cannot be read or is empty
+    """
+    return colons(root.read_text(_PATH), root.path(_PATH))
+
+
+def machine_memory(root: KernelRoot) -> HostMemory:
+    """The memory of the machine in bytes, with the swap that lies on a disk.
+
+    :raises KernelInterfaceError: when a part is missing (MemAvailable before Linux 3.14) or makes no sense
+    """
+    fields = read_meminfo(root)
+    try:
+        swap = disk_swap(root)
+    except InterfaceMissing:
+        # meminfo was there, so /proc is: this kernel is built without swap, and none is a fact
+        swap = DiskSwap(0, 0)
+    total = fields.kib("MemTotal")
+    available = fields.kib("MemAvailable")
+    # the two are counted apart, and memory hotplug can come between
+    return HostMemory(Scope.MACHINE, total, min(available, total), swap.total, swap.used)

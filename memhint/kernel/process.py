@@ -1,0 +1,158 @@
+"""/proc/PID: what one process costs the host, and whether it still is the process that was meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from memhint.kernel.errors import InterfaceMalformed, InterfaceMissing, KernelInterfaceError, ProcessGone
+from memhint.kernel.fields import columns, number, page_counter
+from memhint.kernel.root import PAGE_SIZE, READ_AT_MOST, KernelRoot
+from memhint.objects.domain import ProcessMemory
+from memhint.objects.units import KIB
+
+_COMM_LENGTH = 15
+_STARTTIME = 19  # field 22 of /proc/PID/stat; the state, field 3, is the first one behind the name
+
+
+def process_memory(root: KernelRoot, pid: int, page_size: int = PAGE_SIZE) -> ProcessMemory:
+    """What a process holds, in bytes, from three short files.
+
+    VmRSS is as exact as the kernel's counter: from 6.2 to about 6.15 it can be off by some pages for every CPU.
+    KSM counters that this kernel does not have are None. Newer kernels take the process's mmap lock to show them: while
+    QEMU unmerges its memory this waits, so no thread that others wait for should call it.
+
+    :raises ProcessGone: when the process ended, or has no memory of its own any more
+    :raises KernelInterfaceError: when a file cannot be read or makes no sense
+    """
+    status = read_process_file(root, pid, "status")
+    path = root.path(f"proc/{pid}/status")
+    if "\nVmRSS:" not in status and "\nThreads:" in status:
+        raise ProcessGone(path, "it has no memory: it is ending, or a kernel thread")
+    rss, swap = _status_kib(status, "VmRSS", path), _status_kib(status, "VmSwap", path)
+    merging, zero = _ksm_pages(root, pid)
+    # the last read: that it succeeds says that nothing was missing above because the process had ended
+    return ProcessMemory(
+        pid=pid,
+        start_ticks=_start_ticks(root, pid),
+        rss=rss,
+        swap=swap,
+        ksm_merging=None if merging is None else merging * page_size,
+        ksm_zero=None if zero is None else zero * page_size,
+    )
+
+
+def pid_from_file(path: Path) -> int:
+    """The pid that a pid file, such as libvirt's NAME.pid, holds.
+
+    :raises InterfaceMissing: when there is no such file
+    :raises KernelInterfaceError: when it cannot be read or holds no pid
+    """
+    pid = KernelRoot(path.parent).read_int(path.name)
+    if pid < 1:
+        raise InterfaceMalformed(str(path), f"{pid} is not a pid")
+    return pid
+
+
+def process_is(root: KernelRoot, pid: int, uuid: str) -> bool:
+    """True when the process was started for the VM of this uuid: one word of its command line is the uuid.
+
+    Guards against a pid that the kernel gave to another process meanwhile; a process that ended is not the VM's.
+
+    :raises KernelInterfaceError: when the command line cannot be read
+    """
+    try:
+        return bool(uuid) and uuid in read_process_file(root, pid, "cmdline").split("\0")
+    except ProcessGone:
+        return False
+
+
+def find_by_comm(root: KernelRoot, names: frozenset[str]) -> dict[str, int]:
+    """The lowest pid of each of these program names that runs; the kernel keeps 15 characters of a name.
+
+    :raises KernelInterfaceError: when /proc cannot be listed
+    """
+    wanted = {name[:_COMM_LENGTH]: name for name in names}
+    found: dict[str, int] = {}
+    for pid in sorted(int(entry) for entry in root.names("proc") if entry.isascii() and entry.isdigit()):
+        try:
+            comm = root.read_text(f"proc/{pid}/comm").rstrip("\n")
+        except KernelInterfaceError:
+            continue  # it ended between the listing and the look
+        if comm in wanted:
+            found.setdefault(wanted[comm], pid)
+    return found
+
+
+def read_process_file(root: KernelRoot, pid: int, name: str, limit: int = READ_AT_MOST) -> str:
+    """The text of one file of a process.
+
+    :raises ProcessGone: when the process ended
+    :raises KernelInterfaceError: as KernelRoot.read_text
+    """
+    try:
+        return root.read_text(f"proc/{pid}/{name}", limit)
+    except InterfaceMissing as error:
+        raise _gone_or(root, pid, error) from error
+
+
+def process_lines(root: KernelRoot, pid: int, name: str) -> Iterator[str]:
+    """The lines of one file of a process.
+
+    :raises ProcessGone: while iterating, when the process ended
+    :raises KernelInterfaceError: while iterating, as KernelRoot.lines
+    """
+    try:
+        yield from root.lines(f"proc/{pid}/{name}")
+    except InterfaceMissing as error:
+        raise _gone_or(root, pid, error) from error
+
+
+def _gone_or(root: KernelRoot, pid: int, error: InterfaceMissing) -> KernelInterfaceError:
+    return error if root.exists(f"proc/{pid}") else ProcessGone(error.path, "the process ended")
+
+
+def _status_kib(status: str, name: str, path: str) -> int:
+    # found, not split into fields: of sixty lines two are wanted. The kernel escapes line ends in the name above.
+    start = status.find(f"\n{name}:")
+    if start < 0:
+        raise InterfaceMalformed(path, f"no {name}")
+    start += len(name) + 2
+    end = status.find(" kB\n", start)
+    return number(status[start:end].strip() if end >= 0 else "", path) * KIB
+
+
+def _start_ticks(root: KernelRoot, pid: int) -> int:
+    # the name in parentheses can hold spaces and parentheses itself, so count from the last one
+    words = read_process_file(root, pid, "stat").rpartition(")")[2].split(None, _STARTTIME + 1)
+    path = root.path(f"proc/{pid}/stat")
+    if len(words) <= _STARTTIME:
+        raise InterfaceMalformed(path, f"{len(words)} fields behind the name")
+    return number(words[_STARTTIME], path)
+
+
+def _ksm_pages(root: KernelRoot, pid: int) -> tuple[int | None, int | None]:
+    """Pages merged and pages replaced by the zero page; ksm_stat has both since 6.6, one file had the first before."""
+    merging = zero = None
+    path = root.path(f"proc/{pid}/ksm_stat")
+    stat = _ksm_text(root, pid, "ksm_stat")
+    if stat is not None:
+        values = columns(stat, path).values
+        merging, zero = values.get("ksm_merging_pages"), values.get("ksm_zero_pages")
+    if merging is None:
+        merging = _ksm_text(root, pid, "ksm_merging_pages")
+    return (
+        None if merging is None else page_counter(merging, path),
+        None if zero is None else page_counter(zero, path),
+    )
+
+
+def _ksm_text(root: KernelRoot, pid: int, name: str) -> str | None:
+    relative = f"proc/{pid}/{name}"
+    try:
+        text = root.read_text(relative).strip()
+    except InterfaceMissing:
+        return None
+    if not text:
+        raise ProcessGone(root.path(relative), "it has no memory any more")
+    return text

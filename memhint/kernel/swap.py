@@ -1,0 +1,61 @@
+"""/proc/swaps and the swap counters of /proc/vmstat: where pages could go, and how many went."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from memhint.kernel.errors import InterfaceMalformed
+from memhint.kernel.fields import number
+from memhint.kernel.root import PAGE_SIZE, KernelRoot
+from memhint.kernel.vmstat import read_vmstat
+from memhint.objects.host import SwapActivity
+from memhint.objects.units import KIB
+
+_PATH = "proc/swaps"
+# swap on these lives in the very memory it is meant to relieve
+_IN_MEMORY = re.compile(r"/dev/(?:.*/)?z?ram\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class DiskSwap:
+    """Swap that lies outside the memory. Bytes."""
+
+    total: int
+    used: int
+
+
+def disk_swap(root: KernelRoot) -> DiskSwap:
+    """The sum of all swap partitions and files; zram and RAM disks count 0.
+
+    :raises InterfaceMissing: when the kernel is built without swap
+    :raises KernelInterfaceError: when the table cannot be read or makes no sense
+    """
+    path = root.path(_PATH)
+    lines = root.read_text(_PATH).split("\n")
+    if not lines[0].startswith("Filename"):
+        raise InterfaceMalformed(path, "no heading")
+    total = used = 0
+    for line in lines[1:]:
+        # the kernel escapes white space in the name, so every column is one word
+        words = line.split()
+        if not words:
+            continue
+        if len(words) != 5:
+            raise InterfaceMalformed(path, f"{line[:80]!r} has not five columns")
+        size, in_use = number(words[2], path), number(words[3], path)
+        if in_use > size:
+            raise InterfaceMalformed(path, f"{words[0]} uses {in_use} of {size} kB")
+        if not _IN_MEMORY.fullmatch(words[0]):
+            total += size * KIB
+            used += in_use * KIB
+    return DiskSwap(total, used)
+
+
+def swap_activity(root: KernelRoot, page_size: int = PAGE_SIZE) -> SwapActivity:
+    """Bytes swapped in and out on the whole machine since boot; traffic to zram is part of it.
+
+    :raises KernelInterfaceError: when the counters are missing or make no sense
+    """
+    vmstat = read_vmstat(root)
+    return SwapActivity(vmstat.number("pswpin") * page_size, vmstat.number("pswpout") * page_size)

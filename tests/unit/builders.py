@@ -1,0 +1,241 @@
+"""Valid records for tests: every function has defaults, so that a test names only what it is about."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from memhint.objects.domain import DeepMemory, DomainFacts, DomainObservation, DomainState, ProcessMemory
+from memhint.objects.gap import Gap, GapReason
+from memhint.objects.guest import GuestKernel, GuestMemory, GuestSource
+from memhint.objects.host import (
+    HostMemory,
+    HostObservation,
+    HugetlbPool,
+    Ksm,
+    NumaNode,
+    Pressure,
+    Scope,
+    SwapActivity,
+    Thp,
+)
+from memhint.objects.lever import Action, LeverName, LeverState, Observed
+from memhint.objects.ownership import HOST, Mark
+from memhint.objects.plan import Bound, Capacity, Demand, DemandReason, Plan, PressureVerdict
+from memhint.objects.policy import Origin, Policy, effective
+from memhint.objects.report import Cost, DomainReport, Reclaimable, Report
+from memhint.objects.units import GIB, MIB
+from memhint.objects.verdict import Answer, Reason, Verdict
+
+NOW = 1_700_000_000.0  # unix seconds
+WEB = "6f1d3c2a-0000-4000-8000-000000000001"
+DB = "6f1d3c2a-0000-4000-8000-000000000002"
+OLD = "6f1d3c2a-0000-4000-8000-000000000003"
+
+
+def host_memory(**changes: Any) -> HostMemory:
+    base = HostMemory(Scope.MACHINE, total=64 * GIB, available=40 * GIB, swap_total=8 * GIB, swap_used=0)
+    return replace(base, **changes)
+
+
+def pressure(**changes: Any) -> Pressure:
+    return replace(Pressure(Scope.MACHINE, 0.5, 0.25, 0.0, 123_456), **changes)
+
+
+def ksm(**changes: Any) -> Ksm:
+    base = Ksm(
+        run=1,
+        pages_shared=1000,
+        pages_sharing=25_600,
+        zero_pages=2560,
+        general_profit=90 * MIB,
+        full_scans=7,
+        pages_to_scan=100,
+        sleep_millisecs=20,
+        use_zero_pages=True,
+        advisor="scan-time",
+    )
+    return replace(base, **changes)
+
+
+def host_observation(**changes: Any) -> HostObservation:
+    base = HostObservation(
+        at=NOW,
+        memory=host_memory(),
+        page_size=4096,
+        pressure=pressure(),
+        swap=SwapActivity(0, 0),
+        ksm=ksm(),
+        thp=Thp("madvise", "madvise"),
+        oom_kills=0,
+        hugetlb=(HugetlbPool(2 * MIB, 0, 0),),
+        numa=(NumaNode(0, 64 * GIB, 30 * GIB),),
+    )
+    return replace(base, **changes)
+
+
+def facts(**changes: Any) -> DomainFacts:
+    base = DomainFacts(memory=4 * GIB, balloon=True, reporting_offered=True, stats_period=10, guest_agent=True)
+    return replace(base, **changes)
+
+
+def process(**changes: Any) -> ProcessMemory:
+    return replace(ProcessMemory(4242, 1000, rss=2 * GIB, swap=0, ksm_merging=50 * MIB, ksm_zero=10 * MIB), **changes)
+
+
+def guest_memory(**changes: Any) -> GuestMemory:
+    base = GuestMemory(
+        GuestSource.PROC,
+        at=NOW - 4,
+        total=4000 * MIB,
+        free=2500 * MIB,
+        available=3000 * MIB,
+        cached=500 * MIB,
+        free_by_order=(4 * MIB, 8 * MIB),
+    )
+    return replace(base, **changes)
+
+
+def domain_observation(**changes: Any) -> DomainObservation:
+    base = DomainObservation(
+        uuid=WEB,
+        name="web-1",
+        state=DomainState.RUNNING,
+        facts=facts(),
+        process=process(),
+        deep=DeepMemory(NOW - 30, pss=1900 * MIB, rss=2 * GIB, anon_huge=1 * GIB, by_node={0: 1900 * MIB}),
+        guest=guest_memory(),
+        guest_kernel=GuestKernel(NOW - 4, "6.12.1", "boot-1", 9, "virtio3", True, True),
+        balloon_actual=4 * GIB,
+    )
+    return replace(base, **changes)
+
+
+def policy(inputs: dict[Origin, dict[str, str]] | None = None) -> Policy:
+    return effective(inputs or {})
+
+
+def lever_state(**changes: Any) -> LeverState:
+    base = LeverState(LeverName.REPORTING, WEB, "auto", Observed.ON, Verdict(Answer.UNCHANGED))
+    return replace(base, **changes)
+
+
+def domain_report(**changes: Any) -> DomainReport:
+    observation = changes.pop("observation", None) or domain_observation()
+    base = DomainReport(
+        observation=observation,
+        policy=policy(),
+        returned=1 * GIB,
+        reclaimable=(Reclaimable(LeverName.REPORTING, 300 * MIB, GuestSource.PROC, NOW - 4),),
+        levers=(
+            lever_state(subject=observation.uuid),
+            lever_state(lever=LeverName.DEDUP, subject=observation.uuid, desired="off", observed=Observed.OFF),
+        ),
+    )
+    return replace(base, **changes)
+
+
+def idle_domain() -> DomainReport:
+    """A VM that is shut off: nothing is known of it, and nothing can come back."""
+    observation = domain_observation(
+        uuid=OLD,
+        name="old",
+        state=DomainState.SHUTOFF,
+        facts=facts(memory=2 * GIB),
+        process=None,
+        deep=None,
+        guest=None,
+        guest_kernel=None,
+        balloon_actual=None,
+        gaps=(Gap("process", GapReason.GONE, "is not running"),),
+    )
+    verdict = Verdict(Answer.UNCHANGED)
+    return domain_report(
+        observation=observation,
+        returned=None,
+        reclaimable=(Reclaimable(LeverName.REPORTING, None, GuestSource.HOST, None),),
+        levers=(lever_state(subject=OLD, observed=Observed.UNKNOWN, verdict=verdict),),
+    )
+
+
+def refused_domain() -> DomainReport:
+    """A VM whose reporting should be off and may not be touched."""
+    observation = domain_observation(uuid=DB, name="db-1", process=process(pid=4343), guest=None, guest_kernel=None)
+    detail = "the guest may not be changed; memhint set db-1 guest_actions=allow"
+    return domain_report(
+        observation=observation,
+        policy=policy({Origin.OPERATOR: {"reporting": "off"}}),
+        levers=(
+            lever_state(
+                subject=DB, desired="off", observed=Observed.ON, verdict=Verdict(Answer.REFUSED, Reason.CONSENT, detail)
+            ),
+            lever_state(
+                lever=LeverName.DEDUP,
+                subject=DB,
+                desired="off",
+                observed=Observed.UNSUPPORTED,
+                verdict=Verdict(Answer.UNCHANGED),
+            ),
+        ),
+    )
+
+
+def capacity(**changes: Any) -> Capacity:
+    base = Capacity(
+        pool=64 * GIB,
+        reserve=4 * GIB,
+        other=2 * GIB,
+        assigned=50 * GIB,
+        footprint=20 * GIB,
+        resident=20 * GIB,
+        want=30 * GIB,
+        spare=4 * GIB,
+        backing=8 * GIB,
+        model=24 * GIB,
+        now=22 * GIB,
+        back=16 * GIB,
+        headroom=16 * GIB,
+        bound=Bound.BACK,
+    )
+    return replace(base, **changes)
+
+
+def demand(**changes: Any) -> Demand:
+    base = Demand(WEB, 4 * GIB + 128 * MIB, 2058 * MIB, 2200 * MIB, DemandReason.FORECAST, "decaying peak")
+    return replace(base, **changes)
+
+
+def plan(**changes: Any) -> Plan:
+    base = Plan(
+        capacity=capacity(),
+        demands=(
+            demand(),
+            demand(uuid=DB, reason=DemandReason.NEW, demand=4 * GIB, detail="seen for 5 s"),
+            demand(uuid=OLD, assigned=2 * GIB, footprint=0, demand=2 * GIB, reason=DemandReason.STOPPED, detail=""),
+        ),
+        pressure=PressureVerdict(True),
+        actions=(Action(LeverName.REPORTING, DB, "off", "asked for by operator"),),
+    )
+    return replace(base, **changes)
+
+
+def report(**changes: Any) -> Report:
+    base = Report(
+        host="host-a",
+        epoch="epoch-1",
+        sequence=7,
+        at=NOW,
+        period=10.0,
+        slot=1152 * MIB,
+        observation=host_observation(),
+        domains=(domain_report(), refused_domain(), idle_domain()),
+        levers=(lever_state(lever=LeverName.DEDUP, subject=HOST, desired="off", observed=Observed.OFF),),
+        plan=plan(),
+        cost=Cost(cpu=0.02, wall=0.1, deep_reads=1, rss=70 * MIB),
+        gaps=(Gap("libvirt", GapReason.PENDING, "connecting"),),
+    )
+    return replace(base, **changes)
+
+
+def mark(**changes: Any) -> Mark:
+    return replace(Mark(WEB, "merge", "true", "false", "4242:1000", NOW), **changes)

@@ -1,0 +1,84 @@
+"""Stand-ins behind the levers' interfaces: a ledger in memory, a definition, QEMU's merge property."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from memhint.objects.ownership import Mark
+from memhint.virt.errors import LibvirtCallFailed
+from tests.unit.kernel.fake_root import FakeRoot
+
+PAGE = 4096
+
+
+class FakeLedger:
+    """Marks in memory, in the order in which they were first put."""
+
+    def __init__(self) -> None:
+        self.marks: dict[tuple[str, str], Mark] = {}
+
+    def put(self, mark: Mark) -> None:
+        older = self.marks.get((mark.subject, mark.knob))
+        if older is not None and older.instance == mark.instance:
+            mark = replace(mark, before=older.before)
+        self.marks[(mark.subject, mark.knob)] = mark
+
+    def get(self, subject: str, knob: str) -> Mark | None:
+        return self.marks.get((subject, knob))
+
+    def remove(self, subject: str, knob: str) -> None:
+        self.marks.pop((subject, knob), None)
+
+    def all(self) -> tuple[Mark, ...]:
+        return tuple(self.marks.values())
+
+
+class FakeNextBoot:
+    """A domain's definition for its next boot."""
+
+    def __init__(self, value: str | None = None) -> None:
+        self.value = value
+
+    def reporting(self) -> str | None:
+        return self.value
+
+    def set_reporting(self, value: str | None) -> None:
+        self.value = value
+
+
+class FakeMonitor:
+    """QEMU with one memory object, whose merge shows in the host's smaps as it does with a real one.
+
+    ``deaf``: QEMU answers success and nothing changes, as when its madvise fails.
+    """
+
+    def __init__(self, root: FakeRoot, pid: int, size: int, merge: bool = True) -> None:
+        self.root, self.pid, self.size, self.merge = root, pid, size, merge
+        self.deaf = False
+        self.broken = False
+        self.history: list[bool] = []
+        self.show()
+
+    def show(self) -> None:
+        flags = "rd wr mr mw me dc ac hg" + (" mg" if self.merge else "")
+        self.root.write(
+            f"proc/{self.pid}/smaps",
+            f"7f0000000000-7f0040000000 rw-p 00000000 00:00 0 \nSize: {self.size // 1024} kB\nVmFlags: {flags} \n",
+        )
+
+    def memory_backends(self) -> list[str]:
+        if self.broken:
+            raise LibvirtCallFailed("the monitor does not answer")
+        return ["/objects/pc.ram"]
+
+    def get(self, path: str, name: str) -> object:
+        assert (path, name) == ("/objects/pc.ram", "merge")
+        return self.merge
+
+    def set(self, path: str, name: str, value: object) -> None:
+        assert (path, name) == ("/objects/pc.ram", "merge")
+        assert isinstance(value, bool)
+        self.history.append(value)
+        if not self.deaf:
+            self.merge = value
+        self.show()

@@ -1,0 +1,225 @@
+"""The dedup lever: everybody else out first and seen to be out, then the members, then KSM; and all of it back."""
+
+from dataclasses import replace
+
+import pytest
+
+from memhint.levers.dedup import DedupLever, DedupSettings
+from memhint.objects.lever import Observed
+from memhint.objects.ownership import HOST
+from memhint.objects.policy import Origin, effective
+from memhint.objects.units import GIB, MIB
+from memhint.objects.verdict import Answer, Reason
+from memhint.planner.dedup import plan_dedup
+from tests.unit import builders
+from tests.unit.kernel.fake_root import FakeRoot
+from tests.unit.levers.fakes import FakeLedger, FakeMonitor
+
+KSM = "sys/kernel/mm/ksm"
+BEFORE = {
+    "run": "0\n",
+    "use_zero_pages": "0\n",
+    "pages_to_scan": "100\n",
+    "sleep_millisecs": "20\n",
+    "advisor_mode": "[none] scan-time\n",
+    "advisor_target_scan_time": "200\n",
+    "advisor_max_cpu": "70\n",
+}
+
+
+class Host:
+    """Four VMs of two projects on a host whose kernel files are a tree in a directory."""
+
+    def __init__(self, path, **settings: object) -> None:
+        self.root = FakeRoot(path)
+        self.root.write_all(KSM, BEFORE)
+        self.root.write("proc/1/comm", "systemd\n")
+        self.ledger = FakeLedger()
+        self.asks = {"a": "on", "b": "on"}
+        self.domains = [self.vm("a", 11), self.vm("b", 12), self.vm("c", 13), self.vm("d", 14, "p2")]
+        self.monitors = {one.uuid: FakeMonitor(self.root, one.process.pid, 1 * GIB) for one in self.domains}
+        self.available = 8 * GIB
+        self.settings = DedupSettings(**{"allow_monitor_commands": True, **settings})
+        self.lever = self.make()
+
+    def make(self) -> DedupLever:
+        return DedupLever(
+            self.root.kernel, self.ledger, self.monitors.__getitem__, self.settings, "boot-1", lambda _: 1 * GIB, lambda: 1.0
+        )
+
+    def vm(self, name: str, pid: int, project: str = "p1"):
+        return builders.domain_observation(
+            uuid=name,
+            name=name,
+            facts=builders.facts(memory=1 * GIB, project=project),
+            process=builders.process(pid=pid, rss=1 * GIB, ksm_merging=0, ksm_zero=0),
+        )
+
+    def seen(self):
+        run = int(self.knob("run"))
+        return builders.host_observation(
+            memory=builders.host_memory(total=16 * GIB, available=self.available), ksm=builders.ksm(run=run)
+        )
+
+    def plan(self):
+        policies = {one.uuid: effective({Origin.OPERATOR: {"dedup": self.asks.get(one.uuid, "off")}}) for one in self.domains}
+        return plan_dedup(self.domains, policies, None, False)
+
+    def reconcile(self, *, dry_run: bool = False):
+        return self.lever.reconcile(self.plan(), self.domains, self.seen(), dry_run=dry_run)
+
+    def knob(self, name: str) -> str:
+        return self.root.text(f"{KSM}/{name}").strip()
+
+    def merging(self) -> set[str]:
+        return {name for name, monitor in self.monitors.items() if monitor.merge}
+
+
+@pytest.fixture
+def host(tmp_path) -> Host:
+    return Host(tmp_path, advisor=None, target_scan_time=None, max_cpu=None, sleep_millisecs=5, pages_to_scan=1000)
+
+
+def test_members_merge_and_all_others_are_out(host: Host) -> None:
+    verdicts, own = host.reconcile()
+    assert own.answer is Answer.APPLIED
+    assert host.merging() == {"a", "b"}
+    assert (host.knob("run"), host.knob("use_zero_pages"), host.knob("sleep_millisecs")) == ("1", "1", "5")
+    assert {name: verdict.answer for name, verdict in verdicts.items()} == {
+        "a": Answer.APPLIED,
+        "b": Answer.APPLIED,
+        "c": Answer.UNCHANGED,
+        "d": Answer.UNCHANGED,
+    }
+    assert host.lever.read(host.domains[0], host.seen()) is Observed.ON
+    assert host.lever.read(host.domains[2], host.seen()) is Observed.OFF
+
+
+def test_a_second_pass_asks_no_qemu(host: Host) -> None:
+    host.reconcile()
+    before = {name: list(monitor.history) for name, monitor in host.monitors.items()}
+    _, own = host.reconcile()
+    assert own.answer is Answer.UNCHANGED
+    assert {name: monitor.history for name, monitor in host.monitors.items()} == before
+
+
+def test_ksm_does_not_run_while_somebody_cannot_be_kept_out(host: Host) -> None:
+    host.monitors["c"].deaf = True
+    verdicts, own = host.reconcile()
+    assert (own.answer, own.reason) == (Answer.REFUSED, Reason.NOT_VERIFIED)
+    assert verdicts["c"].reason is Reason.NOT_VERIFIED
+    assert host.knob("run") == "0"
+    assert verdicts["a"].answer is Answer.REFUSED
+
+
+def test_ksm_stops_when_a_newcomer_cannot_be_kept_out(host: Host) -> None:
+    host.reconcile()
+    newcomer = host.vm("e", 15)
+    host.domains.append(newcomer)
+    host.monitors["e"] = FakeMonitor(host.root, 15, 1 * GIB)
+    host.monitors["e"].broken = True
+    host.reconcile()
+    assert host.knob("run") == "0"
+    host.monitors["e"].broken = False
+    host.reconcile()
+    assert host.knob("run") == "1"
+    assert host.merging() == {"a", "b"}
+
+
+def test_off_separates_stops_and_restores_everything(host: Host) -> None:
+    host.reconcile()
+    host.asks = {}
+    _, own = host.reconcile()
+    assert own.answer is Answer.APPLIED
+    assert {name: host.knob(name) for name in BEFORE} == {name: text.strip() for name, text in BEFORE.items()}
+    assert host.monitors["a"].history == [True, False, True]  # separated, then as QEMU had it
+    assert host.merging() == {"a", "b", "c", "d"}
+    assert host.ledger.all() == ()
+
+
+def test_one_vm_leaves_and_the_others_go_on(host: Host) -> None:
+    host.reconcile()
+    host.asks = {"b": "on"}
+    host.reconcile()
+    assert host.merging() == {"b"}
+    assert host.knob("run") == "1"
+
+
+def test_separating_needs_headroom(host: Host) -> None:
+    host.reconcile()
+    host.domains[0] = replace(host.domains[0], process=replace(host.domains[0].process, ksm_merging=700 * MIB))
+    host.available = int(1.5 * GIB)
+    host.asks = {"b": "on"}
+    verdicts, own = host.reconcile()
+    assert verdicts["a"].reason is Reason.HEADROOM
+    assert host.monitors["a"].merge
+    assert own.reason is Reason.NOT_VERIFIED  # it opted out and is still mergeable: KSM rests
+    assert host.knob("run") == "0"
+
+
+def test_without_monitor_commands_nothing_is_touched(tmp_path) -> None:
+    host = Host(tmp_path, allow_monitor_commands=False)
+    verdicts, own = host.reconcile()
+    assert own.reason is Reason.MONITOR_COMMANDS
+    assert verdicts["a"].answer is Answer.REFUSED
+    assert all(monitor.history == [] for monitor in host.monitors.values())
+
+
+@pytest.mark.parametrize("manager", ["ksmtuned", "momd"])
+def test_another_manager_is_a_conflict(host: Host, manager: str) -> None:
+    host.root.write("proc/900/comm", f"{manager}\n")
+    verdicts, own = host.reconcile()
+    assert (own.answer, own.reason) == (Answer.CONFLICT, Reason.OTHER_MANAGER)
+    assert manager in own.detail
+    assert verdicts["a"].answer is Answer.CONFLICT
+    assert host.knob("run") == "0"
+
+
+def test_ksm_that_an_operator_runs_is_a_conflict_and_is_left_alone(host: Host) -> None:
+    host.root.write(f"{KSM}/run", "1\n")
+    _, own = host.reconcile()
+    assert own.answer is Answer.CONFLICT
+    assert all(monitor.history == [] for monitor in host.monitors.values())
+
+
+def test_what_somebody_changed_since_is_left_to_them(host: Host) -> None:
+    host.reconcile()
+    host.root.write(f"{KSM}/sleep_millisecs", "77\n")
+    host.asks = {}
+    host.reconcile()
+    assert host.knob("sleep_millisecs") == "77"
+    assert host.knob("run") == "0"
+
+
+def test_a_killed_agents_successor_undoes_what_it_finds_marked(host: Host) -> None:
+    host.reconcile()
+    host.lever = host.make()  # a new process: it knows nothing but the ledger
+    host.lever.undo(host.domains, host.seen())
+    assert {name: host.knob(name) for name in BEFORE} == {name: text.strip() for name, text in BEFORE.items()}
+    assert host.merging() == {"a", "b", "c", "d"}
+    assert host.ledger.all() == ()
+
+
+def test_marks_of_an_ended_qemu_are_forgotten(host: Host) -> None:
+    host.reconcile()
+    host.domains = [one for one in host.domains if one.uuid != "c"]
+    host.reconcile()
+    assert host.ledger.get("c", "qemu merge") is None
+
+
+def test_a_dry_run_says_what_it_would_do_and_does_nothing(host: Host) -> None:
+    verdicts, own = host.reconcile(dry_run=True)
+    assert own.answer is Answer.PLANNED
+    assert "run=1" in own.detail
+    assert verdicts["a"].answer is Answer.PLANNED
+    assert host.knob("run") == "0"
+    assert host.ledger.all() == ()
+    assert all(monitor.history == [] for monitor in host.monitors.values())
+
+
+def test_the_scan_speed_is_marked_before_the_advisor_may_move_it(tmp_path) -> None:
+    host = Host(tmp_path)
+    host.reconcile()  # a plain file does not read back as sysfs does: writing the advisor itself fails here
+    mark = host.ledger.get(HOST, "pages_to_scan")
+    assert mark is not None
+    assert mark.before == "100"

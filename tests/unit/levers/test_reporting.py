@@ -1,0 +1,222 @@
+"""The reporting lever on guests with stock kernels: consent first, then the kernel's own switch, then a look back."""
+
+import time
+from dataclasses import replace
+
+import pytest
+
+from memhint.guest.capabilities import read_capabilities
+from memhint.guest.protocol import GuestAgent
+from memhint.guest.reporting_knob import read_guest_kernel
+from memhint.levers.reporting import DRIVER_KNOB, NEXT_BOOT_KNOB, ORDER_KNOB, ReportingLever, ReportingTarget
+from memhint.objects.domain import DomainState
+from memhint.objects.lever import Observed
+from memhint.objects.policy import Mode, Origin, effective
+from memhint.objects.units import GIB
+from memhint.objects.verdict import Answer, Reason
+from tests.unit import builders
+from tests.unit.guest.fake_agent import FakeAgent
+from tests.unit.levers.fakes import FakeLedger, FakeNextBoot
+
+ORDER = "/sys/module/page_reporting/parameters/page_reporting_order"
+DRIVER = "/sys/bus/virtio/drivers/virtio_balloon"
+BOOT = "11111111-2222-3333-4444-555555555555"
+
+
+class Guest:
+    """A guest with a stock kernel of some version, and a lever that reaches it."""
+
+    def __init__(self, release: str, **policy: str) -> None:
+        self.files = {
+            ORDER: "9\n",
+            "/proc/sys/kernel/random/boot_id": BOOT + "\n",
+            "/sys/bus/virtio/devices/virtio0/device": "0x0003\n",
+            "/sys/bus/virtio/devices/virtio1/device": "0x0005\n",
+            "/sys/bus/virtio/devices/virtio1/features": "0000010000\n",
+            f"{DRIVER}/virtio1/device": "0x0005\n",
+            f"{DRIVER}/unbind": "",
+            f"{DRIVER}/bind": "",
+        }
+        self.agent = FakeAgent(files=self.files, release=release, on_write=self.on_write)
+        self.policy = effective({Origin.OPERATOR: policy})
+        self.next_boot = FakeNextBoot()
+        self.ledger = FakeLedger()
+        self.lever = ReportingLever(self.ledger, self.read, 9, lambda: 1.0)
+        self.facts = builders.facts()
+        self.state = DomainState.RUNNING
+        self.actual = self.facts.memory
+
+    def on_write(self, path: str, text: str) -> None:
+        if path == f"{DRIVER}/unbind":
+            del self.files[f"{DRIVER}/virtio1/device"]
+        if path == f"{DRIVER}/bind":
+            self.files[f"{DRIVER}/virtio1/device"] = "0x0005\n"
+
+    def conversation(self) -> GuestAgent:
+        return GuestAgent(self.agent, clock=time.monotonic)
+
+    def read(self, agent: GuestAgent):
+        return read_guest_kernel(agent, 1.0, read_capabilities(agent))
+
+    def target(self, agent: bool = True) -> ReportingTarget:
+        kernel = self.read(self.conversation()) if agent else None
+        domain = builders.domain_observation(
+            facts=self.facts, guest_kernel=kernel, balloon_actual=self.actual, state=self.state
+        )
+        return ReportingTarget(domain, self.policy, self.conversation() if agent else None, self.next_boot)
+
+    def pull(self, desired: Mode, *, dry_run: bool = False, agent: bool = True):
+        return self.lever.pull(self.target(agent), desired, dry_run=dry_run)
+
+    def observed(self) -> Observed:
+        return self.lever.read(self.target().domain)
+
+    def written(self) -> list[object]:
+        return [arguments for command, arguments in self.agent.calls if command == "guest-file-write"]
+
+
+def test_61_is_switched_by_its_order_and_back() -> None:
+    guest = Guest("6.1.0-50-cloud-amd64", guest_actions="allow")
+    assert guest.pull(Mode.OFF).answer is Answer.APPLIED
+    assert guest.files[ORDER].strip() == "11"
+    assert guest.observed() is Observed.OFF
+    assert guest.pull(Mode.OFF).answer is Answer.UNCHANGED
+    on = guest.pull(Mode.ON)
+    assert (on.answer, on.reason) == (Answer.APPLIED, Reason.REARM)
+    assert guest.files[ORDER].strip() == "9"
+    assert guest.ledger.all() == ()
+
+
+def test_switching_on_again_restores_the_order_that_was_there() -> None:
+    guest = Guest("6.1.0-50-cloud-amd64", guest_actions="allow")
+    guest.files[ORDER] = "7\n"
+    guest.pull(Mode.OFF)
+    guest.pull(Mode.ON)
+    assert guest.files[ORDER].strip() == "7"
+
+
+def test_612_is_switched_by_its_driver_and_only_with_the_second_consent() -> None:
+    guest = Guest("6.12.117+deb12-cloud-amd64", guest_actions="allow")
+    refused = guest.pull(Mode.OFF)
+    assert (refused.answer, refused.reason) == (Answer.UNSUPPORTED, Reason.UNBIND_OPT_IN)
+    assert guest.written() == []
+    guest = Guest("6.12.117+deb12-cloud-amd64", guest_actions="allow", guest_unbind="allow")
+    assert guest.pull(Mode.OFF).answer is Answer.APPLIED
+    assert guest.observed() is Observed.OFF
+    assert guest.pull(Mode.ON).answer is Answer.APPLIED
+    assert guest.observed() is Observed.ON
+    assert guest.ledger.all() == ()
+
+
+@pytest.mark.parametrize("release", ["6.1.0-50-cloud-amd64", "6.12.117+deb12-cloud-amd64"])
+@pytest.mark.parametrize("desired", [Mode.OFF])
+def test_without_consent_the_guest_is_untouched(release: str, desired: Mode) -> None:
+    guest = Guest(release, guest_unbind="allow")
+    refused = guest.pull(desired)
+    assert (refused.answer, refused.reason) == (Answer.REFUSED, Reason.CONSENT)
+    assert guest.written() == []
+    assert guest.ledger.all() == ()
+
+
+def test_an_inflated_balloon_is_not_unbound() -> None:
+    guest = Guest("6.12.117+deb12-cloud-amd64", guest_actions="allow", guest_unbind="allow")
+    guest.actual = 3 * GIB
+    assert guest.pull(Mode.OFF).reason is Reason.BALLOON_INFLATED
+    guest.actual = None
+    assert guest.pull(Mode.OFF).reason is Reason.BALLOON_INFLATED
+    assert guest.written() == []
+
+
+def test_a_dry_run_says_what_it_would_do_and_does_nothing() -> None:
+    guest = Guest("6.1.0-50-cloud-amd64", guest_actions="allow")
+    planned = guest.pull(Mode.OFF, dry_run=True)
+    assert planned.answer is Answer.PLANNED
+    assert "page_reporting_order" in planned.detail
+    assert guest.written() == []
+    assert guest.ledger.all() == ()
+
+
+def test_the_mark_is_kept_before_the_guest_is_changed() -> None:
+    guest = Guest("6.1.0-50-cloud-amd64", guest_actions="allow")
+    guest.agent.hang_at = {"guest-file-write"}
+    verdict = guest.pull(Mode.OFF)
+    assert (verdict.answer, verdict.reason) == (Answer.FAILED, Reason.GUEST_TIMEOUT)
+    assert guest.ledger.get(builders.WEB, ORDER_KNOB).before == "9"
+
+
+def test_auto_undoes_what_was_done_and_touches_nothing_else() -> None:
+    guest = Guest("6.1.0-50-cloud-amd64", guest_actions="allow")
+    assert guest.pull(Mode.AUTO).answer is Answer.UNCHANGED
+    guest.pull(Mode.OFF)
+    assert guest.pull(Mode.AUTO).answer is Answer.APPLIED
+    assert guest.files[ORDER].strip() == "9"
+    guest.files[ORDER] = "11\n"  # somebody in the guest
+    assert guest.pull(Mode.AUTO).answer is Answer.UNCHANGED
+    assert guest.files[ORDER] == "11\n"
+
+
+def test_a_rebooted_guest_has_nothing_to_undo() -> None:
+    guest = Guest("6.12.117+deb12-cloud-amd64", guest_actions="allow", guest_unbind="allow")
+    guest.pull(Mode.OFF)
+    guest.files["/proc/sys/kernel/random/boot_id"] = BOOT.replace("1", "9") + "\n"
+    before = len(guest.written())
+    assert guest.pull(Mode.AUTO).answer is Answer.UNCHANGED
+    assert len(guest.written()) == before
+    assert guest.ledger.get(builders.WEB, DRIVER_KNOB) is None
+
+
+def test_a_guest_that_takes_the_write_and_does_not_change_has_failed() -> None:
+    guest = Guest("6.1.0-50-cloud-amd64", guest_actions="allow")
+    guest.agent.on_write = lambda path, text: guest.files.__setitem__(ORDER, "9\n")
+    assert guest.pull(Mode.OFF).reason is Reason.GUEST_ANSWER
+
+
+def test_a_kernel_that_refuses_the_order_has_failed() -> None:
+    guest = Guest("6.1.0-50-cloud-amd64", guest_actions="allow")
+    guest.agent.refused_writes = {ORDER}
+    assert guest.pull(Mode.OFF).answer is Answer.FAILED
+
+
+def test_a_silent_guest_is_unknown_and_unsupported() -> None:
+    guest = Guest("6.1.0", guest_actions="allow")
+    verdict = guest.pull(Mode.OFF, agent=False)
+    assert (verdict.answer, verdict.reason) == (Answer.UNSUPPORTED, Reason.NO_GUEST_AGENT)
+    assert guest.lever.read(guest.target(agent=False).domain) is Observed.UNKNOWN
+
+
+def test_a_guest_kernel_without_reporting_is_unsupported_not_off() -> None:
+    guest = Guest("5.4.0", guest_actions="allow")
+    del guest.files[ORDER]
+    assert guest.observed() is Observed.UNSUPPORTED
+    assert guest.pull(Mode.OFF).reason is Reason.KERNEL
+
+
+def test_an_order_that_nobody_chose_is_not_off() -> None:
+    guest = Guest("6.12.0")
+    guest.files[ORDER] = "4294967295\n"
+    assert guest.observed() is Observed.ON
+
+
+def test_a_vm_started_without_the_feature_gets_it_at_its_next_start_and_loses_it_again() -> None:
+    guest = Guest("6.12.0")
+    guest.facts = replace(guest.facts, reporting_offered=False)
+    assert guest.pull(Mode.ON, dry_run=True).answer is Answer.PLANNED
+    assert guest.next_boot.value is None
+    assert guest.pull(Mode.ON).reason is Reason.NEXT_BOOT
+    assert guest.next_boot.value == "on"
+    assert guest.ledger.get(builders.WEB, NEXT_BOOT_KNOB) is not None
+    assert guest.pull(Mode.ON).reason is Reason.NEXT_BOOT
+    assert guest.pull(Mode.AUTO).answer is Answer.APPLIED
+    assert guest.next_boot.value is None
+
+
+def test_the_next_boot_of_a_transient_domain_is_unsupported() -> None:
+    guest = Guest("6.12.0")
+    guest.facts = replace(guest.facts, reporting_offered=False, persistent=False)
+    assert guest.pull(Mode.ON).answer is Answer.UNSUPPORTED
+
+
+def test_a_stopped_vm_is_told_so() -> None:
+    guest = Guest("6.12.0", guest_actions="allow")
+    guest.state = DomainState.SHUTOFF
+    assert guest.pull(Mode.OFF).reason is Reason.NOT_RUNNING

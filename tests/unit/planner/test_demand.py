@@ -1,0 +1,105 @@
+"""Demand: a new VM counts in full, an observed one by its decaying peak, an unseen one in full again."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memhint.objects.domain import DomainState
+from memhint.objects.plan import DemandReason
+from memhint.objects.units import GIB, MIB
+from memhint.planner.demand import Past, demand_of, remember
+from memhint.planner.settings import PlannerSettings
+from tests.unit import builders
+
+SETTINGS = PlannerSettings(overhead=128 * MIB, new_vm_decay=600.0, peak_half_life=600.0)
+FULL = 4 * GIB + 128 * MIB
+
+
+def running(rss: int, **facts: object):
+    return builders.domain_observation(
+        process=builders.process(rss=rss, swap=0, ksm_zero=0), facts=builders.facts(memory=4 * GIB, **facts)
+    )
+
+
+def seen(domain, at: float, past=None):
+    return remember(past or {}, [domain], at, SETTINGS.peak_half_life)
+
+
+def test_a_new_vm_counts_in_full_and_decays_to_its_footprint() -> None:
+    domain = running(1 * GIB)
+    past = seen(domain, 0.0)
+    demands = [demand_of(domain, past[domain.uuid], now, SETTINGS) for now in (0.0, 300.0, 600.0)]
+    assert demands[0].demand == FULL
+    assert 1 * GIB < demands[1].demand < FULL
+    assert demands[2].demand == 1 * GIB
+    assert [one.reason for one in demands] == [DemandReason.NEW, DemandReason.NEW, DemandReason.FORECAST]
+
+
+def test_the_peak_decays_by_half_and_jumps_up_at_once() -> None:
+    past = seen(running(3 * GIB), 0.0)
+    past = seen(running(1 * GIB), 600.0, past)
+    assert past[builders.WEB].peak == pytest.approx(2 * GIB)
+    past = seen(running(4 * GIB), 601.0, past)
+    assert past[builders.WEB].peak == 4 * GIB
+
+
+def test_a_restarted_qemu_is_a_new_vm() -> None:
+    past = seen(running(1 * GIB), 0.0)
+    again = replace(running(1 * GIB), process=builders.process(pid=9999, rss=1 * GIB, swap=0, ksm_zero=0))
+    assert seen(again, 1000.0, past)[again.uuid].first_seen == 1000.0
+
+
+def test_one_missed_reading_is_no_new_life() -> None:
+    past = seen(running(1 * GIB), 0.0)
+    missed = replace(running(1 * GIB), process=None)
+    assert seen(missed, 10.0, past) == past
+    assert demand_of(missed, past[missed.uuid], 10.0, SETTINGS).reason is DemandReason.UNOBSERVED
+    assert demand_of(missed, past[missed.uuid], 10.0, SETTINGS).demand == FULL
+
+
+@pytest.mark.parametrize("state", [DomainState.SHUTOFF, DomainState.PAUSED, DomainState.INCOMING, DomainState.OTHER])
+def test_what_does_not_run_counts_in_full(state: DomainState) -> None:
+    domain = replace(running(1 * GIB), state=state)
+    past = seen(domain, 0.0)
+    assert demand_of(domain, past.get(domain.uuid), 10_000.0, SETTINGS).demand == FULL
+
+
+@pytest.mark.parametrize("pinned", ["locked", "vfio", "confidential"])
+def test_memory_that_cannot_come_back_counts_in_full_and_says_why(pinned: str) -> None:
+    domain = running(1 * GIB, **{pinned: True})
+    found = demand_of(domain, seen(domain, 0.0)[domain.uuid], 10_000.0, SETTINGS)
+    assert (found.demand, found.reason) == (FULL, DemandReason.EXCLUDED)
+    assert found.detail
+
+
+def test_a_vm_on_huge_pages_is_outside() -> None:
+    domain = running(1 * GIB, hugepages=True)
+    assert demand_of(domain, None, 0.0, SETTINGS).reason is DemandReason.OUTSIDE
+
+
+def test_an_overhead_beyond_the_estimate_is_assigned_too() -> None:
+    domain = running(5 * GIB)
+    found = demand_of(domain, seen(domain, 0.0)[domain.uuid], 10_000.0, SETTINGS)
+    assert found.assigned == found.demand == 5 * GIB
+
+
+@given(st.lists(st.tuples(st.floats(0.1, 1000), st.integers(0, 8 * GIB)), min_size=1, max_size=20))
+def test_demand_lies_between_footprint_and_assigned(steps: list[tuple[float, int]]) -> None:
+    past: dict[str, Past] = {}
+    now = 0.0
+    for step, rss in steps:
+        now += step
+        domain = running(rss)
+        past = seen(domain, now, past)
+        found = demand_of(domain, past[domain.uuid], now, SETTINGS)
+        assert found.footprint <= found.demand <= found.assigned
+
+
+@given(st.integers(), st.integers(), st.integers())
+def test_what_a_guest_says_changes_nothing(total: int, free: int, unreported: int) -> None:
+    honest = running(1 * GIB)
+    liar = replace(honest, guest=builders.guest_memory(total=total, free=free, unreported=unreported))
+    past = seen(honest, 0.0)
+    assert demand_of(liar, past[liar.uuid], 50.0, SETTINGS) == demand_of(honest, past[honest.uuid], 50.0, SETTINGS)

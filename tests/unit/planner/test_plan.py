@@ -1,0 +1,132 @@
+"""The whole plan: capacity rises slowly and falls at once, stale data means nominal, actions follow the policies."""
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memhint.objects.lever import LeverName
+from memhint.objects.ownership import HOST
+from memhint.objects.plan import Bound
+from memhint.objects.policy import Origin, effective
+from memhint.objects.units import GIB, MIB
+from memhint.planner.plan import PlannerState, plan, start
+from memhint.planner.settings import PlannerSettings
+from memhint.planner.window import BUCKETS, Window
+from tests.unit import builders
+
+SETTINGS = PlannerSettings(reserve=1 * GIB, reserve_percent=0, raise_percent_per_minute=10.0)
+HOST_SEEN = builders.host_observation(
+    memory=builders.host_memory(total=64 * GIB, available=60 * GIB, swap_total=64 * GIB), ksm=None
+)
+
+
+def policies(domains, **values: str):
+    return {one.uuid: effective({Origin.OPERATOR: values}) for one in domains}
+
+
+def run(now: float, state: PlannerState, host=HOST_SEEN, domains=(), stale=False, **values: str):
+    return plan(host, domains, policies(domains, **values), state, now, SETTINGS, stale=stale)
+
+
+def test_capacity_rises_by_its_rate_and_falls_at_once() -> None:
+    first = run(0.0, start(SETTINGS))
+    assert (first.plan.capacity.headroom, first.plan.capacity.bound) == (0, Bound.RATE)
+    second = run(60.0, first.state)
+    assert second.plan.capacity.headroom == int(64 * GIB * 0.10)
+    scarce = replace(HOST_SEEN, memory=replace(HOST_SEEN.memory, available=3 * GIB))
+    third = run(61.0, second.state, host=scarce)
+    # What is not VMs is other work: its peak now holds, and what is free now is little.
+    assert third.plan.capacity.headroom <= 2 * GIB
+
+
+def test_under_pressure_nothing_is_promised() -> None:
+    state = run(600.0, run(0.0, start(SETTINGS)).state).state
+    pressed = replace(HOST_SEEN, pressure=builders.pressure(some_avg10=50.0))
+    found = run(601.0, state, host=pressed).plan
+    assert (found.capacity.headroom, found.capacity.bound) == (0, Bound.PRESSURE)
+    assert not found.pressure.admitting
+
+
+def test_swap_in_is_a_rate_between_two_cycles() -> None:
+    state = run(600.0, run(0.0, start(SETTINGS)).state).state
+    swapping = replace(HOST_SEEN, swap=replace(HOST_SEEN.swap, swapped_in=100 * MIB))
+    assert run(601.0, state, host=swapping).plan.pressure.detail.startswith("swap-in")
+
+
+def test_stale_data_promises_no_more_than_nominal() -> None:
+    domains = [
+        builders.domain_observation(
+            uuid=f"vm-{pid}",
+            facts=builders.facts(memory=15 * GIB),
+            process=builders.process(pid=pid, rss=1 * GIB, ksm_zero=0),
+        )
+        for pid in range(4)
+    ]
+    state = start(SETTINGS)
+    for now in range(0, 7200, 600):
+        state = run(float(now), state, domains=domains).state
+    fresh = run(7200.0, state, domains=domains).plan.capacity
+    stale = run(7200.0, state, domains=domains, stale=True).plan.capacity
+    assert fresh.headroom > stale.headroom == max(0, stale.nominal_headroom())
+    assert stale.bound is Bound.STALE
+
+
+def test_other_work_is_remembered_by_its_peak() -> None:
+    busy = replace(HOST_SEEN, memory=replace(HOST_SEEN.memory, available=20 * GIB))
+    state = run(0.0, start(SETTINGS), host=busy).state
+    assert run(60.0, state).plan.capacity.other == 44 * GIB
+    assert run(7300.0, state).plan.capacity.other == 4 * GIB  # it has left the window
+
+
+def test_growth_of_one_vm_and_shrinkage_of_another_do_not_cancel_out() -> None:
+    one = builders.domain_observation(process=builders.process(pid=1, rss=1 * GIB))
+    two = builders.domain_observation(uuid=builders.DB, process=builders.process(pid=2, rss=3 * GIB))
+    state = run(0.0, start(SETTINGS), domains=[one, two]).state
+    one = replace(one, process=builders.process(pid=1, rss=2 * GIB))
+    two = replace(two, process=builders.process(pid=2, rss=1 * GIB))
+    state = run(10.0, state, domains=[one, two]).state
+    assert state.fault_in.peak() == 1 * GIB / 10
+
+
+def test_actions_follow_the_policies_and_auto_asks_for_none() -> None:
+    domain = builders.domain_observation(facts=builders.facts(project="p1"))
+    assert run(0.0, start(SETTINGS), domains=[domain], reporting="auto").plan.actions == ()
+    actions = run(0.0, start(SETTINGS), domains=[domain], reporting="off", dedup="on").plan.actions
+    assert [(one.lever, one.subject, one.desired) for one in actions] == [
+        (LeverName.REPORTING, domain.uuid, "off"),
+        (LeverName.DEDUP, domain.uuid, "on"),
+        (LeverName.DEDUP, HOST, "on"),
+    ]
+
+
+def test_planning_the_same_moment_again_gives_the_same_plan() -> None:
+    domain = builders.domain_observation()
+    state = run(0.0, start(SETTINGS), domains=[domain]).state
+    assert run(10.0, state, domains=[domain]) == run(10.0, state, domains=[domain])
+
+
+@given(st.lists(st.tuples(st.floats(0.1, 100), st.integers(0, 64 * GIB)), min_size=1, max_size=20))
+def test_the_headroom_never_rises_faster_than_its_rate(steps: list[tuple[float, int]]) -> None:
+    state, now, before = start(SETTINGS), 0.0, 0
+    for step, available in steps:
+        now += step
+        host = replace(HOST_SEEN, memory=replace(HOST_SEEN.memory, available=available))
+        found = run(now, state, host=host)
+        allowed = 64 * GIB * 0.10 * (step if state.at is not None else 0) / 60
+        assert found.plan.capacity.headroom <= before + allowed
+        state, before = found.state, found.plan.capacity.headroom
+
+
+@given(st.lists(st.tuples(st.floats(0.01, 500), st.floats(0, 1e9)), max_size=300))
+def test_a_window_keeps_its_peak_and_stays_small(samples: list[tuple[float, float]]) -> None:
+    window, now, kept = Window(1000.0), 0.0, []
+    for step, value in samples:
+        now += step
+        window = window.add(now, value)
+        kept.append((now, value))
+    recent = [value for at, value in kept if now - at < 1000.0 * (1 - 1 / BUCKETS)]
+    assert len(window.slots) <= BUCKETS
+    if recent:
+        assert window.peak() >= max(recent)
+        assert window.quantile(1.0) == window.peak()

@@ -1,0 +1,134 @@
+"""Reading a domain's XML, as libvirt 9.0 and Nova write it."""
+
+from xml.etree import ElementTree
+
+import pytest
+
+from memhint.objects.units import GIB, MIB
+from memhint.virt.domain_xml import parse_domain, reporting_attribute, with_reporting
+from memhint.virt.errors import DomainXMLError
+from memhint.virt.metadata import NAMESPACE, policy_element, read_policy
+
+RECORDED = """
+<domain type='qemu' id='1' xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'>
+  <name>instance-00000001</name>
+  <uuid>6f1d3c2a-0000-4000-8000-000000000001</uuid>
+  <metadata>
+    <nova:instance xmlns:nova="http://openstack.org/xmlns/libvirt/nova/1.1">
+      <nova:flavor name="m1.small">
+        <nova:memory>1024</nova:memory>
+        <nova:extraSpecs>
+          <nova:extraSpec name="hw:mem_page_size">small</nova:extraSpec>
+          <nova:extraSpec name="memhint:reporting">off</nova:extraSpec>
+          <nova:extraSpec name="memhint:frp">on</nova:extraSpec>
+        </nova:extraSpecs>
+      </nova:flavor>
+      <nova:owner>
+        <nova:user uuid="u1">admin</nova:user>
+        <nova:project uuid="0b5e8d7a4c1f4f0f9d0e6a7b8c9d0e1f">demo</nova:project>
+      </nova:owner>
+    </nova:instance>
+    <memhint:policy xmlns:memhint="urn:memhint:policy:1" dedup="on" guest_actions="maybe"/>
+  </metadata>
+  <memory unit='KiB'>1048576</memory>
+  <currentMemory unit='KiB'>1048576</currentMemory>
+  <devices>
+    <channel type='unix'>
+      <source mode='bind' path='/run/x'/>
+      <target type='virtio' name='org.qemu.guest_agent.0' state='connected'/>
+    </channel>
+    <memballoon model='virtio' autodeflate='on' freePageReporting='on'>
+      <stats period='10'/>
+    </memballoon>
+  </devices>
+  <qemu:commandline><qemu:arg value='-nodefaults'/></qemu:commandline>
+</domain>
+"""
+
+
+def domain(body: str) -> str:
+    return f"<domain type='kvm'><memory unit='GiB'>2</memory>{body}</domain>"
+
+
+def test_a_nova_instance() -> None:
+    found = parse_domain(RECORDED)
+    facts = found.facts
+    assert facts.memory == 1 * GIB
+    assert facts.project == "0b5e8d7a4c1f4f0f9d0e6a7b8c9d0e1f"
+    assert facts.flavor_specs == {"reporting": "off"}
+    assert facts.policy == {"dedup": "on"}
+    assert (facts.balloon, facts.reporting_offered, facts.stats_period, facts.guest_agent) == (True, True, 10, True)
+    assert not (facts.hugepages or facts.locked or facts.vfio or facts.confidential or facts.shared_memory)
+
+
+def test_a_misspelt_key_and_a_wrong_value_are_told_and_the_rest_holds() -> None:
+    faults = parse_domain(RECORDED).faults
+    assert len(faults) == 2
+    assert any("guest_actions='maybe'" in fault for fault in faults)
+    assert any("memhint:frp" in fault for fault in faults)
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ("<memoryBacking><hugepages/></memoryBacking>", "hugepages"),
+        ("<memoryBacking><locked/></memoryBacking>", "locked"),
+        ("<memoryBacking><nosharepages/></memoryBacking>", "no_share_pages"),
+        ("<memoryBacking><source type='memfd'/><access mode='shared'/></memoryBacking>", "shared_memory"),
+        ("<devices><hostdev mode='subsystem' type='pci'/></devices>", "vfio"),
+        ("<devices><hostdev mode='subsystem' type='mdev'/></devices>", "vfio"),
+        ("<launchSecurity type='sev'/>", "confidential"),
+    ],
+)
+def test_what_pins_or_shares_memory(body: str, field: str) -> None:
+    assert getattr(parse_domain(domain(body)).facts, field) is True
+
+
+def test_a_domain_without_a_balloon_offers_no_reporting() -> None:
+    facts = parse_domain(domain("<devices><memballoon model='none' freePageReporting='on'/></devices>")).facts
+    assert (facts.balloon, facts.reporting_offered) == (False, False)
+
+
+def test_a_usb_device_is_no_reason_to_pin() -> None:
+    assert not parse_domain(domain("<devices><hostdev mode='subsystem' type='usb'/></devices>")).facts.vfio
+
+
+@pytest.mark.parametrize(
+    ("unit", "number", "size"), [("KiB", 1024, MIB), ("MiB", 3, 3 * MIB), ("b", 4096, 4096), ("GB", 1, 10**9)]
+)
+def test_units(unit: str, number: int, size: int) -> None:
+    assert parse_domain(f"<domain><memory unit='{unit}'>{number}</memory></domain>").facts.memory == size
+
+
+@pytest.mark.parametrize(
+    "xml", ["", "<domain", "<network/>", "<domain/>", "<domain><memory unit='KiB'>lots</memory></domain>"]
+)
+def test_what_is_no_domain_is_refused(xml: str) -> None:
+    with pytest.raises(DomainXMLError):
+        parse_domain(xml)
+
+
+@pytest.mark.parametrize(("value", "expected"), [("off", "off"), ("on", "on"), (None, None)])
+def test_setting_the_attribute_changes_nothing_else(value: str | None, expected: str | None) -> None:
+    changed = with_reporting(RECORDED, value)
+    assert reporting_attribute(changed) == expected
+    before, after = ElementTree.fromstring(RECORDED), ElementTree.fromstring(changed)
+    for root in (before, after):
+        root.find("devices/memballoon").attrib.pop("freePageReporting", None)
+    assert ElementTree.canonicalize(ElementTree.tostring(before)) == ElementTree.canonicalize(
+        ElementTree.tostring(after)
+    )
+    assert "qemu:commandline" in changed
+
+
+def test_setting_it_on_a_domain_without_a_balloon_is_refused() -> None:
+    with pytest.raises(DomainXMLError):
+        with_reporting(domain("<devices><memballoon model='none'/></devices>"), "on")
+
+
+def test_the_policy_element_reads_back() -> None:
+    element = ElementTree.fromstring(policy_element({"reporting": "off", "guest_actions": "allow"}))
+    element.tag = f"{{{NAMESPACE}}}{element.tag}"
+    metadata = ElementTree.Element("metadata")
+    metadata.append(element)
+    assert read_policy(metadata) == ({"reporting": "off", "guest_actions": "allow"}, [])
