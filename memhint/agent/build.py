@@ -22,6 +22,7 @@ from memhint.kernel.root import KernelRoot
 from memhint.levers.dedup import DedupLever
 from memhint.objects.host import HostObservation
 from memhint.objects.ownership import Ledger
+from memhint.objects.report import STALE_PERIODS
 from memhint.planner.plan import PlannerState, start
 from memhint.virt.agent_command import LibvirtAgentTransport
 from memhint.virt.bounded import Bounded
@@ -146,6 +147,7 @@ def build(
         memory_cgroup=conf.host.memory_cgroup or None,
         pressure_cgroup=conf.host.pressure_cgroup or None,
         guest_max_age=conf.guest.max_age,
+        list_max_age=STALE_PERIODS * conf.period,
     )
     parts = Parts(
         observer,

@@ -120,7 +120,7 @@ class Cycle:
             began,
             self._settings,
             allow_cross_tenant=self._allow_cross_tenant,
-            stale=seen.stale,
+            sight=seen.sight,
         )
         self.state = planned.state
         self._pull(seen, policies, planned)

@@ -18,6 +18,7 @@ from memhint.objects.gap import Gap, GapReason
 from memhint.objects.guest import GuestKernel, GuestMemory
 from memhint.objects.host import HostObservation
 from memhint.objects.units import KIB
+from memhint.planner.plan import Sight
 from memhint.virt.definitions import Definitions
 from memhint.virt.domain_xml import Definition
 from memhint.virt.errors import VirtError
@@ -37,12 +38,12 @@ class GuestNews:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One cycle's view. ``stale`` says that the list of VMs, or the size of one, is not known as of now."""
+    """One cycle's view."""
 
     host: HostObservation
     domains: tuple[DomainObservation, ...]
     gaps: tuple[Gap, ...]
-    stale: bool
+    sight: Sight
 
 
 class Observer:
@@ -60,8 +61,11 @@ class Observer:
         memory_cgroup: str | None,
         pressure_cgroup: str | None,
         guest_max_age: float,
+        list_max_age: float,
     ) -> None:
-        """:param guest_max_age: seconds after which a guest's word counts for nothing."""
+        """:param guest_max_age: seconds after which a guest's word counts for nothing
+        :param list_max_age: seconds after which a list of VMs does
+        """
         self._root = root
         self._stats = stats
         self._definitions = definitions
@@ -71,7 +75,9 @@ class Observer:
         self._memory_cgroup = memory_cgroup
         self._pressure_cgroup = pressure_cgroup
         self._guest_max_age = guest_max_age
+        self._list_max_age = list_max_age
         self._last: Sequence[DomainStats] | None = None
+        self._listed_at = float("-inf")
 
     def look(self, at: float, monotonic: float) -> Observation:
         """Observe.
@@ -80,13 +86,14 @@ class Observer:
         :raises KernelInterfaceError: when not even the host's memory can be read
         """
         gaps: list[Gap] = []
-        stale = False
+        sight = Sight.CLEAR
         try:
             self._last = list(self._stats())
+            self._listed_at = monotonic
         except VirtError as error:
             # The VMs do not go away because libvirtd does: what they take is still read from their processes.
             gaps.append(error.gap("bulk statistics"))
-            stale = True
+            sight = Sight.STALE if monotonic - self._listed_at <= self._list_max_age else Sight.BLIND
         listed = self._last or []
         definitions, missing = self._definitions.read([one.uuid for one in listed], monotonic)
         processes, process_gaps = self._read_processes(listed)
@@ -96,11 +103,12 @@ class Observer:
             definition = definitions.get(one.uuid)
             own = [gap for gap in (missing.get(one.uuid), process_gaps.get(one.uuid)) if gap is not None]
             if definition is None:
-                stale = True
                 definition = _from_stats(one)
+                known = sight is not Sight.BLIND and definition.facts.memory > 0
+                sight = Sight.STALE if known else Sight.BLIND
             domains.append(self._join(one, definition, processes.get(one.uuid), own, at))
         host = observe_host(self._root, at, memory_cgroup=self._memory_cgroup, pressure_cgroup=self._pressure_cgroup)
-        return Observation(host, tuple(domains), tuple(gaps), stale or self._last is None)
+        return Observation(host, tuple(domains), tuple(gaps), sight)
 
     def _read_processes(self, listed: Sequence[DomainStats]) -> tuple[dict[str, ProcessMemory], dict[str, Gap]]:
         found: dict[str, ProcessMemory] = {}

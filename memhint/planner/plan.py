@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 
 from memhint.objects.domain import DomainObservation
 from memhint.objects.host import HostObservation
@@ -17,6 +18,14 @@ from memhint.planner.demand import Past, demand_of, remember
 from memhint.planner.pressure import PressureSample, PressureState, next_pressure, verdict
 from memhint.planner.settings import PlannerSettings
 from memhint.planner.window import Window
+
+
+class Sight(StrEnum):
+    """How well the VMs are seen."""
+
+    CLEAR = "clear"  # the list and every size are those of now
+    STALE = "stale"  # some of it is of an earlier cycle: no more than nominal is promised
+    BLIND = "blind"  # not known, or too old to count for anything: nothing is promised
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +66,11 @@ def plan(
     settings: PlannerSettings,
     *,
     allow_cross_tenant: bool = False,
-    stale: bool = False,
+    sight: Sight = Sight.CLEAR,
 ) -> Planned:
     """Plan one cycle.
 
     :param now: seconds of any clock that only moves forward
-    :param stale: the list of VMs or their sizes are not those of now: no more than nominal is promised
     """
     past = remember(state.past, domains, now, settings.peak_half_life)
     demands = tuple(demand_of(domain, past.get(domain.uuid), now, settings) for domain in domains)
@@ -84,8 +92,10 @@ def plan(
         fault_in_rate=fault_in.quantile(0.99),
     )
     promised = _promise(capacity(sums, demands, settings), pressure, state, now, settings)
-    if stale and promised.headroom > promised.nominal_headroom():
-        promised = replace(promised, headroom=max(0, promised.nominal_headroom()), bound=Bound.STALE)
+    if sight is not Sight.CLEAR:
+        most = 0 if sight is Sight.BLIND else max(0, promised.nominal_headroom())
+        if promised.headroom > most:
+            promised = replace(promised, headroom=most, bound=Bound.STALE)
     dedup = plan_dedup(domains, policies, state.dedup_project, allow_cross_tenant)
     actions = (*_reporting_actions(domains, policies), *_dedup_actions(domains, dedup))
     return Planned(

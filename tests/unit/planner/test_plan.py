@@ -10,7 +10,7 @@ from memhint.objects.ownership import HOST
 from memhint.objects.plan import Bound
 from memhint.objects.policy import Origin, effective
 from memhint.objects.units import GIB, MIB
-from memhint.planner.plan import PlannerState, plan, start
+from memhint.planner.plan import PlannerState, Sight, plan, start
 from memhint.planner.settings import PlannerSettings
 from memhint.planner.window import BUCKETS, Window
 from tests.unit import builders
@@ -25,8 +25,8 @@ def policies(domains, **values: str):
     return {one.uuid: effective({Origin.OPERATOR: values}) for one in domains}
 
 
-def run(now: float, state: PlannerState, host=HOST_SEEN, domains=(), stale=False, **values: str):
-    return plan(host, domains, policies(domains, **values), state, now, SETTINGS, stale=stale)
+def run(now: float, state: PlannerState, host=HOST_SEEN, domains=(), sight=Sight.CLEAR, **values: str):
+    return plan(host, domains, policies(domains, **values), state, now, SETTINGS, sight=sight)
 
 
 def test_capacity_rises_by_its_rate_and_falls_at_once() -> None:
@@ -67,9 +67,11 @@ def test_stale_data_promises_no_more_than_nominal() -> None:
     for now in range(0, 7200, 600):
         state = run(float(now), state, domains=domains).state
     fresh = run(7200.0, state, domains=domains).plan.capacity
-    stale = run(7200.0, state, domains=domains, stale=True).plan.capacity
+    stale = run(7200.0, state, domains=domains, sight=Sight.STALE).plan.capacity
+    blind = run(7200.0, state, domains=domains, sight=Sight.BLIND).plan.capacity
     assert fresh.headroom > stale.headroom == max(0, stale.nominal_headroom())
     assert stale.bound is Bound.STALE
+    assert (blind.headroom, blind.bound) == (0, Bound.STALE)
 
 
 def test_other_work_is_remembered_by_its_peak() -> None:

@@ -1,0 +1,333 @@
+"""The cycle on a fake host: what one VM or one part does wrong costs the others nothing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from memhint.agent.cycle import Cycle, Identity, Parts, reclaimable_by_reporting, returned
+from memhint.agent.dedup_worker import DedupWorker
+from memhint.agent.deep_reads import DeepReads
+from memhint.agent.guests import Guests, GuestTiming
+from memhint.agent.observer import Observer
+from memhint.agent.policies import Policies
+from memhint.agent.processes import Processes
+from memhint.levers.dedup import DedupLever, DedupSettings
+from memhint.objects.domain import DomainState
+from memhint.objects.gap import GapReason
+from memhint.objects.guest import GuestSource
+from memhint.objects.plan import Bound, DemandReason
+from memhint.objects.units import GIB, KIB, MIB
+from memhint.objects.verdict import Answer
+from memhint.planner.demand import Past
+from memhint.planner.plan import start
+from memhint.planner.settings import PlannerSettings
+from memhint.store.errors import StoreError
+from memhint.virt.domain_xml import Definition
+from memhint.virt.errors import CallTimeout, DomainGone
+from memhint.virt.stats import DomainStats
+from tests.unit import builders
+from tests.unit.guest.fake_agent import FakeAgent
+from tests.unit.kernel.fake_root import FakeRoot
+from tests.unit.levers.fakes import FakeLedger, FakeNextBoot
+
+SETTINGS = PlannerSettings(reserve=1 * GIB, reserve_percent=0.0, raise_percent_per_minute=6000.0, new_vm_decay=1.0)
+
+
+class FakeDefinitions:
+    def __init__(self) -> None:
+        self.known: dict[str, Definition] = {}
+        self.missing: set[str] = set()
+
+    def read(self, uuids, now):
+        wanted = set(uuids)
+        gaps = {uuid: DomainGone("no such domain").gap("definition") for uuid in wanted & self.missing}
+        return {uuid: self.known[uuid] for uuid in wanted - self.missing}, gaps
+
+
+class Recorder:
+    def __init__(self) -> None:
+        self.reports, self.events, self.failing = [], [], False
+
+    def publish(self, report) -> None:
+        self.reports.append(report)
+
+    def record(self, host, at, states) -> None:
+        if self.failing:
+            raise StoreError("the disk is full")
+        self.events += list(states)
+
+    def save(self, host, boot, state) -> None:
+        if self.failing:
+            raise StoreError("the disk is full")
+
+    def inputs(self):
+        if self.failing:
+            raise StoreError("the disk is full")
+        return {}
+
+    def replace(self, uuid, origin, values) -> None:
+        raise AssertionError("nothing to remember here")
+
+
+class FakeHost:
+    """Three VMs, their QEMU processes as files, their guests as fake agents, and a clock that is set by hand."""
+
+    def __init__(self, path: Path, names=("web", "db", "old")) -> None:
+        self.root = FakeRoot(path / "root")
+        self.root.write(
+            "proc/meminfo",
+            f"MemTotal: {64 * GIB // KIB} kB\nMemFree: {50 * GIB // KIB} kB\nMemAvailable: {56 * GIB // KIB} kB\n",
+        )
+        self.root.write("proc/swaps", "Filename Type Size Used Priority\n/swap file 67108864 0 -2\n")
+        self.run = path / "run"
+        self.run.mkdir()
+        self.now = 1000.0
+        self.definitions = FakeDefinitions()
+        self.recorder = Recorder()
+        self.agents: dict[str, FakeAgent] = {}
+        self.listed: list[DomainStats] = []
+        self.stats_error: Exception | None = None
+        for number, name in enumerate(names):
+            self.add(name, 4000 + number)
+        ledger = FakeLedger()
+        # Conversations run at once, on the caller's thread: nothing here waits for a thread.
+        self.guests = Guests(
+            lambda uuid: self.agents[uuid],
+            lambda uuid: FakeNextBoot(),
+            ledger,
+            GuestTiming(interval=10.0),
+            9,
+            wall=lambda: self.now,
+            clock=lambda: self.now,
+        )
+        self.guests._poller._start = lambda work: work()
+        deep = DeepReads(self.root.kernel, 4096, 1.0, 60.0)
+        lever = DedupLever(
+            self.root.kernel, ledger, lambda uuid: None, DedupSettings(), "boot", lambda _: 0, lambda: self.now
+        )
+        observer = Observer(
+            self.root.kernel,
+            self.stats,
+            self.definitions,
+            Processes(self.root.kernel, self.run, 4096),
+            deep,
+            self.guests.news,
+            memory_cgroup=None,
+            pressure_cgroup=None,
+            guest_max_age=60.0,
+            list_max_age=30.0,
+        )
+        parts = Parts(
+            observer,
+            Policies(self.recorder, {}),
+            self.guests,
+            deep,
+            lever,
+            DedupWorker(),
+            self.recorder,
+            self.recorder,
+            self.recorder,
+        )
+        self.cycle = Cycle(
+            Identity("host-1", "epoch", "boot"),
+            parts,
+            SETTINGS,
+            GIB,
+            start(SETTINGS),
+            wall=lambda: self.now,
+            clock=lambda: self.now,
+        )
+
+    def add(self, name: str, pid: int) -> None:
+        uuid = f"uuid-{name}"
+        self.root.process(pid, cmdline=f"qemu\0-uuid\0{uuid}\0")
+        (self.run / f"{name}.pid").write_text(str(pid))
+        self.definitions.known[uuid] = Definition(builders.facts(memory=4 * GIB))
+        self.agents[uuid] = FakeAgent(
+            files={
+                "/proc/meminfo": "MemTotal: 4000000 kB\nMemFree: 3000000 kB\nMemAvailable: 3500000 kB\nCached: 100 kB\n",
+                "/proc/buddyinfo": "Node 0, zone Normal 1 2 3 4 5 6 7 8 9 10 11\n",
+                "/proc/sys/kernel/random/boot_id": "11111111-2222-3333-4444-555555555555\n",
+            }
+        )
+        balloon = {"balloon.current": 4 * GIB // KIB, "balloon.maximum": 4 * GIB // KIB}
+        self.listed.append(DomainStats(uuid, name, DomainState.RUNNING, balloon))
+
+    def stats(self):
+        if self.stats_error is not None:
+            raise self.stats_error
+        return self.listed
+
+    def run_cycles(self, count: int = 1):
+        for _ in range(count):
+            report = self.cycle.run()
+            self.now += 10.0
+        return report
+
+
+@pytest.fixture
+def host(tmp_path) -> FakeHost:
+    return FakeHost(tmp_path)
+
+
+def by_name(report):
+    return {one.observation.name: one for one in report.domains}
+
+
+def test_a_cycle_observes_plans_and_publishes(host: FakeHost) -> None:
+    report = host.run_cycles(3)
+    assert host.recorder.reports[-1] is report
+    assert report.sequence == 2
+    web = by_name(report)["web"].observation
+    assert web.guest.source is GuestSource.PROC
+    assert web.guest.free == 3000000 * KIB
+    assert web.process.pid == 4000
+    assert report.plan.capacity.headroom > 0
+    assert not report.gaps
+
+
+def test_a_vm_that_dies_in_mid_cycle_costs_the_others_nothing(host: FakeHost) -> None:
+    host.run_cycles()
+    for name in ("status", "stat", "cmdline", "ksm_stat", "smaps_rollup", "numa_maps", "smaps"):
+        path = host.root.path / f"proc/4001/{name}"
+        path.unlink(missing_ok=True)
+    report = host.run_cycles()
+    dead = by_name(report)["db"].observation
+    assert dead.process is None
+    assert [gap.reason for gap in dead.gaps if gap.what == "process"]
+    assert by_name(report)["web"].observation.process is not None
+    demand = {one.uuid: one for one in report.plan.demands}
+    assert demand["uuid-db"].reason is DemandReason.UNOBSERVED
+    assert demand["uuid-db"].demand == demand["uuid-db"].assigned
+
+
+def test_libvirt_that_hangs_leaves_the_last_list_and_promises_nominal(host: FakeHost) -> None:
+    fresh = host.run_cycles(5).plan.capacity
+    host.stats_error = CallTimeout("bulk statistics did not return within 2 s")
+    report = host.run_cycles()
+    assert [gap.reason for gap in report.gaps] == [GapReason.TIMEOUT]
+    assert len(report.domains) == 3
+    assert all(one.observation.process is not None for one in report.domains)
+    assert report.plan.capacity.headroom <= max(fresh.headroom, report.plan.capacity.nominal_headroom())
+
+
+def test_a_host_whose_vms_were_never_listed_promises_nothing(host: FakeHost) -> None:
+    host.stats_error = CallTimeout("hangs")
+    capacity = host.run_cycles(3).plan.capacity
+    assert (capacity.headroom, capacity.bound) == (0, Bound.STALE)
+
+
+def test_a_list_that_is_older_than_three_periods_promises_nothing(host: FakeHost) -> None:
+    host.run_cycles(3)
+    host.stats_error = CallTimeout("hangs")
+    assert host.run_cycles(3).plan.capacity.headroom > 0
+    assert host.run_cycles(1).plan.capacity.headroom == 0
+
+
+def test_a_vm_of_unknown_size_promises_nothing(host: FakeHost) -> None:
+    host.run_cycles(3)
+    host.definitions.missing = {"uuid-old"}
+    host.listed[2] = DomainStats("uuid-old", "old", DomainState.RUNNING, {})
+    assert host.run_cycles(1).plan.capacity.headroom == 0
+
+
+def test_a_vm_without_a_definition_counts_with_what_libvirt_says_of_its_size(host: FakeHost) -> None:
+    host.definitions.missing = {"uuid-old"}
+    report = host.run_cycles()
+    old = by_name(report)["old"].observation
+    assert old.facts.memory == 4 * GIB
+    assert any(gap.what == "definition" for gap in old.gaps)
+
+
+def test_a_hung_guest_is_a_gap_and_the_others_are_read(host: FakeHost) -> None:
+    host.agents["uuid-db"].hang_at = {"guest-info"}
+    report = host.run_cycles(2)
+    db, web = by_name(report)["db"], by_name(report)["web"]
+    assert db.observation.guest is None
+    assert any(gap.reason is GapReason.TIMEOUT for gap in db.observation.gaps)
+    assert web.observation.guest is not None
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "\x00\xff garbage",
+        json.dumps({"return": "x" * 1_000_000}),
+        '{"return": ' + "[" * 1_000_000,
+        json.dumps({"return": {"version": 7, "supported_commands": 1e300}}),
+    ],
+)
+def test_a_guest_that_answers_nonsense_is_a_gap(host: FakeHost, answer: str) -> None:
+    host.agents["uuid-db"].mangle = lambda command, raw: answer
+    report = host.run_cycles(2)
+    assert by_name(report)["db"].observation.guest is None
+    assert by_name(report)["db"].observation.gaps
+    assert by_name(report)["web"].observation.guest is not None
+
+
+def test_a_guest_that_claims_more_than_it_was_given_is_clamped_and_gains_nothing(tmp_path) -> None:
+    honest, lying = FakeHost(tmp_path / "a"), None
+    (tmp_path / "b").mkdir()
+    lying = FakeHost(tmp_path / "b")
+    lying.agents["uuid-db"].files["/proc/meminfo"] = (
+        "MemTotal: 999999999999 kB\nMemFree: 999999999999 kB\nMemAvailable: 999999999999 kB\nCached: 0 kB\n"
+    )
+    told, lied = honest.run_cycles(5), lying.run_cycles(5)
+    guest = by_name(lied)["db"].observation.guest
+    assert guest.free <= 4 * GIB
+    assert "free" in guest.clamped
+    assert lied.plan.capacity == told.plan.capacity
+
+
+def test_without_its_store_the_agent_goes_on(host: FakeHost) -> None:
+    host.run_cycles()
+    host.recorder.failing = True
+    report = host.run_cycles(2)
+    assert report.sequence == 2
+    assert [gap.what for gap in report.gaps] == ["policies"]
+
+
+def test_a_verdict_is_recorded_once_and_again_when_it_changes(host: FakeHost) -> None:
+    host.run_cycles(3)
+    before = len(host.recorder.events)
+    host.run_cycles(3)
+    assert len(host.recorder.events) == before
+
+
+def test_a_guest_agent_that_comes_back_is_asked_at_once(host: FakeHost) -> None:
+    agent = host.agents["uuid-db"]
+    agent.hang_at = {"guest-info"}
+    host.run_cycles(2)
+    agent.hang_at = set()
+    host.guests.changed("uuid-db")
+    host.run_cycles()
+    host.now -= 9.0
+    assert by_name(host.run_cycles())["db"].observation.guest is not None
+
+
+def test_returned_is_what_came_back_since_the_peak() -> None:
+    domain = builders.domain_observation(process=builders.process(rss=1 * GIB, swap=0, ksm_zero=0))
+    past = Past(domain.process.instance, 0.0, 3.0 * GIB, 0.0, 3 * GIB)
+    assert returned(domain, past) == 2 * GIB
+    assert returned(domain, None) is None
+
+
+def test_reclaimable_is_unknown_where_nobody_says_and_bounded_where_somebody_does() -> None:
+    domain = builders.domain_observation(
+        process=builders.process(rss=2000 * MIB), guest=builders.guest_memory(total=4000 * MIB, free=3000 * MIB)
+    )
+    assert reclaimable_by_reporting(domain).at_most == 1000 * MIB
+    silent = builders.domain_observation(guest=None)
+    assert reclaimable_by_reporting(silent).at_most is None
+    exact = builders.domain_observation(guest=builders.guest_memory(unreported=7 * MIB))
+    assert reclaimable_by_reporting(exact).at_most == 7 * MIB
+
+
+def test_the_dedup_lever_says_why_it_does_nothing(host: FakeHost) -> None:
+    report = host.run_cycles(2)
+    assert report.levers[0].verdict.answer in (Answer.UNCHANGED, Answer.PENDING)
+
+

@@ -1,0 +1,155 @@
+"""The agent's parts by themselves: whose process it is, which deep read is due, and where policy comes from."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memhint.agent.deep_reads import DeepReads, next_due
+from memhint.agent.lock import AlreadyRunning, HostLock
+from memhint.agent.policies import Policies
+from memhint.agent.processes import Processes
+from memhint.kernel.errors import KernelInterfaceError, ProcessGone
+from memhint.objects.policy import Mode, Origin, remembered
+from tests.unit import builders
+from tests.unit.kernel.fake_root import FakeRoot
+
+UUID = builders.WEB
+
+
+@pytest.fixture
+def host(tmp_path):
+    root = FakeRoot(tmp_path / "root")
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "web.pid").write_text("4711")
+    root.process(4711, cmdline=f"/usr/bin/qemu\0-uuid\0{UUID}\0")
+    return root, run, Processes(root.kernel, run, 4096)
+
+
+def test_a_process_is_found_by_its_pid_file_and_known_again(host) -> None:
+    root, run, processes = host
+    found = processes.read(UUID, "web")
+    assert found.pid == 4711
+    (run / "web.pid").unlink()  # known by now: the file is not needed again
+    assert processes.read(UUID, "web") == found
+
+
+def test_a_pid_that_is_another_process_by_now_is_not_the_vm(host) -> None:
+    root, _, processes = host
+    root.write("proc/4711/cmdline", "/usr/bin/qemu\0-uuid\0someone-else\0")
+    with pytest.raises(ProcessGone):
+        processes.read(UUID, "web")
+
+
+def test_a_reused_pid_is_noticed_by_its_start(host) -> None:
+    root, _, processes = host
+    first = processes.read(UUID, "web")
+    stat = root.text("proc/4711/stat").replace(str(first.start_ticks), str(first.start_ticks + 5))
+    root.write("proc/4711/stat", stat).write("proc/4711/cmdline", "sleep\0")
+    with pytest.raises(KernelInterfaceError):
+        processes.read(UUID, "web")
+
+
+def test_a_vm_without_a_pid_file_is_a_typed_error(host) -> None:
+    with pytest.raises(KernelInterfaceError):
+        host[2].read(builders.DB, "db")
+
+
+def test_the_oldest_deep_reading_is_due_first_and_a_new_vm_before_all() -> None:
+    wanted = {"a": builders.process(), "b": builders.process(), "c": builders.process()}
+    assert next_due(wanted, {"a": 10.0, "b": 5.0, "c": 7.0}, 100.0, 60.0) == "b"
+    assert next_due(wanted, {"a": 10.0, "b": 5.0}, 100.0, 60.0) == "c"
+    assert next_due(wanted, {"a": 90.0, "b": 90.0, "c": 90.0}, 100.0, 60.0) is None
+    assert next_due({}, {}, 100.0, 60.0) is None
+
+
+def test_deep_reads_rest_in_proportion_to_what_they_took(host) -> None:
+    root, _, processes = host
+    deep = DeepReads(root.kernel, 4096, cpu_percent=1.0, interval=60.0, wall=lambda: 5.0)
+    deep.want({UUID: processes.read(UUID, "web")})
+    rest = deep.read_next(now=0.0)
+    assert 0.0 < rest < 100.0  # a read of some milliseconds, times a hundred
+    assert deep.newest(UUID).at == 5.0
+    assert deep.taken() == 1
+    assert deep.read_next(now=30.0) == 1.0  # nothing is due: it looks again in a second
+
+
+def test_a_restarted_qemu_has_no_deep_reading(host) -> None:
+    root, _, processes = host
+    deep = DeepReads(root.kernel, 4096, cpu_percent=1.0, interval=60.0)
+    deep.want({UUID: processes.read(UUID, "web")})
+    deep.read_next(now=0.0)
+    deep.want({UUID: builders.process(pid=5000)})
+    assert deep.newest(UUID) is None
+
+
+class Store:
+    def __init__(self) -> None:
+        self.kept: dict[str, dict[Origin, dict[str, str]]] = {}
+        self.writes = 0
+
+    def inputs(self):
+        return self.kept
+
+    def replace(self, uuid, origin, values) -> None:
+        self.writes += 1
+        self.kept.setdefault(uuid, {})[origin] = dict(values)
+
+
+def test_the_operator_comes_before_metadata_and_that_before_the_flavor() -> None:
+    store = Store()
+    policies = Policies(store, {"reporting": "auto"})
+    facts = builders.facts(policy={"reporting": "off"}, flavor_specs={"reporting": "on", "dedup": "on"})
+    found = policies.update({UUID: facts})[UUID]
+    assert (found.settings["reporting"].value, found.settings["reporting"].origin) == ("off", Origin.METADATA)
+    assert (found.settings["dedup"].value, found.settings["dedup"].origin) == ("on", Origin.FLAVOR)
+    store.kept[UUID][Origin.OPERATOR] = {"reporting": "auto"}
+    found = policies.update({UUID: facts})[UUID]
+    assert (found.reporting, found.settings["reporting"].origin) == (Mode.AUTO, Origin.OPERATOR)
+
+
+def test_an_opt_out_outlives_the_metadata_and_an_opt_in_does_not() -> None:
+    store = Store()
+    policies = Policies(store, {})
+    policies.update({UUID: builders.facts(policy={"reporting": "off", "dedup": "on"})})
+    found = policies.update({UUID: builders.facts(policy={})})[UUID]  # Nova wrote the XML anew
+    assert found.reporting is Mode.OFF
+    assert found.settings["dedup"].origin is Origin.DEFAULT
+    found = policies.update({UUID: builders.facts(policy={"reporting": "on"})})[UUID]
+    assert found.reporting is Mode.ON
+
+
+def test_the_store_is_written_only_when_something_changed() -> None:
+    store = Store()
+    policies = Policies(store, {})
+    facts = {UUID: builders.facts(policy={"reporting": "off"})}
+    policies.update(facts)
+    policies.update(facts)
+    assert store.writes == 1
+
+
+def test_a_dry_run_writes_nothing() -> None:
+    store = Store()
+    found = Policies(store, {}, dry_run=True).update({UUID: builders.facts(policy={"reporting": "off"})})
+    assert found[UUID].reporting is Mode.OFF
+    assert store.writes == 0
+
+
+values = st.dictionaries(st.sampled_from(["reporting", "dedup"]), st.sampled_from(["on", "off", "auto"]))
+
+
+@given(values, values)
+def test_what_is_said_now_holds_and_only_opt_outs_survive(before: dict[str, str], now: dict[str, str]) -> None:
+    found = remembered(before, now)
+    assert {key: found[key] for key in now} == now
+    assert all(before[key] == "off" == found[key] for key in set(found) - set(now))
+
+
+def test_a_host_has_one_agent() -> None:
+    first, second = HostLock("unit-test-host"), HostLock("unit-test-host")
+    first.take()
+    with pytest.raises(AlreadyRunning):
+        second.take()
+    first.release()
+    second.take()
+    second.release()
