@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from memhint.agent.dedup_worker import DedupWorker
+from memhint.agent.dedup_worker import DedupNews, DedupWorker
 from memhint.agent.deep_reads import DeepReads
 from memhint.agent.guests import Guests
 from memhint.agent.observer import Observation, Observer, facts_of
@@ -142,7 +142,7 @@ class Cycle:
         if not self._parts.worker.settle(deadline / 4):
             return [*left, "dedup: a pass is still under way"]
         seen, lever = self._seen, self._parts.dedup
-        self._parts.worker.submit(lambda: ({}, lever.undo(seen.domains, seen.host)))
+        self._parts.worker.submit(None, lambda: ({}, lever.undo(seen.domains, seen.host)))
         if not self._parts.worker.settle(deadline / 2):
             return [*left, "dedup: separating the pages takes too long; the marks are kept for the next start"]
         verdict = self._parts.worker.news().host
@@ -164,7 +164,7 @@ class Cycle:
     def _pull(self, seen: Observation, policies: Mapping[str, Policy], planned: Planned) -> None:
         self._parts.guests.follow(seen.domains, policies)
         lever, domains, host, dry_run = self._parts.dedup, seen.domains, seen.host, self._dry_run
-        self._parts.worker.submit(lambda: lever.reconcile(planned.dedup, domains, host, dry_run=dry_run))
+        self._parts.worker.submit(planned.dedup, lambda: lever.reconcile(planned.dedup, domains, host, dry_run=dry_run))
 
     def _report(
         self,
@@ -177,13 +177,17 @@ class Cycle:
         wall: float,
     ) -> Report:
         news = self._parts.worker.news()
+        if news.plan != planned.dedup:
+            news = DedupNews()  # what was said of another plan says nothing of this one
         merging, host_lever = self._parts.dedup.states(
             seen.domains, seen.host, planned.dedup, policies, news.verdicts, news.host
         )
         domains = []
         for one in seen.domains:
             wish = policies[one.uuid].reporting
-            reporting = self._parts.guests.lever.state(one, wish, self._parts.guests.verdict(one.uuid))
+            reporting = self._parts.guests.lever.state(
+                one, wish, self._parts.guests.verdict(one.uuid, policies[one.uuid])
+            )
             domains.append(
                 DomainReport(
                     one,

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from memhint.objects.verdict import Answer, Reason, Verdict
+from memhint.planner.dedup import DedupPlan
 
 LOG = logging.getLogger(__name__)
 Outcome = tuple[dict[str, Verdict], Verdict]
@@ -15,8 +16,9 @@ Outcome = tuple[dict[str, Verdict], Verdict]
 
 @dataclass(frozen=True, slots=True)
 class DedupNews:
-    """What the last finished pass said."""
+    """What the last finished pass said, and the plan that it carried out."""
 
+    plan: DedupPlan | None = None
     verdicts: dict[str, Verdict] = field(default_factory=dict)
     host: Verdict = field(default_factory=lambda: Verdict(Answer.PENDING))
 
@@ -34,11 +36,11 @@ class DedupWorker:
         with self._lock:
             return self._news
 
-    def submit(self, reconcile: Callable[[], Outcome]) -> bool:
+    def submit(self, plan: DedupPlan | None, reconcile: Callable[[], Outcome]) -> bool:
         """Begin a pass unless one is under way."""
         if self._thread is not None and self._thread.is_alive():
             return False
-        self._thread = threading.Thread(target=self._run, args=(reconcile,), name="dedup", daemon=True)
+        self._thread = threading.Thread(target=self._run, args=(plan, reconcile), name="dedup", daemon=True)
         self._thread.start()
         return True
 
@@ -49,11 +51,11 @@ class DedupWorker:
         self._thread.join(timeout)
         return not self._thread.is_alive()
 
-    def _run(self, reconcile: Callable[[], Outcome]) -> None:
+    def _run(self, plan: DedupPlan | None, reconcile: Callable[[], Outcome]) -> None:
         try:
             verdicts, host = reconcile()
         except Exception as error:  # a defect here must show as a verdict
             LOG.exception("the dedup lever failed")
             verdicts, host = {}, Verdict(Answer.FAILED, Reason.HYPERVISOR, f"{type(error).__name__}: {error}")
         with self._lock:
-            self._news = DedupNews(verdicts, host)
+            self._news = DedupNews(plan, verdicts, host)

@@ -76,7 +76,7 @@ class Guests:
         self._lock = threading.Lock()
         self._wishes: dict[str, _Wish] = {}
         self._asked: dict[str, tuple[float, Policy]] = {}
-        self._verdicts: dict[str, Verdict] = {}
+        self._verdicts: dict[str, tuple[Policy, Verdict]] = {}
         self._capabilities: dict[str, tuple[str, Capabilities]] = {}  # by domain, for one QEMU process
         self.lever = ReportingLever(ledger, self._read_kernel, order, wall)
         self._poller = GuestPoller(
@@ -94,10 +94,13 @@ class Guests:
             return GuestNews(gap=newest.gap)
         return GuestNews(reading.memory, reading.kernel, newest.gap or next(iter(reading.gaps), None))
 
-    def verdict(self, uuid: str) -> Verdict:
-        """What became of the last pull of this VM's reporting."""
+    def verdict(self, uuid: str, policy: Policy) -> Verdict:
+        """What became of the last pull of this VM's reporting under this policy."""
         with self._lock:
-            return self._verdicts.get(uuid, Verdict(Answer.PENDING, Reason.NONE, "the guest has not been asked yet"))
+            pulled = self._verdicts.get(uuid)
+        if pulled is None or pulled[0] != policy:
+            return Verdict(Answer.PENDING, Reason.NONE, "the guest has not been asked yet")
+        return pulled[1]
 
     def changed(self, uuid: str) -> None:
         """Its agent came or went, or it booted: what it could do before says nothing. Safe on the event thread."""
@@ -184,7 +187,7 @@ class Guests:
         if trouble and verdict.reason is Reason.NO_GUEST_AGENT:
             verdict = replace(verdict, detail=f"{verdict.detail}: {trouble}")
         with self._lock:
-            self._verdicts[wish.domain.uuid] = verdict
+            self._verdicts[wish.domain.uuid] = (wish.policy, verdict)
         return verdict.answer is Answer.APPLIED
 
     def _undo_one(self, uuid: str, wish: _Wish, done: dict[str, Verdict]) -> None:

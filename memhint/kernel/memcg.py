@@ -81,7 +81,6 @@ def cgroup_memory(root: KernelRoot, path: str) -> HostMemory:
     :raises InterfaceMissing: when the directory is no cgroup that can have a budget
     :raises KernelInterfaceError: when the cgroup or /proc/meminfo cannot be read or makes no sense
     """
-    path = path.rstrip("/")  # the parents are found by cutting at the slash
     files = _FILES[detect(root, path)]
     machine = machine_memory(root)
     total, available, swap_total = machine.total, machine.available, machine.swap_total

@@ -80,6 +80,8 @@ class Connection:
     def _drop(self) -> None:
         if self._connection is not None:
             try:
+                if not self._lost.is_set():
+                    self._connection.unregisterCloseCallback()  # this loss is meant
                 self._connection.close()
             except libvirt.libvirtError:
                 LOG.debug("closing a dead connection", exc_info=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memhint.kernel.errors import KernelInterfaceError
@@ -100,6 +100,7 @@ def test_the_check_for_negatives_sees_one_in_a_record() -> None:
 
 
 @pytest.mark.parametrize("reader", READERS)
+@settings(deadline=None)
 @given(data=st.data())
 def test_any_text_is_a_value_or_a_typed_error(whole: FakeRoot, reader: str, data: st.DataObject) -> None:
     relative, good, read = READERS[reader]
@@ -125,6 +126,7 @@ def test_the_recorded_text_of_each_reader_is_a_value(whole: FakeRoot, reader: st
         whole.write(relative, before)
 
 
+@settings(deadline=None)
 @given(text=st.text())
 def test_any_part_of_the_host_that_is_garbage_is_a_gap(whole: FakeRoot, text: str) -> None:
     relative = "proc/vmstat"
@@ -143,6 +145,7 @@ def test_numa_maps_add_up(counts: dict[int, int], kib: int) -> None:
     assert pages_by_node(text, 4096) == {node: pages * (kib * 1024 + 4096) for node, pages in counts.items()}
 
 
+@settings(deadline=None)
 @given(
     rss=st.integers(0, 1 << 40),
     swap=st.integers(0, 1 << 40),

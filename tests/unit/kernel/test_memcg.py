@@ -148,6 +148,11 @@ def test_what_siblings_use_of_a_parents_limit_is_not_available(host: FakeRoot) -
     assert cgroup_memory(host.kernel, inner).available == 0
 
 
+def test_a_parent_without_a_limit_is_not_asked_for_its_statistics(host: FakeRoot) -> None:
+    v2(host, limit="max", swap="max").remove(f"{V2}/memory.stat")
+    assert cgroup_memory(v2(host, f"{V2}/inner").kernel, f"{V2}/inner").total == 3 * GIB
+
+
 def test_a_slash_at_the_end_changes_nothing(host: FakeRoot) -> None:
     assert cgroup_memory(v2(host).kernel, f"{V2}/") == cgroup_memory(host.kernel, V2)
 

@@ -1,0 +1,195 @@
+"""A memhint agent for a lab host: its configuration, its process, and what it reports."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from lab.errors import LabError
+from lab.waiting import wait_for
+from memhint.objects.report import DomainReport, Report
+from memhint.store.database import Store, open_store
+from memhint.store.errors import StoreError, StoreMissing
+
+if TYPE_CHECKING:
+    from lab.host import Host
+
+# A lab's time is short and its hosts are small; everything else is as shipped. Seconds, MiB and percent.
+SHORT_HORIZON: Mapping[str, Mapping[str, Any]] = {
+    "DEFAULT": {"period": 1},
+    "host": {"reserve_mib": 256, "reserve_percent": 0},
+    "planner": {
+        "overhead_mib": 160,  # emulating guests takes QEMU more than virtualizing them
+        "new_vm_decay": 6,
+        "peak_half_life": 3,
+        "other_window": 30,
+        "fault_in_window": 10,
+        "raise_percent_per_minute": 600,
+        "cooldown": 5,
+    },
+    "guest": {"interval": 2, "call_timeout": 2, "backoff_base": 1, "backoff_max": 8, "max_age": 15},
+    "observe": {"deep_interval": 2, "deep_cpu_percent": 5},
+}
+
+
+def agent_config(host: Host, directory: Path, settings: Mapping[str, Mapping[str, Any]] | None = None) -> str:
+    """The text of a memhint.conf for this host; ``settings`` by group and option come before everything else."""
+    pressure = host.cgroup.pressure_path
+    groups: dict[str, dict[str, Any]] = {
+        "DEFAULT": {"host_name": host_name(host)},
+        "host": {"memory_cgroup": host.cgroup.memory_path, "pressure_cgroup": pressure or ""},
+        "virt": {"uri": host.uri, "run_dir": host.run_dir / "qemu"},
+        "store": {"url": f"sqlite:///{directory / 'memhint.db'}"},
+    }
+    for layer in (SHORT_HORIZON, settings or {}):
+        for group, options in layer.items():
+            groups.setdefault(group, {}).update(options)
+    sections = [
+        "\n".join([f"[{group}]", *(f"{name} = {value}" for name, value in options.items()), ""])
+        for group, options in groups.items()
+    ]
+    return "\n".join(sections)
+
+
+def host_name(host: Host) -> str:
+    """The name under which the agent of a lab host reports: hosts of several labs stand on one machine."""
+    return f"{host.lab.name}.{host.name}"
+
+
+class AgentProcess:
+    """`memhint agent` as a process of its own. A context manager; it is told to end, and killed if it does not."""
+
+    def __init__(self, host: Host, settings: Mapping[str, Mapping[str, Any]] | None = None) -> None:
+        self.host = host
+        self.directory = host.state_dir / "memhint"
+        self.config = self.directory / "memhint.conf"
+        self.log = self.directory / "agent.log"
+        self.process: subprocess.Popen[bytes] | None = None
+        self._settings = settings
+        self._store: Store | None = None
+
+    def __enter__(self) -> AgentProcess:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+        if self._store is not None:
+            self._store.close()
+            self._store = None
+
+    def configure(self, settings: Mapping[str, Mapping[str, Any]] | None) -> None:
+        """Write its configuration; a running agent reads it at its next SIGHUP."""
+        self._settings = settings
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self.config.write_text(agent_config(self.host, self.directory, settings))
+
+    def start(self) -> None:
+        """Start it, and wait for its first report."""
+        self.configure(self._settings)
+        before = self.newest()
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "memhint.cli.main", "agent", "--config-file", str(self.config)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=Path(__file__).resolve().parent.parent,
+                start_new_session=True,  # a ctrl-c on the terminal is for the lab to handle, the agent first
+            )
+        epoch = before.epoch if before is not None else None
+        wait_for(lambda: self._alive() and self._reported(epoch), 30.0, f"the first report of {self.host.name}'s agent")
+
+    def stop(self, deadline: float = 60.0) -> int:
+        """Tell it to end, which undoes what it changed; its exit code."""
+        if self.process is None:
+            return 0
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            code = self.process.wait(deadline)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise LabError(f"the agent did not end within {deadline:g} s; see {self.log}") from None
+        self.process = None
+        return code
+
+    def kill(self) -> None:
+        """End it as a crash does."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+    def newest(self) -> Report | None:
+        """Its newest report."""
+        try:
+            return self.store().reports.newest(host_name(self.host))
+        except StoreMissing:
+            return None
+
+    def report(self, deadline: float = 15.0) -> Report:
+        """A report of a cycle that began after this call."""
+        before = self.newest()
+        known = (before.epoch, before.sequence + 1) if before is not None else ("", 0)
+
+        def newer() -> Report | None:
+            self._alive()
+            found = self.newest()
+            if found is None or (found.epoch == known[0] and found.sequence <= known[1]):
+                return None
+            return found
+
+        found = wait_for(newer, deadline, f"a report of {self.host.name}'s agent")
+        assert found is not None
+        return found
+
+    def domain(self, name: str, deadline: float = 15.0) -> DomainReport:
+        """One VM in a report of a cycle that began after this call."""
+        for one in self.report(deadline).domains:
+            if one.observation.name == name:
+                return one
+        raise LabError(f"the agent of {self.host.name} knows no VM {name}")
+
+    def store(self) -> Store:
+        """The store, opened for reading and for policies as the command line does it."""
+        if self._store is None:
+            self._store = open_store(
+                f"sqlite:///{self.directory / 'memhint.db'}", host=host_name(self.host), create=False
+            )
+        return self._store
+
+    def memhint(self, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        """Run a `memhint` command against this host."""
+        done = subprocess.run(
+            [sys.executable, "-m", "memhint.cli.main", *words, "--config-file", str(self.config)],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+            cwd=Path(__file__).resolve().parent.parent,
+            env={**os.environ, "COLUMNS": "200"},
+        )
+        if check and done.returncode:
+            raise LabError(f"memhint {' '.join(words)} ended with {done.returncode}: {done.stderr or done.stdout}")
+        return done
+
+    def _alive(self) -> bool:
+        if self.process is None or self.process.poll() is not None:
+            tail = self.log.read_text(errors="replace")[-2000:] if self.log.exists() else ""
+            raise LabError(f"the agent of {self.host.name} has ended:\n{tail}")
+        return True
+
+    def _reported(self, known_epoch: str | None) -> bool:
+        try:
+            report = self.newest()
+        except StoreError:
+            return False  # it is being made just now
+        return report is not None and report.epoch != known_epoch

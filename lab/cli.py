@@ -1,0 +1,265 @@
+"""The lab's command line.
+
+Exit codes: 0 done, 1 the lab could not do it (the message says why and what to do), 2 wrong usage, 130 interrupted;
+`exec` and `shell` pass on the code of what they ran.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+
+from lab import image, kvm, packages, paths, programs
+from lab.errors import BadSize, LabError, StateError
+from lab.guest import Guest
+from lab.host import Host
+from lab.lab import Lab
+from lab.sizes import GIB, format_size, parse_size
+from lab.state import check_name, existing
+from lab.status import show, status
+from lab.teardown import teardown
+
+EXAMPLES = """\
+examples:
+  lab/lab up --hosts 1 --guests 6 --memory 1GiB --budget 3GiB   six guests on a host that cannot hold them all
+  lab/lab up --name two --hosts 2 --guests 2 --swap 4GiB        two hosts side by side, with disk swap
+  lab/lab status --json                                         what runs, for a program to read
+  lab/lab run guest-1 alloc a 800                               800 MiB of random content in guest-1
+  lab/lab run host-2/guest-1 meminfo                            the same guest name on another host
+  lab/lab exec host-1 -- virsh list --all                       inside the host's namespaces
+  lab/lab down                                                  back to nothing
+"""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    try:
+        return int(options.run(options))
+    except LabError as error:
+        print(f"lab: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("lab: interrupted", file=sys.stderr)
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="lab/lab",
+        description="Real hosts with real guests on one machine.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+
+    up = _command(commands, "up", _up, "start hosts and guests; they stay until `down`")
+    up.add_argument("--hosts", type=_count(1), default=1, metavar="N", help="hosts (default: %(default)s)")
+    up.add_argument(
+        "--guests", type=_count(0), default=6, metavar="N", help="guests on each host (default: %(default)s)"
+    )
+    up.add_argument(
+        "--memory", type=_size, default=GIB, metavar="SIZE", help="memory assigned to each guest (default: 1GiB)"
+    )
+    up.add_argument("--budget", type=_size, default=3 * GIB, metavar="SIZE", help="memory of each host (default: 3GiB)")
+    up.add_argument(
+        "--swap",
+        type=_size,
+        default=0,
+        metavar="SIZE",
+        help="disk swap of the lab, shared evenly by its hosts (default: none)",
+    )
+    up.add_argument(
+        "--kernel", choices=packages.KERNEL_SERIES, default="6.12", help="guest kernel (default: %(default)s)"
+    )
+    up.add_argument(
+        "--accel",
+        choices=kvm.ACCELERATORS,
+        default="auto",
+        help="auto uses KVM if it really boots a guest (default: %(default)s)",
+    )
+    up.add_argument("--no-thp", action="store_true", help="no huge pages behind the guests")
+    up.add_argument("--no-reporting", action="store_true", help="guests without free page reporting")
+
+    look = _command(commands, "status", _status, "show hosts and guests")
+    look.add_argument("--json", action="store_true", help="for programs; sizes in bytes")
+
+    run = _command(commands, "run", _run, "ask the workload program of a guest")
+    run.add_argument("guest", metavar="[HOST/]GUEST")
+    run.add_argument(
+        "request",
+        nargs=argparse.REMAINDER,
+        metavar="REQUEST",
+        help="such as: alloc NAME MIB [zero|random|seed:N], free NAME, meminfo",
+    )
+
+    inside = _command(commands, "exec", _exec, "run a command in a host's namespaces")
+    inside.add_argument("host")
+    inside.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND")
+
+    shell = _command(commands, "shell", _shell, "a shell in a host's namespaces")
+    shell.add_argument("host")
+
+    down = _command(commands, "down", _down, "end a lab and remove all it made")
+    down.add_argument("--all", action="store_true", help="every lab in the lab directory, also those of running tests")
+
+    build = _command(commands, "image", _image, "build guest images, nothing else", named=False)
+    build.add_argument("--kernel", choices=packages.KERNEL_SERIES, action="append", help="(default: all)")
+    return parser
+
+
+def _command(
+    commands: Any, name: str, run: Callable[[argparse.Namespace], int], help_text: str, named: bool = True
+) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name, help=help_text, description=help_text[0].upper() + help_text[1:] + "."
+    )
+    parser.set_defaults(run=run)
+    if named:
+        parser.add_argument("--name", default="lab", help="name of the lab (default: %(default)s)")
+    return parser
+
+
+def _size(text: str) -> int:
+    try:
+        return parse_size(text)
+    except BadSize as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _count(least: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        if not text.isdigit() or int(text) < least:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a number from {least} on")
+        return int(text)
+
+    return parse
+
+
+@contextmanager
+def _progress() -> Iterator[image.Progress]:
+    """Bars on a terminal, a line per finished stage elsewhere."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+
+        def say(stage: str, detail: str, done: int, total: int) -> None:
+            if done == total:
+                print(f"{stage}: {detail}", file=sys.stderr, flush=True)
+
+        yield say
+        return
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.fields[stage]:<12}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}"),
+    )
+    tasks: dict[str, TaskID] = {}
+    with Progress(*columns, console=console) as bars:
+
+        def draw(stage: str, detail: str, done: int, total: int) -> None:
+            if stage not in tasks:
+                tasks[stage] = bars.add_task(detail, total=total, stage=stage)
+            bars.update(tasks[stage], description=detail, completed=done, total=total)
+
+        yield draw
+
+
+def _up(options: argparse.Namespace) -> int:
+    with _progress() as progress:
+        lab = Lab(
+            hosts=options.hosts,
+            guests=options.guests,
+            memory=options.memory,
+            budget=options.budget,
+            swap=options.swap,
+            kernel=options.kernel,
+            accel=options.accel,
+            name=options.name,
+            thp=not options.no_thp,
+            reporting=not options.no_reporting,
+            progress=progress,
+        )
+        lab.up()
+    show(status(lab), Console())
+    return 0
+
+
+def _status(options: argparse.Namespace) -> int:
+    data = status(Lab.attach(options.name))
+    if options.json:
+        print(json.dumps(data, indent=2))
+    else:
+        show(data, Console())
+    return 0
+
+
+def _run(options: argparse.Namespace) -> int:
+    guest = _find_guest(Lab.attach(options.name), options.guest)
+    if not options.request:
+        raise StateError("no request given: try ping, meminfo, list, or alloc NAME MIB")
+    print(json.dumps(guest.work(" ".join(options.request))))
+    return 0
+
+
+def _find_guest(lab: Lab, name: str) -> Guest:
+    """The guest called HOST/GUEST, or GUEST where only one host has it."""
+    if "/" in name:
+        host, _, guest = name.partition("/")
+        return lab.host(host).guest(guest)
+    found = [guest for guest in lab.guests if guest.name == name]
+    if not found:
+        raise StateError(f"no guest {name} in lab {lab.name}: see lab/lab status --name {lab.name}")
+    if len(found) > 1:
+        raise StateError(
+            f"{name} is on several hosts: write {' or '.join(f'{guest.host.name}/{name}' for guest in found)}"
+        )
+    return found[0]
+
+
+def _exec(options: argparse.Namespace) -> int:
+    command = options.command[1:] if options.command[:1] == ["--"] else options.command
+    if not command:
+        raise StateError("no command given: lab/lab exec HOST -- COMMAND")
+    return _become(Lab.attach(options.name).host(options.host), command)
+
+
+def _shell(options: argparse.Namespace) -> int:
+    return _become(Lab.attach(options.name).host(options.host), [os.environ.get("SHELL") or "/bin/sh"])
+
+
+def _become(host: Host, command: list[str]) -> int:
+    programs.require_root()
+    # The shell goes back to where the user is: entering a mount namespace leads to its root.
+    argv = [*host.enter_argv(), "/bin/sh", "-c", 'cd "$0" && exec "$@"', os.getcwd(), *command]
+    sys.stdout.flush()
+    os.execv(argv[0], argv)
+
+
+def _down(options: argparse.Namespace) -> int:
+    programs.require_root()
+    labs = paths.labs_dir()
+    names = existing(labs) if options.all else [check_name(options.name)]
+    for name in names:
+        ended = teardown(labs / name)
+        print(f"lab {name}: {'ended' if ended else 'there is none'}")
+    return 0
+
+
+def _image(options: argparse.Namespace) -> int:
+    with _progress() as progress:
+        built = [(series, image.build(series, progress)) for series in options.kernel or packages.KERNEL_SERIES]
+    for series, ready in built:
+        size = ready.kernel.stat().st_size + ready.initrd.stat().st_size
+        print(f"{series}: {ready.release}, {format_size(size)} in {ready.kernel.parent}")
+    return 0

@@ -1,0 +1,58 @@
+"""An initramfs archive in the "newc" format, written here so that it is the same bytes for the same input."""
+
+from __future__ import annotations
+
+import stat
+
+
+class Archive:
+    """Collects entries in order; parents are made by themselves."""
+
+    def __init__(self) -> None:
+        self._out = bytearray()
+        self._seen: set[str] = set()
+        self._inode = 0
+
+    def directory(self, path: str) -> None:
+        path = path.strip("/")
+        if path and path not in self._seen:
+            self._parents(path)
+            self._entry(path, stat.S_IFDIR | 0o755, b"")
+
+    def file(self, path: str, content: bytes, mode: int = 0o644) -> None:
+        path = path.strip("/")
+        if path not in self._seen:
+            self._parents(path)
+            self._entry(path, stat.S_IFREG | mode, content)
+
+    def link(self, path: str, target: str) -> None:
+        path = path.strip("/")
+        if path not in self._seen:
+            self._parents(path)
+            self._entry(path, stat.S_IFLNK | 0o777, target.encode())
+
+    def character_device(self, path: str, major: int, minor: int) -> None:
+        path = path.strip("/")
+        self._parents(path)
+        self._entry(path, stat.S_IFCHR | 0o600, b"", (major, minor))
+
+    def content(self) -> bytes:
+        self._entry("TRAILER!!!", 0, b"")
+        return bytes(self._out)
+
+    def _parents(self, path: str) -> None:
+        if "/" in path:
+            self.directory(path.rsplit("/", 1)[0])
+
+    def _entry(self, path: str, mode: int, content: bytes, device: tuple[int, int] = (0, 0)) -> None:
+        self._seen.add(path)
+        self._inode += 1
+        name = path.encode() + b"\0"
+        fields = (self._inode, mode, 0, 0, 1, 0, len(content), 0, 0, device[0], device[1], len(name), 0)
+        self._out += b"070701" + b"".join(b"%08X" % field for field in fields) + name
+        self._pad()
+        self._out += content
+        self._pad()
+
+    def _pad(self) -> None:
+        self._out += b"\0" * (-len(self._out) % 4)

@@ -1,0 +1,233 @@
+"""A guest of a lab host, seen from outside and through its workload program."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import libvirt
+import libvirt_qemu
+
+from lab.domain_xml import DomainSpec, domain_xml
+from lab.errors import BootError, HostError, LabError, WorkError
+from lab.image import Image
+from lab.process import Process
+from lab.sizes import MIB
+from lab.state import GuestRecord
+from lab.waiting import wait_for
+from lab.work_channel import WorkChannel
+
+if TYPE_CHECKING:
+    from lab.host import Host
+
+BOOT_DEADLINE = 120.0
+"""Seconds until a guest that does not answer counts as failed; several may share one emulating core."""
+WORK_DEADLINE = 180.0
+"""Seconds for one request; touching every page of a large allocation takes long when the host swaps."""
+
+
+class Guest:
+    def __init__(self, host: Host, record: GuestRecord) -> None:
+        self.host = host
+        self.record = record
+        self.boot_id: str | None = None
+        """Boot ID of the guest's kernel, known once the guest is ready."""
+        self._channel = WorkChannel(self.work_socket, record.name)
+        self._state = threading.Lock()
+
+    # ---- who it is ----
+
+    @property
+    def name(self) -> str:
+        return self.record.name
+
+    @property
+    def uuid(self) -> str:
+        return self.record.uuid
+
+    @property
+    def memory(self) -> int:
+        """Bytes assigned."""
+        return self.record.memory
+
+    @property
+    def kernel(self) -> str:
+        """Series of its kernel, "6.12" or "6.1"."""
+        return self.record.kernel
+
+    @property
+    def console(self) -> Path:
+        """Log of the serial console."""
+        return self.host.state_dir / "console" / f"{self.name}.log"
+
+    @property
+    def work_socket(self) -> Path:
+        return self.host.state_dir / "work" / f"{self.record.name}.sock"
+
+    @property
+    def pid_file(self) -> Path:
+        return self.host.run_dir / "qemu" / f"{self.name}.pid"
+
+    def __repr__(self) -> str:
+        return f"<Guest {self.host.name}/{self.name}>"
+
+    # ---- life ----
+
+    def define(self, image: Image, accel: str) -> None:
+        spec = DomainSpec(
+            name=self.name,
+            uuid=self.uuid,
+            memory=self.memory,
+            accel=accel,
+            kernel=image.kernel,
+            initrd=image.initrd,
+            disk=image.disk,
+            console=self.console,
+            work_socket=self.work_socket,
+            reporting=self.record.reporting,
+            project=self.record.project,
+            extra_specs=self.record.extra_specs,
+        )
+        self._libvirt(lambda: self.host.connection().defineXML(domain_xml(spec)), "define")
+
+    def start(self, ready: bool = True) -> None:
+        """Boot it, and by default wait until its agent and its workload answer."""
+        self.console.unlink(missing_ok=True)
+        self._libvirt(lambda: self.domain().create(), "start")
+        qemu = Process.of(int(self.pid_file.read_text()))
+        if qemu is None:
+            raise BootError(
+                f"{self.name}: QEMU ended at once: see {self.host.state_dir / 'log' / 'qemu' / (self.name + '.log')}"
+            )
+        self.record.qemu = qemu
+        self.host.save()
+        self.host.cgroup.require(qemu.pid, f"QEMU of {self.name}")
+        if ready:
+            self.wait_ready()
+
+    def wait_ready(self, deadline: float = BOOT_DEADLINE) -> None:
+        end = time.monotonic() + deadline
+        try:
+            self.work("ping", deadline=deadline)
+            self.wait_agent(max(1.0, end - time.monotonic()))
+        except LabError as reason:
+            raise BootError(
+                f"{self.name} did not come up: {reason}\nlast lines of its console:\n{self.console_tail()}"
+            ) from reason
+        self.boot_id = str(self.meminfo()["boot_id"])
+
+    def stop(self) -> None:
+        """Power off at once; the domain stays defined and can be started again."""
+        self.resume()
+        self._libvirt(lambda: self.domain().destroy(), "stop")
+        self.record.qemu = None
+        self.host.save()
+
+    def destroy(self) -> None:
+        """Power off at once, if it runs, and forget it."""
+        if self.running():
+            self.stop()
+        self._libvirt(lambda: self.domain().undefine(), "undefine")
+        self.host.forget(self)
+
+    def pause(self) -> None:
+        """Stop its QEMU process (SIGSTOP): the whole VM stands still, and its libvirt monitor no longer answers."""
+        self.process().kill(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        if self.record.qemu is not None:
+            self.record.qemu.kill(signal.SIGCONT)
+
+    def running(self) -> bool:
+        """Whether its QEMU process is there, also when paused."""
+        return self.record.qemu is not None and self.record.qemu.alive
+
+    def paused(self) -> bool:
+        """Whether its QEMU process is stopped."""
+        return self.record.qemu is not None and self.record.qemu.stopped
+
+    def process(self) -> Process:
+        if self.record.qemu is None or not self.record.qemu.alive:
+            raise HostError(f"{self.name} does not run")
+        return self.record.qemu
+
+    def pid(self) -> int:
+        """Pid of its QEMU process."""
+        return self.process().pid
+
+    def domain(self) -> libvirt.virDomain:
+        return self.host.connection().lookupByUUIDString(self.uuid)
+
+    def console_tail(self, lines: int = 15) -> str:
+        try:
+            return "\n".join(self.console.read_text(errors="replace").splitlines()[-lines:]) or "(empty)"
+        except OSError:
+            return "(none)"
+
+    # ---- memory ----
+
+    def resident(self) -> int:
+        """Bytes of host memory its QEMU process holds (VmRSS)."""
+        return self.status_field("VmRSS")
+
+    def status_field(self, name: str) -> int:
+        """Bytes of a memory row of /proc/PID/status of its QEMU process, such as "VmSwap"."""
+        for line in Path(f"/proc/{self.pid()}/status").read_text().splitlines():
+            key, _, value = line.partition(":")
+            if key == name:
+                return int(value.split()[0]) * 1024
+        raise HostError(f"no {name} in /proc/{self.pid()}/status")
+
+    # ---- what runs inside ----
+
+    def work(self, request: str, deadline: float = WORK_DEADLINE) -> dict[str, Any]:
+        """The workload's answer to `request` (see lab/README.md for the commands)."""
+        return self._channel.request(request, deadline, self.running)
+
+    def alloc(self, name: str, size: int, content: str = "random") -> None:
+        """Allocate and write `size` bytes (whole MiB); content is "random", "zero" or "seed:N"."""
+        self.work(f"alloc {name} {_mib(size)} {content}")
+
+    def free(self, name: str) -> None:
+        self.work(f"free {name}")
+
+    def touch(self, name: str) -> None:
+        """Write to every page of an allocation."""
+        self.work(f"touch {name}")
+
+    def fill_cache(self, size: int) -> None:
+        """Read `size` more bytes (whole MiB) of its disk into its page cache."""
+        self.work(f"cache {_mib(size)}")
+
+    def drop_cache(self) -> None:
+        self.work("dropcache")
+
+    def meminfo(self) -> dict[str, Any]:
+        """MemTotal, MemFree, MemAvailable, Cached and Buffers in bytes; kernel, boot_id, page_reporting_order, balloon."""
+        return self.work("meminfo")
+
+    def agent_answers(self, timeout: int = 2) -> bool:
+        """Whether the guest agent answers a ping within `timeout` seconds."""
+        try:
+            libvirt_qemu.qemuAgentCommand(self.domain(), '{"execute": "guest-ping"}', timeout, 0)
+        except libvirt.libvirtError:
+            return False
+        return True
+
+    def wait_agent(self, deadline: float = BOOT_DEADLINE) -> None:
+        wait_for(self.agent_answers, deadline, f"the guest agent of {self.name}")
+
+    def _libvirt(self, call: Any, what: str) -> None:
+        try:
+            call()
+        except libvirt.libvirtError as reason:
+            raise HostError(f"{self.host.name}: cannot {what} {self.name}: {reason}") from reason
+
+
+def _mib(size: int) -> int:
+    if size <= 0 or size % MIB:
+        raise WorkError(f"{size} bytes: the workload takes whole MiB")
+    return size // MIB

@@ -1,0 +1,13 @@
+#!/bin/sh
+# First process of a lab guest: kernel interfaces, drivers, then the workload takes over.
+mount -t proc proc /proc
+mount -t sysfs sys /sys
+mount -t devtmpfs dev /dev
+for word in $(cat /proc/cmdline); do
+	if [ "$word" = memhint.probe ]; then
+		echo memhint-probe-booted > /dev/console
+		poweroff -f
+	fi
+done
+while read -r module; do insmod "/lib/modules/$module"; done < /etc/modules
+exec /sbin/workload

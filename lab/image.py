@@ -1,0 +1,205 @@
+"""The guest image: a distribution kernel and an initramfs with a guest agent and the workload program.
+
+Nothing is installed and no disk image is fetched: packages are unpacked into the cache and the few files that a guest
+needs are put into an archive. The cache key is the content, so a second build finds everything done.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import gzip
+import hashlib
+import json
+import lzma
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.cpio import Archive
+from lab.errors import ImageError
+from lab.packages import Package, candidate, dependencies, fetch, kernel_package, unpack
+from lab.paths import cache_dir
+from lab.programs import find, run
+from lab.sizes import GIB
+
+MODULES = ("virtio_pci", "virtio_balloon", "virtio_console", "virtio_blk")
+APPLETS = (
+    "sh", "mount", "umount", "cat", "echo", "ls", "ps", "free", "dmesg", "grep", "head", "tail", "awk", "dd", "sleep",
+    "insmod", "lsmod", "poweroff", "reboot", "mkdir", "mknod", "uname", "kill", "sync", "hexdump", "od", "wc", "true",
+)  # fmt: skip
+AGENT_PACKAGE = "qemu-guest-agent"
+DISK_SIZE = 64 * GIB
+"""Size of the sparse disk whose blocks guests read to fill their page cache."""
+
+Progress = Callable[[str, str, int, int], None]
+"""Called with (stage, what is being done, steps done, steps in all)."""
+
+_HERE = Path(__file__).resolve().parent
+_STEPS = 6
+
+
+@dataclass(frozen=True)
+class Image:
+    kernel: Path
+    initrd: Path
+    release: str
+    disk: Path
+
+
+def build(series: str, progress: Progress | None = None) -> Image:
+    """The image with the newest kernel of `series` ("6.12", "6.1"), built unless the cache has it."""
+    tell = progress or (lambda *_: None)
+    stage = f"image {series}"
+    tell(stage, "asking apt", 0, _STEPS)
+    root = cache_dir() / "lab"
+    root.mkdir(parents=True, exist_ok=True)
+    kernel = kernel_package(series)
+    agent = candidate(AGENT_PACKAGE)
+    if agent is None:
+        raise ImageError(f"apt offers no {AGENT_PACKAGE}: run apt-get update")
+    key = _key(kernel, agent)
+    final = root / "image" / f"{series}-{key[:16]}"
+    with _locked(root / "build.lock"):
+        disk = _disk(root / "cache-filler.raw")
+        if not (final / "manifest.json").exists():
+            _build_into(final, kernel, agent, root / "deb", lambda what, step: tell(stage, what, step, _STEPS))
+    tell(stage, "ready", _STEPS, _STEPS)
+    manifest = json.loads((final / "manifest.json").read_text())
+    return Image(final / "vmlinuz", final / "initrd", manifest["release"], disk)
+
+
+def _key(kernel: Package, agent: Package) -> str:
+    """Hash of all that goes into the image."""
+    digest = hashlib.sha256()
+    for part in (kernel.key, agent.key, *MODULES, *APPLETS):
+        digest.update(part.encode() + b"\0")
+    for source in (Path(__file__), _HERE / "cpio.py", _HERE / "guest_init.sh", _HERE / "workload" / "workload.c"):
+        digest.update(source.read_bytes() + b"\0")
+    digest.update(Path(find("busybox")).read_bytes())
+    return digest.hexdigest()
+
+
+def _build_into(final: Path, kernel: Package, agent: Package, debs: Path, tell: Callable[[str, int], None]) -> None:
+    final.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=final.parent) as scratch_name:
+        scratch = Path(scratch_name)
+        tell(f"fetching {kernel.name}", 1)
+        kernel_deb = fetch(kernel, debs)
+        tell("unpacking the kernel", 2)
+        unpack(kernel_deb, scratch / "kernel")
+        (vmlinuz,) = (scratch / "kernel" / "boot").glob("vmlinuz-*")
+        release = vmlinuz.name.removeprefix("vmlinuz-")
+        tell("fetching the guest agent", 3)
+        unpack(fetch(agent, debs), scratch / "agent")
+        tell("compiling the workload", 4)
+        workload = scratch / "workload"
+        # gcc looks for its parts on PATH, which an unattended caller may not have set.
+        run(
+            ["gcc", "-O2", "-static", "-Wall", "-s", "-o", str(workload), str(_HERE / "workload" / "workload.c")],
+            "compiling the workload",
+            ImageError,
+        )
+        tell("packing", 5)
+        ready = scratch / "ready"
+        ready.mkdir()
+        archive = _archive(scratch, release, workload.read_bytes(), debs)
+        (ready / "initrd").write_bytes(gzip.compress(archive, 9, mtime=0))
+        shutil.copyfile(vmlinuz, ready / "vmlinuz")
+        (ready / "manifest.json").write_text(json.dumps({"release": release, "kernel": kernel.key, "agent": agent.key}))
+        shutil.rmtree(final, ignore_errors=True)
+        ready.rename(final)
+
+
+def _archive(scratch: Path, release: str, workload: bytes, debs: Path) -> bytes:
+    archive = Archive()
+    for directory in ("proc", "sys", "dev", "run", "tmp", "etc", "root", "var/log", "usr/bin", "usr/sbin"):
+        archive.directory(directory)
+    archive.character_device("dev/console", 5, 1)
+    archive.file("init", (_HERE / "guest_init.sh").read_bytes(), 0o755)
+    archive.file("sbin/workload", workload, 0o755)
+    archive.file("bin/busybox", Path(find("busybox")).read_bytes(), 0o755)
+    for applet in APPLETS:
+        archive.link(f"bin/{applet}", "busybox")
+    # What the guest agent runs for guest-shutdown; an initramfs has no init system to ask.
+    archive.file("sbin/shutdown", b"#!/bin/sh\nexec /bin/poweroff -f\n", 0o755)
+    names = []
+    for module in _modules(scratch / "kernel", release):
+        content = module.read_bytes()
+        if module.suffix == ".xz":
+            content = lzma.decompress(content)
+        name = module.name.removesuffix(".xz")
+        names.append(name)
+        archive.file(f"lib/modules/{name}", content)
+    archive.file("etc/modules", "".join(f"{name}\n" for name in names).encode())
+    agent = scratch / "agent" / "usr" / "sbin" / "qemu-ga"
+    archive.file("sbin/qemu-ga", agent.read_bytes(), 0o755)
+    for wanted, library in _libraries(agent, scratch / "agent", debs):
+        archive.file(wanted, library.read_bytes(), 0o755)
+    return archive.content()
+
+
+def _modules(kernel_root: Path, release: str) -> list[Path]:
+    """Files of MODULES and what they need, in the order to load them. A driver built into the kernel has none."""
+    if not (kernel_root / "lib" / "modules").exists():
+        (kernel_root / "lib").mkdir(exist_ok=True)
+        (kernel_root / "lib" / "modules").symlink_to("../usr/lib/modules")
+    run(["depmod", "-b", str(kernel_root), release], "depmod", ImageError)
+    found: list[Path] = []
+    for name in MODULES:
+        text = run(
+            ["modprobe", "-S", release, "-d", str(kernel_root), "--show-depends", name], f"module {name}", ImageError
+        )
+        for path in re.findall(r"^insmod (\S+)", text, re.MULTILINE):
+            if Path(path) not in found:
+                found.append(Path(path))
+    return found
+
+
+def _libraries(program: Path, root: Path, debs: Path) -> list[tuple[str, Path]]:
+    """(path in the guest, file here) of the shared libraries `program` loads, the machine's own or unpacked into `root`."""
+    unpacked = False
+    while True:
+        folders = ":".join(str(folder) for folder in (root / "usr/lib/x86_64-linux-gnu", root / "lib/x86_64-linux-gnu"))
+        text = run(
+            ["ldd", str(program)],
+            "shared libraries of the guest agent",
+            ImageError,
+            env={"LD_LIBRARY_PATH": folders, "LC_ALL": "C"},
+        )
+        missing = re.findall(r"^\s*(\S+) => not found", text, re.MULTILINE)
+        if not missing:
+            break
+        if unpacked:
+            raise ImageError(f"the guest agent needs {', '.join(missing)}, which no package it depends on has")
+        for name in dependencies(AGENT_PACKAGE):
+            package = candidate(name)
+            if package is not None and package.name != "libc6":
+                unpack(fetch(package, debs), root)
+        unpacked = True
+    libraries = []
+    for path in re.findall(r"(?:=> )?(/\S+) \(0x", text):
+        file = Path(path)
+        # The loader has its path compiled into the program; everything else is found by name in the default folder.
+        in_guest = path if file.name.startswith("ld-linux") else f"/lib/x86_64-linux-gnu/{file.name}"
+        libraries.append((in_guest, file.resolve()))
+    return libraries
+
+
+def _disk(path: Path) -> Path:
+    """A file that holds no blocks: reading it costs the machine nothing and fills the guest's page cache with zeros."""
+    if not path.exists() or path.stat().st_size != DISK_SIZE:
+        with path.open("wb") as file:
+            file.truncate(DISK_SIZE)
+    return path
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """One build at a time: labs that start side by side share the cache."""
+    with path.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

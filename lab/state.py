@@ -1,0 +1,108 @@
+"""What a lab has started, on disk, so that any process can find it and end it."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from lab.errors import StateError
+from lab.process import Process
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,23}\Z")
+_FILE = "state.json"
+
+
+def check_name(name: str) -> str:
+    """Names become directories, cgroups and parts of socket paths."""
+    if not _NAME.match(name):
+        raise StateError(f"{name!r} cannot be a name: use up to 24 lower-case letters, digits and hyphens")
+    return name
+
+
+@dataclass
+class GuestRecord:
+    name: str
+    uuid: str
+    memory: int
+    kernel: str
+    reporting: bool
+    project: str | None = None
+    extra_specs: dict[str, str] = field(default_factory=dict)
+    qemu: Process | None = None
+
+
+@dataclass
+class HostRecord:
+    name: str
+    uuid: str
+    cgroup: str
+    processes: dict[str, Process] = field(default_factory=dict)
+    """Role ("holder", "virtlogd", "libvirtd") to process."""
+    guests: list[GuestRecord] = field(default_factory=list)
+
+
+@dataclass
+class LabRecord:
+    name: str
+    accel: str
+    thp: bool
+    budget: int
+    """Bytes of memory of each host, after what compressed swap takes."""
+    swap: int
+    """Bytes of disk swap each host may use."""
+    swap_file: str | None
+    zram_used: int
+    """Bytes that active zram swap held when the lab started."""
+    hosts: list[HostRecord] = field(default_factory=list)
+
+
+class StateFile:
+    """The record of the lab in `directory`, written whole and in one step."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._path = directory / _FILE
+        self._lock = threading.Lock()
+
+    def exists(self) -> bool:
+        return self._path.exists()
+
+    def save(self, record: LabRecord) -> None:
+        with self._lock:
+            fresh = self._path.with_suffix(".new")
+            fresh.write_text(json.dumps(asdict(record), indent=1))
+            fresh.rename(self._path)
+
+    def load(self) -> LabRecord:
+        try:
+            data = json.loads(self._path.read_text())
+        except FileNotFoundError:
+            raise StateError(
+                f"no lab named {self.directory.name} in {self.directory.parent}: start one with lab/lab up"
+            ) from None
+        except ValueError as reason:
+            raise StateError(
+                f"{self._path} is damaged ({reason}): lab/lab down --name {self.directory.name} cleans up what it can find"
+            ) from reason
+        hosts = [
+            HostRecord(
+                **{
+                    **host,
+                    "processes": {role: Process(**process) for role, process in host["processes"].items()},
+                    "guests": [
+                        GuestRecord(**{**guest, "qemu": Process(**guest["qemu"]) if guest["qemu"] else None})
+                        for guest in host["guests"]
+                    ],
+                }
+            )
+            for host in data.pop("hosts")
+        ]
+        return LabRecord(**data, hosts=hosts)
+
+
+def existing(labs: Path) -> list[str]:
+    """Names of the labs that have a directory in `labs`."""
+    return sorted(path.name for path in labs.iterdir() if path.is_dir()) if labs.exists() else []

@@ -1,0 +1,53 @@
+"""Swap on disk for a lab, and how much memory compressed swap takes from the machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lab.errors import LabError, SwapError
+from lab.programs import run
+
+
+def active() -> list[str]:
+    """Paths of the swap areas in use."""
+    return [line.split()[0].replace("\\040", " ") for line in Path("/proc/swaps").read_text().splitlines()[1:]]
+
+
+def add(path: Path, size: int) -> None:
+    """Make a swap file of `size` bytes and use it."""
+    try:
+        run(["fallocate", "-l", str(size), str(path)], "allocating swap", SwapError)
+    except LabError:
+        # Not every file system can reserve blocks; writing them always works.
+        run(
+            ["dd", "if=/dev/zero", f"of={path}", "bs=1M", f"count={max(1, size >> 20)}"],
+            "writing the swap file",
+            SwapError,
+        )
+    path.chmod(0o600)
+    run(["mkswap", str(path)], "mkswap", SwapError)
+    try:
+        run(["swapon", str(path)], "swapon", SwapError)
+    except LabError as reason:
+        path.unlink()
+        raise SwapError(
+            f"{reason}: the file system of {path.parent} cannot hold swap: set MEMHINT_LAB_DIR to one on ext4 or xfs"
+        ) from reason
+
+
+def remove(path: Path) -> None:
+    """Stop using the swap file and delete it. Nothing happens when it is not there."""
+    if str(path) in active():
+        run(["swapoff", str(path)], "swapoff", SwapError)
+    path.unlink(missing_ok=True)
+
+
+def zram_used(block: Path = Path("/sys/block"), swaps: Path = Path("/proc/swaps")) -> int:
+    """Bytes of memory that active zram swap holds: memory the machine's own cgroups do not show."""
+    used = {line.split()[0] for line in swaps.read_text().splitlines()[1:]}
+    total = 0
+    for device in block.glob("zram*"):
+        if f"/dev/{device.name}" in used:
+            # Fields: original, compressed, and memory really used, in bytes.
+            total += int((device / "mm_stat").read_text().split()[2])
+    return total

@@ -1,0 +1,61 @@
+"""Ending a lab from what is recorded of it. Works for the process that started it, for any other, and after a crash."""
+
+from __future__ import annotations
+
+import fcntl
+import shutil
+from pathlib import Path
+
+from lab import swap
+from lab.cgroup import PARENT, HostCgroup, detect
+from lab.errors import HostError, StateError
+from lab.process import end_all
+from lab.state import StateFile
+
+GRACE = 2.0
+"""Seconds that processes get between SIGTERM and SIGKILL."""
+
+
+def teardown(directory: Path) -> bool:
+    """End everything of the lab in `directory` and remove it; False when there was nothing."""
+    try:
+        lock = (directory / "lock").open("w")
+    except FileNotFoundError:
+        return False
+    with lock:
+        # A keeper and a user may come at the same time: the second finds nothing left.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not directory.exists():
+            return False
+        recorded, swap_file, cgroups = (
+            [],
+            directory / "swap",
+            [HostCgroup(name) for name in _cgroups_of(directory.name)],
+        )
+        try:
+            record = StateFile(directory).load()
+            for host in record.hosts:
+                recorded += [*host.processes.values(), *(guest.qemu for guest in host.guests if guest.qemu)]
+        except StateError:
+            pass  # damaged, or ended before the first write: the cgroups and the known file names still tell
+        left = end_all(recorded, GRACE)
+        for cgroup in cgroups:
+            # Membership catches what was started and not yet recorded; twice, for a child forked meanwhile.
+            for _ in range(2):
+                left += end_all(cgroup.processes(), GRACE)
+        if any(process.alive for process in left):
+            raise HostError(
+                f"these processes did not end on SIGKILL: {[process.pid for process in left]}: they wait for the disk or the kernel; try again"
+            )
+        for cgroup in cgroups:
+            cgroup.remove()
+        swap.remove(swap_file)
+        shutil.rmtree(directory)
+        return True
+
+
+def _cgroups_of(lab: str) -> list[str]:
+    """Names of the host cgroups of `lab`, as they are in the hierarchies now."""
+    hierarchies = detect()
+    roots = {hierarchies.memory, hierarchies.unified or hierarchies.memory}
+    return sorted({path.name for root in roots for path in (root / PARENT).glob(f"{lab}.*") if path.is_dir()})

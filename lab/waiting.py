@@ -1,0 +1,23 @@
+"""Waiting for a condition, with a deadline and a message that says what was seen instead."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from lab.errors import Timeout
+
+T = TypeVar("T")
+
+
+def wait_for(predicate: Callable[[], T], deadline: float, what: str, interval: float = 0.05) -> T:
+    """The first true value of `predicate`, looked at every `interval` seconds for at most `deadline` seconds."""
+    end = time.monotonic() + deadline
+    while True:
+        seen = predicate()
+        if seen:
+            return seen
+        if time.monotonic() > end:
+            raise Timeout(f"waited {deadline:g} s for {what}; last seen: {seen!r}")
+        time.sleep(interval)

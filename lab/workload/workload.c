@@ -1,0 +1,787 @@
+/*
+ * workload: what a lab guest runs as its first process, once /init has set the guest up.
+ *
+ * It answers one line of JSON per line of request on the virtio-serial port memhint.lab.0. A request is
+ * "[@ID] COMMAND ARGUMENT..."; the answer repeats ID, so that an answer to a client that went away is never
+ * taken for the answer to the next one. Sizes in requests are MiB, sizes in answers are bytes.
+ *
+ * It also starts, stops and impersonates the guest agent, to show how a host copes with a bad one.
+ */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PAGE 4096ul
+#define MIB (1ul << 20)
+#define LINE_MAX_BYTES 4096
+/* What an allocation leaves to the rest of the guest: below this the OOM killer could take the agent. */
+#define MARGIN (24 * MIB)
+
+#define WORK_PORT "memhint.lab.0"
+#define AGENT_PORT "org.qemu.guest_agent.0"
+
+/* ---- answers ---------------------------------------------------------------------------------------------- */
+
+static char answer[256 * 1024];
+static size_t answer_length;
+
+static void put(const char *format, ...)
+{
+	va_list arguments;
+	va_start(arguments, format);
+	int n = vsnprintf(answer + answer_length, sizeof answer - answer_length, format, arguments);
+	va_end(arguments);
+	if (n > 0)
+		answer_length += (size_t)n;
+	if (answer_length > sizeof answer - 1)
+		answer_length = sizeof answer - 1;
+}
+
+static void put_string(const char *text, size_t length)
+{
+	put("\"");
+	for (size_t i = 0; i < length; i++) {
+		unsigned char c = (unsigned char)text[i];
+		if (c == '"' || c == '\\')
+			put("\\%c", c);
+		else if (c < 0x20 || c >= 0x7f)
+			put("\\u%04x", c);
+		else
+			put("%c", c);
+	}
+	put("\"");
+}
+
+static void fail(const char *format, ...)
+{
+	char text[512];
+	va_list arguments;
+	va_start(arguments, format);
+	vsnprintf(text, sizeof text, format, arguments);
+	va_end(arguments);
+	put(",\"ok\":false,\"error\":");
+	put_string(text, strlen(text));
+}
+
+static void succeed(void)
+{
+	put(",\"ok\":true");
+}
+
+/* ---- small files ------------------------------------------------------------------------------------------ */
+
+/* Bytes read into buffer (NUL-terminated, trailing newline cut), or -1. */
+static ssize_t slurp(const char *path, char *buffer, size_t size)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -1;
+	size_t length = 0;
+	ssize_t n;
+	while (length < size - 1 && (n = read(fd, buffer + length, size - 1 - length)) > 0)
+		length += (size_t)n;
+	close(fd);
+	if (length && buffer[length - 1] == '\n')
+		length--;
+	buffer[length] = 0;
+	return (ssize_t)length;
+}
+
+static int spit(const char *path, const char *text, size_t length)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -1;
+	ssize_t n = write(fd, text, length);
+	int saved = errno;
+	close(fd);
+	errno = saved;
+	return n < 0 ? -1 : 0;
+}
+
+/* Bytes of one /proc/meminfo row. */
+static unsigned long meminfo(const char *row)
+{
+	static char text[8192];
+	if (slurp("/proc/meminfo", text, sizeof text) < 0)
+		return 0;
+	size_t length = strlen(row);
+	for (char *line = text; line && *line; line = strchr(line, '\n'), line = line ? line + 1 : NULL)
+		if (!strncmp(line, row, length) && line[length] == ':')
+			return strtoul(line + length + 1, NULL, 10) * 1024;
+	return 0;
+}
+
+/* ---- memory ----------------------------------------------------------------------------------------------- */
+
+enum content { ZERO, RANDOM, SEED };
+
+struct block {
+	char name[64];
+	unsigned char *start;
+	size_t bytes;
+	enum content content;
+	uint64_t seed;
+	struct block *next;
+};
+
+static struct block *blocks;
+
+static struct block **find_block(const char *name)
+{
+	struct block **at = &blocks;
+	while (*at && strcmp((*at)->name, name))
+		at = &(*at)->next;
+	return at;
+}
+
+/* splitmix64: turns neighbouring seeds and page numbers into unrelated starting points. */
+static uint64_t mix(uint64_t x)
+{
+	x += 0x9e3779b97f4a7c15u;
+	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+	x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+	return x ^ (x >> 31);
+}
+
+/* Every page depends on (seed, page number) only: two guests with one seed hold the same pages in the same order. */
+static void fill_page(uint64_t *page, uint64_t seed, uint64_t number)
+{
+	uint64_t x = mix(seed ^ mix(number)) | 1;
+	for (size_t i = 0; i < PAGE / sizeof *page; i++) {
+		x ^= x << 13;
+		x ^= x >> 7;
+		x ^= x << 17;
+		page[i] = x;
+	}
+}
+
+static void alloc_command(char *name, char *mib, char *content)
+{
+	if (!name || !mib) {
+		fail("alloc NAME MIB [zero|random|seed:N]");
+		return;
+	}
+	if (strlen(name) >= sizeof blocks->name) {
+		fail("name longer than %zu characters", sizeof blocks->name - 1);
+		return;
+	}
+	if (*find_block(name)) {
+		fail("%s is allocated already: free it first", name);
+		return;
+	}
+	char *end;
+	unsigned long count = strtoul(mib, &end, 10);
+	if (*end || !count || count > (1ul << 30)) {
+		fail("%s is not a number of MiB", mib);
+		return;
+	}
+	struct block new = { .bytes = count * MIB, .content = RANDOM };
+	if (!content || !strcmp(content, "random")) {
+		if (getrandom(&new.seed, sizeof new.seed, 0) != sizeof new.seed) {
+			fail("getrandom: %s", strerror(errno));
+			return;
+		}
+	} else if (!strcmp(content, "zero")) {
+		new.content = ZERO;
+	} else if (!strncmp(content, "seed:", 5)) {
+		new.content = SEED;
+		new.seed = strtoull(content + 5, &end, 10);
+		if (*end || end == content + 5) {
+			fail("%s: a seed is a number", content);
+			return;
+		}
+	} else {
+		fail("content %s is not zero, random or seed:N", content);
+		return;
+	}
+	unsigned long available = meminfo("MemAvailable");
+	if (new.bytes + MARGIN > available) {
+		fail("%lu MiB asked, %lu MiB available, of which %lu are kept for the guest itself", count, available / MIB, MARGIN / MIB);
+		return;
+	}
+	new.start = mmap(NULL, new.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (new.start == MAP_FAILED) {
+		fail("mmap: %s", strerror(errno));
+		return;
+	}
+	struct block *block = malloc(sizeof *block);
+	if (!block) {
+		munmap(new.start, new.bytes);
+		fail("malloc: %s", strerror(errno));
+		return;
+	}
+	strcpy(new.name, name);
+	*block = new;
+	for (size_t at = 0; at < new.bytes; at += PAGE) {
+		if (new.content == ZERO)
+			memset(new.start + at, 0, PAGE); /* a write, so that a page of its own is there, and not the kernel's shared one */
+		else
+			fill_page((uint64_t *)(new.start + at), new.seed, at / PAGE);
+	}
+	block->next = blocks;
+	blocks = block;
+	succeed();
+	put(",\"bytes\":%zu", block->bytes);
+}
+
+static void free_command(char *name)
+{
+	struct block **at = name ? find_block(name) : NULL;
+	if (!at || !*at) {
+		fail("nothing is allocated as %s", name ? name : "(no name given)");
+		return;
+	}
+	struct block *block = *at;
+	*at = block->next;
+	munmap(block->start, block->bytes);
+	succeed();
+	put(",\"bytes\":%zu", block->bytes);
+	free(block);
+}
+
+/* Write to every page. Zero and seeded pages get the value they had (a write storm that leaves the content alone); random ones change. */
+static void touch_command(char *name)
+{
+	struct block **at = name ? find_block(name) : NULL;
+	if (!at || !*at) {
+		fail("nothing is allocated as %s", name ? name : "(no name given)");
+		return;
+	}
+	struct block *block = *at;
+	for (size_t offset = 0; offset < block->bytes; offset += PAGE) {
+		volatile uint64_t *word = (volatile uint64_t *)(block->start + offset);
+		uint64_t value = *word;
+		*word = block->content == RANDOM ? mix(value) : value;
+	}
+	succeed();
+	put(",\"bytes\":%zu", block->bytes);
+}
+
+static void list_command(void)
+{
+	succeed();
+	put(",\"blocks\":[");
+	for (struct block *block = blocks; block; block = block->next) {
+		put("%s{\"name\":", block == blocks ? "" : ",");
+		put_string(block->name, strlen(block->name));
+		put(",\"bytes\":%zu,\"content\":\"", block->bytes);
+		if (block->content == SEED)
+			put("seed:%llu\"}", (unsigned long long)block->seed);
+		else
+			put("%s\"}", block->content == ZERO ? "zero" : "random");
+	}
+	put("]");
+}
+
+/* ---- page cache ------------------------------------------------------------------------------------------- */
+
+static off_t cache_offset; /* how far into the disk earlier calls have read */
+
+static void cache_command(char *mib)
+{
+	char *end = NULL;
+	unsigned long count = mib ? strtoul(mib, &end, 10) : 0;
+	if (!count || *end) {
+		fail("cache MIB");
+		return;
+	}
+	int fd = open("/dev/vda", O_RDONLY | O_CLOEXEC);
+	if (fd < 0) {
+		fail("/dev/vda: %s", strerror(errno));
+		return;
+	}
+	static char buffer[1 << 20];
+	unsigned long wanted = count * MIB, done = 0;
+	while (done < wanted) {
+		ssize_t n = pread(fd, buffer, wanted - done < sizeof buffer ? wanted - done : sizeof buffer, cache_offset);
+		if (n <= 0)
+			break;
+		done += (unsigned long)n;
+		cache_offset += n;
+	}
+	int saved = errno;
+	/* Kept open: the kernel empties a block device's cache when its last opener closes it. */
+	static int keep_open = -1;
+	if (keep_open < 0)
+		keep_open = fd;
+	else
+		close(fd);
+	if (done < wanted) {
+		fail("%lu of %lu MiB read: %s", done / MIB, count, saved ? strerror(saved) : "end of the disk");
+		return;
+	}
+	succeed();
+	put(",\"bytes\":%lu", done);
+}
+
+static void simple_write(const char *path, const char *text)
+{
+	if (spit(path, text, strlen(text)))
+		fail("%s: %s", path, strerror(errno));
+	else
+		succeed();
+}
+
+static void meminfo_command(void)
+{
+	static const char *const rows[] = { "MemTotal", "MemFree", "MemAvailable", "Cached", "Buffers" };
+	char text[256];
+	succeed();
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+		put(",\"%s\":%lu", rows[i], meminfo(rows[i]));
+	struct utsname name;
+	uname(&name);
+	put(",\"kernel\":\"%s\"", name.release);
+	if (slurp("/proc/sys/kernel/random/boot_id", text, sizeof text) > 0)
+		put(",\"boot_id\":\"%s\"", text);
+	if (slurp("/sys/module/page_reporting/parameters/page_reporting_order", text, sizeof text) > 0)
+		put(",\"page_reporting_order\":\"%s\"", text);
+	else
+		put(",\"page_reporting_order\":null");
+	bool bound = false;
+	DIR *directory = opendir("/sys/bus/virtio/drivers/virtio_balloon");
+	for (struct dirent *entry; directory && (entry = readdir(directory));)
+		bound |= !strncmp(entry->d_name, "virtio", 6);
+	if (directory)
+		closedir(directory);
+	put(",\"balloon\":%s", bound ? "true" : "false");
+}
+
+/* ---- virtio-serial ports ---------------------------------------------------------------------------------- */
+
+/* Fill `path` with the device of the port called `name`. Ports appear some time after their driver. */
+static bool find_port(const char *name, char *path, size_t size)
+{
+	DIR *directory = opendir("/sys/class/virtio-ports");
+	bool found = false;
+	for (struct dirent *entry; !found && directory && (entry = readdir(directory));) {
+		char file[512], text[128];
+		snprintf(file, sizeof file, "/sys/class/virtio-ports/%s/name", entry->d_name);
+		if (slurp(file, text, sizeof text) > 0 && !strcmp(text, name)) {
+			snprintf(path, size, "/dev/%s", entry->d_name);
+			found = true;
+		}
+	}
+	if (directory)
+		closedir(directory);
+	return found;
+}
+
+static void pause_ms(long ms)
+{
+	struct timespec time = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000 };
+	nanosleep(&time, NULL);
+}
+
+/* The port's descriptor; waits for the device to appear and for an earlier opener to let go, 30 s in all. */
+static int open_port(const char *name)
+{
+	char path[300];
+	for (int i = 0; i < 3000; i++, pause_ms(10)) {
+		if (!find_port(name, path, sizeof path))
+			continue;
+		int fd = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+		if (fd >= 0)
+			return fd;
+	}
+	return -1;
+}
+
+static int sigio_fd_owner(int fd)
+{
+	/* The driver sends SIGIO when a host side connects, so that waiting for one costs no polling. */
+	fcntl(fd, F_SETOWN, getpid());
+	return fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_ASYNC);
+}
+
+static void wait_readable(int fd)
+{
+	struct pollfd poller = { .fd = fd, .events = POLLIN };
+	poll(&poller, 1, -1);
+	if (!(poller.revents & POLLIN)) {
+		/* No host side is connected: poll() returns at once until there is one. */
+		sigset_t set;
+		sigemptyset(&set);
+		sigaddset(&set, SIGIO);
+		sigaddset(&set, SIGCHLD);
+		struct timespec limit = { .tv_sec = 2 };
+		sigtimedwait(&set, NULL, &limit);
+	}
+}
+
+static void write_all(int fd, const char *text, size_t length)
+{
+	while (length) {
+		ssize_t n = write(fd, text, length);
+		if (n > 0) {
+			text += n;
+			length -= (size_t)n;
+		} else if (n < 0 && errno == EAGAIN) {
+			struct pollfd poller = { .fd = fd, .events = POLLOUT };
+			poll(&poller, 1, 1000);
+			if (poller.revents & POLLHUP)
+				return; /* the reader has gone, and so has the reason to answer */
+		} else if (n < 0 && errno == EINTR) {
+			continue;
+		} else {
+			return;
+		}
+	}
+}
+
+/* ---- the guest agent, and bad imitations of it ------------------------------------------------------------- */
+
+static pid_t agent_pid; /* qemu-ga or the imitation; 0 when neither runs */
+
+static void reap(void)
+{
+	pid_t pid;
+	while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
+		if (pid == agent_pid)
+			agent_pid = 0;
+}
+
+static void kill_agent(void)
+{
+	if (!agent_pid)
+		return;
+	kill(agent_pid, SIGKILL);
+	waitpid(agent_pid, NULL, 0);
+	agent_pid = 0;
+}
+
+static void reset_signals(void)
+{
+	sigset_t none;
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+static bool start_agent(void)
+{
+	char path[300];
+	int tries = 0;
+	while (!find_port(AGENT_PORT, path, sizeof path)) {
+		if (++tries > 1000)
+			return false;
+		pause_ms(10);
+	}
+	agent_pid = fork();
+	if (agent_pid == 0) {
+		reset_signals();
+		setsid();
+		execl("/sbin/qemu-ga", "qemu-ga", "-m", "virtio-serial", "-p", path, "-t", "/run", (char *)NULL);
+		_exit(127);
+	}
+	return agent_pid > 0;
+}
+
+/* The number after "id": in a sync request, as text; copied and never computed with. */
+static void sync_id(const char *request, char *id, size_t size)
+{
+	const char *at = strstr(request, "\"id\"");
+	at = at ? strchr(at, ':') : NULL;
+	size_t n = 0;
+	if (at)
+		for (at++; *at == ' '; at++)
+			;
+	while (at && n < size - 1 && strchr("-0123456789", *at) && *at)
+		id[n++] = *at++;
+	if (!n)
+		id[n++] = '0';
+	id[n] = 0;
+}
+
+static void answer_nesting(int fd)
+{
+	static char brackets[1 << 20];
+	memset(brackets, '[', sizeof brackets / 2);
+	memset(brackets + sizeof brackets / 2, ']', sizeof brackets / 2);
+	write_all(fd, "{\"return\": ", 11);
+	write_all(fd, brackets, sizeof brackets);
+	write_all(fd, "}\n", 2);
+}
+
+/* Text in base64 with the alphabet of RFC 4648. */
+static void base64(const char *in, char *out)
+{
+	static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+	size_t length = strlen(in);
+	for (size_t i = 0; i < length; i += 3) {
+		uint32_t group = (uint32_t)(unsigned char)in[i] << 16;
+		if (i + 1 < length)
+			group |= (uint32_t)(unsigned char)in[i + 1] << 8;
+		if (i + 2 < length)
+			group |= (unsigned char)in[i + 2];
+		*out++ = digits[group >> 18];
+		*out++ = digits[group >> 12 & 63];
+		*out++ = i + 1 < length ? digits[group >> 6 & 63] : '=';
+		*out++ = i + 2 < length ? digits[group & 63] : '=';
+	}
+	*out = 0;
+}
+
+/* Well-formed answers whose numbers no machine can have. */
+static void answer_huge(int fd, const char *request)
+{
+	static const char lie[] = "MemTotal:       18446744073709551615 kB\n"
+				  "MemFree:        99999999999999999999 kB\n"
+				  "MemAvailable:   18014398509481984 kB\n"
+				  "Buffers:        -1 kB\n"
+				  "Cached:         18446744073709551615 kB\n"
+				  "Node 0, zone   Normal 18446744073709551615 18446744073709551615 18446744073709551615\n";
+	char text[2048], encoded[1024];
+	base64(lie, encoded);
+	if (strstr(request, "\"guest-file-read\""))
+		snprintf(text, sizeof text, "{\"return\": {\"count\": 9223372036854775807, \"buf-b64\": \"%s\", \"eof\": true}}\n", encoded);
+	else if (strstr(request, "\"guest-file-open\""))
+		snprintf(text, sizeof text, "{\"return\": 9223372036854775807}\n");
+	else if (strstr(request, "\"guest-exec-status\""))
+		snprintf(text, sizeof text, "{\"return\": {\"exited\": true, \"exitcode\": 0, \"out-data\": \"%s\"}}\n", encoded);
+	else if (strstr(request, "\"guest-exec\""))
+		snprintf(text, sizeof text, "{\"return\": {\"pid\": 9223372036854775807}}\n");
+	else if (strstr(request, "\"guest-info\""))
+		snprintf(text, sizeof text,
+			 "{\"return\": {\"version\": \"18446744073709551615.0.0\", \"supported_commands\": ["
+			 "{\"name\": \"guest-ping\", \"enabled\": true, \"success-response\": true},"
+			 "{\"name\": \"guest-info\", \"enabled\": true, \"success-response\": true},"
+			 "{\"name\": \"guest-file-open\", \"enabled\": true, \"success-response\": true},"
+			 "{\"name\": \"guest-file-read\", \"enabled\": true, \"success-response\": true},"
+			 "{\"name\": \"guest-file-close\", \"enabled\": true, \"success-response\": true},"
+			 "{\"name\": \"guest-exec\", \"enabled\": true, \"success-response\": true},"
+			 "{\"name\": \"guest-exec-status\", \"enabled\": true, \"success-response\": true}]}}\n");
+	else if (strstr(request, "\"guest-ping\"") || strstr(request, "\"guest-file-close\""))
+		snprintf(text, sizeof text, "{\"return\": {}}\n");
+	else
+		snprintf(text, sizeof text,
+			 "{\"return\": {\"total\": 18446744073709551615, \"free\": 18446744073709551615, \"available\": 18446744073709551615,"
+			 " \"reported\": 18446744073709551615, \"unreported\": 18446744073709551615}}\n");
+	write_all(fd, text, strlen(text));
+}
+
+static void imitate(const char *mode)
+{
+	int fd = open_port(AGENT_PORT);
+	if (fd < 0)
+		_exit(1);
+	sigio_fd_owner(fd);
+	static char request[1 << 16];
+	size_t length = 0;
+	for (;;) {
+		ssize_t n = read(fd, request + length, sizeof request - 1 - length);
+		if (n <= 0) {
+			wait_readable(fd);
+			continue;
+		}
+		if (!strcmp(mode, "silent"))
+			continue;
+		if (!strcmp(mode, "noise")) {
+			char noise[1000];
+			if (getrandom(noise, sizeof noise, 0) > 0)
+				write_all(fd, noise, sizeof noise);
+			continue;
+		}
+		length += (size_t)n;
+		request[length] = 0;
+		/* Requests end in a newline; one without an end in 64 KiB is thrown away. */
+		char *end;
+		while ((end = memchr(request, '\n', length))) {
+			*end = 0;
+			char id[40], text[80];
+			sync_id(request, id, sizeof id);
+			if (strstr(request, "guest-sync-delimited")) {
+				snprintf(text, sizeof text, "\xff{\"return\": %s}\n", id);
+				write_all(fd, text, strlen(text));
+			} else if (strstr(request, "guest-sync")) {
+				snprintf(text, sizeof text, "{\"return\": %s}\n", id);
+				write_all(fd, text, strlen(text));
+			} else if (*request && !strcmp(mode, "nesting")) {
+				answer_nesting(fd);
+			} else if (*request) {
+				answer_huge(fd, request);
+			}
+			size_t used = (size_t)(end + 1 - request);
+			memmove(request, end + 1, length - used);
+			length -= used;
+			request[length] = 0;
+		}
+		if (length == sizeof request - 1)
+			length = 0;
+	}
+}
+
+static void agent_command(char *action, char *mode)
+{
+	reap();
+	if (!action) {
+		fail("agent stop|cont|kill|start|garbage MODE");
+	} else if (!strcmp(action, "start")) {
+		kill_agent();
+		if (start_agent())
+			succeed();
+		else
+			fail("the agent did not start: %s", strerror(errno));
+	} else if (!strcmp(action, "garbage")) {
+		static const char *const modes[] = { "noise", "nesting", "huge", "silent" };
+		bool known = false;
+		for (size_t i = 0; mode && i < sizeof modes / sizeof *modes; i++)
+			known |= !strcmp(mode, modes[i]);
+		if (!known) {
+			fail("agent garbage noise|nesting|huge|silent");
+			return;
+		}
+		kill_agent();
+		agent_pid = fork();
+		if (agent_pid == 0) {
+			imitate(mode);
+			_exit(0);
+		}
+		succeed();
+	} else if (!agent_pid) {
+		fail("no agent runs: start it first");
+	} else if (!strcmp(action, "kill")) {
+		kill_agent();
+		succeed();
+	} else if (!strcmp(action, "stop") || !strcmp(action, "cont")) {
+		kill(agent_pid, *action == 's' ? SIGSTOP : SIGCONT);
+		succeed();
+	} else {
+		fail("agent stop|cont|kill|start|garbage MODE");
+	}
+}
+
+/* ---- requests --------------------------------------------------------------------------------------------- */
+
+static void read_command(char *path)
+{
+	static char text[32 * 1024];
+	ssize_t n = path ? slurp(path, text, sizeof text) : -1;
+	if (n < 0) {
+		fail("%s: %s", path ? path : "read PATH", strerror(errno));
+		return;
+	}
+	succeed();
+	put(",\"text\":");
+	put_string(text, (size_t)n);
+}
+
+static void handle(char *line)
+{
+	char *rest = line, *id = NULL;
+	if (*rest == '@') {
+		id = strsep(&rest, " ") + 1;
+		if (!rest)
+			rest = line + strlen(line);
+	}
+	answer_length = 0;
+	put("{\"id\":");
+	put_string(id ? id : "", id ? strlen(id) : 0);
+	char *command = strsep(&rest, " ");
+	if (!strcmp(command, "write")) {
+		char *path = strsep(&rest, " ");
+		if (!path || !rest)
+			fail("write PATH TEXT");
+		else
+			simple_write(path, rest);
+	} else {
+		char *argument[4] = { 0 };
+		for (int i = 0; i < 4 && rest; i++) {
+			argument[i] = strsep(&rest, " ");
+			if (!*argument[i]) {
+				argument[i] = NULL;
+				i--;
+			}
+		}
+		if (!strcmp(command, "ping"))
+			succeed();
+		else if (!strcmp(command, "alloc"))
+			alloc_command(argument[0], argument[1], argument[2]);
+		else if (!strcmp(command, "free"))
+			free_command(argument[0]);
+		else if (!strcmp(command, "touch"))
+			touch_command(argument[0]);
+		else if (!strcmp(command, "list"))
+			list_command();
+		else if (!strcmp(command, "cache"))
+			cache_command(argument[0]);
+		else if (!strcmp(command, "dropcache")) {
+			cache_offset = 0;
+			simple_write("/proc/sys/vm/drop_caches", "3");
+		} else if (!strcmp(command, "meminfo"))
+			meminfo_command();
+		else if (!strcmp(command, "compact"))
+			simple_write("/proc/sys/vm/compact_memory", "1");
+		else if (!strcmp(command, "agent"))
+			agent_command(argument[0], argument[1]);
+		else if (!strcmp(command, "read"))
+			read_command(argument[0]);
+		else
+			fail("%s is not a command: ping alloc free touch list cache dropcache meminfo compact agent write read", command);
+	}
+	put("}\n");
+}
+
+static void on_child(int signal_number)
+{
+	(void)signal_number; /* only there to interrupt poll() */
+}
+
+int main(void)
+{
+	struct sigaction action = { .sa_handler = on_child };
+	sigaction(SIGCHLD, &action, NULL);
+	sigset_t blocked;
+	sigemptyset(&blocked);
+	sigaddset(&blocked, SIGIO);
+	sigprocmask(SIG_BLOCK, &blocked, NULL);
+
+	if (!start_agent())
+		fprintf(stderr, "workload: no agent port\n");
+	int fd = open_port(WORK_PORT);
+	if (fd < 0) {
+		fprintf(stderr, "workload: no port %s\n", WORK_PORT);
+		for (;;)
+			pause();
+	}
+	sigio_fd_owner(fd);
+	static char line[LINE_MAX_BYTES];
+	size_t length = 0;
+	for (;;) {
+		reap();
+		ssize_t n = read(fd, line + length, sizeof line - 1 - length);
+		if (n <= 0) {
+			if (n == 0)
+				length = 0; /* half a request from a client that has gone */
+			wait_readable(fd);
+			continue;
+		}
+		length += (size_t)n;
+		char *end;
+		while ((end = memchr(line, '\n', length))) {
+			*end = 0;
+			handle(line);
+			write_all(fd, answer, answer_length);
+			size_t used = (size_t)(end + 1 - line);
+			memmove(line, end + 1, length - used);
+			length -= used;
+		}
+		if (length == sizeof line - 1)
+			length = 0;
+	}
+}
