@@ -10,18 +10,17 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
 from lab import image, kvm, packages, paths, programs
 from lab.errors import BadSize, LabError, StateError
 from lab.guest import Guest
 from lab.host import Host
 from lab.lab import Lab
+from lab.progress import shown_progress
 from lab.sizes import GIB, format_size, parse_size
 from lab.state import check_name, existing
 from lab.status import show, status
@@ -144,39 +143,8 @@ def _count(least: int) -> Callable[[str], int]:
     return parse
 
 
-@contextmanager
-def _progress() -> Iterator[image.Progress]:
-    """Bars on a terminal, a line per finished stage elsewhere."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-
-        def say(stage: str, detail: str, done: int, total: int) -> None:
-            if done == total:
-                print(f"{stage}: {detail}", file=sys.stderr, flush=True)
-
-        yield say
-        return
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.fields[stage]:<12}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.description}"),
-    )
-    tasks: dict[str, TaskID] = {}
-    with Progress(*columns, console=console) as bars:
-
-        def draw(stage: str, detail: str, done: int, total: int) -> None:
-            if stage not in tasks:
-                tasks[stage] = bars.add_task(detail, total=total, stage=stage)
-            bars.update(tasks[stage], description=detail, completed=done, total=total)
-
-        yield draw
-
-
 def _up(options: argparse.Namespace) -> int:
-    with _progress() as progress:
+    with shown_progress() as progress:
         lab = Lab(
             hosts=options.hosts,
             guests=options.guests,
@@ -257,7 +225,7 @@ def _down(options: argparse.Namespace) -> int:
 
 
 def _image(options: argparse.Namespace) -> int:
-    with _progress() as progress:
+    with shown_progress() as progress:
         built = [(series, image.build(series, progress)) for series in options.kernel or packages.KERNEL_SERIES]
     for series, ready in built:
         size = ready.kernel.stat().st_size + ready.initrd.stat().st_size

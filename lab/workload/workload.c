@@ -403,26 +403,28 @@ static int open_port(const char *name)
 	return -1;
 }
 
-static int sigio_fd_owner(int fd)
+static void ask_for_signals(int fd)
 {
 	/* The driver sends SIGIO when a host side connects, so that waiting for one costs no polling. */
 	fcntl(fd, F_SETOWN, getpid());
-	return fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_ASYNC);
+	fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_ASYNC);
 }
 
-static void wait_readable(int fd)
+/* Sleep until there may be more to read, after a read() that gave `last`. */
+static void wait_readable(int fd, ssize_t last)
 {
-	struct pollfd poller = { .fd = fd, .events = POLLIN };
-	poll(&poller, 1, -1);
-	if (!(poller.revents & POLLIN)) {
-		/* No host side is connected: poll() returns at once until there is one. */
-		sigset_t set;
-		sigemptyset(&set);
-		sigaddset(&set, SIGIO);
-		sigaddset(&set, SIGCHLD);
-		struct timespec limit = { .tv_sec = 2 };
-		sigtimedwait(&set, NULL, &limit);
+	if (last != 0) {
+		struct pollfd poller = { .fd = fd, .events = POLLIN };
+		poll(&poller, 1, -1);
+		return;
 	}
+	/* End of file: no host side is connected, and poll() would say "readable" all the time until one is. SIGIO is
+	 * blocked, so one that came since the read() is waiting here and is not lost. */
+	sigset_t set;
+	sigemptyset(&set);
+	sigaddset(&set, SIGIO);
+	struct timespec limit = { .tv_sec = 2 };
+	sigtimedwait(&set, NULL, &limit);
 }
 
 static void write_all(int fd, const char *text, size_t length)
@@ -580,13 +582,13 @@ static void imitate(const char *mode)
 	int fd = open_port(AGENT_PORT);
 	if (fd < 0)
 		_exit(1);
-	sigio_fd_owner(fd);
+	ask_for_signals(fd);
 	static char request[1 << 16];
 	size_t length = 0;
 	for (;;) {
 		ssize_t n = read(fd, request + length, sizeof request - 1 - length);
 		if (n <= 0) {
-			wait_readable(fd);
+			wait_readable(fd, n);
 			continue;
 		}
 		if (!strcmp(mode, "silent"))
@@ -759,7 +761,7 @@ int main(void)
 		for (;;)
 			pause();
 	}
-	sigio_fd_owner(fd);
+	ask_for_signals(fd);
 	static char line[LINE_MAX_BYTES];
 	size_t length = 0;
 	for (;;) {
@@ -768,7 +770,7 @@ int main(void)
 		if (n <= 0) {
 			if (n == 0)
 				length = 0; /* half a request from a client that has gone */
-			wait_readable(fd);
+			wait_readable(fd, n);
 			continue;
 		}
 		length += (size_t)n;

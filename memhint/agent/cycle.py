@@ -184,14 +184,13 @@ class Cycle:
         )
         domains = []
         for one in seen.domains:
-            wish = policies[one.uuid].reporting
-            reporting = self._parts.guests.lever.state(
-                one, wish, self._parts.guests.verdict(one.uuid, policies[one.uuid])
-            )
+            policy = policies[one.uuid]
+            verdict = self._parts.guests.verdict(one.uuid, policy)
+            reporting = self._parts.guests.lever.state(one, policy.reporting, verdict)
             domains.append(
                 DomainReport(
                     one,
-                    policies[one.uuid],
+                    policy,
                     returned(one, planned.state.past.get(one.uuid)),
                     (reclaimable_by_reporting(one), Reclaimable(LeverName.DEDUP, None, GuestSource.HOST, None)),
                     (reporting, merging[one.uuid]),

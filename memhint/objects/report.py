@@ -48,7 +48,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A host in one cycle. ``epoch`` is one agent's life, ``sequence`` counts its cycles: together they fence writes."""
+    """A host in one cycle. ``epoch`` is one agent's life, ``sequence`` counts its cycles: together they fence."""
 
     host: str
     epoch: str

@@ -1,0 +1,1 @@
+"""How a report gets from the agent to those who use it."""

@@ -1,0 +1,14 @@
+"""What the agent knows of the bus: something that takes reports."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from memhint.objects.report import Report
+
+
+class Publisher(Protocol):
+    """Takes each cycle's report."""
+
+    def publish(self, report: Report) -> None:
+        """Hand a report on. Never raises: the agent works on when nobody listens."""

@@ -1,0 +1,1 @@
+"""The `memhint` command: one file per subcommand."""

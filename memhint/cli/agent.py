@@ -1,0 +1,29 @@
+"""`memhint agent`: the daemon of one host."""
+
+from __future__ import annotations
+
+import argparse
+
+from memhint.cli.base import Base
+
+
+class Agent(Base):
+    """Run the agent: observe, plan, pull levers and publish, until it is told to end."""
+
+    examples = """\
+examples:
+  memhint agent
+  memhint agent --config-file /etc/memhint/memhint.conf
+
+It runs in the foreground, logs as the configuration says, and undoes on SIGTERM what it changed.
+"""
+
+    def take_action(self, parsed_args: argparse.Namespace) -> int:
+        """Run until the end; the exit code."""
+        conf = self.conf()
+        from oslo_log import log
+
+        from memhint.agent.service import run
+
+        log.setup(conf, "memhint")
+        return run(conf) or 0

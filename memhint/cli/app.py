@@ -1,0 +1,107 @@
+"""The application: what is common to all subcommands, and their order of events."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import time
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from cliff.app import App
+from cliff.commandmanager import CommandManager
+
+from memhint.cli.errors import Exit
+
+EXIT_CODES = """\
+exit codes:
+  0  done
+  1  failed
+  2  wrong usage or configuration
+  3  there is no such domain
+  4  there is no fresh report: the agent is not running
+  5  a rule refused it, it is not supported, or another manager owns it
+"""
+
+
+class MemhintApp(App):
+    """`memhint`, with the clock and the patience that its commands use."""
+
+    NAME = "memhint"
+    LOG = logging.getLogger("memhint.cli")
+    DEFAULT_VERBOSE_LEVEL = 0
+
+    def __init__(self, clock: Callable[[], float] = time.time, sleep: Callable[[float], None] = time.sleep) -> None:
+        # deferred: otherwise "memhint set --help" is answered with the help of memhint as a whole
+        super().__init__(
+            "Run more VMs on the memory you own, safely.",
+            _version(),
+            CommandManager("memhint.cli"),
+            deferred_help=True,
+        )
+        self.clock = clock
+        self.sleep = sleep
+        self._handlers: list[logging.Handler] = []
+
+    def build_option_parser(
+        self, description: str | None, version: str | None, argparse_kwargs: dict[str, Any] | None = None
+    ) -> argparse.ArgumentParser:
+        """Add the options of every subcommand."""
+        kwargs = {
+            "prog": self.NAME,
+            "epilog": EXIT_CODES,
+            "formatter_class": argparse.RawDescriptionHelpFormatter,
+            **(argparse_kwargs or {}),
+        }
+        parser = super().build_option_parser(description, version, kwargs)
+        for action in parser._actions:
+            if action.dest == "version":  # cliff names the running script, whatever that is
+                action.version = f"{self.NAME} {version}"  # type: ignore[attr-defined]
+        parser.add_argument(
+            "--config-file",
+            action="append",
+            metavar="FILE",
+            default=None,
+            help="Configuration file; may be given more than once. Default: /etc/memhint/memhint.conf.",
+        )
+        return parser
+
+    def configure_logging(self) -> None:
+        """Warnings to stderr, as cliff does it, but leaving nothing behind and no more than asked for."""
+        root = logging.getLogger()
+        before = list(root.handlers)
+        super().configure_logging()
+        self._handlers = [handler for handler in root.handlers if handler not in before]
+        root.setLevel(min(handler.level for handler in self._handlers))
+
+    def release_logging(self) -> None:
+        """Take the handlers away again."""
+        for handler in self._handlers:
+            logging.getLogger().removeHandler(handler)
+
+    def interact(self) -> None:
+        """Without a command there is help: memhint has no shell of its own."""
+        self.parser.print_help(self.stderr)
+
+    def run(self, argv: list[str]) -> int:
+        """Run one command line; the exit code."""
+        code = super().run(argv)
+        return Exit.USAGE if self.interactive_mode else code
+
+    def run_subcommand(self, argv: list[str]) -> int:
+        """Run the command that argv begins with; the exit code."""
+        try:
+            self.command_manager.find_command(argv)
+        except ValueError:
+            close = " or ".join(self.get_fuzzy_matches(argv[0]))
+            self.stderr.write(f"{argv[0]!r} is not a command of memhint: use {close}\n")
+            return Exit.USAGE
+        return super().run_subcommand(argv)
+
+
+def _version() -> str:
+    try:
+        return version("memhint")
+    except PackageNotFoundError:
+        return "(not installed)"

@@ -1,0 +1,201 @@
+"""`memhint domains`: what each VM has, uses, and could give back."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from cliff.lister import Lister
+
+from memhint.cli import words
+from memhint.cli.base import Shown
+from memhint.cli.find import find_domain
+from memhint.cli.table import Mib, Seconds, clean
+from memhint.objects.lever import LeverName, LeverState
+from memhint.objects.plan import Demand
+from memhint.objects.report import DomainReport, Report
+from memhint.objects.units import mib
+from memhint.store.codec import to_plain
+
+_SHORT = ("Name", "State", "Assigned", "Resident", "Free", "Unreported", "Returned", "Reporting", "Dedup")
+_WHOLE = ("json", "yaml")  # the formats that can hold a record within a record
+
+
+class Domains(Shown, Lister):
+    """List the VMs of this host, or show all that is known of one."""
+
+    examples = """\
+examples:
+  memhint domains                  the VMs of this host, sizes in MiB
+  memhint domains --long           with demand, sources, ages and wishes
+  memhint domains web-1            everything known of one VM
+  memhint domains web-1 --json     the same for a program, in bytes
+
+A dash is a value that nobody knows; it is never meant as 0.
+"""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add what this command takes."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument("domain", metavar="DOMAIN", nargs="?", help="name or UUID; default: all")
+        parser.add_argument("--long", action="store_true", help="all columns")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Any]]:
+        """Column names and rows."""
+        conf = self.conf()
+        with self.store(conf) as store:
+            report = self.fresh(conf, store)
+        chosen = (
+            [find_domain(report, parsed_args.domain)]
+            if parsed_args.domain
+            else sorted(report.domains, key=lambda one: one.observation.name)
+        )
+        self._notes = [] if parsed_args.domain else [note for one in chosen for note in _notes(one)]
+        now = self.app.clock()
+        table = self.table(parsed_args)
+        self.formatter = table or self.formatter
+        if parsed_args.formatter in _WHOLE:
+            records = [domain_of(report, one, now) for one in chosen]
+            return tuple(records[0]) if records else (), [tuple(record.values()) for record in records]
+        if parsed_args.domain and table:
+            return ("Field", "Value"), list(_details(report, chosen[0], now).items())
+        rows = [_row(report, one, now) for one in chosen]
+        names = tuple(rows[0]) if rows and (parsed_args.long or not table) else _SHORT
+        return names, [tuple(row[name] for name in names) for row in rows]
+
+    def produce_output(
+        self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Iterable[Sequence[Any]]
+    ) -> int:
+        """The table, and under it what stands between a wish and its fulfilment."""
+        super().produce_output(parsed_args, column_names, data)
+        if self.table(parsed_args):
+            if not parsed_args.domain:
+                self.app.stdout.write("Memory in MiB.\n")
+            for note in self._notes:
+                self.app.stdout.write(f"{clean(note)}\n")
+        return 0
+
+
+def domain_of(report: Report, one: DomainReport, now: float) -> dict[str, Any]:
+    """A VM for machines: bytes and seconds, null is unknown."""
+    seen = one.observation
+    plain = to_plain(seen)
+    demand = _demand(report, one)
+    return {
+        "name": seen.name,
+        "uuid": seen.uuid,
+        "state": str(seen.state),
+        "assigned": seen.facts.memory,
+        "resident": seen.resident,
+        "footprint": seen.footprint,
+        "demand": to_plain(demand) if demand else None,
+        "guest": plain["guest"],
+        "guest_age": _age(one, now),
+        "returned": one.returned,
+        "reclaimable": to_plain(one.reclaimable),
+        "policy": to_plain(one.policy)["settings"],
+        "levers": to_plain(one.levers),
+        "balloon_actual": seen.balloon_actual,
+        "process": plain["process"],
+        "deep": plain["deep"],
+        "guest_kernel": plain["guest_kernel"],
+        "facts": plain["facts"],
+        "gaps": plain["gaps"],
+    }
+
+
+def _row(report: Report, one: DomainReport, now: float) -> dict[str, Any]:
+    seen, guest = one.observation, one.observation.guest
+    demand = _demand(report, one)
+    return {
+        "Name": seen.name,
+        "State": str(seen.state),
+        "Assigned": Mib(seen.facts.memory),
+        "Resident": Mib(seen.resident),
+        "Footprint": Mib(seen.footprint),
+        "Demand": Mib(demand.demand if demand else None),
+        "Why": str(demand.reason) if demand else "-",
+        "Free": Mib(guest.free if guest else None),
+        "Reported": Mib(guest.reported if guest else None),
+        "Unreported": Mib(guest.unreported if guest else None),
+        "Source": str(guest.source) if guest else "-",
+        "Age": Seconds(_age(one, now)),
+        "Returned": Mib(one.returned),
+        "Reporting": _observed(one, LeverName.REPORTING),
+        "Reporting wish": _desired(one, LeverName.REPORTING),
+        "Reporting verdict": _verdict(one, LeverName.REPORTING),
+        "Dedup": _observed(one, LeverName.DEDUP),
+        "Dedup wish": _desired(one, LeverName.DEDUP),
+        "Dedup verdict": _verdict(one, LeverName.DEDUP),
+    }
+
+
+def _details(report: Report, one: DomainReport, now: float) -> dict[str, str]:
+    seen, guest = one.observation, one.observation.guest
+    demand = _demand(report, one)
+    rows = {
+        "Name": seen.name,
+        "UUID": seen.uuid,
+        "State": str(seen.state),
+        "Assigned": _size(seen.facts.memory),
+        "Resident": _size(seen.resident),
+        "Footprint": _size(seen.footprint),
+        "Demand": f"{_size(demand.demand)} ({demand.reason}: {demand.detail})" if demand else "-",
+        "Free": _size(guest.free if guest else None),
+        "Reported": _size(guest.reported if guest else None),
+        "Unreported": _size(guest.unreported if guest else None),
+        "Said by": f"{guest.source}, {words.seconds(_age(one, now))} ago" if guest else "-",
+        "Guest kernel": (seen.guest_kernel.release if seen.guest_kernel else None) or "-",
+        "Returned": _size(one.returned),
+    }
+    for item in one.reclaimable:
+        age = "" if item.at is None else f", {words.seconds(max(0.0, now - item.at))} ago"
+        size = "unknown" if item.at_most is None else f"at most {_size(item.at_most)}"
+        rows[f"Reclaimable by {item.lever}"] = f"{size} ({item.source}{age})"
+    for state in one.levers:
+        rows[f"Lever {state.lever}"] = f"{state.observed}, wish {state.desired}: {state.verdict}"
+    for name, setting in one.policy.settings.items():
+        rows[f"Policy {name}"] = f"{setting.value or '-'} ({setting.origin})"
+    rows["Gaps"] = words.gap_lines(seen.gaps)
+    return rows
+
+
+def _size(size: int | None) -> str:
+    return "-" if size is None else f"{mib(size)} MiB"
+
+
+def _demand(report: Report, one: DomainReport) -> Demand | None:
+    return next((demand for demand in report.plan.demands if demand.uuid == one.observation.uuid), None)
+
+
+def _age(one: DomainReport, now: float) -> float | None:
+    guest = one.observation.guest
+    return max(0.0, now - guest.at) if guest else None
+
+
+def _state(one: DomainReport, lever: LeverName) -> LeverState | None:
+    return next((state for state in one.levers if state.lever is lever), None)
+
+
+def _observed(one: DomainReport, lever: LeverName) -> str:
+    state = _state(one, lever)
+    return str(state.observed) if state else "-"
+
+
+def _desired(one: DomainReport, lever: LeverName) -> str:
+    state = _state(one, lever)
+    return state.desired if state else "-"
+
+
+def _verdict(one: DomainReport, lever: LeverName) -> str:
+    state = _state(one, lever)
+    if state is None:
+        return "-"
+    return str(state.verdict.answer) if state.verdict.ok else f"{state.verdict.answer} ({state.verdict.reason})"
+
+
+def _notes(one: DomainReport) -> list[str]:
+    name = one.observation.name
+    return [f"{name}: {state.lever} {state.desired}: {state.verdict}" for state in one.levers if not state.verdict.ok]

@@ -1,0 +1,34 @@
+"""A VM by what a person types."""
+
+from __future__ import annotations
+
+import difflib
+
+from memhint.cli.errors import CliError, Exit
+from memhint.objects.report import DomainReport, Report
+
+
+def find_domain(report: Report, wanted: str) -> DomainReport:
+    """The one VM of the report with this name or UUID.
+
+    :raises CliError: when there is none, or more than one
+    """
+    by_uuid = [one for one in report.domains if one.observation.uuid == wanted.lower()]
+    found = by_uuid or [one for one in report.domains if one.observation.name == wanted]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        uuids = ", ".join(one.observation.uuid for one in found)
+        raise CliError(Exit.USAGE, f"{len(found)} domains are called {wanted!r}: use a UUID, one of {uuids}")
+    names = [one.observation.name for one in report.domains]
+    close = difflib.get_close_matches(wanted, names, n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(close)}?" if close else "see: memhint domains"
+    raise CliError(Exit.NO_DOMAIN, f"no domain {wanted!r} on {report.host}: {hint}")
+
+
+def name_of(report: Report, subject: str) -> str:
+    """The name of a subject for people: a VM's name, or the subject itself."""
+    for one in report.domains:
+        if one.observation.uuid == subject:
+            return one.observation.name
+    return subject

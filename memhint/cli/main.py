@@ -1,0 +1,29 @@
+"""The entry point of the `memhint` command."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+
+from memhint.cli.app import MemhintApp
+
+
+def main(
+    argv: Sequence[str] | None = None,
+    *,
+    clock: Callable[[], float] = time.time,
+    sleep: Callable[[float], None] = time.sleep,
+) -> int:
+    """Run one command line. Returns the exit code; see memhint.cli.errors.Exit for what they mean."""
+    app = MemhintApp(clock, sleep)
+    try:
+        return int(app.run(list(sys.argv[1:] if argv is None else argv)))
+    except SystemExit as end:  # argparse ends the process by itself
+        return end.code if isinstance(end.code, int) else 0
+    finally:
+        app.release_logging()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

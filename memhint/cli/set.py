@@ -1,0 +1,218 @@
+"""`memhint set`: an operator's wishes for one VM, and what becomes of them."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from cliff.show import ShowOne
+from oslo_config import cfg
+
+from memhint.cli.base import Shown, stale_text
+from memhint.cli.errors import CliError, Exit
+from memhint.cli.find import find_domain
+from memhint.cli.plan import show_levers
+from memhint.cli.table import Table
+from memhint.cli.wait import wait_for
+from memhint.conf.policy import defaults
+from memhint.objects.lever import LeverState
+from memhint.objects.policy import KEYS, Origin, Policy, PolicyError, Setting, effective, parse_policy
+from memhint.objects.report import STALE_PERIODS, DomainReport, Report
+from memhint.objects.verdict import Answer
+from memhint.store import Store
+from memhint.store.codec import to_plain
+
+INHERIT = "inherit"
+_PATIENCE = 5.0  # seconds beyond the agent's own periods
+_REFUSALS = (Answer.REFUSED, Answer.CONFLICT, Answer.UNSUPPORTED)
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What was asked for on the command line."""
+
+    values: Mapping[str, str]
+    unset: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of it. ``seen`` is the agent's first report that shows it."""
+
+    domain: DomainReport
+    before: Policy
+    after: Policy
+    stored: bool
+    seen: Report | None = None
+    levers: tuple[LeverState, ...] = ()
+    failure: CliError | None = field(default=None)
+
+
+class Set(Shown, ShowOne):
+    """Set what holds for one VM, and wait until the agent has acted on it."""
+
+    examples = "\n".join(
+        [
+            "keys:",
+            *(
+                f"  {key.name}={'|'.join((*key.allowed, INHERIT)) if key.allowed else 'NAME|' + INHERIT}\n"
+                f"      {key.help}"
+                for key in KEYS.values()
+            ),
+            "",
+            "examples:",
+            "  memhint set web-1 reporting=off guest_actions=allow",
+            "  memhint set web-1 reporting=inherit      leave it to metadata, flavor and host again",
+            "  memhint set web-1 dedup=on --dry-run     show what would hold, store nothing",
+            "",
+            "An operator's wish is stronger than metadata, flavor and the host's default, and survives a rebuild.",
+        ]
+    )
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add what this command takes."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument("domain", metavar="DOMAIN", help="name or UUID")
+        parser.add_argument(
+            "wishes", metavar="KEY=VALUE", nargs="+", help="what shall hold; KEY=inherit removes a wish"
+        )
+        parser.add_argument("--dry-run", action="store_true", help="show what would hold and store nothing")
+        parser.add_argument("--no-wait", action="store_true", help="do not wait until the agent has acted on it")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Any]]:
+        """Field names and values for machines; the tables are made of the outcome."""
+        wishes = parse_wishes(parsed_args.wishes)
+        conf = self.conf()
+        with self.store(conf) as store:
+            self._outcome = self._change(conf, store, wishes, parsed_args)
+        return self.dict2columns(_plain(self._outcome))
+
+    def produce_output(self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Sequence[Any]) -> int:
+        """What held and what holds, then the verdicts; a refusal ends the command with its own exit code."""
+        table = self.table(parsed_args)
+        if table is None:
+            super().produce_output(parsed_args, column_names, data)
+        else:
+            self._show(table, parsed_args)
+        self.app.stdout.flush()
+        if self._outcome.failure is not None:
+            raise self._outcome.failure
+        return 0
+
+    def _change(self, conf: cfg.ConfigOpts, store: Store, wishes: Wishes, parsed_args: argparse.Namespace) -> Outcome:
+        report = self.newest(conf, store)
+        domain = find_domain(report, parsed_args.domain)
+        uuid = domain.observation.uuid
+        inputs: dict[Origin, dict[str, str]] = {
+            **store.policies.inputs(uuid).get(uuid, {}),
+            Origin.DEFAULT: defaults(conf),
+        }
+        kept = {name: value for name, value in inputs.get(Origin.OPERATOR, {}).items() if name not in wishes.unset}
+        before = effective(inputs)
+        after = effective({**inputs, Origin.OPERATOR: {**kept, **wishes.values}})
+        if parsed_args.dry_run:
+            return Outcome(domain, before, after, stored=False)
+        store.policies.set_operator(uuid, wishes.values, wishes.unset)
+        if parsed_args.no_wait:
+            return Outcome(domain, before, after, stored=True)
+        if report.stale(self.app.clock()):
+            text = f"stored, and nobody acts on it: {stale_text(report, self.app.clock())}"
+            return Outcome(domain, before, after, True, failure=CliError(Exit.NO_REPORT, text))
+        return self._follow(conf, store, wishes, report, Outcome(domain, before, after, stored=True))
+
+    def _follow(self, conf: cfg.ConfigOpts, store: Store, wishes: Wishes, report: Report, outcome: Outcome) -> Outcome:
+        uuid, patience = outcome.domain.observation.uuid, STALE_PERIODS * report.period + _PATIENCE
+
+        def look() -> tuple[Report, DomainReport] | None:
+            newest = self.newest(conf, store)
+            if (newest.epoch, newest.sequence) == (report.epoch, report.sequence):
+                return None
+            domain = find_domain(newest, uuid)
+            return (newest, domain) if _shows(domain.policy, wishes) else None
+
+        found = wait_for(
+            look,
+            patience,
+            clock=self.app.clock,
+            sleep=self.app.sleep,
+            terminal=self.app.stderr,
+            text="waiting for the agent's next report…",
+        )
+        if found is None:
+            text = f"stored, but no report showed it within {patience:.0f} s: is the agent running? see: memhint status"
+            failure = CliError(Exit.NO_REPORT, text)
+            return Outcome(outcome.domain, outcome.before, outcome.after, True, failure=failure)
+        newest, domain = found
+        failing = _failure(domain, wishes)
+        return Outcome(domain, outcome.before, outcome.after, True, newest, domain.levers, failing)
+
+    def _show(self, table: Table, parsed_args: argparse.Namespace) -> None:
+        outcome, out = self._outcome, self.app.stdout
+        rows = [(name, _shown(outcome.before.settings[name]), _shown(outcome.after.settings[name])) for name in KEYS]
+        table.emit_list((outcome.domain.observation.name, "Before", "After"), rows, out, parsed_args)
+        if outcome.seen is not None:
+            show_levers(table, outcome.seen, outcome.levers, out, parsed_args)
+        elif not outcome.stored:
+            out.write("Dry run: nothing was stored.\n")
+        elif outcome.failure is None:
+            out.write("Stored. See what becomes of it with: memhint domains\n")
+
+
+def parse_wishes(words: Iterable[str]) -> Wishes:
+    """The wishes of KEY=VALUE words.
+
+    :raises PolicyError: on an unknown key or value, or a key that is named twice
+    """
+    values: dict[str, str] = {}
+    unset: list[str] = []
+    for word in words:
+        name, sign, value = word.partition("=")
+        if not sign:
+            raise PolicyError(f"{word!r}: write KEY=VALUE, for example reporting=off")
+        if name in values or name in unset:
+            raise PolicyError(f"{name} is set twice: say it once")
+        if value == INHERIT and name in KEYS:
+            unset.append(name)
+        else:
+            values |= parse_policy([(name, value)])
+    return Wishes(values, tuple(unset))
+
+
+def _shows(policy: Policy, wishes: Wishes) -> bool:
+    settings = policy.settings
+    return all(settings[name] == Setting(value, Origin.OPERATOR) for name, value in wishes.values.items()) and all(
+        settings[name].origin is not Origin.OPERATOR for name in wishes.unset
+    )
+
+
+def _failure(domain: DomainReport, wishes: Wishes) -> CliError | None:
+    """A consent alone is no wish to pull anything: only levers that were named are answered for."""
+    named = (*wishes.values, *wishes.unset)
+    for state in domain.levers:
+        if state.lever not in named:
+            continue
+        text = f"{state.lever} of {domain.observation.name}: {state.verdict}"
+        if state.verdict.answer in _REFUSALS:
+            return CliError(Exit.REFUSED, text)
+        if state.verdict.answer is Answer.FAILED:
+            return CliError(Exit.FAILED, text)
+    return None
+
+
+def _shown(setting: Setting) -> str:
+    return f"{setting.value or '-'} ({setting.origin})"
+
+
+def _plain(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "name": outcome.domain.observation.name,
+        "uuid": outcome.domain.observation.uuid,
+        "stored": outcome.stored,
+        "before": to_plain(outcome.before)["settings"],
+        "after": to_plain(outcome.after)["settings"],
+        "sequence": outcome.seen.sequence if outcome.seen else None,
+        "levers": to_plain(outcome.levers) if outcome.seen else None,
+    }

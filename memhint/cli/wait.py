@@ -1,0 +1,38 @@
+"""Waiting for something with a deadline, and saying so when it takes a while."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import TextIO, TypeVar
+
+T = TypeVar("T")
+
+SLOW = 2.0  # seconds after which a person wonders
+_STEP = 0.25  # seconds between two looks
+
+
+def wait_for(
+    look: Callable[[], T | None],
+    seconds: float,
+    *,
+    clock: Callable[[], float],
+    sleep: Callable[[float], None],
+    terminal: TextIO,
+    text: str,
+) -> T | None:
+    """What ``look`` finds at last; None when it found nothing in so many seconds."""
+    start = clock()
+    with ExitStack() as stack:
+        spinning = False
+        while (found := look()) is None:
+            waited = clock() - start
+            if waited >= seconds:
+                return None
+            if waited >= SLOW and not spinning and terminal.isatty():
+                from rich.console import Console
+
+                stack.enter_context(Console(file=terminal).status(text))
+                spinning = True
+            sleep(_STEP)
+        return found

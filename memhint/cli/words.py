@@ -1,0 +1,46 @@
+"""Words for what records say in numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from memhint.objects.gap import Gap
+from memhint.objects.plan import Bound, Capacity, PressureVerdict
+from memhint.objects.units import mib
+
+BOUNDS = {
+    Bound.MODEL: "what the forecast of all VMs leaves",
+    Bound.NOW: "what is really free now",
+    Bound.BACK: "what could be backed if every VM claimed all of its memory",
+    Bound.RATE: "capacity rises slowly",
+    Bound.PRESSURE: "the host is under pressure",
+    Bound.STALE: "the observation is too old",
+}
+
+
+def headroom(capacity: Capacity) -> str:
+    """The headroom, and the rule that bounds it."""
+    return f"{mib(capacity.headroom)} MiB, bounded by {capacity.bound}: {BOUNDS[capacity.bound]}"
+
+
+def admitting(pressure: PressureVerdict) -> str:
+    """Whether the host admits, or why not."""
+    return "yes" if pressure.admitting else f"no: {pressure.detail}"
+
+
+def absent(gaps: Iterable[Gap], what: str) -> str:
+    """Why a value is absent; a dash where nobody said."""
+    for gap in gaps:
+        if gap.what == what:
+            return str(gap.reason)
+    return "-"
+
+
+def seconds(value: float | None) -> str:
+    """An age for a person."""
+    return "-" if value is None else f"{value:.0f} s"
+
+
+def gap_lines(gaps: Iterable[Gap]) -> str:
+    """Gaps, one in each line."""
+    return "\n".join(str(gap) for gap in gaps) or "none"

@@ -1,0 +1,102 @@
+"""One configuration file, held against the options that exist before oslo.config reads it.
+
+oslo.config takes no notice of what nobody registered, so that a typing mistake would silently mean the default, and its
+own errors do not say which values an option takes.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable, Mapping
+
+from oslo_config import cfg, types
+from oslo_log import _options as logging
+
+from memhint.conf.errors import ConfigError
+from memhint.conf.opts import list_opts
+
+
+def check_file(name: str) -> None:
+    """Every section, option and value of a file.
+
+    :raises ConfigError: on the first that is not accepted
+    """
+    known = _known()
+    for section, values in _sections(name).items():
+        if section not in known:
+            raise ConfigError(name, f"[{section}]", f"is not a section: use {_closest(section, known)}")
+        for option, texts in values.items():
+            if option not in known[section]:
+                close = _closest(option, known[section])
+                raise ConfigError(name, f"[{section}] {option}", f"is not an option: use {close}")
+            for text in texts:
+                if not _takes(known[section][option], text):
+                    accepted = _accepted(known[section][option])
+                    raise ConfigError(name, f"[{section}] {option}", f"{text!r} is not accepted: use {accepted}")
+
+
+def _sections(name: str) -> Mapping[str, Mapping[str, list[str]]]:
+    sections: dict[str, dict[str, list[str]]] = {}
+    try:
+        cfg.ConfigParser(name, sections).parse()
+    except OSError as error:
+        raise ConfigError(name, None, f"cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(name, None, "is not UTF-8 text") from error
+    except cfg.ParseError as error:
+        raise ConfigError(name, f"line {error.lineno}", f"{error.msg}: use [section] and option = value") from error
+    return sections
+
+
+def _known() -> Mapping[str, Mapping[str, cfg.Opt]]:
+    known = {group: {option.dest: option for option in options} for group, options in list_opts()}
+    for _, options in logging.list_opts():
+        for option in options:
+            known["DEFAULT"][option.dest] = option
+            for old in option.deprecated_opts:
+                if old.name:
+                    known["DEFAULT"][old.name.replace("-", "_")] = option
+                    known["DEFAULT"][old.name] = option
+    return known
+
+
+def _closest(word: str, known: Iterable[str]) -> str:
+    names = sorted(known)
+    return " or ".join(difflib.get_close_matches(word, names, n=2) or names)
+
+
+def _takes(option: cfg.Opt, text: str) -> bool:
+    if "$" in text:
+        return True  # refers to another option: checked when it is read
+    try:
+        value = option.type(text)
+    except ValueError:
+        return False
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return value is not None
+
+
+def _accepted(option: cfg.Opt) -> str:
+    kind = option.type
+    if isinstance(kind, types.Number):
+        noun = "a whole number" if isinstance(kind, types.Integer) else "a number"
+        return noun + _limits(kind.min, kind.max)
+    if isinstance(kind, types.Boolean):
+        return "true or false"
+    choices = getattr(kind, "choices", None)
+    if choices:
+        return "one of " + ", ".join(str(choice) for choice in choices)
+    pattern = getattr(kind, "regex", None)
+    if pattern is not None:
+        return f"a value of the form {pattern.pattern}. {option.help}"
+    return str(kind)
+
+
+def _limits(low: float | None, high: float | None) -> str:
+    if low is not None and high is not None:
+        return f" from {low:g} to {high:g}"
+    if low is not None:
+        return f" not below {low:g}"
+    return "" if high is None else f" not above {high:g}"

@@ -1,0 +1,46 @@
+"""[host]: which memory the VMs share and what of it is kept back."""
+
+from __future__ import annotations
+
+from oslo_config import cfg
+
+GROUP = "host"
+_CGROUP = r"^(/.*)?$"
+
+OPTS = (
+    cfg.StrOpt(
+        "memory_cgroup",
+        default="",
+        regex=_CGROUP,
+        help="Absolute path of a memory cgroup (v2) that holds all VMs, for example /sys/fs/cgroup/machine.slice. "
+        "Its limit is then the memory that is planned with. Empty: the whole machine.",
+    ),
+    cfg.StrOpt(
+        "pressure_cgroup",
+        default="",
+        regex=_CGROUP,
+        help="Absolute path of the cgroup whose memory.pressure is watched. Empty: memory_cgroup, and where that is "
+        "empty too, the whole machine.",
+    ),
+    cfg.IntOpt(
+        "reserve_mib",
+        default=1024,
+        min=0,
+        help="MiB that are never promised to a VM. The larger of reserve_mib and reserve_percent holds.",
+    ),
+    cfg.FloatOpt(
+        "reserve_percent",
+        default=5.0,
+        min=0,
+        max=100,
+        help="Percent of the host's memory that are never promised to a VM. The larger of reserve_mib and "
+        "reserve_percent holds.",
+    ),
+    cfg.IntOpt(
+        "allow_unbacked_mib",
+        default=0,
+        min=0,
+        help="MiB that may be promised beyond memory and disk swap. If every VM claims its memory at once, VMs are "
+        "killed for these. 0: nothing is promised that could not be backed.",
+    ),
+)

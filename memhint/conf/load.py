@@ -1,0 +1,57 @@
+"""Reading the configuration into a private ConfigOpts: no process-wide CONF, and every mistake named at the start."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from oslo_config import cfg
+from oslo_log import log
+
+from memhint.conf.check import check
+from memhint.conf.errors import ConfigError
+from memhint.conf.file import check_file
+from memhint.conf.opts import list_opts
+
+DEFAULT_FILE = "/etc/memhint/memhint.conf"
+
+
+def load(files: Sequence[str | os.PathLike[str]] | None = None) -> cfg.ConfigOpts:
+    """The checked configuration of the given files, later ones winning.
+
+    Without files it is the one of DEFAULT_FILE, or the shipped defaults where that does not exist.
+
+    :raises ConfigError: on a file that cannot be read, an unknown option, or a value that is not accepted
+    """
+    names = _names(files)
+    for name in names:
+        check_file(name)
+    conf = cfg.ConfigOpts()
+    for group, options in list_opts():
+        conf.register_opts(options, group=None if group == "DEFAULT" else group)
+    log.register_options(conf)
+    try:
+        # use_env off: a value must come from a file that can be named in an error
+        conf([], project="memhint", default_config_files=names, default_config_dirs=[], use_env=False)
+        _read_all(conf)
+    except (cfg.Error, ValueError) as error:
+        raise ConfigError(None, None, str(error)) from error
+    except SystemExit as error:  # how argparse, which oslo.config asks for logging options, says that a value is wrong
+        raise ConfigError(", ".join(names), None, "a logging option refers to a value that it does not take") from error
+    check(conf)
+    return conf
+
+
+def _names(files: Sequence[str | os.PathLike[str]] | None) -> list[str]:
+    if files is None:
+        return [DEFAULT_FILE] if Path(DEFAULT_FILE).exists() else []
+    return [os.fspath(name) for name in files]
+
+
+def _read_all(conf: cfg.ConfigOpts) -> None:
+    """Values with a reference to another option are only parsed when read: read them while somebody still looks."""
+    for group, options in list_opts():
+        where = conf if group == "DEFAULT" else conf[group]
+        for option in options:
+            getattr(where, option.dest)

@@ -1,0 +1,95 @@
+"""[planner]: how demand is forecast and when a host stops admitting."""
+
+from __future__ import annotations
+
+from oslo_config import cfg
+
+GROUP = "planner"
+
+OPTS = (
+    cfg.IntOpt("overhead_mib", default=128, min=0, help="MiB that QEMU itself takes for one VM."),
+    cfg.IntOpt(
+        "slot_mib",
+        default=1024,
+        min=1,
+        help="Size in MiB of the VM that is meant by 'so many more fit', without QEMU's overhead.",
+    ),
+    cfg.FloatOpt(
+        "new_vm_decay",
+        default=600.0,
+        min=0,
+        help="Seconds in which the demand of a new VM falls from its full size to the forecast.",
+    ),
+    cfg.FloatOpt(
+        "peak_half_life",
+        default=600.0,
+        min=1,
+        help="Seconds in which the remembered peak of a VM's footprint falls half way to what it uses now.",
+    ),
+    cfg.FloatOpt(
+        "other_window",
+        default=3600.0,
+        min=1,
+        help="Seconds over which the peak of the host's other work is remembered.",
+    ),
+    cfg.FloatOpt(
+        "fault_in_window",
+        default=3600.0,
+        min=1,
+        help="Seconds over which the rate at which VMs take memory back is remembered.",
+    ),
+    cfg.FloatOpt(
+        "raise_percent_per_minute",
+        default=5.0,
+        min=0.01,
+        max=6000,
+        help="Percent of the host's memory by which the headroom may rise per minute. It falls at once.",
+    ),
+    cfg.FloatOpt(
+        "psi_enter",
+        default=10.0,
+        min=0,
+        max=100,
+        help="Percent of memory pressure (PSI, some, avg10) at and above which the host stops admitting.",
+    ),
+    cfg.FloatOpt(
+        "psi_exit",
+        default=2.0,
+        min=0,
+        max=100,
+        help="Percent of memory pressure (PSI, some, avg10) at and below which it may admit again. Below psi_enter.",
+    ),
+    cfg.FloatOpt(
+        "swap_in_enter_mib",
+        default=4.0,
+        min=0,
+        help="MiB per second swapped in, at and above which the host stops admitting.",
+    ),
+    cfg.FloatOpt(
+        "swap_in_exit_mib",
+        default=0.5,
+        min=0,
+        help="MiB per second swapped in, at and below which it may admit again. Below swap_in_enter_mib.",
+    ),
+    cfg.FloatOpt(
+        "available_enter_percent",
+        default=3.0,
+        min=0,
+        max=100,
+        help="Percent of the host's memory that are available, at and below which the host stops admitting.",
+    ),
+    cfg.FloatOpt(
+        "available_exit_percent",
+        default=6.0,
+        min=0,
+        max=100,
+        help="Percent of the host's memory that are available, at and above which it may admit again. "
+        "Above available_enter_percent.",
+    ),
+    cfg.FloatOpt(
+        "cooldown",
+        default=60.0,
+        min=0,
+        help="Seconds for which every signal must have been calm before the host admits again.",
+    ),
+)

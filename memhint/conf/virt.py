@@ -1,0 +1,30 @@
+"""[virt]: the connection to libvirt."""
+
+from __future__ import annotations
+
+from oslo_config import cfg
+
+GROUP = "virt"
+
+OPTS = (
+    cfg.StrOpt("uri", default="qemu:///system", help="URI of the libvirt connection; it must be one of this host."),
+    cfg.StrOpt(
+        "run_dir",
+        default="/run/libvirt/qemu",
+        regex=r"^/.*$",
+        help="Absolute path of the directory in which libvirt keeps the process ids of its VMs.",
+    ),
+    cfg.FloatOpt(
+        "stats_timeout",
+        default=2.0,
+        min=0.1,
+        max=60,
+        help="Seconds to wait for libvirt's statistics of all VMs.",
+    ),
+    cfg.FloatOpt(
+        "refresh",
+        default=300.0,
+        min=1,
+        help="Seconds after which a VM's XML is read again although no event told of a change.",
+    ),
+)

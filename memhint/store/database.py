@@ -1,0 +1,61 @@
+"""The store as a whole: opened by a URL, one small object per kind of thing in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from memhint.store import schema
+from memhint.store.engine import Database, connect, parse_url
+from memhint.store.events import Events
+from memhint.store.marks import Marks
+from memhint.store.place import check_place, file_of, make_place
+from memhint.store.policies import Policies
+from memhint.store.reports import Reports
+from memhint.store.states import PlannerStates
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """An open store."""
+
+    reports: Reports
+    policies: Policies
+    marks: Marks
+    events: Events
+    states: PlannerStates
+    database: Database
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self.database.close()
+
+
+def open_store(url: str, *, host: str = "", history_hours: float = 24.0, create: bool = True) -> Store:
+    """Open the store at a database URL.
+
+    With ``create`` its directory, file and tables are made or upgraded as needed: that is the agent's part. ``host``
+    keeps the marks of several hosts in one database apart. History and events older than ``history_hours`` are pruned.
+
+    :raises StoreMissing: where there is none and ``create`` is off
+    :raises StoreVersion: where it is of a newer memhint
+    :raises StoreError: where it cannot be used
+    """
+    parsed = parse_url(url)
+    path = file_of(parsed)
+    if path is not None:
+        make_place(path) if create else check_place(path)
+    database = connect(parsed)
+    try:
+        schema.ensure(database) if create else schema.check(database)
+    except BaseException:
+        database.close()
+        raise
+    keep = history_hours * 3600
+    return Store(
+        Reports(database, keep),
+        Policies(database),
+        Marks(database, host),
+        Events(database, keep),
+        PlannerStates(database),
+        database,
+    )

@@ -1,0 +1,19 @@
+"""What can be wrong with the store. Every text says what to do next."""
+
+from __future__ import annotations
+
+
+class StoreError(Exception):
+    """The store could not be used."""
+
+
+class StoreMissing(StoreError):
+    """There is no store yet: no agent has run here."""
+
+
+class StoreVersion(StoreError):
+    """The store was made by a newer memhint, or has not been upgraded yet."""
+
+
+class StoreDamaged(StoreError):
+    """Something in the store cannot be what memhint wrote."""

@@ -1,0 +1,83 @@
+"""The record of every pull: what was wished, of whom, and what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from sqlalchemy import delete, insert, select
+
+from memhint.objects.lever import LeverName, LeverState
+from memhint.objects.verdict import Answer, Reason, Verdict
+from memhint.store.engine import Database
+from memhint.store.errors import StoreDamaged
+from memhint.store.tables import event
+
+_FIELDS = tuple(event.c[name] for name in ("at", "host", "subject", "lever", "desired", "answer", "reason", "detail"))
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One pull of one lever. ``at`` is unix seconds."""
+
+    at: float
+    host: str
+    subject: str
+    lever: LeverName
+    desired: str
+    verdict: Verdict
+
+
+class Events:
+    """Events in the store. ``keep`` is the seconds for which they stay."""
+
+    def __init__(self, database: Database, keep: float) -> None:
+        self._database = database
+        self._keep = keep
+
+    def record(self, host: str, at: float, states: Iterable[LeverState]) -> None:
+        """Add pulls, and drop the host's events that are too old by now.
+
+        :raises StoreError: when the database fails
+        """
+        rows = [
+            {
+                "at": at,
+                "host": host,
+                "subject": state.subject,
+                "lever": str(state.lever),
+                "desired": state.desired,
+                "answer": str(state.verdict.answer),
+                "reason": str(state.verdict.reason),
+                "detail": state.verdict.detail,
+            }
+            for state in states
+        ]
+        if not rows:
+            return
+        with self._database.write() as connection:
+            connection.execute(insert(event), rows)
+            connection.execute(delete(event).where(event.c.host == host, event.c.at < at - self._keep))
+
+    def newest(self, limit: int = 100, subject: str | None = None) -> tuple[Event, ...]:
+        """The newest events, newest first, of one subject or of all.
+
+        :raises StoreDamaged: on an event that this memhint does not know
+        :raises StoreError: when the database fails
+        """
+        query = select(*_FIELDS).order_by(event.c.id.desc()).limit(limit)
+        if subject is not None:
+            query = query.where(event.c.subject == subject)
+        with self._database.read() as connection:
+            rows = connection.execute(query).all()
+        return tuple(_event(*row) for row in rows)
+
+
+def _event(
+    at: float, host: str, subject: str, lever: str, desired: str, answer: str, reason: str, detail: str
+) -> Event:
+    try:
+        verdict = Verdict(Answer(answer), Reason(reason), detail)
+        return Event(at, host, subject, LeverName(lever), desired, verdict)
+    except ValueError as error:
+        raise StoreDamaged(f"a stored event is of another version or damaged: {error}") from error

@@ -1,0 +1,73 @@
+"""Whether the tables are those of this memhint, and their upgrade. Alembic is only loaded where something is to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sqlalchemy import Connection, inspect, text
+
+from memhint.store.engine import Database, shown
+from memhint.store.errors import StoreMissing, StoreVersion
+
+REVISIONS = ("0001",)  # every one that this memhint knows, oldest first
+HEAD = REVISIONS[-1]
+
+
+def check(database: Database) -> None:
+    """Hold the tables against this memhint, changing nothing.
+
+    :raises StoreMissing: where there are none yet
+    :raises StoreVersion: where they are older or newer than this memhint
+    """
+    with database.read() as connection:
+        found = _revision(connection)
+    name = shown(database.engine.url)
+    if found is None:
+        raise StoreMissing(f"{name} has no tables yet: start the agent (memhint agent)")
+    _refuse_newer(found, name)
+    if found != HEAD:
+        raise StoreVersion(f"{name} is of an older memhint ({found}): restart the agent, it upgrades the store")
+
+
+def ensure(database: Database) -> None:
+    """Make or upgrade the tables.
+
+    :raises StoreVersion: where they are newer than this memhint
+    :raises StoreError: when the database fails
+    """
+    name = shown(database.engine.url)
+    with database.read() as connection:
+        found = _revision(connection)
+    if found == HEAD:
+        return
+    with database.write() as connection:
+        found = _revision(connection)  # again: another process may have been faster
+        if found is not None:
+            _refuse_newer(found, name)
+        if found != HEAD:
+            _upgrade(connection)
+
+
+def _refuse_newer(found: str, name: str) -> None:
+    if found not in REVISIONS:
+        raise StoreVersion(
+            f"{name} is of a newer memhint ({found}, this one knows up to {HEAD}): "
+            "upgrade memhint, or choose another place with [store] url"
+        )
+
+
+def _revision(connection: Connection) -> str | None:
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    found = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+    return None if found is None else str(found)
+
+
+def _upgrade(connection: Connection) -> None:
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")

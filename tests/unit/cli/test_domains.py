@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import json
+
+from memhint.objects.gap import Gap, GapReason
+from memhint.objects.units import GIB, MIB
+from tests.unit import builders
+from tests.unit.cli.conftest import Bench
+
+TABLE = """\
++-------+---------+----------+----------+------+------------+----------+-----------+-------------+
+| Name  | State   | Assigned | Resident | Free | Unreported | Returned | Reporting | Dedup       |
++-------+---------+----------+----------+------+------------+----------+-----------+-------------+
+| db-1  | running |     4096 |     1900 |    - |          - |     1024 | on        | unsupported |
+| old   | shutoff |     2048 |        - |    - |          - |        - | unknown   | -           |
+| web-1 | running |     4096 |     1900 | 2500 |          - |     1024 | on        | off         |
++-------+---------+----------+----------+------+------------+----------+-----------+-------------+
+Memory in MiB.
+db-1: reporting off: refused (consent): the guest may not be changed; memhint set db-1 guest_actions=allow
+"""
+
+DETAILS = """\
++--------------------------+-------------------------------------------------+
+| Field                    | Value                                           |
++--------------------------+-------------------------------------------------+
+| Name                     | web-1                                           |
+| UUID                     | 6f1d3c2a-0000-4000-8000-000000000001            |
+| State                    | running                                         |
+| Assigned                 | 4096 MiB                                        |
+| Resident                 | 1900 MiB                                        |
+| Footprint                | 2058 MiB                                        |
+| Demand                   | 2200 MiB (forecast: decaying peak)              |
+| Free                     | 2500 MiB                                        |
+| Reported                 | -                                               |
+| Unreported               | -                                               |
+| Said by                  | proc, 8 s ago                                   |
+| Guest kernel             | 6.12.1                                          |
+| Returned                 | 1024 MiB                                        |
+| Reclaimable by reporting | at most 300 MiB (proc, 8 s ago)                 |
+| Lever reporting          | on, wish auto: unchanged                        |
+| Lever dedup              | off, wish off: unchanged                        |
+| Policy reporting         | auto (default)                                  |
+| Policy dedup             | off (default)                                   |
+| Policy guest_actions     | deny (default)                                  |
+| Policy guest_unbind      | deny (default)                                  |
+| Policy project           | - (default)                                     |
+| Gaps                     | none                                            |
++--------------------------+-------------------------------------------------+
+"""
+
+
+def test_the_list_is_for_people(bench: Bench) -> None:
+    bench.store.reports.save(builders.report())
+    result = bench.run("domains")
+    assert (result.code, result.err) == (0, "")
+    assert result.out == TABLE
+
+
+def test_the_list_fits_into_120_columns(bench: Bench) -> None:
+    seen = builders.domain_observation(
+        uuid=builders.DB,
+        name="instance-0000001a",
+        facts=builders.facts(memory=512 * GIB),
+        guest=builders.guest_memory(free=512 * GIB, unreported=512 * GIB),
+    )
+    bench.store.reports.save(
+        builders.report(domains=(*builders.report().domains, builders.domain_report(observation=seen)))
+    )
+    table = [line for line in bench.run("domains").out.splitlines() if line.startswith(("+", "|"))]
+    assert max(len(line) for line in table) <= 120
+
+
+def test_one_domain_is_shown_whole(bench: Bench) -> None:
+    bench.store.reports.save(builders.report())
+    by_name, by_uuid = bench.run("domains", "web-1"), bench.run("domains", builders.WEB.upper())
+    assert by_name.code == 0
+    assert _squeezed(by_name.out) == _squeezed(DETAILS)
+    assert by_uuid.out == by_name.out
+
+
+def test_json_has_all_that_is_known(bench: Bench) -> None:
+    bench.store.reports.save(builders.report())
+    found = {one["name"]: one for one in json.loads(bench.run("domains", "--json").out)}
+    web, old, db = found["web-1"], found["old"], found["db-1"]
+    assert (web["assigned"], web["resident"], web["footprint"]) == (4 * GIB, 1900 * MIB, 2058 * MIB)
+    assert web["demand"]["demand"] == 2200 * MIB
+    assert web["guest"]["source"] == "proc"
+    assert web["guest_age"] == 8.0
+    assert web["reclaimable"][0]["at_most"] == 300 * MIB
+    assert web["deep"]["by_node"] == {"0": 1900 * MIB}
+    assert web["facts"]["reporting_offered"] is True
+    assert db["policy"]["reporting"] == {"value": "off", "origin": "operator"}
+    assert db["levers"][0]["verdict"]["reason"] == "consent"
+    assert old["gaps"] == [{"what": "process", "reason": "gone", "detail": "is not running"}]
+    assert (old["resident"], old["guest"], old["returned"]) == (None, None, None)
+
+
+def test_json_of_one_domain_is_a_list_of_one(bench: Bench) -> None:
+    bench.store.reports.save(builders.report())
+    assert [one["name"] for one in json.loads(bench.run("domains", "web-1", "--json").out)] == ["web-1"]
+
+
+def test_long_adds_wishes_and_verdicts(bench: Bench) -> None:
+    bench.store.reports.save(builders.report())
+    line = next(line for line in bench.run("domains", "--long").out.splitlines() if "db-1" in line)
+    assert "refused (consent)" in line
+
+
+def test_values_for_scripts_are_bytes(bench: Bench) -> None:
+    bench.store.reports.save(builders.report())
+    out = bench.run("domains", "-f", "value", "-c", "Name", "-c", "Assigned", "-c", "Age").out
+    assert out.splitlines()[2] == f"web-1 {4 * GIB} 8.0"
+
+
+def test_a_host_without_vms_has_an_empty_list(bench: Bench) -> None:
+    bench.store.reports.save(builders.report(domains=()))
+    assert bench.run("domains").code == 0
+    assert json.loads(bench.run("domains", "--json").out) == []
+
+
+def test_text_of_a_guest_cannot_steer_the_terminal(bench: Bench) -> None:
+    gap = Gap("guest", GapReason.MALFORMED, "\x1b[2Jgone")
+    seen = builders.domain_observation(name="a\x1b]0;b", gaps=(gap,))
+    bench.store.reports.save(builders.report(domains=(builders.domain_report(observation=seen),)))
+    for words in (["domains"], ["domains", builders.WEB], ["plan"]):
+        out = bench.run(*words).out
+        assert "\N{REPLACEMENT CHARACTER}" in out
+        assert "\x1b" not in out
+
+
+def test_an_unknown_domain_names_its_neighbours(bench: Bench) -> None:
+    bench.store.reports.save(builders.report())
+    result = bench.run("domains", "web-2")
+    assert (result.code, result.out) == (3, "")
+    assert result.err == "no domain 'web-2' on host-a: did you mean web-1?\n"
+    assert bench.run("domains", "zzz").err == "no domain 'zzz' on host-a: see: memhint domains\n"
+
+
+def test_an_ambiguous_name_asks_for_the_uuid(bench: Bench) -> None:
+    twin = builders.domain_report(observation=builders.domain_observation(uuid=builders.DB))
+    bench.store.reports.save(builders.report(domains=(builders.domain_report(), twin)))
+    result = bench.run("domains", "web-1")
+    assert result.code == 2
+    assert builders.WEB in result.err
+    assert builders.DB in result.err
+
+
+def _squeezed(table: str) -> list[str]:
+    return [" ".join(line.split()) for line in table.splitlines() if line.startswith("|")]

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import logging
+
+import pytest
+from oslo_config import cfg
+from oslo_log import log
+from sqlalchemy import text
+
+from memhint.agent import service
+from memhint.cli.errors import Exit
+from memhint.cli.main import main
+from tests.unit import builders
+from tests.unit.cli.conftest import Bench
+
+READERS = [["status"], ["domains"], ["plan"], ["set", "web-1", "reporting=off"]]
+
+
+def test_exit_codes_are_those_that_the_help_documents(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    out = capsys.readouterr().out
+    for code in Exit:
+        assert f"\n  {code.value}  " in out
+    for command in ("agent", "domains", "plan", "set", "status"):
+        assert f"\n  {command} " in out
+
+
+@pytest.mark.parametrize("command", ["agent", "domains", "plan", "set", "status"])
+def test_every_command_has_help_with_examples(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([command, "--help"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith(f"usage: memhint {command}")
+    assert f"\n  memhint {command}" in out
+
+
+def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("memhint ")
+
+
+def test_no_command_is_answered_with_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    assert capsys.readouterr().err.startswith("usage: memhint")
+
+
+def test_an_unknown_command_names_the_closest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["statsu"]) == 2
+    assert capsys.readouterr().err == "'statsu' is not a command of memhint: use status\n"
+
+
+def test_an_unknown_option_is_wrong_usage(bench: Bench) -> None:
+    assert bench.run("status", "--colour").code == 2
+
+
+@pytest.mark.parametrize("words", READERS)
+def test_a_wrong_configuration_is_named(bench: Bench, words: list[str]) -> None:
+    bench.config.write_text("[planner]\npsi_enter = 200\n")
+    result = bench.run(*words)
+    assert (result.code, result.out) == (2, "")
+    assert result.err == f"{bench.config}: [planner] psi_enter: '200' is not accepted: use a number from 0 to 100\n"
+
+
+@pytest.mark.parametrize("words", READERS)
+def test_a_store_without_a_report_means_no_agent(bench: Bench, words: list[str]) -> None:
+    result = bench.run(*words)
+    assert (result.code, result.out) == (4, "")
+    assert result.err == "no report of host-a: start it with: memhint agent\n"
+
+
+@pytest.mark.parametrize("words", READERS)
+def test_a_report_of_another_host_is_not_taken_for_this_one(bench: Bench, words: list[str]) -> None:
+    bench.store.reports.save(builders.report(host="host-b"))
+    result = bench.run(*words)
+    assert result.code == 4
+    assert "the store has those of host-b, see host_name" in result.err
+
+
+@pytest.mark.parametrize("words", READERS[:3])
+def test_a_stale_report_counts_for_nothing(bench: Bench, words: list[str]) -> None:
+    bench.store.reports.save(builders.report())
+    bench.now = builders.NOW + 30
+    assert bench.run(*words).code == 0
+    bench.now = builders.NOW + 31
+    result = bench.run(*words)
+    assert (result.code, result.out) == (4, "")
+    assert result.err.startswith(
+        "the newest report of host-a is 31 s old and comes every 10 s: the agent is not running"
+    )
+
+
+@pytest.mark.parametrize("words", READERS)
+def test_a_missing_store_means_no_agent(bench: Bench, words: list[str]) -> None:
+    bench.config.write_text(bench.config.read_text().replace("memhint.db", "none.db"))
+    result = bench.run(*words)
+    assert (result.code, result.out) == (4, "")
+    assert "there is no store at" in result.err
+    assert not (bench.config.parent / "none.db").exists()
+
+
+def test_a_damaged_store_fails_in_one_line(bench: Bench) -> None:
+    bench.store.reports.save(builders.report())
+    with bench.store.database.write() as connection:
+        connection.execute(text("UPDATE report SET document = '{}'"))
+    result = bench.run("status")
+    assert result.code == 1
+    assert "restart the agent" in result.err
+    assert result.err.count("\n") == 1
+
+
+def test_debug_shows_the_traceback(bench: Bench) -> None:
+    result = bench.run("--debug", "status")
+    assert result.code == 4
+    assert "Traceback" in result.err
+
+
+def test_a_run_leaves_no_log_handler_behind(bench: Bench) -> None:
+    before = list(logging.getLogger().handlers)
+    bench.run("status")
+    assert logging.getLogger().handlers == before
+
+
+def test_the_agent_gets_the_configuration_and_gives_the_exit_code(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+    monkeypatch.setattr(log, "setup", lambda conf, product: seen.append(product))
+
+    def run(conf: cfg.ConfigOpts) -> int:
+        seen.append(conf.host_name)
+        return 1
+
+    monkeypatch.setattr(service, "run", run)
+    assert bench.run("agent").code == 1
+    assert seen == ["memhint", "host-a"]

@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memhint.conf import ConfigError, load
+from memhint.conf.opts import list_opts
+from memhint.conf.policy import defaults
+from memhint.objects.policy import KEYS
+
+
+def write(tmp_path: Path, text: str, name: str = "memhint.conf") -> Path:
+    path = tmp_path / name
+    path.write_text(text)
+    return path
+
+
+def test_without_a_file_the_shipped_defaults_hold() -> None:
+    conf = load([])
+    assert conf.period == 10.0
+    assert conf.host.reserve_mib == 1024
+    assert conf.policy.dedup == "off"
+    assert conf.store.url == "sqlite:////var/lib/memhint/memhint.db"
+
+
+def test_a_later_file_wins(tmp_path: Path) -> None:
+    first = write(tmp_path, "[DEFAULT]\nperiod = 5\n[guest]\nin_flight = 2\n", "a.conf")
+    second = write(tmp_path, "[DEFAULT]\nperiod = 1\n", "b.conf")
+    conf = load([first, second])
+    assert (conf.period, conf.guest.in_flight) == (1.0, 2)
+
+
+def test_two_loads_share_nothing(tmp_path: Path) -> None:
+    changed = load([write(tmp_path, "[DEFAULT]\nperiod = 1\n")])
+    assert load([]).period == 10.0
+    assert changed.period == 1.0
+
+
+def test_host_name_is_not_shadowed_by_the_group_host(tmp_path: Path) -> None:
+    conf = load([write(tmp_path, "[DEFAULT]\nhost_name = a.example\n[host]\nreserve_mib = 5\n")])
+    assert conf.host_name == "a.example"
+    assert conf.host.reserve_mib == 5
+
+
+def test_the_environment_sets_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OS_DEFAULT__PERIOD", "1")
+    assert load([]).period == 10.0
+
+
+@pytest.mark.parametrize(
+    ("text", "option", "accepted"),
+    [
+        ("[DEFAULT]\nperiod = 0.1\n", "[DEFAULT] period", "a number from 0.2 to 3600"),
+        ("[DEFAULT]\nperiod = fast\n", "[DEFAULT] period", "a number from 0.2 to 3600"),
+        ("[DEFAULT]\nperiod =\n", "[DEFAULT] period", "a number from 0.2 to 3600"),
+        ("[DEFAULT]\nperiod = nan\n", "[DEFAULT] period", "a number from 0.2 to 3600"),
+        ("[DEFAULT]\ndebug = loud\n", "[DEFAULT] debug", "true or false"),
+        ("[host]\nreserve_mib = 1.5\n", "[host] reserve_mib", "a whole number not below 0"),
+        ("[host]\nmemory_cgroup = slice\n", "[host] memory_cgroup", "Absolute path"),
+        ("[policy]\ndedup = maybe\n", "[policy] dedup", "one of on, off, auto"),
+        ("[dedup]\nuse_zero_pages = perhaps\n", "[dedup] use_zero_pages", "true or false"),
+        ("[dedup]\nadvisor = scan\n", "[dedup] advisor", "one of scan-time, none"),
+        ("[planner]\npsi_exot = 1\n", "[planner] psi_exot", "psi_exit"),
+        ("[planer]\npsi_exit = 1\n", "[planer]", "planner"),
+        ("nonsense\n", "line 1", "[section]"),
+    ],
+)
+def test_a_mistake_names_file_option_and_what_is_accepted(
+    tmp_path: Path, text: str, option: str, accepted: str
+) -> None:
+    path = write(tmp_path, text)
+    with pytest.raises(ConfigError) as caught:
+        load([path])
+    assert caught.value.file == str(path)
+    assert caught.value.option == option
+    assert accepted in caught.value.accepted
+
+
+def test_a_reference_to_no_option_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="nowhere"):
+        load([write(tmp_path, "[virt]\nuri = $nowhere\n")])
+
+
+def test_a_reference_is_checked_as_the_value_it_stands_for(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="period"):
+        load([write(tmp_path, "[DEFAULT]\nperiod = $host_name\nhost_name = a\n")])
+
+
+def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot be read"):
+        load([tmp_path / "none.conf"])
+
+
+def test_logging_options_are_accepted_under_old_names_too(tmp_path: Path) -> None:
+    conf = load([write(tmp_path, "[DEFAULT]\ndebug = true\nlogfile = /var/log/memhint.log\n")])
+    assert conf.debug is True
+    assert conf.log_file == "/var/log/memhint.log"
+
+
+@pytest.mark.parametrize(
+    ("text", "pair"),
+    [
+        ("[planner]\npsi_exit = 10\n", "psi_exit"),
+        ("[planner]\nswap_in_exit_mib = 5\n", "swap_in_exit_mib"),
+        ("[planner]\navailable_enter_percent = 6\n", "available_enter_percent"),
+        ("[guest]\ncall_timeout = 20\n", "call_timeout"),
+        ("[guest]\nbackoff_base = 301\n", "backoff_base"),
+        ("[guest]\ninterval = 61\n", "interval"),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused(tmp_path: Path, text: str, pair: str) -> None:
+    with pytest.raises(ConfigError, match=rf"{pair}.*use"):
+        load([write(tmp_path, text)])
+
+
+def test_every_option_has_help_and_every_number_a_lower_bound() -> None:
+    for group, options in list_opts():
+        for option in options:
+            assert option.help, (group, option.name)
+            if hasattr(option.type, "min"):
+                assert option.type.min is not None, (group, option.name)
+
+
+def test_every_policy_key_with_choices_has_a_default_on_the_host(tmp_path: Path) -> None:
+    found = defaults(load([write(tmp_path, "[policy]\nguest_actions = allow\n")]))
+    assert found == {"reporting": "auto", "dedup": "off", "guest_actions": "allow", "guest_unbind": "deny"}
+    assert all(KEYS[name].check(value) == value for name, value in found.items())
+
+
+_WORDS = st.sampled_from(
+    ["[DEFAULT]", "[guest]", "period", "in_flight", "debug", "=", ":", "3", "$period", "true", "\n", " ", "\t", "#"]
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(text=st.lists(_WORDS | st.text(max_size=3), max_size=12).map("".join))
+def test_any_text_loads_or_is_a_config_error(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+    path = tmp_path_factory.mktemp("conf") / "memhint.conf"
+    path.write_bytes(text.encode("utf-8", "surrogatepass"))
+    with contextlib.suppress(ConfigError):
+        assert load([path]).period >= 0.2

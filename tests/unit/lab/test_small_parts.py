@@ -1,0 +1,65 @@
+"""State, archive, waiting and zram, each without a lab."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from lab.cpio import Archive
+from lab.errors import StateError, Timeout
+from lab.process import Process
+from lab.state import GuestRecord, HostRecord, LabRecord, StateFile, check_name
+from lab.swap import zram_used
+from lab.waiting import wait_for
+
+
+def test_a_record_comes_back_as_it_was(tmp_path: Path) -> None:
+    guest = GuestRecord("g", "u", 1 << 30, "6.1", True, "p1", {"a": "b"}, Process(4, 5))
+    host = HostRecord(
+        "host-1", "u", "lab.host-1", {"holder": Process(2, 3)}, [guest, GuestRecord("h", "v", 1, "6.12", False)]
+    )
+    record = LabRecord("lab", "tcg", True, 1 << 31, 0, None, 0, [host])
+    StateFile(tmp_path).save(record)
+    assert StateFile(tmp_path).load() == record
+
+
+def test_an_absent_and_a_damaged_record_say_so(tmp_path: Path) -> None:
+    with pytest.raises(StateError, match="no lab named"):
+        StateFile(tmp_path).load()
+    (tmp_path / "state.json").write_text("{")
+    with pytest.raises(StateError, match="damaged"):
+        StateFile(tmp_path).load()
+
+
+@pytest.mark.parametrize("name", ["", "A", "-a", "a/b", "a.b", "a" * 25, "a\n"])
+def test_names_that_could_leave_their_directory_are_refused(name: str) -> None:
+    with pytest.raises(StateError):
+        check_name(name)
+
+
+def test_waiting_says_what_it_saw_last() -> None:
+    assert wait_for(lambda: 7, 0, "seven") == 7
+    with pytest.raises(Timeout, match=r"for a value; last seen: 0"):
+        wait_for(lambda: 0, 0.01, "a value", interval=0.001)
+
+
+def test_the_archive_is_one_that_cpio_reads(tmp_path: Path) -> None:
+    archive = Archive()
+    archive.file("a/b/c", b"text\n", 0o600)
+    archive.link("a/l", "b/c")
+    try:
+        subprocess.run(["cpio", "-i", "--quiet"], input=archive.content(), cwd=tmp_path, check=True)
+    except FileNotFoundError:
+        pytest.skip("cpio is not installed")
+    assert (tmp_path / "a/l").read_text() == "text\n"
+    assert (tmp_path / "a/b/c").stat().st_mode & 0o777 == 0o600
+
+
+def test_only_zram_in_use_as_swap_counts(tmp_path: Path) -> None:
+    for name, used in (("zram0", 111), ("zram1", 222)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "mm_stat").write_text(f"999 555 {used} 0 0 0 0 0 0\n")
+    swaps = tmp_path / "swaps"
+    swaps.write_text("Filename Type Size Used Priority\n/dev/zram1 partition 1 0 100\n/swapfile file 1 0 -2\n")
+    assert zram_used(tmp_path, swaps) == 222

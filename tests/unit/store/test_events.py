@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import pytest
+from sqlalchemy import text
+
+from memhint.objects.lever import LeverName
+from memhint.objects.verdict import Answer, Reason, Verdict
+from memhint.store import Store, StoreDamaged, open_store
+from memhint.store.events import Event
+from tests.unit.builders import DB, NOW, WEB, lever_state
+
+REFUSED = Verdict(Answer.REFUSED, Reason.CONSENT, "guest_actions is deny")
+
+
+def test_a_pull_is_kept_with_its_verdict(store: Store) -> None:
+    store.events.record("host-a", NOW, [lever_state(desired="off", verdict=REFUSED)])
+    (found,) = store.events.newest()
+    assert found == Event(NOW, "host-a", WEB, LeverName.REPORTING, "off", REFUSED)
+    assert found.verdict.reason is Reason.CONSENT
+
+
+def test_the_newest_come_first_and_can_be_had_by_subject(store: Store) -> None:
+    for second, subject in enumerate((WEB, DB, WEB)):
+        store.events.record("host-a", NOW + second, [lever_state(subject=subject)])
+    assert [one.at - NOW for one in store.events.newest()] == [2, 1, 0]
+    assert [one.at - NOW for one in store.events.newest(subject=WEB)] == [2, 0]
+    assert [one.at - NOW for one in store.events.newest(limit=1)] == [2]
+
+
+def test_events_older_than_history_go(url: str) -> None:
+    store = open_store(url, history_hours=1.0)
+    for after in (0, 3601):
+        store.events.record("host-a", NOW + after, [lever_state()])
+    assert [one.at - NOW for one in store.events.newest()] == [3601]
+    store.close()
+
+
+def test_an_event_of_an_unknown_kind_is_damage(store: Store) -> None:
+    store.events.record("host-a", NOW, [lever_state()])
+    with store.database.write() as connection:
+        connection.execute(text("UPDATE event SET answer = 'perhaps'"))
+    with pytest.raises(StoreDamaged, match="perhaps"):
+        store.events.newest()

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import pytest
+from sqlalchemy import event, text
+
+from memhint.objects.policy import Origin, PolicyError
+from memhint.store import Store, StoreDamaged
+from tests.unit.builders import DB, WEB
+
+
+def test_wishes_are_kept_by_domain_and_origin(store: Store) -> None:
+    store.policies.set(WEB, Origin.OPERATOR, "reporting", "off")
+    store.policies.set(WEB, Origin.FLAVOR, "reporting", "on")
+    store.policies.set(DB, Origin.METADATA, "project", "p-1")
+    assert store.policies.inputs() == {
+        WEB: {Origin.OPERATOR: {"reporting": "off"}, Origin.FLAVOR: {"reporting": "on"}},
+        DB: {Origin.METADATA: {"project": "p-1"}},
+    }
+    assert store.policies.inputs(DB) == {DB: {Origin.METADATA: {"project": "p-1"}}}
+
+
+def test_a_wish_is_changed_and_taken_back(store: Store) -> None:
+    store.policies.set(WEB, Origin.OPERATOR, "reporting", "off")
+    store.policies.set(WEB, Origin.OPERATOR, "reporting", "on")
+    assert store.policies.inputs() == {WEB: {Origin.OPERATOR: {"reporting": "on"}}}
+    store.policies.unset(WEB, Origin.OPERATOR, "reporting")
+    store.policies.unset(WEB, Origin.OPERATOR, "reporting")
+    assert store.policies.inputs() == {}
+
+
+def test_replace_drops_what_is_not_said_any_more_and_leaves_other_origins(store: Store) -> None:
+    store.policies.set(WEB, Origin.OPERATOR, "dedup", "on")
+    store.policies.replace(WEB, Origin.METADATA, {"reporting": "off", "dedup": "off"})
+    store.policies.replace(WEB, Origin.METADATA, {"reporting": "on"})
+    assert store.policies.inputs()[WEB] == {Origin.OPERATOR: {"dedup": "on"}, Origin.METADATA: {"reporting": "on"}}
+
+
+def test_replace_by_the_same_writes_nothing(store: Store) -> None:
+    store.policies.replace(WEB, Origin.METADATA, {"reporting": "off"})
+    statements: list[str] = []
+    event.listen(store.database.engine, "before_cursor_execute", lambda *args: statements.append(args[2]))
+    store.policies.replace(WEB, Origin.METADATA, {"reporting": "off"})
+    assert statements
+    assert not [one for one in statements if not one.startswith(("SELECT", "BEGIN"))]
+    assert "BEGIN IMMEDIATE" not in statements
+
+
+def test_an_operators_changes_hold_together_or_not_at_all(store: Store) -> None:
+    store.policies.set_operator(WEB, {"reporting": "off", "dedup": "on"})
+    store.policies.set_operator(WEB, {"guest_actions": "allow"}, unset=["dedup"])
+    wanted = {WEB: {Origin.OPERATOR: {"reporting": "off", "guest_actions": "allow"}}}
+    assert store.policies.inputs() == wanted
+    with pytest.raises(PolicyError):
+        store.policies.set_operator(WEB, {"reporting": "on", "dedup": "perhaps"}, unset=["guest_actions"])
+    assert store.policies.inputs() == wanted
+
+
+@pytest.mark.parametrize(("key", "value"), [("colour", "red"), ("reporting", "perhaps")])
+def test_what_no_key_takes_is_not_stored(store: Store, key: str, value: str) -> None:
+    with pytest.raises(PolicyError):
+        store.policies.set(WEB, Origin.OPERATOR, key, value)
+    with pytest.raises(PolicyError):
+        store.policies.replace(WEB, Origin.METADATA, {key: value})
+    assert store.policies.inputs() == {}
+
+
+@pytest.mark.parametrize("column", ["key", "value", "origin"])
+def test_what_no_key_takes_is_damage_when_it_is_stored(store: Store, column: str) -> None:
+    store.policies.set(WEB, Origin.OPERATOR, "reporting", "off")
+    with store.database.write() as connection:
+        connection.execute(text(f"UPDATE policy SET {column} = 'perhaps'"))
+    with pytest.raises(StoreDamaged, match="perhaps"):
+        store.policies.inputs()
+
+
+def test_a_vm_that_is_no_more_is_forgotten(store: Store) -> None:
+    store.policies.set(WEB, Origin.OPERATOR, "reporting", "off")
+    store.policies.set(DB, Origin.OPERATOR, "reporting", "off")
+    store.policies.forget(WEB)
+    assert set(store.policies.inputs()) == {DB}
