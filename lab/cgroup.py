@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,7 +42,8 @@ def detect(mounts: str | None = None) -> Hierarchies:
     if v2 is not None and "memory" in _words(v2 / "cgroup.controllers"):
         return Hierarchies(v2, 2, v2)
     raise CgroupError(
-        "no cgroup hierarchy with a memory controller is mounted: boot without cgroup_disable=memory, or mount one at /sys/fs/cgroup"
+        "no cgroup hierarchy with a memory controller is mounted: "
+        "boot without cgroup_disable=memory, or mount one at /sys/fs/cgroup"
     )
 
 
@@ -75,6 +77,7 @@ class HostCgroup:
 
     @property
     def version(self) -> int:
+        """Version of the hierarchy with the memory controller, 1 or 2."""
         return self.hierarchies.memory_version
 
     @property
@@ -108,6 +111,7 @@ class HostCgroup:
         self.set_limits(budget, swap)
 
     def set_limits(self, budget: int, swap: int) -> None:
+        """Allow `budget` bytes of memory and `swap` bytes of swap on top."""
         if self.version == 2:
             self._write(self.memory_path / "memory.max", str(budget))
             if (self.memory_path / "memory.swap.max").exists():
@@ -154,6 +158,7 @@ class HostCgroup:
         return found
 
     def processes(self) -> list[Process]:
+        """Processes in this host's cgroup, zombies left out."""
         return [process for pid in self.pids() if (process := Process.of(pid)) is not None]
 
     def require(self, pid: int, what: str) -> None:
@@ -168,10 +173,8 @@ class HostCgroup:
         """Take the cgroup away; its processes must have ended. Nothing happens when it is not there."""
         for path in self.paths:
             self._remove(path)
-            try:
+            with suppress(OSError):  # other labs may be in it
                 path.parent.rmdir()
-            except OSError:
-                pass  # other labs are in it
 
     @staticmethod
     def _remove(path: Path) -> None:

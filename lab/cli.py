@@ -39,6 +39,7 @@ examples:
 
 
 def main(arguments: list[str] | None = None) -> int:
+    """Run one command and return its exit code."""
     parser = _parser()
     options = parser.parse_args(arguments)
     try:

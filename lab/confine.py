@@ -12,6 +12,7 @@ PR_SET_THP_DISABLE = 41
 
 
 def main(arguments: list[str]) -> None:
+    """Apply the options before the `--`, then become the program after it."""
     split = arguments.index("--")
     options, program = arguments[:split], arguments[split + 1 :]
     while options:

@@ -14,29 +14,34 @@ class Archive:
         self._inode = 0
 
     def directory(self, path: str) -> None:
+        """Add a directory, unless it is there."""
         path = path.strip("/")
         if path and path not in self._seen:
             self._parents(path)
             self._entry(path, stat.S_IFDIR | 0o755, b"")
 
     def file(self, path: str, content: bytes, mode: int = 0o644) -> None:
+        """Add a file; the first of a path stays."""
         path = path.strip("/")
         if path not in self._seen:
             self._parents(path)
             self._entry(path, stat.S_IFREG | mode, content)
 
     def link(self, path: str, target: str) -> None:
+        """Add a symbolic link."""
         path = path.strip("/")
         if path not in self._seen:
             self._parents(path)
             self._entry(path, stat.S_IFLNK | 0o777, target.encode())
 
     def character_device(self, path: str, major: int, minor: int) -> None:
+        """Add a device node for root."""
         path = path.strip("/")
         self._parents(path)
         self._entry(path, stat.S_IFCHR | 0o600, b"", (major, minor))
 
     def content(self) -> bytes:
+        """The finished archive; nothing can be added after."""
         self._entry("TRAILER!!!", 0, b"")
         return bytes(self._out)
 

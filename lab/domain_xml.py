@@ -12,13 +12,15 @@ NOVA = "http://openstack.org/xmlns/libvirt/nova/1.1"
 WORK_PORT = "memhint.lab.0"
 AGENT_PORT = "org.qemu.guest_agent.0"
 
-TRANSLATION_CACHE = 64 * MIB
-"""Bytes QEMU may fill with translated code when it emulates. Its default (a gigabyte) would fill a small host's budget;
-half of this makes a guest translate its boot twice."""
+TRANSLATION_CACHE = 32 * MIB
+"""Bytes QEMU may fill with translated code when it emulates. Its default (a gigabyte) would fill a small host's budget.
+Tried from 16 to 256 MiB: booting and filling memory take the same time, resident memory differs by 50 MiB."""
 
 
 @dataclass(frozen=True)
 class DomainSpec:
+    """What sets one guest apart from another."""
+
     name: str
     uuid: str
     memory: int
@@ -39,6 +41,7 @@ class DomainSpec:
 
 
 def kernel_command_line(spec: DomainSpec) -> str:
+    """What the guest's kernel is told."""
     words = ["console=ttyS0", "quiet", "panic=1", "random.trust_cpu=on", "mitigations=off"]
     if spec.accel == "tcg":
         # Emulated timers are late under load; these stop the kernel from testing (and distrusting) them.
@@ -47,6 +50,7 @@ def kernel_command_line(spec: DomainSpec) -> str:
 
 
 def domain_xml(spec: DomainSpec) -> str:
+    """The domain as libvirt takes it."""
     domain = ET.Element("domain", type="kvm" if spec.accel == "kvm" else "qemu")
     _text(domain, "name", spec.name)
     _text(domain, "uuid", spec.uuid)

@@ -30,6 +30,8 @@ WORK_DEADLINE = 180.0
 
 
 class Guest:
+    """One VM; made by Host.add_guest."""
+
     def __init__(self, host: Host, record: GuestRecord) -> None:
         self.host = host
         self.record = record
@@ -42,10 +44,12 @@ class Guest:
 
     @property
     def name(self) -> str:
+        """Name of its domain."""
         return self.record.name
 
     @property
     def uuid(self) -> str:
+        """UUID of its domain."""
         return self.record.uuid
 
     @property
@@ -65,10 +69,12 @@ class Guest:
 
     @property
     def work_socket(self) -> Path:
+        """Unix socket of the workload's port."""
         return self.host.state_dir / "work" / f"{self.record.name}.sock"
 
     @property
     def pid_file(self) -> Path:
+        """libvirt's file with the pid of its QEMU."""
         return self.host.run_dir / "qemu" / f"{self.name}.pid"
 
     def __repr__(self) -> str:
@@ -77,6 +83,7 @@ class Guest:
     # ---- life ----
 
     def define(self, image: Image, accel: str) -> None:
+        """Make it known to its host's libvirt."""
         spec = DomainSpec(
             name=self.name,
             uuid=self.uuid,
@@ -109,6 +116,7 @@ class Guest:
             self.wait_ready()
 
     def wait_ready(self, deadline: float = BOOT_DEADLINE) -> None:
+        """Wait `deadline` seconds for its workload and its agent; BootError shows the console."""
         end = time.monotonic() + deadline
         try:
             self.work("ping", deadline=deadline)
@@ -138,6 +146,7 @@ class Guest:
         self.process().kill(signal.SIGSTOP)
 
     def resume(self) -> None:
+        """Let a paused QEMU process go on."""
         if self.record.qemu is not None:
             self.record.qemu.kill(signal.SIGCONT)
 
@@ -150,6 +159,7 @@ class Guest:
         return self.record.qemu is not None and self.record.qemu.stopped
 
     def process(self) -> Process:
+        """Its QEMU process; HostError when it is off."""
         if self.record.qemu is None or not self.record.qemu.alive:
             raise HostError(f"{self.name} does not run")
         return self.record.qemu
@@ -159,9 +169,11 @@ class Guest:
         return self.process().pid
 
     def domain(self) -> libvirt.virDomain:
+        """Its domain on the current connection."""
         return self.host.connection().lookupByUUIDString(self.uuid)
 
     def console_tail(self, lines: int = 15) -> str:
+        """The last lines of its serial console."""
         try:
             return "\n".join(self.console.read_text(errors="replace").splitlines()[-lines:]) or "(empty)"
         except OSError:
@@ -192,6 +204,7 @@ class Guest:
         self.work(f"alloc {name} {_mib(size)} {content}")
 
     def free(self, name: str) -> None:
+        """Give an allocation back to the guest's kernel."""
         self.work(f"free {name}")
 
     def touch(self, name: str) -> None:
@@ -203,10 +216,11 @@ class Guest:
         self.work(f"cache {_mib(size)}")
 
     def drop_cache(self) -> None:
+        """Empty its page cache."""
         self.work("dropcache")
 
     def meminfo(self) -> dict[str, Any]:
-        """MemTotal, MemFree, MemAvailable, Cached and Buffers in bytes; kernel, boot_id, page_reporting_order, balloon."""
+        """MemTotal, MemFree, MemAvailable, Cached, Buffers in bytes; kernel, boot_id, page_reporting_order, balloon."""
         return self.work("meminfo")
 
     def agent_answers(self, timeout: int = 2) -> bool:
@@ -218,6 +232,7 @@ class Guest:
         return True
 
     def wait_agent(self, deadline: float = BOOT_DEADLINE) -> None:
+        """Wait `deadline` seconds for its agent to answer."""
         wait_for(self.agent_answers, deadline, f"the guest agent of {self.name}")
 
     def _libvirt(self, call: Any, what: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -70,6 +71,8 @@ libvirt.registerErrorHandler(lambda _context, _error: None, None)
 
 
 class Host:
+    """One host; made by Lab."""
+
     def __init__(self, lab: Lab, record: HostRecord) -> None:
         self.lab = lab
         self.record = record
@@ -89,10 +92,12 @@ class Host:
 
     @property
     def uuid(self) -> str:
+        """UUID its libvirt reports."""
         return self.record.uuid
 
     @property
     def socket(self) -> Path:
+        """Socket of its libvirtd, as seen from outside."""
         return self.run_dir / "libvirt-sock"
 
     @property
@@ -156,12 +161,11 @@ class Host:
             return self._connection
 
     def close(self) -> None:
+        """Close this process's connection to its libvirtd."""
         with self._lock:
             if self._connection is not None:
-                try:
+                with contextlib.suppress(libvirt.libvirtError):
                     self._connection.close()
-                except libvirt.libvirtError:
-                    pass
                 self._connection = None
 
     def reap(self) -> None:
@@ -169,6 +173,7 @@ class Host:
         self._children = [child for child in self._children if child.poll() is None]
 
     def save(self) -> None:
+        """Write down what runs."""
         self.lab.save()
 
     def _make_directories(self) -> None:
@@ -257,6 +262,7 @@ class Host:
     # ---- guests ----
 
     def guest(self, name: str) -> Guest:
+        """The guest of that name."""
         for guest in self.guests:
             if guest.name == name:
                 return guest
@@ -297,7 +303,8 @@ class Host:
             guest = Guest(self, record)
             if len(str(guest.work_socket)) > _SOCKET_LIMIT:
                 raise StateError(
-                    f"{guest.work_socket} is longer than the {_SOCKET_LIMIT} bytes of a socket path: set MEMHINT_LAB_DIR to a shorter directory"
+                    f"{guest.work_socket} is longer than the {_SOCKET_LIMIT} bytes of a socket path: "
+                    "set MEMHINT_LAB_DIR to a shorter directory"
                 )
             self.guests.append(guest)
             self.record.guests.append(record)
@@ -312,6 +319,7 @@ class Host:
         return add_all([(self, arguments) for arguments in guests], done)
 
     def forget(self, guest: Guest) -> None:
+        """Drop a guest that has ended."""
         with self._lock:
             self.guests.remove(guest)
             self.record.guests.remove(guest.record)
@@ -328,6 +336,7 @@ class Host:
         return self.cgroup.swap_used()
 
     def oom_kills(self) -> int:
+        """Processes killed on this host for want of memory."""
         return self.cgroup.oom_kills()
 
 

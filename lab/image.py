@@ -11,6 +11,7 @@ import gzip
 import hashlib
 import json
 import lzma
+import os
 import re
 import shutil
 import tempfile
@@ -21,7 +22,7 @@ from pathlib import Path
 
 from lab.cpio import Archive
 from lab.errors import ImageError
-from lab.packages import Package, candidate, dependencies, fetch, kernel_package, unpack
+from lab.packages import Package, apt_stamp, candidate, dependencies, fetch, kernel_package, unpack
 from lab.paths import cache_dir
 from lab.programs import find, run
 from lab.sizes import GIB
@@ -44,6 +45,8 @@ _STEPS = 6
 
 @dataclass(frozen=True)
 class Image:
+    """Files a guest boots from."""
+
     kernel: Path
     initrd: Path
     release: str
@@ -57,10 +60,7 @@ def build(series: str, progress: Progress | None = None) -> Image:
     tell(stage, "asking apt", 0, _STEPS)
     root = cache_dir() / "lab"
     root.mkdir(parents=True, exist_ok=True)
-    kernel = kernel_package(series)
-    agent = candidate(AGENT_PACKAGE)
-    if agent is None:
-        raise ImageError(f"apt offers no {AGENT_PACKAGE}: run apt-get update")
+    kernel, agent = _packages(series, root / f"packages-{series}.json")
     key = _key(kernel, agent)
     final = root / "image" / f"{series}-{key[:16]}"
     with _locked(root / "build.lock"):
@@ -70,6 +70,27 @@ def build(series: str, progress: Progress | None = None) -> Image:
     tell(stage, "ready", _STEPS, _STEPS)
     manifest = json.loads((final / "manifest.json").read_text())
     return Image(final / "vmlinuz", final / "initrd", manifest["release"], disk)
+
+
+def _packages(series: str, known: Path) -> tuple[Package, Package]:
+    """The newest kernel and guest agent packages, asked again only when apt's own knowledge has changed since."""
+    stamp = apt_stamp()
+    try:
+        answer = json.loads(known.read_text())
+        if answer["stamp"] == stamp:
+            return Package(*answer["kernel"]), Package(*answer["agent"])
+    except (OSError, ValueError, KeyError, TypeError):
+        pass  # never asked, or asked by another version of this program
+    kernel = kernel_package(series)
+    agent = candidate(AGENT_PACKAGE)
+    if agent is None:
+        raise ImageError(f"apt offers no {AGENT_PACKAGE}: run apt-get update")
+    fresh = known.with_suffix(f".{os.getpid()}")
+    fresh.write_text(
+        json.dumps({"stamp": stamp, "kernel": [kernel.name, kernel.version], "agent": [agent.name, agent.version]})
+    )
+    fresh.rename(known)
+    return kernel, agent
 
 
 def _key(kernel: Package, agent: Package) -> str:
@@ -160,7 +181,7 @@ def _modules(kernel_root: Path, release: str) -> list[Path]:
 
 
 def _libraries(program: Path, root: Path, debs: Path) -> list[tuple[str, Path]]:
-    """(path in the guest, file here) of the shared libraries `program` loads, the machine's own or unpacked into `root`."""
+    """(path in the guest, file here) of the shared libraries of `program`, from here or unpacked into `root`."""
     unpacked = False
     while True:
         folders = ":".join(str(folder) for folder in (root / "usr/lib/x86_64-linux-gnu", root / "lib/x86_64-linux-gnu"))

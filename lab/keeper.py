@@ -41,6 +41,7 @@ class Keeper:
 
 
 def main() -> None:
+    """Wait for the pipe to close, then end the lab."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     while os.read(0, 1):

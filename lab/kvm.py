@@ -1,4 +1,7 @@
-"""Whether KVM really boots a guest here. A /dev/kvm that opens proves nothing: some hang or fail in the first instructions."""
+"""Whether KVM really boots a guest here.
+
+A /dev/kvm that opens proves nothing: some hang or fail within the first instructions.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,8 @@ def verdict(image: Image) -> tuple[bool, str]:
 
 def _boot(image: Image) -> tuple[bool, str]:
     argv = [
-        find("qemu-system-x86_64"), "-accel", "kvm", "-cpu", "host", "-m", "256", "-nodefaults", "-display", "none", "-no-reboot",
+        find("qemu-system-x86_64"), "-accel", "kvm", "-cpu", "host", "-m", "256", "-nodefaults",
+        "-display", "none", "-no-reboot",
         "-serial", "stdio", "-kernel", str(image.kernel), "-initrd", str(image.initrd),
         "-append", "console=ttyS0 quiet panic=-1 memhint.probe",
     ]  # fmt: skip

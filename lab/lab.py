@@ -88,6 +88,7 @@ class Lab:
         return [guest for host in self.hosts for guest in host.guests]
 
     def host(self, name: str) -> Host:
+        """The host of that name."""
         for host in self.hosts:
             if host.name == name:
                 return host
@@ -101,6 +102,7 @@ class Lab:
             return self._images[series]
 
     def save(self) -> None:
+        """Write down what runs."""
         self._state.save(self.record)
 
     def wait_for(self, predicate: Callable[[], T], deadline: float, what: str) -> T:
@@ -161,7 +163,8 @@ class Lab:
         available = _available()
         if hosts * self.record.budget > available:
             raise BudgetTooLarge(
-                f"{hosts} x {format_size(self.record.budget)} is more than the {format_size(available)} this machine has available: "
+                f"{hosts} x {format_size(self.record.budget)} is more than the "
+                f"{format_size(available)} this machine has available: "
                 "give a smaller --budget, or fewer hosts"
             )
 
@@ -177,7 +180,7 @@ class Lab:
         (self.directory / "lock").touch()
 
     def _take_zram_off(self, hosts: int) -> None:
-        """Compressed swap keeps its pages in the machine's memory, where no cgroup shows them: the budgets pay for it."""
+        """Compressed swap keeps its pages in the machine's memory, where no cgroup shows them: budgets pay for it."""
         self.record.zram_used = swap.zram_used()
         if self.record.zram_used:
             self.record.budget -= self.record.zram_used // hosts

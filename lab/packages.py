@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import shutil
 import subprocess
@@ -21,11 +22,14 @@ KERNEL_SERIES = {
 
 @dataclass(frozen=True)
 class Package:
+    """A package in one version."""
+
     name: str
     version: str
 
     @property
     def key(self) -> str:
+        """As apt-get takes it."""
         return f"{self.name}={self.version}"
 
 
@@ -40,7 +44,17 @@ def candidate(name: str) -> Package | None:
     return Package(name, match.group(1))
 
 
+def apt_stamp() -> str:
+    """Changes whenever apt's package lists or sources may have: their names and modification times, hashed."""
+    digest = hashlib.sha256()
+    for folder in ("/var/lib/apt/lists", "/etc/apt", "/etc/apt/sources.list.d", "/etc/apt/preferences.d"):
+        for file in sorted(Path(folder).glob("*")):
+            digest.update(f"{file} {file.stat().st_mtime_ns}\n".encode())
+    return digest.hexdigest()
+
+
 def dependencies(name: str) -> list[str]:
+    """Names of the packages that `name` depends on."""
     text = run(
         ["apt-cache", "depends", "--no-recommends", "--no-suggests", name], f"dependencies of {name}", ImageError
     )
@@ -89,4 +103,5 @@ def fetch(package: Package, into: Path) -> Path:
 
 
 def unpack(deb: Path, into: Path) -> None:
+    """Unpack a .deb below `into`."""
     run(["dpkg", "-x", str(deb), str(into)], f"unpacking {deb.name}", ImageError)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
@@ -11,6 +12,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Process:
+    """One process, of one pid's several owners over time."""
+
     pid: int
     started: int
     """Start time in clock ticks after boot, field 22 of /proc/PID/stat."""
@@ -23,6 +26,7 @@ class Process:
 
     @property
     def alive(self) -> bool:
+        """Whether it has not ended; a zombie has."""
         return Process.of(self.pid) == self
 
     @property
@@ -34,10 +38,8 @@ class Process:
     def kill(self, number: signal.Signals) -> None:
         """Send a signal, unless the process has ended (also when its pid has a new owner)."""
         if self.alive:
-            try:
+            with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, number)
-            except ProcessLookupError:
-                pass
 
 
 def _stat(pid: int) -> list[str] | None:

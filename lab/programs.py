@@ -39,6 +39,7 @@ def find(program: str) -> str:
 
 
 def require_root() -> None:
+    """Refuse early what would fail halfway."""
     if os.geteuid() != 0:
         raise NotRoot("the lab needs root for namespaces, cgroups and swap: run it with sudo")
 

@@ -24,6 +24,8 @@ def check_name(name: str) -> str:
 
 @dataclass
 class GuestRecord:
+    """A guest as recorded; `memory` in bytes."""
+
     name: str
     uuid: str
     memory: int
@@ -36,6 +38,8 @@ class GuestRecord:
 
 @dataclass
 class HostRecord:
+    """A host as recorded."""
+
     name: str
     uuid: str
     cgroup: str
@@ -46,6 +50,8 @@ class HostRecord:
 
 @dataclass
 class LabRecord:
+    """A lab as recorded."""
+
     name: str
     accel: str
     thp: bool
@@ -68,15 +74,18 @@ class StateFile:
         self._lock = threading.Lock()
 
     def exists(self) -> bool:
+        """Whether the lab has been recorded."""
         return self._path.exists()
 
     def save(self, record: LabRecord) -> None:
+        """Replace what is on disk."""
         with self._lock:
             fresh = self._path.with_suffix(".new")
             fresh.write_text(json.dumps(asdict(record), indent=1))
             fresh.rename(self._path)
 
     def load(self) -> LabRecord:
+        """What is on disk; StateError when there is none or it is damaged."""
         try:
             data = json.loads(self._path.read_text())
         except FileNotFoundError:
@@ -85,7 +94,8 @@ class StateFile:
             ) from None
         except ValueError as reason:
             raise StateError(
-                f"{self._path} is damaged ({reason}): lab/lab down --name {self.directory.name} cleans up what it can find"
+                f"{self._path} is damaged ({reason}): "
+                f"lab/lab down --name {self.directory.name} cleans up what it can find"
             ) from reason
         hosts = [
             HostRecord(

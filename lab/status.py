@@ -75,9 +75,10 @@ def _host_answers(host: Host) -> bool:
 
 
 def show(data: dict[str, Any], console: Console) -> None:
+    """Print what `status` gave, for people."""
     hosts = Table(title=f"lab {data['name']} ({data['accelerator'].upper()})", title_justify="left")
-    for column in ("host", "budget", "used", "swap", "OOM kills", "pressure", "libvirt URI"):
-        hosts.add_column(column, overflow="fold")
+    for column in ("host", "budget", "used", "swap", "OOM kills", "pressure", "libvirtd"):
+        hosts.add_column(column)
     for host in data["hosts"]:
         hosts.add_row(
             host["name"],
@@ -86,7 +87,7 @@ def show(data: dict[str, Any], console: Console) -> None:
             f"{_size(host['swap_used'])} of {_size(host['swap'])}" if host["swap"] else "none",
             str(host["oom_kills"]),
             "this host" if host["pressure"] else "whole machine",
-            host["uri"] + ("" if host["libvirt"] else " (down)"),
+            "up" if host["libvirt"] else "down",
         )
     console.print(hosts)
     guests = Table()
@@ -104,9 +105,12 @@ def show(data: dict[str, Any], console: Console) -> None:
                 agent,
             )
     console.print(guests)
+    for host in data["hosts"]:
+        console.print(f"{host['name']}: virsh -c '{host['uri']}' list", soft_wrap=True)
     if data["zram_used"]:
         console.print(
-            f"Budgets are smaller by {format_size(data['zram_used'])} in all: compressed swap held that when the lab started."
+            f"Budgets are smaller by {format_size(data['zram_used'])} in all: "
+            "compressed swap held that when the lab started."
         )
 
 

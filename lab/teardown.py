@@ -45,7 +45,8 @@ def teardown(directory: Path) -> bool:
                 left += end_all(cgroup.processes(), GRACE)
         if any(process.alive for process in left):
             raise HostError(
-                f"these processes did not end on SIGKILL: {[process.pid for process in left]}: they wait for the disk or the kernel; try again"
+                f"these processes did not end on SIGKILL: {[process.pid for process in left]}: "
+                "they wait for the disk or the kernel; try again"
             )
         for cgroup in cgroups:
             cgroup.remove()

@@ -22,7 +22,7 @@ class WorkChannel:
         self._guest = guest
 
     def request(self, command: str, deadline: float, running: Callable[[], bool]) -> dict[str, Any]:
-        """The answer to `command` within `deadline` seconds; WorkError when it is a refusal, late, or the guest is gone."""
+        """The answer to `command` within `deadline` seconds; WorkError when refused, late, or the guest is gone."""
         if "\n" in command or len(command) > 4000:
             raise WorkError(f"{self._guest}: a request is one line of at most 4000 characters")
         end = time.monotonic() + deadline
@@ -32,7 +32,7 @@ class WorkChannel:
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
                 try:
                     client.connect(str(self._path))
-                    client.sendall(f"@{tag} {command}\n".encode())
+                    client.sendall(f"\n@{tag} {command}\n".encode())
                     answer = self._answer(client, tag, end, running)
                 except OSError as reason:
                     raise WorkError(f"{self._guest}: {command}: {reason}: is the guest running?") from reason

@@ -17,7 +17,7 @@ from memhint.objects.report import Report
 from memhint.objects.units import GIB, MIB
 
 DRAIN_DEADLINE = 30.0  # seconds in which the freed memory must have come back
-SETTLED = 30.0  # seconds a round waits at most for the headroom to grow by one more VM
+SETTLED = 10.0  # seconds that the headroom may take to hold one more VM, once nothing else moves
 
 
 @dataclass(frozen=True, slots=True)

@@ -429,16 +429,22 @@ static void wait_readable(int fd, ssize_t last)
 
 static void write_all(int fd, const char *text, size_t length)
 {
+	int unheard = 0;
 	while (length) {
 		ssize_t n = write(fd, text, length);
 		if (n > 0) {
 			text += n;
 			length -= (size_t)n;
+			unheard = 0;
 		} else if (n < 0 && errno == EAGAIN) {
 			struct pollfd poller = { .fd = fd, .events = POLLOUT };
 			poll(&poller, 1, 1000);
+			/* A request may get here before the news that its sender is connected; only when that does not come
+			 * is the sender gone, and with it the reason to answer. */
+			if ((poller.revents & POLLHUP) && ++unheard > 200)
+				return;
 			if (poller.revents & POLLHUP)
-				return; /* the reader has gone, and so has the reason to answer */
+				pause_ms(10);
 		} else if (n < 0 && errno == EINTR) {
 			continue;
 		} else {
@@ -510,13 +516,16 @@ static void sync_id(const char *request, char *id, size_t size)
 	id[n] = 0;
 }
 
-static void answer_nesting(int fd)
+#define DEEPEST (512ul * 1024)
+
+/* Valid JSON of brackets only, `depth` deep. */
+static void answer_nesting(int fd, size_t depth)
 {
-	static char brackets[1 << 20];
-	memset(brackets, '[', sizeof brackets / 2);
-	memset(brackets + sizeof brackets / 2, ']', sizeof brackets / 2);
+	static char brackets[2 * DEEPEST];
+	memset(brackets, '[', depth);
+	memset(brackets + depth, ']', depth);
 	write_all(fd, "{\"return\": ", 11);
-	write_all(fd, brackets, sizeof brackets);
+	write_all(fd, brackets, 2 * depth);
 	write_all(fd, "}\n", 2);
 }
 
@@ -577,7 +586,7 @@ static void answer_huge(int fd, const char *request)
 	write_all(fd, text, strlen(text));
 }
 
-static void imitate(const char *mode)
+static void imitate(const char *mode, size_t depth)
 {
 	int fd = open_port(AGENT_PORT);
 	if (fd < 0)
@@ -614,7 +623,7 @@ static void imitate(const char *mode)
 				snprintf(text, sizeof text, "{\"return\": %s}\n", id);
 				write_all(fd, text, strlen(text));
 			} else if (*request && !strcmp(mode, "nesting")) {
-				answer_nesting(fd);
+				answer_nesting(fd, depth);
 			} else if (*request) {
 				answer_huge(fd, request);
 			}
@@ -628,7 +637,7 @@ static void imitate(const char *mode)
 	}
 }
 
-static void agent_command(char *action, char *mode)
+static void agent_command(char *action, char *mode, char *depth_text)
 {
 	reap();
 	if (!action) {
@@ -645,13 +654,18 @@ static void agent_command(char *action, char *mode)
 		for (size_t i = 0; mode && i < sizeof modes / sizeof *modes; i++)
 			known |= !strcmp(mode, modes[i]);
 		if (!known) {
-			fail("agent garbage noise|nesting|huge|silent");
+			fail("agent garbage noise|nesting [DEPTH]|huge|silent");
+			return;
+		}
+		size_t depth = depth_text ? strtoul(depth_text, NULL, 10) : DEEPEST;
+		if (!depth || depth > DEEPEST) {
+			fail("depth is a number up to %lu", DEEPEST);
 			return;
 		}
 		kill_agent();
 		agent_pid = fork();
 		if (agent_pid == 0) {
-			imitate(mode);
+			imitate(mode, depth);
 			_exit(0);
 		}
 		succeed();
@@ -730,7 +744,7 @@ static void handle(char *line)
 		else if (!strcmp(command, "compact"))
 			simple_write("/proc/sys/vm/compact_memory", "1");
 		else if (!strcmp(command, "agent"))
-			agent_command(argument[0], argument[1]);
+			agent_command(argument[0], argument[1], argument[2]);
 		else if (!strcmp(command, "read"))
 			read_command(argument[0]);
 		else
@@ -768,8 +782,6 @@ int main(void)
 		reap();
 		ssize_t n = read(fd, line + length, sizeof line - 1 - length);
 		if (n <= 0) {
-			if (n == 0)
-				length = 0; /* half a request from a client that has gone */
 			wait_readable(fd, n);
 			continue;
 		}
@@ -777,8 +789,10 @@ int main(void)
 		char *end;
 		while ((end = memchr(line, '\n', length))) {
 			*end = 0;
-			handle(line);
-			write_all(fd, answer, answer_length);
+			if (*line) { /* clients begin with an empty line, which ends what an earlier one left unfinished */
+				handle(line);
+				write_all(fd, answer, answer_length);
+			}
 			size_t used = (size_t)(end + 1 - line);
 			memmove(line, end + 1, length - used);
 			length -= used;

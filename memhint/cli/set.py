@@ -20,7 +20,7 @@ from memhint.conf.policy import defaults
 from memhint.objects.lever import LeverState
 from memhint.objects.policy import KEYS, Origin, Policy, PolicyError, Setting, effective, parse_policy
 from memhint.objects.report import STALE_PERIODS, DomainReport, Report
-from memhint.objects.verdict import Answer
+from memhint.objects.verdict import Answer, Reason
 from memhint.store import Store
 from memhint.store.codec import to_plain
 
@@ -126,12 +126,17 @@ class Set(Shown, ShowOne):
     def _follow(self, conf: cfg.ConfigOpts, store: Store, wishes: Wishes, report: Report, outcome: Outcome) -> Outcome:
         uuid, patience = outcome.domain.observation.uuid, STALE_PERIODS * report.period + _PATIENCE
 
+        shown: list[tuple[Report, DomainReport]] = []
+
         def look() -> tuple[Report, DomainReport] | None:
             newest = self.newest(conf, store)
             if (newest.epoch, newest.sequence) == (report.epoch, report.sequence):
                 return None
             domain = find_domain(newest, uuid)
-            return (newest, domain) if _shows(domain.policy, wishes) else None
+            if not _shows(domain.policy, wishes):
+                return None
+            shown[:] = [(newest, domain)]
+            return None if _under_way(domain, wishes) else shown[0]
 
         found = wait_for(
             look,
@@ -139,8 +144,10 @@ class Set(Shown, ShowOne):
             clock=self.app.clock,
             sleep=self.app.sleep,
             terminal=self.app.stderr,
-            text="waiting for the agent's next report…",
+            text="waiting for the agent to act on it…",
         )
+        if found is None and shown:
+            found = shown[0]  # a pull that takes longer than anybody wants to wait: its state says so
         if found is None:
             text = f"stored, but no report showed it within {patience:.0f} s: is the agent running? see: memhint status"
             failure = CliError(Exit.NO_REPORT, text)
@@ -185,6 +192,15 @@ def _shows(policy: Policy, wishes: Wishes) -> bool:
     settings = policy.settings
     return all(settings[name] == Setting(value, Origin.OPERATOR) for name, value in wishes.values.items()) and all(
         settings[name].origin is not Origin.OPERATOR for name in wishes.unset
+    )
+
+
+def _under_way(domain: DomainReport, wishes: Wishes) -> bool:
+    """Whether a lever that was named has not been pulled yet."""
+    return any(
+        state.verdict.answer is Answer.PENDING and state.verdict.reason is Reason.NONE
+        for state in domain.levers
+        if state.lever in wishes.values or state.lever in wishes.unset
     )
 
 

@@ -1,1 +1,1 @@
-"""Pure functions: records in, plan out. No I/O, no clock, no globals; time is an argument, memory of the past a state."""
+"""Pure functions: records in, plan out. Time is an argument and the past a state; no I/O, no clock, no globals."""

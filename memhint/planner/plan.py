@@ -32,13 +32,13 @@ class Sight(StrEnum):
 class PlannerState:
     """What one cycle hands to the next."""
 
+    other: Window
+    fault_in: Window
     at: float | None = None
     past: Mapping[str, Past] = field(default_factory=dict)
-    other: Window = Window(3600.0)
-    fault_in: Window = Window(3600.0)
     footprint: Mapping[str, int] = field(default_factory=dict)  # by QEMU process
     swapped_in: int | None = None
-    pressure: PressureState = PressureState()
+    pressure: PressureState = field(default_factory=PressureState)
     headroom: int = 0  # as promised last
     dedup_project: str | None = None
 

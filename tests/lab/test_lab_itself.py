@@ -14,6 +14,7 @@ from pathlib import Path
 import libvirt
 import libvirt_qemu
 import pytest
+
 from lab import Guest, Lab, wait_for
 from lab.cgroup import PARENT, detect
 from lab.errors import LabError, StateError, WorkError
@@ -153,7 +154,11 @@ def test_a_name_is_taken_once(lab: Lab) -> None:
 
 def test_what_was_started_ends_when_its_user_is_killed(tmp_path: Path) -> None:
     name = f"killed-{os.getpid()}"
-    script = f"from lab import Lab\nimport time\nwith Lab(guests=1, memory=256 << 20, budget=1 << 30, swap=64 << 20, name={name!r}) as lab:\n    print(lab.directory, flush=True)\n    time.sleep(600)\n"
+    script = (
+        "from lab import Lab\nimport time\n"
+        f"with Lab(guests=1, memory=256 << 20, budget=1 << 30, swap=64 << 20, name={name!r}) as lab:\n"
+        "    print(lab.directory, flush=True)\n    time.sleep(600)\n"
+    )
     user = subprocess.Popen(
         [sys.executable, "-c", script],
         stdout=subprocess.PIPE,
@@ -197,7 +202,8 @@ def test_a_process_with_a_reused_pid_is_left_alone() -> None:
     sleeper = subprocess.Popen(["sleep", "60"])
     try:
         now = Process.of(sleeper.pid)
-        assert now is not None and now.alive
+        assert now is not None
+        assert now.alive
         Process(now.pid, now.started - 1).kill(signal.SIGKILL)
         time.sleep(0.1)
         assert sleeper.poll() is None

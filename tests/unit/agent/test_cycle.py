@@ -329,5 +329,3 @@ def test_reclaimable_is_unknown_where_nobody_says_and_bounded_where_somebody_doe
 def test_the_dedup_lever_says_why_it_does_nothing(host: FakeHost) -> None:
     report = host.run_cycles(2)
     assert report.levers[0].verdict.answer in (Answer.UNCHANGED, Answer.PENDING)
-
-

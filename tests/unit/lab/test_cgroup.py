@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from lab.cgroup import HostCgroup, Hierarchies, detect
+
+from lab.cgroup import Hierarchies, HostCgroup, detect
 from lab.errors import CgroupError
 
 

@@ -61,9 +61,11 @@ def test_metadata_only_for_a_project_or_extra_specs() -> None:
     domain = build(replace(SPEC, project="p1", extra_specs={"memhint:dedup": "off"}))
     names = {"nova": NOVA}
     project = domain.find("metadata/nova:instance/nova:owner/nova:project", names)
-    assert project is not None and project.get("uuid") == "p1"
+    assert project is not None
+    assert project.get("uuid") == "p1"
     spec = domain.find("metadata/nova:instance/nova:flavor/nova:extraSpecs/nova:extraSpec", names)
-    assert spec is not None and (spec.get("name"), spec.text) == ("memhint:dedup", "off")
+    assert spec is not None
+    assert (spec.get("name"), spec.text) == ("memhint:dedup", "off")
 
 
 def test_names_are_escaped() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+
 from lab.errors import BadSize
 from lab.sizes import GIB, MIB, format_size, parse_size
 

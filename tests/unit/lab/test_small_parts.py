@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
 from lab.cpio import Archive
 from lab.errors import StateError, Timeout
 from lab.process import Process

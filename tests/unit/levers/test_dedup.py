@@ -44,7 +44,13 @@ class Host:
 
     def make(self) -> DedupLever:
         return DedupLever(
-            self.root.kernel, self.ledger, self.monitors.__getitem__, self.settings, "boot-1", lambda _: 1 * GIB, lambda: 1.0
+            self.root.kernel,
+            self.ledger,
+            self.monitors.__getitem__,
+            self.settings,
+            "boot-1",
+            lambda _: 1 * GIB,
+            lambda: 1.0,
         )
 
     def vm(self, name: str, pid: int, project: str = "p1"):
@@ -62,7 +68,9 @@ class Host:
         )
 
     def plan(self):
-        policies = {one.uuid: effective({Origin.OPERATOR: {"dedup": self.asks.get(one.uuid, "off")}}) for one in self.domains}
+        policies = {
+            one.uuid: effective({Origin.OPERATOR: {"dedup": self.asks.get(one.uuid, "off")}}) for one in self.domains
+        }
         return plan_dedup(self.domains, policies, None, False)
 
     def reconcile(self, *, dry_run: bool = False):

@@ -12,9 +12,7 @@ from memhint.planner.capacity import Sums, capacity, spare
 from memhint.planner.settings import PlannerSettings
 
 SETTINGS = PlannerSettings(reserve=1 * GIB, reserve_percent=0.0, period=10, lever_latency=10)
-IDLE_HOST = Sums(
-    pool=64 * GIB, available=63 * GIB, resident=0, ksm_saving=0, other=0, swap=64 * GIB, fault_in_rate=0.0
-)
+IDLE_HOST = Sums(pool=64 * GIB, available=63 * GIB, resident=0, ksm_saving=0, other=0, swap=64 * GIB, fault_in_rate=0.0)
 
 
 def vm(assigned: int, demand: int, reason: DemandReason = DemandReason.FORECAST) -> Demand:
@@ -91,8 +89,6 @@ def test_everything_promised_could_be_backed(sums: Sums, demands: list[Demand]) 
     if found.headroom:
         backed = sums.pool - found.reserve - sums.other + sums.swap
         assert sum(one.assigned for one in demands) + found.headroom <= backed
-
-
 
 
 @pytest.mark.parametrize("name", ["ksm_saving", "other", "fault_in_rate"])

@@ -20,9 +20,7 @@ def vm(number: int, project: str | None = "p1", **changes: object):
 
 
 def plan(domains, asks, current=None, allow=False):
-    policies = {
-        one.uuid: effective({Origin.OPERATOR: {"dedup": asks.get(one.uuid, "off")}}) for one in domains
-    }
+    policies = {one.uuid: effective({Origin.OPERATOR: {"dedup": asks.get(one.uuid, "off")}}) for one in domains}
     return plan_dedup(domains, policies, current, allow)
 
 

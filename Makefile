@@ -1,0 +1,42 @@
+# memhint: `make demo` shows the main job on real guests, `make test` passes the tests. Both install what is missing.
+
+VENV ?= .venv
+BIN := $(VENV)/bin
+PYTEST := $(BIN)/python -m pytest
+
+.PHONY: help setup demo test lint unit functional lab bench sample clean
+
+help:  ## this list
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+
+setup:  ## install what is missing: Debian packages and a virtualenv
+	@tools/setup $(VENV)
+
+demo: setup  ## real guests give memory back, and more VMs run on it (demo-out/)
+	@$(BIN)/python -m lab.demo
+
+test: lint unit functional lab  ## every test there is
+
+lint: setup  ## style, types and the direction of imports
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo 2>/dev/null || $(BIN)/lint-imports
+
+unit: setup  ## pure logic, and kernel files as fakes
+	$(PYTEST) -q tests/unit
+
+functional: setup  ## real processes and a real store
+	$(PYTEST) -q tests/functional
+
+lab: setup  ## real hosts with real guests
+	$(PYTEST) -v --durations=10 tests/lab
+
+bench: setup  ## what the agent costs (doc/measurements.md)
+	$(BIN)/python -m bench.agent_cost
+
+sample: setup  ## write etc/memhint.conf.sample anew
+	$(BIN)/oslo-config-generator --config-file etc/memhint-config-generator.conf
+
+clean:  ## remove the virtualenv and what tools left
+	rm -rf $(VENV) demo-out .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache *.egg-info

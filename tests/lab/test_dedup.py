@@ -1,0 +1,143 @@
+"""Dedup on real guests: those who ask merge with their own project and nobody else, and all of it can be undone."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lab import Guest, Lab, wait_for
+from lab.agent import AgentProcess
+from lab.packages import candidate, fetch
+from lab.paths import cache_dir
+from lab.sizes import GIB, MIB
+from memhint.kernel.ksm import KsmKnob, read_knob
+from memhint.kernel.root import KernelRoot
+from memhint.kernel.smaps import deep_memory, mergeable_bytes
+from memhint.levers.dedup import RESIDUE
+from memhint.objects.lever import LeverName
+from memhint.objects.ownership import HOST
+from memhint.objects.verdict import Answer, Reason
+from tests.lab.watch import lever_of, named, wait_verdict
+
+SAME = 192 * MIB  # of equal content in every guest
+ROOT = KernelRoot()
+FAST = {
+    "dedup": {
+        "allow_monitor_commands": True,
+        "advisor": "none",
+        "pages_to_scan": 20000,
+        "sleep_millisecs": 10,
+    }
+}
+
+
+def knobs() -> dict[KsmKnob, str]:
+    return {knob: read_knob(ROOT, knob) for knob in KsmKnob}
+
+
+def ksm_bytes(guest: Guest, name: str = "ksm_merging_pages") -> int:
+    text = Path(f"/proc/{guest.pid()}/ksm_stat").read_text()
+    return int(next(line.split()[1] for line in text.splitlines() if line.startswith(name))) * 4096
+
+
+def pss(guest: Guest) -> int:
+    return deep_memory(ROOT, guest.pid(), 0.0).pss
+
+
+@pytest.fixture(scope="module")
+def stage() -> Iterator[tuple[AgentProcess, dict[str, Guest], dict[KsmKnob, str]]]:
+    """Four guests with the same data: a, b and c of one project, d of another."""
+    before = knobs()
+    assert before[KsmKnob.RUN] == "0", "this machine's KSM is in use: the test needs it for itself"
+    with Lab(guests=0, budget=5 * GIB) as lab:
+        host = lab.hosts[0]
+        wished = [{"name": name, "memory": 384 * MIB, "project": "p2" if name == "d" else "p1"} for name in "abcd"]
+        guests = {one.name: one for one in host.add_guests(wished)}
+        for one in guests.values():
+            one.alloc("data", SAME, content="seed:7")
+        with AgentProcess(host, FAST) as agent:
+            yield agent, guests, before
+    assert knobs() == before
+
+
+def test_while_another_manager_runs_the_verdict_is_conflict(stage, tmp_path: Path) -> None:
+    agent, _, _ = stage
+    package = candidate("ksmtuned")
+    assert package is not None
+    subprocess.run(["dpkg", "-x", fetch(package, cache_dir() / "packages"), tmp_path], check=True)
+    tuned = subprocess.Popen([tmp_path / "usr/sbin/ksmtuned"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        wait_for(lambda: Path(f"/proc/{tuned.pid}/comm").read_text() == "ksmtuned\n", 10.0, "ksmtuned to run")
+        done = agent.memhint("set", "a", "dedup=on", check=False)
+        assert done.returncode == 5
+        assert "ksmtuned" in done.stderr
+        state = wait_verdict(agent, "a", LeverName.DEDUP, {Answer.CONFLICT})
+        assert state.verdict.reason is Reason.OTHER_MANAGER
+    finally:
+        tuned.kill()
+        tuned.wait()
+    agent.memhint("set", "a", "dedup=inherit", check=False)
+    assert read_knob(ROOT, KsmKnob.RUN) == "0"
+
+
+def test_two_of_one_project_merge_and_nobody_else(stage) -> None:
+    agent, guests, _ = stage
+    alone = pss(guests["a"])
+    for name in "abd":
+        agent.memhint("set", name, "dedup=on", "--no-wait")
+    for name in "ab":
+        wait_for(lambda name=name: ksm_bytes(guests[name]) >= 0.9 * SAME, 90.0, f"the pages of {name} to merge")
+    assert alone - pss(guests["a"]) >= 0.4 * SAME  # two share each page
+    for name in "cd":
+        assert ksm_bytes(guests[name]) == 0
+        assert mergeable_bytes(ROOT, guests[name].pid()) <= RESIDUE
+    report = agent.report()
+    refused = lever_of(named(report)["d"], LeverName.DEDUP)
+    assert (refused.verdict.answer, refused.verdict.reason) == (Answer.REFUSED, Reason.TENANT)
+    assert named(report)["a"].observation.process.ksm_merging >= 0.9 * SAME
+    # What merging saves is not capacity: the footprint counts it.
+    assert named(report)["a"].observation.footprint >= alone - 32 * MIB
+
+
+def test_a_newcomer_is_kept_out_while_ksm_runs(stage) -> None:
+    _, guests, _ = stage
+    newcomer = guests["a"].host.add_guest("e", memory=256 * MIB, project="p1")
+    try:
+        wait_for(
+            lambda: mergeable_bytes(ROOT, newcomer.pid()) <= RESIDUE, 15.0, "the newcomer to be set to merge=false"
+        )
+        newcomer.alloc("data", 64 * MIB, content="seed:7")
+        scanned = int(Path("/sys/kernel/mm/ksm/full_scans").read_text())
+        wait_for(lambda: int(Path("/sys/kernel/mm/ksm/full_scans").read_text()) >= scanned + 2, 60.0, "two full scans")
+        assert ksm_bytes(newcomer) == 0
+    finally:
+        newcomer.destroy()
+
+
+def test_off_separates_them_and_restores_the_host(stage) -> None:
+    agent, guests, before = stage
+    merged = pss(guests["a"])
+    for name in "abd":
+        agent.memhint("set", name, "dedup=off", "--no-wait")
+    for name in "ab":
+        wait_for(lambda name=name: ksm_bytes(guests[name]) == 0, 60.0, f"the pages of {name} to separate")
+    assert pss(guests["a"]) - merged >= 0.4 * SAME
+    wait_for(lambda: knobs() == before, 20.0, "KSM to be as it was")
+    wait_for(lambda: agent.store().marks.all() == (), 20.0, "nothing to be owned any more")
+    assert lever_of(named(agent.report())["a"], LeverName.DEDUP).subject != HOST
+
+
+def test_a_killed_agents_successor_undoes_it(stage) -> None:
+    agent, guests, before = stage
+    for name in "ab":
+        agent.memhint("set", name, "dedup=on", "--no-wait")
+    wait_for(lambda: read_knob(ROOT, KsmKnob.RUN) == "1", 20.0, "KSM to run")
+    agent.kill()
+    assert read_knob(ROOT, KsmKnob.RUN) == "1"
+    agent.start()
+    assert agent.stop() == 0
+    assert knobs() == before
+    assert ksm_bytes(guests["a"]) == 0

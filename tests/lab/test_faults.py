@@ -1,0 +1,168 @@
+"""What goes wrong on a host while the cycle goes on: guests that hang or lie, a libvirtd and an agent that die."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from lab import Guest, Lab, wait_for
+from lab.agent import AgentProcess
+from lab.sizes import GIB, MIB
+from memhint.objects.domain import DomainState
+from memhint.objects.gap import GapReason
+from memhint.objects.guest import GuestSource
+from memhint.objects.report import Report
+from tests.lab.watch import named
+
+HUNG = 10
+PERIOD = 1.0
+# The balloon's statistics come from a guest whose agent hangs, too: without them a hung agent shows.
+AGENT_ONLY = {"DEFAULT": {"period": PERIOD}, "guest": {"call_timeout": 2, "interval": 1, "max_age": 6}}
+
+
+@pytest.fixture(scope="module")
+def stage() -> Iterator[tuple[AgentProcess, list[Guest]]]:
+    """A healthy guest, and ten that will not be."""
+    with (
+        Lab(guests=HUNG + 1, memory=256 * MIB, budget=6 * GIB) as lab,
+        AgentProcess(lab.hosts[0], AGENT_ONLY) as agent,
+    ):
+        yield agent, lab.hosts[0].guests
+
+
+def cycles(agent: AgentProcess, count: int) -> list[Report]:
+    """So many reports, one after the other."""
+    return [agent.report(deadline=3 * PERIOD + 5) for _ in range(count)]
+
+
+def pace(agent: AgentProcess, count: int = 5) -> float:
+    """Seconds per cycle, over some cycles."""
+    first = agent.report()
+    wait_for(lambda: (agent.newest() or first).sequence >= first.sequence + count, 10 * count * PERIOD, "more cycles")
+    last = agent.newest()
+    assert last is not None
+    return (last.at - first.at) / (last.sequence - first.sequence)
+
+
+def answered(report: Report, name: str) -> bool:
+    guest = named(report)[name].observation.guest
+    return guest is not None and guest.source is GuestSource.PROC and report.at - guest.at < 6 * PERIOD
+
+
+def test_ten_hung_guest_agents_delay_neither_the_cycle_nor_virsh(stage) -> None:
+    agent, (healthy, *others) = stage
+    wait_for(lambda: all(answered(agent.report(), one.name) for one in [healthy, *others]), 60.0, "all to be read")
+    for one in others:
+        one.work("agent stop")
+    wait_for(lambda: not any(answered(agent.report(), one.name) for one in others), 60.0, "the hung ones to show")
+    assert pace(agent) < 1.5 * PERIOD
+    for _ in range(5):
+        began = time.monotonic()
+        subprocess.run(["virsh", "-c", healthy.host.uri, "list"], check=True, capture_output=True, timeout=20)
+        assert time.monotonic() - began < 2.0
+    report = agent.report()
+    assert answered(report, healthy.name)
+    gaps = named(report)[others[0].name].observation.gaps
+    assert any(gap.reason is GapReason.TIMEOUT for gap in gaps)
+    assert named(report)[others[0].name].observation.process is not None  # the host's own view needs no agent
+    for one in others:
+        one.work("agent cont")
+    wait_for(lambda: all(answered(agent.report(), one.name) for one in others), 60.0, "all to be read again")
+
+
+@pytest.mark.parametrize("mode", ["noise", "nesting", "huge", "silent"])
+def test_a_guest_agent_that_answers_nonsense_hurts_only_itself(stage, mode: str) -> None:
+    agent, (healthy, victim, *_) = stage
+    victim.work(f"agent garbage {mode}")
+    try:
+        wait_for(lambda: not answered(agent.report(), victim.name), 60.0, "the nonsense to show")
+        reports = cycles(agent, 3)
+        for report in reports:
+            seen = named(report)[victim.name].observation
+            assert answered(report, healthy.name)
+            assert seen.gaps or (seen.guest is not None and seen.guest.clamped)
+            if seen.guest is not None and seen.guest.free is not None:
+                assert seen.guest.free <= victim.memory
+    finally:
+        victim.work("agent start")
+    wait_for(lambda: answered(agent.report(), victim.name), 60.0, "the guest to be read again")
+
+
+def test_a_stopped_qemu_does_not_stop_the_cycle(stage) -> None:
+    agent, (healthy, victim, *_) = stage
+    victim.pause()
+    try:
+        wait_for(lambda: not answered(agent.report(), victim.name), 60.0, "the stopped one to show")
+        assert pace(agent) < 3 * PERIOD  # one bulk call runs into its deadline of 2 s; the next pass it by
+        assert pace(agent) < 1.5 * PERIOD
+        report = agent.report()
+        assert answered(report, healthy.name)
+        assert named(report)[victim.name].observation.process is not None
+    finally:
+        victim.resume()
+    wait_for(lambda: answered(agent.report(), victim.name), 60.0, "the guest to be read again")
+
+
+def test_libvirtd_may_be_restarted(stage) -> None:
+    agent, (healthy, *_) = stage
+    healthy.host.stop_libvirtd()
+    report = wait_for(lambda: next((one for one in cycles(agent, 1) if one.gaps), None), 20.0, "the loss to show")
+    assert report is not None
+    assert len(report.domains) == HUNG + 1  # the VMs are still there, and so are their processes
+    assert named(report)[healthy.name].observation.process is not None
+    healthy.host.restart_libvirtd()
+    wait_for(lambda: not agent.report().gaps, 30.0, "the connection to be there again")
+    wait_for(lambda: answered(agent.report(), healthy.name), 60.0, "the guests to be read again")
+
+
+def test_a_vm_that_is_killed_is_seen_to_be_gone(stage) -> None:
+    agent, (healthy, *_, victim) = stage
+    victim.process().kill(9)
+    wait_for(
+        lambda: named(agent.report())[victim.name].observation.state is DomainState.SHUTOFF, 20.0, "the VM to be off"
+    )
+    report = agent.report()
+    assert answered(report, healthy.name)
+    demand = next(one for one in report.plan.demands if one.uuid == victim.uuid)
+    assert demand.demand == demand.assigned  # it may start again at any time
+    victim.start()
+    wait_for(lambda: answered(agent.report(), victim.name), 60.0, "the VM to be read again")
+
+
+def test_a_killed_agent_is_followed_by_one_that_knows_what_it_knew(stage) -> None:
+    agent, (healthy, *_) = stage
+    agent.memhint("set", healthy.name, "guest_actions=allow", "guest_unbind=allow")
+    agent.memhint("set", healthy.name, "reporting=off")
+    before = agent.report()
+    agent.kill()
+    assert agent.memhint("status", check=False).returncode in (0, 4)
+    agent.start()
+    after = agent.report()
+    assert after.epoch != before.epoch
+    assert named(after)[healthy.name].policy.reporting == "off"
+    assert len(agent.store().marks.all()) == 1
+    assert after.plan.capacity.headroom > 0  # it was away for less than three periods: the forecasts go on
+    agent.memhint("set", healthy.name, "reporting=inherit")
+    wait_for(lambda: agent.store().marks.all() == (), 20.0, "the guest to be as it was")
+    assert healthy.meminfo()["balloon"] is True
+
+
+def test_a_second_agent_is_refused_and_a_reload_is_taken(stage) -> None:
+    agent, _ = stage
+    second = agent.memhint("agent", check=False)
+    assert second.returncode == 1
+    assert "another memhint agent" in second.stderr
+    before = agent.report()
+    agent.configure({**AGENT_ONLY, "DEFAULT": {"period": 2}})
+    assert agent.process is not None
+    agent.process.send_signal(1)
+    wait_for(lambda: agent.report().period == 2.0, 20.0, "the new period")
+    after = agent.report()
+    assert after.epoch == before.epoch
+    agent.configure({"DEFAULT": {"period": -1}})
+    agent.process.send_signal(1)
+    wait_for(lambda: "not reloaded" in agent.log.read_text(), 20.0, "the wrong configuration to be refused")
+    assert agent.report().period == 2.0

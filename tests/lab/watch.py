@@ -1,0 +1,45 @@
+"""What the lab tests have in common: looking at a condition for a while, and at what an agent says."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+
+from lab import wait_for
+from lab.agent import AgentProcess
+from memhint.objects.lever import LeverName, LeverState
+from memhint.objects.report import DomainReport, Report
+from memhint.objects.verdict import Answer
+
+Settings = Mapping[str, Mapping[str, object]]
+
+
+def holds(condition: Callable[[], bool], seconds: float, what: str) -> None:
+    """The condition is true for as long: there is no event to wait for where nothing is to happen."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        assert condition(), f"did not hold for {seconds:g} s: {what}"
+        time.sleep(0.25)
+
+
+def lever_of(domain: DomainReport, name: LeverName) -> LeverState:
+    return next(state for state in domain.levers if state.lever is name)
+
+
+def named(report: Report) -> dict[str, DomainReport]:
+    return {one.observation.name: one for one in report.domains}
+
+
+def wait_verdict(
+    agent: AgentProcess, vm: str, lever: LeverName, answers: set[Answer], deadline: float = 30.0
+) -> LeverState:
+    """The first state of a VM's lever whose verdict is one of these."""
+
+    def look() -> LeverState | None:
+        found = named(agent.report()).get(vm)
+        state = lever_of(found, lever) if found is not None else None
+        return state if state is not None and state.verdict.answer in answers else None
+
+    found = wait_for(look, 30.0, f"{lever} of {vm} to be {' or '.join(answers)}")
+    assert found is not None
+    return found
