@@ -126,7 +126,7 @@ class Host:
         self._start_libvirtd()
 
     def restart_libvirtd(self) -> None:
-        """End libvirtd and start it anew; guests and virtlogd stay."""
+        """End libvirtd, if it has not crashed, and start it anew; guests and virtlogd stay."""
         with self._lock:
             self.stop_libvirtd()
             self._start_libvirtd()
@@ -138,8 +138,6 @@ class Host:
             if end_all([self.record.processes["libvirtd"]], 20.0):
                 raise HostError(f"{self.name}: libvirtd did not end")
             self.reap()
-            # A socket left behind would take connections that nobody answers.
-            self.socket.unlink(missing_ok=True)
 
     def _start_libvirtd(self) -> None:
         argv = [find("libvirtd"), "-f", "/etc/libvirt/libvirtd.conf", "-p", "/run/libvirt/libvirtd.pid"]
@@ -214,8 +212,10 @@ class Host:
                 raise HostError(f"{self.name}: its namespaces could not be set up: {self._log_tail('holder')}")
 
     def _start_daemon(self, role: str, socket: str, argv: list[str], options: Sequence[str] = ()) -> None:
-        child = self._spawn(role, [*self.enter_argv(), *argv], options)
         outside = self.run_dir / Path(socket).name
+        # One that a crash left behind would be taken for the new daemon's.
+        outside.unlink(missing_ok=True)
+        child = self._spawn(role, [*self.enter_argv(), *argv], options)
 
         def listening() -> bool:
             if child.poll() is not None:

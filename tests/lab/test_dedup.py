@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,9 +16,10 @@ from lab.packages import candidate, fetch
 from lab.paths import cache_dir
 from lab.sizes import GIB, MIB
 from memhint.kernel.ksm import KsmKnob, read_knob
+from memhint.kernel.process import find_by_comm
 from memhint.kernel.root import KernelRoot
 from memhint.kernel.smaps import deep_memory, mergeable_bytes
-from memhint.levers.dedup import RESIDUE
+from memhint.levers.dedup import OTHER_MANAGERS, RESIDUE
 from memhint.objects.lever import LeverName
 from memhint.objects.ownership import HOST
 from memhint.objects.verdict import Answer, Reason
@@ -68,7 +71,13 @@ def test_while_another_manager_runs_the_verdict_is_conflict(stage, tmp_path: Pat
     package = candidate("ksmtuned")
     assert package is not None
     subprocess.run(["dpkg", "-x", fetch(package, cache_dir() / "packages"), tmp_path], check=True)
-    tuned = subprocess.Popen([tmp_path / "usr/sbin/ksmtuned"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    # A session of its own: the script goes on in a child of its own.
+    tuned = subprocess.Popen(
+        [tmp_path / "usr/sbin/ksmtuned"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
     try:
         wait_for(lambda: Path(f"/proc/{tuned.pid}/comm").read_text() == "ksmtuned\n", 10.0, "ksmtuned to run")
         done = agent.memhint("set", "a", "dedup=on", check=False)
@@ -77,8 +86,9 @@ def test_while_another_manager_runs_the_verdict_is_conflict(stage, tmp_path: Pat
         state = wait_verdict(agent, "a", LeverName.DEDUP, {Answer.CONFLICT})
         assert state.verdict.reason is Reason.OTHER_MANAGER
     finally:
-        tuned.kill()
+        os.killpg(tuned.pid, signal.SIGKILL)
         tuned.wait()
+    wait_for(lambda: not find_by_comm(ROOT, OTHER_MANAGERS), 10.0, "ksmtuned to be gone")
     agent.memhint("set", "a", "dedup=inherit", check=False)
     assert read_knob(ROOT, KsmKnob.RUN) == "0"
 

@@ -115,6 +115,14 @@ def test_guests_survive_a_restart_of_libvirtd(guest: Guest) -> None:
     assert (guest.pid(), guest.meminfo()["boot_id"]) == (pid, boot)
 
 
+def test_guests_survive_a_crash_of_libvirtd(guest: Guest) -> None:
+    pid = guest.pid()
+    guest.host.record.processes["libvirtd"].kill(signal.SIGKILL)
+    guest.host.restart_libvirtd()
+    guest.wait_agent(30)
+    assert guest.pid() == pid
+
+
 def test_the_agent_dies_lies_and_comes_back(guest: Guest) -> None:
     assert guest.agent_answers(10)
     guest.work("agent kill")
