@@ -28,7 +28,8 @@ from memhint.virt.errors import VirtError
 LOG = logging.getLogger(__name__)
 MERGE_KNOB = "qemu merge"
 OTHER_MANAGERS = frozenset({"ksmtuned", "momd", "vdsmd"})
-# QEMU's own small blocks (firmware, option ROMs, video memory) are mergeable whatever the memory object says.
+# QEMU's own small blocks (firmware, option ROMs, ACPI tables, video memory) stay mergeable whatever the guest's memory
+# object says; nothing but nosharepages in the domain's XML keeps them out.
 RESIDUE = 64 * MIB
 # The mark's ``after`` of a knob that the advisor moves as it likes: whatever is found is memhint's doing.
 ADVISED = "*"
@@ -238,7 +239,7 @@ class DedupLever:
         """Ask the host's kernel: QEMU answers success whatever its madvise did."""
         assert domain.process is not None
         mergeable = smaps.mergeable_bytes(self._root, domain.process.pid)
-        took = mergeable >= domain.facts.memory if merge else mergeable <= RESIDUE
+        took = mergeable >= domain.facts.memory if merge else mergeable <= min(RESIDUE, domain.facts.memory // 4)
         if not took:
             detail = f"{mib(mergeable)} MiB of its memory are mergeable after setting merge={str(merge).lower()}"
             return Verdict(Answer.FAILED, Reason.NOT_VERIFIED, detail)

@@ -148,7 +148,7 @@ class FakeHost:
         self.definitions.known[uuid] = Definition(builders.facts(memory=4 * GIB))
         self.agents[uuid] = FakeAgent(
             files={
-                "/proc/meminfo": "MemTotal: 4000000 kB\nMemFree: 3000000 kB\nMemAvailable: 3500000 kB\nCached: 100 kB\n",
+                "/proc/meminfo": "MemTotal: 4000000 kB\nMemFree: 3000000 kB\nMemAvailable: 3500000 kB\nCached: 9 kB\n",
                 "/proc/buddyinfo": "Node 0, zone Normal 1 2 3 4 5 6 7 8 9 10 11\n",
                 "/proc/sys/kernel/random/boot_id": "11111111-2222-3333-4444-555555555555\n",
             }

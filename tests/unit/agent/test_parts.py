@@ -27,7 +27,7 @@ def host(tmp_path):
 
 
 def test_a_process_is_found_by_its_pid_file_and_known_again(host) -> None:
-    root, run, processes = host
+    _, run, processes = host
     found = processes.read(UUID, "web")
     assert found.pid == 4711
     (run / "web.pid").unlink()  # known by now: the file is not needed again

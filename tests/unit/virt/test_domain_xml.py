@@ -58,7 +58,8 @@ def test_a_nova_instance() -> None:
     assert facts.flavor_specs == {"reporting": "off"}
     assert facts.policy == {"dedup": "on"}
     assert (facts.balloon, facts.reporting_offered, facts.stats_period, facts.guest_agent) == (True, True, 10, True)
-    assert not (facts.hugepages or facts.locked or facts.vfio or facts.confidential or facts.shared_memory)
+    pinned = [facts.hugepages, facts.locked, facts.vfio, facts.confidential, facts.shared_memory]
+    assert not any(pinned)
 
 
 def test_a_misspelt_key_and_a_wrong_value_are_told_and_the_rest_holds() -> None:
