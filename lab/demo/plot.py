@@ -19,8 +19,9 @@ def plot(result: Result, settings: Settings, directory: Path) -> list[Path]:
     at = [one.at for one in samples]
     names = sorted({name for one in samples for name in one.resident}, key=lambda name: (len(name), name))
     figure, (memory, places) = plt.subplots(2, 1, figsize=(10, 7), sharex=True, height_ratios=(3, 1))
+    colors = [plt.get_cmap("tab20")(number % 20) for number in range(len(names))]
     stacks = [[one.resident.get(name, 0) / MIB for one in samples] for name in names]
-    memory.stackplot(at, stacks, labels=names, alpha=0.85, colors=plt.get_cmap("tab20").colors)
+    memory.stackplot(at, stacks, labels=names, alpha=0.85, colors=colors)
     memory.plot(at, [one.assigned / MIB for one in samples], color="black", label="assigned to VMs")
     memory.axhline(settings.budget / MIB, color="red", linestyle="--", label="the host's memory")
     memory.set_ylabel("MiB")

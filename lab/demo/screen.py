@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from rich.console import Console, Group
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -81,10 +81,10 @@ class Screen:
             f" [bold]{self._settings.guests}[/] ran already, and measured accounting promised places for"
             f" [bold]{result.measured_vms_at_first_promise}[/] at once."
         )
-        for one in result.rounds:
+        for turn in result.rounds:
             self._console.print(
-                f"  promised {mib(one.headroom)} MiB, started {len(one.started)} in {one.seconds:.1f} s:"
-                f" {', '.join(one.started)}",
+                f"  promised {mib(turn.headroom)} MiB, started {len(turn.started)} in {turn.seconds:.1f} s:"
+                f" {', '.join(turn.started)}",
                 highlight=False,
             )
         self._console.print(
@@ -121,7 +121,7 @@ class Screen:
         seconds = time.monotonic() - self._began
         return Group(Text(f"{seconds:5.0f} s  {self._phase}", style="bold"), head, table)
 
-    def _row(self, one: DomainReport, demand: int) -> tuple[object, ...]:
+    def _row(self, one: DomainReport, demand: int) -> tuple[RenderableType, ...]:
         seen = one.observation
         resident = seen.resident or 0
         bar = ProgressBar(total=seen.facts.memory / MIB, completed=resident / MIB, width=BAR)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from memhint.agent.deep_reads import DeepReads
 from memhint.agent.processes import Processes
@@ -19,12 +20,18 @@ from memhint.objects.guest import GuestKernel, GuestMemory
 from memhint.objects.host import HostObservation
 from memhint.objects.units import KIB
 from memhint.planner.plan import Sight
-from memhint.virt.definitions import Definitions
 from memhint.virt.domain_xml import Definition
 from memhint.virt.errors import VirtError
 from memhint.virt.stats import DomainStats
 
 LOG = logging.getLogger(__name__)
+
+
+class DefinitionSource(Protocol):
+    """Where the domains' definitions come from."""
+
+    def read(self, uuids: Iterable[str], now: float) -> tuple[dict[str, Definition], dict[str, Gap]]:
+        """The definitions of these domains, and why one could not be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +60,7 @@ class Observer:
         self,
         root: KernelRoot,
         stats: Callable[[], Sequence[DomainStats]],
-        definitions: Definitions,
+        definitions: DefinitionSource,
         processes: Processes,
         deep: DeepReads,
         guests: Callable[[str], GuestNews],

@@ -1,0 +1,1 @@
+"""Benchmarks: each prints its figures with the ratio that matters, measured within one run."""

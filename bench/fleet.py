@@ -1,0 +1,154 @@
+"""Many VMs without many guests: real processes and a real store, with libvirt and the guest agents as stand-ins."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+import uuid
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+
+from memhint.agent.cycle import Cycle, Identity, Parts
+from memhint.agent.dedup_worker import DedupWorker
+from memhint.agent.deep_reads import DeepReads
+from memhint.agent.guests import Guests, GuestTiming
+from memhint.agent.observer import Observer
+from memhint.agent.policies import Policies
+from memhint.agent.processes import Processes
+from memhint.bus.inprocess import InProcessBus
+from memhint.guest.errors import GuestAgentAbsent
+from memhint.kernel.root import KernelRoot
+from memhint.levers.dedup import DedupLever, DedupSettings
+from memhint.objects.domain import DomainFacts, DomainState
+from memhint.objects.gap import Gap
+from memhint.objects.units import GIB, KIB
+from memhint.planner.plan import start
+from memhint.planner.settings import PlannerSettings
+from memhint.store.database import open_store
+from memhint.virt.domain_xml import Definition
+from memhint.virt.stats import DomainStats
+
+
+class _Definitions:
+    """Every VM's definition, as if libvirt had been asked before."""
+
+    def __init__(self, uuids: Iterable[str]) -> None:
+        facts = DomainFacts(memory=4 * GIB, balloon=True, reporting_offered=True, stats_period=10, guest_agent=True)
+        self._all = {one: Definition(facts) for one in uuids}
+
+    def read(self, uuids: Iterable[str], now: float) -> tuple[dict[str, Definition], dict[str, Gap]]:
+        """What is asked for."""
+        return self._all, {}
+
+
+class _NextBoot:
+    def reporting(self) -> str | None:
+        """On, as Nova defines it."""
+        return "on"
+
+    def set_reporting(self, value: str | None) -> None:
+        """Nothing to set."""
+
+
+def _silent(request: str, timeout: int) -> str:
+    raise GuestAgentAbsent("no guest behind this VM")
+
+
+class FakeFleet:
+    """So many VMs, each with a process of its own. A context manager: the processes end with it."""
+
+    def __init__(self, count: int, directory: Path) -> None:
+        self._directory = directory
+        self._uuids = [str(uuid.UUID(int=number + 1)) for number in range(count)]
+        self._processes: list[subprocess.Popen[bytes]] = []
+
+    def __enter__(self) -> FakeFleet:
+        root = KernelRoot()
+        for number, one in enumerate(self._uuids):
+            # A process that can be told from others by the UUID on its command line, as QEMU can.
+            process = subprocess.Popen(["sh", "-c", "read forever", "vm", one], stdin=subprocess.PIPE)
+            self._processes.append(process)
+            (self._directory / f"vm-{number}.pid").write_text(str(process.pid))
+        self._cycle = self._make(root)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for process in self._processes:
+            process.kill()
+            process.wait()
+        self._store.close()
+
+    def cycle(self) -> None:
+        """One cycle of the agent; every VM's process must have been read."""
+        report = self._cycle.run()
+        unread = [one.observation.name for one in report.domains if one.observation.process is None]
+        if unread:
+            raise RuntimeError(f"not measured: the processes of {', '.join(unread)} were not read")
+
+    def _make(self, root: KernelRoot) -> Cycle:
+        self._store = open_store(f"sqlite:///{self._directory / 'bench.db'}", host="bench")
+        bus = InProcessBus()
+        bus.subscribe("store", self._store.reports.save)
+        guests = Guests(lambda _: _silent, lambda _: _NextBoot(), self._store.marks, GuestTiming(), 9)
+        deep = DeepReads(root, 4096, 0.5, 60.0)
+        lever = DedupLever(root, self._store.marks, _no_monitor, DedupSettings(), "boot", lambda _: 0, time.time)
+        observer = Observer(
+            root,
+            self._stats,
+            _Definitions(self._uuids),
+            Processes(root, self._directory, 4096),
+            deep,
+            guests.news,
+            memory_cgroup=None,
+            pressure_cgroup=None,
+            guest_max_age=60.0,
+            list_max_age=30.0,
+        )
+        parts = Parts(
+            observer,
+            Policies(self._store.policies, {}),
+            guests,
+            deep,
+            lever,
+            DedupWorker(),
+            bus,
+            self._store.events,
+            self._store.states,
+        )
+        settings = PlannerSettings()
+        return Cycle(Identity("bench", "epoch", "boot"), parts, settings, GIB, start(settings))
+
+    def _stats(self) -> list[DomainStats]:
+        now = int(time.time())
+        balloon = {
+            "balloon.current": 4 * GIB // KIB,
+            "balloon.maximum": 4 * GIB // KIB,
+            "balloon.available": 4 * GIB // KIB,
+            "balloon.unused": 3 * GIB // KIB,
+            "balloon.usable": 3 * GIB // KIB,
+            "balloon.disk_caches": 1 * GIB // KIB,
+            "balloon.last-update": now,
+        }
+        return [
+            DomainStats(one, f"vm-{number}", DomainState.RUNNING, balloon) for number, one in enumerate(self._uuids)
+        ]
+
+
+def _no_monitor(_uuid: str) -> _Monitor:
+    raise AssertionError("nobody asked for dedup")
+
+
+class _Monitor:
+    def memory_backends(self) -> list[str]:
+        """None."""
+        return []
+
+    def get(self, path: str, name: str) -> object:
+        """Nothing."""
+        return None
+
+    def set(self, path: str, name: str, value: object) -> None:
+        """Nothing."""
