@@ -6,6 +6,7 @@ import subprocess
 import time
 import uuid
 from collections.abc import Iterable
+from contextlib import nullcontext
 from pathlib import Path
 from types import TracebackType
 
@@ -92,7 +93,7 @@ class FakeFleet:
         self._store = open_store(f"sqlite:///{self._directory / 'bench.db'}", host="bench")
         bus = InProcessBus()
         bus.subscribe("store", self._store.reports.save)
-        guests = Guests(lambda _: _silent, lambda _: _NextBoot(), self._store.marks, GuestTiming(), 9)
+        guests = Guests(lambda _: nullcontext(_silent), lambda _: _NextBoot(), self._store.marks, GuestTiming(), 9)
         deep = DeepReads(root, 4096, 0.5, 60.0)
         lever = DedupLever(root, self._store.marks, _no_monitor, DedupSettings(), "boot", lambda _: 0, time.time)
         observer = Observer(

@@ -24,8 +24,8 @@ from memhint.objects.host import HostObservation
 from memhint.objects.ownership import Ledger
 from memhint.objects.report import STALE_PERIODS
 from memhint.planner.plan import PlannerState, start
-from memhint.virt.agent_command import LibvirtAgentTransport
-from memhint.virt.bounded import Bounded
+from memhint.virt.agent_command import AgentConnections
+from memhint.virt.caller import Caller
 from memhint.virt.config import NextBoot
 from memhint.virt.connection import Connection, DomainEvent, Event
 from memhint.virt.definitions import Definitions
@@ -55,7 +55,7 @@ class Agent:
     guests: Guests
     deep: DeepReads
     dedup_worker: DedupWorker
-    connections: tuple[Connection, ...]
+    connections: tuple[Connection | AgentConnections, ...]
 
     def settled(self) -> bool:
         """Whether every guest has been asked and no dedup pass is under way."""
@@ -92,8 +92,6 @@ def build(
     """
     root = root or KernelRoot()
     settings = planner_settings(conf)
-    timeout = conf.virt.stats_timeout
-    bounded = Bounded()
 
     def listen(event: Event) -> None:
         definitions.invalidate(event.uuid)
@@ -101,13 +99,15 @@ def build(
             guests.changed(event.uuid)
         wake()
 
-    main = Connection(conf.virt.uri, listen)
-    agents = Connection(conf.virt.uri)  # guests that hang hold up nobody but each other
+    connection = Connection(conf.virt.uri, listen)
     monitors = Connection(conf.virt.uri)
-    definitions = Definitions(main, bounded, timeout, conf.virt.refresh)
+    agents = AgentConnections(conf.virt.uri)
+    caller = Caller(connection, conf.virt.stats_timeout)
+    slow_caller = Caller(monitors, MERGE_TIMEOUT)
+    definitions = Definitions(caller, conf.virt.refresh)
     guests = Guests(
-        lambda uuid: LibvirtAgentTransport(agents, uuid),
-        lambda uuid: NextBoot(main, bounded, uuid, timeout),
+        agents.conversation,
+        lambda uuid: NextBoot(caller, uuid),
         stores.ledger,
         GuestTiming(
             interval=conf.guest.interval,
@@ -122,7 +122,6 @@ def build(
         dry_run=dry_run,
     )
     deep = DeepReads(root, PAGE_SIZE, conf.observe.deep_cpu_percent, conf.observe.deep_interval)
-    slow = Bounded()
     boot = host_boot(root)
 
     def reserve(host: HostObservation) -> int:
@@ -131,7 +130,7 @@ def build(
     dedup = DedupLever(
         root,
         stores.ledger,
-        lambda uuid: Monitor(monitors, slow, uuid, MERGE_TIMEOUT),
+        lambda uuid: Monitor(slow_caller, uuid),
         dedup_settings(conf),
         boot,
         reserve,
@@ -139,7 +138,7 @@ def build(
     )
     observer = Observer(
         root,
-        lambda: read_stats(main, bounded, timeout),
+        lambda: read_stats(caller),
         definitions,
         Processes(root, Path(conf.virt.run_dir), PAGE_SIZE),
         deep,
@@ -171,4 +170,4 @@ def build(
         dry_run=dry_run,
     )
     deep.start()
-    return Agent(cycle, guests, deep, parts.worker, (main, agents, monitors))
+    return Agent(cycle, guests, deep, parts.worker, (connection, monitors, agents))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -54,7 +55,7 @@ class Guests:
 
     def __init__(
         self,
-        transport: Callable[[str], AgentTransport],
+        transport: Callable[[str], AbstractContextManager[AgentTransport]],
         next_boot: Callable[[str], NextBootConfig],
         ledger: Ledger,
         timing: GuestTiming,
@@ -65,7 +66,9 @@ class Guests:
         wall: Callable[[], float] = time.time,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """:param enabled: False leaves every guest agent alone; levers that need one say so."""
+        """:param transport: the way to a domain's guest agent, held for one conversation
+        :param enabled: False leaves every guest agent alone; levers that need one say so
+        """
         self._transport = transport
         self._next_boot = next_boot
         self._timing = timing
@@ -166,7 +169,10 @@ class Guests:
         if not self._enabled or not wish.domain.facts.guest_agent or wish.domain.state is not DomainState.RUNNING:
             self._pull(wish, None)
             return GuestReading(self._wall())
-        agent = self._agent(task.uuid)
+        with self._transport(task.uuid) as transport:
+            return self._talk(task, wish, self._agent(transport))
+
+    def _talk(self, task: Task, wish: _Wish, agent: GuestAgent) -> GuestReading:
         try:
             capabilities = self._capable(wish.domain, agent)
         except GuestError as error:
@@ -191,13 +197,14 @@ class Guests:
         return verdict.answer is Answer.APPLIED
 
     def _undo_one(self, uuid: str, wish: _Wish, done: dict[str, Verdict]) -> None:
-        agent = self._agent(uuid) if wish.domain.facts.guest_agent and self._enabled else None
-        target = ReportingTarget(wish.domain, wish.policy, agent, self._next_boot(uuid))
-        done[uuid] = self.lever.pull(target, Mode.AUTO, dry_run=False)
+        with self._transport(uuid) as transport:
+            agent = self._agent(transport) if wish.domain.facts.guest_agent and self._enabled else None
+            target = ReportingTarget(wish.domain, wish.policy, agent, self._next_boot(uuid))
+            done[uuid] = self.lever.pull(target, Mode.AUTO, dry_run=False)
 
-    def _agent(self, uuid: str) -> GuestAgent:
+    def _agent(self, transport: AgentTransport) -> GuestAgent:
         return GuestAgent(
-            self._transport(uuid),
+            transport,
             timeout_s=self._timing.call_timeout,
             deadline_s=self._timing.conversation_timeout,
             clock=self._clock,

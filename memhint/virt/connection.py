@@ -72,6 +72,10 @@ class Connection:
         self._tell(Event(DomainEvent.CONNECTED, ""))
         return connection
 
+    def abandon(self) -> None:
+        """Leave the open connection to a call that hangs on it; the next user gets a new one."""
+        self._lost.set()
+
     def close(self) -> None:
         """Close for good."""
         with self._lock:

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import libvirt
 
 from memhint.objects.gap import Gap
-from memhint.virt.bounded import Bounded
-from memhint.virt.connection import Connection, translated
+from memhint.virt.caller import Caller
 from memhint.virt.domain_xml import Definition, parse_domain
 from memhint.virt.errors import VirtError
 
@@ -24,10 +23,8 @@ class _Kept:
 class Definitions:
     """A cache of definitions. Events invalidate; ``refresh`` seconds bound what a lost event can cost."""
 
-    def __init__(self, connection: Connection, bounded: Bounded, timeout: float, refresh: float) -> None:
-        self._connection = connection
-        self._bounded = bounded
-        self._timeout = timeout
+    def __init__(self, caller: Caller, refresh: float) -> None:
+        self._caller = caller
         self._refresh = refresh
         self._lock = threading.Lock()
         self._kept: dict[str, _Kept] = {}
@@ -60,21 +57,16 @@ class Definitions:
         gaps: dict[str, Gap] = {}
         for uuid in due:
             try:
-                self._kept[uuid] = _Kept(
-                    self._bounded.call("domain XML", _reader(self._connection, uuid), self._timeout), now
-                )
+                self._kept[uuid] = _Kept(self._caller.call("domain XML", _reader(uuid)), now)
             except VirtError as error:
                 gaps[uuid] = error.gap("definition")
                 self.invalidate(uuid)
         return {uuid: kept.definition for uuid, kept in self._kept.items()}, gaps
 
 
-def _reader(connection: Connection, uuid: str) -> Callable[[], Definition]:
-    def ask() -> Definition:
-        try:
-            domain = connection.get().lookupByUUIDString(uuid)
-            return parse_domain(domain.XMLDesc(), persistent=bool(domain.isPersistent()))
-        except libvirt.libvirtError as error:
-            raise translated(error) from error
+def _reader(uuid: str) -> Callable[[libvirt.virConnect], Definition]:
+    def ask(connection: libvirt.virConnect) -> Definition:
+        domain = connection.lookupByUUIDString(uuid)
+        return parse_domain(domain.XMLDesc(), persistent=bool(domain.isPersistent()))
 
     return ask

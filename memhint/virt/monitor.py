@@ -10,8 +10,7 @@ import json
 import libvirt
 import libvirt_qemu
 
-from memhint.virt.bounded import Bounded
-from memhint.virt.connection import Connection, translated
+from memhint.virt.caller import Caller
 from memhint.virt.errors import LibvirtCallFailed
 
 MEMORY_BACKENDS = ("child<memory-backend-ram>", "child<memory-backend-memfd>", "child<memory-backend-file>")
@@ -20,12 +19,10 @@ MEMORY_BACKENDS = ("child<memory-backend-ram>", "child<memory-backend-memfd>", "
 class Monitor:
     """One domain's QMP."""
 
-    def __init__(self, connection: Connection, bounded: Bounded, uuid: str, timeout: float) -> None:
-        """:param timeout: seconds that one command may take; setting ``merge`` off walks all of the guest's memory."""
-        self._connection = connection
-        self._bounded = bounded
+    def __init__(self, caller: Caller, uuid: str) -> None:
+        """:param caller: with a long timeout: setting ``merge`` off walks all of the guest's memory."""
+        self._caller = caller
         self._uuid = uuid
-        self._timeout = timeout
 
     def memory_backends(self) -> list[str]:
         """QOM paths of the objects that hold the guest's memory."""
@@ -45,15 +42,11 @@ class Monitor:
     def _execute(self, command: str, **arguments: object) -> object:
         request = json.dumps({"execute": command, "arguments": arguments})
 
-        def ask() -> str:
-            try:
-                domain = self._connection.get().lookupByUUIDString(self._uuid)
-                return str(libvirt_qemu.qemuMonitorCommand(domain, request, 0))
-            except libvirt.libvirtError as error:
-                raise translated(error) from error
+        def ask(connection: libvirt.virConnect) -> str:
+            return str(libvirt_qemu.qemuMonitorCommand(connection.lookupByUUIDString(self._uuid), request, 0))
 
         try:
-            answer = json.loads(self._bounded.call(command, ask, self._timeout))
+            answer = json.loads(self._caller.call(command, ask))
         except json.JSONDecodeError as error:
             raise LibvirtCallFailed(f"{command}: QEMU's answer is not JSON") from error
         if "error" in answer:

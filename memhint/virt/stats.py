@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import libvirt
 
 from memhint.objects.domain import DomainState
-from memhint.virt.bounded import Bounded
-from memhint.virt.connection import Connection, translated
+from memhint.virt.caller import Caller
 
 _STATES = {
     libvirt.VIR_DOMAIN_RUNNING: DomainState.RUNNING,
@@ -31,7 +30,7 @@ class DomainStats:
     balloon: Mapping[str, object]
 
 
-def read_stats(connection: Connection, bounded: Bounded, timeout: float) -> list[DomainStats]:
+def read_stats(caller: Caller) -> list[DomainStats]:
     """Every domain, running or not.
 
     NOWAIT: a domain that is busy with somebody else's job gives what needs no monitor, and delays nobody.
@@ -40,17 +39,14 @@ def read_stats(connection: Connection, bounded: Bounded, timeout: float) -> list
     :raises CallTimeout: when a QEMU holds the call up; the next one passes it by, for the first holds its job
     """
 
-    def ask() -> list[DomainStats]:
-        try:
-            records = connection.get().getAllDomainStats(
-                libvirt.VIR_DOMAIN_STATS_STATE | libvirt.VIR_DOMAIN_STATS_BALLOON,
-                libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT,
-            )
-            return [_record(domain, values) for domain, values in records]
-        except libvirt.libvirtError as error:
-            raise translated(error) from error
+    def ask(connection: libvirt.virConnect) -> list[DomainStats]:
+        records = connection.getAllDomainStats(
+            libvirt.VIR_DOMAIN_STATS_STATE | libvirt.VIR_DOMAIN_STATS_BALLOON,
+            libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT,
+        )
+        return [_record(domain, values) for domain, values in records]
 
-    return bounded.call("bulk statistics", ask, timeout)
+    return caller.call("bulk statistics", ask)
 
 
 def _record(domain: libvirt.virDomain, values: Mapping[str, object]) -> DomainStats:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -95,7 +96,7 @@ class FakeHost:
         ledger = FakeLedger()
         # Conversations run at once, on the caller's thread: nothing here waits for a thread.
         self.guests = Guests(
-            lambda uuid: self.agents[uuid],
+            lambda uuid: nullcontext(self.agents[uuid]),
             lambda uuid: FakeNextBoot(),
             ledger,
             GuestTiming(interval=10.0),
