@@ -82,6 +82,7 @@ def build(
     wake: Callable[[], None] = lambda: None,
     state: PlannerState | None = None,
     sequence: int = 0,
+    worker: DedupWorker | None = None,
     dry_run: bool = False,
     root: KernelRoot | None = None,
 ) -> Agent:
@@ -89,6 +90,7 @@ def build(
 
     :param wake: called when something happened that the next cycle should not wait for
     :param state: what the planner remembers of an earlier agent
+    :param worker: of an earlier agent of this process, which may have a pass under way
     """
     root = root or KernelRoot()
     settings = planner_settings(conf)
@@ -154,7 +156,7 @@ def build(
         guests,
         deep,
         dedup,
-        DedupWorker(),
+        worker or DedupWorker(),
         stores.publisher,
         stores.audit,
         stores.states,

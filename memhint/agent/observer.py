@@ -103,6 +103,8 @@ class Observer:
             sight = Sight.STALE if monotonic - self._listed_at <= self._list_max_age else Sight.BLIND
         listed = self._last or []
         definitions, missing = self._definitions.read([one.uuid for one in listed], monotonic)
+        # Listed a moment ago and gone now: not a VM any more.
+        listed = [one for one in listed if one.uuid not in missing or missing[one.uuid].reason is not GapReason.GONE]
         processes, process_gaps = self._read_processes(listed)
         self._deep.want(processes)
         domains = []

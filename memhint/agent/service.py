@@ -113,9 +113,19 @@ class Service:
         bus = InProcessBus()
         bus.subscribe("store", store.reports.save)
         stores = Stores(store.policies, store.marks, bus, store.events, store.states)
-        state = before.cycle.state if before is not None else remembered_state(store, self._conf)
-        sequence = before.cycle.sequence if before is not None else 0
-        return build(self._conf, stores, self._epoch, wake=self._wake.set, state=state, sequence=sequence)
+        if before is None:
+            state = remembered_state(store, self._conf)
+            return build(self._conf, stores, self._epoch, wake=self._wake.set, state=state)
+        cycle, worker = before.cycle, before.dedup_worker
+        return build(
+            self._conf,
+            stores,
+            self._epoch,
+            wake=self._wake.set,
+            state=cycle.state,
+            sequence=cycle.sequence,
+            worker=worker,
+        )
 
     def _open_store(self) -> Store:
         options = self._conf.store

@@ -12,7 +12,7 @@ OPTS = (
         "memory_cgroup",
         default="",
         regex=_CGROUP,
-        help="Absolute path of a memory cgroup (v2) that holds all VMs, for example /sys/fs/cgroup/machine.slice. "
+        help="Absolute path of a memory cgroup (v1 or v2) that holds all VMs: /sys/fs/cgroup/machine.slice, say. "
         "Its limit is then the memory that is planned with. Empty: the whole machine.",
     ),
     cfg.StrOpt(

@@ -139,21 +139,26 @@ class ReportingLever:
         try:
             if mark.knob == ORDER_KNOB:
                 write_order(target.agent, int(mark.before))
-            else:
+            elif mark.before:
                 bind(target.agent, mark.before)
+            else:
+                unbind(target.agent, mark.after)
         except GuestError as error:
             return _failed(error)
         self._ledger.remove(mark.subject, mark.knob)
         return Verdict(Answer.APPLIED, Reason.NONE, f"{mark.knob} is as it was")
 
     def _release(self, target: ReportingTarget, *, dry_run: bool) -> Verdict:
+        """Undo every mark there is for this VM; the verdict that matters most, or that nothing was to be done."""
+        verdicts = []
         for knob in (ORDER_KNOB, DRIVER_KNOB, NEXT_BOOT_KNOB):
             mark = self._ledger.get(target.domain.uuid, knob)
-            if mark is not None:
-                if dry_run:
-                    return Verdict(Answer.PLANNED, Reason.DRY_RUN, f"{knob} would be as it was: {mark.before}")
-                return self.undo(mark, target)
-        return Verdict(Answer.UNCHANGED)
+            if mark is not None and dry_run:
+                verdicts.append(Verdict(Answer.PLANNED, Reason.DRY_RUN, f"{knob} would be as it was"))
+            elif mark is not None:
+                verdicts.append(self.undo(mark, target))
+        failed = [verdict for verdict in verdicts if not verdict.ok]
+        return next(iter([*failed, *verdicts]), Verdict(Answer.UNCHANGED))
 
     def _refusal(self, target: ReportingTarget, desired: Mode) -> Verdict | None:
         if not target.policy.guest_actions:
@@ -198,40 +203,50 @@ class ReportingLever:
             return _failed(error)
 
     def _switch_off(self, uuid: str, kernel: GuestKernel, agent: GuestAgent) -> Verdict:
-        instance = kernel.boot_id or ""
         if _takes_any_order(kernel):
-            self._ledger.put(Mark(uuid, ORDER_KNOB, str(kernel.order), str(STOP_ORDER), instance, self._now()))
-            write_order(agent, STOP_ORDER)
-            return self._read_back(agent, lambda seen: seen.order == STOP_ORDER)
+            return self._set_order(uuid, kernel, agent, STOP_ORDER)
         device = kernel.balloon_device or ""
-        self._ledger.put(Mark(uuid, DRIVER_KNOB, device, "", instance, self._now()))
+        self._mark(uuid, DRIVER_KNOB, device, "", kernel)
         unbind(agent, device)
-        return self._read_back(agent, lambda seen: seen.balloon_bound is False)
+        return self._settled(uuid, DRIVER_KNOB, "", self._read_back(agent, lambda seen: seen.balloon_bound is False))
 
     def _switch_on(self, uuid: str, kernel: GuestKernel, agent: GuestAgent) -> Verdict:
         if kernel.balloon_bound is False:
-            bind(agent, kernel.balloon_device or "")
+            device = kernel.balloon_device or ""
+            self._mark(uuid, DRIVER_KNOB, "", device, kernel)
+            bind(agent, device)
             verdict = self._read_back(agent, lambda seen: seen.balloon_bound is True)
-            self._forget(uuid, DRIVER_KNOB, verdict)
-            return verdict
+            return self._settled(uuid, DRIVER_KNOB, device, verdict)
         mark = self._ledger.get(uuid, ORDER_KNOB)
-        order = int(mark.before) if mark is not None else self._order
-        write_order(agent, order)
-        verdict = self._read_back(agent, lambda seen: seen.order == order)
-        self._forget(uuid, ORDER_KNOB, verdict)
+        former = int(mark.before) if mark is not None else STOP_ORDER
+        order = former if former <= MAX_PAGE_ORDER else self._order
+        verdict = self._set_order(uuid, kernel, agent, order)
         if verdict.answer is Answer.APPLIED:
             detail = f"nothing is reported before the guest next frees a block of order {order}"
             return Verdict(Answer.APPLIED, Reason.REARM, detail)
+        return verdict
+
+    def _set_order(self, uuid: str, kernel: GuestKernel, agent: GuestAgent, order: int) -> Verdict:
+        self._mark(uuid, ORDER_KNOB, str(kernel.order), str(order), kernel)
+        write_order(agent, order)
+        verdict = self._read_back(agent, lambda seen: seen.order == order)
+        return self._settled(uuid, ORDER_KNOB, str(order), verdict)
+
+    def _mark(self, uuid: str, knob: str, before: str, after: str, kernel: GuestKernel) -> None:
+        """Keep what was there first, before it is changed; the ledger keeps the oldest of one guest boot."""
+        self._ledger.put(Mark(uuid, knob, before, after, kernel.boot_id or "", self._now()))
+
+    def _settled(self, uuid: str, knob: str, now: str, verdict: Verdict) -> Verdict:
+        """A setting that is back to what it was before memhint came needs no mark any more."""
+        mark = self._ledger.get(uuid, knob)
+        if verdict.answer is Answer.APPLIED and mark is not None and mark.before == now:
+            self._ledger.remove(uuid, knob)
         return verdict
 
     def _read_back(self, agent: GuestAgent, took: Callable[[GuestKernel], bool]) -> Verdict:
         if took(self._read_kernel(agent)):
             return Verdict(Answer.APPLIED)
         return Verdict(Answer.FAILED, Reason.GUEST_ANSWER, "the guest took the write and shows the old setting")
-
-    def _forget(self, uuid: str, knob: str, verdict: Verdict) -> None:
-        if verdict.answer is Answer.APPLIED:
-            self._ledger.remove(uuid, knob)
 
     def _next_boot(self, target: ReportingTarget, *, dry_run: bool) -> Verdict:
         if not target.domain.facts.persistent:

@@ -27,7 +27,7 @@ from memhint.planner.plan import start
 from memhint.planner.settings import PlannerSettings
 from memhint.store.errors import StoreError
 from memhint.virt.domain_xml import Definition
-from memhint.virt.errors import CallTimeout, DomainGone
+from memhint.virt.errors import CallTimeout, DomainGone, LibvirtCallFailed, VirtError
 from memhint.virt.stats import DomainStats
 from tests.unit import builders
 from tests.unit.guest.fake_agent import FakeAgent
@@ -41,10 +41,11 @@ class FakeDefinitions:
     def __init__(self) -> None:
         self.known: dict[str, Definition] = {}
         self.missing: set[str] = set()
+        self.error: VirtError = LibvirtCallFailed("the XML cannot be read now")
 
     def read(self, uuids, now):
         wanted = set(uuids)
-        gaps = {uuid: DomainGone("no such domain").gap("definition") for uuid in wanted & self.missing}
+        gaps = {uuid: self.error.gap("definition") for uuid in wanted & self.missing}
         return {uuid: self.known[uuid] for uuid in wanted - self.missing}, gaps
 
 
@@ -241,6 +242,14 @@ def test_a_vm_without_a_definition_counts_with_what_libvirt_says_of_its_size(hos
     old = by_name(report)["old"].observation
     assert old.facts.memory == 4 * GIB
     assert any(gap.what == "definition" for gap in old.gaps)
+
+
+def test_a_vm_that_went_since_it_was_listed_is_none_and_costs_no_capacity(host: FakeHost) -> None:
+    before = host.run_cycles(5).plan.capacity.headroom
+    host.definitions.missing, host.definitions.error = {"uuid-old"}, DomainGone("no such domain")
+    report = host.run_cycles()
+    assert set(by_name(report)) == {"web", "db"}
+    assert report.plan.capacity.headroom >= before > 0
 
 
 def test_a_hung_guest_is_a_gap_and_the_others_are_read(host: FakeHost) -> None:

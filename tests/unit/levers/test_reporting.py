@@ -11,6 +11,7 @@ from memhint.guest.reporting_knob import read_guest_kernel
 from memhint.levers.reporting import DRIVER_KNOB, NEXT_BOOT_KNOB, ORDER_KNOB, ReportingLever, ReportingTarget
 from memhint.objects.domain import DomainState
 from memhint.objects.lever import Observed
+from memhint.objects.ownership import Mark
 from memhint.objects.policy import Mode, Origin, effective
 from memhint.objects.units import GIB
 from memhint.objects.verdict import Answer, Reason
@@ -220,3 +221,29 @@ def test_a_stopped_vm_is_told_so() -> None:
     guest = Guest("6.12.0", guest_actions="allow")
     guest.state = DomainState.SHUTOFF
     assert guest.pull(Mode.OFF).reason is Reason.NOT_RUNNING
+
+
+def test_a_guest_that_had_switched_itself_off_is_so_again_after_the_undo() -> None:
+    guest = Guest("6.1.0-50-cloud-amd64", guest_actions="allow")
+    guest.files[ORDER] = "11\n"
+    assert guest.pull(Mode.ON).answer is Answer.APPLIED
+    assert guest.files[ORDER].strip() == "9"
+    assert guest.pull(Mode.AUTO).answer is Answer.APPLIED
+    assert guest.files[ORDER].strip() == "11"
+    guest = Guest("6.12.0", guest_actions="allow")
+    del guest.files[f"{DRIVER}/virtio1/device"]
+    assert guest.pull(Mode.ON).answer is Answer.APPLIED
+    assert guest.observed() is Observed.ON
+    assert guest.pull(Mode.AUTO).answer is Answer.APPLIED
+    assert guest.observed() is Observed.OFF
+
+
+def test_every_mark_of_a_vm_is_undone() -> None:
+    guest = Guest("6.1.0-50-cloud-amd64", guest_actions="allow")
+    guest.pull(Mode.OFF)
+    guest.ledger.put(Mark(builders.WEB, NEXT_BOOT_KNOB, "", "on", "", 1.0))
+    guest.next_boot.value = "on"
+    assert guest.pull(Mode.AUTO).answer is Answer.APPLIED
+    assert guest.ledger.all() == ()
+    assert guest.next_boot.value is None
+    assert guest.files[ORDER].strip() == "9"
