@@ -14,6 +14,7 @@ def plot(result: Result, settings: Settings, directory: Path) -> list[Path]:
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import MaxNLocator
 
     samples = result.samples
     at = [one.at for one in samples]
@@ -34,6 +35,7 @@ def plot(result: Result, settings: Settings, directory: Path) -> list[Path]:
     ):
         places.step(at, counts, where="post", color=color, label=label)
     places.set_ylabel("VMs")
+    places.yaxis.set_major_locator(MaxNLocator(integer=True))
     places.set_xlabel("seconds")
     places.set_ylim(bottom=0)
     places.legend(loc="upper left", fontsize=8, ncols=3)
