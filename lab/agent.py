@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from lab.errors import LabError
+from lab.process import Process
 from lab.waiting import wait_for
 from memhint.objects.report import DomainReport, Report
 from memhint.store.database import Store, open_store
@@ -105,6 +106,11 @@ class AgentProcess:
                 cwd=Path(__file__).resolve().parent.parent,
                 start_new_session=True,  # a ctrl-c on the terminal is for the lab to handle, the agent first
             )
+        started = Process.of(self.process.pid)
+        if started is not None:
+            # Whoever takes the lab down, also after a crash of this process, ends the agent first.
+            self.host.record.processes["agent"] = started
+            self.host.save()
         epoch = before.epoch if before is not None else None
         wait_for(lambda: self._alive() and self._reported(epoch), 30.0, f"the first report of {self.host.name}'s agent")
 

@@ -15,6 +15,9 @@ from lab.state import StateFile
 GRACE = 2.0
 """Seconds that processes get between SIGTERM and SIGKILL."""
 
+AGENT_GRACE = 40.0
+"""The same for memhint agents, which put back what they changed, on the machine and in guests that must still run."""
+
 
 def teardown(directory: Path) -> bool:
     """End everything of the lab in `directory` and remove it; False when there was nothing."""
@@ -27,17 +30,17 @@ def teardown(directory: Path) -> bool:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not directory.exists():
             return False
-        recorded, swap_file, cgroups = (
-            [],
-            directory / "swap",
-            [HostCgroup(name) for name in _cgroups_of(directory.name)],
-        )
+        agents, recorded = [], []
+        swap_file = directory / "swap"
+        cgroups = [HostCgroup(name) for name in _cgroups_of(directory.name)]
         try:
             record = StateFile(directory).load()
             for host in record.hosts:
+                agents += [process for role, process in host.processes.items() if role == "agent"]
                 recorded += [*host.processes.values(), *(guest.qemu for guest in host.guests if guest.qemu)]
         except StateError:
             pass  # damaged, or ended before the first write: the cgroups and the known file names still tell
+        end_all(agents, AGENT_GRACE)
         left = end_all(recorded, GRACE)
         for cgroup in cgroups:
             # Membership catches what was started and not yet recorded; twice, for a child forked meanwhile.

@@ -22,8 +22,6 @@ from lab.process import Process
 from lab.sizes import GIB, MIB
 from lab.teardown import teardown
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the lab needs root")
-
 CHECKOUT = Path(__file__).resolve().parents[2]
 KERNELS = ("6.12", "6.1")
 
@@ -163,9 +161,10 @@ def test_a_name_is_taken_once(lab: Lab) -> None:
 def test_what_was_started_ends_when_its_user_is_killed(tmp_path: Path) -> None:
     name = f"killed-{os.getpid()}"
     script = (
-        "from lab import Lab\nimport time\n"
+        "from lab import Lab\nfrom lab.agent import AgentProcess\nimport time\n"
         f"with Lab(guests=1, memory=256 << 20, budget=1 << 30, swap=64 << 20, name={name!r}) as lab:\n"
-        "    print(lab.directory, flush=True)\n    time.sleep(600)\n"
+        "    with AgentProcess(lab.hosts[0]):\n"
+        "        print(lab.directory, flush=True)\n        time.sleep(600)\n"
     )
     user = subprocess.Popen(
         [sys.executable, "-c", script],
@@ -179,6 +178,7 @@ def test_what_was_started_ends_when_its_user_is_killed(tmp_path: Path) -> None:
         assert directory.is_dir()
         running = Lab.attach(name)
         processes = [*running.hosts[0].record.processes.values(), running.guests[0].process()]
+        assert "agent" in running.hosts[0].record.processes
         assert all(process.alive for process in processes)
         cgroups = running.hosts[0].cgroup.paths
         user.send_signal(signal.SIGKILL)
