@@ -32,8 +32,9 @@ functional: setup  ## real processes and a real store
 lab: setup  ## real hosts with real guests
 	$(PYTEST) -v --durations=10 tests/lab
 
-bench: setup  ## what the agent costs (doc/measurements.md)
+bench: setup  ## what the agent costs and what the levers do (doc/measurements.md)
 	$(BIN)/python -m bench.agent_cost
+	$(BIN)/python -m bench.levers
 
 sample: setup  ## write etc/memhint.conf.sample anew
 	$(BIN)/oslo-config-generator --config-file etc/memhint-config-generator.conf

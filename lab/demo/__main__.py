@@ -44,6 +44,9 @@ def main(argv: list[str] | None = None) -> int:
     except LabError as error:
         console.print(f"[red]The demo failed:[/] {error}", highlight=False)
         return 1
+    except KeyboardInterrupt:
+        console.print("Interrupted; everything that was started has been ended.")
+        return 130
     files = [*plot(result, settings, out), _write(result, settings, out)]
     screen = Screen(console, settings)
     screen.summary(result, [str(name) for name in files])

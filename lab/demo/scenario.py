@@ -14,7 +14,7 @@ from lab.guest import Guest
 from lab.host import Host
 from lab.waiting import wait_for
 from memhint.objects.report import Report
-from memhint.objects.units import GIB, MIB
+from memhint.objects.units import GIB, MIB, mib
 
 DRAIN_DEADLINE = 30.0  # seconds in which the freed memory must have come back
 SETTLED = 10.0  # seconds that the headroom may take to hold one more VM, once nothing else moves
@@ -178,7 +178,7 @@ class Scenario:
         if not self.result.rounds:
             self.result.measured_vms_at_first_promise = running + self._places(report)
         names = [f"guest-{running + number + 1}" for number in range(places)]
-        self._enter(f"{report.plan.capacity.headroom // MIB} MiB are promised: starting {', '.join(names)}")
+        self._enter(f"{mib(report.plan.capacity.headroom)} MiB are promised: starting {', '.join(names)}")
         began = time.monotonic()
         with ThreadPoolExecutor(1) as pool:
             wishes = [{"name": name, "memory": self.settings.memory} for name in names]

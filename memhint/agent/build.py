@@ -127,7 +127,7 @@ def build(
     boot = host_boot(root)
 
     def reserve(host: HostObservation) -> int:
-        return settings.reserve_of(host.memory.total - host.hugetlb_bytes)
+        return settings.reserve_of(host.pool)
 
     dedup = DedupLever(
         root,

@@ -135,11 +135,8 @@ class Cycle:
         """Put back what memhint changed, for at most ``deadline`` seconds; what could not be put back, in words."""
         if self._seen is None:
             return []
-        left = []
-        for uuid, verdict in self._parts.guests.undo(deadline / 2).items():
-            if not verdict.ok:
-                left.append(f"reporting of {uuid}: {verdict}")
-        if not self._parts.worker.settle(deadline / 4):
+        left = [f"reporting of {uuid}: {verdict}" for uuid, verdict in self._parts.guests.undo(deadline * 0.4).items()]
+        if not self._parts.worker.settle(deadline * 0.1):
             return [*left, "dedup: a pass is still under way"]
         seen, lever = self._seen, self._parts.dedup
         self._parts.worker.submit(None, lambda: ({}, lever.undo(seen.domains, seen.host)))

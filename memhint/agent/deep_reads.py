@@ -59,7 +59,9 @@ class DeepReads:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Begin to read in the background."""
+        """Begin to read in the background; a share of 0 reads nothing."""
+        if self._share <= 0:
+            return
         self._thread = threading.Thread(target=self._run, name="deep-reads", daemon=True)
         self._thread.start()
 

@@ -21,6 +21,7 @@ from memhint.guest.protocol import AgentTransport, GuestAgent
 from memhint.guest.reading import GuestReading
 from memhint.guest.reporting_knob import read_guest_kernel
 from memhint.guest.sources import read_memory
+from memhint.levers.dedup import MERGE_KNOB
 from memhint.levers.reporting import NextBootConfig, ReportingLever, ReportingTarget
 from memhint.objects.domain import DomainObservation, DomainState
 from memhint.objects.gap import Gap
@@ -70,6 +71,7 @@ class Guests:
         :param enabled: False leaves every guest agent alone; levers that need one say so
         """
         self._transport = transport
+        self._ledger = ledger
         self._next_boot = next_boot
         self._timing = timing
         self._enabled = enabled
@@ -138,7 +140,7 @@ class Guests:
     def undo(self, deadline: float) -> dict[str, Verdict]:
         """Put back what memhint changed in the guests, all at a time and for at most ``deadline`` seconds.
 
-        :returns: what became of it per domain UUID; what is missing was not reached
+        :returns: the verdict per domain UUID of what could not be put back, and still bears a mark
         """
         with self._lock:
             wishes = dict(self._wishes)
@@ -151,7 +153,9 @@ class Guests:
         until = self._clock() + deadline
         for thread in threads:
             thread.join(max(0.0, until - self._clock()))
-        return dict(done)
+        late = Verdict(Answer.FAILED, Reason.GUEST_TIMEOUT, "the guest took too long")
+        owned = {mark.subject for mark in self._ledger.all() if mark.subject in wishes and mark.knob != MERGE_KNOB}
+        return {uuid: done.get(uuid, late) for uuid in owned}
 
     def close(self) -> None:
         """Start nothing more; what hangs is left to end with the process."""

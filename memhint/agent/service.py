@@ -10,6 +10,7 @@ import uuid
 from types import FrameType
 
 from oslo_config import cfg
+from oslo_log import log
 
 from memhint.agent.build import Agent, Stores, build, host_boot
 from memhint.agent.lock import HostLock
@@ -97,7 +98,7 @@ class Service:
 
     def _reloaded(self, agent: Agent, store: Store) -> Agent:
         try:
-            conf = load(self._conf.default_config_files)
+            conf = load(self._conf.default_config_files or None)
         except ConfigError as error:
             LOG.error("the configuration was not reloaded, the old one holds: %s", error)
             return agent
@@ -106,6 +107,7 @@ class Service:
             return agent
         agent.close()
         self._conf = conf
+        log.setup(conf, "memhint")
         LOG.info("configuration reloaded")
         return self._build(store, agent)
 

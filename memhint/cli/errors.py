@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+from memhint.agent.lock import AlreadyRunning
 from memhint.conf.errors import ConfigError
+from memhint.kernel.errors import KernelInterfaceError
 from memhint.objects.policy import PolicyError
 from memhint.store.errors import StoreError, StoreMissing
 
@@ -28,6 +30,9 @@ class CliError(Exception):
         super().__init__(text)
 
 
+_FORESEEN = (CliError, ConfigError, PolicyError, StoreError, KernelInterfaceError, AlreadyRunning)
+
+
 def exit_of(error: Exception) -> Exit:
     """The exit code of any error."""
     if isinstance(error, CliError):
@@ -42,6 +47,6 @@ def exit_of(error: Exception) -> Exit:
 def line_of(error: Exception) -> str:
     """One line for a person. An error that nobody foresaw says so, with its kind."""
     text = " ".join(str(error).split())
-    if isinstance(error, (CliError, ConfigError, PolicyError, StoreError)):
+    if isinstance(error, _FORESEEN):
         return text
     return f"unexpected {type(error).__name__}: {text}; run it again with --debug and report what it prints"

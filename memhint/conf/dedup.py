@@ -11,7 +11,8 @@ OPTS = (
         "allow_monitor_commands",
         default=False,
         help="Whether merging may be switched per VM through QEMU's monitor. It is the only way while a VM runs, and "
-        "libvirt marks the VM as tainted for it. Without it nothing is merged.",
+        "libvirt marks the VM as tainted for it: every VM of the host, because those that do not merge are switched "
+        "off. Without it nothing is merged.",
     ),
     cfg.BoolOpt(
         "allow_cross_tenant",

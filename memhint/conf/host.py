@@ -19,8 +19,7 @@ OPTS = (
         "pressure_cgroup",
         default="",
         regex=_CGROUP,
-        help="Absolute path of the cgroup whose memory.pressure is watched. Empty: memory_cgroup, and where that is "
-        "empty too, the whole machine.",
+        help="Absolute path of the cgroup whose memory.pressure is watched. Empty: the pressure of the whole machine.",
     ),
     cfg.IntOpt(
         "reserve_mib",

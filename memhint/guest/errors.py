@@ -40,6 +40,12 @@ class GuestAgentAbsent(GuestSilent):
     reason = GapReason.UNSUPPORTED
 
 
+class GuestConnectionLost(GuestSilent):
+    """The way to the agent broke while it was spoken to: perhaps by chance, perhaps by what it answered."""
+
+    reason = GapReason.UNREADABLE
+
+
 class GuestTimeout(GuestSilent):
     """The agent did not answer in time, or the conversation's budget is used up."""
 

@@ -18,6 +18,7 @@ from memhint.guest.reading import GuestReading
 from memhint.objects.gap import Gap, GapReason
 
 LOG = logging.getLogger(__name__)
+_NOBODY_ANSWERED = (GapReason.UNSUPPORTED, GapReason.TIMEOUT, GapReason.PENDING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,10 +140,14 @@ class GuestPoller:
             )
 
     def wake(self, uuid: str) -> None:
-        """End the guest's back-off: its agent has just connected."""
+        """End the guest's back-off: its agent has just connected.
+
+        Only where nobody answered. A guest that answers nonsense, or breaks the connection to libvirt, could otherwise
+        end its own back-off by connecting anew.
+        """
         with self._changed:
             guest = self._guests.get(uuid)
-            if guest is not None:
+            if guest is not None and (guest.gap is None or guest.gap.reason in _NOBODY_ANSWERED):
                 guest.failures = 0
                 guest.not_before = float("-inf")
 

@@ -113,6 +113,12 @@ class HostObservation:
         return sum(pool.page_size * pool.pages for pool in self.hugetlb)
 
     @property
+    def pool(self) -> int:
+        """Bytes that VMs on ordinary pages and everything else share. A memory cgroup does not pay for huge pages."""
+        taken = self.hugetlb_bytes if self.memory.scope is Scope.MACHINE else 0
+        return max(0, self.memory.total - taken)
+
+    @property
     def ksm_saving(self) -> int:
         """Bytes KSM saves on this host now; a write storm brings them back."""
         return self.ksm.saving(self.page_size) if self.ksm else 0

@@ -42,7 +42,6 @@ class Reason(StrEnum):
     HEADROOM = "headroom"  # separating the pages needs memory the host does not have
     OPT_OUT = "opt_out"
     NO_ESTIMATE = "no_estimate"  # auto needs an estimate that nothing gives yet
-    EXCLUDED = "excluded"
     HYPERVISOR = "hypervisor"  # libvirt or QEMU answered with an error
     DRY_RUN = "dry_run"
 

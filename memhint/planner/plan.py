@@ -10,7 +10,7 @@ from memhint.objects.domain import DomainObservation
 from memhint.objects.host import HostObservation
 from memhint.objects.lever import Action, LeverName
 from memhint.objects.ownership import HOST
-from memhint.objects.plan import Bound, Capacity, Plan
+from memhint.objects.plan import Bound, Capacity, Plan, PressureVerdict
 from memhint.objects.policy import Mode, Policy
 from memhint.planner.capacity import Sums, capacity
 from memhint.planner.dedup import DedupPlan, plan_dedup
@@ -76,7 +76,7 @@ def plan(
     demands = tuple(demand_of(domain, past.get(domain.uuid), now, settings) for domain in domains)
     inside = [domain for domain in domains if not domain.facts.hugepages]
     resident = sum(domain.process.rss for domain in inside if domain.process)
-    pool = max(0, host.memory.total - host.hugetlb_bytes)
+    pool = host.pool
     other = state.other.add(now, max(0.0, pool - host.memory.available - (resident - host.ksm_saving)))
     footprint = {one.process.instance: one.process.footprint for one in inside if one.process}
     faulted = _fault_in_rate(state, footprint, now)
@@ -99,7 +99,7 @@ def plan(
     dedup = plan_dedup(domains, policies, state.dedup_project, allow_cross_tenant)
     actions = (*_reporting_actions(domains, policies), *_dedup_actions(domains, dedup))
     return Planned(
-        Plan(promised, demands, verdict(pressure, now, settings.pressure), actions),
+        Plan(promised, demands, _admission(pressure, now, sight, settings), actions),
         dedup,
         PlannerState(
             at=now,
@@ -145,6 +145,12 @@ def _promise(
     if found.headroom > state.headroom + step:
         return replace(found, headroom=state.headroom + step, bound=Bound.RATE)
     return found
+
+
+def _admission(pressure: PressureState, now: float, sight: Sight, settings: PlannerSettings) -> PressureVerdict:
+    if sight is Sight.BLIND:
+        return PressureVerdict(False, "the VMs of this host are not seen")
+    return verdict(pressure, now, settings.pressure)
 
 
 def _reporting_actions(domains: Sequence[DomainObservation], policies: Mapping[str, Policy]) -> list[Action]:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import libvirt
 import libvirt_qemu
 
-from memhint.guest.errors import GuestAgentAbsent, GuestError, GuestTimeout
+from memhint.guest.errors import GuestAgentAbsent, GuestConnectionLost, GuestError, GuestTimeout
 from memhint.guest.protocol import AgentTransport, refusal
 from memhint.virt.connection import Connection
 from memhint.virt.errors import LibvirtUnavailable
@@ -70,7 +70,7 @@ class LibvirtAgentTransport:
             domain = self._connection.get().lookupByUUIDString(self._uuid)
             return str(libvirt_qemu.qemuAgentCommand(domain, request, timeout, 0))
         except LibvirtUnavailable as error:
-            raise GuestAgentAbsent(error.detail) from error
+            raise GuestConnectionLost(error.detail) from error
         except libvirt.libvirtError as error:
             raise _translated(error) from error
 
@@ -89,6 +89,8 @@ def _translated(error: libvirt.libvirtError) -> GuestError:
         libvirt.VIR_ERR_AGENT_UNSYNCED,
     ):
         return GuestAgentAbsent(message)
+    if code in (libvirt.VIR_ERR_SYSTEM_ERROR, libvirt.VIR_ERR_RPC) or "client socket is closed" in message:
+        return GuestConnectionLost(message)
     if code == libvirt.VIR_ERR_OPERATION_TIMEOUT:
         return GuestTimeout(message)
     # libvirt keeps the agent's own error class to itself; its words are all there is.

@@ -339,3 +339,34 @@ def test_reclaimable_is_unknown_where_nobody_says_and_bounded_where_somebody_doe
 def test_the_dedup_lever_says_why_it_does_nothing(host: FakeHost) -> None:
     report = host.run_cycles(2)
     assert report.levers[0].verdict.answer in (Answer.UNCHANGED, Answer.PENDING)
+
+
+def test_a_guest_that_falls_silent_while_stopping_is_said_to_be_left(host: FakeHost) -> None:
+    agent = host.agents["uuid-db"]
+    agent.files.update(
+        {
+            "/sys/module/page_reporting/parameters/page_reporting_order": "9\n",
+            "/sys/bus/virtio/devices/virtio0/device": "0x0005\n",
+            "/sys/bus/virtio/devices/virtio0/features": "0000010000\n",
+            "/sys/bus/virtio/drivers/virtio_balloon/virtio0/device": "0x0005\n",
+        }
+    )
+    agent.release = "6.1.0-50-cloud-amd64"
+    host.definitions.known["uuid-db"] = Definition(
+        builders.facts(memory=4 * GIB, policy={"reporting": "off", "guest_actions": "allow"})
+    )
+    host.recorder.replace = lambda uuid, origin, values: None
+    host.run_cycles(2)
+    assert agent.files["/sys/module/page_reporting/parameters/page_reporting_order"].strip() == "11"
+    agent.hang_at = {"guest-file-open"}
+    left = host.cycle.undo(deadline=5.0)
+    assert len(left) == 1
+    assert "uuid-db" in left[0]
+    agent.hang_at = set()
+    assert host.cycle.undo(deadline=5.0) == []
+    assert agent.files["/sys/module/page_reporting/parameters/page_reporting_order"].strip() == "9"
+
+
+def test_a_host_whose_vms_are_not_seen_does_not_admit(host: FakeHost) -> None:
+    host.stats_error = CallTimeout("hangs")
+    assert not host.run_cycles(1).plan.pressure.admitting

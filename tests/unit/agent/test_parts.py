@@ -153,3 +153,10 @@ def test_a_host_has_one_agent() -> None:
     first.release()
     second.take()
     second.release()
+
+
+def test_a_share_of_nothing_reads_nothing(host) -> None:
+    root, _, _ = host
+    deep = DeepReads(root.kernel, 4096, cpu_percent=0.0, interval=60.0)
+    deep.start()
+    assert deep._thread is None

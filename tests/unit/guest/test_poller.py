@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from memhint.guest.backoff import Backoff
-from memhint.guest.errors import GuestAgentAbsent, GuestTimeout
+from memhint.guest.errors import GuestAgentAbsent, GuestConnectionLost, GuestError, GuestTimeout
 from memhint.guest.poller import GuestPoller, Task, start_daemon
 from memhint.guest.reading import GuestReading
 from memhint.objects.gap import GapReason
@@ -362,3 +362,22 @@ def test_an_agent_that_is_absent_backs_off_as_unsupported() -> None:
     assert gap is not None
     assert gap.reason is GapReason.UNSUPPORTED
     assert poller.submit(tasks("a")) == frozenset()
+
+
+def test_a_guest_that_breaks_the_connection_does_not_end_its_back_off_by_connecting_anew() -> None:
+    errors: list[GuestError] = [GuestConnectionLost("libvirtd is gone")]
+    now = [0.0]
+
+    def read(task: Task) -> GuestReading:
+        raise errors[0]
+
+    poller = GuestPoller(read, clock=lambda: now[0], start=lambda work: work())
+    poller.submit([Task("a", 1)])
+    poller.wake("a")
+    assert poller.newest("a").retry_in_s > 0
+    errors[0] = GuestAgentAbsent("not connected")
+    now[0] = 1000.0
+    poller.submit([Task("a", 1)])
+    assert poller.newest("a").retry_in_s > 0
+    poller.wake("a")
+    assert poller.newest("a").retry_in_s == 0

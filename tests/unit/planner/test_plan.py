@@ -5,6 +5,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memhint.objects.host import Scope
 from memhint.objects.lever import LeverName
 from memhint.objects.ownership import HOST
 from memhint.objects.plan import Bound
@@ -132,3 +133,11 @@ def test_a_window_keeps_its_peak_and_stays_small(samples: list[tuple[float, floa
     if recent:
         assert window.peak() >= max(recent)
         assert window.quantile(1.0) == window.peak()
+
+
+def test_a_cgroup_does_not_pay_for_huge_pages_and_a_machine_does() -> None:
+    pools = (builders.HugetlbPool(2 * MIB, 512, 512),)
+    machine = replace(HOST_SEEN, hugetlb=pools)
+    cgroup = replace(machine, memory=replace(machine.memory, scope=Scope.CGROUP))
+    assert run(0.0, start(SETTINGS), host=machine).plan.capacity.pool == 63 * GIB
+    assert run(0.0, start(SETTINGS), host=cgroup).plan.capacity.pool == 64 * GIB
