@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from memhint.cli.base import Base
+from memhint.cli.errors import CliError, Exit
 
 
 class Agent(Base):
@@ -23,7 +24,11 @@ It runs in the foreground, logs as the configuration says, and undoes on SIGTERM
         conf = self.conf()
         from oslo_log import log
 
+        from memhint.agent.lock import AlreadyRunning
         from memhint.agent.service import run
 
         log.setup(conf, "memhint")
-        return run(conf) or 0
+        try:
+            return run(conf)
+        except AlreadyRunning as error:
+            raise CliError(Exit.FAILED, str(error)) from error

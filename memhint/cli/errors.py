@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from memhint.agent.lock import AlreadyRunning
 from memhint.conf.errors import ConfigError
 from memhint.kernel.errors import KernelInterfaceError
 from memhint.objects.policy import PolicyError
@@ -30,7 +29,7 @@ class CliError(Exception):
         super().__init__(text)
 
 
-_FORESEEN = (CliError, ConfigError, PolicyError, StoreError, KernelInterfaceError, AlreadyRunning)
+_FORESEEN = (CliError, ConfigError, PolicyError, StoreError, KernelInterfaceError)
 
 
 def exit_of(error: Exception) -> Exit:
