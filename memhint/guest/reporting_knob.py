@@ -10,8 +10,10 @@ from __future__ import annotations
 import re
 
 from memhint.guest.capabilities import Capabilities
+from memhint.guest.commands import GET_PAGE_REPORTING
 from memhint.guest.errors import GuestAnswerMalformed, GuestCommandFailed
 from memhint.guest.files import read_file, write_file
+from memhint.guest.page_reporting import Setting, read_settings
 from memhint.guest.protocol import GuestAgent
 from memhint.objects.guest import GuestKernel
 
@@ -41,6 +43,20 @@ def read_guest_kernel(agent: GuestAgent, at: float, capabilities: Capabilities, 
     :raises GuestAnswerMalformed: a file is there and makes no sense
     :raises GuestError: as the agent's calls do
     """
+    if GET_PAGE_REPORTING in capabilities.commands:
+        settings = read_settings(agent)
+        if Setting.ENABLED in settings.settable:
+            # A kernel with a switch of its own: the files below tell nothing more, and may be blocked.
+            return GuestKernel(
+                at=at,
+                release=capabilities.release,
+                boot_id=capabilities.boot_id,
+                order=settings.order,
+                reporting_offered=settings.negotiated,
+                settable=tuple(sorted(settings.settable)),
+                enabled=settings.enabled,
+                delay_ms=settings.delay_ms,
+            )
     device = find_balloon(agent, hint)
     return GuestKernel(
         at=at,

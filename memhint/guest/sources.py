@@ -8,12 +8,13 @@ from memhint.guest.capabilities import Capabilities
 from memhint.guest.errors import GuestCommandMissing, GuestError, GuestSilent
 from memhint.guest.protocol import GuestAgent
 from memhint.guest.source import GuestSourceReader
+from memhint.guest.source_extended import ExtendedSource
 from memhint.guest.source_proc import ProcSource
 from memhint.objects.gap import Gap, GapReason
 from memhint.objects.guest import GuestMemory, GuestSource
 
 # Best first. A new source is one more line here.
-READERS: tuple[GuestSourceReader, ...] = (ProcSource(),)
+READERS: tuple[GuestSourceReader, ...] = (ExtendedSource(), ProcSource())
 
 _RANK = {source: rank for rank, source in enumerate(GuestSource)}
 

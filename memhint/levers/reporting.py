@@ -1,8 +1,9 @@
-"""Free page reporting: what a stock guest kernel lets one switch at run time, and libvirt's XML for the next boot.
+"""Free page reporting: what the guest's kernel lets one switch at run time, and libvirt's XML for the next boot.
 
-There is no switch on the host: QEMU fixes the feature when the device is made. In the guest, kernels before 6.2 take
-any ``page_reporting_order``, and an order beyond the largest block stops reporting; later ones refuse such an order,
-and the only way is to take the driver off the device. Both need the owner's consent, and the owner can undo them.
+There is no switch on the host: QEMU fixes the feature when the device is made. In the guest, a kernel with memhint's
+patches has a switch that an extended agent reaches. Stock kernels before 6.2 take any ``page_reporting_order``, and an
+order beyond the largest block stops reporting; later ones refuse such an order, and the only way is to take the driver
+off the device. All of them need the owner's consent, and the owner can undo them.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from memhint.guest.errors import GuestAgentAbsent, GuestError, GuestTimeout
+from memhint.guest.page_reporting import Setting, set_page_reporting
 from memhint.guest.protocol import GuestAgent
 from memhint.guest.reporting_knob import STOP_ORDER, UNSET_ORDERS, bind, unbind, write_order
 from memhint.objects.domain import DomainObservation, DomainState
@@ -25,6 +27,7 @@ from memhint.virt.errors import VirtError
 
 ORDER_KNOB = "guest page_reporting_order"
 DRIVER_KNOB = "guest balloon driver"
+ENABLED_KNOB = "guest page_reporting enabled"
 NEXT_BOOT_KNOB = "libvirt freePageReporting"
 MAX_PAGE_ORDER = 10  # x86 and arm64 with 4 KiB pages: a larger order names no block
 BOUNDED_SINCE = (6, 2)  # from here on the kernel refuses an order beyond MAX_PAGE_ORDER
@@ -81,10 +84,12 @@ class ReportingLever:
             )
         if domain.guest_kernel is None:
             return Verdict(Answer.UNSUPPORTED, Reason.NO_GUEST_AGENT, "the guest's switch cannot be read")
-        if domain.guest_kernel.balloon_device is None or domain.guest_kernel.order is None:
-            return Verdict(Answer.UNSUPPORTED, Reason.KERNEL, "the guest kernel has no page reporting")
         if domain.guest_kernel.reporting_offered is False:
             return Verdict(Answer.UNSUPPORTED, Reason.KERNEL, "the guest's driver did not take the feature up")
+        if _has_switch(domain.guest_kernel):
+            return Verdict(Answer.UNCHANGED)
+        if domain.guest_kernel.balloon_device is None or domain.guest_kernel.order is None:
+            return Verdict(Answer.UNSUPPORTED, Reason.KERNEL, "the guest kernel has no page reporting")
         return Verdict(Answer.UNCHANGED)
 
     def read(self, domain: DomainObservation) -> Observed:
@@ -93,7 +98,11 @@ class ReportingLever:
         if support.reason in (Reason.DEVICE, Reason.KERNEL):
             return Observed.UNSUPPORTED
         kernel = domain.guest_kernel
-        if not support.ok or kernel is None or kernel.order is None:
+        if not support.ok or kernel is None:
+            return Observed.UNKNOWN
+        if kernel.enabled is not None:
+            return Observed.ON if kernel.enabled else Observed.OFF
+        if kernel.order is None:
             return Observed.UNKNOWN
         if kernel.balloon_bound is False or (kernel.order > MAX_PAGE_ORDER and kernel.order not in UNSET_ORDERS):
             return Observed.OFF
@@ -137,7 +146,9 @@ class ReportingLever:
         if target.agent is None:
             return Verdict(Answer.PENDING, Reason.NO_GUEST_AGENT, "the guest cannot be asked now")
         try:
-            if mark.knob == ORDER_KNOB:
+            if mark.knob == ENABLED_KNOB:
+                set_page_reporting(target.agent, enabled=mark.before == "true")
+            elif mark.knob == ORDER_KNOB:
                 write_order(target.agent, int(mark.before))
             elif mark.before:
                 bind(target.agent, mark.before)
@@ -151,7 +162,7 @@ class ReportingLever:
     def _release(self, target: ReportingTarget, *, dry_run: bool) -> Verdict:
         """Undo every mark there is for this VM; the verdict that matters most, or that nothing was to be done."""
         verdicts = []
-        for knob in (ORDER_KNOB, DRIVER_KNOB, NEXT_BOOT_KNOB):
+        for knob in (ENABLED_KNOB, ORDER_KNOB, DRIVER_KNOB, NEXT_BOOT_KNOB):
             mark = self._ledger.get(target.domain.uuid, knob)
             if mark is not None and dry_run:
                 verdicts.append(Verdict(Answer.PLANNED, Reason.DRY_RUN, f"{knob} would be as it was"))
@@ -167,7 +178,8 @@ class ReportingLever:
             )
         if target.agent is None:
             return Verdict(Answer.UNSUPPORTED, Reason.NO_GUEST_AGENT, "the guest cannot be asked now")
-        if desired is Mode.OFF and not _takes_any_order(target.domain.guest_kernel):
+        kernel = target.domain.guest_kernel
+        if desired is Mode.OFF and not _has_switch(kernel) and not _takes_any_order(kernel):
             if not target.policy.guest_unbind:
                 return Verdict(
                     Answer.UNSUPPORTED,
@@ -182,6 +194,8 @@ class ReportingLever:
         return None
 
     def _describe(self, target: ReportingTarget, desired: Mode) -> str:
+        if _has_switch(target.domain.guest_kernel):
+            return f"set the guest kernel's switch to {desired}"
         if desired is Mode.OFF:
             return (
                 f"write {STOP_ORDER} to page_reporting_order in the guest"
@@ -196,11 +210,19 @@ class ReportingLever:
         assert kernel is not None  # probe and refusal saw to both
         assert agent is not None
         try:
+            if _has_switch(kernel):
+                return self._set_enabled(target.domain.uuid, kernel, agent, desired is Mode.ON)
             if desired is Mode.OFF:
                 return self._switch_off(target.domain.uuid, kernel, agent)
             return self._switch_on(target.domain.uuid, kernel, agent)
         except GuestError as error:
             return _failed(error)
+
+    def _set_enabled(self, uuid: str, kernel: GuestKernel, agent: GuestAgent, enabled: bool) -> Verdict:
+        after = str(enabled).lower()
+        self._mark(uuid, ENABLED_KNOB, str(kernel.enabled).lower(), after, kernel)
+        set_page_reporting(agent, enabled=enabled)
+        return self._settled(uuid, ENABLED_KNOB, after, self._read_back(agent, lambda seen: seen.enabled is enabled))
 
     def _switch_off(self, uuid: str, kernel: GuestKernel, agent: GuestAgent) -> Verdict:
         if _takes_any_order(kernel):
@@ -271,6 +293,10 @@ class ReportingLever:
             return Verdict(Answer.FAILED, Reason.HYPERVISOR, error.detail)
         self._ledger.remove(mark.subject, mark.knob)
         return Verdict(Answer.APPLIED, Reason.NONE, "the definition for the next start is as it was")
+
+
+def _has_switch(kernel: GuestKernel | None) -> bool:
+    return kernel is not None and kernel.enabled is not None and Setting.ENABLED in kernel.settable
 
 
 def _takes_any_order(kernel: GuestKernel | None) -> bool:

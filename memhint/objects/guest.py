@@ -47,3 +47,6 @@ class GuestKernel:
     balloon_device: str | None = None  # "virtio3"; None when the guest shows no balloon
     balloon_bound: bool | None = None  # a driver serves it
     reporting_offered: bool | None = None  # VIRTIO_BALLOON_F_REPORTING was negotiated
+    settable: tuple[str, ...] = ()  # settings that an extended agent can change on this kernel
+    enabled: bool | None = None  # the patched kernel's switch; None where it has none
+    delay_ms: int | None = None  # between two passes of reporting

@@ -1,5 +1,6 @@
 """The reporting lever on guests with stock kernels: consent first, then the kernel's own switch, then a look back."""
 
+import json
 import time
 from dataclasses import replace
 
@@ -247,3 +248,59 @@ def test_every_mark_of_a_vm_is_undone() -> None:
     assert guest.ledger.all() == ()
     assert guest.next_boot.value is None
     assert guest.files[ORDER].strip() == "9"
+
+
+class PatchedGuest(Guest):
+    """A guest whose kernel has a switch, and whose agent reaches it."""
+
+    def __init__(self, **policy: str) -> None:
+        super().__init__("6.12.117-memhint", **policy)
+        self.enabled = True
+        self.changes: list[dict[str, object]] = []
+        stock = self.agent
+
+        def extended(request: str, timeout: int) -> str:
+            message = json.loads(request)
+            if message["execute"] == "guest-set-page-reporting":
+                self.changes.append(message["arguments"])
+                self.enabled = message["arguments"]["enabled"]
+                return json.dumps({"return": {"enabled": self.enabled, "flushed": 0, "more": False}})
+            if message["execute"] == "guest-get-page-reporting":
+                return json.dumps({"return": self.told()})
+            answer = json.loads(stock(request, timeout))
+            if message["execute"] == "guest-info":
+                for name in ("guest-get-page-reporting", "guest-set-page-reporting"):
+                    answer["return"]["supported_commands"].append({"name": name, "enabled": True})
+            return json.dumps(answer)
+
+        self.agent = extended
+
+    def told(self) -> dict[str, object]:
+        sizes = {"free": 0, "reportable": 0, "reported": 0, "unreported": 0, "max-order": 10, "order": 9}
+        state = {"source": "kernel", "negotiated": True, "settable": ["enabled"], "enabled": self.enabled}
+        return {**sizes, **state, "zones": [], "more": False}
+
+
+def test_a_patched_kernel_is_switched_by_its_own_switch_without_unbinding() -> None:
+    guest = PatchedGuest(guest_actions="allow")
+    assert guest.observed() is Observed.ON
+    assert guest.pull(Mode.OFF).answer is Answer.APPLIED
+    assert guest.observed() is Observed.OFF
+    assert guest.pull(Mode.OFF).answer is Answer.UNCHANGED
+    assert guest.pull(Mode.ON).answer is Answer.APPLIED
+    assert guest.changes == [{"enabled": False}, {"enabled": True}]
+    assert guest.ledger.all() == ()
+
+
+def test_a_patched_kernel_needs_consent_like_any_other() -> None:
+    guest = PatchedGuest()
+    assert guest.pull(Mode.OFF).reason is Reason.CONSENT
+    assert guest.changes == []
+
+
+def test_undoing_restores_a_patched_kernels_switch() -> None:
+    guest = PatchedGuest(guest_actions="allow")
+    guest.pull(Mode.OFF)
+    assert guest.pull(Mode.AUTO).answer is Answer.APPLIED
+    assert guest.enabled is True
+    assert guest.ledger.all() == ()
