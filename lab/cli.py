@@ -15,11 +15,11 @@ from typing import Any
 
 from rich.console import Console
 
-from lab import image, kvm, packages, paths, programs
+from lab import image, kvm, packages, patched, paths, programs
 from lab.errors import BadSize, LabError, StateError
 from lab.guest import Guest
 from lab.host import Host
-from lab.lab import Lab
+from lab.lab import KERNELS, Lab
 from lab.progress import shown_progress
 from lab.sizes import GIB, format_size, parse_size
 from lab.state import check_name, existing
@@ -77,9 +77,8 @@ def _parser() -> argparse.ArgumentParser:
         metavar="SIZE",
         help="disk swap of the lab, shared evenly by its hosts (default: none)",
     )
-    up.add_argument(
-        "--kernel", choices=packages.KERNEL_SERIES, default="6.12", help="guest kernel (default: %(default)s)"
-    )
+    up.add_argument("--kernel", choices=KERNELS, default="6.12", help="guest kernel (default: %(default)s)")
+    up.add_argument("--agent", choices=patched.AGENTS, default="stock", help="guest agent (default: %(default)s)")
     up.add_argument(
         "--accel",
         choices=kvm.ACCELERATORS,
@@ -112,7 +111,8 @@ def _parser() -> argparse.ArgumentParser:
     down.add_argument("--all", action="store_true", help="every lab in the lab directory, also those of running tests")
 
     build = _command(commands, "image", _image, "build guest images, nothing else", named=False)
-    build.add_argument("--kernel", choices=packages.KERNEL_SERIES, action="append", help="(default: all)")
+    build.add_argument("--kernel", choices=KERNELS, action="append", help="(default: the distribution's)")
+    build.add_argument("--agent", choices=patched.AGENTS, default="stock", help="guest agent (default: %(default)s)")
     return parser
 
 
@@ -153,6 +153,7 @@ def _up(options: argparse.Namespace) -> int:
             budget=options.budget,
             swap=options.swap,
             kernel=options.kernel,
+            agent=options.agent,
             accel=options.accel,
             name=options.name,
             thp=not options.no_thp,
@@ -227,7 +228,8 @@ def _down(options: argparse.Namespace) -> int:
 
 def _image(options: argparse.Namespace) -> int:
     with shown_progress() as progress:
-        built = [(series, image.build(series, progress)) for series in options.kernel or packages.KERNEL_SERIES]
+        names = options.kernel or packages.KERNEL_SERIES
+        built = [(series, image.build(series, progress, options.agent)) for series in names]
     for series, ready in built:
         size = ready.kernel.stat().st_size + ready.initrd.stat().st_size
         print(f"{series}: {ready.release}, {format_size(size)} in {ready.kernel.parent}")

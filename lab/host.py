@@ -280,9 +280,10 @@ class Host:
         extra_specs: dict[str, str] | None = None,
         start: bool = True,
         guest_uuid: str | None = None,
+        agent: str | None = None,
     ) -> Guest:
         """One more guest, ready to answer when this returns. What is not given is as the lab was made."""
-        image = self.lab.image(kernel or self.lab.kernel)
+        image = self.lab.image(kernel or self.lab.kernel, agent or self.lab.agent)
         with self._lock:
             taken = {guest.name for guest in self.guests}
             number = 1
@@ -299,6 +300,7 @@ class Host:
                 reporting,
                 project,
                 extra_specs or {},
+                agent=agent or self.lab.agent,
             )
             guest = Guest(self, record)
             if len(str(guest.work_socket)) > _SOCKET_LIMIT:

@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from lab import patched
 from lab.cpio import Archive
 from lab.errors import ImageError
 from lab.packages import Package, apt_stamp, candidate, dependencies, fetch, kernel_package, unpack
@@ -53,20 +54,36 @@ class Image:
     disk: Path
 
 
-def build(series: str, progress: Progress | None = None) -> Image:
-    """The image with the newest kernel of `series` ("6.12", "6.1"), built unless the cache has it."""
+@dataclass(frozen=True)
+class _Parts:
+    """What an image is made of. A folder takes the place of the distribution's package."""
+
+    kernel: Package
+    agent: Package
+    kernel_folder: Path | None = None
+    agent_folder: Path | None = None
+
+
+def build(series: str, progress: Progress | None = None, agent: str = "stock") -> Image:
+    """The image with the newest kernel of `series` ("6.12", "6.1") or a patched one ("6.12-memhint"), and with the
+    distribution's guest agent or the patched one ("memhint"); built unless the cache has it."""
     tell = progress or (lambda *_: None)
-    stage = f"image {series}"
+    stage = f"image {series}" + ("" if agent == "stock" else f", {agent} agent")
     tell(stage, "asking apt", 0, _STEPS)
     root = cache_dir() / "lab"
     root.mkdir(parents=True, exist_ok=True)
-    kernel, agent = _packages(series, root / f"packages-{series}.json")
-    key = _key(kernel, agent)
+    stock = patched.KERNELS.get(series, series)
+    parts = _Parts(
+        *_packages(stock, root / f"packages-{stock}.json"),
+        patched.kernel_folder(series) if series in patched.KERNELS else None,
+        patched.agent_folder() if agent == "memhint" else None,
+    )
+    key = _key(parts)
     final = root / "image" / f"{series}-{key[:16]}"
     with _locked(root / "build.lock"):
         disk = _disk(root / "cache-filler.raw")
         if not (final / "manifest.json").exists():
-            _build_into(final, kernel, agent, root / "deb", lambda what, step: tell(stage, what, step, _STEPS))
+            _build_into(final, parts, root / "deb", lambda what, step: tell(stage, what, step, _STEPS))
     tell(stage, "ready", _STEPS, _STEPS)
     manifest = json.loads((final / "manifest.json").read_text())
     return Image(final / "vmlinuz", final / "initrd", manifest["release"], disk)
@@ -93,10 +110,11 @@ def _packages(series: str, known: Path) -> tuple[Package, Package]:
     return kernel, agent
 
 
-def _key(kernel: Package, agent: Package) -> str:
-    """Hash of all that goes into the image."""
+def _key(parts: _Parts) -> str:
+    """Hash of all that goes into the image. A folder of ours is named after what it was built from."""
     digest = hashlib.sha256()
-    for part in (kernel.key, agent.key, *MODULES, *APPLETS):
+    folders = (str(parts.kernel_folder), str(parts.agent_folder))
+    for part in (parts.kernel.key, parts.agent.key, *folders, *MODULES, *APPLETS):
         digest.update(part.encode() + b"\0")
     for source in (Path(__file__), _HERE / "cpio.py", _HERE / "guest_init.sh", _HERE / "workload" / "workload.c"):
         digest.update(source.read_bytes() + b"\0")
@@ -104,18 +122,25 @@ def _key(kernel: Package, agent: Package) -> str:
     return digest.hexdigest()
 
 
-def _build_into(final: Path, kernel: Package, agent: Package, debs: Path, tell: Callable[[str, int], None]) -> None:
+def _build_into(final: Path, parts: _Parts, debs: Path, tell: Callable[[str, int], None]) -> None:
     final.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=final.parent) as scratch_name:
         scratch = Path(scratch_name)
-        tell(f"fetching {kernel.name}", 1)
-        kernel_deb = fetch(kernel, debs)
-        tell("unpacking the kernel", 2)
-        unpack(kernel_deb, scratch / "kernel")
-        (vmlinuz,) = (scratch / "kernel" / "boot").glob("vmlinuz-*")
-        release = vmlinuz.name.removeprefix("vmlinuz-")
+        if parts.kernel_folder is None:
+            tell(f"fetching {parts.kernel.name}", 1)
+            kernel_deb = fetch(parts.kernel, debs)
+            tell("unpacking the kernel", 2)
+            unpack(kernel_deb, scratch / "kernel")
+            (vmlinuz,) = (scratch / "kernel" / "boot").glob("vmlinuz-*")
+            release = vmlinuz.name.removeprefix("vmlinuz-")
+            modules = _modules(scratch / "kernel", release)
+        else:
+            # Ours has its drivers built in.
+            vmlinuz, release, modules = parts.kernel_folder / "bzImage", parts.kernel_folder.name, []
         tell("fetching the guest agent", 3)
-        unpack(fetch(agent, debs), scratch / "agent")
+        unpack(fetch(parts.agent, debs), scratch / "agent")
+        if parts.agent_folder is not None:
+            shutil.copy(parts.agent_folder / "qemu-ga", scratch / "agent" / "usr" / "sbin" / "qemu-ga")
         tell("compiling the workload", 4)
         workload = scratch / "workload"
         # gcc looks for its parts on PATH, which an unattended caller may not have set.
@@ -127,15 +152,15 @@ def _build_into(final: Path, kernel: Package, agent: Package, debs: Path, tell: 
         tell("packing", 5)
         ready = scratch / "ready"
         ready.mkdir()
-        archive = _archive(scratch, release, workload.read_bytes(), debs)
+        archive = _archive(scratch, modules, workload.read_bytes(), debs)
         (ready / "initrd").write_bytes(gzip.compress(archive, 9, mtime=0))
         shutil.copyfile(vmlinuz, ready / "vmlinuz")
-        (ready / "manifest.json").write_text(json.dumps({"release": release, "kernel": kernel.key, "agent": agent.key}))
+        (ready / "manifest.json").write_text(json.dumps({"release": release}))
         shutil.rmtree(final, ignore_errors=True)
         ready.rename(final)
 
 
-def _archive(scratch: Path, release: str, workload: bytes, debs: Path) -> bytes:
+def _archive(scratch: Path, modules: list[Path], workload: bytes, debs: Path) -> bytes:
     archive = Archive()
     for directory in ("proc", "sys", "dev", "run", "tmp", "etc", "root", "var/log", "usr/bin", "usr/sbin"):
         archive.directory(directory)
@@ -148,7 +173,7 @@ def _archive(scratch: Path, release: str, workload: bytes, debs: Path) -> bytes:
     # What the guest agent runs for guest-shutdown; an initramfs has no init system to ask.
     archive.file("sbin/shutdown", b"#!/bin/sh\nexec /bin/poweroff -f\n", 0o755)
     names = []
-    for module in _modules(scratch / "kernel", release):
+    for module in modules:
         content = module.read_bytes()
         if module.suffix == ".xz":
             content = lzma.decompress(content)

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
 
-from lab import image, kvm, packages, paths, programs, swap
+from lab import image, kvm, packages, patched, paths, programs, swap
 from lab.cgroup import detect
 from lab.errors import BudgetTooLarge, StateError, UnknownKernel
 from lab.guest import Guest
@@ -23,6 +23,7 @@ from lab.waiting import wait_for
 
 T = TypeVar("T")
 
+KERNELS = (*packages.KERNEL_SERIES, *patched.KERNELS)
 SMALLEST_BUDGET = 256 * MIB
 SMALLEST_GUEST = 192 * MIB
 
@@ -38,6 +39,7 @@ class Lab:
         budget: int = 3 * GIB,
         swap: int = 0,
         kernel: str = "6.12",
+        agent: str = "stock",
         accel: str = "auto",
         name: str | None = None,
         state_dir: Path | str | None = None,
@@ -50,6 +52,7 @@ class Lab:
         self.name = check_name(name or f"lab-{secrets.token_hex(3)}")
         self.directory = Path(state_dir or paths.labs_dir()) / self.name
         self.kernel = kernel
+        self.agent = agent
         self.memory = memory
         self.hosts: list[Host] = []
         self.record = LabRecord(
@@ -58,7 +61,7 @@ class Lab:
         self._state = StateFile(self.directory)
         self._wanted = (hosts, guests, swap, reporting)
         self._progress = progress or (lambda *_: None)
-        self._images: dict[str, image.Image] = {}
+        self._images: dict[tuple[str, str], image.Image] = {}
         self._images_lock = threading.Lock()
         self._keeper: Keeper | None = None
 
@@ -70,7 +73,7 @@ class Lab:
         lab.hosts = [Host(lab, record) for record in lab.record.hosts]
         first = next((guest for host in lab.hosts for guest in host.guests), None)
         if first is not None:
-            lab.kernel, lab.memory = first.kernel, first.memory
+            lab.kernel, lab.agent, lab.memory = first.kernel, first.record.agent, first.memory
         return lab
 
     def __enter__(self) -> Lab:
@@ -94,12 +97,12 @@ class Lab:
                 return host
         raise StateError(f"no host {name} in lab {self.name}: it has {', '.join(host.name for host in self.hosts)}")
 
-    def image(self, series: str) -> image.Image:
-        """The guest image with a kernel of `series`, built at most once."""
+    def image(self, series: str, agent: str) -> image.Image:
+        """The guest image with a kernel of `series` and a guest agent, built at most once."""
         with self._images_lock:
-            if series not in self._images:
-                self._images[series] = image.build(series, self._progress)
-            return self._images[series]
+            if (series, agent) not in self._images:
+                self._images[series, agent] = image.build(series, self._progress, agent)
+            return self._images[series, agent]
 
     def save(self) -> None:
         """Write down what runs."""
@@ -115,7 +118,7 @@ class Lab:
         """Start everything. With `keep` a keeper ends it all when this process ends."""
         hosts, guests, swap_size, reporting = self._wanted
         self._check(hosts)
-        booted = self.image(self.kernel)
+        booted = self.image(self.kernel, self.agent)
         self.record.accel = kvm.choose(self.record.accel, booted)
         self._claim()
         try:
@@ -150,8 +153,10 @@ class Lab:
         programs.require_root()
         programs.require_all()
         detect()
-        if self.kernel not in packages.KERNEL_SERIES:
-            raise UnknownKernel(f"kernel {self.kernel!r} is not one of {', '.join(packages.KERNEL_SERIES)}")
+        if self.kernel not in KERNELS:
+            raise UnknownKernel(f"kernel {self.kernel!r} is not one of {', '.join(KERNELS)}")
+        if self.agent not in patched.AGENTS:
+            raise UnknownKernel(f"guest agent {self.agent!r} is not one of {', '.join(patched.AGENTS)}")
         if hosts < 1:
             raise StateError("a lab has at least one host")
         if self.memory < SMALLEST_GUEST:

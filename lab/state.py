@@ -34,6 +34,7 @@ class GuestRecord:
     project: str | None = None
     extra_specs: dict[str, str] = field(default_factory=dict)
     qemu: Process | None = None
+    agent: str = "stock"
 
 
 @dataclass
