@@ -1,0 +1,259 @@
+"""The kernel's source as Debian packages it: fetched into a cache, patched, configured. Nothing is installed."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+VERSIONS = ("6.12", "6.1")
+SERIES = ("none", "stats", "bitmap")
+
+# Part of every cache key: raise it when the way of building changes what comes out.
+RECIPE = 1
+
+
+class KernelError(Exception):
+    """Something the person at the terminal can act on; the text says how."""
+
+
+def cache_dir() -> Path:
+    """What can be made again: packages, source trees, built kernels."""
+    explicit = os.environ.get("MEMHINT_CACHE")
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return (Path(explicit) if explicit else Path(base) / "memhint") / "kernel"
+
+
+def say(text: str) -> None:
+    """Progress is for people, on standard error; standard output carries results only."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def run(command: Sequence[object], what: str, **kwargs: Any) -> str:
+    """Standard output of a command that has to succeed."""
+    try:
+        done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False, **kwargs)
+    except FileNotFoundError:
+        raise KernelError(f"{what}: there is no {command[0]}; kernel/README.md lists what to install") from None
+    if done.returncode:
+        raise KernelError(f"{what}: {command[0]} failed\n{(done.stdout + done.stderr).strip()[-2000:]}")
+    return done.stdout
+
+
+@contextmanager
+def locked(name: str) -> Iterator[None]:
+    """One process at a time works on `name`; the others wait."""
+    path = cache_dir() / f"{name}.lock"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say(f"another build holds {path}: waiting for it")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+# Source packages
+
+
+@dataclass(frozen=True)
+class Package:
+    """A Debian package of one exact version."""
+
+    name: str
+    version: str
+
+    @property
+    def file_name(self) -> str:
+        """The name apt-get download gives it, without the architecture."""
+        return f"{self.name}_{self.version.replace(':', '%3a')}"
+
+
+def find_package(name: str) -> Package:
+    """The version apt offers now, or the one in the cache when apt offers none."""
+    text = run(["apt-cache", "policy", name], "looking for a package", env={**os.environ, "LC_ALL": "C"})
+    match = re.search(r"^  Candidate: (\S+)$", text, re.MULTILINE)
+    if match and match[1] != "(none)":
+        return Package(name, match[1])
+    kept = sorted((cache_dir() / "deb").glob(f"{name}_*.deb"), key=lambda path: path.stat().st_mtime)
+    if kept:
+        return Package(name, kept[-1].name.split("_")[1].replace("%3a", ":"))
+    raise KernelError(f"apt offers no {name}: run apt-get update, and enable the distribution's security suite")
+
+
+def fetch(package: Package) -> Path:
+    """The package's .deb in the cache, downloaded unless it is there."""
+    into = cache_dir() / "deb"
+    into.mkdir(parents=True, exist_ok=True)
+    kept = list(into.glob(f"{package.file_name}_*.deb"))
+    if kept:
+        return kept[0]
+    say(f"downloading {package.name} {package.version}")
+    with tempfile.TemporaryDirectory(dir=into) as scratch:
+        # Without the sandbox option apt warns that its own user cannot write here.
+        command = ["apt-get", "-q", "-o", "APT::Sandbox::User=root", "download", f"{package.name}={package.version}"]
+        run(command, f"download of {package.name}", cwd=scratch)
+        (deb,) = Path(scratch).glob("*.deb")
+        return Path(shutil.move(deb, into / deb.name))
+
+
+def pristine(version: str) -> tuple[Package, Path]:
+    """The unpacked, unchanged source tree. Never built in, never written to."""
+    package = find_package(f"linux-source-{version}")
+    tree = cache_dir() / "src" / package.file_name
+    if tree.exists():
+        return package, tree
+    with locked(f"linux-source-{version}"):
+        if tree.exists():
+            return package, tree
+        deb = fetch(package)
+        say(f"unpacking {deb.name}")
+        tree.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=tree.parent) as scratch:
+            run(["dpkg", "-x", deb, scratch], f"unpacking {deb.name}")
+            (tarball,) = Path(scratch).glob("usr/src/linux-source-*.tar.xz")
+            run(["tar", "-C", scratch, "-xf", tarball], f"unpacking {tarball.name}")
+            (Path(scratch) / tarball.name.removesuffix(".tar.xz")).rename(tree)
+    return package, tree
+
+
+# Patches
+
+
+def patches(version: str, series: str) -> list[Path]:
+    """The patches of a series in order. `bitmap` goes on top of `stats`."""
+    files = {"none": [], "stats": ["series"], "bitmap": ["series", "series.bitmap"]}[series]
+    folder = HERE / "patches" / version
+    return [folder / line for file in files for line in (folder / file).read_text().split()]
+
+
+def apply(tree: Path, patch: Path) -> None:
+    """Apply one patch, exactly: one that needs fuzz may have gone to the wrong place."""
+    command = ["patch", "-p1", "-s", "-F0", "--no-backup-if-mismatch", "-d", tree, "-i", patch]
+    run(command, f"{patch.name} does not apply to {tree.name}")
+
+
+def touched(patch: Path) -> set[str]:
+    """Files a patch adds or changes."""
+    return set(re.findall(r"^\+\+\+ b/(\S+)", patch.read_text(), re.MULTILINE))
+
+
+def patched_tree(source: Path, series: Sequence[Path], tree: Path) -> None:
+    """Make `tree` the source with the series applied.
+
+    Files that come out as they were keep their times, so that make builds again only what depends on a change.
+    """
+    stamp = tree / ".memhint-series"
+    want = "".join(f"{hashlib.sha256(patch.read_bytes()).hexdigest()} {patch.name}\n" for patch in series) + source.name
+    if stamp.exists() and stamp.read_text() == want:
+        return
+    new = tree.with_name(tree.name + ".new")
+    shutil.rmtree(new, ignore_errors=True)
+    new.parent.mkdir(parents=True, exist_ok=True)
+    # Hard links: quick, and patch replaces the files it changes.
+    run(["cp", "-al", source, new], f"copying {source.name}")
+    changed: set[str] = set()
+    for patch in series:
+        apply(new, patch)
+        changed |= touched(patch)
+    # Only files named by this series or the one before can differ between the trees.
+    before = tree / ".memhint-touched"
+    for name in changed | set(before.read_text().split() if before.exists() else []):
+        is_new, is_old = (new / name).exists(), (tree / name).exists()
+        if is_new and is_old and (new / name).read_bytes() == (tree / name).read_bytes():
+            shutil.copystat(tree / name, new / name)
+        elif is_new:
+            content = (new / name).read_bytes()
+            (new / name).unlink()
+            (new / name).write_bytes(content)
+    (new / ".memhint-touched").write_text("\n".join(sorted(changed)))
+    (new / ".memhint-series").write_text(want)
+    shutil.rmtree(tree, ignore_errors=True)
+    new.rename(tree)
+
+
+# Configuration and make
+
+
+def fragments(series: str, extra: Sequence[str] = ()) -> list[Path]:
+    """The configuration fragments a kernel is built from, last one wins."""
+    names = ["guest", *(["bitmap"] if series == "bitmap" else []), *extra]
+    return [HERE / "config" / f"{name}.config" for name in names]
+
+
+def configure(tree: Path, out: Path, parts: Sequence[Path], base: Path | None = None) -> None:
+    """Write .config in `out` from tinyconfig, or from `base`, and the fragments. Unchanged, it keeps its time."""
+    out.mkdir(parents=True, exist_ok=True)
+    final = out / ".config"
+    before = final.read_text() if final.exists() else ""
+    made = final.stat() if before else None
+    if base:
+        shutil.copy(base, final)
+    else:
+        run(["make", "-s", "-C", tree, f"O={out}", "tinyconfig"], "tinyconfig")
+    with final.open("a") as file:
+        file.writelines(part.read_text() for part in parts)
+    run(["make", "-s", "-C", tree, f"O={out}", "olddefconfig"], "olddefconfig")
+    if made and final.read_text() == before:
+        os.utime(final, ns=(made.st_atime_ns, made.st_mtime_ns))
+
+
+def unmet(out: Path, parts: Sequence[Path]) -> list[str]:
+    """Lines of the fragments that have no effect: this version does not know the name, or a dependency is missing."""
+    wanted: dict[str, str] = {}
+    for part in parts:
+        for line in part.read_text().splitlines():
+            match = re.match(r"(?:# )?(CONFIG_\w+)(?:=| is not set)", line)
+            if match:
+                wanted[match[1]] = line
+    have = set((out / ".config").read_text().splitlines())
+    return [
+        line
+        for name, line in wanted.items()
+        if line not in have and not (line.startswith("#") and not any(other.startswith(f"{name}=") for other in have))
+    ]
+
+
+def make(tree: Path, out: Path, targets: Sequence[str], what: str, jobs: int) -> None:
+    """Run make, with a line of progress; the whole output goes to a log beside the objects."""
+    log = out / "build.log"
+    command = ["make", "-C", str(tree), f"O={out}", f"-j{jobs}", "LOCALVERSION=", *targets]
+    environment = {**os.environ, "LC_ALL": "C", "KBUILD_BUILD_USER": "memhint", "KBUILD_BUILD_HOST": "memhint"}
+    started = shown = time.monotonic()
+    steps = 0
+    with log.open("w") as file:
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
+        )
+        assert process.stdout is not None
+        for line in process.stdout:
+            file.write(line)
+            steps += 1
+            now = time.monotonic()
+            if now - shown >= (0.5 if sys.stderr.isatty() else 60):
+                shown = now
+                text = f"{what}: {steps} steps, {now - started:.0f} s"
+                if sys.stderr.isatty():
+                    print(f"\r{text}: {line.strip()[:60]:60}", end="", file=sys.stderr, flush=True)
+                else:
+                    say(text)
+        status = process.wait()
+    if sys.stderr.isatty():
+        print("\r" + " " * 110 + "\r", end="", file=sys.stderr)
+    if status:
+        errors = [line for line in log.read_text().splitlines() if re.search(r"error|Error|warning:", line)]
+        raise KernelError(f"{what}: make failed, the output is in {log}\n" + "\n".join(errors[:10]))
+    say(f"{what}: done in {time.monotonic() - started:.0f} s")

@@ -1,0 +1,243 @@
+"""A guest of its own for each test class: QEMU, an initramfs with busybox, and a shell on the second serial port."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import select
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+MIB = 1 << 20
+PAGES_PER_MIB = MIB // 4096
+PARAMETERS = "/sys/module/page_reporting/parameters"
+# Emulation on a busy machine is slow: waiting ends when the condition holds, this only bounds a failure.
+PATIENCE = 180.0
+TROUBLE = re.compile(r"BUG:|WARNING:|Oops|INFO: |Call Trace|Kernel panic|page dumped")
+
+
+class GuestError(Exception):
+    """The guest did not do what it was told."""
+
+
+def wait_until(condition: Callable[[], Any], what: str, patience: float = PATIENCE) -> Any:
+    """The first true value of `condition`."""
+    end = time.monotonic() + patience
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > end:
+            raise GuestError(f"gave up after {patience:.0f} s waiting for {what}")
+        time.sleep(0.05)
+
+
+class Line:
+    """A socket that speaks in lines."""
+
+    def __init__(self, path: Path) -> None:
+        self.socket = wait_until(lambda: self.connect(path), f"{path.name}", 30)
+        self.buffer = b""
+
+    @staticmethod
+    def connect(path: Path) -> socket.socket | None:
+        """A connection, or None if nobody listens yet."""
+        connection = socket.socket(socket.AF_UNIX)
+        try:
+            connection.connect(str(path))
+        except OSError:
+            connection.close()
+            return None
+        return connection
+
+    def write(self, text: str) -> None:
+        """Send one line."""
+        self.socket.sendall(text.encode() + b"\n")
+
+    def read(self, patience: float = PATIENCE) -> str:
+        """Receive one line."""
+        end = time.monotonic() + patience
+        while b"\n" not in self.buffer:
+            ready, _, _ = select.select([self.socket], [], [], max(0, end - time.monotonic()))
+            if not ready:
+                raise GuestError("no answer from the guest")
+            try:
+                data = self.socket.recv(65536)
+            except ConnectionError:
+                data = b""
+            if not data:
+                raise GuestError("the guest is gone")
+            self.buffer += data
+        line, _, self.buffer = self.buffer.partition(b"\n")
+        return line.decode(errors="replace").rstrip("\r")
+
+
+def initramfs(into: Path, image: Path) -> Path:
+    """An initramfs with busybox, the test programs and the shell loop."""
+    root = into / "root"
+    (root / "bin").mkdir(parents=True)
+    busybox = shutil.which("busybox")
+    if busybox is None:
+        raise GuestError("there is no busybox here: install busybox-static")
+    shutil.copy(busybox, root / "bin/busybox")
+    shutil.copy(HERE / "init", root / "init")
+    if (image / "page_reporting").exists():
+        shutil.copy(image / "page_reporting", root / "bin/page_reporting")
+    command = ["gcc", "-static", "-O2", "-Wall", "-Werror", "-o", f"{root}/bin/memory", f"{HERE}/memory.c"]
+    subprocess.run(command, check=True)
+    files = "\n".join(str(path.relative_to(root)) for path in sorted(root.rglob("*")))
+    archive = into / "initramfs"
+    with archive.open("wb") as file:
+        subprocess.run(["cpio", "-o", "-H", "newc", "--quiet"], cwd=root, input=files.encode(), stdout=file, check=True)
+    return archive
+
+
+def accelerator() -> str:
+    """Emulation, which works everywhere, unless MEMHINT_ACCEL says kvm."""
+    return os.environ.get("MEMHINT_ACCEL", "tcg")
+
+
+class Guest:
+    """A running guest with a balloon that reports free pages to the host."""
+
+    def __init__(
+        self, image: Path, *, mib: int = 2048, arguments: str = "", balloon: bool = True, hotplug_mib: int = 0
+    ) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="memhint-guest-"))
+        self.console = self.folder / "console"
+        command = ["qemu-system-x86_64", "-accel", accelerator(), "-M", "q35", "-cpu", "max", "-smp", "2"]
+        command += ["-m", f"{mib}M" + (f",maxmem={mib + hotplug_mib}M" if hotplug_mib else "")]
+        command += ["-nodefaults", "-no-reboot", "-display", "none"]
+        command += ["-kernel", str(image / "bzImage"), "-initrd", str(initramfs(self.folder, image))]
+        command += ["-append", f"console=ttyS0 panic=-1 quiet {arguments}"]
+        command += ["-serial", f"file:{self.console}"]
+        command += ["-serial", f"unix:{self.folder}/shell,server=on,wait=off"]
+        command += ["-qmp", f"unix:{self.folder}/qmp,server=on,wait=off"]
+        if balloon:
+            command += ["-device", "virtio-balloon-pci,id=balloon0,free-page-reporting=on"]
+        if hotplug_mib:
+            command += ["-object", f"memory-backend-ram,id=added,size={hotplug_mib}M"]
+            command += ["-device", "virtio-mem-pci,id=mem0,memdev=added,requested-size=0"]
+        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+        try:
+            self.shell = Line(self.folder / "shell")
+            wait_until(lambda: self.shell.read() == "ready", "the guest to boot")
+            self.monitor = Line(self.folder / "qmp")
+            self.monitor.read()
+            self.qmp("qmp_capabilities")
+        except GuestError as error:
+            log = self.console.read_text(errors="replace")[-2000:] if self.console.exists() else ""
+            self.close()
+            raise GuestError(f"{error}; its console:\n{log}") from None
+
+    def close(self) -> None:
+        """End the guest; its files go with it."""
+        self.process.kill()
+        self.process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def trouble(self) -> list[str]:
+        """Complaints of the guest's kernel."""
+        lines = self.console.read_text(errors="replace").splitlines()
+        return [line for line in lines if TROUBLE.search(line)]
+
+    def qmp(self, command: str, **arguments: Any) -> Any:
+        """Run a command of QEMU's monitor."""
+        self.monitor.write(json.dumps({"execute": command, "arguments": arguments}))
+        while True:
+            answer = json.loads(self.monitor.read())
+            if "return" in answer:
+                return answer["return"]
+            if "error" in answer:
+                raise GuestError(f"{command}: {answer['error']}")
+
+    # Host side
+
+    def resident_mib(self) -> int:
+        """Host memory behind the guest, QEMU's own included."""
+        text = Path(f"/proc/{self.process.pid}/status").read_text()
+        match = re.search(r"VmRSS:\s+(\d+) kB", text)
+        assert match
+        return int(match[1]) // 1024
+
+    # Guest side
+
+    def try_run(self, line: str) -> tuple[int, str]:
+        """Status and output of a shell line in the guest."""
+        self.shell.write(line)
+        output: list[str] = []
+        while True:
+            got = self.shell.read()
+            if got.startswith("=== "):
+                return int(got[4:]), "\n".join(output)
+            output.append(got)
+
+    def run(self, line: str) -> str:
+        """Output of a shell line that has to succeed."""
+        status, output = self.try_run(line)
+        if status:
+            raise GuestError(f"{line}: status {status}: {output}")
+        return output
+
+    def get(self, name: str) -> str:
+        """A parameter of page reporting."""
+        return self.run(f"cat {PARAMETERS}/{name}")
+
+    def set(self, **values: object) -> None:
+        """Set parameters of page reporting."""
+        for name, value in values.items():
+            self.run(f"echo {value} > {PARAMETERS}/{name}")
+
+    def vmstat(self) -> dict[str, int]:
+        """All of /proc/vmstat."""
+        return {key: int(value) for key, value in (line.split() for line in self.run("cat /proc/vmstat").splitlines())}
+
+    def counter(self, name: str) -> int:
+        """One line of /proc/vmstat."""
+        return self.vmstat()[name]
+
+    def unreported(self) -> int:
+        """Free pages in blocks of the order that is reported which are not counted as reported."""
+        text = self.run(f"cat /proc/buddyinfo {PARAMETERS}/page_reporting_order; grep nr_free_reported /proc/vmstat")
+        *zones, order, reported = text.splitlines()
+        free = 0
+        for zone in zones:
+            free += sum(int(nr) << at for at, nr in enumerate(zone.split()[4:]) if at >= int(order))
+        return free - int(reported.split()[1])
+
+    def walked(self) -> int:
+        """Reported pages as /proc/kpageflags shows them, counted independently of the kernel's counter."""
+        return int(self.run("memory walk"))
+
+    def hold(self, mib: int) -> None:
+        """Use memory until released."""
+        self.run(f"memory hold {mib} > /tmp/held & echo $! > /tmp/holder")
+        wait_until(lambda: self.try_run("grep -q held /tmp/held")[0] == 0, f"the guest to use {mib} MiB")
+
+    def release(self) -> None:
+        """Free what is held."""
+        self.run("kill $(cat /tmp/holder); wait; rm -f /tmp/held /tmp/holder")
+
+    def drained(self) -> None:
+        """Wait until all that can be reported is."""
+        wait_until(lambda: self.unreported() <= 0, "all free blocks to be reported")
+
+
+def image_folder() -> Path:
+    """The kernel under test, as kernel/build made it."""
+    if "MEMHINT_KERNEL" not in os.environ:
+        raise GuestError("MEMHINT_KERNEL does not name a kernel: start the tests with kernel/tests/run")
+    return Path(os.environ["MEMHINT_KERNEL"])
+
+
+def manifest() -> dict[str, Any]:
+    """How the kernel under test was built."""
+    return json.loads((image_folder() / "manifest.json").read_text())

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What the tests need a program for in the guest.
+ *
+ *   memory hold MIB   use that much memory, print "held", keep it until killed
+ *   memory walk       print the free pages that /proc/kpageflags shows as reported
+ */
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { UPTODATE = 3, BUDDY = 10, MAX_BLOCK = 1024 };
+
+static int hold(size_t size)
+{
+	char *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (p == MAP_FAILED)
+		return 1;
+	madvise(p, size, MADV_HUGEPAGE);
+	/* not a pattern that the host could share */
+	for (size_t i = 0; i < size; i += sizeof(size_t))
+		*(size_t *)(p + i) = i + 1;
+	puts("held");
+	fflush(stdout);
+	pause();
+	return 0;
+}
+
+static int is_free(uint64_t flags)
+{
+	return flags >> BUDDY & 1;
+}
+
+/* the first page of a reported block: on a free list and, by PG_reported being an alias, uptodate */
+static int is_head(uint64_t flags)
+{
+	return is_free(flags) && flags >> UPTODATE & 1;
+}
+
+/*
+ * All pages of a free block are shown as free, and where a block ends is not shown. Two free blocks that are each other's
+ * buddy would be one block, so a block is the largest aligned range of free pages from its head.
+ */
+static int walk(void)
+{
+	static uint64_t flags[64 * MAX_BLOCK];
+	unsigned long sum = 0;
+	int fd = open("/proc/kpageflags", O_RDONLY);
+	ssize_t got;
+
+	if (fd < 0)
+		return 1;
+	while ((got = read(fd, flags, sizeof(flags))) > 0) {
+		unsigned long nr = got / sizeof(flags[0]);
+
+		for (unsigned long head = 0; head < nr; head++) {
+			unsigned long size = 1, end = head + 1;
+
+			if (!is_head(flags[head]))
+				continue;
+			while (end < nr && end < head + MAX_BLOCK && is_free(flags[end]) && !is_head(flags[end]))
+				end++;
+			while (head + 2 * size <= end && head % (2 * size) == 0)
+				size *= 2;
+			sum += size;
+		}
+	}
+	printf("%lu\n", sum);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc == 3 && !strcmp(argv[1], "hold"))
+		return hold(strtoul(argv[2], NULL, 10) << 20);
+	if (argc == 2 && !strcmp(argv[1], "walk"))
+		return walk();
+	fprintf(stderr, "usage: memory hold MIB | memory walk\n");
+	return 2;
+}

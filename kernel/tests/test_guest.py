@@ -1,0 +1,349 @@
+"""What the patches promise, asserted in a running guest and, for the memory itself, on the host.
+
+Run with kernel/tests/run, which builds the kernel and names it in MEMHINT_KERNEL.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+import unittest
+from typing import Any, ClassVar
+
+from guest import MIB, PAGES_PER_MIB, PARAMETERS, Guest, image_folder, manifest, wait_until
+
+NEVER = 2**31 - 1
+USED = 1024
+# What the guest's kernel and QEMU use for themselves while the test runs.
+SLACK = 160
+
+
+class GuestCase(unittest.TestCase):
+    """One guest for all tests of a class; each begins with reporting on, the default delay, and nothing held."""
+
+    arguments = ""
+    options: ClassVar[dict[str, Any]] = {}
+    guest: Guest
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.guest = Guest(image_folder(), arguments=cls.arguments, **cls.options)
+
+    @classmethod
+    def tearDownClass(cls) -> None:
+        trouble = cls.guest.trouble()
+        cls.guest.close()
+        if trouble:
+            raise AssertionError("the guest's kernel complained: " + "; ".join(trouble[:10]))
+
+    def exact(self) -> int:
+        """Assert that the counter equals the walk, on a guest that does nothing else, and return it."""
+
+        def both() -> tuple[int, int] | None:
+            before, walked = self.guest.counter("nr_free_reported"), self.guest.walked()
+            return (before, walked) if self.guest.counter("nr_free_reported") == before else None
+
+        counted, walked = wait_until(both, "the counter to stand still")
+        assert counted == walked
+        return counted
+
+    def wait_events(self, name: str, above: int) -> None:
+        wait_until(lambda: self.guest.counter(name) > above, f"{name} above {above}")
+
+    def flush(self, pages: int) -> int:
+        """Flush, wait for its end, and return what it reported."""
+        before = self.guest.counter("page_report_pages")
+        self.guest.set(flush=pages)
+        wait_until(lambda: self.guest.get("flush") == "0", "the flush to end")
+        return self.guest.counter("page_report_pages") - before
+
+
+class FreeListTest(GuestCase):
+    """The walk of the free lists, with what the series adds to it."""
+
+    def setUp(self) -> None:
+        self.guest.set(page_reporting_delay_ms=2000, enabled=1)
+
+    def test_kselftest(self) -> None:
+        status, output = self.guest.try_run("page_reporting")
+        assert status == 0, output
+        assert "not ok" not in output
+
+    def test_idle(self) -> None:
+        self.guest.set(page_reporting_delay_ms=100)
+        self.guest.drained()
+        assert self.exact() > USED * PAGES_PER_MIB
+        zones = sum(int(word) for word in self.guest.run("grep nr_free_reported /proc/zoneinfo").split()[1::2])
+        assert zones == self.guest.counter("nr_free_reported")
+
+    def test_stopped_halfway(self) -> None:
+        self.guest.set(page_reporting_delay_ms=NEVER)
+        self.guest.hold(USED)
+        self.guest.release()
+        batches = self.guest.counter("page_report_batch")
+        self.guest.set(page_reporting_delay_ms=1000)
+        self.wait_events("page_report_batch", batches)
+        self.guest.set(enabled=0)
+        self.exact()
+        assert self.guest.unreported() > 0
+        self.guest.set(page_reporting_delay_ms=100, enabled=1)
+        self.guest.drained()
+        self.exact()
+
+    def test_reallocation(self) -> None:
+        self.guest.set(page_reporting_delay_ms=100)
+        self.guest.drained()
+        self.guest.set(enabled=0)
+        idle = self.exact()
+        self.guest.hold(USED)
+        assert self.exact() < idle - (USED - SLACK) * PAGES_PER_MIB
+        self.guest.release()
+        self.exact()
+
+    def test_off_then_on(self) -> None:
+        self.guest.set(page_reporting_delay_ms=100)
+        self.guest.drained()
+        self.guest.set(enabled=0)
+        assert self.guest.get("enabled") == "N"
+        batches = self.guest.counter("page_report_batch")
+        self.guest.hold(USED)
+        used = self.guest.resident_mib()
+        self.guest.release()
+        uptime = float(self.guest.run("cut -d' ' -f1 /proc/uptime"))
+        # the absence of events needs time to pass: twenty delays of the guest's own clock
+        wait_until(lambda: float(self.guest.run("cut -d' ' -f1 /proc/uptime")) > uptime + 2, "twenty delays")
+        assert self.guest.counter("page_report_batch") == batches
+        assert self.guest.unreported() > (USED - SLACK) * PAGES_PER_MIB
+        assert self.guest.resident_mib() > used - SLACK
+
+        # nothing is freed from here on: resuming alone starts the pass
+        self.guest.set(enabled=1)
+        self.guest.drained()
+        wait_until(lambda: self.guest.resident_mib() < used - USED + SLACK, "the host to get the memory back")
+        self.exact()
+
+    def drain_seconds(self, delay_ms: int) -> float:
+        self.guest.set(page_reporting_delay_ms=100)
+        self.guest.drained()
+        self.guest.set(page_reporting_delay_ms=delay_ms)
+        self.guest.hold(USED)
+        target = self.guest.resident_mib() - USED * 9 // 10
+        started = time.monotonic()
+        self.guest.release()
+        wait_until(lambda: self.guest.resident_mib() < target, "the host to get 90 % back")
+        return time.monotonic() - started
+
+    def test_delay(self) -> None:
+        slow, fast = self.drain_seconds(2000), self.drain_seconds(200)
+        print(f"90 % of {USED} MiB back on the host: {slow:.1f} s at 2000 ms, {fast:.1f} s at 200 ms", flush=True)
+        assert fast < slow / 2
+
+    def test_refused(self) -> None:
+        for name, values in {
+            "page_reporting_order": ("99", "-1", "x"),
+            "page_reporting_delay_ms": ("-1", "2147483648", "x"),
+            "enabled": ("2", "x"),
+            "flush": ("0", "-1", "x", "99999999999999999999999"),
+        }.items():
+            before = self.guest.get(name)
+            for value in values:
+                with self.subTest(name=name, value=value):
+                    status, output = self.guest.try_run(f"echo {value} > {PARAMETERS}/{name}")
+                    assert status != 0
+                    assert "Invalid argument" in output
+                    assert self.guest.get(name) == before
+
+    def test_flush(self) -> None:
+        self.guest.set(page_reporting_delay_ms=NEVER)
+        self.guest.hold(USED)
+        used = self.guest.resident_mib()
+        self.guest.release()
+        asked = 128 * PAGES_PER_MIB
+        got = self.flush(asked)
+        assert got >= asked
+        assert got < asked + 1024
+        wait_until(lambda: self.guest.resident_mib() < used - 128 + 16, "the host to get the flushed memory back")
+        assert self.guest.resident_mib() > used - 128 - SLACK
+        # the shell in the guest may free a block between a flush and the look
+        wait_until(lambda: self.flush(NEVER) >= 0 and self.guest.unreported() <= 0, "a flush to report everything")
+        self.exact()
+
+    def test_flush_refused(self) -> None:
+        self.guest.set(enabled=0)
+        status, output = self.guest.try_run(f"echo 512 > {PARAMETERS}/flush")
+        assert status != 0
+        assert "Operation not permitted" in output
+
+    def test_tracepoints(self) -> None:
+        tracing = "/sys/kernel/tracing"
+        self.guest.set(page_reporting_delay_ms=100)
+        self.guest.run(f"echo 1 > {tracing}/events/page_reporting/enable; echo > {tracing}/trace")
+        self.guest.hold(USED)
+        self.guest.release()
+        self.guest.drained()
+        self.guest.run(f"echo 0 > {tracing}/events/page_reporting/enable")
+        trace = self.guest.run(f"cat {tracing}/trace")
+        for event in ("pass_begin: order=9", "batch: node=0 zone=", "pass_end: nr_pages="):
+            assert f"mm_page_reporting_{event}" in trace
+        batches = sum(int(nr) for nr in re.findall(r"batch: .* nr_pages=(\d+) err=0", trace))
+        passes = sum(int(nr) for nr in re.findall(r"pass_end: nr_pages=(\d+) err=0", trace))
+        assert batches == passes
+
+    def test_order(self) -> None:
+        assert self.guest.get("page_reporting_order") == "9"
+        self.guest.set(page_reporting_delay_ms=100, page_reporting_order=3)
+        self.flush(NEVER)
+        self.guest.drained()
+        self.guest.set(page_reporting_order=9)
+
+    def test_driver_unbound(self) -> None:
+        driver = "/sys/bus/virtio/drivers/virtio_balloon"
+        self.guest.set(page_reporting_delay_ms=100)
+        self.guest.drained()
+        device = self.guest.run(f"cd {driver}; ls -d virtio*; cd /")
+        self.guest.run(f"echo {device} > {driver}/unbind")
+        self.exact()
+        status, output = self.guest.try_run(f"echo 512 > {PARAMETERS}/flush")
+        assert status != 0
+        assert "No such device" in output
+        self.guest.hold(64)
+        self.guest.release()
+        self.guest.run(f"echo {device} > {driver}/bind")
+        self.guest.drained()
+        self.exact()
+
+
+class BootParametersTest(GuestCase):
+    """Reporting that is off from the start."""
+
+    arguments = " ".join(
+        f"page_reporting.{word}" for word in ("enabled=0", "page_reporting_delay_ms=300", "page_reporting_order=10")
+    )
+
+    def test_off_at_boot(self) -> None:
+        assert self.guest.get("enabled") == "N"
+        assert self.guest.get("page_reporting_delay_ms") == "300"
+        assert self.guest.get("page_reporting_order") == "10"
+        self.guest.hold(64)
+        self.guest.release()
+        assert self.guest.counter("page_report_batch") == 0
+        assert self.exact() == 0
+        self.guest.set(enabled=1)
+        self.guest.drained()
+        self.exact()
+
+
+class NoDeviceTest(GuestCase):
+    """A guest without a balloon."""
+
+    options: ClassVar[dict[str, Any]] = {"balloon": False}
+
+    def test_no_device(self) -> None:
+        assert self.guest.counter("nr_free_reported") == 0
+        status, output = self.guest.try_run(f"echo 512 > {PARAMETERS}/flush")
+        assert status != 0
+        assert "No such device" in output
+        self.guest.set(enabled=0)
+        self.guest.set(enabled=1, page_reporting_delay_ms=100)
+        assert "SKIP" in self.guest.try_run("page_reporting")[1]
+
+
+class HotplugTest(GuestCase):
+    """Memory that comes and goes, with the walk of the free lists."""
+
+    arguments = "memhp_default_state=online_movable"
+    options: ClassVar[dict[str, Any]] = {"mib": 1024, "hotplug_mib": 1024}
+
+    def plug(self, mib: int) -> None:
+        self.guest.qmp("qom-set", path="/machine/peripheral/mem0", property="requested-size", value=mib * MIB)
+        get = {"path": "/machine/peripheral/mem0", "property": "size"}
+        wait_until(lambda: self.guest.qmp("qom-get", **get) == mib * MIB, f"{mib} MiB to be plugged")
+
+    def reported_mib(self) -> int:
+        return self.guest.counter("nr_free_reported") // PAGES_PER_MIB
+
+    def wait_reported(self, above: int) -> None:
+        wait_until(lambda: self.reported_mib() > above, f"more than {above} MiB to be reported")
+
+    def settle(self) -> None:
+        self.guest.set(page_reporting_delay_ms=100)
+        self.guest.drained()
+
+    def test_added_memory_is_reported(self) -> None:
+        self.settle()
+        before = self.reported_mib()
+        # twice, so that a zone that was empty appears and then grows
+        for mib in (256, 768):
+            self.plug(mib)
+            self.wait_reported(above=before + mib - SLACK)
+            self.exact()
+        self.plug(0)
+        wait_until(lambda: self.reported_mib() < before + SLACK, "removed memory not to be counted")
+        self.exact()
+        self.guest.hold(512)
+        self.guest.release()
+        self.wait_reported(above=before - SLACK)
+
+
+needs_bitmap = unittest.skipUnless(manifest()["series"] == "bitmap", "the kernel was built without the bitmap")
+
+
+@needs_bitmap
+class BitmapTest(GuestCase):
+    """The bitmap, feeding the same counters."""
+
+    arguments = "page_reporting.bitmap=1"
+
+    def setUp(self) -> None:
+        assert self.guest.get("bitmap") == "Y"
+        self.guest.set(enabled=1)
+
+    def test_kselftest(self) -> None:
+        status, output = self.guest.try_run("page_reporting")
+        assert status == 0, output
+
+    def test_reports(self) -> None:
+        tracing = "/sys/kernel/tracing"
+        self.guest.run(f"echo 1 > {tracing}/events/page_reporting/enable; echo > {tracing}/trace")
+        before = self.guest.counter("page_report_pages")
+        self.guest.hold(USED)
+        used = self.guest.resident_mib()
+        started = time.monotonic()
+        self.guest.release()
+        wait_until(lambda: self.guest.resident_mib() < used - USED * 9 // 10, "the host to get 90 % back")
+        print(f"90 % of {USED} MiB back on the host: {time.monotonic() - started:.1f} s with the bitmap", flush=True)
+        self.exact()
+        assert self.guest.counter("page_report_pages") > before + (USED - SLACK) * PAGES_PER_MIB
+        self.guest.run(f"echo 0 > {tracing}/events/page_reporting/enable")
+        sizes = [int(nr) for nr in re.findall(r"batch: .* nents=(\d+)", self.guest.run(f"cat {tracing}/trace"))]
+        assert max(sizes) == 16
+
+    def test_reallocation(self) -> None:
+        self.guest.hold(USED)
+        self.guest.release()
+        wait_until(lambda: self.guest.counter("nr_free_reported") > (USED - SLACK) * PAGES_PER_MIB, "reports")
+        self.guest.hold(USED)
+        self.exact()
+        self.guest.release()
+        self.exact()
+
+    def test_off_then_on(self) -> None:
+        self.guest.set(enabled=0)
+        batches = self.guest.counter("page_report_batch")
+        self.guest.hold(USED)
+        used = self.guest.resident_mib()
+        self.guest.release()
+        assert self.guest.counter("page_report_batch") == batches
+        self.guest.set(enabled=1)
+        wait_until(lambda: self.guest.resident_mib() < used - USED * 9 // 10, "the host to get 90 % back")
+        self.exact()
+
+
+@needs_bitmap
+class BitmapHotplugTest(HotplugTest):
+    """Memory that comes and goes, with the bitmap."""
+
+    arguments = "memhp_default_state=online_movable page_reporting.bitmap=1"
+
+    def settle(self) -> None:
+        """What was never freed stays unreported."""
