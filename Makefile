@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help setup demo test lint unit functional lab bench sample clean
+.PHONY: help setup demo test lint unit functional patches lab bench sample clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -15,7 +15,7 @@ setup:  ## install what is missing: Debian packages and a virtualenv
 demo: setup  ## real guests give memory back, and more VMs run on it (demo-out/)
 	@$(BIN)/python -m lab.demo
 
-test: lint unit functional lab  ## every test there is
+test: lint unit functional lab  ## every test of memhint; the patch series have theirs, see patches
 
 lint: setup  ## style, types and the direction of imports
 	$(BIN)/ruff check .
@@ -28,6 +28,15 @@ unit: setup  ## pure logic, and kernel files as fakes
 
 functional: setup  ## real processes and a real store
 	$(PYTEST) -q tests/functional
+
+patches: setup  ## guest kernel, QEMU and guest agent: style of each patch, builds, their own tests (half an hour)
+	kernel/check --style --version 6.12
+	kernel/check --style --version 6.1
+	$(BIN)/python kernel/tests/run --version 6.12 --series stats
+	$(BIN)/python kernel/tests/run --version 6.1 --series bitmap
+	guest_agent/check
+	guest_agent/check --series 10.0
+	qemu/check
 
 lab: setup  ## real hosts with real guests
 	$(PYTEST) -v --durations=10 tests/lab

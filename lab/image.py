@@ -56,12 +56,12 @@ class Image:
 
 @dataclass(frozen=True)
 class _Parts:
-    """What an image is made of. A folder takes the place of the distribution's package."""
+    """What an image is made of. What was built from patches takes the place of the distribution's package."""
 
     kernel: Package
     agent: Package
     kernel_folder: Path | None = None
-    agent_folder: Path | None = None
+    agent_program: Path | None = None
 
 
 def build(series: str, progress: Progress | None = None, agent: str = "stock") -> Image:
@@ -76,7 +76,7 @@ def build(series: str, progress: Progress | None = None, agent: str = "stock") -
     parts = _Parts(
         *_packages(stock, root / f"packages-{stock}.json"),
         patched.kernel_folder(series) if series in patched.KERNELS else None,
-        patched.agent_folder() if agent == "memhint" else None,
+        patched.agent_program() if agent == "memhint" else None,
     )
     key = _key(parts)
     final = root / "image" / f"{series}-{key[:16]}"
@@ -111,10 +111,11 @@ def _packages(series: str, known: Path) -> tuple[Package, Package]:
 
 
 def _key(parts: _Parts) -> str:
-    """Hash of all that goes into the image. A folder of ours is named after what it was built from."""
+    """Hash of all that goes into the image. A kernel's folder is named after what it was built from."""
     digest = hashlib.sha256()
-    folders = (str(parts.kernel_folder), str(parts.agent_folder))
-    for part in (parts.kernel.key, parts.agent.key, *folders, *MODULES, *APPLETS):
+    if parts.agent_program is not None:
+        digest.update(parts.agent_program.read_bytes())
+    for part in (parts.kernel.key, parts.agent.key, str(parts.kernel_folder), *MODULES, *APPLETS):
         digest.update(part.encode() + b"\0")
     for source in (Path(__file__), _HERE / "cpio.py", _HERE / "guest_init.sh", _HERE / "workload" / "workload.c"):
         digest.update(source.read_bytes() + b"\0")
@@ -139,8 +140,8 @@ def _build_into(final: Path, parts: _Parts, debs: Path, tell: Callable[[str, int
             vmlinuz, release, modules = parts.kernel_folder / "bzImage", parts.kernel_folder.name, []
         tell("fetching the guest agent", 3)
         unpack(fetch(parts.agent, debs), scratch / "agent")
-        if parts.agent_folder is not None:
-            shutil.copy(parts.agent_folder / "qemu-ga", scratch / "agent" / "usr" / "sbin" / "qemu-ga")
+        if parts.agent_program is not None:
+            shutil.copy(parts.agent_program, scratch / "agent" / "usr" / "sbin" / "qemu-ga")
         tell("compiling the workload", 4)
         workload = scratch / "workload"
         # gcc looks for its parts on PATH, which an unattended caller may not have set.

@@ -18,8 +18,8 @@ def kernel_folder(name: str) -> Path:
     return _built([str(_CHECKOUT / "kernel" / "build"), "--version", KERNELS[name]], f"kernel {name}")
 
 
-def agent_folder() -> Path:
-    """The folder with the patched qemu-ga; minutes the first time."""
+def agent_program() -> Path:
+    """The patched qemu-ga; minutes the first time."""
     return _built([str(_CHECKOUT / "guest_agent" / "build")], "guest agent")
 
 
