@@ -38,8 +38,12 @@ KERNEL = {
 MEMINFO = {"page-size": 4096, "total": 960 * MIB, "free": 700 * MIB, "cached": 90 * MIB, "shmem": 10 * MIB}
 
 
+class Turns(list):
+    """Answers that are given one after the other."""
+
+
 class Agent:
-    """Answers from a table; a list is answered item by item. What was asked is kept."""
+    """Answers from a table. What was asked is kept."""
 
     def __init__(self, **answers: object) -> None:
         self.answers = {name.replace("_", "-"): answer for name, answer in answers.items()}
@@ -49,7 +53,7 @@ class Agent:
         message = json.loads(request)
         self.asked.append(message)
         answer = self.answers[message["execute"]]
-        if isinstance(answer, list):
+        if isinstance(answer, Turns):
             answer = answer.pop(0)
         return json.dumps({"return": answer})
 
@@ -78,7 +82,7 @@ def walk(reported: int, following: int, more: bool) -> dict[str, object]:
 
 
 def test_a_walk_over_page_flags_is_added_up() -> None:
-    steps = [walk(100 * MIB, 100, True), walk(50 * MIB, 200, True), walk(7 * MIB, 300, False)]
+    steps = Turns([walk(100 * MIB, 100, True), walk(50 * MIB, 200, True), walk(7 * MIB, 300, False)])
     agent, asked = conversation(guest_get_page_reporting=steps)
     found = read_page_reporting(agent)
     assert (found.reported, found.unreported) == (157 * MIB, 533 * MIB)
@@ -86,7 +90,7 @@ def test_a_walk_over_page_flags_is_added_up() -> None:
 
 
 def test_a_walk_that_gets_nowhere_is_ended() -> None:
-    agent, _ = conversation(guest_get_page_reporting=[walk(1, 100, True), walk(1, 100, True)])
+    agent, _ = conversation(guest_get_page_reporting=Turns([walk(1, 100, True), walk(1, 100, True)]))
     with pytest.raises(GuestAnswerMalformed, match="advance"):
         read_page_reporting(agent)
 
