@@ -79,6 +79,8 @@ class Guests:
         self._wall = wall
         self._clock = clock
         self._lock = threading.Lock()
+        self._stopping = False
+        self._pulling: dict[str, threading.Lock] = {}  # one pull or undo of a guest at a time
         self._wishes: dict[str, _Wish] = {}
         self._asked: dict[str, tuple[float, Policy]] = {}
         self._verdicts: dict[str, tuple[Policy, Verdict]] = {}
@@ -120,7 +122,7 @@ class Guests:
         now = self._clock()
         with self._lock:
             self._wishes = wishes
-            for table in (self._asked, self._verdicts, self._capabilities):
+            for table in (self._asked, self._verdicts, self._capabilities, self._pulling):
                 for uuid in set(table) - set(wishes):
                     del table[uuid]
             due = [Task(uuid, wish.domain.facts.memory) for uuid, wish in wishes.items() if self._due(uuid, wish, now)]
@@ -144,6 +146,8 @@ class Guests:
         """
         with self._lock:
             wishes = dict(self._wishes)
+            self._stopping = True  # a conversation that goes on must not pull again what is put back here
+        self._poller.close(timeout_s=0.0)
         done: dict[str, Verdict] = {}
         threads = []
         for uuid, wish in wishes.items():
@@ -193,7 +197,10 @@ class Guests:
     def _pull(self, wish: _Wish, agent: GuestAgent | None, trouble: str = "") -> bool:
         """Pull the lever; True when something was changed in the guest."""
         target = ReportingTarget(wish.domain, wish.policy, agent, self._next_boot(wish.domain.uuid))
-        verdict = self.lever.pull(target, wish.policy.reporting, dry_run=self._dry_run)
+        with self._alone(wish.domain.uuid):
+            if self._stopping:
+                return False
+            verdict = self.lever.pull(target, wish.policy.reporting, dry_run=self._dry_run)
         if trouble and verdict.reason is Reason.NO_GUEST_AGENT:
             verdict = replace(verdict, detail=f"{verdict.detail}: {trouble}")
         with self._lock:
@@ -204,7 +211,12 @@ class Guests:
         with self._transport(uuid) as transport:
             agent = self._agent(transport) if wish.domain.facts.guest_agent and self._enabled else None
             target = ReportingTarget(wish.domain, wish.policy, agent, self._next_boot(uuid))
-            done[uuid] = self.lever.pull(target, Mode.AUTO, dry_run=False)
+            with self._alone(uuid):
+                done[uuid] = self.lever.pull(target, Mode.AUTO, dry_run=False)
+
+    def _alone(self, uuid: str) -> threading.Lock:
+        with self._lock:
+            return self._pulling.setdefault(uuid, threading.Lock())
 
     def _agent(self, transport: AgentTransport) -> GuestAgent:
         return GuestAgent(

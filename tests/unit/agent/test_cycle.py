@@ -370,3 +370,31 @@ def test_a_guest_that_falls_silent_while_stopping_is_said_to_be_left(host: FakeH
 def test_a_host_whose_vms_are_not_seen_does_not_admit(host: FakeHost) -> None:
     host.stats_error = CallTimeout("hangs")
     assert not host.run_cycles(1).plan.pressure.admitting
+
+
+def test_a_conversation_under_way_does_not_pull_again_what_stopping_put_back(host: FakeHost) -> None:
+    agent = host.agents["uuid-db"]
+    order = "/sys/module/page_reporting/parameters/page_reporting_order"
+    agent.files.update(
+        {
+            order: "9\n",
+            "/sys/bus/virtio/devices/virtio0/device": "0x0005\n",
+            "/sys/bus/virtio/devices/virtio0/features": "0000010000\n",
+            "/sys/bus/virtio/drivers/virtio_balloon/virtio0/device": "0x0005\n",
+        }
+    )
+    agent.release = "6.1.0-50-cloud-amd64"
+    host.definitions.known["uuid-db"] = Definition(
+        builders.facts(memory=4 * GIB, policy={"reporting": "off", "guest_actions": "allow"})
+    )
+    host.recorder.replace = lambda uuid, origin, values: None
+    host.run_cycles(2)
+    held = []
+    host.guests._poller._start = held.append  # conversations that have begun, and go on only when called
+    host.now += 10.0
+    host.cycle.run()
+    assert host.cycle.undo(deadline=5.0) == []
+    assert agent.files[order].strip() == "9"
+    for conversation in held:
+        conversation()
+    assert agent.files[order].strip() == "9"
