@@ -130,11 +130,19 @@ class Agent:
         return answer["return"]
 
     def stop(self, kill=False):
-        """Returns the exit status; kill spares the file systems a thaw."""
-        self.file.close()
-        self.sock.close()
+        """Returns the exit status; kill spares the file systems a thaw.
+
+        The connection stays until then: qemu-ga quits in its signal handler, which blocks
+        for ever if the signal comes while GLib is busy, as it is with a connection that ends.
+        """
+        time.sleep(0.02)
         self.process.kill() if kill else self.process.terminate()
-        status = self.process.wait(20)
-        self.log.close()
-        shutil.rmtree(self.dir, ignore_errors=True)
+        try:
+            status = self.process.wait(20)
+        finally:
+            self.process.kill()
+            self.file.close()
+            self.sock.close()
+            self.log.close()
+            shutil.rmtree(self.dir, ignore_errors=True)
         return status
