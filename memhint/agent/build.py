@@ -16,8 +16,9 @@ from memhint.agent.guests import Guests, GuestTiming
 from memhint.agent.observer import Observer
 from memhint.agent.policies import Policies, PolicyStore
 from memhint.agent.processes import Processes
-from memhint.agent.settings import dedup_settings, planner_settings, policy_defaults, slot
+from memhint.agent.settings import dedup_settings, planner_settings, slot
 from memhint.bus.publisher import Publisher
+from memhint.conf.policy import defaults
 from memhint.kernel.root import KernelRoot
 from memhint.levers.dedup import DedupLever
 from memhint.objects.host import HostObservation
@@ -152,7 +153,7 @@ def build(
     )
     parts = Parts(
         observer,
-        Policies(stores.policies, policy_defaults(conf), dry_run=dry_run),
+        Policies(stores.policies, defaults(conf), dry_run=dry_run),
         guests,
         deep,
         dedup,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from oslo_config import cfg
 
 from memhint.levers.dedup import DedupSettings
-from memhint.objects.policy import KEYS
 from memhint.objects.units import MIB
 from memhint.planner.settings import PlannerSettings, PressureThresholds
 
@@ -50,11 +49,6 @@ def dedup_settings(conf: cfg.ConfigOpts) -> DedupSettings:
         sleep_millisecs=options.sleep_millisecs if options.sleep_millisecs >= 0 else None,
         use_zero_pages=options.use_zero_pages,
     )
-
-
-def policy_defaults(conf: cfg.ConfigOpts) -> dict[str, str]:
-    """The host's default for every policy key that it can have one for."""
-    return {name: conf.policy[name] for name in KEYS if name in conf.policy}
 
 
 def slot(conf: cfg.ConfigOpts) -> int:
