@@ -19,7 +19,7 @@ from memhint.agent.processes import Processes
 from memhint.agent.settings import dedup_settings, planner_settings, slot
 from memhint.bus.publisher import Publisher
 from memhint.conf.policy import defaults
-from memhint.kernel.root import KernelRoot
+from memhint.kernel.root import PAGE_SIZE, KernelRoot
 from memhint.levers.dedup import DedupLever
 from memhint.objects.host import HostObservation
 from memhint.objects.ownership import Ledger
@@ -33,7 +33,6 @@ from memhint.virt.definitions import Definitions
 from memhint.virt.monitor import Monitor
 from memhint.virt.stats import read_stats
 
-PAGE_SIZE = 4096
 MERGE_TIMEOUT = 300.0  # seconds: switching merge off copies every merged page of the guest
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -23,8 +22,6 @@ from memhint.planner.plan import Sight
 from memhint.virt.domain_xml import Definition
 from memhint.virt.errors import VirtError
 from memhint.virt.stats import DomainStats
-
-LOG = logging.getLogger(__name__)
 
 
 class DefinitionSource(Protocol):
