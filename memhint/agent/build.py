@@ -18,7 +18,7 @@ from memhint.agent.policies import Policies, PolicyStore
 from memhint.agent.processes import Processes
 from memhint.agent.settings import dedup_settings, planner_settings, slot
 from memhint.bus.publisher import Publisher
-from memhint.conf.policy import defaults
+from memhint.conf.policy import host_inputs
 from memhint.kernel.root import PAGE_SIZE, KernelRoot
 from memhint.levers.dedup import DedupLever
 from memhint.objects.host import HostObservation
@@ -152,7 +152,7 @@ def build(
     )
     parts = Parts(
         observer,
-        Policies(stores.policies, defaults(conf), dry_run=dry_run),
+        Policies(stores.policies, host_inputs(conf), dry_run=dry_run),
         guests,
         deep,
         dedup,

@@ -26,9 +26,10 @@ class PolicyStore(Protocol):
 class Policies:
     """Effective policy per VM, each cycle."""
 
-    def __init__(self, store: PolicyStore, defaults: Mapping[str, str], *, dry_run: bool = False) -> None:
+    def __init__(self, store: PolicyStore, host: Mapping[Origin, Mapping[str, str]], *, dry_run: bool = False) -> None:
+        """:param host: what the host's configuration says for every VM, by origin"""
         self._store = store
-        self._defaults = dict(defaults)
+        self._host = {origin: dict(values) for origin, values in host.items()}
         self._dry_run = dry_run
 
     def update(self, facts: Mapping[str, DomainFacts]) -> dict[str, Policy]:
@@ -48,6 +49,5 @@ class Policies:
                     if not self._dry_run:
                         self._store.replace(uuid, origin, now)
                 known[origin] = now
-            known[Origin.DEFAULT] = self._defaults
-            found[uuid] = effective(known)
+            found[uuid] = effective({**known, **self._host})
         return found

@@ -157,7 +157,7 @@ def _details(report: Report, one: DomainReport, now: float) -> dict[str, str]:
     for state in one.levers:
         rows[f"Lever {state.lever}"] = f"{state.observed}, wish {state.desired}: {state.verdict}"
     for name, setting in one.policy.settings.items():
-        rows[f"Policy {name}"] = f"{setting.value or '-'} ({setting.origin})"
+        rows[f"Policy {name}"] = words.policy_value(name, setting)
     rows["Gaps"] = words.gap_lines(seen.gaps)
     return rows
 

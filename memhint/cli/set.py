@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from textwrap import fill
 from typing import Any
 
 from cliff.show import ShowOne
@@ -16,7 +17,8 @@ from memhint.cli.find import find_domain
 from memhint.cli.plan import show_levers
 from memhint.cli.table import Table
 from memhint.cli.wait import wait_for
-from memhint.conf.policy import defaults
+from memhint.cli.words import policy_value
+from memhint.conf.policy import host_inputs
 from memhint.objects.lever import LeverState
 from memhint.objects.policy import KEYS, Origin, Policy, PolicyError, Setting, effective, parse_policy
 from memhint.objects.report import STALE_PERIODS, DomainReport, Report
@@ -25,6 +27,7 @@ from memhint.store import Store
 from memhint.store.codec import to_plain
 
 INHERIT = "inherit"
+_TEXT = " " * 6  # before the explanation of a key
 _PATIENCE = 5.0  # seconds beyond the agent's own periods
 _REFUSALS = (Answer.REFUSED, Answer.CONFLICT, Answer.UNSUPPORTED)
 
@@ -57,8 +60,8 @@ class Set(Shown, ShowOne):
         [
             "keys:",
             *(
-                f"  {key.name}={'|'.join((*key.allowed, INHERIT)) if key.allowed else 'NAME|' + INHERIT}\n"
-                f"      {key.help}"
+                f"  {key.name}={key.kind.form}|{INHERIT}\n"
+                + fill(key.help, 100, initial_indent=_TEXT, subsequent_indent=_TEXT)
                 for key in KEYS.values()
             ),
             "",
@@ -67,7 +70,7 @@ class Set(Shown, ShowOne):
             "  memhint set web-1 reporting=inherit      leave it to metadata, flavor and host again",
             "  memhint set web-1 dedup=on --dry-run     show what would hold, store nothing",
             "",
-            "An operator's wish is stronger than metadata, flavor and the host's default, and survives a rebuild.",
+            "An operator's wish is stronger than metadata, flavor, aggregate and host, and survives a rebuild.",
         ]
     )
 
@@ -108,7 +111,7 @@ class Set(Shown, ShowOne):
         uuid = domain.observation.uuid
         inputs: dict[Origin, dict[str, str]] = {
             **store.policies.inputs(uuid).get(uuid, {}),
-            Origin.DEFAULT: defaults(conf),
+            **host_inputs(conf),
         }
         kept = {name: value for name, value in inputs.get(Origin.OPERATOR, {}).items() if name not in wishes.unset}
         before = effective(inputs)
@@ -158,7 +161,10 @@ class Set(Shown, ShowOne):
 
     def _show(self, table: Table, parsed_args: argparse.Namespace) -> None:
         outcome, out = self._outcome, self.app.stdout
-        rows = [(name, _shown(outcome.before.settings[name]), _shown(outcome.after.settings[name])) for name in KEYS]
+        rows = [
+            (name, policy_value(name, outcome.before.settings[name]), policy_value(name, outcome.after.settings[name]))
+            for name in KEYS
+        ]
         table.emit_list((outcome.domain.observation.name, "Before", "After"), rows, out, parsed_args)
         if outcome.seen is not None:
             show_levers(table, outcome.seen, outcome.levers, out, parsed_args)
@@ -190,8 +196,8 @@ def parse_wishes(words: Iterable[str]) -> Wishes:
 
 def _shows(policy: Policy, wishes: Wishes) -> bool:
     settings = policy.settings
-    return all(settings[name] == Setting(value, Origin.OPERATOR) for name, value in wishes.values.items()) and all(
-        settings[name].origin is not Origin.OPERATOR for name in wishes.unset
+    return all(settings.get(name) == Setting(value, Origin.OPERATOR) for name, value in wishes.values.items()) and all(
+        name in settings and settings[name].origin is not Origin.OPERATOR for name in wishes.unset
     )
 
 
@@ -216,10 +222,6 @@ def _failure(domain: DomainReport, wishes: Wishes) -> CliError | None:
         if state.verdict.answer is Answer.FAILED:
             return CliError(Exit.FAILED, text)
     return None
-
-
-def _shown(setting: Setting) -> str:
-    return f"{setting.value or '-'} ({setting.origin})"
 
 
 def _plain(outcome: Outcome) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from memhint.objects.gap import Gap
 from memhint.objects.plan import Bound, Capacity, PressureVerdict
+from memhint.objects.policy import KEYS, Setting
 from memhint.objects.units import mib
 
 BOUNDS = {
@@ -34,6 +35,12 @@ def absent(gaps: Iterable[Gap], what: str) -> str:
         if gap.what == what:
             return str(gap.reason)
     return "-"
+
+
+def policy_value(name: str, value: Setting) -> str:
+    """One value of a policy with its unit and its origin."""
+    key = KEYS.get(name)
+    return f"{key.kind.shown(value.value) if key else value.value} ({value.origin})"
 
 
 def seconds(value: float | None) -> str:

@@ -13,17 +13,22 @@ from collections.abc import Iterable, Mapping
 from oslo_config import cfg, types
 from oslo_log import _options as logging
 
+from memhint.conf import aggregate
 from memhint.conf.errors import ConfigError
 from memhint.conf.opts import list_opts
+from memhint.conf.policy import aggregate_group
 
 
-def check_file(name: str) -> None:
-    """Every section, option and value of a file.
+def check_file(name: str) -> tuple[str, ...]:
+    """Every section, option and value of a file; the sections that say something.
 
     :raises ConfigError: on the first that is not accepted
     """
     known = _known()
-    for section, values in _sections(name).items():
+    sections = _sections(name)
+    for section, values in sections.items():
+        if section not in known and section.startswith(aggregate_group("")):
+            known[section] = known[aggregate.GROUP]
         if section not in known:
             raise ConfigError(name, f"[{section}]", f"is not a section: use {_closest(section, known)}")
         for option, texts in values.items():
@@ -34,6 +39,7 @@ def check_file(name: str) -> None:
                 if not _takes(known[section][option], text):
                     accepted = _accepted(known[section][option])
                     raise ConfigError(name, f"[{section}] {option}", f"{text!r} is not accepted: use {accepted}")
+    return tuple(section for section, values in sections.items() if values)
 
 
 def _sections(name: str) -> Mapping[str, Mapping[str, list[str]]]:
@@ -49,7 +55,7 @@ def _sections(name: str) -> Mapping[str, Mapping[str, list[str]]]:
     return sections
 
 
-def _known() -> Mapping[str, Mapping[str, cfg.Opt]]:
+def _known() -> dict[str, dict[str, cfg.Opt]]:
     known = {group: {option.dest: option for option in options} for group, options in list_opts()}
     for _, options in logging.list_opts():
         for option in options:
@@ -88,7 +94,7 @@ def _accepted(option: cfg.Opt) -> str:
     choices = getattr(kind, "choices", None)
     if choices:
         return "one of " + ", ".join(str(choice) for choice in choices)
-    pattern = getattr(kind, "regex", None)
+    pattern = getattr(getattr(kind, "item_type", kind), "regex", None)
     if pattern is not None:
         return f"a value of the form {pattern.pattern}. {option.help}"
     return str(kind)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from oslo_config import cfg
+from oslo_config import cfg, types
 
 GROUP = "host"
 _CGROUP = r"^(/.*)?$"
@@ -41,5 +41,12 @@ OPTS = (
         min=0,
         help="MiB that may be promised beyond memory and disk swap. If every VM claims its memory at once, VMs are "
         "killed for these. 0: nothing is promised that could not be backed.",
+    ),
+    cfg.ListOpt(
+        "aggregates",
+        default=[],
+        item_type=types.String(regex=r"^[a-z0-9_-]{1,64}$"),
+        help="Names of the aggregates that this host belongs to, by commas. Each may have a section [aggregate_name]; "
+        "where two say different things, the one that is named first here holds.",
     ),
 )

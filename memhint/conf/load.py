@@ -12,9 +12,11 @@ from oslo_log import log
 from memhint.conf.check import check
 from memhint.conf.errors import ConfigError
 from memhint.conf.file import check_file
-from memhint.conf.opts import list_opts
+from memhint.conf.opts import aggregate_opts, static_opts
 
 DEFAULT_FILE = "/etc/memhint/memhint.conf"
+
+Groups = Sequence[tuple[str, list[cfg.Opt]]]
 
 
 def load(files: Sequence[str | os.PathLike[str]] | None = None) -> cfg.ConfigOpts:
@@ -25,22 +27,25 @@ def load(files: Sequence[str | os.PathLike[str]] | None = None) -> cfg.ConfigOpt
     :raises ConfigError: on a file that cannot be read, an unknown option, or a value that is not accepted
     """
     names = _names(files)
-    for name in names:
-        check_file(name)
+    sections = {section for name in names for section in check_file(name)}
     conf = cfg.ConfigOpts()
-    for group, options in list_opts():
-        conf.register_opts(options, group=None if group == "DEFAULT" else group)
+    _register(conf, static_opts())
     log.register_options(conf)
     # Its plugins introduce themselves at every upgrade of the store.
     log.set_defaults(default_log_levels=[*log.get_default_log_levels(), "alembic=WARN"])
     try:
         # use_env off: a value must come from a file that can be named in an error
         conf([], project="memhint", default_config_files=names, default_config_dirs=[], use_env=False)
-        _read_all(conf)
+        known = [*static_opts(), *aggregate_opts(conf.host.aggregates)]
+        _register(conf, known)
+        _read_all(conf, known)
     except (cfg.Error, ValueError) as error:
         raise ConfigError(None, None, str(error)) from error
     except SystemExit as error:  # how argparse, which oslo.config asks for logging options, says that a value is wrong
         raise ConfigError(", ".join(names), None, "a logging option refers to a value that it does not take") from error
+    unknown = sorted(sections.difference(group for group, _ in known))
+    if unknown:
+        raise ConfigError(None, f"[{unknown[0]}]", "is no section of this host: name it in [host] aggregates")
     check(conf)
     return conf
 
@@ -51,9 +56,14 @@ def _names(files: Sequence[str | os.PathLike[str]] | None) -> list[str]:
     return [os.fspath(name) for name in files]
 
 
-def _read_all(conf: cfg.ConfigOpts) -> None:
+def _register(conf: cfg.ConfigOpts, groups: Groups) -> None:
+    for group, options in groups:
+        conf.register_opts(options, group=None if group == "DEFAULT" else group)
+
+
+def _read_all(conf: cfg.ConfigOpts, groups: Groups) -> None:
     """Values with a reference to another option are only parsed when read: read them while somebody still looks."""
-    for group, options in list_opts():
+    for group, options in groups:
         where = conf if group == "DEFAULT" else conf[group]
         for option in options:
-            getattr(where, option.dest)
+            where[option.dest]

@@ -2,10 +2,28 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+
+from memhint.objects.policy_values import Choice, Kind, Name, PolicyError, Whole
+from memhint.objects.units import MIB
+
+__all__ = [
+    "KEYS",
+    "PRECEDENCE",
+    "Consent",
+    "Mode",
+    "Origin",
+    "Policy",
+    "PolicyError",
+    "PolicyKey",
+    "QosClass",
+    "Setting",
+    "effective",
+    "parse_policy",
+    "remembered",
+]
 
 
 class Mode(StrEnum):
@@ -17,10 +35,18 @@ class Mode(StrEnum):
 
 
 class Consent(StrEnum):
-    """Whether something inside the guest may be changed."""
+    """Whether something may be done that costs the VM something, or that changes its inside."""
 
     ALLOW = "allow"
     DENY = "deny"
+
+
+class QosClass(StrEnum):
+    """How much of its memory a VM is promised at any time."""
+
+    GUARANTEED = "guaranteed"  # all of it: counts in full, and nothing is taken from it
+    BURSTABLE = "burstable"  # what it is forecast to need
+    BEST_EFFORT = "best-effort"  # the same, and the first to give when the host is under pressure
 
 
 class Origin(StrEnum):
@@ -29,16 +55,13 @@ class Origin(StrEnum):
     OPERATOR = "operator"  # `memhint set`, kept in the store
     METADATA = "metadata"  # libvirt domain metadata under our namespace
     FLAVOR = "flavor"  # memhint:… extra specs in Nova's metadata
-    DEFAULT = "default"  # the host's configuration
+    AGGREGATE = "aggregate"  # the host's configuration, for an aggregate that it belongs to
+    DEFAULT = "default"  # the host's configuration, for every VM
 
 
 PRECEDENCE = tuple(Origin)
 
-_PROJECT = re.compile(r"[A-Za-z0-9._:-]{1,64}")
-
-
-class PolicyError(ValueError):
-    """A policy key or value that does not exist; the text says which do."""
+AUTO = "auto"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,21 +69,24 @@ class PolicyKey:
     """One thing that can be set per VM."""
 
     name: str
-    allowed: tuple[str, ...]  # empty: free text of the project's form
+    kind: Kind
     default: str
     help: str
     opt_out: str | None = None  # the value that survives the loss of the metadata that said it
 
     def check(self, value: str) -> str:
-        """The value, when it is one that this key takes.
+        """The value in its one spelling, when it is one that this key takes.
 
         :raises PolicyError: otherwise
         """
-        if self.allowed and value not in self.allowed:
-            raise PolicyError(f"{self.name}={value!r}: use one of {', '.join(self.allowed)}")
-        if not self.allowed and value and not _PROJECT.fullmatch(value):
-            raise PolicyError(f"{self.name}={value!r}: use up to 64 letters, digits and . _ : -")
-        return value
+        checked = self.kind.check(value)
+        if checked is None:
+            raise PolicyError(f"{self.name}={value!r}: use {self.kind.accepted}")
+        return checked
+
+
+def _choice(words: type[StrEnum]) -> Choice:
+    return Choice(tuple(str(word) for word in words))
 
 
 KEYS: Mapping[str, PolicyKey] = {
@@ -68,33 +94,86 @@ KEYS: Mapping[str, PolicyKey] = {
     for key in (
         PolicyKey(
             "reporting",
-            tuple(Mode),
+            _choice(Mode),
             Mode.AUTO,
             "free page reporting: on, off, or left as the guest has it (auto)",
             opt_out=Mode.OFF,
         ),
         PolicyKey(
             "dedup",
-            tuple(Mode),
+            _choice(Mode),
             Mode.OFF,
             "merge equal pages with other VMs of the same project",
             opt_out=Mode.OFF,
         ),
         PolicyKey(
             "guest_actions",
-            tuple(Consent),
+            _choice(Consent),
             Consent.DENY,
             "whether memhint may change anything inside the guest",
             opt_out=Consent.DENY,
         ),
         PolicyKey(
             "guest_unbind",
-            tuple(Consent),
+            _choice(Consent),
             Consent.DENY,
             "whether reporting may be stopped by unbinding the guest's balloon driver (stock 6.12 has no other switch)",
             opt_out=Consent.DENY,
         ),
-        PolicyKey("project", (), "", "whose VM this is, where Nova's metadata does not say"),
+        PolicyKey("project", Name(), "", "whose VM this is, where Nova's metadata does not say"),
+        PolicyKey(
+            "class",
+            _choice(QosClass),
+            QosClass.BURSTABLE,
+            "how much of its memory the VM is promised at any time: all of it (guaranteed), what it is forecast to "
+            "need (burstable), or the same and first to give (best-effort)",
+            opt_out=QosClass.GUARANTEED,
+        ),
+        PolicyKey(
+            "min_mb",
+            Whole(0, 1 << 24, "MiB"),
+            "0",
+            "MiB that the VM always counts with at least and that no lever takes below; 0 is none",
+        ),
+        PolicyKey(
+            "overcommit",
+            _choice(Consent),
+            Consent.ALLOW,
+            "whether memory that the VM does not use may be promised to others",
+            opt_out=Consent.DENY,
+        ),
+        PolicyKey(
+            "group",
+            Name(),
+            "",
+            "anti-affinity group: VMs of one group are expected to grow at the same time",
+        ),
+        PolicyKey(
+            "balloon",
+            _choice(Consent),
+            Consent.DENY,
+            "whether an idle best-effort VM may be ballooned down to its minimum when the host is under pressure",
+            opt_out=Consent.DENY,
+        ),
+        PolicyKey(
+            "swap_out",
+            _choice(Consent),
+            Consent.DENY,
+            "whether the VM's cold memory may be swapped out when the host is under pressure",
+            opt_out=Consent.DENY,
+        ),
+        PolicyKey(
+            "reporting_order",
+            Whole(0, 10, words=(AUTO,)),
+            AUTO,
+            "smallest free block that the guest reports, as an order: 2^order pages; auto is memhint's own choice",
+        ),
+        PolicyKey(
+            "reporting_delay_ms",
+            Whole(0, 3_600_000, "ms", words=(AUTO,)),
+            AUTO,
+            "milliseconds for which the guest collects free memory before it reports; auto is memhint's own choice",
+        ),
     )
 }
 
@@ -151,6 +230,50 @@ class Policy:
     def project(self) -> str | None:
         """The owner as policy has it; None where nobody said."""
         return self.settings["project"].value or None
+
+    @property
+    def qos(self) -> QosClass:
+        """The VM's class."""
+        return QosClass(self.settings["class"].value)
+
+    @property
+    def minimum(self) -> int:
+        """Bytes that the VM keeps whatever happens."""
+        return int(self.settings["min_mb"].value) * MIB
+
+    @property
+    def overcommit(self) -> bool:
+        """True where memory that the VM does not use may be promised to others."""
+        return self.settings["overcommit"].value == Consent.ALLOW
+
+    @property
+    def group(self) -> str | None:
+        """The VM's anti-affinity group; None where nobody said."""
+        return self.settings["group"].value or None
+
+    @property
+    def balloon(self) -> bool:
+        """True where an idle best-effort VM may be ballooned."""
+        return self.settings["balloon"].value == Consent.ALLOW
+
+    @property
+    def swap_out(self) -> bool:
+        """True where cold memory may be swapped out."""
+        return self.settings["swap_out"].value == Consent.ALLOW
+
+    @property
+    def reporting_order(self) -> int | None:
+        """The wished order; None where it is memhint's choice."""
+        return _number(self.settings["reporting_order"].value)
+
+    @property
+    def reporting_delay_ms(self) -> int | None:
+        """The wished delay in milliseconds; None where it is memhint's choice."""
+        return _number(self.settings["reporting_delay_ms"].value)
+
+
+def _number(value: str) -> int | None:
+    return None if value == AUTO else int(value)
 
 
 def effective(inputs: Mapping[Origin, Mapping[str, str]]) -> Policy:

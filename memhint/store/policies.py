@@ -29,9 +29,9 @@ class Policies:
         :raises PolicyError: on an unknown key or value
         :raises StoreError: when the database fails
         """
-        parse_policy([(key, value)])
+        checked = parse_policy([(key, value)])
         with self._database.write() as connection:
-            self._put(connection, uuid, origin, {key: value})
+            self._put(connection, uuid, origin, checked)
 
     def unset(self, uuid: str, origin: Origin, key: str) -> None:
         """Forget one wish; it is no error where there is none.
@@ -47,10 +47,10 @@ class Policies:
         :raises PolicyError: on an unknown key or value
         :raises StoreError: when the database fails
         """
-        parse_policy(values.items())
+        checked = parse_policy(values.items())
         with self._database.write() as connection:
             _drop(connection, uuid, Origin.OPERATOR, unset)
-            self._put(connection, uuid, Origin.OPERATOR, values)
+            self._put(connection, uuid, Origin.OPERATOR, checked)
 
     def replace(self, uuid: str, origin: Origin, values: Mapping[str, str]) -> None:
         """Make these all the wishes of one origin. Writes nothing where they are so already.
@@ -58,12 +58,12 @@ class Policies:
         :raises PolicyError: on an unknown key or value
         :raises StoreError: when the database fails
         """
-        parse_policy(values.items())
-        if self.inputs(uuid).get(uuid, {}).get(origin, {}) == dict(values):
+        checked = parse_policy(values.items())
+        if self.inputs(uuid).get(uuid, {}).get(origin, {}) == checked:
             return
         with self._database.write() as connection:
             connection.execute(delete(policy).where(policy.c.domain_uuid == uuid, policy.c.origin == str(origin)))
-            self._put(connection, uuid, origin, values)
+            self._put(connection, uuid, origin, checked)
 
     def forget(self, uuid: str) -> None:
         """Drop every wish for a VM that is no more.

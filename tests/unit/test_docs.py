@@ -11,9 +11,11 @@ from oslo_config import cfg, types
 
 from memhint.cli.app import EXIT_CODES
 from memhint.conf.opts import list_opts
+from memhint.conf.policy import PolicyValue
 from memhint.objects.gap import GapReason
 from memhint.objects.plan import Bound, DemandReason
 from memhint.objects.policy import KEYS
+from memhint.objects.policy_values import Choice, Kind, Whole
 from memhint.objects.verdict import Answer, Reason
 
 ROOT = Path(__file__).parents[2]
@@ -34,6 +36,8 @@ def values_of(option: cfg.Opt) -> str:
     choices = getattr(kind, "choices", None)
     if choices:
         return ", ".join(f"`{choice}`" for choice in choices)
+    if isinstance(kind, PolicyValue):
+        return in_words(kind.key.kind)
     if isinstance(kind, types.Boolean):
         return "`true`, `false`"
     if isinstance(kind, types.Number):
@@ -41,11 +45,20 @@ def values_of(option: cfg.Opt) -> str:
     return "text"
 
 
+def in_words(kind: Kind) -> str:
+    if isinstance(kind, Choice):
+        return ", ".join(f"`{word}`" for word in kind.words)
+    if isinstance(kind, Whole):
+        unit = f" {kind.unit}" if kind.unit else ""
+        return ", ".join((f"{kind.low} to {kind.high}{unit}", *(f"`{word}`" for word in kind.words)))
+    return "up to 64 letters, digits and `. _ : -`"
+
+
 def row_of(option: cfg.Opt) -> str:
     default = option.sample_default or option.default
     if isinstance(default, bool):
         default = str(default).lower()
-    shown = "empty" if default == "" else f"`{default}`"
+    shown = "empty" if default in ("", None, []) else f"`{default}`"
     return f"| `{option.dest}` | {shown} | {values_of(option)} | {option.help} |"
 
 
@@ -68,9 +81,8 @@ def test_every_option_has_its_row_and_no_row_is_left_over() -> None:
 def test_every_policy_key_has_a_row_with_its_values_and_default(key) -> None:
     row = next(line for line in page("policy.md").splitlines() if line.startswith(f"| `{key.name}` |"))
     _, _, values, default, _, _ = (cell.strip() for cell in row.split("|"))
-    if key.allowed:
-        assert values == ", ".join(f"`{value}`" for value in key.allowed)
-        assert default == f"`{key.default}`"
+    assert values == in_words(key.kind)
+    assert default == (f"`{key.default}`" if key.default else "nobody")
 
 
 def test_the_opt_outs_that_survive_are_named() -> None:

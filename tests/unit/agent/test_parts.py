@@ -9,7 +9,7 @@ from memhint.agent.lock import AlreadyRunning, HostLock
 from memhint.agent.policies import Policies
 from memhint.agent.processes import Processes
 from memhint.kernel.errors import KernelInterfaceError, ProcessGone
-from memhint.objects.policy import Mode, Origin, remembered
+from memhint.objects.policy import Mode, Origin, QosClass, remembered
 from tests.unit import builders
 from tests.unit.kernel.fake_root import FakeRoot
 
@@ -98,7 +98,7 @@ class Store:
 
 def test_the_operator_comes_before_metadata_and_that_before_the_flavor() -> None:
     store = Store()
-    policies = Policies(store, {"reporting": "auto"})
+    policies = Policies(store, {Origin.DEFAULT: {"reporting": "auto"}})
     facts = builders.facts(policy={"reporting": "off"}, flavor_specs={"reporting": "on", "dedup": "on"})
     found = policies.update({UUID: facts})[UUID]
     assert (found.settings["reporting"].value, found.settings["reporting"].origin) == ("off", Origin.METADATA)
@@ -106,6 +106,13 @@ def test_the_operator_comes_before_metadata_and_that_before_the_flavor() -> None
     store.kept[UUID][Origin.OPERATOR] = {"reporting": "auto"}
     found = policies.update({UUID: facts})[UUID]
     assert (found.reporting, found.settings["reporting"].origin) == (Mode.AUTO, Origin.OPERATOR)
+
+
+def test_an_aggregate_comes_before_the_host_and_after_the_flavor() -> None:
+    host = {Origin.AGGREGATE: {"class": "guaranteed", "dedup": "on"}, Origin.DEFAULT: {"class": "best-effort"}}
+    found = Policies(Store(), host).update({UUID: builders.facts(flavor_specs={"dedup": "off"})})[UUID]
+    assert (found.qos, found.settings["class"].origin) == (QosClass.GUARANTEED, Origin.AGGREGATE)
+    assert (found.dedup, found.settings["dedup"].origin) == (Mode.OFF, Origin.FLAVOR)
 
 
 def test_an_opt_out_outlives_the_metadata_and_an_opt_in_does_not() -> None:

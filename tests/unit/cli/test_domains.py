@@ -44,6 +44,14 @@ DETAILS = """\
 | Policy guest_actions     | deny (default)                                  |
 | Policy guest_unbind      | deny (default)                                  |
 | Policy project           | - (default)                                     |
+| Policy class             | burstable (default)                             |
+| Policy min_mb            | 0 MiB (default)                                 |
+| Policy overcommit        | allow (default)                                 |
+| Policy group             | - (default)                                     |
+| Policy balloon           | deny (default)                                  |
+| Policy swap_out          | deny (default)                                  |
+| Policy reporting_order   | auto (default)                                  |
+| Policy reporting_delay_ms | auto (default)                                 |
 | Gaps                     | none                                            |
 +--------------------------+-------------------------------------------------+
 """

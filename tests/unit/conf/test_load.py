@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from memhint.conf import ConfigError, load
 from memhint.conf.opts import list_opts
-from memhint.conf.policy import defaults
-from memhint.objects.policy import KEYS
+from memhint.conf.policy import host_inputs
+from memhint.objects.policy import KEYS, Origin
 
 
 def write(tmp_path: Path, text: str, name: str = "memhint.conf") -> Path:
@@ -54,6 +54,12 @@ def test_the_environment_sets_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("text", "option", "accepted"),
     [
+        ("[policy]\nclass = gold\n", "[policy] class", "one of guaranteed, burstable, best-effort"),
+        ("[policy]\nmin_mb = -1\n", "[policy] min_mb", "a whole number from 0 to 16777216"),
+        ("[policy]\nreporting_order = 11\n", "[policy] reporting_order", "a whole number from 0 to 10 or auto"),
+        ("[aggregate_a]\nmin_mb = much\n", "[aggregate_a] min_mb", "a whole number from 0 to 16777216"),
+        ("[aggregate_a]\nmax = 3\n", "[aggregate_a] max", "min_mb"),
+        ("[host]\naggregates = Gold\n", "[host] aggregates", "^[a-z0-9_-]{1,64}$"),
         ("[DEFAULT]\nperiod = 0.1\n", "[DEFAULT] period", "a number from 0.2 to 3600"),
         ("[DEFAULT]\nperiod = fast\n", "[DEFAULT] period", "a number from 0.2 to 3600"),
         ("[DEFAULT]\nperiod =\n", "[DEFAULT] period", "a number from 0.2 to 3600"),
@@ -125,10 +131,30 @@ def test_every_option_has_help_and_every_number_a_lower_bound() -> None:
                 assert option.type.min is not None, (group, option.name)
 
 
-def test_every_policy_key_with_choices_has_a_default_on_the_host(tmp_path: Path) -> None:
-    found = defaults(load([write(tmp_path, "[policy]\nguest_actions = allow\n")]))
-    assert found == {"reporting": "auto", "dedup": "off", "guest_actions": "allow", "guest_unbind": "deny"}
-    assert all(KEYS[name].check(value) == value for name, value in found.items())
+def test_every_policy_key_but_names_has_a_default_on_the_host(tmp_path: Path) -> None:
+    found = host_inputs(load([write(tmp_path, "[policy]\nguest_actions = allow\nmin_mb = 0512\n")]))
+    said = found[Origin.DEFAULT]
+    assert set(said) == set(KEYS) - {"project", "group"}
+    assert (said["guest_actions"], said["min_mb"], said["dedup"]) == ("allow", "512", "off")
+    assert all(KEYS[name].check(value) == value for name, value in said.items())
+    assert found[Origin.AGGREGATE] == {}
+
+
+def test_of_two_aggregates_the_one_that_is_named_first_holds(tmp_path: Path) -> None:
+    text = (
+        "[host]\naggregates = gold, rack-1\n"
+        "[aggregate_rack-1]\nclass = best-effort\nmin_mb = 256\n[aggregate_gold]\nclass = guaranteed\n"
+    )
+    said = host_inputs(load([write(tmp_path, text)]))[Origin.AGGREGATE]
+    assert said == {"class": "guaranteed", "min_mb": "256"}
+
+
+def test_a_section_of_an_aggregate_that_the_host_is_not_in_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load([write(tmp_path, "[aggregate_gold]\nclass = guaranteed\n")])
+    assert caught.value.option == "[aggregate_gold]"
+    assert "aggregates" in caught.value.accepted
+    load([write(tmp_path, "[aggregate_gold]\n# class = guaranteed\n")])  # says nothing, as in the sample
 
 
 _WORDS = st.sampled_from(

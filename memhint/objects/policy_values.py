@@ -1,0 +1,114 @@
+"""The kinds of value that a policy key can take: how each is checked, and how it is shown to people."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Protocol
+
+_NAME = re.compile(r"[A-Za-z0-9._:-]{1,64}")
+_DIGITS = 18  # more is no number that anybody means
+
+
+class PolicyError(ValueError):
+    """A policy key or value that does not exist; the text says which do."""
+
+
+class Kind(Protocol):
+    """What a key's values are."""
+
+    @property
+    def form(self) -> str:
+        """The values in short, for a command line: ``on|off``, ``NAME``, ``0..10|auto``."""
+
+    @property
+    def accepted(self) -> str:
+        """The values in words, for an error: what to use instead."""
+
+    def check(self, value: str) -> str | None:
+        """The value in its one spelling; None where it is none of this kind."""
+
+    def shown(self, value: str) -> str:
+        """The value for people, with its unit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of a few words."""
+
+    words: tuple[str, ...]
+
+    @property
+    def form(self) -> str:
+        """See Kind."""
+        return "|".join(self.words)
+
+    @property
+    def accepted(self) -> str:
+        """See Kind."""
+        return f"one of {', '.join(self.words)}"
+
+    def check(self, value: str) -> str | None:
+        """See Kind."""
+        return value if value in self.words else None
+
+    def shown(self, value: str) -> str:
+        """See Kind."""
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A name that somebody gave; empty is nobody's."""
+
+    @property
+    def form(self) -> str:
+        """See Kind."""
+        return "NAME"
+
+    @property
+    def accepted(self) -> str:
+        """See Kind."""
+        return "up to 64 letters, digits and . _ : -"
+
+    def check(self, value: str) -> str | None:
+        """See Kind."""
+        return value if not value or _NAME.fullmatch(value) else None
+
+    def shown(self, value: str) -> str:
+        """See Kind."""
+        return value or "-"
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """A whole number from ``low`` to ``high``, or one of ``words`` in its place."""
+
+    low: int
+    high: int
+    unit: str = ""
+    words: tuple[str, ...] = ()
+
+    @property
+    def form(self) -> str:
+        """See Kind."""
+        return "|".join((f"{self.low}..{self.high}", *self.words))
+
+    @property
+    def accepted(self) -> str:
+        """See Kind."""
+        return " or ".join((f"a whole number from {self.low} to {self.high}", *self.words))
+
+    def check(self, value: str) -> str | None:
+        """See Kind."""
+        if value in self.words:
+            return value
+        # str.isdecimal alone takes the digits of every script
+        if not (value.isascii() and value.isdecimal() and len(value) <= _DIGITS):
+            return None
+        number = int(value)
+        return str(number) if self.low <= number <= self.high else None
+
+    def shown(self, value: str) -> str:
+        """See Kind."""
+        return value if value in self.words or not self.unit else f"{value} {self.unit}"
