@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from memhint.guest import fields, files
 from memhint.guest.errors import GuestAnswerMalformed, GuestCommandMissing, GuestError, GuestSilent
 from memhint.guest.protocol import GuestAgent
 from memhint.objects.gap import Gap
+
+T = TypeVar("T")
 
 _COMMANDS_MAX = 512
 _NAME_MAX = 64
@@ -27,6 +30,7 @@ class Capabilities:
     release: str | None = None  # the kernel's
     boot_id: str | None = None
     gaps: tuple[Gap, ...] = ()
+    os: str | None = None  # the system's short name: "debian", "mswindows"
 
     def lacks(self, commands: frozenset[str]) -> frozenset[str]:
         """Those of the commands that this agent does not have or blocks."""
@@ -45,7 +49,7 @@ def read_capabilities(agent: GuestAgent) -> Capabilities:
     commands = frozenset(name for name, enabled in listed if enabled)
     gaps: list[Gap] = []
 
-    def attempt(what: str, needs: frozenset[str], read: Callable[[GuestAgent], str]) -> str | None:
+    def attempt(what: str, needs: frozenset[str], read: Callable[[GuestAgent], T]) -> T | None:
         try:
             if needs - commands:
                 raise GuestCommandMissing(f"the agent has no {', '.join(sorted(needs - commands))}")
@@ -56,9 +60,10 @@ def read_capabilities(agent: GuestAgent) -> Capabilities:
             gaps.append(error.gap(what))
             return None
 
-    release = attempt("release", frozenset({"guest-get-osinfo"}), _release)
+    system = attempt("release", frozenset({"guest-get-osinfo"}), _system)
     boot_id = attempt("boot_id", files.READ_COMMANDS, read_boot_id)
-    return Capabilities(version, commands, release, boot_id, tuple(gaps))
+    release, name = system or (None, None)
+    return Capabilities(version, commands, release, boot_id, tuple(gaps), name)
 
 
 def read_boot_id(agent: GuestAgent) -> str:
@@ -72,8 +77,12 @@ def read_boot_id(agent: GuestAgent) -> str:
     return boot_id
 
 
-def _release(agent: GuestAgent) -> str:
-    return fields.text(agent.call("guest-get-osinfo"), "kernel-release", max_len=_RELEASE_MAX)
+def _system(agent: GuestAgent) -> tuple[str, str | None]:
+    """The kernel's release and the system's short name, which an agent may leave out."""
+    answer = agent.call("guest-get-osinfo")
+    release = fields.text(answer, "kernel-release", max_len=_RELEASE_MAX)
+    named = isinstance(answer, dict) and "id" in answer
+    return release, fields.text(answer, "id", max_len=_NAME_MAX) if named else None
 
 
 def _command(item: object) -> tuple[str, bool]:

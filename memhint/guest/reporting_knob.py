@@ -56,6 +56,7 @@ def read_guest_kernel(agent: GuestAgent, at: float, capabilities: Capabilities, 
                 settable=tuple(sorted(settings.settable)),
                 enabled=settings.enabled,
                 delay_ms=settings.delay_ms,
+                os=capabilities.os,
             )
     device = find_balloon(agent, hint)
     return GuestKernel(
@@ -66,6 +67,7 @@ def read_guest_kernel(agent: GuestAgent, at: float, capabilities: Capabilities, 
         balloon_device=device,
         balloon_bound=None if device is None else is_bound(agent, device),
         reporting_offered=None if device is None else read_reporting_feature(agent, device),
+        os=capabilities.os,
     )
 
 

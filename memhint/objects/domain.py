@@ -36,9 +36,14 @@ class DomainFacts:
     locked: bool = False
     no_share_pages: bool = False
     shared_memory: bool = False  # memfd or file backed: KSM cannot merge it
-    vfio: bool = False
+    vfio: bool = False  # a PCI, mdev or vDPA device is passed through
     confidential: bool = False
     guest_agent: bool = False  # the XML has the guest agent's channel
+    realtime: bool = False  # a virtual CPU or the emulator runs under fifo or rr
+    file_backed: bool = False
+    numa_strict: bool = False  # may have memory of certain nodes of the host only
+    numa_nodes: tuple[int, ...] = ()  # those, where the XML names them
+    os: str | None = None  # libosinfo's name of the guest's system, or "windows" where Hyper-V is imitated for one
 
 
 @dataclass(frozen=True, slots=True)

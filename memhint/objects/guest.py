@@ -50,3 +50,4 @@ class GuestKernel:
     settable: tuple[str, ...] = ()  # settings that an extended agent can change on this kernel
     enabled: bool | None = None  # the patched kernel's switch; None where it has none
     delay_ms: int | None = None  # between two passes of reporting
+    os: str | None = None  # the system's short name as guest-get-osinfo has it: "debian", "mswindows"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from xml.etree import ElementTree
 
@@ -14,10 +16,15 @@ from memhint.virt.metadata import NAMESPACE, PREFIX, read_policy
 NOVA_NAMESPACE = "http://openstack.org/xmlns/libvirt/nova/1.1"
 NOVA = f"{{{NOVA_NAMESPACE}}}"
 SPEC_PREFIX = "memhint:"
+LIBOSINFO_NAMESPACE = "http://libosinfo.org/xmlns/libvirt/domain/1.0"
+LIBOSINFO = f"{{{LIBOSINFO_NAMESPACE}}}"
+_SCHEDULED = ("vcpusched", "iothreadsched", "emulatorsched")
+_NODESET = re.compile(r"(?P<not>\^)?(?P<low>[0-9]{1,3})(?:-(?P<high>[0-9]{1,3}))?")
 # Prefixes are for people: a definition that is written back reads as it did.
 for _prefix, _namespace in (
     (PREFIX, NAMESPACE),
     ("nova", NOVA_NAMESPACE),
+    ("libosinfo", LIBOSINFO_NAMESPACE),
     ("qemu", "http://libvirt.org/schemas/domain/qemu/1.0"),
 ):
     ElementTree.register_namespace(_prefix, _namespace)
@@ -65,6 +72,7 @@ def parse_domain(xml: str, *, persistent: bool = True) -> Definition:
     backing = root.find("memoryBacking")
     source = backing.find("source") if backing is not None else None
     access = backing.find("access") if backing is not None else None
+    strict = _strict_numa(root)
     facts = DomainFacts(
         memory=_memory(root),
         persistent=persistent,
@@ -81,9 +89,15 @@ def parse_domain(xml: str, *, persistent: bool = True) -> Definition:
         or (access is not None and access.get("mode") == "shared"),
         vfio=root.find("devices/hostdev[@type='pci']") is not None
         or root.find("devices/hostdev[@type='mdev']") is not None
-        or root.find("devices/interface[@type='hostdev']") is not None,
+        or root.find("devices/interface[@type='hostdev']") is not None
+        or root.find("devices/interface[@type='vdpa']") is not None,
         confidential=root.find("launchSecurity") is not None,
         guest_agent=root.find("devices/channel/target[@name='org.qemu.guest_agent.0']") is not None,
+        realtime=_realtime(root),
+        file_backed=source is not None and source.get("type") == "file",
+        numa_strict=bool(strict),
+        numa_nodes=_nodes(strict),
+        os=_system(root, metadata),
     )
     return Definition(facts, (*faults, *spec_faults))
 
@@ -117,6 +131,47 @@ def _memory(root: ElementTree.Element) -> int:
     if not text.isdecimal() or unit not in _UNITS:
         raise DomainXMLError(f"<memory unit={unit!r}>{text}</memory> is not an amount of memory")
     return int(text) * _UNITS[unit]
+
+
+def _realtime(root: ElementTree.Element) -> bool:
+    tune = root.find("cputune")
+    if tune is None:
+        return False
+    scheduled = (one.get("scheduler") for name in _SCHEDULED for one in tune.iterfind(name))
+    return any(scheduler in ("fifo", "rr") for scheduler in scheduled)
+
+
+def _strict_numa(root: ElementTree.Element) -> list[ElementTree.Element]:
+    """What binds guest memory to nodes of the host: strict is libvirt's default of a mode that is not said."""
+    tune = root.find("numatune")
+    if tune is None:
+        return []
+    bound = [*tune.iterfind("memory"), *tune.iterfind("memnode")]
+    return [one for one in bound if one.get("mode", "strict") == "strict"]
+
+
+def _nodes(bound: Iterable[ElementTree.Element]) -> tuple[int, ...]:
+    """The nodes of nodesets like "0-3,^2"; none where libvirt chooses them at the start."""
+    found: set[int] = set()
+    for one in bound:
+        excluded: set[int] = set()
+        for part in (one.get("nodeset") or "").split(","):
+            match = _NODESET.fullmatch(part.strip())
+            if match is None:
+                continue
+            low = int(match["low"])
+            some = range(low, int(match["high"] or low) + 1)
+            (excluded if match["not"] else found).update(some)
+        found -= excluded
+    return tuple(sorted(found))
+
+
+def _system(root: ElementTree.Element, metadata: ElementTree.Element | None) -> str | None:
+    """The guest's system as whoever defined the domain has it."""
+    named = metadata.find(f"{LIBOSINFO}libosinfo/{LIBOSINFO}os") if metadata is not None else None
+    if named is not None:
+        return named.get("id")
+    return "windows" if root.find("features/hyperv") is not None else None
 
 
 def _stats_period(balloon: ElementTree.Element) -> int:

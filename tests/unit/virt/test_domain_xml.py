@@ -79,10 +79,62 @@ def test_a_misspelt_key_and_a_wrong_value_are_told_and_the_rest_holds() -> None:
         ("<devices><hostdev mode='subsystem' type='pci'/></devices>", "vfio"),
         ("<devices><hostdev mode='subsystem' type='mdev'/></devices>", "vfio"),
         ("<launchSecurity type='sev'/>", "confidential"),
+        ("<devices><interface type='vdpa'/></devices>", "vfio"),
+        ("<memoryBacking><source type='file'/></memoryBacking>", "file_backed"),
+        ("<cputune><vcpusched vcpus='0-1' scheduler='fifo' priority='1'/></cputune>", "realtime"),
+        ("<cputune><emulatorsched scheduler='rr' priority='1'/></cputune>", "realtime"),
+        ("<numatune><memory mode='strict' nodeset='0'/></numatune>", "numa_strict"),
+        ("<numatune><memory nodeset='0'/></numatune>", "numa_strict"),
+        (
+            "<numatune><memory mode='preferred'/><memnode cellid='0' mode='strict' nodeset='1'/></numatune>",
+            "numa_strict",
+        ),
     ],
 )
 def test_what_pins_or_shares_memory(body: str, field: str) -> None:
     assert getattr(parse_domain(domain(body)).facts, field) is True
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ("<memoryBacking><source type='memfd'/></memoryBacking>", "file_backed"),
+        ("<cputune><vcpusched vcpus='0' scheduler='batch'/><shares>9</shares></cputune>", "realtime"),
+        ("<numatune><memory mode='preferred' nodeset='0'/></numatune>", "numa_strict"),
+    ],
+)
+def test_what_only_looks_like_it(body: str, field: str) -> None:
+    assert getattr(parse_domain(domain(body)).facts, field) is False
+
+
+@pytest.mark.parametrize(
+    ("tune", "nodes"),
+    [
+        ("<memory mode='strict' nodeset='0-3,^2'/>", (0, 1, 3)),
+        ("<memory mode='strict' nodeset='0'/><memnode cellid='0' mode='strict' nodeset='4'/>", (0, 4)),
+        ("<memory mode='strict' placement='auto'/>", ()),
+        ("<memory mode='strict' nodeset='a,-1,99999,1'/>", (1,)),
+    ],
+)
+def test_the_nodes_that_memory_is_bound_to(tune: str, nodes: tuple[int, ...]) -> None:
+    facts = parse_domain(domain(f"<numatune>{tune}</numatune>")).facts
+    assert (facts.numa_strict, facts.numa_nodes) == (True, nodes)
+
+
+@pytest.mark.parametrize(
+    ("body", "system"),
+    [
+        (
+            "<metadata><l:libosinfo xmlns:l='http://libosinfo.org/xmlns/libvirt/domain/1.0'>"
+            "<l:os id='http://microsoft.com/win/2k22'/></l:libosinfo></metadata>",
+            "http://microsoft.com/win/2k22",
+        ),
+        ("<features><acpi/><hyperv mode='custom'/></features>", "windows"),
+        ("<features><acpi/></features>", None),
+    ],
+)
+def test_the_guests_system_where_somebody_said_it(body: str, system: str | None) -> None:
+    assert parse_domain(domain(body)).facts.os == system
 
 
 def test_a_domain_without_a_balloon_offers_no_reporting() -> None:
