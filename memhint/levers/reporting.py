@@ -10,18 +10,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from memhint.guest.errors import GuestAgentAbsent, GuestError, GuestTimeout
 from memhint.guest.page_reporting import Setting, set_page_reporting
 from memhint.guest.protocol import GuestAgent
 from memhint.guest.reporting_knob import STOP_ORDER, UNSET_ORDERS, bind, unbind, write_order
+from memhint.levers import reporting_tuning
 from memhint.objects.domain import DomainObservation, DomainState
 from memhint.objects.guest import GuestKernel
 from memhint.objects.lever import LeverName, LeverState, Observed
 from memhint.objects.ownership import Ledger, Mark
 from memhint.objects.policy import Mode, Policy
+from memhint.objects.tuning import GUESTS_OWN, Tuning
 from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.virt.errors import VirtError
 
@@ -52,6 +54,7 @@ class ReportingTarget:
     policy: Policy
     agent: GuestAgent | None
     next_boot: NextBootConfig
+    tuning: Tuning = GUESTS_OWN
 
 
 class ReportingLever:
@@ -113,7 +116,19 @@ class ReportingLever:
         return LeverState(self.name, domain.uuid, desired, self.read(domain), verdict)
 
     def pull(self, target: ReportingTarget, desired: Mode, *, dry_run: bool) -> Verdict:
-        """Bring the guest to what is desired, or say why not. ``auto`` wishes nothing and undoes what memhint did."""
+        """Bring the guest to what is desired, or say why not. ``auto`` wishes nothing and undoes what memhint did.
+
+        Order and delay follow where reporting is on. What could not be done about either is said first.
+        """
+        verdict = self._pull_switch(target, desired, dry_run=dry_run)
+        tuned = self._tune(target, desired, dry_run=dry_run) if verdict.ok else None
+        if tuned is None or tuned.answer is Answer.UNCHANGED:
+            return verdict
+        if verdict.answer is Answer.UNCHANGED or not tuned.ok:
+            return tuned
+        return Verdict(verdict.answer, verdict.reason, "; ".join(filter(None, (verdict.detail, tuned.detail))))
+
+    def _pull_switch(self, target: ReportingTarget, desired: Mode, *, dry_run: bool) -> Verdict:
         if desired is Mode.AUTO:
             return self._release(target, dry_run=dry_run)
         support = self.probe(target.domain)
@@ -132,6 +147,37 @@ class ReportingLever:
             return Verdict(Answer.PLANNED, Reason.DRY_RUN, self._describe(target, desired))
         return self._switch(target, desired)
 
+    def _tune(self, target: ReportingTarget, desired: Mode, *, dry_run: bool) -> Verdict | None:
+        """Order and delay; None where there is nothing to say about them."""
+        domain, kernel = target.domain, target.domain.guest_kernel
+        wish = target.tuning if desired is not Mode.OFF else GUESTS_OWN
+        if not self.probe(domain).ok or kernel is None:
+            return None
+        if not reporting_tuning.tunable(kernel):
+            if wish.empty:
+                return None
+            detail = "this guest's kernel and agent cannot change order and delay while reporting is on"
+            return Verdict(Answer.UNSUPPORTED, Reason.KERNEL, detail)
+        try:
+            if target.agent is not None and any(self._ledger.get(domain.uuid, knob) for knob in reporting_tuning.KNOBS):
+                # What was seen a cycle ago may be from before memhint's own change.
+                kernel = self._read_kernel(target.agent)
+        except GuestError as error:
+            return _failed(error)
+        words = reporting_tuning.planned(self._ledger, domain.uuid, kernel, wish)
+        if words and not wish.empty and not target.policy.guest_actions:
+            detail = "order and delay are set inside the guest, and guest_actions is deny for this VM"
+            return Verdict(Answer.REFUSED, Reason.CONSENT, detail)
+        if words and dry_run:
+            return Verdict(Answer.PLANNED, Reason.DRY_RUN, f"set {words} in the guest")
+        if target.agent is None:
+            return Verdict(Answer.PENDING, Reason.NO_GUEST_AGENT, "the guest cannot be asked now") if words else None
+        free = domain.guest.free if domain.guest is not None else None
+        try:
+            return reporting_tuning.tune(self._ledger, self._now, domain.uuid, kernel, target.agent, wish, free)
+        except GuestError as error:
+            return _failed(error)
+
     def undo(self, mark: Mark, target: ReportingTarget | None) -> Verdict:
         """Put back what one mark says memhint changed."""
         if target is None:
@@ -145,6 +191,8 @@ class ReportingLever:
             return Verdict(Answer.UNCHANGED, Reason.NONE, "the guest has booted since, and the setting went with it")
         if target.agent is None:
             return Verdict(Answer.PENDING, Reason.NO_GUEST_AGENT, "the guest cannot be asked now")
+        if mark.knob in reporting_tuning.KNOBS:
+            return self._tune(replace(target, tuning=GUESTS_OWN), Mode.AUTO, dry_run=False) or Verdict(Answer.UNCHANGED)
         try:
             if mark.knob == ENABLED_KNOB:
                 set_page_reporting(target.agent, enabled=mark.before == "true")
@@ -162,7 +210,7 @@ class ReportingLever:
     def _release(self, target: ReportingTarget, *, dry_run: bool) -> Verdict:
         """Undo every mark there is for this VM; the verdict that matters most, or that nothing was to be done."""
         verdicts = []
-        for knob in (ENABLED_KNOB, ORDER_KNOB, DRIVER_KNOB, NEXT_BOOT_KNOB):
+        for knob in (ENABLED_KNOB, ORDER_KNOB, DRIVER_KNOB, NEXT_BOOT_KNOB):  # _tune sees to its own
             mark = self._ledger.get(target.domain.uuid, knob)
             if mark is not None and dry_run:
                 verdicts.append(Verdict(Answer.PLANNED, Reason.DRY_RUN, f"{knob} would be as it was"))

@@ -14,7 +14,8 @@ from memhint.objects.domain import DomainState
 from memhint.objects.lever import Observed
 from memhint.objects.ownership import Mark
 from memhint.objects.policy import Mode, Origin, effective
-from memhint.objects.units import GIB
+from memhint.objects.tuning import Tuning
+from memhint.objects.units import GIB, MIB
 from memhint.objects.verdict import Answer, Reason
 from tests.unit import builders
 from tests.unit.guest.fake_agent import FakeAgent
@@ -256,6 +257,10 @@ class PatchedGuest(Guest):
     def __init__(self, **policy: str) -> None:
         super().__init__("6.12.117-memhint", **policy)
         self.enabled = True
+        self.order, self.delay_ms = 9, 2000
+        self.settable = ["enabled", "order", "delay-ms", "flush"]
+        self.stubborn = False
+        self.tuning = Tuning()
         self.changes: list[dict[str, object]] = []
         stock = self.agent
 
@@ -263,8 +268,9 @@ class PatchedGuest(Guest):
             message = json.loads(request)
             if message["execute"] == "guest-set-page-reporting":
                 self.changes.append(message["arguments"])
-                self.enabled = message["arguments"]["enabled"]
-                return json.dumps({"return": {"enabled": self.enabled, "flushed": 0, "more": False}})
+                self.change(**{name.replace("-", "_"): value for name, value in message["arguments"].items()})
+                settings = {"enabled": self.enabled, "order": self.order, "delay-ms": self.delay_ms}
+                return json.dumps({"return": {**settings, "flushed": 0, "more": False}})
             if message["execute"] == "guest-get-page-reporting":
                 return json.dumps({"return": self.told()})
             answer = json.loads(stock(request, timeout))
@@ -276,9 +282,23 @@ class PatchedGuest(Guest):
         self.agent = extended
 
     def told(self) -> dict[str, object]:
-        sizes = {"free": 0, "reportable": 0, "reported": 0, "unreported": 0, "max-order": 10, "order": 9}
-        state = {"source": "kernel", "negotiated": True, "settable": ["enabled"], "enabled": self.enabled}
-        return {**sizes, **state, "zones": [], "more": False}
+        sizes = {"free": 0, "reportable": 0, "reported": 0, "unreported": 0, "max-order": 10}
+        state = {"source": "kernel", "negotiated": True, "settable": self.settable, "enabled": self.enabled}
+        return {**sizes, **state, "order": self.order, "delay-ms": self.delay_ms, "zones": [], "more": False}
+
+    def change(
+        self, enabled: bool | None = None, order: int | None = None, delay_ms: int | None = None, flush: int = 0
+    ) -> None:
+        if self.stubborn:
+            return
+        self.enabled = self.enabled if enabled is None else enabled
+        self.order = self.order if order is None else order
+        self.delay_ms = self.delay_ms if delay_ms is None else delay_ms
+
+    def target(self, agent: bool = True) -> ReportingTarget:
+        target = super().target(agent)
+        memory = builders.guest_memory(free=300 * MIB)
+        return replace(target, tuning=self.tuning, domain=replace(target.domain, guest=memory))
 
 
 def test_a_patched_kernel_is_switched_by_its_own_switch_without_unbinding() -> None:
@@ -304,3 +324,81 @@ def test_undoing_restores_a_patched_kernels_switch() -> None:
     assert guest.pull(Mode.AUTO).answer is Answer.APPLIED
     assert guest.enabled is True
     assert guest.ledger.all() == ()
+
+
+def test_order_and_delay_are_changed_in_one_call_with_a_flush_and_undone_by_another() -> None:
+    guest = PatchedGuest(guest_actions="allow")
+    guest.tuning = Tuning(order=4, delay_ms=200, flush=True)
+    assert guest.pull(Mode.AUTO).answer is Answer.APPLIED
+    assert guest.changes == [{"order": 4, "delay-ms": 200, "flush": 300 * MIB}]
+    assert guest.pull(Mode.AUTO).answer is Answer.UNCHANGED
+    guest.tuning = Tuning(delay_ms=500)
+    assert guest.pull(Mode.AUTO).answer is Answer.APPLIED
+    assert guest.changes[1:] == [{"order": 9, "delay-ms": 500}]
+    guest.tuning = Tuning()
+    assert guest.pull(Mode.AUTO).answer is Answer.APPLIED
+    assert (guest.order, guest.delay_ms) == (9, 2000)
+    assert guest.ledger.all() == ()
+
+
+def test_tuning_needs_consent_and_says_what_it_would_do() -> None:
+    guest = PatchedGuest()
+    guest.tuning = Tuning(delay_ms=200)
+    assert guest.pull(Mode.AUTO).reason is Reason.CONSENT
+    guest = PatchedGuest(guest_actions="allow")
+    guest.tuning = Tuning(delay_ms=200)
+    planned = guest.pull(Mode.AUTO, dry_run=True)
+    assert planned.answer is Answer.PLANNED
+    assert "delay-ms 2000 to 200" in planned.detail
+    assert guest.changes == []
+    assert guest.ledger.all() == ()
+
+
+def test_tuning_that_the_guest_does_not_have_is_unsupported() -> None:
+    guest = Guest("6.12.117+deb12-cloud-amd64", guest_actions="allow")
+    target = replace(guest.target(), tuning=Tuning(delay_ms=200))
+    assert guest.lever.pull(target, Mode.AUTO, dry_run=False).reason is Reason.KERNEL
+    assert guest.lever.pull(guest.target(), Mode.AUTO, dry_run=False).answer is Answer.UNCHANGED
+    patched = PatchedGuest(guest_actions="allow")
+    patched.settable = ["enabled", "order"]
+    patched.tuning = Tuning(delay_ms=200)
+    assert patched.pull(Mode.AUTO).answer is Answer.UNSUPPORTED
+    assert patched.changes == []
+
+
+def test_switching_off_takes_the_tuning_back() -> None:
+    guest = PatchedGuest(guest_actions="allow")
+    guest.tuning = Tuning(delay_ms=200)
+    guest.pull(Mode.ON)
+    assert guest.delay_ms == 200
+    guest.pull(Mode.OFF)
+    assert (guest.enabled, guest.delay_ms) == (False, 2000)
+
+
+def test_what_somebody_in_the_guest_set_since_is_left_alone() -> None:
+    guest = PatchedGuest(guest_actions="allow")
+    guest.tuning = Tuning(delay_ms=200)
+    guest.pull(Mode.AUTO)
+    guest.delay_ms = 7000
+    guest.tuning = Tuning()
+    assert guest.pull(Mode.AUTO).answer is Answer.UNCHANGED
+    assert guest.delay_ms == 7000
+    assert guest.ledger.all() == ()
+
+
+def test_an_undo_looks_at_the_guest_as_it_is_now() -> None:
+    guest = PatchedGuest(guest_actions="allow")
+    guest.tuning = Tuning(delay_ms=200)
+    before = guest.target()
+    guest.pull(Mode.AUTO)
+    # What the cycle saw is from before its own change.
+    assert guest.lever.pull(replace(before, tuning=Tuning()), Mode.AUTO, dry_run=False).answer is Answer.APPLIED
+    assert guest.delay_ms == 2000
+
+
+def test_a_guest_that_ignores_the_tuning_has_failed_and_keeps_its_mark() -> None:
+    guest = PatchedGuest(guest_actions="allow")
+    guest.stubborn = True
+    guest.tuning = Tuning(delay_ms=200)
+    assert guest.pull(Mode.AUTO).reason is Reason.GUEST_ANSWER
+    assert len(guest.ledger.all()) == 1

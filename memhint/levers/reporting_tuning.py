@@ -1,0 +1,116 @@
+"""Order and delay of free page reporting, on guest kernels that let an extended agent change them while it is on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from memhint.guest.page_reporting import Setting, set_page_reporting
+from memhint.guest.protocol import GuestAgent
+from memhint.objects.guest import GuestKernel
+from memhint.objects.ownership import Ledger, Mark
+from memhint.objects.tuning import Tuning
+from memhint.objects.verdict import Answer, Reason, Verdict
+
+TUNED_ORDER_KNOB = "guest page_reporting tuned order"
+DELAY_KNOB = "guest page_reporting_delay_ms"
+KNOBS = {TUNED_ORDER_KNOB: Setting.ORDER, DELAY_KNOB: Setting.DELAY_MS}
+_ARGUMENTS = {Setting.ORDER: "order", Setting.DELAY_MS: "delay_ms"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    knob: str
+    before: int
+    after: int
+
+    @property
+    def argument(self) -> str:
+        return _ARGUMENTS[KNOBS[self.knob]]
+
+
+def tunable(kernel: GuestKernel | None) -> bool:
+    """Whether this guest's kernel and agent can change either while reporting is on."""
+    return kernel is not None and any(setting in kernel.settable for setting in KNOBS.values())
+
+
+def tune(
+    ledger: Ledger,
+    now: Callable[[], float],
+    uuid: str,
+    kernel: GuestKernel,
+    agent: GuestAgent,
+    tuning: Tuning,
+    free: int | None,
+) -> Verdict:
+    """Bring order and delay to what is wished, all in one call, and what is not wished any more to what it was.
+
+    :param free: bytes free in the guest, the most that a flush can report; None flushes nothing
+    :raises GuestError: the guest refused, or did not answer; a mark tells what may have been changed
+    """
+    missing = [
+        KNOBS[knob] for knob, wish in _wishes(tuning).items() if wish is not None and KNOBS[knob] not in kernel.settable
+    ]
+    _forget(ledger, uuid, kernel, tuning)
+    changes = list(_changes(ledger, uuid, kernel, tuning))
+    if not changes:
+        if missing:
+            return Verdict(Answer.UNSUPPORTED, Reason.KERNEL, f"the guest cannot change {' and '.join(missing)}")
+        return Verdict(Answer.UNCHANGED)
+    for change in changes:
+        ledger.put(Mark(uuid, change.knob, str(change.before), str(change.after), kernel.boot_id or "", now()))
+    arguments: dict[str, int] = {change.argument: change.after for change in changes}
+    if tuning.flush and free and kernel.enabled and Setting.FLUSH in kernel.settable:
+        arguments["flush"] = free
+    answer = set_page_reporting(agent, **arguments)
+    seen = {"order": answer.order, "delay_ms": answer.delay_ms}
+    if any(seen[change.argument] != change.after for change in changes):
+        return Verdict(Answer.FAILED, Reason.GUEST_ANSWER, "the guest took the settings and shows others")
+    for change in changes:
+        mark = ledger.get(uuid, change.knob)
+        if mark is not None and mark.before == str(change.after):
+            ledger.remove(uuid, change.knob)
+    words = ", ".join(f"{KNOBS[change.knob]} {change.before} to {change.after}" for change in changes)
+    if answer.flushed:
+        words += f"; {answer.flushed >> 20} MiB flushed"
+    return Verdict(Answer.APPLIED, Reason.NONE, words)
+
+
+def planned(ledger: Ledger, uuid: str, kernel: GuestKernel, tuning: Tuning) -> str:
+    """What `tune` would change, in words; empty for nothing."""
+    return ", ".join(
+        f"{KNOBS[change.knob]} {change.before} to {change.after}" for change in _changes(ledger, uuid, kernel, tuning)
+    )
+
+
+def _wishes(tuning: Tuning) -> dict[str, int | None]:
+    return {TUNED_ORDER_KNOB: tuning.order, DELAY_KNOB: tuning.delay_ms}
+
+
+def _changes(ledger: Ledger, uuid: str, kernel: GuestKernel, tuning: Tuning) -> Iterator[_Change]:
+    current = {TUNED_ORDER_KNOB: kernel.order, DELAY_KNOB: kernel.delay_ms}
+    for knob, wish in _wishes(tuning).items():
+        present = current[knob]
+        if KNOBS[knob] not in kernel.settable or present is None:
+            continue
+        if wish is None:
+            mark = ledger.get(uuid, knob)
+            wish = int(mark.before) if mark is not None and _ours(mark, kernel, present) else None
+        if wish is not None and wish != present:
+            yield _Change(knob, present, wish)
+
+
+def _ours(mark: Mark, kernel: GuestKernel, present: int) -> bool:
+    """Whether what is set now is what memhint set: in this boot of the guest, and not by somebody else since."""
+    return mark.instance == (kernel.boot_id or "") and mark.after == str(present)
+
+
+def _forget(ledger: Ledger, uuid: str, kernel: GuestKernel, tuning: Tuning) -> None:
+    """Marks of settings that are not wished any more, and are not ours or are back already."""
+    current = {TUNED_ORDER_KNOB: kernel.order, DELAY_KNOB: kernel.delay_ms}
+    for knob, wish in _wishes(tuning).items():
+        mark, present = ledger.get(uuid, knob), current[knob]
+        if mark is None or present is None or wish is not None:
+            continue
+        if mark.before == str(present) or not _ours(mark, kernel, present):
+            ledger.remove(uuid, knob)
