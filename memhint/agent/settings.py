@@ -5,8 +5,9 @@ from __future__ import annotations
 from oslo_config import cfg
 
 from memhint.levers.dedup import DedupSettings
+from memhint.objects.ladder import Rung
 from memhint.objects.units import MIB
-from memhint.planner.settings import PlannerSettings, PressureThresholds
+from memhint.planner.settings import LadderSettings, PlannerSettings, PressureThresholds, rungs
 
 
 def planner_settings(conf: cfg.ConfigOpts) -> PlannerSettings:
@@ -24,15 +25,35 @@ def planner_settings(conf: cfg.ConfigOpts) -> PlannerSettings:
         fault_in_window=options.fault_in_window,
         raise_percent_per_minute=options.raise_percent_per_minute,
         lever_latency=conf.guest.interval,
-        pressure=PressureThresholds(
-            psi_enter=options.psi_enter,
-            psi_exit=options.psi_exit,
-            swap_in_enter=options.swap_in_enter_mib * MIB,
-            swap_in_exit=options.swap_in_exit_mib * MIB,
-            available_enter=options.available_enter_percent,
-            available_exit=options.available_exit_percent,
-            cooldown=options.cooldown,
-        ),
+        ladder=ladder_settings(conf),
+    )
+
+
+def ladder_settings(conf: cfg.ConfigOpts) -> LadderSettings:
+    """What the pressure ladder is told. Its lowest rung stays whatever is chosen: stopping to admit is no option."""
+    options, ladder = conf.planner, conf.ladder
+    lowest = PressureThresholds(
+        psi_enter=options.psi_enter,
+        psi_exit=options.psi_exit,
+        swap_in_enter=options.swap_in_enter_mib * MIB,
+        swap_in_exit=options.swap_in_exit_mib * MIB,
+        available_enter=options.available_enter_percent,
+        available_exit=options.available_exit_percent,
+        refault_enter=options.refault_enter_mib * MIB,
+        refault_exit=options.refault_exit_mib * MIB,
+        cooldown=options.cooldown,
+    )
+    return LadderSettings(
+        rungs=rungs(lowest, (Rung.ADMISSION, *(Rung(name) for name in ladder.rungs))),
+        climb=ladder.climb,
+        idle_growth=ladder.idle_growth_mib * MIB,
+        busy_growth=ladder.busy_growth_mib * MIB,
+        delay_ms=ladder.delay_ms,
+        fine_order=ladder.fine_order,
+        psi_limit=ladder.psi_limit,
+        cache_least=ladder.cache_least_mib * MIB,
+        balloon_step_percent=ladder.balloon_step_percent,
+        swap_out_step_percent=ladder.swap_out_step_percent,
     )
 
 

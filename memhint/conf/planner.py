@@ -87,6 +87,19 @@ OPTS = (
         "Above available_enter_percent.",
     ),
     cfg.FloatOpt(
+        "refault_enter_mib",
+        default=32.0,
+        min=0,
+        help="MiB per second that were reclaimed and are wanted again, at and above which the host stops admitting.",
+    ),
+    cfg.FloatOpt(
+        "refault_exit_mib",
+        default=8.0,
+        min=0,
+        help="MiB per second that were reclaimed and are wanted again, at and below which it may admit again. "
+        "Below refault_enter_mib.",
+    ),
+    cfg.FloatOpt(
         "cooldown",
         default=60.0,
         min=0,

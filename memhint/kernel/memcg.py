@@ -14,6 +14,7 @@ from memhint.kernel.errors import InterfaceMissing
 from memhint.kernel.fields import Fields, columns, number
 from memhint.kernel.meminfo import machine_memory
 from memhint.kernel.root import PAGE_SIZE, KernelRoot
+from memhint.kernel.vmstat import refaulted
 from memhint.objects.host import HostMemory, Scope, SwapActivity
 
 # v1 prints "no limit" as the largest number of whole pages; the page size decides which number that is
@@ -122,7 +123,11 @@ def cgroup_swap_activity(root: KernelRoot, path: str, page_size: int = PAGE_SIZE
     """
     prefix = _FILES[detect(root, path)].prefix
     stat = _stat(root, path)
-    return SwapActivity(stat.number(f"{prefix}pswpin") * page_size, stat.number(f"{prefix}pswpout") * page_size)
+    return SwapActivity(
+        stat.number(f"{prefix}pswpin") * page_size,
+        stat.number(f"{prefix}pswpout") * page_size,
+        refaulted(stat, page_size, prefix),
+    )
 
 
 def members(root: KernelRoot, path: str) -> set[int]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from memhint.kernel.errors import InterfaceMalformed
 from memhint.kernel.fields import number
 from memhint.kernel.root import PAGE_SIZE, KernelRoot
-from memhint.kernel.vmstat import read_vmstat
+from memhint.kernel.vmstat import read_vmstat, refaulted
 from memhint.objects.host import SwapActivity
 from memhint.objects.units import KIB
 
@@ -58,4 +58,6 @@ def swap_activity(root: KernelRoot, page_size: int = PAGE_SIZE) -> SwapActivity:
     :raises KernelInterfaceError: when the counters are missing or make no sense
     """
     vmstat = read_vmstat(root)
-    return SwapActivity(vmstat.number("pswpin") * page_size, vmstat.number("pswpout") * page_size)
+    return SwapActivity(
+        vmstat.number("pswpin") * page_size, vmstat.number("pswpout") * page_size, refaulted(vmstat, page_size)
+    )

@@ -16,6 +16,18 @@ def read_vmstat(root: KernelRoot) -> Fields:
     return columns(root.read_text(_PATH), root.path(_PATH))
 
 
+def refaulted(counters: Fields, page_size: int, prefix: str = "") -> int | None:
+    """Bytes that were reclaimed and wanted again while the kernel still remembered them (``workingset_refault_*``).
+
+    None where the kernel does not count them.
+
+    :raises KernelInterfaceError: when a counter is no number
+    """
+    names = [f"{prefix}workingset_refault{kind}" for kind in ("_anon", "_file", "")]  # one name before Linux 5.9
+    found = [counters.number(name) for name in names if name in counters.values]
+    return sum(found) * page_size if found else None
+
+
 def oom_kills(root: KernelRoot) -> int:
     """Processes killed for want of memory since boot, in every cgroup.
 

@@ -39,10 +39,11 @@ class Pressure:
 
 @dataclass(frozen=True, slots=True)
 class SwapActivity:
-    """Bytes swapped since boot; the planner makes rates of two of these."""
+    """Bytes moved since boot; the planner makes rates of two of these."""
 
     swapped_in: int
     swapped_out: int
+    refaulted: int | None = None  # reclaimed and wanted again soon; None where the kernel does not count it
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,10 @@ class LeverName(StrEnum):
 
     REPORTING = "reporting"
     DEDUP = "dedup"
+    CACHE = "cache"
+    BALLOON = "balloon"
+    SWAP_OUT = "swap_out"
+    MIGRATION = "migration"
 
 
 class Observed(StrEnum):

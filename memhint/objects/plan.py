@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from memhint.objects.ladder import EnteredRung
 from memhint.objects.lever import Action
+from memhint.objects.relief import NO_RELIEF, Relief
 
 
 class DemandReason(StrEnum):
@@ -90,3 +92,5 @@ class Plan:
     demands: tuple[Demand, ...]
     pressure: PressureVerdict
     actions: tuple[Action, ...]
+    rungs: tuple[EnteredRung, ...] = ()  # of the pressure ladder, lowest first
+    relief: Relief = NO_RELIEF  # what they ask for

@@ -15,7 +15,9 @@ from memhint.objects.policy import Mode, Policy
 from memhint.planner.capacity import Sums, capacity
 from memhint.planner.dedup import DedupPlan, plan_dedup
 from memhint.planner.demand import Past, demand_of, remember
-from memhint.planner.pressure import PressureSample, PressureState, next_pressure, verdict
+from memhint.planner.ladder import LadderState, admission, next_ladder, shown
+from memhint.planner.pressure import PressureSample
+from memhint.planner.relief import fruitless, next_idle, relief_actions, relieve
 from memhint.planner.settings import PlannerSettings
 from memhint.planner.window import Window
 
@@ -38,7 +40,10 @@ class PlannerState:
     past: Mapping[str, Past] = field(default_factory=dict)
     footprint: Mapping[str, int] = field(default_factory=dict)  # by QEMU process
     swapped_in: int | None = None
-    pressure: PressureState = field(default_factory=PressureState)
+    refaulted: int | None = None
+    ladder: LadderState = field(default_factory=LadderState)
+    idle: frozenset[str] = frozenset()  # QEMU processes
+    migrate: str | None = None
     headroom: int = 0  # as promised last
     dedup_project: str | None = None
 
@@ -81,7 +86,13 @@ def plan(
     footprint = {one.process.instance: one.process.footprint for one in inside if one.process}
     faulted = _fault_in_rate(state, footprint, now)
     fault_in = state.fault_in if faulted is None else state.fault_in.add(now, faulted)
-    pressure = next_pressure(state.pressure, _sample(host, pool, state, now), now, settings.pressure)
+    ladder = next_ladder(state.ladder, _sample(host, pool, state, now), now, settings.ladder)
+    elapsed = None if state.at is None else now - state.at
+    idle = next_idle(state.idle, state.footprint, footprint, elapsed, settings.ladder)
+    relief = relieve(
+        ladder.rungs, domains, policies, idle, _shortage(host, pool, settings), settings.ladder, state.migrate
+    )
+    ladder = ladder.after(fruitless(relief))
     sums = Sums(
         pool=pool,
         available=host.memory.available,
@@ -91,15 +102,15 @@ def plan(
         swap=host.memory.swap_total,
         fault_in_rate=fault_in.quantile(0.99),
     )
-    promised = _promise(capacity(sums, demands, settings), pressure, state, now, settings)
+    promised = _promise(capacity(sums, demands, settings), ladder, state, now, settings)
     if sight is not Sight.CLEAR:
         most = 0 if sight is Sight.BLIND else max(0, promised.nominal_headroom())
         if promised.headroom > most:
             promised = replace(promised, headroom=most, bound=Bound.STALE)
     dedup = plan_dedup(domains, policies, state.dedup_project, allow_cross_tenant)
-    actions = (*_reporting_actions(domains, policies), *_dedup_actions(domains, dedup))
+    actions = (*_reporting_actions(domains, policies), *_dedup_actions(domains, dedup), *relief_actions(relief))
     return Planned(
-        Plan(promised, demands, _admission(pressure, now, sight, settings), actions),
+        Plan(promised, demands, _admission(ladder, now, sight, settings), actions, shown(ladder, now), relief),
         dedup,
         PlannerState(
             at=now,
@@ -108,7 +119,10 @@ def plan(
             fault_in=fault_in,
             footprint=footprint,
             swapped_in=host.swap.swapped_in if host.swap else None,
-            pressure=pressure,
+            refaulted=host.swap.refaulted if host.swap else None,
+            ladder=ladder,
+            idle=idle,
+            migrate=relief.migrate,
             headroom=promised.headroom,
             dedup_project=dedup.project,
         ),
@@ -127,18 +141,27 @@ def _fault_in_rate(state: PlannerState, footprint: Mapping[str, int], now: float
 
 
 def _sample(host: HostObservation, pool: int, state: PlannerState, now: float) -> PressureSample:
-    swap_in = None
-    if host.swap and state.swapped_in is not None and state.at is not None and now > state.at:
-        swap_in = max(0, host.swap.swapped_in - state.swapped_in) / (now - state.at)
+    swap_in = refault = None
+    if host.swap and state.at is not None and now > state.at:
+        if state.swapped_in is not None:
+            swap_in = max(0, host.swap.swapped_in - state.swapped_in) / (now - state.at)
+        if state.refaulted is not None and host.swap.refaulted is not None:
+            refault = max(0, host.swap.refaulted - state.refaulted) / (now - state.at)
     available = 100.0 * host.memory.available / pool if pool else 0.0
-    return PressureSample(host.pressure.some_avg10 if host.pressure else None, swap_in, available)
+    return PressureSample(host.pressure.some_avg10 if host.pressure else None, swap_in, available, refault)
+
+
+def _shortage(host: HostObservation, pool: int, settings: PlannerSettings) -> int:
+    """Bytes that must become available before the lowest rung is calm, and a little where another signal alarms."""
+    calm = settings.ladder.rungs[0].limits.available_exit if settings.ladder.rungs else 0.0
+    return max(pool // 100, int(pool * calm / 100) - host.memory.available)
 
 
 def _promise(
-    found: Capacity, pressure: PressureState, state: PlannerState, now: float, settings: PlannerSettings
+    found: Capacity, ladder: LadderState, state: PlannerState, now: float, settings: PlannerSettings
 ) -> Capacity:
     """Lower at once, raise slowly; nothing under pressure."""
-    if pressure.entered:
+    if ladder.entered:
         return replace(found, headroom=0, bound=Bound.PRESSURE)
     elapsed = 0.0 if state.at is None else max(0.0, now - state.at)
     step = int(found.pool * settings.raise_percent_per_minute / 100 * elapsed / 60)
@@ -147,10 +170,10 @@ def _promise(
     return found
 
 
-def _admission(pressure: PressureState, now: float, sight: Sight, settings: PlannerSettings) -> PressureVerdict:
+def _admission(ladder: LadderState, now: float, sight: Sight, settings: PlannerSettings) -> PressureVerdict:
     if sight is Sight.BLIND:
         return PressureVerdict(False, "the VMs of this host are not seen")
-    return verdict(pressure, now, settings.pressure)
+    return admission(ladder, now, settings.ladder)
 
 
 def _reporting_actions(domains: Sequence[DomainObservation], policies: Mapping[str, Policy]) -> list[Action]:

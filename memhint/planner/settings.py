@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from memhint.objects.ladder import Rung
 
 
 @dataclass(frozen=True, slots=True)
 class PressureThresholds:
-    """Entry and exit of "stop admitting". Percent, bytes per second and seconds."""
+    """Entry and exit of one rung of the ladder. Percent, bytes per second and seconds."""
 
     psi_enter: float = 10.0  # percent, "some" averaged over 10 s
     psi_exit: float = 2.0
@@ -15,7 +17,75 @@ class PressureThresholds:
     swap_in_exit: float = 0.5 * 1024 * 1024
     available_enter: float = 3.0  # percent of the pool
     available_exit: float = 6.0
+    refault_enter: float = 32.0 * 1024 * 1024  # bytes per second that were dropped and are read again
+    refault_exit: float = 8.0 * 1024 * 1024
     cooldown: float = 60.0  # seconds that every signal must stay below its exit
+
+
+@dataclass(frozen=True, slots=True)
+class RungLimits:
+    """One rung and when it is entered and left."""
+
+    rung: Rung
+    limits: PressureThresholds
+
+
+# How many times the lowest rung's pressure, and which part of its available memory, a rung waits for.
+_SEVERITY = {
+    Rung.ADMISSION: (1.0, 1.0),
+    Rung.REPORTING: (1.0, 1.0),
+    Rung.CACHE: (1.0, 1.0),
+    Rung.ORDER: (1.5, 0.9),
+    Rung.DEDUP: (1.5, 0.9),
+    Rung.BALLOON: (2.0, 0.8),
+    Rung.SWAP_OUT: (3.0, 0.7),
+    Rung.MIGRATION: (4.0, 0.6),
+}
+
+
+def rungs(lowest: PressureThresholds, wanted: tuple[Rung, ...] = tuple(Rung)) -> tuple[RungLimits, ...]:
+    """The rungs of a ladder, lowest first, each with limits that follow from those of the lowest.
+
+    A higher rung waits for more pressure and less available memory, and is left sooner.
+    """
+    found = []
+    for rung in Rung:
+        if rung not in wanted:
+            continue
+        pressure, available = _SEVERITY[rung]
+        found.append(
+            RungLimits(
+                rung,
+                replace(
+                    lowest,
+                    psi_enter=min(100.0, lowest.psi_enter * pressure),
+                    psi_exit=min(100.0, lowest.psi_exit * pressure),
+                    swap_in_enter=lowest.swap_in_enter * pressure,
+                    swap_in_exit=lowest.swap_in_exit * pressure,
+                    refault_enter=lowest.refault_enter * pressure,
+                    refault_exit=lowest.refault_exit * pressure,
+                    available_enter=lowest.available_enter * available,
+                    available_exit=lowest.available_exit * available,
+                ),
+            )
+        )
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class LadderSettings:
+    """Seconds, bytes, percent; what the rungs do once they are entered."""
+
+    rungs: tuple[RungLimits, ...] = rungs(PressureThresholds())
+    climb: float = 20.0  # a rung is given this long to show before the next is entered
+    idle_growth: float = 1024.0 * 1024  # bytes per second; a guest that grows less is idle
+    busy_growth: float = 8.0 * 1024 * 1024  # an idle guest that grows more is not any more
+    delay_ms: int = 200  # between two passes of reporting
+    fine_order: int = 4  # smallest reported block: 64 KiB
+    psi_limit: float = 10.0  # percent, where a guest stops giving back its cache
+    cache_least: int = 64 << 20  # a guest with less page cache is left alone
+    balloon_step_percent: float = 10.0  # of the VM's memory, per cycle
+    swap_out_step_percent: float = 5.0  # of the VM's footprint, per cycle
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +103,7 @@ class PlannerSettings:
     fault_in_window: float = 3600.0
     raise_percent_per_minute: float = 5.0  # of the pool
     lever_latency: float = 10.0  # how long reclaiming takes to show
-    pressure: PressureThresholds = PressureThresholds()
+    ladder: LadderSettings = LadderSettings()
 
     def reserve_of(self, pool: int) -> int:
         """What the host keeps of a pool of this size."""

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def _converter() -> Converter:
-    converter = Converter(unstruct_collection_overrides={tuple: list})
+    converter = Converter(unstruct_collection_overrides={tuple: list, frozenset: sorted})
     # cattrs would call int("5"), bool("no") or str(None) and be content
     for kind, structure in ((int, _whole), (float, _number), (bool, _exactly(bool)), (str, _exactly(str))):
         converter.register_structure_hook(kind, structure)

@@ -1,0 +1,77 @@
+"""[ladder]: what is done, and in which order, while the host is under pressure."""
+
+from __future__ import annotations
+
+from oslo_config import cfg, types
+
+from memhint.objects.ladder import Rung
+
+GROUP = "ladder"
+_RUNGS = [str(rung) for rung in Rung if rung is not Rung.ADMISSION]
+
+OPTS = (
+    cfg.ListOpt(
+        "rungs",
+        default=_RUNGS,
+        item_type=types.String(choices=_RUNGS),
+        help="The rungs above 'stop admitting', which is always the first; their order is fixed. The limits of "
+        "[planner] are the lowest rung's, a higher one waits for more pressure. What is done to a VM also needs that "
+        "VM's own policy: guest_actions for its guest, balloon and swap_out for these two.",
+    ),
+    cfg.FloatOpt(
+        "climb",
+        default=20.0,
+        min=0,
+        help="Seconds that a rung is given to show an effect before the next one is entered.",
+    ),
+    cfg.FloatOpt(
+        "idle_growth_mib",
+        default=1.0,
+        min=0,
+        help="MiB per second; a VM whose footprint grows no faster is idle.",
+    ),
+    cfg.FloatOpt(
+        "busy_growth_mib",
+        default=8.0,
+        min=0,
+        help="MiB per second; an idle VM whose footprint grows faster is not idle any more.",
+    ),
+    cfg.IntOpt(
+        "delay_ms",
+        default=200,
+        min=0,
+        max=3_600_000,
+        help="Milliseconds between two passes of free page reporting in an idle guest under pressure.",
+    ),
+    cfg.IntOpt(
+        "fine_order",
+        default=4,
+        min=0,
+        max=10,
+        help="Order of the smallest block that an idle guest reports under pressure; finer costs the guest run time.",
+    ),
+    cfg.FloatOpt(
+        "psi_limit",
+        default=10.0,
+        min=0,
+        max=100,
+        help="Percent of memory pressure in a guest at which it stops giving back page cache.",
+    ),
+    cfg.IntOpt(
+        "cache_least_mib", default=64, min=1, help="MiB of page cache below which a guest is not asked for any of it."
+    ),
+    cfg.FloatOpt(
+        "balloon_step_percent",
+        default=10.0,
+        min=0.1,
+        max=100,
+        help="Percent of its memory that an idle best-effort VM is shrunk by in one period.",
+    ),
+    cfg.FloatOpt(
+        "swap_out_step_percent",
+        default=5.0,
+        min=0.1,
+        max=100,
+        help="Percent of its footprint that a cold VM is swapped out by in one period.",
+    ),
+)

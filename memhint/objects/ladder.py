@@ -1,0 +1,42 @@
+"""The pressure ladder: what memhint does, and in which order, when a host runs short of memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Rung(StrEnum):
+    """The rungs, lowest first: each costs somebody more than the one below."""
+
+    ADMISSION = "admission"  # promise nothing more
+    REPORTING = "reporting"  # idle guests report sooner, and at once
+    CACHE = "cache"  # guests give back cold page cache and compact
+    ORDER = "order"  # idle guests report smaller blocks
+    DEDUP = "dedup"  # merge where the estimate pays
+    BALLOON = "balloon"  # idle best-effort guests shrink to their minimum
+    SWAP_OUT = "swap_out"  # cold guests go to swap
+    MIGRATION = "migration"  # somebody is asked to move a VM away
+
+
+@dataclass(frozen=True, slots=True)
+class EnteredRung:
+    """One rung that is entered, as it is shown. Seconds; ``calm`` is None while a signal is not calm."""
+
+    rung: Rung
+    age: float
+    why: str
+    calm: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RungState:
+    """One rung that is entered. Times in seconds of the planner's clock.
+
+    ``calm_since`` is when every signal fell below this rung's exit; None while one has not.
+    """
+
+    rung: Rung
+    entered_at: float
+    why: str
+    calm_since: float | None = None

@@ -1,0 +1,24 @@
+"""What the pressure ladder asks for in one cycle."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from memhint.objects.tuning import Tuning
+
+
+@dataclass(frozen=True, slots=True)
+class Relief:
+    """Wishes by domain UUID; bytes. What is not named is left as it is, or put back."""
+
+    tuning: Mapping[str, Tuning] = field(default_factory=dict)  # policy's own wishes are in it too
+    cache: Mapping[str, int] = field(default_factory=dict)  # page cache to give back
+    balloon: Mapping[str, int] = field(default_factory=dict)  # memory that the VM is left with
+    swap_out: Mapping[str, int] = field(default_factory=dict)  # memory to send to swap
+    dedup: bool = False  # merge where it is left to memhint and pays
+    migrate: str | None = None  # whom to move away
+
+
+NO_RELIEF = Relief()
+"""Nothing."""

@@ -1,0 +1,213 @@
+"""Which VM gives what on each rung of the ladder: pure, and the same whether it is carried out or only shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from memhint.objects.domain import DomainObservation, DomainState
+from memhint.objects.ladder import Rung
+from memhint.objects.lever import Action, LeverName
+from memhint.objects.policy import Policy, QosClass
+from memhint.objects.relief import Relief
+from memhint.objects.tuning import GUESTS_OWN, Tuning
+from memhint.planner.settings import LadderSettings
+
+MARGIN = 128 << 20  # bytes beyond what a guest uses that a balloon leaves it
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One running VM that may be asked for something, and what holds for it."""
+
+    domain: DomainObservation
+    policy: Policy
+    idle: bool
+
+    @property
+    def uuid(self) -> str:
+        """UUID of its domain."""
+        return self.domain.uuid
+
+
+def next_idle(
+    idle: frozenset[str],
+    before: Mapping[str, int],
+    footprint: Mapping[str, int],
+    elapsed: float | None,
+    settings: LadderSettings,
+) -> frozenset[str]:
+    """The QEMU processes that are idle: they hardly grow. What was not there before is not.
+
+    :param before: footprint by process a cycle ago, bytes
+    :param elapsed: seconds since then
+    """
+    if not elapsed:
+        return frozenset(name for name in idle if name in footprint)
+    found = set()
+    for name, use in footprint.items():
+        if name not in before:
+            continue
+        growth = (use - before[name]) / elapsed
+        if growth <= settings.idle_growth or (name in idle and growth <= settings.busy_growth):
+            found.add(name)
+    return frozenset(found)
+
+
+def relieve(
+    rungs: frozenset[Rung],
+    domains: Sequence[DomainObservation],
+    policies: Mapping[str, Policy],
+    idle: frozenset[str],
+    shortage: int,
+    settings: LadderSettings,
+    migrate: str | None = None,
+) -> Relief:
+    """What is asked for with these rungs entered.
+
+    :param idle: names of QEMU processes
+    :param shortage: bytes that must become available before the host is calm
+    :param migrate: whom somebody was asked to move before; asked again as long as that can be done
+    """
+    candidates = [
+        Candidate(one, policies[one.uuid], one.process is not None and one.process.instance in idle)
+        for one in domains
+        if one.state is DomainState.RUNNING and one.process is not None and not one.facts.hugepages
+    ]
+    return Relief(
+        tuning=_tuning(rungs, candidates, settings),
+        cache=_cache(candidates, shortage, settings) if Rung.CACHE in rungs else {},
+        balloon=_balloon(candidates, settings) if Rung.BALLOON in rungs else {},
+        swap_out=_swap_out(candidates, shortage, settings) if Rung.SWAP_OUT in rungs else {},
+        dedup=Rung.DEDUP in rungs,
+        migrate=_migrate(candidates, migrate) if Rung.MIGRATION in rungs else None,
+    )
+
+
+def fruitless(relief: Relief) -> frozenset[Rung]:
+    """The rungs on which there is nobody to ask: the next one need not wait for their effect."""
+    asked = {
+        Rung.REPORTING: any(one.delay_ms is not None for one in relief.tuning.values()),
+        Rung.CACHE: bool(relief.cache),
+        Rung.ORDER: any(one.order is not None for one in relief.tuning.values()),
+        Rung.DEDUP: relief.dedup,
+        Rung.BALLOON: bool(relief.balloon),
+        Rung.SWAP_OUT: bool(relief.swap_out),
+    }
+    return frozenset({Rung.ADMISSION, *(rung for rung, somebody in asked.items() if not somebody)})
+
+
+def relief_actions(relief: Relief) -> tuple[Action, ...]:
+    """The same as actions of a plan."""
+    why = "the host is under pressure"
+    found = [
+        *(
+            Action(LeverName.REPORTING, uuid, _words(tuning), "policy or pressure")
+            for uuid, tuning in relief.tuning.items()
+        ),
+        *(Action(LeverName.CACHE, uuid, f"{size >> 20} MiB back", why) for uuid, size in relief.cache.items()),
+        *(Action(LeverName.BALLOON, uuid, f"{size >> 20} MiB left", why) for uuid, size in relief.balloon.items()),
+        *(Action(LeverName.SWAP_OUT, uuid, f"{size >> 20} MiB out", why) for uuid, size in relief.swap_out.items()),
+    ]
+    if relief.migrate is not None:
+        found.append(Action(LeverName.MIGRATION, relief.migrate, "another host", why))
+    return tuple(found)
+
+
+def _words(tuning: Tuning) -> str:
+    parts = []
+    if tuning.order is not None:
+        parts.append(f"order {tuning.order}")
+    if tuning.delay_ms is not None:
+        parts.append(f"delay {tuning.delay_ms} ms")
+    return ", ".join(parts)
+
+
+def _tuning(rungs: frozenset[Rung], candidates: Iterable[Candidate], settings: LadderSettings) -> dict[str, Tuning]:
+    """Policy's own order and delay; under pressure what the ladder wants of idle guests that policy leaves free."""
+    found = {}
+    for one in candidates:
+        order, delay = one.policy.reporting_order, one.policy.reporting_delay_ms
+        pressed = one.idle and one.policy.guest_actions and one.policy.qos is not QosClass.GUARANTEED
+        if pressed and order is None and Rung.ORDER in rungs:
+            order = settings.fine_order
+        if pressed and delay is None and Rung.REPORTING in rungs:
+            delay = settings.delay_ms
+        wish = Tuning(order, delay, flush=pressed and Rung.REPORTING in rungs)
+        if wish != GUESTS_OWN and not wish.empty:
+            found[one.uuid] = wish
+    return found
+
+
+def _cache(candidates: Iterable[Candidate], shortage: int, settings: LadderSettings) -> dict[str, int]:
+    """The largest caches first, until what is short is covered."""
+    holders = [
+        (one.domain.guest.cached, one.uuid)
+        for one in candidates
+        if one.policy.guest_actions
+        and one.policy.qos is not QosClass.GUARANTEED
+        and one.domain.guest is not None
+        and one.domain.guest.cached is not None
+        and one.domain.guest.cached >= settings.cache_least
+    ]
+    found: dict[str, int] = {}
+    left = shortage
+    for cached, uuid in sorted(holders, key=lambda holder: (-holder[0], holder[1])):
+        if left <= 0:
+            break
+        found[uuid] = min(cached, max(left, settings.cache_least))
+        left -= found[uuid]
+    return found
+
+
+def _balloon(candidates: Iterable[Candidate], settings: LadderSettings) -> dict[str, int]:
+    """Idle best-effort guests, a step at a time, to what they use and never below their minimum."""
+    found = {}
+    for one in candidates:
+        facts, guest, actual = one.domain.facts, one.domain.guest, one.domain.balloon_actual
+        if not (one.policy.balloon and one.policy.qos is QosClass.BEST_EFFORT and facts.balloon):
+            continue
+        if guest is None or guest.available is None or guest.total is None or actual is None or not one.policy.minimum:
+            continue  # without a minimum nobody said how far it may go
+        if not one.idle and actual >= facts.memory:
+            continue  # one that shrank already keeps its size until the rung is left
+        step = int(facts.memory * settings.balloon_step_percent / 100)
+        floor = max(one.policy.minimum, guest.total - guest.available + MARGIN)
+        target = max(floor, actual - step) if one.idle else actual
+        found[one.uuid] = min(facts.memory, target)
+    return found
+
+
+def _swap_out(candidates: Iterable[Candidate], shortage: int, settings: LadderSettings) -> dict[str, int]:
+    found: dict[str, int] = {}
+    left = shortage
+    holders = [
+        (one.domain.process.rss, one)
+        for one in candidates
+        if one.policy.swap_out and one.policy.qos is not QosClass.GUARANTEED and one.idle and one.domain.process
+    ]
+    for rss, one in sorted(holders, key=lambda holder: (-holder[0], holder[1].uuid)):
+        if left <= 0:
+            break
+        most = min(left, int(rss * settings.swap_out_step_percent / 100), rss - one.policy.minimum)
+        if most > 0:
+            found[one.uuid] = most
+            left -= most
+    return found
+
+
+def _migrate(candidates: Iterable[Candidate], before: str | None) -> str | None:
+    """The VM whose leaving helps most: best-effort before burstable, then by footprint. Never a guaranteed one."""
+    movable = [
+        one
+        for one in candidates
+        if one.policy.qos is not QosClass.GUARANTEED
+        and not (one.domain.facts.vfio or one.domain.facts.locked or one.domain.facts.confidential)
+    ]
+    if not movable:
+        return None
+    if before in {one.uuid for one in movable}:
+        return before
+    rank = {QosClass.BEST_EFFORT: 0, QosClass.BURSTABLE: 1}
+    best = min(movable, key=lambda one: (rank[one.policy.qos], -(one.domain.footprint or 0), one.uuid))
+    return best.uuid

@@ -1,0 +1,134 @@
+"""The ladder: up one rung at a time and at once at the bottom, down in reverse after calm, and never to and fro."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memhint.objects.ladder import Rung
+from memhint.planner.ladder import LadderState, admission, next_ladder, shown
+from memhint.planner.pressure import PressureSample
+from memhint.planner.settings import LadderSettings, PressureThresholds, rungs
+
+LOWEST = PressureThresholds(
+    psi_enter=10, psi_exit=2, swap_in_enter=4e6, swap_in_exit=1e6, available_enter=3, available_exit=6, cooldown=60
+)
+SETTINGS = LadderSettings(rungs=rungs(LOWEST), climb=20.0)
+CALM = PressureSample(0.0, 0.0, 50.0)
+BETWEEN = PressureSample(5.0, 0.0, 50.0)
+STORM = PressureSample(90.0, 1e9, 0.1, 1e9)
+ORDER = tuple(Rung)
+
+
+def after(*steps: tuple[float, PressureSample], settings: LadderSettings = SETTINGS) -> LadderState:
+    state = LadderState()
+    for now, sample in steps:
+        state = next_ladder(state, sample, now, settings)
+    return state
+
+
+def names(state: LadderState) -> tuple[Rung, ...]:
+    return tuple(one.rung for one in state.entered)
+
+
+def test_the_first_rung_is_entered_at_once_and_the_next_without_waiting_for_it() -> None:
+    assert names(after((0.0, STORM))) == (Rung.ADMISSION,)
+    assert names(after((0.0, STORM), (1.0, STORM))) == (Rung.ADMISSION, Rung.REPORTING)
+
+
+def test_a_rung_is_given_time_to_show_unless_nobody_was_asked() -> None:
+    two = after((0.0, STORM), (1.0, STORM))
+    assert names(next_ladder(two, STORM, 20.9, SETTINGS)) == ORDER[:2]
+    assert names(next_ladder(two, STORM, 21.0, SETTINGS)) == ORDER[:3]
+    fruitless = two.after(frozenset({Rung.ADMISSION, Rung.REPORTING}))
+    assert names(next_ladder(fruitless, STORM, 2.0, SETTINGS)) == ORDER[:3]
+
+
+def test_a_storm_climbs_to_the_top_and_calm_descends_in_reverse() -> None:
+    state, seen = LadderState(), []
+    for step in range(40):
+        state = next_ladder(state, STORM, step * 10.0, SETTINGS)
+        if not seen or seen[-1] != names(state):
+            seen.append(names(state))
+    assert seen == [ORDER[: count + 1] for count in range(len(ORDER))]
+    down = []
+    for step in range(40, 80):
+        state = next_ladder(state, CALM, step * 10.0, SETTINGS)
+        if not down or down[-1] != names(state):
+            down.append(names(state))
+    assert down == [ORDER[:count] for count in range(len(ORDER), -1, -1)]
+
+
+def test_milder_pressure_stops_half_way() -> None:
+    mild = PressureSample(12.0, 0.0, 50.0)
+    state = after(*((step * 30.0, mild) for step in range(20)))
+    assert names(state) == (Rung.ADMISSION, Rung.REPORTING, Rung.CACHE)
+
+
+def test_leaving_takes_the_whole_cooldown_and_a_relapse_begins_it_anew() -> None:
+    assert names(after((0.0, STORM), (10.0, CALM), (69.0, CALM)))
+    assert not names(after((0.0, STORM), (10.0, CALM), (70.0, CALM)))
+    assert names(after((0.0, STORM), (10.0, CALM), (40.0, BETWEEN), (69.0, CALM), (71.0, CALM)))
+
+
+def test_between_the_limits_nothing_changes() -> None:
+    assert not names(after((0.0, BETWEEN)))
+    assert names(after((0.0, STORM), (500.0, BETWEEN), (1000.0, BETWEEN))) == (Rung.ADMISSION,)
+
+
+def test_a_rung_that_is_not_wished_is_stepped_over_and_left_when_settings_change() -> None:
+    few = LadderSettings(rungs=rungs(LOWEST, (Rung.ADMISSION, Rung.CACHE)), climb=20.0)
+    assert names(after((0.0, STORM), (1.0, STORM), settings=few)) == (Rung.ADMISSION, Rung.CACHE)
+    state = after((0.0, STORM), (1.0, STORM))
+    assert names(next_ladder(state, BETWEEN, 2.0, few)) == (Rung.ADMISSION,)
+
+
+def test_admission_says_how_high_and_how_long() -> None:
+    state = after((0.0, STORM), (1.0, STORM), (10.0, CALM))
+    said = admission(state, 30.0, SETTINGS)
+    assert not said.admitting
+    assert "40 s" in said.detail
+    assert "reporting" in said.detail
+    assert admission(LadderState(), 30.0, SETTINGS).admitting
+    assert shown(state, 30.0)[0].age == 30.0
+
+
+SAMPLES = st.builds(
+    PressureSample,
+    st.none() | st.floats(0, 100),
+    st.none() | st.floats(0, 1e9),
+    st.floats(0, 100),
+    st.none() | st.floats(0, 1e9),
+)
+
+
+@given(st.lists(st.tuples(st.floats(0.1, 100.0), SAMPLES), max_size=60))
+def test_rungs_are_entered_and_left_one_at_a_time_in_their_order(steps: list[tuple[float, PressureSample]]) -> None:
+    state, now = LadderState(), 0.0
+    for elapsed, sample in steps:
+        now += elapsed
+        before, state = state, next_ladder(state, sample, now, SETTINGS)
+        assert names(state) == ORDER[: len(state.entered)]
+        assert abs(len(state.entered) - len(before.entered)) <= 1
+        if len(state.entered) < len(before.entered):
+            left = before.entered[-1]
+            assert left.calm_since is not None
+            assert now - left.calm_since >= LOWEST.cooldown
+
+
+@given(
+    st.floats(0, 100),
+    st.lists(st.floats(0, 1), min_size=1, max_size=200),
+    st.floats(1.0, 30.0),
+)
+def test_noise_no_wider_than_the_hysteresis_never_makes_it_oscillate(
+    low: float, noise: list[float], period: float
+) -> None:
+    """A signal within a band narrower than a rung's enter − exit cannot both enter and leave that rung."""
+    width = 0.999 * (LOWEST.psi_enter - LOWEST.psi_exit)  # the narrowest: higher rungs have more
+    state, turns, last = LadderState(), 0, 0
+    for step, part in enumerate(noise):
+        sample = PressureSample(min(100.0, low + part * width), 0.0, 50.0)
+        state = next_ladder(state, sample, step * period, SETTINGS)
+        if len(state.entered) < last:
+            turns += 1
+        last = len(state.entered)
+    assert turns == 0
