@@ -17,9 +17,11 @@ from memhint.agent.guests import Guests, GuestTiming
 from memhint.agent.observer import Observer
 from memhint.agent.policies import Policies
 from memhint.agent.processes import Processes
+from memhint.agent.relief_worker import ReliefWorker
 from memhint.bus.inprocess import InProcessBus
 from memhint.guest.errors import GuestAgentAbsent
 from memhint.kernel.root import KernelRoot
+from memhint.levers.balloon import BalloonLever
 from memhint.levers.dedup import DedupLever, DedupSettings
 from memhint.objects.domain import DomainFacts, DomainState
 from memhint.objects.gap import Gap
@@ -27,6 +29,7 @@ from memhint.objects.units import GIB, KIB
 from memhint.planner.plan import start
 from memhint.planner.settings import PlannerSettings
 from memhint.store.database import open_store
+from memhint.virt.balloon import BalloonTarget
 from memhint.virt.domain_xml import Definition
 from memhint.virt.stats import DomainStats
 
@@ -115,6 +118,7 @@ class FakeFleet:
             deep,
             lever,
             DedupWorker(),
+            ReliefWorker(BalloonLever(self._store.marks, _no_balloon, time.time)),
             bus,
             self._store.events,
             self._store.states,
@@ -136,6 +140,10 @@ class FakeFleet:
         return [
             DomainStats(one, f"vm-{number}", DomainState.RUNNING, balloon) for number, one in enumerate(self._uuids)
         ]
+
+
+def _no_balloon(uuid: str) -> BalloonTarget:
+    raise AssertionError(f"nobody asked for the balloon of {uuid}")
 
 
 def _no_monitor(_uuid: str) -> _Monitor:

@@ -16,16 +16,19 @@ from memhint.agent.guests import Guests, GuestTiming
 from memhint.agent.observer import Observer
 from memhint.agent.policies import Policies, PolicyStore
 from memhint.agent.processes import Processes
+from memhint.agent.relief_worker import ReliefWorker
 from memhint.agent.settings import dedup_settings, planner_settings, slot
 from memhint.bus.publisher import Publisher
 from memhint.conf.policy import host_inputs
 from memhint.kernel.root import PAGE_SIZE, KernelRoot
+from memhint.levers.balloon import BalloonLever
 from memhint.levers.dedup import DedupLever
 from memhint.objects.host import HostObservation
 from memhint.objects.ownership import Ledger
 from memhint.objects.report import STALE_PERIODS
 from memhint.planner.plan import PlannerState, start
 from memhint.virt.agent_command import AgentConnections
+from memhint.virt.balloon import BalloonTarget
 from memhint.virt.caller import Caller
 from memhint.virt.config import NextBoot
 from memhint.virt.connection import Connection, DomainEvent, Event
@@ -55,11 +58,12 @@ class Agent:
     guests: Guests
     deep: DeepReads
     dedup_worker: DedupWorker
+    relief: ReliefWorker
     connections: tuple[Connection | AgentConnections, ...]
 
     def settled(self) -> bool:
         """Whether every guest has been asked and no dedup pass is under way."""
-        return self.guests.settled() and self.dedup_worker.settle(0)
+        return self.guests.settled() and self.dedup_worker.settle(0) and self.relief.settle(0)
 
     def close(self) -> None:
         """Let go of everything. Nothing that hangs is waited for."""
@@ -157,6 +161,7 @@ def build(
         deep,
         dedup,
         worker or DedupWorker(),
+        ReliefWorker(BalloonLever(stores.ledger, lambda uuid: BalloonTarget(caller, uuid), time.time), dry_run=dry_run),
         stores.publisher,
         stores.audit,
         stores.states,
@@ -172,4 +177,4 @@ def build(
         dry_run=dry_run,
     )
     deep.start()
-    return Agent(cycle, guests, deep, parts.worker, (connection, monitors, agents))
+    return Agent(cycle, guests, deep, parts.worker, parts.relief, (connection, monitors, agents))

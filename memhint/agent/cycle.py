@@ -14,19 +14,24 @@ from memhint.agent.deep_reads import DeepReads
 from memhint.agent.guests import Guests
 from memhint.agent.observer import Observation, Observer, facts_of
 from memhint.agent.policies import Policies
+from memhint.agent.relief_worker import ReliefWorker
 from memhint.bus.publisher import Publisher
+from memhint.kernel.errors import KernelInterfaceError
 from memhint.kernel.process import process_memory
 from memhint.kernel.root import KernelRoot
 from memhint.levers.dedup import DedupLever
 from memhint.objects.domain import DomainObservation
 from memhint.objects.gap import Gap, GapReason
 from memhint.objects.guest import GuestSource
-from memhint.objects.lever import LeverName, LeverState
+from memhint.objects.lever import LeverName, LeverState, Observed
+from memhint.objects.plan import Plan
 from memhint.objects.policy import Policy, effective
 from memhint.objects.report import Cost, DomainReport, Reclaimable, Report
-from memhint.objects.verdict import Verdict
+from memhint.objects.tuning import GUESTS_OWN
+from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.planner.demand import Past
 from memhint.planner.plan import Planned, PlannerState, plan
+from memhint.planner.pressure import alarms
 from memhint.planner.settings import PlannerSettings
 from memhint.store.errors import StoreError
 
@@ -66,6 +71,7 @@ class Parts:
     deep: DeepReads
     dedup: DedupLever
     worker: DedupWorker
+    relief: ReliefWorker
     publisher: Publisher
     audit: Audit
     states: StateStore
@@ -131,16 +137,28 @@ class Cycle:
         self._tell(report)
         return report
 
+    def alarmed(self) -> bool:
+        """Whether the host is short of memory and no cycle has seen it yet: a look for between two cycles."""
+        table = self._settings.ladder.rungs
+        if self.state.ladder.entered or not table:
+            return False
+        try:
+            return bool(alarms(self._parts.observer.glance(), table[0].limits))
+        except KernelInterfaceError:
+            return False  # the next cycle says so
+
     def undo(self, deadline: float) -> list[str]:
         """Put back what memhint changed, for at most ``deadline`` seconds; what could not be put back, in words."""
         if self._seen is None:
             return []
         left = [f"reporting of {uuid}: {verdict}" for uuid, verdict in self._parts.guests.undo(deadline * 0.4).items()]
+        seen, lever = self._seen, self._parts.dedup
+        shrunk = self._parts.relief.undo(seen.domains, self._policies, deadline * 0.2)
+        left += [f"balloon of {uuid or 'every VM'}: {verdict}" for uuid, verdict in shrunk.items()]
         if not self._parts.worker.settle(deadline * 0.1):
             return [*left, "dedup: a pass is still under way"]
-        seen, lever = self._seen, self._parts.dedup
         self._parts.worker.submit(None, lambda: ({}, lever.undo(seen.domains, seen.host)))
-        if not self._parts.worker.settle(deadline / 2):
+        if not self._parts.worker.settle(deadline * 0.3):
             return [*left, "dedup: separating the pages takes too long; the marks are kept for the next start"]
         verdict = self._parts.worker.news().host
         return left if verdict.ok else [*left, f"dedup: {verdict}"]
@@ -159,7 +177,9 @@ class Cycle:
         return {uuid: self._policies.get(uuid, effective({})) for uuid in present}, gaps
 
     def _pull(self, seen: Observation, policies: Mapping[str, Policy], planned: Planned) -> None:
-        self._parts.guests.follow(seen.domains, policies)
+        relief = planned.plan.relief
+        self._parts.guests.follow(seen.domains, policies, relief.tuning)
+        self._parts.relief.submit(relief, seen.domains, policies)
         lever, domains, host, dry_run = self._parts.dedup, seen.domains, seen.host, self._dry_run
         self._parts.worker.submit(planned.dedup, lambda: lever.reconcile(planned.dedup, domains, host, dry_run=dry_run))
 
@@ -182,7 +202,8 @@ class Cycle:
         domains = []
         for one in seen.domains:
             policy = policies[one.uuid]
-            verdict = self._parts.guests.verdict(one.uuid, policy)
+            tuning = planned.plan.relief.tuning.get(one.uuid, GUESTS_OWN)
+            verdict = self._parts.guests.verdict(one.uuid, policy, tuning)
             reporting = self._parts.guests.lever.state(one, policy.reporting, verdict)
             domains.append(
                 DomainReport(
@@ -190,7 +211,7 @@ class Cycle:
                     policy,
                     returned(one, planned.state.past.get(one.uuid)),
                     (reclaimable_by_reporting(one), Reclaimable(LeverName.DEDUP, None, GuestSource.HOST, None)),
-                    (reporting, merging[one.uuid]),
+                    (reporting, merging[one.uuid], *self._parts.relief.news(one.uuid), *migration(one, planned.plan)),
                 )
             )
         return Report(
@@ -222,6 +243,15 @@ class Cycle:
             self._parts.states.save(report.host, self._identity.boot, self.state)
         except StoreError as error:
             LOG.error("working on without the store: %s", error)
+
+
+def migration(domain: DomainObservation, plan: Plan) -> tuple[LeverState, ...]:
+    """The wish that somebody moves this VM away, where the ladder has come to that: memhint moves none itself."""
+    if plan.relief.migrate != domain.uuid:
+        return ()
+    why = plan.rungs[-1].why if plan.rungs else "pressure"
+    verdict = Verdict(Answer.PENDING, Reason.PRESSURE, f"migrate it to another host: {why}")
+    return (LeverState(LeverName.MIGRATION, domain.uuid, "another host", Observed.OFF, verdict),)
 
 
 def returned(domain: DomainObservation, past: Past | None) -> int | None:

@@ -21,13 +21,13 @@ from memhint.guest.protocol import AgentTransport, GuestAgent
 from memhint.guest.reading import GuestReading
 from memhint.guest.reporting_knob import read_guest_kernel
 from memhint.guest.sources import read_memory
-from memhint.levers.dedup import MERGE_KNOB
-from memhint.levers.reporting import NextBootConfig, ReportingLever, ReportingTarget
+from memhint.levers.reporting import KNOBS, NextBootConfig, ReportingLever, ReportingTarget
 from memhint.objects.domain import DomainObservation, DomainState
 from memhint.objects.gap import Gap
 from memhint.objects.guest import GuestKernel
 from memhint.objects.ownership import Ledger
 from memhint.objects.policy import Mode, Policy
+from memhint.objects.tuning import GUESTS_OWN, Tuning
 from memhint.objects.verdict import Answer, Reason, Verdict
 
 _T = TypeVar("_T")
@@ -49,6 +49,12 @@ class GuestTiming:
 class _Wish:
     domain: DomainObservation
     policy: Policy
+    tuning: Tuning = GUESTS_OWN
+
+    @property
+    def wished(self) -> tuple[Policy, Tuning]:
+        """What is asked of the guest: a change of it is acted on at once."""
+        return self.policy, self.tuning
 
 
 class Guests:
@@ -82,8 +88,8 @@ class Guests:
         self._stopping = False
         self._pulling: dict[str, threading.Lock] = {}  # one pull or undo of a guest at a time
         self._wishes: dict[str, _Wish] = {}
-        self._asked: dict[str, tuple[float, Policy]] = {}
-        self._verdicts: dict[str, tuple[Policy, Verdict]] = {}
+        self._asked: dict[str, tuple[float, tuple[Policy, Tuning]]] = {}
+        self._verdicts: dict[str, tuple[tuple[Policy, Tuning], Verdict]] = {}
         self._capabilities: dict[str, tuple[str, Capabilities]] = {}  # by domain, for one QEMU process
         self.lever = ReportingLever(ledger, self._read_kernel, order, wall)
         self._poller = GuestPoller(
@@ -101,11 +107,11 @@ class Guests:
             return GuestNews(gap=newest.gap)
         return GuestNews(reading.memory, reading.kernel, newest.gap or next(iter(reading.gaps), None))
 
-    def verdict(self, uuid: str, policy: Policy) -> Verdict:
-        """What became of the last pull of this VM's reporting under this policy."""
+    def verdict(self, uuid: str, policy: Policy, tuning: Tuning = GUESTS_OWN) -> Verdict:
+        """What became of the last pull of this VM's reporting under these wishes."""
         with self._lock:
             pulled = self._verdicts.get(uuid)
-        if pulled is None or pulled[0] != policy:
+        if pulled is None or pulled[0] != (policy, tuning):
             return Verdict(Answer.PENDING, Reason.NONE, "the guest has not been asked yet")
         return pulled[1]
 
@@ -116,9 +122,18 @@ class Guests:
             self._capabilities.pop(uuid, None)
         self._poller.wake(uuid)
 
-    def follow(self, domains: Iterable[DomainObservation], policies: Mapping[str, Policy]) -> None:
-        """Start the conversations that are due: the interval is over, or the policy is another."""
-        wishes = {one.uuid: _Wish(one, policies[one.uuid]) for one in domains}
+    def follow(
+        self,
+        domains: Iterable[DomainObservation],
+        policies: Mapping[str, Policy],
+        tunings: Mapping[str, Tuning] | None = None,
+    ) -> None:
+        """Start the conversations that are due: the interval is over, or what is wished is another.
+
+        :param tunings: order and delay of reporting, for those who are to have others than their own
+        """
+        wished = tunings or {}
+        wishes = {one.uuid: _Wish(one, policies[one.uuid], wished.get(one.uuid, GUESTS_OWN)) for one in domains}
         now = self._clock()
         with self._lock:
             self._wishes = wishes
@@ -131,7 +146,7 @@ class Guests:
         with self._lock:
             for task in due:
                 if task.uuid in taken:
-                    self._asked[task.uuid] = (now, wishes[task.uuid].policy)
+                    self._asked[task.uuid] = (now, wishes[task.uuid].wished)
 
     def settled(self) -> bool:
         """Whether every VM's conversation has had an outcome."""
@@ -158,7 +173,7 @@ class Guests:
         for thread in threads:
             thread.join(max(0.0, until - self._clock()))
         late = Verdict(Answer.FAILED, Reason.GUEST_TIMEOUT, "the guest took too long")
-        owned = {mark.subject for mark in self._ledger.all() if mark.subject in wishes and mark.knob != MERGE_KNOB}
+        owned = {mark.subject for mark in self._ledger.all() if mark.subject in wishes and mark.knob in KNOBS}
         return {uuid: done.get(uuid, late) for uuid in owned}
 
     def close(self) -> None:
@@ -167,7 +182,7 @@ class Guests:
 
     def _due(self, uuid: str, wish: _Wish, now: float) -> bool:
         asked = self._asked.get(uuid)
-        return asked is None or now - asked[0] >= self._timing.interval or asked[1] != wish.policy
+        return asked is None or now - asked[0] >= self._timing.interval or asked[1] != wish.wished
 
     def _converse(self, task: Task) -> GuestReading:
         with self._lock:
@@ -196,7 +211,7 @@ class Guests:
 
     def _pull(self, wish: _Wish, agent: GuestAgent | None, trouble: str = "") -> bool:
         """Pull the lever; True when something was changed in the guest."""
-        target = ReportingTarget(wish.domain, wish.policy, agent, self._next_boot(wish.domain.uuid))
+        target = ReportingTarget(wish.domain, wish.policy, agent, self._next_boot(wish.domain.uuid), wish.tuning)
         with self._alone(wish.domain.uuid):
             if self._stopping:
                 return False
@@ -204,7 +219,7 @@ class Guests:
         if trouble and verdict.reason is Reason.NO_GUEST_AGENT:
             verdict = replace(verdict, detail=f"{verdict.detail}: {trouble}")
         with self._lock:
-            self._verdicts[wish.domain.uuid] = (wish.policy, verdict)
+            self._verdicts[wish.domain.uuid] = (wish.wished, verdict)
         return verdict.answer is Answer.APPLIED
 
     def _undo_one(self, uuid: str, wish: _Wish, done: dict[str, Verdict]) -> None:

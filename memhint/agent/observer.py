@@ -10,8 +10,9 @@ from memhint.agent.deep_reads import DeepReads
 from memhint.agent.processes import Processes
 from memhint.guest.source_balloon import from_balloon_stats
 from memhint.guest.sources import best
-from memhint.kernel.errors import KernelInterfaceError
-from memhint.kernel.host import observe_host
+from memhint.kernel.errors import InterfaceMissing, KernelInterfaceError
+from memhint.kernel.host import observe_host, read_memory
+from memhint.kernel.psi import read_pressure
 from memhint.kernel.root import KernelRoot
 from memhint.objects.domain import DomainFacts, DomainObservation, DomainState, ProcessMemory
 from memhint.objects.gap import Gap, GapReason
@@ -19,6 +20,7 @@ from memhint.objects.guest import GuestKernel, GuestMemory
 from memhint.objects.host import HostObservation
 from memhint.objects.units import KIB
 from memhint.planner.plan import Sight
+from memhint.planner.pressure import PressureSample
 from memhint.virt.domain_xml import Definition
 from memhint.virt.errors import VirtError
 from memhint.virt.stats import DomainStats
@@ -115,6 +117,18 @@ class Observer:
             domains.append(self._join(one, definition, processes.get(one.uuid), own, at))
         host = observe_host(self._root, at, memory_cgroup=self._memory_cgroup, pressure_cgroup=self._pressure_cgroup)
         return Observation(host, tuple(domains), tuple(gaps), sight)
+
+    def glance(self) -> PressureSample:
+        """The host's signals that cost next to nothing, between two cycles.
+
+        :raises KernelInterfaceError: when they cannot be read
+        """
+        memory = read_memory(self._root, self._memory_cgroup)
+        try:
+            psi = read_pressure(self._root, self._pressure_cgroup).some_avg10
+        except InterfaceMissing:
+            psi = None
+        return PressureSample(psi, None, 100.0 * memory.available / memory.total if memory.total else 0.0)
 
     def _read_processes(self, listed: Sequence[DomainStats]) -> tuple[dict[str, ProcessMemory], dict[str, Gap]]:
         found: dict[str, ProcessMemory] = {}

@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 import uuid
+from collections.abc import Callable
 from types import FrameType
 
 from oslo_config import cfg
@@ -26,6 +27,7 @@ from memhint.store.errors import StoreDamaged
 
 LOG = logging.getLogger(__name__)
 UNDO_DEADLINE = 30.0  # seconds, for everything that stopping has to put back
+LOOK = 1.0  # seconds between two looks at the host's memory alone
 EVENT_SPACING = 0.5  # seconds between a cycle and one that an event asks for
 
 
@@ -81,10 +83,13 @@ class Service:
         except Exception:
             # A defect in one cycle must not end the watch over the others.
             LOG.exception("the cycle failed")
-        self._rest(began)
+        self._rest(began, agent.cycle.alarmed)
 
-    def _rest(self, began: float) -> None:
-        """Sleep until the period is over, or an event comes, but never run two cycles back to back."""
+    def _rest(self, began: float, alarmed: Callable[[], bool]) -> None:
+        """Sleep until the period is over, or an event comes, but never run two cycles back to back.
+
+        The host's memory is looked at every second meanwhile: a storm must not be seen a period late.
+        """
         spacing = min(EVENT_SPACING, self._conf.period / 2)
         while not (self._stop or self._reload):
             elapsed = time.monotonic() - began
@@ -94,7 +99,9 @@ class Service:
                 # Only a signal has anything to say before the spacing is over, and it interrupts the wait.
                 time.sleep(min(0.05, spacing - elapsed))
             else:
-                self._wake.wait(self._conf.period - elapsed)
+                self._wake.wait(min(LOOK, self._conf.period - elapsed))
+                if not self._wake.is_set() and alarmed():
+                    return
 
     def _reloaded(self, agent: Agent, store: Store) -> Agent:
         try:

@@ -77,6 +77,8 @@ examples:
         capacity = report.plan.capacity
         out.write(f"Headroom: {words.headroom(capacity)}\n")
         out.write(f"Admitting: {clean(words.admitting(report.plan.pressure))}\n")
+        if report.plan.rungs:
+            out.write(f"Ladder: {clean(words.ladder(report.plan.rungs))}\n")
         terms = [(name, Mib(getattr(capacity, name)), text) for name, text in _TERMS.items()]
         terms.append(("headroom", Mib(capacity.headroom), "what may be promised now"))
         terms.append(("nominal", Mib(capacity.nominal_headroom()), "pool - reserve - assigned, for comparison"))
@@ -106,6 +108,7 @@ def plan_of(report: Report, *, dry_run: bool) -> dict[str, Any]:
         "dry_run": dry_run,
         "capacity": {**plan["capacity"], "nominal_headroom": report.plan.capacity.nominal_headroom()},
         "pressure": plan["pressure"],
+        "rungs": plan["rungs"],
         "demands": [{"name": name_of(report, one["uuid"]), **one} for one in plan["demands"]],
         "actions": [{"name": name_of(report, one["subject"]), **one} for one in plan["actions"]],
         "levers": [{"name": name_of(report, state.subject), **to_plain(state)} for state in all_levers(report)],

@@ -61,6 +61,7 @@ def status_of(report: Report, now: float) -> dict[str, Any]:
             "nominal": capacity.nominal_slots(report.slot),
         },
         "admitting": to_plain(report.plan.pressure),
+        "rungs": to_plain(report.plan.rungs),
         "reclaimable": reclaimable_of(report),
         "returned": _returned(report),
         "domains": {"total": len(report.domains), **_states(report)},
@@ -110,6 +111,7 @@ def _rows(report: Report, now: float) -> dict[str, str]:
             f"{capacity.slots(report.slot)} measured, {capacity.nominal_slots(report.slot)} nominal"
         ),
         "Admitting": words.admitting(report.plan.pressure),
+        "Ladder": words.ladder(report.plan.rungs),
         "Reclaimable": _reclaimable(report),
         "Returned": "-" if _returned(report) is None else f"{mib(_returned(report))} MiB",
         "VMs": _vms(report),

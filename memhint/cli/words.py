@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from memhint.objects.gap import Gap
+from memhint.objects.ladder import EnteredRung
 from memhint.objects.plan import Bound, Capacity, PressureVerdict
 from memhint.objects.policy import KEYS, Setting
 from memhint.objects.units import mib
@@ -22,6 +23,13 @@ BOUNDS = {
 def headroom(capacity: Capacity) -> str:
     """The headroom, and the rule that bounds it."""
     return f"{mib(capacity.headroom)} MiB, bounded by {capacity.bound}: {BOUNDS[capacity.bound]}"
+
+
+def ladder(rungs: Sequence[EnteredRung]) -> str:
+    """The rungs that are entered, lowest first, and for how long."""
+    if not rungs:
+        return "no rung entered"
+    return ", ".join(f"{one.rung} for {one.age:.0f} s" for one in rungs)
 
 
 def admitting(pressure: PressureVerdict) -> str:

@@ -40,7 +40,7 @@ OPTS = (
         "delay_ms",
         default=200,
         min=0,
-        max=3_600_000,
+        max=60_000,
         help="Milliseconds between two passes of free page reporting in an idle guest under pressure.",
     ),
     cfg.IntOpt(

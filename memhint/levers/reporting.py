@@ -31,6 +31,8 @@ ORDER_KNOB = "guest page_reporting_order"
 DRIVER_KNOB = "guest balloon driver"
 ENABLED_KNOB = "guest page_reporting enabled"
 NEXT_BOOT_KNOB = "libvirt freePageReporting"
+KNOBS = frozenset({ORDER_KNOB, DRIVER_KNOB, ENABLED_KNOB, NEXT_BOOT_KNOB, *reporting_tuning.KNOBS})
+"""Every mark of this lever."""
 MAX_PAGE_ORDER = 10  # x86 and arm64 with 4 KiB pages: a larger order names no block
 BOUNDED_SINCE = (6, 2)  # from here on the kernel refuses an order beyond MAX_PAGE_ORDER
 _RELEASE = re.compile(r"(\d+)\.(\d+)")

@@ -31,6 +31,7 @@ class DomainFacts:
     policy: Mapping[str, str] = field(default_factory=dict)  # our own metadata element
     balloon: bool = False
     reporting_offered: bool = False  # freePageReporting='on' in the live XML
+    deflate_on_oom: bool = False  # autodeflate='on': the guest takes back what it needs before it kills
     stats_period: int = 0  # seconds, 0: the balloon statistics are off
     hugepages: bool = False
     locked: bool = False

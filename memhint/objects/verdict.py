@@ -41,6 +41,7 @@ class Reason(StrEnum):
     NOT_VERIFIED = "not_verified"  # somebody's merge=off could not be verified
     HEADROOM = "headroom"  # separating the pages needs memory the host does not have
     OPT_OUT = "opt_out"
+    PRESSURE = "pressure"  # the host runs short, and everything milder was tried
     NO_ESTIMATE = "no_estimate"  # auto needs an estimate that nothing gives yet
     HYPERVISOR = "hypervisor"  # libvirt or QEMU answered with an error
     DRY_RUN = "dry_run"

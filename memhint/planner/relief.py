@@ -140,9 +140,13 @@ def _tuning(rungs: frozenset[Rung], candidates: Iterable[Candidate], settings: L
 
 
 def _cache(candidates: Iterable[Candidate], shortage: int, settings: LadderSettings) -> dict[str, int]:
-    """The largest caches first, until what is short is covered."""
+    """The largest caches first, until what is short is covered.
+
+    What a guest says of its cache counts as far as it is resident, and nobody covers more than half of what is short:
+    a guest that says too much must not keep the others from being asked.
+    """
     holders = [
-        (one.domain.guest.cached, one.uuid)
+        (min(one.domain.guest.cached, one.domain.footprint or 0), one.uuid)
         for one in candidates
         if one.policy.guest_actions
         and one.policy.qos is not QosClass.GUARANTEED
@@ -151,11 +155,11 @@ def _cache(candidates: Iterable[Candidate], shortage: int, settings: LadderSetti
         and one.domain.guest.cached >= settings.cache_least
     ]
     found: dict[str, int] = {}
-    left = shortage
+    left, most = shortage, max(shortage // 2, settings.cache_least)
     for cached, uuid in sorted(holders, key=lambda holder: (-holder[0], holder[1])):
         if left <= 0:
             break
-        found[uuid] = min(cached, max(left, settings.cache_least))
+        found[uuid] = min(cached, most, max(left, settings.cache_least))
         left -= found[uuid]
     return found
 

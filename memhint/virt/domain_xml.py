@@ -81,6 +81,7 @@ def parse_domain(xml: str, *, persistent: bool = True) -> Definition:
         policy=policy,
         balloon=has_balloon,
         reporting_offered=has_balloon and balloon is not None and balloon.get("freePageReporting") == "on",
+        deflate_on_oom=has_balloon and balloon is not None and balloon.get("autodeflate") == "on",
         stats_period=_stats_period(balloon) if has_balloon and balloon is not None else 0,
         hugepages=backing is not None and backing.find("hugepages") is not None,
         locked=backing is not None and backing.find("locked") is not None,

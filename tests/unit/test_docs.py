@@ -58,7 +58,9 @@ def row_of(option: cfg.Opt) -> str:
     default = option.sample_default or option.default
     if isinstance(default, bool):
         default = str(default).lower()
-    shown = "empty" if default in ("", None, []) else f"`{default}`"
+    if isinstance(default, list):
+        default = ",".join(default)
+    shown = "empty" if default in ("", None) else f"`{default}`"
     return f"| `{option.dest}` | {shown} | {values_of(option)} | {option.help} |"
 
 

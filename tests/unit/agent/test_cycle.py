@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,13 +16,17 @@ from memhint.agent.guests import Guests, GuestTiming
 from memhint.agent.observer import Observer
 from memhint.agent.policies import Policies
 from memhint.agent.processes import Processes
+from memhint.agent.relief_worker import ReliefWorker
+from memhint.levers.balloon import BalloonLever
 from memhint.levers.dedup import DedupLever, DedupSettings
 from memhint.objects.domain import DomainState
 from memhint.objects.gap import GapReason
 from memhint.objects.guest import GuestSource
+from memhint.objects.ladder import Rung
+from memhint.objects.lever import LeverName
 from memhint.objects.plan import Bound, DemandReason
 from memhint.objects.units import GIB, KIB, MIB
-from memhint.objects.verdict import Answer
+from memhint.objects.verdict import Answer, Reason
 from memhint.planner.demand import Past
 from memhint.planner.plan import start
 from memhint.planner.settings import PlannerSettings
@@ -110,6 +115,8 @@ class FakeHost:
         lever = DedupLever(
             self.root.kernel, ledger, lambda uuid: None, DedupSettings(), "boot", lambda _: 0, lambda: self.now
         )
+        self.balloons: list[tuple[str, int]] = []
+        self.relief = ReliefWorker(BalloonLever(ledger, self.balloon, lambda: self.now))
         observer = Observer(
             self.root.kernel,
             self.stats,
@@ -129,6 +136,7 @@ class FakeHost:
             deep,
             lever,
             DedupWorker(),
+            self.relief,
             self.recorder,
             self.recorder,
             self.recorder,
@@ -157,6 +165,9 @@ class FakeHost:
         )
         balloon = {"balloon.current": 4 * GIB // KIB, "balloon.maximum": 4 * GIB // KIB}
         self.listed.append(DomainStats(uuid, name, DomainState.RUNNING, balloon))
+
+    def balloon(self, uuid: str):
+        return SimpleNamespace(set=lambda size: self.balloons.append((uuid, size)))
 
     def stats(self):
         if self.stats_error is not None:
@@ -398,3 +409,44 @@ def test_a_conversation_under_way_does_not_pull_again_what_stopping_put_back(hos
     for conversation in held:
         conversation()
     assert agent.files[order].strip() == "9"
+
+
+def short_of_memory(host: FakeHost, available: int = GIB) -> None:
+    host.root.write(
+        "proc/meminfo",
+        f"MemTotal: {64 * GIB // KIB} kB\nMemFree: {available // KIB} kB\nMemAvailable: {available // KIB} kB\n",
+    )
+
+
+def test_a_host_that_runs_short_climbs_and_says_whom_to_move(host: FakeHost) -> None:
+    host.run_cycles(2)
+    assert not host.cycle.alarmed()
+    short_of_memory(host)
+    assert host.cycle.alarmed()
+    report = host.run_cycles(12)
+    assert not host.cycle.alarmed()  # seen by now
+    assert [one.rung for one in report.plan.rungs] == list(Rung)
+    assert not report.plan.pressure.admitting
+    assert report.plan.capacity.headroom == 0
+    (asked,) = [state for state in host.recorder.events if state.lever is LeverName.MIGRATION]
+    assert asked.verdict.reason is Reason.PRESSURE
+
+
+def test_an_idle_best_effort_vm_is_ballooned_under_pressure_and_gets_it_back(host: FakeHost) -> None:
+    policy = {"class": "best-effort", "balloon": "allow", "min_mb": "1024"}
+    facts = builders.facts(memory=4 * GIB, policy=policy, deflate_on_oom=True, balloon=True)
+    host.definitions.known["uuid-db"] = Definition(facts)
+    host.recorder.replace = lambda uuid, origin, values: None
+    host.run_cycles(2)
+    short_of_memory(host)
+    for _ in range(14):
+        report = host.run_cycles(1)
+        assert host.relief.settle(5.0)
+    (uuid, size) = host.balloons[0]
+    assert uuid == "uuid-db"
+    assert size < 4 * GIB
+    report = host.run_cycles(1)
+    (state,) = [state for one in report.domains for state in one.levers if state.lever is LeverName.BALLOON]
+    assert state.verdict.ok
+    assert host.cycle.undo(deadline=5.0) == []
+    assert host.balloons[-1] == ("uuid-db", 4 * GIB)

@@ -21,6 +21,7 @@ TABLE = """\
 | Headroom             | 16384 MiB, bounded by back: what could be backed if every VM claimed all of its memory |
 | More VMs of 1152 MiB | 14 measured, 8 nominal                                                                 |
 | Admitting            | yes                                                                                    |
+| Ladder               | no rung entered                                                                        |
 | Reclaimable          | at most 600 MiB by reporting                                                           |
 | Returned             | 2048 MiB                                                                               |
 | VMs                  | 3: 2 running, 1 shutoff                                                                |

@@ -1,0 +1,142 @@
+"""The balloon: shrink an idle best-effort VM under pressure, and give it all back afterwards.
+
+A guest whose balloon is inflated can run out of memory of its own. Only a balloon that deflates before the guest kills
+a process is used (``autodeflate='on'``), only where the VM's policy allows it, and never below the VM's minimum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from memhint.objects.domain import DomainObservation, DomainState
+from memhint.objects.lever import LeverName, LeverState, Observed
+from memhint.objects.ownership import Ledger, Mark
+from memhint.objects.policy import Policy, QosClass
+from memhint.objects.units import MIB
+from memhint.objects.verdict import Answer, Reason, Verdict
+from memhint.virt.errors import VirtError
+
+BALLOON_KNOB = "libvirt balloon target"
+TOLERANCE = 1 * MIB  # libvirt's target is in KiB, and a guest may stop a few pages early
+
+
+class Target(Protocol):
+    """A domain's balloon."""
+
+    def set(self, size: int) -> None:
+        """Ask for ``size`` bytes to be left."""
+
+
+@dataclass(frozen=True, slots=True)
+class BalloonAsked:
+    """One VM and what it is to be left with, in bytes; None gives back what memhint took."""
+
+    domain: DomainObservation
+    policy: Policy
+    size: int | None
+
+
+class BalloonLever:
+    """The balloon per VM."""
+
+    name = LeverName.BALLOON
+
+    def __init__(self, ledger: Ledger, target: Callable[[str], Target], now: Callable[[], float]) -> None:
+        """:param target: the balloon of a domain, by UUID"""
+        self._ledger = ledger
+        self._target = target
+        self._now = now
+
+    def probe(self, domain: DomainObservation) -> Verdict:
+        """Whether this VM's balloon can be used at all, its policy aside."""
+        if domain.state is not DomainState.RUNNING or domain.process is None:
+            return Verdict(Answer.UNSUPPORTED, Reason.NOT_RUNNING, f"the VM is {domain.state}")
+        if not domain.facts.balloon:
+            return Verdict(Answer.UNSUPPORTED, Reason.DEVICE, "the VM has no virtio balloon")
+        if not domain.facts.deflate_on_oom:
+            detail = "its balloon does not deflate by itself: start it with autodeflate='on'"
+            return Verdict(Answer.UNSUPPORTED, Reason.DEVICE, detail)
+        if domain.balloon_actual is None:
+            return Verdict(Answer.UNSUPPORTED, Reason.GUEST_ANSWER, "libvirt does not tell the balloon's size")
+        return Verdict(Answer.UNCHANGED)
+
+    def read(self, domain: DomainObservation) -> Observed:
+        """Whether the balloon holds any of the VM's memory."""
+        if domain.state is not DomainState.RUNNING or not domain.facts.balloon:
+            return Observed.UNSUPPORTED
+        if domain.balloon_actual is None:
+            return Observed.UNKNOWN
+        return Observed.ON if domain.balloon_actual < domain.facts.memory - TOLERANCE else Observed.OFF
+
+    def state(self, domain: DomainObservation, size: int | None, verdict: Verdict) -> LeverState:
+        """The lever's three fields for one VM."""
+        desired = "auto" if size is None else f"{size // MIB} MiB"
+        return LeverState(self.name, domain.uuid, desired, self.read(domain), verdict)
+
+    def owned(self) -> dict[str, Mark]:
+        """What memhint took, by domain UUID.
+
+        :raises StoreError: when the store cannot be read
+        """
+        return {mark.subject: mark for mark in self._ledger.all() if mark.knob == BALLOON_KNOB}
+
+    def pull(self, asked: BalloonAsked, *, dry_run: bool) -> Verdict:
+        """Bring the balloon to what is asked, or say why not."""
+        mark = self._ledger.get(asked.domain.uuid, BALLOON_KNOB)
+        process = asked.domain.process
+        if mark is not None and process is not None and mark.instance != process.instance:
+            self._ledger.remove(asked.domain.uuid, BALLOON_KNOB)  # the VM has started since, with all of its memory
+            mark = None
+        if asked.size is None:
+            return self._give_back(asked.domain, mark, dry_run=dry_run)
+        support = self.probe(asked.domain)
+        if not support.ok:
+            return support
+        actual = asked.domain.balloon_actual
+        assert process is not None  # probe saw to both
+        assert actual is not None
+        refusal = _refusal(asked, mark, actual)
+        if refusal is not None:
+            return refusal
+        if mark is not None and mark.after == str(asked.size):
+            return Verdict(Answer.UNCHANGED)
+        words = f"{actual // MIB} to {asked.size // MIB} MiB"
+        if dry_run:
+            return Verdict(Answer.PLANNED, Reason.DRY_RUN, f"balloon the VM from {words}")
+        self._ledger.put(
+            Mark(asked.domain.uuid, BALLOON_KNOB, str(actual), str(asked.size), process.instance, self._now())
+        )
+        try:
+            self._target(asked.domain.uuid).set(asked.size)
+        except VirtError as error:
+            return Verdict(Answer.FAILED, Reason.HYPERVISOR, error.detail)
+        return Verdict(Answer.APPLIED, Reason.NONE, words)
+
+    def _give_back(self, domain: DomainObservation, mark: Mark | None, *, dry_run: bool) -> Verdict:
+        if mark is None:
+            return Verdict(Answer.UNCHANGED)
+        if domain.state is not DomainState.RUNNING:
+            return Verdict(Answer.PENDING, Reason.NOT_RUNNING, f"the VM is {domain.state}")
+        if dry_run:
+            return Verdict(Answer.PLANNED, Reason.DRY_RUN, "give back what the balloon took")
+        try:
+            self._target(domain.uuid).set(int(mark.before))
+        except VirtError as error:
+            return Verdict(Answer.FAILED, Reason.HYPERVISOR, error.detail)
+        self._ledger.remove(domain.uuid, BALLOON_KNOB)
+        return Verdict(Answer.APPLIED, Reason.NONE, f"{int(mark.before) // MIB} MiB again")
+
+
+def _refusal(asked: BalloonAsked, mark: Mark | None, actual: int) -> Verdict | None:
+    policy, facts = asked.policy, asked.domain.facts
+    if not policy.balloon or policy.qos is not QosClass.BEST_EFFORT:
+        return Verdict(
+            Answer.REFUSED, Reason.CONSENT, "only a VM with class=best-effort and balloon=allow is ballooned"
+        )
+    if asked.size is None or not policy.minimum <= asked.size <= facts.memory:
+        return Verdict(Answer.REFUSED, Reason.HEADROOM, "that is below the VM's minimum, or more than it has")
+    if mark is None and actual < facts.memory - TOLERANCE:
+        return Verdict(Answer.CONFLICT, Reason.OTHER_MANAGER, "somebody else has inflated this VM's balloon")
+    return None

@@ -1,0 +1,110 @@
+"""The balloon lever: only where it was allowed, never below the minimum, and given back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from memhint.levers.balloon import BALLOON_KNOB, BalloonAsked, BalloonLever
+from memhint.objects.domain import DomainState
+from memhint.objects.lever import Observed
+from memhint.objects.policy import Origin, effective
+from memhint.objects.units import GIB, MIB
+from memhint.objects.verdict import Answer, Reason
+from memhint.virt.errors import LibvirtCallFailed
+from tests.unit import builders
+from tests.unit.levers.fakes import FakeLedger
+
+ALLOWED = {"class": "best-effort", "balloon": "allow", "min_mb": "1024"}
+
+
+class Host:
+    """One VM with 4 GiB, and the targets its balloon was given."""
+
+    def __init__(self, **policy: str) -> None:
+        self.ledger = FakeLedger()
+        self.set_to: list[int] = []
+        self.broken = False
+        self.lever = BalloonLever(self.ledger, lambda uuid: self, lambda: 1.0)
+        self.policy = effective({Origin.OPERATOR: {**ALLOWED, **policy}})
+        facts = builders.facts(memory=4 * GIB, balloon=True, deflate_on_oom=True)
+        self.domain = builders.domain_observation(facts=facts, balloon_actual=4 * GIB)
+
+    def set(self, size: int) -> None:
+        if self.broken:
+            raise LibvirtCallFailed("no monitor")
+        self.set_to.append(size)
+
+    def pull(self, size: int | None, *, dry_run: bool = False):
+        return self.lever.pull(BalloonAsked(self.domain, self.policy, size), dry_run=dry_run)
+
+
+def test_it_shrinks_in_steps_and_gives_back_what_there_was_first() -> None:
+    host = Host()
+    assert host.pull(3 * GIB).answer is Answer.APPLIED
+    host.domain = replace(host.domain, balloon_actual=3 * GIB)
+    assert host.lever.read(host.domain) is Observed.ON
+    assert host.pull(3 * GIB).answer is Answer.UNCHANGED
+    assert host.pull(2 * GIB).answer is Answer.APPLIED
+    assert host.pull(None).answer is Answer.APPLIED
+    assert host.set_to == [3 * GIB, 2 * GIB, 4 * GIB]
+    assert host.ledger.all() == ()
+    assert host.pull(None).answer is Answer.UNCHANGED
+
+
+def test_policy_allows_it_or_not() -> None:
+    for policy in ({"balloon": "deny"}, {"class": "burstable"}, {"class": "guaranteed"}):
+        host = Host(**policy)
+        assert host.pull(3 * GIB).reason is Reason.CONSENT
+        assert host.set_to == []
+    host = Host()
+    assert host.pull(512 * MIB).reason is Reason.HEADROOM
+    assert host.pull(5 * GIB).reason is Reason.HEADROOM
+    assert host.set_to == []
+
+
+def test_a_balloon_that_does_not_deflate_by_itself_is_left_alone() -> None:
+    host = Host()
+    host.domain = replace(host.domain, facts=replace(host.domain.facts, deflate_on_oom=False))
+    assert host.pull(3 * GIB).reason is Reason.DEVICE
+    host.domain = replace(host.domain, facts=replace(host.domain.facts, balloon=False))
+    assert host.pull(3 * GIB).reason is Reason.DEVICE
+    assert host.lever.read(host.domain) is Observed.UNSUPPORTED
+
+
+def test_somebody_else_s_balloon_is_a_conflict() -> None:
+    host = Host()
+    host.domain = replace(host.domain, balloon_actual=3 * GIB)
+    assert host.pull(2 * GIB).answer is Answer.CONFLICT
+    assert host.pull(None).answer is Answer.UNCHANGED
+    assert host.set_to == []
+
+
+def test_a_dry_run_changes_nothing() -> None:
+    host = Host()
+    assert host.pull(3 * GIB, dry_run=True).answer is Answer.PLANNED
+    assert (host.set_to, host.ledger.all()) == ([], ())
+
+
+def test_the_mark_is_there_before_libvirt_is_asked_and_a_failure_keeps_it() -> None:
+    host = Host()
+    host.broken = True
+    assert host.pull(3 * GIB).answer is Answer.FAILED
+    assert host.ledger.get(host.domain.uuid, BALLOON_KNOB) is not None
+    host.broken = False
+    assert host.pull(None).answer is Answer.APPLIED
+    assert host.set_to == [4 * GIB]
+
+
+def test_a_vm_that_started_since_has_nothing_to_get_back() -> None:
+    host = Host()
+    host.pull(3 * GIB)
+    host.domain = replace(host.domain, process=replace(host.domain.process, pid=99999))
+    assert host.pull(None).answer is Answer.UNCHANGED
+    assert host.ledger.all() == ()
+    assert host.set_to == [3 * GIB]
+
+
+def test_a_stopped_vm_is_not_asked() -> None:
+    host = Host()
+    host.domain = replace(host.domain, state=DomainState.SHUTOFF)
+    assert host.pull(3 * GIB).reason is Reason.NOT_RUNNING

@@ -1,0 +1,166 @@
+"""Who gives what on each rung: nobody who did not agree to it, and never a guaranteed VM."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memhint.objects.domain import DomainObservation, DomainState
+from memhint.objects.ladder import Rung
+from memhint.objects.lever import LeverName
+from memhint.objects.policy import Origin, Policy, effective
+from memhint.objects.tuning import Tuning
+from memhint.objects.units import GIB, MIB
+from memhint.planner.relief import MARGIN, fruitless, next_idle, relief_actions, relieve
+from memhint.planner.settings import LadderSettings
+from tests.unit import builders
+
+SETTINGS = LadderSettings()
+EVERY = frozenset(Rung)
+
+
+def vm(name: str, *, rss: int = 2 * GIB, cached: int = 512 * MIB, **changes: object) -> DomainObservation:
+    process = builders.process(pid=abs(hash(name)) % 90000 + 100, rss=rss, swap=0, ksm_zero=0)
+    guest = builders.guest_memory(total=4000 * MIB, available=3000 * MIB, cached=cached)
+    facts = builders.facts(memory=4 * GIB, balloon=True)
+    base = builders.domain_observation(
+        uuid=name, name=name, process=process, guest=guest, facts=facts, balloon_actual=4 * GIB
+    )
+    return replace(base, **changes)
+
+
+def policy(**values: str) -> Policy:
+    names = {name.rstrip("_"): value for name, value in values.items()}
+    return effective({Origin.OPERATOR: names})
+
+
+WILLING = {
+    "guest_actions": "allow",
+    "class_": "best-effort",
+    "balloon": "allow",
+    "swap_out": "allow",
+    "min_mb": "512",
+}
+
+
+def ask(rungs, domains, policies, idle=None, shortage=1 * GIB, migrate=None):
+    everyone = frozenset(one.process.instance for one in domains if one.process)
+    return relieve(frozenset(rungs), domains, policies, everyone if idle is None else idle, shortage, SETTINGS, migrate)
+
+
+def test_a_willing_idle_vm_gives_on_every_rung() -> None:
+    one = vm("a")
+    found = ask(EVERY, [one], {"a": policy(**WILLING)})
+    assert found.tuning == {"a": Tuning(order=4, delay_ms=200, flush=True)}
+    assert found.cache == {"a": 512 * MIB}
+    assert found.balloon == {"a": 4 * GIB - int(4 * GIB * 0.10)}
+    assert found.swap_out == {"a": int(2 * GIB * 0.05)}
+    assert found.dedup
+    assert found.migrate == "a"
+    assert {action.lever for action in relief_actions(found)} == {
+        LeverName.REPORTING,
+        LeverName.CACHE,
+        LeverName.BALLOON,
+        LeverName.SWAP_OUT,
+        LeverName.MIGRATION,
+    }
+    assert fruitless(found) == {Rung.ADMISSION}
+
+
+def test_nothing_is_asked_while_no_rung_is_entered() -> None:
+    found = ask([], [vm("a")], {"a": policy(**WILLING)})
+    assert relief_actions(found) == ()
+    assert fruitless(found) == EVERY - {Rung.MIGRATION}
+
+
+@pytest.mark.parametrize(
+    "policy_of",
+    [policy(), policy(**{**WILLING, "guest_actions": "deny", "balloon": "deny", "swap_out": "deny"})],
+)
+def test_who_did_not_agree_gives_nothing(policy_of: Policy) -> None:
+    found = ask(EVERY, [vm("a")], {"a": policy_of})
+    assert not found.tuning
+    assert not found.cache
+    assert not found.balloon
+    assert not found.swap_out
+
+
+def test_a_guaranteed_vm_gives_nothing_and_is_not_moved() -> None:
+    found = ask(EVERY, [vm("a")], {"a": policy(**{**WILLING, "class_": "guaranteed"})})
+    assert relief_actions(found) == ()
+
+
+def test_a_busy_vm_keeps_its_reporting_and_its_balloon() -> None:
+    one = vm("a")
+    found = ask(EVERY, [one], {"a": policy(**WILLING)}, idle=frozenset())
+    assert not found.tuning
+    assert not found.balloon
+    assert not found.swap_out
+    shrunk = replace(one, balloon_actual=3 * GIB)
+    assert ask(EVERY, [shrunk], {"a": policy(**WILLING)}, idle=frozenset()).balloon == {"a": 3 * GIB}
+
+
+def test_policy_s_own_order_and_delay_hold_without_and_against_the_ladder() -> None:
+    chosen = policy(**WILLING, reporting_order="2", reporting_delay_ms="5000")
+    assert ask([], [vm("a")], {"a": chosen}).tuning == {"a": Tuning(2, 5000)}
+    assert ask(EVERY, [vm("a")], {"a": chosen}).tuning == {"a": Tuning(2, 5000, flush=True)}
+
+
+def test_the_largest_caches_go_first_until_the_shortage_is_covered() -> None:
+    domains = [vm("a", cached=300 * MIB), vm("b", cached=900 * MIB), vm("c", cached=10 * MIB)]
+    policies = {one.uuid: policy(**WILLING) for one in domains}
+    assert ask(EVERY, domains, policies, shortage=1 * GIB).cache == {"b": 512 * MIB, "a": 300 * MIB}
+    assert ask(EVERY, domains, policies, shortage=700 * MIB).cache == {"b": 350 * MIB, "a": 300 * MIB}
+    assert ask(EVERY, domains, policies, shortage=50 * MIB).cache == {"b": 64 * MIB}
+
+
+def test_a_balloon_stops_at_the_minimum_and_at_what_the_guest_uses() -> None:
+    low = vm("a", balloon_actual=1100 * MIB)
+    used = (4000 - 3000) * MIB + MARGIN
+    assert ask(EVERY, [low], {"a": policy(**WILLING)}).balloon == {"a": used}
+    assert ask(EVERY, [low], {"a": policy(**{**WILLING, "min_mb": "2048"})}).balloon == {"a": 2048 * MIB}
+    assert not ask(EVERY, [low], {"a": policy(**{**WILLING, "min_mb": "0"})}).balloon
+
+
+def test_whom_to_move_is_best_effort_first_then_the_largest_and_stays_the_same() -> None:
+    domains = [vm("a", rss=3 * GIB), vm("b", rss=1 * GIB), vm("c", rss=2 * GIB)]
+    policies = {"a": policy(), "b": policy(class_="best-effort"), "c": policy(class_="best-effort")}
+    assert ask([Rung.MIGRATION], domains, policies).migrate == "c"
+    assert ask([Rung.MIGRATION], domains, policies, migrate="b").migrate == "b"
+    pinned = [replace(one, facts=replace(one.facts, vfio=True)) for one in domains]
+    assert ask([Rung.MIGRATION], pinned, policies, migrate="b").migrate is None
+
+
+def test_idle_has_a_hysteresis_and_a_new_vm_is_not_idle() -> None:
+    assert next_idle(frozenset(), {"p": 100}, {"p": 100, "new": 5}, 10.0, SETTINGS) == {"p"}
+    grown = {"p": 100 + 40 * MIB}  # 4 MiB/s: between the two limits
+    assert next_idle(frozenset(), {"p": 100}, grown, 10.0, SETTINGS) == frozenset()
+    assert next_idle(frozenset({"p"}), {"p": 100}, grown, 10.0, SETTINGS) == {"p"}
+    assert next_idle(frozenset({"p"}), {"p": 100}, {"p": 100 + 90 * MIB}, 10.0, SETTINGS) == frozenset()
+    assert next_idle(frozenset({"p", "q"}), {}, {"p": 1}, None, SETTINGS) == {"p"}
+
+
+NUMBERS = st.none() | st.integers(-(2**62), 2**62)
+
+
+@given(
+    st.integers(0, 64 * GIB),
+    st.integers(0, 1 << 40),
+    NUMBERS,
+    NUMBERS,
+    NUMBERS,
+    st.sampled_from(list(DomainState)),
+)
+def test_whatever_a_guest_says_it_keeps_its_minimum_and_what_is_asked_is_sane(
+    rss: int, shortage: int, total: int | None, available: int | None, cached: int | None, state: DomainState
+) -> None:
+    one = vm("a", rss=rss)
+    said = builders.guest_memory(total=total, available=available, cached=cached)
+    found = ask(EVERY, [replace(one, guest=said, state=state)], {"a": policy(**WILLING)}, shortage=shortage)
+    for size in found.balloon.values():
+        assert 512 * MIB <= size <= 4 * GIB
+    for size in found.swap_out.values():
+        assert 0 < size <= max(0, rss - 512 * MIB)
+    if state is not DomainState.RUNNING:
+        assert relief_actions(found) == ()
