@@ -24,6 +24,7 @@ from memhint.objects.domain import DomainObservation
 from memhint.objects.gap import Gap, GapReason
 from memhint.objects.guest import GuestSource
 from memhint.objects.lever import LeverName, LeverState, Observed
+from memhint.objects.ownership import HOST
 from memhint.objects.plan import Plan
 from memhint.objects.policy import Policy, effective
 from memhint.objects.report import Cost, DomainReport, Reclaimable, Report
@@ -223,7 +224,7 @@ class Cycle:
             slot=self._slot,
             observation=seen.host,
             domains=tuple(domains),
-            levers=(host_lever,),
+            levers=(host_lever, ladder_of(planned.plan)),
             plan=planned.plan,
             cost=Cost(cpu, wall, self._parts.deep.taken(), process_memory(KernelRoot(), os.getpid()).rss),
             gaps=(*seen.gaps, *gaps),
@@ -243,6 +244,14 @@ class Cycle:
             self._parts.states.save(report.host, self._identity.boot, self.state)
         except StoreError as error:
             LOG.error("working on without the store: %s", error)
+
+
+def ladder_of(plan: Plan) -> LeverState:
+    """The pressure ladder as a lever of the host: its verdict changes with every rung that is entered or left."""
+    if not plan.rungs:
+        return LeverState(LeverName.LADDER, HOST, "auto", Observed.OFF, Verdict(Answer.UNCHANGED))
+    rungs = ", ".join(one.rung for one in plan.rungs)
+    return LeverState(LeverName.LADDER, HOST, "auto", Observed.ON, Verdict(Answer.APPLIED, Reason.PRESSURE, rungs))
 
 
 def migration(domain: DomainObservation, plan: Plan) -> tuple[LeverState, ...]:

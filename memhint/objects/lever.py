@@ -17,6 +17,7 @@ class LeverName(StrEnum):
     BALLOON = "balloon"
     SWAP_OUT = "swap_out"
     MIGRATION = "migration"
+    LADDER = "ladder"  # the pressure ladder as a whole, of the host
 
 
 class Observed(StrEnum):
