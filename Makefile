@@ -44,6 +44,7 @@ lab: setup  ## real hosts with real guests
 bench: setup  ## what the agent costs and what the levers do (doc/measurements.md)
 	$(BIN)/python -m bench.agent_cost
 	$(BIN)/python -m bench.levers
+	$(BIN)/python -m bench.storm
 
 sample: setup  ## write etc/memhint.conf.sample anew
 	$(BIN)/oslo-config-generator --config-file etc/memhint-config-generator.conf

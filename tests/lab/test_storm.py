@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from itertools import pairwise
 from collections.abc import Iterator
+from itertools import pairwise
 
 import pytest
 
