@@ -211,6 +211,18 @@ class Guest:
         """Write to every page of an allocation."""
         self.work(f"touch {name}")
 
+    def fragment(self, name: str, size: int) -> None:
+        """Allocate `size` bytes (whole MiB) and free every other page of them: half becomes free, in single pages."""
+        self.work(f"fragment {name} {_mib(size)}")
+
+    def hot(self, size: int) -> None:
+        """Keep `size` bytes (whole MiB) of its disk in use: read again twice a second until `hot stop`."""
+        self.work(f"hot {_mib(size)}")
+
+    def hot_resident(self) -> int:
+        """Bytes of what `hot` keeps in use that are in its page cache now."""
+        return int(self.work("hot")["resident"])
+
     def fill_cache(self, size: int) -> None:
         """Read `size` more bytes (whole MiB) of its disk into its page cache."""
         self.work(f"cache {_mib(size)}")

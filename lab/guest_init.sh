@@ -3,6 +3,7 @@
 mount -t proc proc /proc
 mount -t sysfs sys /sys
 mount -t devtmpfs dev /dev
+mount -t cgroup2 cgroup2 /sys/fs/cgroup
 for word in $(cat /proc/cmdline); do
 	if [ "$word" = memhint.probe ]; then
 		echo memhint-probe-booted > /dev/console

@@ -21,6 +21,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -289,6 +290,17 @@ static void list_command(void)
 	put("]");
 }
 
+/* Allocate, and give every other page back: what becomes free is in single pages, none of which can be reported. */
+static void fragment_command(char *name, char *mib)
+{
+	alloc_command(name, mib, "random");
+	struct block **at = name ? find_block(name) : NULL;
+	if (!at || !*at)
+		return; /* alloc has said why */
+	for (size_t offset = 0; offset < (*at)->bytes; offset += 2 * PAGE)
+		madvise((*at)->start + offset, PAGE, MADV_DONTNEED);
+}
+
 /* ---- page cache ------------------------------------------------------------------------------------------- */
 
 static off_t cache_offset; /* how far into the disk earlier calls have read */
@@ -328,6 +340,119 @@ static void cache_command(char *mib)
 	}
 	succeed();
 	put(",\"bytes\":%lu", done);
+}
+
+/* ---- a hot working set, and a hog ------------------------------------------------------------------------- */
+
+#define HOT_OFFSET (48ul << 30) /* on the disk, far from what the cache command reads */
+
+static void pause_ms(long ms);
+
+static pid_t hot_pid, hog_pid; /* children that go on until they are told to stop; 0 when they do not run */
+static size_t hot_bytes;
+
+static void stop_child(pid_t *pid)
+{
+	if (*pid) {
+		kill(*pid, SIGKILL);
+		waitpid(*pid, NULL, 0);
+	}
+	*pid = 0;
+}
+
+static bool read_hot(int fd)
+{
+	static char buffer[1 << 16];
+	for (size_t at = 0; at < hot_bytes; at += sizeof buffer)
+		if (pread(fd, buffer, sizeof buffer, (off_t)(HOT_OFFSET + at)) != (ssize_t)sizeof buffer)
+			return false;
+	return true;
+}
+
+/* Bytes of the hot set that are in the page cache now. */
+static size_t hot_resident(int fd)
+{
+	static unsigned char in_core[1 << 20];
+	size_t pages = hot_bytes / PAGE, found = 0;
+	void *map = mmap(NULL, hot_bytes, PROT_READ, MAP_SHARED, fd, (off_t)HOT_OFFSET);
+	if (map == MAP_FAILED)
+		return 0;
+	if (pages <= sizeof in_core && !mincore(map, hot_bytes, in_core))
+		for (size_t i = 0; i < pages; i++)
+			found += in_core[i] & 1;
+	munmap(map, hot_bytes);
+	return found * PAGE;
+}
+
+/* `hot MIB`: page cache that is read again and again, twice a second. `hot`: how much of it is there. `hot stop`. */
+static void hot_command(char *mib)
+{
+	static int fd = -1;
+	if (fd < 0)
+		fd = open("/dev/vda", O_RDONLY | O_CLOEXEC);
+	if (fd < 0) {
+		fail("/dev/vda: %s", strerror(errno));
+		return;
+	}
+	if (mib && !strcmp(mib, "stop")) {
+		stop_child(&hot_pid);
+	} else if (mib) {
+		char *end;
+		unsigned long count = strtoul(mib, &end, 10);
+		if (*end || !count || count > 1024) {
+			fail("hot MIB|stop, up to 1024 MiB");
+			return;
+		}
+		stop_child(&hot_pid);
+		hot_bytes = count * MIB;
+		/* Three times: the kernel takes for hot what was read again. */
+		if (!read_hot(fd) || !read_hot(fd) || !read_hot(fd)) {
+			fail("/dev/vda: %s", strerror(errno));
+			return;
+		}
+		hot_pid = fork();
+		for (; hot_pid == 0; pause_ms(500))
+			read_hot(fd);
+	}
+	succeed();
+	put(",\"bytes\":%zu,\"resident\":%zu", hot_bytes, hot_bytes ? hot_resident(fd) : 0);
+}
+
+/* `hog MIB LIMIT`: a process that wants MIB and is throttled above LIMIT, which is memory pressure. `hog stop`. */
+static void hog_command(char *mib, char *limit)
+{
+	stop_child(&hog_pid);
+	if (mib && !strcmp(mib, "stop")) {
+		succeed();
+		return;
+	}
+	char *end, high[64], pid[32];
+	unsigned long count = mib ? strtoul(mib, &end, 10) : 0;
+	if (!count || *end || !limit) {
+		fail("hog MIB LIMIT|stop");
+		return;
+	}
+	snprintf(high, sizeof high, "%luM", strtoul(limit, NULL, 10));
+	mkdir("/sys/fs/cgroup/hog", 0755);
+	if (spit("/sys/fs/cgroup/cgroup.subtree_control", "+memory", 7) ||
+	    spit("/sys/fs/cgroup/hog/memory.high", high, strlen(high))) {
+		fail("the guest has no memory cgroup of version 2: %s", strerror(errno));
+		return;
+	}
+	hog_pid = fork();
+	if (hog_pid == 0) {
+		snprintf(pid, sizeof pid, "%d", getpid());
+		if (spit("/sys/fs/cgroup/hog/cgroup.procs", pid, strlen(pid)))
+			_exit(1);
+		for (;;) {
+			char *memory = mmap(NULL, count * MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+			for (size_t at = 0; memory != MAP_FAILED && at < count * MIB; at += PAGE)
+				memory[at] = 1;
+			if (memory != MAP_FAILED)
+				munmap(memory, count * MIB);
+		}
+	}
+	succeed();
 }
 
 static void simple_write(const char *path, const char *text)
@@ -463,6 +588,10 @@ static void reap(void)
 	while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
 		if (pid == agent_pid)
 			agent_pid = 0;
+		else if (pid == hot_pid)
+			hot_pid = 0;
+		else if (pid == hog_pid)
+			hog_pid = 0;
 }
 
 static void kill_agent(void)
@@ -734,6 +863,12 @@ static void handle(char *line)
 			touch_command(argument[0]);
 		else if (!strcmp(command, "list"))
 			list_command();
+		else if (!strcmp(command, "fragment"))
+			fragment_command(argument[0], argument[1]);
+		else if (!strcmp(command, "hot"))
+			hot_command(argument[0]);
+		else if (!strcmp(command, "hog"))
+			hog_command(argument[0], argument[1]);
 		else if (!strcmp(command, "cache"))
 			cache_command(argument[0]);
 		else if (!strcmp(command, "dropcache")) {
@@ -748,7 +883,7 @@ static void handle(char *line)
 		else if (!strcmp(command, "read"))
 			read_command(argument[0]);
 		else
-			fail("%s is not a command: ping alloc free touch list cache dropcache meminfo compact agent write read", command);
+			fail("%s is not a command: ping alloc free touch list fragment hot hog cache dropcache meminfo compact agent write read", command);
 	}
 	put("}\n");
 }
