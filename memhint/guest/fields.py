@@ -26,6 +26,19 @@ def integer(value: object, path: str = "", *, minimum: int, maximum: int) -> int
     return found
 
 
+def number(value: object, path: str = "", *, minimum: float, maximum: float) -> float:
+    """The number at the path, whole or not, both limits included. A boolean is no number.
+
+    :raises GuestAnswerMalformed: it is absent, of another type or out of range
+    """
+    found = _at(value, path)
+    if not isinstance(found, (int, float)) or isinstance(found, bool):
+        raise GuestAnswerMalformed(f"a number was expected, not {_kind(found)}", path)
+    if not minimum <= found <= maximum:
+        raise GuestAnswerMalformed(f"outside {minimum:g} to {maximum:g}", path)
+    return float(found)
+
+
 def text(value: object, path: str = "", *, max_len: int) -> str:
     """The printable string at the path, of at most ``max_len`` characters.
 

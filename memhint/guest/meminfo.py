@@ -28,4 +28,5 @@ def read_meminfo(agent: GuestAgent) -> MemInfo:
         available=size("available"),
         # Shared memory is counted among the page cache and cannot be dropped.
         cached=None if pages is None else max(0, pages + (buffers or 0) - (shared or 0)),
+        cold=size("inactive-file"),
     )

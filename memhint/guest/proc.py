@@ -24,6 +24,7 @@ class MemInfo:
     free: int
     available: int | None = None
     cached: int | None = None  # file pages that can be dropped: Cached and Buffers without Shmem
+    cold: int | None = None  # file pages that were not used recently
 
 
 def parse_meminfo(text: str) -> MemInfo:
@@ -51,7 +52,7 @@ def parse_meminfo(text: str) -> MemInfo:
     if "Cached" in found:
         # tmpfs and shared memory count as Cached, and only swap could free them.
         cached = max(0, found["Cached"] + found.get("Buffers", 0) - found.get("Shmem", 0))
-    return MemInfo(found["MemTotal"], found["MemFree"], found.get("MemAvailable"), cached)
+    return MemInfo(found["MemTotal"], found["MemFree"], found.get("MemAvailable"), cached, found.get("Inactive(file)"))
 
 
 def parse_buddyinfo(text: str, page_size: int = 4 * KIB) -> tuple[int, ...]:

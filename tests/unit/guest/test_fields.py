@@ -79,3 +79,11 @@ def test_any_value_is_read_or_malformed(value: object, path: str) -> None:
             read()
         except GuestAnswerMalformed:
             continue
+
+
+@pytest.mark.parametrize("value", [True, "1", None, [1], -0.1, 100.5, 1 << 60])
+def test_a_number_is_whole_or_not_and_within_its_limits(value: object) -> None:
+    assert fields.number({"a": 1}, "a", minimum=0, maximum=100) == 1.0
+    assert fields.number(99.5, minimum=0, maximum=100) == 99.5
+    with pytest.raises(GuestAnswerMalformed):
+        fields.number(value, minimum=0, maximum=100)
