@@ -10,6 +10,7 @@ from memhint.store.events import Events
 from memhint.store.marks import Marks
 from memhint.store.place import check_place, file_of, make_place
 from memhint.store.policies import Policies
+from memhint.store.reclaims import Reclaims
 from memhint.store.reports import Reports
 from memhint.store.states import PlannerStates
 
@@ -23,6 +24,7 @@ class Store:
     marks: Marks
     events: Events
     states: PlannerStates
+    reclaims: Reclaims
     database: Database
 
     def close(self) -> None:
@@ -57,5 +59,6 @@ def open_store(url: str, *, host: str = "", history_hours: float = 24.0, create:
         Marks(database, host),
         Events(database, keep),
         PlannerStates(database),
+        Reclaims(database, host, keep),
         database,
     )

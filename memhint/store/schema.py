@@ -9,7 +9,7 @@ from sqlalchemy import Connection, inspect, text
 from memhint.store.engine import Database, shown
 from memhint.store.errors import StoreMissing, StoreVersion
 
-REVISIONS = ("0001",)  # every one that this memhint knows, oldest first
+REVISIONS = ("0001", "0002")  # every one that this memhint knows, oldest first
 HEAD = REVISIONS[-1]
 
 

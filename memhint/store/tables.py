@@ -88,6 +88,18 @@ event = Table(
     Index("ix_event_host_at", "host", "at"),
 )
 
+reclaim = Table(
+    "reclaim",
+    metadata,
+    Column("id", String(36), primary_key=True),
+    Column("host", String(255), nullable=False),
+    Column("domain_uuid", String(36), nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("at", Double, nullable=False),
+    Column("document", DOCUMENT, nullable=False),
+    Index("ix_reclaim_host_state", "host", "state"),
+)
+
 planner_state = Table(
     "planner_state",
     metadata,

@@ -23,6 +23,7 @@ from memhint.objects.lever import Action, LeverName, LeverState, Observed
 from memhint.objects.ownership import HOST, Mark
 from memhint.objects.plan import Bound, Capacity, Demand, DemandReason, Plan, PressureVerdict
 from memhint.objects.policy import Origin, Policy, effective
+from memhint.objects.reclaim import ReclaimRequest
 from memhint.objects.report import Cost, DomainReport, Reclaimable, Report
 from memhint.objects.units import GIB, MIB
 from memhint.objects.verdict import Answer, Reason, Verdict
@@ -239,3 +240,18 @@ def report(**changes: Any) -> Report:
 
 def mark(**changes: Any) -> Mark:
     return replace(Mark(WEB, "merge", "true", "false", "4242:1000", NOW), **changes)
+
+
+def reclaim_request(**changes: Any) -> ReclaimRequest:
+    base = ReclaimRequest(
+        id="req-1",
+        uuid=WEB,
+        size=None,
+        psi_limit=10.0,
+        timeout=60.0,
+        reason="by hand",
+        by="operator root",
+        at=NOW,
+        expires=NOW + 60,
+    )
+    return replace(base, **changes)
