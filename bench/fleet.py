@@ -17,6 +17,7 @@ from memhint.agent.guests import Guests, GuestTiming
 from memhint.agent.observer import Observer
 from memhint.agent.policies import Policies
 from memhint.agent.processes import Processes
+from memhint.agent.reclaims import Reclaims
 from memhint.agent.relief_worker import ReliefWorker
 from memhint.bus.inprocess import InProcessBus
 from memhint.guest.errors import GuestAgentAbsent
@@ -115,6 +116,7 @@ class FakeFleet:
             observer,
             Policies(self._store.policies, {}),
             guests,
+            Reclaims(guests, self._store.reclaims, lambda _: None),
             deep,
             lever,
             DedupWorker(),

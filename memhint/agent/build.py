@@ -16,13 +16,17 @@ from memhint.agent.guests import Guests, GuestTiming
 from memhint.agent.observer import Observer
 from memhint.agent.policies import Policies, PolicyStore
 from memhint.agent.processes import Processes
+from memhint.agent.reclaims import Reclaims, ReclaimStore
 from memhint.agent.relief_worker import ReliefWorker
 from memhint.agent.settings import dedup_settings, planner_settings, slot
 from memhint.bus.publisher import Publisher
 from memhint.conf.policy import host_inputs
+from memhint.kernel.errors import KernelInterfaceError
+from memhint.kernel.process import process_memory
 from memhint.kernel.root import PAGE_SIZE, KernelRoot
 from memhint.levers.balloon import BalloonLever
 from memhint.levers.dedup import DedupLever
+from memhint.objects.domain import DomainObservation
 from memhint.objects.host import HostObservation
 from memhint.objects.ownership import Ledger
 from memhint.objects.report import STALE_PERIODS
@@ -48,6 +52,7 @@ class Stores:
     publisher: Publisher
     audit: Audit
     states: StateStore
+    reclaims: ReclaimStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +61,7 @@ class Agent:
 
     cycle: Cycle
     guests: Guests
+    reclaims: Reclaims
     deep: DeepReads
     dedup_worker: DedupWorker
     relief: ReliefWorker
@@ -66,7 +72,8 @@ class Agent:
         return self.guests.settled() and self.dedup_worker.settle(0) and self.relief.settle(0)
 
     def close(self) -> None:
-        """Let go of everything. Nothing that hangs is waited for."""
+        """Let go of everything. Nothing that hangs is waited for; a reclaim under way ends after its call."""
+        self.reclaims.close()
         self.guests.close()
         self.deep.close()
         for connection in self.connections:
@@ -127,6 +134,18 @@ def build(
         enabled=conf.guest.enabled,
         dry_run=dry_run,
     )
+
+    def footprint(domain: DomainObservation) -> int | None:
+        """What this very process costs now; None where it is another one by now."""
+        if domain.process is None:
+            return None
+        try:
+            memory = process_memory(root, domain.process.pid, PAGE_SIZE)
+        except KernelInterfaceError:
+            return None
+        return memory.footprint if memory.instance == domain.process.instance else None
+
+    reclaims = Reclaims(guests, stores.reclaims, footprint, at_once=conf.guest.in_flight)
     deep = DeepReads(root, PAGE_SIZE, conf.observe.deep_cpu_percent, conf.observe.deep_interval)
     boot = host_boot(root)
 
@@ -158,6 +177,7 @@ def build(
         observer,
         Policies(stores.policies, host_inputs(conf), dry_run=dry_run),
         guests,
+        reclaims,
         deep,
         dedup,
         worker or DedupWorker(),
@@ -177,4 +197,4 @@ def build(
         dry_run=dry_run,
     )
     deep.start()
-    return Agent(cycle, guests, deep, parts.worker, parts.relief, (connection, monitors, agents))
+    return Agent(cycle, guests, reclaims, deep, parts.worker, parts.relief, (connection, monitors, agents))

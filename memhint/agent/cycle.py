@@ -14,6 +14,7 @@ from memhint.agent.deep_reads import DeepReads
 from memhint.agent.guests import Guests
 from memhint.agent.observer import Observation, Observer, facts_of
 from memhint.agent.policies import Policies
+from memhint.agent.reclaims import Reclaims
 from memhint.agent.relief_worker import ReliefWorker
 from memhint.bus.publisher import Publisher
 from memhint.kernel.errors import KernelInterfaceError
@@ -69,6 +70,7 @@ class Parts:
     observer: Observer
     policies: Policies
     guests: Guests
+    reclaims: Reclaims
     deep: DeepReads
     dedup: DedupLever
     worker: DedupWorker
@@ -152,6 +154,7 @@ class Cycle:
         """Put back what memhint changed, for at most ``deadline`` seconds; what could not be put back, in words."""
         if self._seen is None:
             return []
+        self._parts.reclaims.close(deadline * 0.1)
         left = [f"reporting of {uuid}: {verdict}" for uuid, verdict in self._parts.guests.undo(deadline * 0.4).items()]
         seen, lever = self._seen, self._parts.dedup
         shrunk = self._parts.relief.undo(seen.domains, self._policies, deadline * 0.2)
@@ -181,6 +184,8 @@ class Cycle:
         relief = planned.plan.relief
         self._parts.guests.follow(seen.domains, policies, relief.tuning)
         self._parts.relief.submit(relief, seen.domains, policies)
+        if not self._dry_run:
+            self._parts.reclaims.follow(seen.domains, policies)
         lever, domains, host, dry_run = self._parts.dedup, seen.domains, seen.host, self._dry_run
         self._parts.worker.submit(planned.dedup, lambda: lever.reconcile(planned.dedup, domains, host, dry_run=dry_run))
 
@@ -206,13 +211,24 @@ class Cycle:
             tuning = planned.plan.relief.tuning.get(one.uuid, GUESTS_OWN)
             verdict = self._parts.guests.verdict(one.uuid, policy, tuning)
             reporting = self._parts.guests.lever.state(one, policy.reporting, verdict)
+            cache = self._parts.reclaims.state(one)
             domains.append(
                 DomainReport(
                     one,
                     policy,
                     returned(one, planned.state.past.get(one.uuid)),
-                    (reclaimable_by_reporting(one), Reclaimable(LeverName.DEDUP, None, GuestSource.HOST, None)),
-                    (reporting, merging[one.uuid], *self._parts.relief.news(one.uuid), *migration(one, planned.plan)),
+                    (
+                        reclaimable_by_reporting(one),
+                        Reclaimable(LeverName.DEDUP, None, GuestSource.HOST, None),
+                        reclaimable_by_cache(one, cache.observed),
+                    ),
+                    (
+                        reporting,
+                        merging[one.uuid],
+                        cache,
+                        *self._parts.relief.news(one.uuid),
+                        *migration(one, planned.plan),
+                    ),
                 )
             )
         return Report(
@@ -285,3 +301,14 @@ def reclaimable_by_reporting(domain: DomainObservation) -> Reclaimable:
         return Reclaimable(LeverName.REPORTING, None, guest.source, guest.at)
     resident_and_free = max(0, domain.process.rss - (guest.total - guest.free))
     return Reclaimable(LeverName.REPORTING, min(guest.free, resident_and_free), guest.source, guest.at)
+
+
+def reclaimable_by_cache(domain: DomainObservation, observed: Observed) -> Reclaimable:
+    """What a reclaim could bring back: at most the guest's page cache, and at most what is resident.
+
+    Much of it may be in use: how much is cold is asked when it is reclaimed. Unknown where the lever cannot be pulled.
+    """
+    guest, process = domain.guest, domain.process
+    if observed not in (Observed.ON, Observed.OFF) or guest is None or guest.cached is None or process is None:
+        return Reclaimable(LeverName.CACHE, None, GuestSource.HOST, None)
+    return Reclaimable(LeverName.CACHE, min(guest.cached, process.footprint), guest.source, guest.at)

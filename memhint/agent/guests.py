@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from memhint.agent.observer import GuestNews
 from memhint.guest.backoff import Backoff
 from memhint.guest.capabilities import Capabilities, read_capabilities
-from memhint.guest.errors import GuestError, GuestSilent
+from memhint.guest.errors import GuestAgentAbsent, GuestError, GuestSilent
 from memhint.guest.poller import GuestPoller, Task
 from memhint.guest.protocol import AgentTransport, GuestAgent
 from memhint.guest.reading import GuestReading
@@ -31,6 +31,7 @@ from memhint.objects.tuning import GUESTS_OWN, Tuning
 from memhint.objects.verdict import Answer, Reason, Verdict
 
 _T = TypeVar("_T")
+_LATE = 2  # seconds beyond its call_timeout for a call that works: it may take 1.5 s in the guest by itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +88,7 @@ class Guests:
         self._lock = threading.Lock()
         self._stopping = False
         self._pulling: dict[str, threading.Lock] = {}  # one pull or undo of a guest at a time
+        self._talking: dict[str, threading.Lock] = {}  # one conversation with a guest at a time; taken before _pulling
         self._wishes: dict[str, _Wish] = {}
         self._asked: dict[str, tuple[float, tuple[Policy, Tuning]]] = {}
         self._verdicts: dict[str, tuple[tuple[Policy, Tuning], Verdict]] = {}
@@ -137,7 +139,7 @@ class Guests:
         now = self._clock()
         with self._lock:
             self._wishes = wishes
-            for table in (self._asked, self._verdicts, self._capabilities, self._pulling):
+            for table in (self._asked, self._verdicts, self._capabilities, self._pulling, self._talking):
                 for uuid in set(table) - set(wishes):
                     del table[uuid]
             due = [Task(uuid, wish.domain.facts.memory) for uuid, wish in wishes.items() if self._due(uuid, wish, now)]
@@ -147,6 +149,42 @@ class Guests:
             for task in due:
                 if task.uuid in taken:
                     self._asked[task.uuid] = (now, wishes[task.uuid].wished)
+
+    @contextmanager
+    def conversation(self, uuid: str) -> Iterator[GuestAgent]:
+        """A short conversation of somebody else's, between the looks at this guest. Waits for one that is under way.
+
+        :raises GuestAgentAbsent: this guest is not to be asked: no channel, not running, switched off, or stopping
+        """
+        with self._lock:
+            wish, stopping = self._wishes.get(uuid), self._stopping
+        if stopping or not self._enabled:
+            raise GuestAgentAbsent("the agent is stopping" if stopping else "[guest] enabled is off")
+        if wish is None or not wish.domain.facts.guest_agent or wish.domain.state is not DomainState.RUNNING:
+            raise GuestAgentAbsent("the VM does not run, or has no channel for a guest agent")
+        with self._turn(uuid), self._transport(uuid) as transport:
+            yield self._agent(transport, self._timing.call_timeout + _LATE)
+
+    def capabilities(self, uuid: str) -> Capabilities | None:
+        """What the guest's agent can do, as far as the present one has been asked. Asks nobody."""
+        with self._lock:
+            known, wish = self._capabilities.get(uuid), self._wishes.get(uuid)
+        return known[1] if known is not None and wish is not None and known[0] == _instance(wish.domain) else None
+
+    def ask_capabilities(self, uuid: str) -> Capabilities:
+        """What the guest's agent can do; it is asked where that is not known.
+
+        :raises GuestError: it cannot be asked
+        """
+        known = self.capabilities(uuid)
+        if known is not None:
+            return known
+        with self.conversation(uuid) as agent:
+            with self._lock:
+                wish = self._wishes.get(uuid)
+            if wish is None:
+                raise GuestAgentAbsent("the VM is gone")
+            return self._capable(wish.domain, agent)
 
     def settled(self) -> bool:
         """Whether every VM's conversation has had an outcome."""
@@ -192,7 +230,7 @@ class Guests:
         if not self._enabled or not wish.domain.facts.guest_agent or wish.domain.state is not DomainState.RUNNING:
             self._pull(wish, None)
             return GuestReading(self._wall())
-        with self._transport(task.uuid) as transport:
+        with self._turn(task.uuid), self._transport(task.uuid) as transport:
             return self._talk(task, wish, self._agent(transport))
 
     def _talk(self, task: Task, wish: _Wish, agent: GuestAgent) -> GuestReading:
@@ -233,16 +271,20 @@ class Guests:
         with self._lock:
             return self._pulling.setdefault(uuid, threading.Lock())
 
-    def _agent(self, transport: AgentTransport) -> GuestAgent:
+    def _turn(self, uuid: str) -> threading.Lock:
+        with self._lock:
+            return self._talking.setdefault(uuid, threading.Lock())
+
+    def _agent(self, transport: AgentTransport, timeout: int | None = None) -> GuestAgent:
         return GuestAgent(
             transport,
-            timeout_s=self._timing.call_timeout,
+            timeout_s=timeout or self._timing.call_timeout,
             deadline_s=self._timing.conversation_timeout,
             clock=self._clock,
         )
 
     def _capable(self, domain: DomainObservation, agent: GuestAgent) -> Capabilities:
-        instance = domain.process.instance if domain.process is not None else ""
+        instance = _instance(domain)
         with self._lock:
             known = self._capabilities.get(domain.uuid)
         if known is not None and known[0] == instance:
@@ -268,3 +310,7 @@ class Guests:
         except GuestError as error:
             gaps.append(error.gap(what))
             return None
+
+
+def _instance(domain: DomainObservation) -> str:
+    return domain.process.instance if domain.process is not None else ""

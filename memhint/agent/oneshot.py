@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from oslo_config import cfg
 
 from memhint.agent.build import Agent, Stores, build
+from memhint.agent.reclaims import NoRequests
 from memhint.agent.service import remembered_state
 from memhint.objects.lever import LeverState
 from memhint.objects.ownership import Ledger, Mark
@@ -74,9 +75,12 @@ def dry_run(conf: cfg.ConfigOpts) -> Report:
     try:
         store = open_store(conf.store.url, host=conf.host_name, create=False)
     except StoreMissing:
-        return _look(build(conf, Stores(nothing, _ReadOnly(None), nothing, nothing, nothing), "", dry_run=True), conf)
+        return _look(
+            build(conf, Stores(nothing, _ReadOnly(None), nothing, nothing, nothing, NoRequests()), "", dry_run=True),
+            conf,
+        )
     try:
-        stores = Stores(store.policies, _ReadOnly(store.marks), nothing, nothing, nothing)
+        stores = Stores(store.policies, _ReadOnly(store.marks), nothing, nothing, nothing, NoRequests())
         state = remembered_state(store, conf)
         return _look(build(conf, stores, "", state=state, dry_run=True), conf)
     finally:

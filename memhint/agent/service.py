@@ -121,7 +121,7 @@ class Service:
     def _build(self, store: Store, before: Agent | None) -> Agent:
         bus = InProcessBus()
         bus.subscribe("store", store.reports.save)
-        stores = Stores(store.policies, store.marks, bus, store.events, store.states)
+        stores = Stores(store.policies, store.marks, bus, store.events, store.states, store.reclaims)
         if before is None:
             state = remembered_state(store, self._conf)
             return build(self._conf, stores, self._epoch, wake=self._wake.set, state=state)

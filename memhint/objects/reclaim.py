@@ -67,7 +67,7 @@ class ReclaimRequest:
 
     id: str
     uuid: str  # the domain's
-    size: int | None  # None: all page cache that was not used recently
+    size: int | None  # at most; None: all page cache that was not used recently. What is in use is never asked for
     psi_limit: float  # percent; 100 does not stop
     timeout: float  # from its beginning to its end
     reason: str  # why, for people

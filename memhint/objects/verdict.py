@@ -30,6 +30,8 @@ class Reason(StrEnum):
     NO_GUEST_AGENT = "no_guest_agent"
     GUEST_ANSWER = "guest_answer"  # the guest answered with an error or nonsense
     GUEST_TIMEOUT = "guest_timeout"
+    GUEST_COMMAND = "guest_command"  # the guest's agent does not have the command, or blocks it
+    GUEST_PRESSURE = "guest_pressure"  # the guest's own memory pressure passed the limit
     KERNEL = "kernel"  # the kernel, the guest's or the host's, does not have it
     DEVICE = "device"  # the VM was started without the device or its feature
     NEXT_BOOT = "next_boot"  # takes effect when the VM next starts
@@ -40,6 +42,10 @@ class Reason(StrEnum):
     NO_PROJECT = "no_project"  # nobody knows whose VM it is
     NOT_VERIFIED = "not_verified"  # somebody's merge=off could not be verified
     HEADROOM = "headroom"  # separating the pages needs memory the host does not have
+    REPORTING_OFF = "reporting_off"  # what the guest frees would not come back
+    TIME_UP = "time_up"  # the time that the request gave is over
+    EXPIRED = "expired"  # nobody began the request within its time to live
+    INTERRUPTED = "interrupted"  # taken back, or the agent was stopped while it went on
     OPT_OUT = "opt_out"
     PRESSURE = "pressure"  # the host runs short, and everything milder was tried
     NO_ESTIMATE = "no_estimate"  # auto needs an estimate that nothing gives yet

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,14 +17,17 @@ from memhint.agent.guests import Guests, GuestTiming
 from memhint.agent.observer import Observer
 from memhint.agent.policies import Policies
 from memhint.agent.processes import Processes
+from memhint.agent.reclaims import NoRequests, Reclaims
 from memhint.agent.relief_worker import ReliefWorker
+from memhint.guest.commands import GET_MEMINFO, RECLAIM_MEMORY
+from memhint.guest.errors import GuestAgentAbsent
 from memhint.levers.balloon import BalloonLever
 from memhint.levers.dedup import DedupLever, DedupSettings
 from memhint.objects.domain import DomainState
 from memhint.objects.gap import GapReason
 from memhint.objects.guest import GuestSource
 from memhint.objects.ladder import Rung
-from memhint.objects.lever import LeverName
+from memhint.objects.lever import LeverName, Observed
 from memhint.objects.plan import Bound, DemandReason
 from memhint.objects.units import GIB, KIB, MIB
 from memhint.objects.verdict import Answer, Reason
@@ -111,6 +115,11 @@ class FakeHost:
             clock=lambda: self.now,
         )
         self.guests._poller._start = lambda work: work()
+        # Begun in a cycle and worked off when a test says so.
+        self.reclaiming: list = []
+        self.reclaims = Reclaims(
+            self.guests, NoRequests(), lambda _: None, wall=lambda: self.now, start=self.reclaiming.append
+        )
         deep = DeepReads(self.root.kernel, 4096, 1.0, 60.0)
         lever = DedupLever(
             self.root.kernel, ledger, lambda uuid: None, DedupSettings(), "boot", lambda _: 0, lambda: self.now
@@ -133,6 +142,7 @@ class FakeHost:
             observer,
             Policies(self.recorder, {}),
             self.guests,
+            self.reclaims,
             deep,
             lever,
             DedupWorker(),
@@ -450,3 +460,73 @@ def test_an_idle_best_effort_vm_is_ballooned_under_pressure_and_gets_it_back(hos
     assert state.verdict.ok
     assert host.cycle.undo(deadline=5.0) == []
     assert host.balloons[-1] == ("uuid-db", 4 * GIB)
+
+
+def of_cache(report, name: str):
+    domain = by_name(report)[name]
+    (lever,) = (one for one in domain.levers if one.lever is LeverName.CACHE)
+    (size,) = (one for one in domain.reclaimable if one.lever is LeverName.CACHE)
+    return lever, size
+
+
+def give_commands(agent: FakeAgent, *names: str) -> None:
+    """Let an agent's guest-info name commands that it has besides."""
+    info = agent._info
+
+    def more(arguments):
+        answer = info(arguments)
+        answer["supported_commands"] += [{"name": name, "enabled": True} for name in names]
+        return answer
+
+    agent._info = more
+
+
+def test_the_cache_lever_shows_who_could_and_how_much_at_most(host: FakeHost) -> None:
+    give_commands(host.agents["uuid-web"], RECLAIM_MEMORY, GET_MEMINFO)
+    report = host.run_cycles(2)
+    lever, size = of_cache(report, "web")
+    assert (lever.observed, lever.desired, lever.verdict.answer) == (Observed.OFF, "on request", Answer.UNCHANGED)
+    assert (size.at_most, size.source) == (9 * KIB, GuestSource.PROC)
+    assert size.at is not None
+    lever, size = of_cache(report, "db")
+    assert (lever.observed, lever.verdict.reason, size.at_most) == (Observed.UNSUPPORTED, Reason.GUEST_COMMAND, None)
+
+
+def test_a_request_within_the_agent_is_refused_in_the_report_without_consent(host: FakeHost) -> None:
+    give_commands(host.agents["uuid-web"], RECLAIM_MEMORY, GET_MEMINFO)
+    host.run_cycles(2)
+    host.reclaims.submit("uuid-web", None, reason="pressure", by="ladder")
+    lever, _ = of_cache(host.run_cycles(), "web")
+    assert (lever.observed, lever.desired) == (Observed.ON, "reclaim all that is cold")
+    host.reclaiming.pop()()
+    lever, _ = of_cache(host.run_cycles(), "web")
+    assert (lever.verdict.answer, lever.verdict.reason) == (Answer.REFUSED, Reason.CONSENT)
+    assert any(one.lever is LeverName.CACHE and one.verdict == lever.verdict for one in host.recorder.events)
+
+
+def test_a_reclaims_conversation_waits_for_the_look_under_way_and_is_refused_while_stopping(host: FakeHost) -> None:
+    host.run_cycles(2)
+    order: list[str] = []
+
+    def step() -> None:
+        with host.guests.conversation("uuid-web"):
+            order.append("reclaim")
+
+    with host.guests.conversation("uuid-web") as agent:
+        thread = threading.Thread(target=step)
+        thread.start()
+        thread.join(0.05)
+        agent.call("guest-info")
+        order.append("look")
+    thread.join(5.0)
+    assert order == ["look", "reclaim"]
+    host.cycle.undo(deadline=1.0)
+    with pytest.raises(GuestAgentAbsent, match="stopping"), host.guests.conversation("uuid-web"):
+        pass
+
+
+def test_a_vm_that_does_not_run_is_not_asked(host: FakeHost) -> None:
+    host.listed[0] = DomainStats("uuid-web", "web", DomainState.PAUSED, {})
+    host.run_cycles()
+    with pytest.raises(GuestAgentAbsent), host.guests.conversation("uuid-web"):
+        pass
