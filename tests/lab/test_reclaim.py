@@ -1,0 +1,190 @@
+"""Cold page cache comes back on one request, beside a balloon: how much, how fast, the cost to a hot set."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libvirt
+import pytest
+
+from lab import Guest, Lab, wait_for
+from lab.agent import AgentProcess
+from lab.sizes import GIB, MIB
+from memhint.objects.guest import GuestSource
+from memhint.objects.lever import LeverName, Observed
+from memhint.objects.reclaim import Compaction, Stop
+from memhint.objects.report import Reclaimable
+from memhint.objects.units import KIB, mib
+from memhint.objects.verdict import Reason
+from tests.lab.watch import lever_of
+
+MEMORY = 1 * GIB
+HOT = 40 * MIB
+FRAGMENTED = 190 * MIB  # half of it is free, in single pages
+WINDOW = 10.0  # seconds that the guest's PSI is averaged over
+PAGE = 4 * KIB
+
+
+@pytest.fixture(scope="module")
+def stage() -> Iterator[tuple[AgentProcess, Guest]]:
+    with Lab(guests=1, memory=MEMORY, budget=3 * GIB, kernel="6.12-memhint", agent="memhint") as lab:
+        host = lab.hosts[0]
+        with AgentProcess(host) as agent:
+            yield agent, host.guests[0]
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What getting the memory took. Bytes and seconds."""
+
+    way: str
+    cold: int
+    returned: int
+    seconds: float
+    refaults: int
+    hot_left: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.way}: {mib(self.returned)} of {mib(self.cold)} MiB returned "
+            f"({self.returned / self.cold:.0%}) after {self.seconds:.1f} s, "
+            f"{self.refaults} refaults of {HOT // PAGE} hot pages, {mib(self.hot_left)} of {mib(HOT)} MiB hot left"
+        )
+
+
+def vmstat(guest: Guest, name: str) -> int:
+    for line in str(guest.work("read /proc/vmstat")["text"]).splitlines():
+        key, _, value = line.partition(" ")
+        if key == name:
+            return int(value)
+    raise AssertionError(f"no {name} in the guest's vmstat")
+
+
+def free_in_large_blocks(guest: Guest) -> int:
+    text = str(guest.work("read /proc/buddyinfo")["text"])
+    counts = [[int(word) for word in line.split()[4:]] for line in text.splitlines()]
+    return sum(count * PAGE << order for row in counts for order, count in enumerate(row) if order >= 9)
+
+
+def prepare(guest: Guest) -> int:
+    """A guest with a hot set, free memory in pieces, and 70 % of its memory in page cache that nobody uses."""
+    guest.work("hot stop")
+    guest.drop_cache()
+    if any(block["name"] == "pieces" for block in guest.work("list")["blocks"]):
+        guest.free("pieces")
+    wait_for(lambda: guest.meminfo()["Buffers"] < 0.1 * MEMORY, 20.0, "an empty page cache")
+    guest.hot(HOT)
+    cold = int(0.7 * guest.meminfo()["MemTotal"]) // MIB * MIB
+    guest.fill_cache(cold)
+    guest.fragment("pieces", FRAGMENTED)  # last, or the cache would take the pieces
+    assert guest.hot_resident() == HOT
+    # Single pages stay on the CPU's own lists for some seconds, where nothing counts them as free.
+    wait_for(lambda: free_in_large_blocks(guest) <= 0.5 * guest.meminfo()["MemFree"], 30.0, "free memory in pieces")
+    wait_for(lambda: guest.resident() >= cold + HOT, 10.0, "the host to bear the cache")
+    return cold
+
+
+def shown(agent: AgentProcess, guest: Guest, cold: int) -> Reclaimable | None:
+    """What the report says a reclaim could bring, once it is no less than the cold cache."""
+    (found,) = (one for one in agent.domain(guest.name).reclaimable if one.lever is LeverName.CACHE)
+    return found if found.at_most is not None and found.at_most >= cold else None
+
+
+def test_a_dry_run_tells_and_a_guest_without_consent_is_left_alone(stage) -> None:
+    agent, guest = stage
+    refused = agent.memhint("reclaim", guest.name, check=False)
+    assert refused.returncode == 5
+    assert "guest_actions" in refused.stderr
+    agent.memhint("set", guest.name, "guest_actions=allow")
+    before = guest.meminfo()["Buffers"]
+    planned = json.loads(agent.memhint("reclaim", guest.name, "--dry-run", "--json").stdout)
+    assert planned["verdict"]["answer"] == "planned"
+    assert guest.meminfo()["Buffers"] >= before
+
+
+def test_cold_cache_comes_back_and_the_hot_set_stays(stage, capsys) -> None:
+    agent, guest = stage
+    cold = prepare(guest)
+    free, large = guest.meminfo()["MemFree"], free_in_large_blocks(guest)
+    told = wait_for(lambda: shown(agent, guest, cold), 20.0, "the cache to show")
+    assert told.source is GuestSource.KERNEL
+    assert told.at is not None
+    resident, refaults = guest.resident(), vmstat(guest, "workingset_refault_file")
+    began = time.monotonic()
+    done = json.loads(agent.memhint("reclaim", guest.name, "--json").stdout)
+    left = 60.0 - (time.monotonic() - began)
+    wait_for(lambda: resident - guest.resident() >= 0.8 * cold, left, "80 % of the cold cache to come back")
+    took = time.monotonic() - began
+    returned = resident - guest.resident()
+    cost = Cost(
+        "reclaim", cold, returned, took, vmstat(guest, "workingset_refault_file") - refaults, guest.hot_resident()
+    )
+    with capsys.disabled():
+        print(f"\n{cost}; reclaimed in the guest {mib(done['reclaimed'])} MiB in {done['calls']} calls, "
+              f"flushed {mib(done['flushed'])} MiB, {done['compaction']}, pressure {done['pressure']} %, "
+              f"{done['ended'] - done['begun']:.1f} s")  # fmt: skip
+        print(f"free before: {mib(free)} MiB, {mib(large)} of them in blocks that can be reported; after: "
+              f"{mib(guest.meminfo()['MemFree'])} and {mib(free_in_large_blocks(guest))} MiB")  # fmt: skip
+    assert done["state"] == "done"
+    assert done["stop"] in (Stop.DONE, Stop.EXHAUSTED)
+    assert done["compaction"] in (Compaction.DONE, Compaction.RUNNING)
+    assert done["returned"] >= 0.8 * cold
+    assert cost.refaults <= HOT // PAGE // 100
+    assert cost.hot_left >= 0.99 * HOT
+    assert lever_of(agent.domain(guest.name), LeverName.CACHE).observed is Observed.OFF
+
+
+def test_a_balloon_of_the_same_size_beside_it(stage, capsys) -> None:
+    _, guest = stage
+    cold = prepare(guest)
+    domain = guest.domain()
+    resident, refaults = guest.resident(), vmstat(guest, "workingset_refault_file")
+    began = time.monotonic()
+    try:
+        domain.setMemoryFlags((MEMORY - cold) // KIB, libvirt.VIR_DOMAIN_AFFECT_LIVE)
+        wait_for(lambda: domain.memoryStats()["actual"] <= (MEMORY - cold) // KIB, 90.0, "the balloon to be inflated")
+        took = time.monotonic() - began
+        left = guest.hot_resident()
+        refaulted = vmstat(guest, "workingset_refault_file") - refaults
+        cost = Cost("balloon", cold, resident - guest.resident(), took, refaulted, left)
+        free = guest.meminfo()["MemFree"]
+    finally:
+        domain.setMemoryFlags(MEMORY // KIB, libvirt.VIR_DOMAIN_AFFECT_LIVE)
+        wait_for(lambda: domain.memoryStats()["actual"] >= MEMORY // KIB, 90.0, "the balloon to be empty")
+    with capsys.disabled():
+        print(f"\n{cost}; {mib(free)} MiB free in the guest meanwhile, {mib(guest.resident())} MiB resident afterwards")
+    assert cost.returned > 0.3 * cold
+
+
+def pressure_of(guest: Guest) -> float:
+    """Percent of the last ten seconds that something in the guest waited for memory."""
+    return float(str(guest.work("read /proc/pressure/memory")["text"]).split("avg10=")[1].split()[0])
+
+
+def test_it_stops_when_the_guest_comes_under_pressure(stage, capsys) -> None:
+    agent, guest = stage
+    prepare(guest)
+    limit = 10.0
+    wait_for(lambda: pressure_of(guest) < 1.0, 60.0, "a guest at ease")
+    words = ["reclaim", guest.name, "--psi-limit", str(limit), "--no-wait", "--json"]
+    queued = json.loads(agent.memhint(*words).stdout)["request"]["id"]
+    began = time.time()
+    guest.work("hog 64 16")
+    try:
+        wait_for(lambda: pressure_of(guest) > limit, 30.0, "the guest's pressure to pass the limit")
+        over = time.time()
+        ended = wait_for(
+            lambda: (one := agent.store().reclaims.get(queued)) and one.state.ended and one, 30.0, "it to stop"
+        )
+    finally:
+        guest.work("hog stop")
+    with capsys.disabled():
+        print(f"\na hog {began - ended.begun:+.1f} s from its beginning, the guest's avg10 above {limit:g} % "
+              f"{over - ended.begun:+.1f} s, its end {ended.ended - ended.begun:+.1f} s: {ended.verdict}")  # fmt: skip
+    assert ended.stop is Stop.PRESSURE
+    assert ended.verdict.reason is Reason.GUEST_PRESSURE
+    assert ended.reclaimed < ended.asked
+    assert ended.ended - over <= WINDOW
