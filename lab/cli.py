@@ -79,6 +79,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     up.add_argument("--kernel", choices=KERNELS, default="6.12", help="guest kernel (default: %(default)s)")
     up.add_argument("--agent", choices=patched.AGENTS, default="stock", help="guest agent (default: %(default)s)")
+    up.add_argument("--emulator", choices=patched.EMULATORS, default="stock", help="QEMU (default: %(default)s)")
     up.add_argument(
         "--accel",
         choices=kvm.ACCELERATORS,
@@ -154,6 +155,7 @@ def _up(options: argparse.Namespace) -> int:
             swap=options.swap,
             kernel=options.kernel,
             agent=options.agent,
+            emulator=options.emulator,
             accel=options.accel,
             name=options.name,
             thp=not options.no_thp,

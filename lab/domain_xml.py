@@ -36,6 +36,8 @@ class DomainSpec:
     work_socket: Path
     """Unix socket of the workload's port."""
     reporting: bool = True
+    emulator: Path | None = None
+    """QEMU's program; None is the distribution's."""
     project: str | None = None
     extra_specs: dict[str, str] = field(default_factory=dict)
 
@@ -77,6 +79,8 @@ def domain_xml(spec: DomainSpec) -> str:
 
 
 def _devices(devices: ET.Element, spec: DomainSpec) -> None:
+    if spec.emulator is not None:
+        _text(devices, "emulator", str(spec.emulator))
     disk = ET.SubElement(devices, "disk", type="file", device="disk")
     # Past the host's page cache: reading it must fill the guest's memory and not the host's budget.
     ET.SubElement(disk, "driver", name="qemu", type="raw", cache="none", io="threads")

@@ -63,6 +63,11 @@ class Guest:
         return self.record.kernel
 
     @property
+    def emulator(self) -> str:
+        """Its QEMU, "stock" or "memhint"."""
+        return self.record.emulator
+
+    @property
     def console(self) -> Path:
         """Log of the serial console."""
         return self.host.state_dir / "console" / f"{self.name}.log"
@@ -95,6 +100,7 @@ class Guest:
             console=self.console,
             work_socket=self.work_socket,
             reporting=self.record.reporting,
+            emulator=self.host.lab.emulator_program(self.record.emulator),
             project=self.record.project,
             extra_specs=self.record.extra_specs,
         )
@@ -126,6 +132,19 @@ class Guest:
                 f"{self.name} did not come up: {reason}\nlast lines of its console:\n{self.console_tail()}"
             ) from reason
         self.boot_id = str(self.meminfo()["boot_id"])
+
+    def wait_rebooted(self, deadline: float = BOOT_DEADLINE) -> None:
+        """Wait `deadline` seconds for another boot of its kernel than the one known, and for that one to be ready."""
+        before, end = self.boot_id, time.monotonic() + deadline
+
+        def other_boot() -> bool:
+            try:
+                return bool(self.work("meminfo", deadline=2.0)["boot_id"] != before)
+            except WorkError:
+                return False  # it is on its way down or up
+
+        wait_for(other_boot, deadline, f"{self.name} to boot anew")
+        self.wait_ready(max(1.0, end - time.monotonic()))
 
     def stop(self) -> None:
         """Power off at once; the domain stays defined and can be started again."""

@@ -281,6 +281,7 @@ class Host:
         start: bool = True,
         guest_uuid: str | None = None,
         agent: str | None = None,
+        emulator: str | None = None,
     ) -> Guest:
         """One more guest, ready to answer when this returns. What is not given is as the lab was made."""
         image = self.lab.image(kernel or self.lab.kernel, agent or self.lab.agent)
@@ -301,6 +302,7 @@ class Host:
                 project,
                 extra_specs or {},
                 agent=agent or self.lab.agent,
+                emulator=emulator or self.lab.emulator,
             )
             guest = Guest(self, record)
             if len(str(guest.work_socket)) > _SOCKET_LIMIT:

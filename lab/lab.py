@@ -40,6 +40,7 @@ class Lab:
         swap: int = 0,
         kernel: str = "6.12",
         agent: str = "stock",
+        emulator: str = "stock",
         accel: str = "auto",
         name: str | None = None,
         state_dir: Path | str | None = None,
@@ -53,6 +54,7 @@ class Lab:
         self.directory = Path(state_dir or paths.labs_dir()) / self.name
         self.kernel = kernel
         self.agent = agent
+        self.emulator = emulator
         self.memory = memory
         self.hosts: list[Host] = []
         self.record = LabRecord(
@@ -63,6 +65,7 @@ class Lab:
         self._progress = progress or (lambda *_: None)
         self._images: dict[tuple[str, str], image.Image] = {}
         self._images_lock = threading.Lock()
+        self._emulator: Path | None = None
         self._keeper: Keeper | None = None
 
     @classmethod
@@ -73,7 +76,8 @@ class Lab:
         lab.hosts = [Host(lab, record) for record in lab.record.hosts]
         first = next((guest for host in lab.hosts for guest in host.guests), None)
         if first is not None:
-            lab.kernel, lab.agent, lab.memory = first.kernel, first.record.agent, first.memory
+            lab.kernel, lab.agent, lab.emulator = first.kernel, first.record.agent, first.emulator
+            lab.memory = first.memory
         return lab
 
     def __enter__(self) -> Lab:
@@ -104,6 +108,15 @@ class Lab:
                 self._images[series, agent] = image.build(series, self._progress, agent)
             return self._images[series, agent]
 
+    def emulator_program(self, emulator: str) -> Path | None:
+        """The program of an emulator, built at most once; None is the one that libvirt finds by itself."""
+        if emulator == "stock":
+            return None
+        with self._images_lock:
+            if self._emulator is None:
+                self._emulator = patched.emulator_program()
+            return self._emulator
+
     def save(self) -> None:
         """Write down what runs."""
         self._state.save(self.record)
@@ -119,6 +132,7 @@ class Lab:
         hosts, guests, swap_size, reporting = self._wanted
         self._check(hosts)
         booted = self.image(self.kernel, self.agent)
+        self.emulator_program(self.emulator)
         self.record.accel = kvm.choose(self.record.accel, booted)
         self._claim()
         try:
@@ -157,6 +171,8 @@ class Lab:
             raise UnknownKernel(f"kernel {self.kernel!r} is not one of {', '.join(KERNELS)}")
         if self.agent not in patched.AGENTS:
             raise UnknownKernel(f"guest agent {self.agent!r} is not one of {', '.join(patched.AGENTS)}")
+        if self.emulator not in patched.EMULATORS:
+            raise UnknownKernel(f"emulator {self.emulator!r} is not one of {', '.join(patched.EMULATORS)}")
         if hosts < 1:
             raise StateError("a lab has at least one host")
         if self.memory < SMALLEST_GUEST:

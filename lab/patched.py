@@ -1,8 +1,9 @@
-"""The project's own kernels and guest agents, built from their patch series unless the cache has them."""
+"""The project's own kernels, guest agents and QEMU, built from their patch series unless the cache has them."""
 
 from __future__ import annotations
 
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 
 from lab.errors import ImageError
@@ -10,17 +11,71 @@ from lab.errors import ImageError
 _CHECKOUT = Path(__file__).resolve().parent.parent
 KERNELS = {"6.12-memhint": "6.12", "6.1-memhint": "6.1"}
 """Names of patched kernels, and the series that is patched."""
+_AGENT = [str(_CHECKOUT / "guest_agent" / "build")]
+_EMULATOR = [str(_CHECKOUT / "qemu" / "build")]
 AGENTS = ("stock", "memhint")
+EMULATORS = ("stock", "memhint")
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """The three pieces that guests stand on, by the names that a lab takes: a kernel, a guest agent, a QEMU."""
+
+    kernel: str
+    agent: str
+    emulator: str
+
+    @property
+    def patched(self) -> tuple[str, ...]:
+        """Which of the three are the project's own."""
+        mine = {"kernel": self.kernel in KERNELS, "agent": self.agent != "stock", "emulator": self.emulator != "stock"}
+        return tuple(name for name, own in mine.items() if own)
+
+
+def pieces_built(series: str = "6.12") -> Pieces:
+    """The patched pieces as far as they are in the cache, the distribution's for the rest; builds nothing."""
+    name = next(name for name, stock in KERNELS.items() if stock == series)
+    return Pieces(
+        name if _in_cache(_kernel_command(name)) else series,
+        "memhint" if _in_cache(_AGENT) else "stock",
+        "memhint" if _in_cache(_EMULATOR) else "stock",
+    )
+
+
+def build_pieces(series: str = "6.12") -> Pieces:
+    """The patched pieces, all three; half an hour the first time.
+
+    :raises ImageError: when one cannot be built
+    """
+    name = next(name for name, stock in KERNELS.items() if stock == series)
+    kernel_folder(name)
+    agent_program()
+    emulator_program()
+    return Pieces(name, "memhint", "memhint")
 
 
 def kernel_folder(name: str) -> Path:
     """The folder with bzImage and config of a patched kernel; minutes the first time."""
-    return _built([str(_CHECKOUT / "kernel" / "build"), "--version", KERNELS[name]], f"kernel {name}")
+    return _built(_kernel_command(name), f"kernel {name}")
 
 
 def agent_program() -> Path:
     """The patched qemu-ga; minutes the first time."""
-    return _built([str(_CHECKOUT / "guest_agent" / "build")], "guest agent")
+    return _built(_AGENT, "guest agent")
+
+
+def emulator_program() -> Path:
+    """The patched qemu-system-x86_64; minutes the first time."""
+    return _built(_EMULATOR, "QEMU")
+
+
+def _kernel_command(name: str) -> list[str]:
+    return [str(_CHECKOUT / "kernel" / "build"), "--version", KERNELS[name]]
+
+
+def _in_cache(command: list[str]) -> bool:
+    """Whether it is built. Anything that stands in the way of an answer means that it is not."""
+    return subprocess.run([*command, "--if-built"], capture_output=True, check=False).returncode == 0
 
 
 def _built(command: list[str], what: str) -> Path:

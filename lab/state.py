@@ -35,6 +35,7 @@ class GuestRecord:
     extra_specs: dict[str, str] = field(default_factory=dict)
     qemu: Process | None = None
     agent: str = "stock"
+    emulator: str = "stock"
 
 
 @dataclass

@@ -20,6 +20,9 @@ MESON = "1.5.0"  # what QEMU 10.0 needs at least; Debian 12 has an older one
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
 
+NOT_BUILT = 3  # exit code of build --if-built
+
+
 class BuildError(Exception):
     pass
 
@@ -245,6 +248,10 @@ class Build:
         self.log = self.dir / "log"
         self.stamp = self.dir / "done"
         return self
+
+    def cached(self):
+        """Whether it has been built; asks no mirror and builds nothing."""
+        return self._version_file().exists() and self.prepare().stamp.exists()
 
     def make(self, jobs, install, update=False):
         """Builds unless it has been built; install copies the results."""

@@ -20,7 +20,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/random.h>
+#include <sys/reboot.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
@@ -811,6 +813,51 @@ static void agent_command(char *action, char *mode, char *depth_text)
 	}
 }
 
+/* A guest whose owner lies: its kernel seems to have reported so many MiB more than it has. What the agent reads is a
+ * copy over /proc/vmstat with one line changed, frozen at this moment. 0 shows the truth again. */
+static void lie_command(char *mib_text)
+{
+	static const char counter[] = "\npage_report_pages ";
+	static char truth[64 * 1024], false_text[sizeof truth + 64];
+	if (!mib_text) {
+		fail("lie MIB");
+		return;
+	}
+	umount2("/proc/vmstat", MNT_DETACH);
+	unsigned long more = strtoul(mib_text, NULL, 10);
+	if (!more) {
+		succeed();
+		return;
+	}
+	char *at = slurp("/proc/vmstat", truth, sizeof truth) < 0 ? NULL : strstr(truth, counter);
+	if (!at) {
+		fail("this guest's kernel does not count what it reports");
+		return;
+	}
+	char *number = at + sizeof counter - 1, *rest;
+	unsigned long pages = strtoul(number, &rest, 10) + more * (MIB / PAGE);
+	int length = snprintf(false_text, sizeof false_text, "%.*s%lu%s\n", (int)(number - truth), truth, pages, rest);
+	int fd = open("/tmp/vmstat", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0444);
+	if (fd < 0 || write(fd, false_text, (size_t)length) != length ||
+	    mount("/tmp/vmstat", "/proc/vmstat", NULL, MS_BIND, NULL))
+		fail("/proc/vmstat: %s", strerror(errno));
+	else
+		succeed();
+	if (fd >= 0)
+		close(fd);
+}
+
+/* At once, whatever the kernel is doing; as soon as the answer is out. */
+static void reboot_command(void)
+{
+	if (fork() == 0) {
+		usleep(100 * 1000);
+		reboot(RB_AUTOBOOT);
+		_exit(1);
+	}
+	succeed();
+}
+
 /* ---- requests --------------------------------------------------------------------------------------------- */
 
 static void read_command(char *path)
@@ -880,10 +927,14 @@ static void handle(char *line)
 			simple_write("/proc/sys/vm/compact_memory", "1");
 		else if (!strcmp(command, "agent"))
 			agent_command(argument[0], argument[1], argument[2]);
+		else if (!strcmp(command, "lie"))
+			lie_command(argument[0]);
+		else if (!strcmp(command, "reboot"))
+			reboot_command();
 		else if (!strcmp(command, "read"))
 			read_command(argument[0]);
 		else
-			fail("%s is not a command: ping alloc free touch list fragment hot hog cache dropcache meminfo compact agent write read", command);
+			fail("%s is not a command: ping alloc free touch list fragment hot hog cache dropcache meminfo compact agent lie reboot write read", command);
 	}
 	put("}\n");
 }

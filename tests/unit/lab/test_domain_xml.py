@@ -39,6 +39,11 @@ def test_memory_and_reporting() -> None:
     assert attribute(build(replace(SPEC, reporting=False)), "devices/memballoon", "freePageReporting") == "off"
 
 
+def test_the_emulator_is_libvirts_own_choice_unless_given() -> None:
+    assert build(SPEC).find("devices/emulator") is None
+    assert build(replace(SPEC, emulator=Path("/q/qemu"))).findtext("devices/emulator") == "/q/qemu"
+
+
 def test_emulation_bounds_its_translation_cache_and_kvm_has_none() -> None:
     assert attribute(build(SPEC), ".", "type") == "qemu"
     assert build(SPEC).find("features/tcg/tb-cache") is not None
