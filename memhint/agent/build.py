@@ -9,9 +9,11 @@ from pathlib import Path
 
 from oslo_config import cfg
 
+from memhint.agent.balloon_reads import BalloonReads
 from memhint.agent.cycle import Audit, Cycle, Identity, Parts, StateStore
 from memhint.agent.dedup_worker import DedupWorker
 from memhint.agent.deep_reads import DeepReads
+from memhint.agent.discarded import Discarded
 from memhint.agent.guests import Guests, GuestTiming
 from memhint.agent.observer import Observer
 from memhint.agent.policies import Policies, PolicyStore
@@ -65,6 +67,7 @@ class Agent:
     deep: DeepReads
     dedup_worker: DedupWorker
     relief: ReliefWorker
+    counters: BalloonReads
     connections: tuple[Connection | AgentConnections, ...]
 
     def settled(self) -> bool:
@@ -76,6 +79,7 @@ class Agent:
         self.reclaims.close()
         self.guests.close()
         self.deep.close()
+        self.counters.close()
         for connection in self.connections:
             connection.close()
 
@@ -114,9 +118,11 @@ def build(
 
     connection = Connection(conf.virt.uri, listen)
     monitors = Connection(conf.virt.uri)
+    counting = Connection(conf.virt.uri)
     agents = AgentConnections(conf.virt.uri)
     caller = Caller(connection, conf.virt.stats_timeout)
     slow_caller = Caller(monitors, MERGE_TIMEOUT)
+    counting_caller = Caller(counting, conf.virt.stats_timeout)
     definitions = Definitions(caller, conf.virt.refresh)
     guests = Guests(
         agents.conversation,
@@ -161,6 +167,9 @@ def build(
         reserve,
         time.time,
     )
+    counters = BalloonReads(lambda uuid: Monitor(counting_caller, uuid), conf.guest.interval, conf.guest.max_age)
+    # Asking QEMU's monitor taints the VM: not without the operator's leave, and not in a dry run.
+    counted = conf.dedup.allow_monitor_commands and not dry_run
     observer = Observer(
         root,
         lambda: read_stats(caller),
@@ -172,6 +181,7 @@ def build(
         pressure_cgroup=conf.host.pressure_cgroup or None,
         guest_max_age=conf.guest.max_age,
         list_max_age=STALE_PERIODS * conf.period,
+        discarded=Discarded(counters, conf.guest.conversation_timeout).join if counted else tuple,
     )
     parts = Parts(
         observer,
@@ -197,4 +207,7 @@ def build(
         dry_run=dry_run,
     )
     deep.start()
-    return Agent(cycle, guests, reclaims, deep, parts.worker, parts.relief, (connection, monitors, agents))
+    if counted:
+        counters.start()
+    connections = (connection, monitors, counting, agents)
+    return Agent(cycle, guests, reclaims, deep, parts.worker, parts.relief, counters, connections)

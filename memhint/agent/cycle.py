@@ -290,16 +290,18 @@ def reclaimable_by_reporting(domain: DomainObservation) -> Reclaimable:
     """What reporting could still bring back.
 
     Exact where the guest knows what it has not reported. Elsewhere at most what is free in the guest and resident
-    here, if all that the guest uses is resident.
+    here, if all that the guest uses is resident. Never more than is resident, and nothing by the word of a guest that
+    was found to claim more than the host discarded.
     """
-    guest = domain.guest
-    if guest is None:
+    guest, check = domain.guest, domain.reporting_check
+    if guest is None or (check is not None and check.overclaims):
         return Reclaimable(LeverName.REPORTING, None, GuestSource.HOST, None)
     if guest.unreported is not None:
-        return Reclaimable(LeverName.REPORTING, guest.unreported, guest.source, guest.at)
+        most = guest.unreported if domain.process is None else min(guest.unreported, domain.process.rss)
+        return Reclaimable(LeverName.REPORTING, most, guest.source, guest.at)
     if guest.free is None or guest.total is None or domain.process is None:
         return Reclaimable(LeverName.REPORTING, None, guest.source, guest.at)
-    resident_and_free = max(0, domain.process.rss - (guest.total - guest.free))
+    resident_and_free = max(0, domain.process.rss - max(0, guest.total - guest.free))
     return Reclaimable(LeverName.REPORTING, min(guest.free, resident_and_free), guest.source, guest.at)
 
 

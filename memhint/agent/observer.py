@@ -68,9 +68,11 @@ class Observer:
         pressure_cgroup: str | None,
         guest_max_age: float,
         list_max_age: float,
+        discarded: Callable[[Sequence[DomainObservation]], Sequence[DomainObservation]] = tuple,
     ) -> None:
         """:param guest_max_age: seconds after which a guest's word counts for nothing
         :param list_max_age: seconds after which a list of VMs does
+        :param discarded: adds QEMU's own counters to the VMs, where they may be read
         """
         self._root = root
         self._stats = stats
@@ -82,6 +84,7 @@ class Observer:
         self._pressure_cgroup = pressure_cgroup
         self._guest_max_age = guest_max_age
         self._list_max_age = list_max_age
+        self._discarded = discarded
         self._last: Sequence[DomainStats] | None = None
         self._listed_at = float("-inf")
 
@@ -116,7 +119,7 @@ class Observer:
                 sight = Sight.STALE if known else Sight.BLIND
             domains.append(self._join(one, definition, processes.get(one.uuid), own, at))
         host = observe_host(self._root, at, memory_cgroup=self._memory_cgroup, pressure_cgroup=self._pressure_cgroup)
-        return Observation(host, tuple(domains), tuple(gaps), sight)
+        return Observation(host, tuple(self._discarded(domains)), tuple(gaps), sight)
 
     def glance(self) -> PressureSample:
         """The host's signals that cost next to nothing, between two cycles.

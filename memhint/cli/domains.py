@@ -12,6 +12,7 @@ from memhint.cli import words
 from memhint.cli.base import Shown
 from memhint.cli.find import find_domain
 from memhint.cli.table import Mib, Seconds, clean
+from memhint.objects.discarded import BalloonReporting
 from memhint.objects.lever import LeverName, LeverState
 from memhint.objects.plan import Demand
 from memhint.objects.report import DomainReport, Report
@@ -101,6 +102,8 @@ def domain_of(report: Report, one: DomainReport, now: float) -> dict[str, Any]:
         "process": plain["process"],
         "deep": plain["deep"],
         "guest_kernel": plain["guest_kernel"],
+        "balloon_reporting": plain["balloon_reporting"],
+        "reporting_check": plain["reporting_check"],
         "facts": plain["facts"],
         "gaps": plain["gaps"],
     }
@@ -123,6 +126,8 @@ def _row(report: Report, one: DomainReport, now: float) -> dict[str, Any]:
         "Source": str(guest.source) if guest else "-",
         "Age": Seconds(_age(one, now)),
         "Returned": Mib(one.returned),
+        "Discarded": Mib(seen.balloon_reporting.discarded.bytes if seen.balloon_reporting else None),
+        "Claim": str(seen.reporting_check.agreement) if seen.reporting_check else "-",
         "Reporting": _observed(one, LeverName.REPORTING),
         "Reporting wish": _desired(one, LeverName.REPORTING),
         "Reporting verdict": _verdict(one, LeverName.REPORTING),
@@ -150,6 +155,10 @@ def _details(report: Report, one: DomainReport, now: float) -> dict[str, str]:
         "Guest kernel": (seen.guest_kernel.release if seen.guest_kernel else None) or "-",
         "Returned": _size(one.returned),
     }
+    if seen.balloon_reporting is not None:
+        rows["Discarded by QEMU"] = _discarded(seen.balloon_reporting)
+    if seen.reporting_check is not None:
+        rows["Claim of the guest"] = words.claim(seen.reporting_check)
     for item in one.reclaimable:
         age = "" if item.at is None else f", {words.seconds(max(0.0, now - item.at))} ago"
         size = "unknown" if item.at_most is None else f"at most {_size(item.at_most)}"
@@ -160,6 +169,11 @@ def _details(report: Report, one: DomainReport, now: float) -> dict[str, str]:
         rows[f"Policy {name}"] = words.policy_value(name, setting)
     rows["Gaps"] = words.gap_lines(seen.gaps)
     return rows
+
+
+def _discarded(found: BalloonReporting) -> str:
+    skipped = f", {_size(found.skipped)} skipped" if found.skipped else ""
+    return f"{_size(found.discarded.bytes)} of {_size(found.reported.bytes)} reported{skipped}"
 
 
 def _size(size: int | None) -> str:
@@ -197,5 +211,8 @@ def _verdict(one: DomainReport, lever: LeverName) -> str:
 
 
 def _notes(one: DomainReport) -> list[str]:
-    name = one.observation.name
-    return [f"{name}: {state.lever} {state.desired}: {state.verdict}" for state in one.levers if not state.verdict.ok]
+    name, check = one.observation.name, one.observation.reporting_check
+    notes = [f"{name}: {state.lever} {state.desired}: {state.verdict}" for state in one.levers if not state.verdict.ok]
+    if check is not None and check.overclaims:
+        notes.append(f"{name}: {words.claim(check)}")
+    return notes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from memhint.objects.discarded import Agreement, ReportingCheck
 from memhint.objects.gap import Gap
 from memhint.objects.ladder import EnteredRung
 from memhint.objects.plan import Bound, Capacity, PressureVerdict
@@ -49,6 +50,22 @@ def policy_value(name: str, value: Setting) -> str:
     """One value of a policy with its unit and its origin."""
     key = KEYS.get(name)
     return f"{key.kind.shown(value.value) if key else value.value} ({value.origin})"
+
+
+CLAIMS = {
+    Agreement.PENDING: "not compared yet",
+    Agreement.AGREES: "no more than the host discarded",
+    Agreement.OVERCLAIMS: "more than the host discarded, so its word is not used",
+}
+
+
+def claim(check: ReportingCheck) -> str:
+    """What a guest claims to have reported, against what the host discarded and saw come back."""
+    text = f"{check.agreement}: {CLAIMS[check.agreement]}"
+    if check.at is None:
+        return text
+    seen = "" if check.observed is None else f", resident moved by {mib(-check.observed)} MiB"
+    return f"{text}; {mib(check.claimed)} MiB claimed, {mib(check.discarded)} MiB discarded{seen}"
 
 
 def seconds(value: float | None) -> str:

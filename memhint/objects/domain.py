@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from memhint.objects.discarded import BalloonReporting, ReportingCheck
 from memhint.objects.gap import Gap
 from memhint.objects.guest import GuestKernel, GuestMemory
 
@@ -98,6 +99,8 @@ class DomainObservation:
     guest_kernel: GuestKernel | None = None
     balloon_actual: int | None = None  # bytes the balloon leaves the guest
     gaps: tuple[Gap, ...] = ()
+    balloon_reporting: BalloonReporting | None = None  # only of a QEMU that counts, where monitor commands are allowed
+    reporting_check: ReportingCheck | None = None
 
     @property
     def footprint(self) -> int | None:

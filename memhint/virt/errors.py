@@ -27,6 +27,24 @@ class LibvirtCallFailed(VirtError):
     """libvirt answered with an error."""
 
 
+class MonitorCommandUnknown(LibvirtCallFailed):
+    """This QEMU does not have the command."""
+
+    reason = GapReason.UNSUPPORTED
+
+
+class DeviceAbsent(LibvirtCallFailed):
+    """This QEMU has the command, and not now the device that it is about."""
+
+    reason = GapReason.UNSUPPORTED
+
+
+class MonitorAnswerMalformed(LibvirtCallFailed):
+    """QEMU answered what it should not."""
+
+    reason = GapReason.MALFORMED
+
+
 class CallTimeout(VirtError):
     """A call did not return in time, most often because one QEMU does not answer its monitor."""
 

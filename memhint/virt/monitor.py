@@ -1,4 +1,4 @@
-"""QEMU's own monitor through libvirt: reading and setting QOM properties.
+"""QEMU's own monitor through libvirt: QOM properties, and the balloon's counters.
 
 Every command marks the domain as tainted in libvirt's eyes: only where the operator allowed monitor commands.
 """
@@ -10,9 +10,12 @@ import json
 import libvirt
 import libvirt_qemu
 
+from memhint.objects.discarded import BalloonReporting
+from memhint.virt.balloon_reporting import COMMAND, parse_balloon_reporting
 from memhint.virt.caller import Caller
-from memhint.virt.errors import LibvirtCallFailed
+from memhint.virt.errors import DeviceAbsent, LibvirtCallFailed, MonitorAnswerMalformed, MonitorCommandUnknown
 
+_ERRORS = {"CommandNotFound": MonitorCommandUnknown, "DeviceNotActive": DeviceAbsent}  # by QMP's error class
 MEMORY_BACKENDS = ("child<memory-backend-ram>", "child<memory-backend-memfd>", "child<memory-backend-file>")
 
 
@@ -39,6 +42,16 @@ class Monitor:
         """Set a QOM property."""
         self._execute("qom-set", path=path, property=name, value=value)
 
+    def balloon_reporting(self, at: float) -> BalloonReporting:
+        """What became of the memory that the guest reported.
+
+        :param at: unix seconds, of now
+        :raises MonitorCommandUnknown: this QEMU does not count
+        :raises DeviceAbsent: it has no balloon
+        :raises VirtError: anything else
+        """
+        return parse_balloon_reporting(self._execute(COMMAND), at)
+
     def _execute(self, command: str, **arguments: object) -> object:
         request = json.dumps({"execute": command, "arguments": arguments})
 
@@ -48,7 +61,12 @@ class Monitor:
         try:
             answer = json.loads(self._caller.call(command, ask))
         except json.JSONDecodeError as error:
-            raise LibvirtCallFailed(f"{command}: QEMU's answer is not JSON") from error
-        if "error" in answer:
-            raise LibvirtCallFailed(f"{command}: {answer['error'].get('desc', answer['error'])}")
+            raise MonitorAnswerMalformed(f"{command}: QEMU's answer is not JSON") from error
+        if not isinstance(answer, dict):
+            raise MonitorAnswerMalformed(f"{command}: QEMU's answer is no object")
+        error_of = answer.get("error")
+        if error_of is not None:
+            known = error_of if isinstance(error_of, dict) else {}
+            kind = _ERRORS.get(str(known.get("class")), LibvirtCallFailed)
+            raise kind(f"{command}: {known.get('desc', error_of)}")
         return answer.get("return")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from memhint.objects.discarded import Agreement, BalloonReporting, Ranges, ReportingCheck
 from memhint.objects.domain import DeepMemory, DomainFacts, DomainObservation, DomainState, ProcessMemory
 from memhint.objects.gap import Gap, GapReason
 from memhint.objects.guest import GuestKernel, GuestMemory, GuestSource
@@ -109,6 +110,32 @@ def domain_observation(**changes: Any) -> DomainObservation:
         guest_kernel=GuestKernel(NOW - 4, "6.12.1", "boot-1", 9, "virtio3", True, True),
         balloon_actual=4 * GIB,
     )
+    return replace(base, **changes)
+
+
+def balloon_reporting(
+    discarded: int = 600 * MIB, at: float = NOW - 2, *, inhibited: int = 0, **changes: Any
+) -> BalloonReporting:
+    """QEMU's counters: what was reported is the sum of what was discarded and what was kept."""
+    none = Ranges(0, 0)
+    base = BalloonReporting(
+        at=at,
+        enabled=True,
+        negotiated=True,
+        reported=Ranges(7, discarded + inhibited),
+        discarded=Ranges(6, discarded),
+        skipped_inhibited=Ranges(1, inhibited),
+        skipped_poison=none,
+        skipped_unaligned=none,
+        skipped_invalid=none,
+        failed=none,
+        last_report=NOW - 3,
+    )
+    return replace(base, **changes)
+
+
+def reporting_check(**changes: Any) -> ReportingCheck:
+    base = ReportingCheck("4242:1000", "boot-1", NOW - 60, NOW - 2, 500 * MIB, 600 * MIB, 400 * MIB, Agreement.AGREES)
     return replace(base, **changes)
 
 

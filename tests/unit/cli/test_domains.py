@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 
+from memhint.objects.discarded import Agreement
 from memhint.objects.gap import Gap, GapReason
 from memhint.objects.units import GIB, MIB
 from tests.unit import builders
@@ -112,6 +113,32 @@ def test_long_adds_wishes_and_verdicts(bench: Bench) -> None:
     bench.store.reports.save(builders.report())
     line = next(line for line in bench.run("domains", "--long").out.splitlines() if "db-1" in line)
     assert "refused (consent)" in line
+
+
+def test_a_guest_that_claims_too_much_is_named_and_one_that_does_not_is_only_shown(bench: Bench) -> None:
+    def saved(**changes: object) -> None:
+        seen = builders.domain_observation(
+            balloon_reporting=builders.balloon_reporting(600 * MIB, inhibited=8 * MIB),
+            reporting_check=builders.reporting_check(**changes),
+        )
+        bench.store.reports.save(builders.report(domains=(builders.domain_report(observation=seen),)))
+
+    saved()
+    assert "claimed" not in bench.run("domains").out
+    whole = bench.run("domains", "web-1").out
+    assert "600 MiB of 608 MiB reported, 8 MiB skipped" in whole
+    assert "agrees: no more than the host discarded; 500 MiB claimed, 600 MiB discarded" in whole
+    saved(claimed=5000 * MIB, agreement=Agreement.OVERCLAIMS)
+    assert (
+        "web-1: overclaims: more than the host discarded, so its word is not used; 5000 MiB claimed, 600 MiB discarded,"
+        " resident moved by -400 MiB\n" in bench.run("domains").out
+    )
+    assert "overclaims" in bench.run("domains", "--long").out
+    (found,) = json.loads(bench.run("domains", "--json").out)
+    assert found["balloon_reporting"]["discarded"] == {"ranges": 6, "bytes": 600 * MIB}
+    assert found["reporting_check"]["agreement"] == "overclaims"
+    saved(at=None, agreement=Agreement.PENDING)
+    assert "pending: not compared yet" in bench.run("domains", "web-1").out
 
 
 def test_values_for_scripts_are_bytes(bench: Bench) -> None:

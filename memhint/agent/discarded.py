@@ -1,0 +1,53 @@
+"""Joins QEMU's counters to what was seen of each VM, and compares them with what the guest claims."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from memhint.agent.balloon_reads import BalloonReads
+from memhint.objects.discarded import BalloonReporting
+from memhint.objects.domain import DomainObservation, DomainState
+from memhint.objects.guest import GuestSource
+from memhint.planner.discarded import Claim, Pair, Sides, believable, follow, prune
+
+
+class Discarded:
+    """Carries from one cycle to the next where each guest's and each host's count stood at first."""
+
+    def __init__(self, reads: BalloonReads, slack: float) -> None:
+        """:param slack: seconds that a conversation with a guest may take."""
+        self._reads = reads
+        self._slack = slack
+        self._pairs: dict[str, Pair] = {}
+
+    def join(self, domains: Sequence[DomainObservation]) -> list[DomainObservation]:
+        """The same VMs with counters and comparison, and a guest's word clamped where it claims too much."""
+        instances = {one.uuid: one.process.instance for one in domains if one.process is not None and _counts(one)}
+        self._reads.want(instances)
+        self._pairs = prune(self._pairs, instances)
+        return [self._joined(one) if one.uuid in instances else one for one in domains]
+
+    def _joined(self, domain: DomainObservation) -> DomainObservation:
+        reading, gap = self._reads.newest(domain.uuid)
+        gaps = domain.gaps if gap is None else (*domain.gaps, gap)
+        if reading is not None:
+            self._pairs[domain.uuid] = follow(self._pairs.get(domain.uuid), _sides(domain, reading), self._slack)
+        pair = self._pairs.get(domain.uuid)
+        if pair is None:
+            return replace(domain, gaps=gaps)
+        guest = None if domain.guest is None else believable(domain.guest, pair)
+        return replace(domain, guest=guest, balloon_reporting=reading, reporting_check=pair.check, gaps=gaps)
+
+
+def _counts(domain: DomainObservation) -> bool:
+    return domain.state is DomainState.RUNNING and domain.facts.balloon and domain.facts.reporting_offered
+
+
+def _sides(domain: DomainObservation, reading: BalloonReporting) -> Sides:
+    assert domain.process is not None  # only VMs with a process come here
+    guest, claim = domain.guest, None
+    if guest is not None and guest.source is GuestSource.KERNEL and guest.lifetime_reported is not None:
+        claim = Claim(guest.at, guest.lifetime_reported)
+    boot_id = domain.guest_kernel.boot_id if domain.guest_kernel is not None else None
+    return Sides(domain.process.instance, boot_id, reading, claim, domain.process.rss)

@@ -1,0 +1,60 @@
+"""QEMU's counters of free page reporting, as its monitor gives them. QEMU is trusted, and still read strictly."""
+
+from __future__ import annotations
+
+from memhint.objects.discarded import BalloonReporting, Ranges
+from memhint.virt.errors import MonitorAnswerMalformed
+
+COMMAND = "query-balloon-reporting"
+_PARTS = ("discarded", "skipped-inhibited", "skipped-poison", "skipped-unaligned", "skipped-invalid", "failed")
+_MOST = (1 << 64) - 1
+
+
+def parse_balloon_reporting(answer: object, at: float) -> BalloonReporting:
+    """The record of an answer.
+
+    :param at: unix seconds at which it was asked for
+    :raises MonitorAnswerMalformed: a member is missing or of another kind, or the parts do not make up the sum
+    """
+    if not isinstance(answer, dict):
+        raise MonitorAnswerMalformed(f"{COMMAND} answered no object")
+    parts = {name: _ranges(answer, name) for name in _PARTS}
+    reported = _ranges(answer, "reported")
+    found = Ranges(sum(one.ranges for one in parts.values()), sum(one.bytes for one in parts.values()))
+    if found != reported:
+        raise MonitorAnswerMalformed(f"{COMMAND}: the parts do not make up what was reported")
+    last = _whole(answer, "last-report")
+    return BalloonReporting(
+        at=at,
+        enabled=_flag(answer, "enabled"),
+        negotiated=_flag(answer, "negotiated"),
+        reported=reported,
+        discarded=parts["discarded"],
+        skipped_inhibited=parts["skipped-inhibited"],
+        skipped_poison=parts["skipped-poison"],
+        skipped_unaligned=parts["skipped-unaligned"],
+        skipped_invalid=parts["skipped-invalid"],
+        failed=parts["failed"],
+        last_report=float(last) if last else None,
+    )
+
+
+def _ranges(answer: dict[str, object], name: str) -> Ranges:
+    found = answer.get(name)
+    if not isinstance(found, dict):
+        raise MonitorAnswerMalformed(f"{COMMAND}: {name} is no object")
+    return Ranges(_whole(found, "ranges"), _whole(found, "bytes"))
+
+
+def _whole(answer: dict[str, object], name: str) -> int:
+    found = answer.get(name)
+    if type(found) is not int or not 0 <= found <= _MOST:
+        raise MonitorAnswerMalformed(f"{COMMAND}: {name} is no number of 64 bits")
+    return found
+
+
+def _flag(answer: dict[str, object], name: str) -> bool:
+    found = answer.get(name)
+    if type(found) is not bool:
+        raise MonitorAnswerMalformed(f"{COMMAND}: {name} is no boolean")
+    return found
