@@ -12,8 +12,8 @@ help:  ## this list
 setup:  ## install what is missing: Debian packages and a virtualenv
 	@tools/setup $(VENV)
 
-demo: setup  ## real guests give memory back, and more VMs run on it (demo-out/)
-	@$(BIN)/python -m lab.demo
+demo: setup  ## real guests give memory back, and more VMs run on it (demo-out/); PATCHED=1 builds the patched pieces first
+	@$(BIN)/python -m lab.demo $(if $(filter 1,$(PATCHED)),--patched) $(if $(filter 0,$(PATCHED)),--stock)
 
 test: lint unit functional lab  ## every test of memhint; the patch series have theirs, see patches
 

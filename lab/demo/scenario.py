@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -58,6 +59,9 @@ class GuestResult:
     resident_before_free: int = 0
     resident_after_free: int = 0
     drained_in: float = 0.0
+    reported: int | None = None  # by the guest since its boot, in its own words; None where it does not count
+    discarded: int | None = None  # by QEMU since its start; None where it does not count
+    claim: str | None = None  # how the two were found to agree
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,11 +195,30 @@ class Scenario:
     def _verify(self) -> None:
         self._enter("every VM is asked whether it runs")
         report = self._follow(lambda seen: len(seen.domains) == len(self.host.guests) and _all_read(seen), 30.0)
+        self._count()
         self.result.running_vms = sum(one.observation.state == "running" for one in report.domains)
         self.result.answering_vms = sum(1 for one in self.host.guests if one.work("ping") is not None)
         self.result.swap_used = self.host.swap_used()
         self.result.highest_swap_used = max(self.result.highest_swap_used, self.result.swap_used)
         self.result.oom_kills = self.host.oom_kills()
+
+    def _count(self) -> None:
+        """What guests and QEMU counted, of the guests that worked; both once a VM is at rest."""
+        if all(one.emulator == "stock" for one in self.host.guests):
+            return
+        results = {one.name: one for one in self.result.guests}
+
+        def counted(report: Report) -> bool:
+            for one in report.domains:
+                seen, found = one.observation, results.get(one.observation.name)
+                if found is not None and seen.balloon_reporting is not None:
+                    found.discarded = seen.balloon_reporting.discarded.bytes
+                    found.reported = seen.guest.lifetime_reported if seen.guest else None
+                    found.claim = str(seen.reporting_check.agreement) if seen.reporting_check else None
+            return all(one.discarded is not None and one.reported in (None, one.discarded) for one in results.values())
+
+        with suppress(LabError):  # idle guests still report a little now and then: what was seen last stands
+            self._follow(counted, SETTLED)
 
     # -- watching ----------------------------------------------------------------------------------------------------
 

@@ -62,7 +62,9 @@ class Screen:
     def summary(self, result: Result, files: list[str]) -> None:
         """The last word."""
         table = Table(title="What the guests gave back", title_justify="left")
-        for name in ("guest", "assigned", "in use", "after the free", "returned", "in"):
+        counted = any(one.discarded is not None for one in result.guests)
+        names = ("guest", "assigned", "in use", "after the free", "returned", "in")
+        for name in (*names, "guest reported", "QEMU discarded", "claim") if counted else names:
             table.add_column(name, justify="left" if name == "guest" else "right")
         for one in result.guests:
             back = one.resident_before_free - one.resident_after_free
@@ -73,9 +75,13 @@ class Screen:
                 mib(one.resident_after_free),
                 mib(back),
                 f"{one.drained_in:.1f} s",
+                *((mib(one.reported), mib(one.discarded), one.claim or "-") if counted else ()),
             )
         self._console.print(table)
-        self._console.print("MiB resident on the host\n", style="dim")
+        text = "MiB resident on the host"
+        if counted:
+            text += "; reported and discarded are totals since the guest's boot and QEMU's start"
+        self._console.print(f"{text}\n", style="dim")
         self._console.print(
             f"Nominal accounting places [bold]{result.nominal_vms}[/] VMs of {mib(self._settings.memory)} MiB here."
             f" [bold]{self._settings.guests}[/] ran already, and measured accounting promised places for"

@@ -29,6 +29,12 @@ def test_the_main_job_on_real_guests(tmp_path: Path) -> None:
     assert result["highest_swap_used"] == 0
     assert result["oom_kills"] == 0
     assert result["highest_use"] <= settings["budget"]
+    for guest in result["guests"]:
+        if report["pieces"]["emulator"] == "stock":
+            assert guest["discarded"] is None
+        else:
+            assert guest["discarded"] >= settings["work"] * 0.9
+            assert guest["claim"] in ("pending", "agrees")
     for name in ("demo.png", "demo.svg"):
         assert (tmp_path / name).stat().st_size > 10_000
     assert 0 < result["rounds"][0]["headroom"] < settings["budget"]
