@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # A lab's time is short and its hosts are small; everything else is as shipped. Seconds, MiB and percent.
 SHORT_HORIZON: Mapping[str, Mapping[str, Any]] = {
     "DEFAULT": {"period": 1},
-    "host": {"reserve_mib": 256, "reserve_percent": 0},
+    "host": {"reserve_mib": 256, "reserve_percent": 0, "max_ratio": 16},
     "planner": {
         "overhead_mib": 160,  # emulating guests takes QEMU more than virtualizing them
         "new_vm_decay": 6,

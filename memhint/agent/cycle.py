@@ -31,7 +31,7 @@ from memhint.objects.policy import Policy, effective
 from memhint.objects.report import Cost, DomainReport, Reclaimable, Report
 from memhint.objects.tuning import GUESTS_OWN
 from memhint.objects.verdict import Answer, Reason, Verdict
-from memhint.planner.demand import Past
+from memhint.planner.past import Past
 from memhint.planner.plan import Planned, PlannerState, plan
 from memhint.planner.pressure import alarms
 from memhint.planner.settings import PlannerSettings

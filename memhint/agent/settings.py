@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from oslo_config import cfg
 
+from memhint.conf.aggregate import max_ratio
 from memhint.levers.dedup import DedupSettings
 from memhint.objects.ladder import Rung
+from memhint.objects.plan import PredictorName
 from memhint.objects.units import MIB
 from memhint.planner.settings import LadderSettings, PlannerSettings, PressureThresholds, rungs
 
@@ -20,10 +22,19 @@ def planner_settings(conf: cfg.ConfigOpts) -> PlannerSettings:
         allow_unbacked=conf.host.allow_unbacked_mib * MIB,
         overhead=options.overhead_mib * MIB,
         new_vm_decay=options.new_vm_decay,
+        predictor=PredictorName(options.predictor),
         peak_half_life=options.peak_half_life,
+        forecast_window=options.forecast_window,
+        quantile=options.quantile_percent / 100,
+        sigmas=options.sigmas,
         other_window=options.other_window,
         fault_in_window=options.fault_in_window,
         raise_percent_per_minute=options.raise_percent_per_minute,
+        raise_hysteresis_percent=options.raise_hysteresis_percent,
+        max_ratio=max_ratio(conf),
+        spare_for_group=options.spare_for_group,
+        node_reserve=conf.host.node_reserve_mib * MIB,
+        node_reserve_percent=conf.host.node_reserve_percent,
         lever_latency=conf.guest.interval,
         ladder=ladder_settings(conf),
     )

@@ -15,6 +15,8 @@ BOUNDS = {
     Bound.MODEL: "what the forecast of all VMs leaves",
     Bound.NOW: "what is really free now",
     Bound.BACK: "what could be backed if every VM claimed all of its memory",
+    Bound.NODE: "what the tightest NUMA node leaves that VMs are bound to",
+    Bound.RATIO: "the maximum ratio of this host or of an aggregate",
     Bound.RATE: "capacity rises slowly",
     Bound.PRESSURE: "the host is under pressure",
     Bound.STALE: "the observation is too old",

@@ -42,6 +42,29 @@ OPTS = (
         help="MiB that may be promised beyond memory and disk swap. If every VM claims its memory at once, VMs are "
         "killed for these. 0: nothing is promised that could not be backed.",
     ),
+    cfg.FloatOpt(
+        "max_ratio",
+        default=1.5,
+        min=0,
+        max=100,
+        help="How much may be promised to VMs in all, as a multiple of the host's memory less its reserve. An "
+        "aggregate's maximum holds where it is less.",
+    ),
+    cfg.IntOpt(
+        "node_reserve_mib",
+        default=0,
+        min=0,
+        help="MiB of each NUMA node that are kept free for VMs that are bound to it. The larger of node_reserve_mib "
+        "and node_reserve_percent holds.",
+    ),
+    cfg.FloatOpt(
+        "node_reserve_percent",
+        default=2.0,
+        min=0,
+        max=100,
+        help="Percent of each NUMA node that are kept free for VMs that are bound to it. The larger of "
+        "node_reserve_mib and node_reserve_percent holds.",
+    ),
     cfg.ListOpt(
         "aggregates",
         default=[],

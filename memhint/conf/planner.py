@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from oslo_config import cfg
 
+from memhint.objects.plan import PredictorName
+
 GROUP = "planner"
 
 OPTS = (
@@ -20,11 +22,48 @@ OPTS = (
         min=0,
         help="Seconds in which the demand of a new VM falls from its full size to the forecast.",
     ),
+    cfg.StrOpt(
+        "predictor",
+        default=str(PredictorName.DECAYING_PEAK),
+        choices=[
+            (str(PredictorName.DECAYING_PEAK), "each VM's peak, falling towards what it uses now"),
+            (str(PredictorName.QUANTILE), "what each VM stayed below for most of a window"),
+            (str(PredictorName.N_SIGMA), "mean and deviation of the sum of all VMs over a window"),
+        ],
+        help="Who forecasts what VMs will need. With another one than before every VM counts as new.",
+    ),
     cfg.FloatOpt(
         "peak_half_life",
         default=600.0,
         min=1,
-        help="Seconds in which the remembered peak of a VM's footprint falls half way to what it uses now.",
+        help="Seconds in which the remembered peak of a VM's footprint falls half way to what it uses now, with "
+        "predictor=decaying_peak.",
+    ),
+    cfg.FloatOpt(
+        "forecast_window",
+        default=86400.0,
+        min=48,
+        help="Seconds that predictor=quantile and predictor=n_sigma look back.",
+    ),
+    cfg.FloatOpt(
+        "quantile_percent",
+        default=95.0,
+        min=1,
+        max=100,
+        help="Percent of the window for which a VM stayed below its forecast, with predictor=quantile.",
+    ),
+    cfg.FloatOpt(
+        "sigmas",
+        default=5.0,
+        min=0,
+        max=100,
+        help="Standard deviations by which the forecast of the host's sum lies above its mean, with predictor=n_sigma.",
+    ),
+    cfg.BoolOpt(
+        "spare_for_group",
+        default=True,
+        help="Whether the reserve for VMs that grow suffices for all VMs of one anti-affinity group (policy key group) "
+        "at once, and not for the largest VM only.",
     ),
     cfg.FloatOpt(
         "other_window",
@@ -44,6 +83,13 @@ OPTS = (
         min=0.01,
         max=6000,
         help="Percent of the host's memory by which the headroom may rise per minute. It falls at once.",
+    ),
+    cfg.FloatOpt(
+        "raise_hysteresis_percent",
+        default=1.0,
+        min=0,
+        max=100,
+        help="Percent of the host's memory by which there must be more than was promised before the headroom rises.",
     ),
     cfg.FloatOpt(
         "psi_enter",

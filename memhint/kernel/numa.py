@@ -30,7 +30,9 @@ def numa_nodes(root: KernelRoot) -> tuple[NumaNode, ...]:
 def _node(root: KernelRoot, node: int) -> NumaNode:
     relative = f"{_DIRECTORY}/node{node}/meminfo"
     fields = colons(root.read_text(relative), root.path(relative))
-    return NumaNode(node, fields.kib(f"Node {node} MemTotal"), fields.kib(f"Node {node} MemFree"))
+    lists = [f"Node {node} {name}(file)" for name in ("Active", "Inactive")]
+    cache = sum(fields.kib(name) for name in lists if name in fields.values)
+    return NumaNode(node, fields.kib(f"Node {node} MemTotal"), fields.kib(f"Node {node} MemFree"), cache)
 
 
 def pages_by_node(text: str, page_size: int = PAGE_SIZE, path: str = "numa_maps") -> dict[int, int]:

@@ -82,6 +82,7 @@ class NumaNode:
     node: int
     total: int
     free: int
+    file: int = 0  # page cache: the kernel frees it when somebody needs it
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from memhint.objects.exclusion import Excluded
 from memhint.objects.ladder import EnteredRung
 from memhint.objects.lever import Action
+from memhint.objects.policy import QosClass
 from memhint.objects.relief import NO_RELIEF, Relief
+
+
+class PredictorName(StrEnum):
+    """Who forecasts."""
+
+    DECAYING_PEAK = "decaying_peak"
+    QUANTILE = "quantile"
+    N_SIGMA = "n_sigma"
 
 
 class DemandReason(StrEnum):
@@ -17,7 +27,9 @@ class DemandReason(StrEnum):
     UNOBSERVED = "unobserved"  # no reading of its process: counts in full
     NEW = "new"  # decaying from its full size
     FORECAST = "forecast"
-    EXCLUDED = "excluded"  # its memory cannot come back: counts in full
+    MINIMUM = "minimum"  # the forecast is below what its policy keeps for it
+    EXCLUDED = "excluded"  # its memory cannot be counted on to come back: counts in full
+    GUARANTEED = "guaranteed"  # class=guaranteed: counts in full
     OUTSIDE = "outside"  # backed by explicit huge pages: leaves every sum
 
 
@@ -31,6 +43,11 @@ class Demand:
     demand: int  # D
     reason: DemandReason
     detail: str = ""
+    forecast: int | None = None  # the predictor's word, where it was asked
+    minimum: int = 0  # what policy keeps for the VM, overhead included
+    group: str | None = None  # anti-affinity group
+    qos: QosClass = QosClass.BURSTABLE
+    excluded: tuple[Excluded, ...] = ()  # every reason for which it counts in full, strongest first
 
 
 class Bound(StrEnum):
@@ -39,6 +56,8 @@ class Bound(StrEnum):
     MODEL = "model"  # what the forecast leaves
     NOW = "now"  # what is really free now
     BACK = "back"  # what could be backed if everybody came at once
+    NODE = "node"  # what the tightest NUMA node leaves that VMs are bound to
+    RATIO = "ratio"  # the maximum ratio of this host or one of its aggregates
     RATE = "rate"  # capacity rises slowly
     PRESSURE = "pressure"  # the host is under pressure: nothing is promised
     STALE = "stale"  # the observation is too old: nominal
@@ -62,6 +81,8 @@ class Capacity:
     back: int
     headroom: int  # H, never below 0
     bound: Bound
+    node: int | None = None  # the room of the tightest NUMA node; None where no VM is bound to one
+    ceiling: int | None = None  # max_ratio × (pool − reserve) − ΣA; None in reports of older agents
 
     def slots(self, size: int) -> int:
         """How many further VMs of ``size`` bytes (overhead included) fit by measured accounting."""

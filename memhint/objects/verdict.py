@@ -48,6 +48,7 @@ class Reason(StrEnum):
     INTERRUPTED = "interrupted"  # taken back, or the agent was stopped while it went on
     OPT_OUT = "opt_out"
     PRESSURE = "pressure"  # the host runs short, and everything milder was tried
+    EXCLUDED = "excluded"  # a VM like this one must not have it done: real time, a passed-through device
     NO_ESTIMATE = "no_estimate"  # auto needs an estimate that nothing gives yet
     HYPERVISOR = "hypervisor"  # libvirt or QEMU answered with an error
     DRY_RUN = "dry_run"

@@ -16,28 +16,36 @@ class Sums:
     pool: int  # memory that 4 KiB pages and their huge pages can have: total less the hugetlb pools
     available: int
     resident: int  # ΣRSS of the VMs in the pool
-    ksm_saving: int
+    ksm_saving: int  # what unmerging would bring back and no VM's footprint counts already
     other: int  # the peak of other work
     swap: int  # usable disk swap, used or not
     fault_in_rate: float  # bytes per second, a high quantile
+    node: int | None = None  # the room of the tightest NUMA node; None where no VM is bound to one
 
 
 def spare(demands: Sequence[Demand], fault_in_rate: float, settings: PlannerSettings) -> int:
     """What must stay free for demand that the forecast missed, in bytes.
 
-    At least the largest VM's own distance to its full size, or what the host's VMs faulted in at their worst for as
-    long as it takes to see it and reclaim; never more than all VMs' distance.
+    At least the largest VM's own distance to its full size (or that of a whole anti-affinity group, whose VMs grow at
+    the same time), or what the host's VMs faulted in at their worst for as long as it takes to see it and reclaim;
+    never more than all VMs' distance.
     """
     distances = [demand.assigned - demand.demand for demand in demands]
+    groups: dict[str, int] = {}
+    if settings.spare_for_group:
+        for demand, distance in zip(demands, distances, strict=True):
+            if demand.group is not None:
+                groups[demand.group] = groups.get(demand.group, 0) + distance
     surge = int(fault_in_rate * (settings.period + settings.lever_latency))
-    return min(sum(distances), max([surge, *distances]))
+    return min(sum(distances), max([surge, *distances, *groups.values()]))
 
 
 def capacity(sums: Sums, demands: Sequence[Demand], settings: PlannerSettings) -> Capacity:
     """The formula without its memory: neither rate limit nor pressure are applied yet.
 
     model = pool − reserve − other − want − spare, now = available − KSM saving − reserve − (want − ΣRSS) − spare,
-    back = pool − reserve − other + swap + allow_unbacked − ΣA; the headroom is the least of them, and never below 0.
+    back = pool − reserve − other + swap + allow_unbacked − ΣA, ceiling = max_ratio × (pool − reserve) − ΣA, and the
+    room of the tightest NUMA node that VMs are bound to; the headroom is the least of them, and never below 0.
     """
     inside = [demand for demand in demands if demand.reason is not DemandReason.OUTSIDE]
     reserve = settings.reserve_of(sums.pool)
@@ -49,7 +57,11 @@ def capacity(sums: Sums, demands: Sequence[Demand], settings: PlannerSettings) -
     # Memory that is resident beyond what the VMs want may come back, but it is not free yet: it counts for nothing.
     now = sums.available - sums.ksm_saving - reserve - max(0, want - sums.resident) - kept
     back = sums.pool - reserve - sums.other + backing - assigned
-    least, bound = min((model, Bound.MODEL), (now, Bound.NOW), (back, Bound.BACK), key=lambda term: term[0])
+    ceiling = int(settings.max_ratio * max(0, sums.pool - reserve)) - assigned
+    terms = [(model, Bound.MODEL), (now, Bound.NOW), (back, Bound.BACK), (ceiling, Bound.RATIO)]
+    if sums.node is not None:
+        terms.append((sums.node, Bound.NODE))
+    least, bound = min(terms, key=lambda term: term[0])
     return Capacity(
         pool=sums.pool,
         reserve=reserve,
@@ -65,4 +77,6 @@ def capacity(sums: Sums, demands: Sequence[Demand], settings: PlannerSettings) -
         back=back,
         headroom=max(0, least),
         bound=bound,
+        node=sums.node,
+        ceiling=ceiling,
     )

@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from memhint.objects.domain import DomainObservation, DomainState
+from memhint.objects.exclusion import Way
 from memhint.objects.policy import Mode, Policy
 from memhint.objects.verdict import Answer, Reason, Verdict
+from memhint.planner.exclusions import exclusions, forbidden
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,17 +31,20 @@ def plan_dedup(
     policies: Mapping[str, Policy],
     current: str | None,
     allow_cross_tenant: bool,
+    nodes: int = 1,
 ) -> DedupPlan:
     """Who may merge, given who asked.
 
     The project that merges now keeps the pool while it has two VMs that ask; otherwise the project with the most
     memory that asks gets it, so that the choice does not flap.
+
+    :param nodes: the host's NUMA nodes that have memory
     """
     verdicts: dict[str, Verdict] = {}
     asking: dict[str, list[DomainObservation]] = {}
     for domain in domains:
         policy = policies[domain.uuid]
-        refusal = _refusal(domain, policy, allow_cross_tenant)
+        refusal = _refusal(domain, policy, allow_cross_tenant, nodes)
         if refusal is not None:
             verdicts[domain.uuid] = refusal
             continue
@@ -54,7 +59,7 @@ def plan_dedup(
     return DedupPlan(frozenset(one.uuid for one in members), chosen or None, verdicts)
 
 
-def _refusal(domain: DomainObservation, policy: Policy, allow_cross_tenant: bool) -> Verdict | None:
+def _refusal(domain: DomainObservation, policy: Policy, allow_cross_tenant: bool, nodes: int) -> Verdict | None:
     if policy.dedup is Mode.OFF:
         return Verdict(Answer.UNCHANGED, Reason.OPT_OUT)
     if policy.dedup is Mode.AUTO:
@@ -70,6 +75,9 @@ def _refusal(domain: DomainObservation, policy: Policy, allow_cross_tenant: bool
             else "<nosharepages/>"
         )
         return Verdict(Answer.UNSUPPORTED, Reason.DEVICE, f"KSM cannot merge a VM with {what}")
+    excluded = forbidden(exclusions(domain, policy, nodes), Way.MERGE)
+    if excluded is not None:
+        return Verdict(Answer.UNSUPPORTED, Reason.EXCLUDED, f"a VM like this is not merged: {excluded.detail}")
     if project_of(domain, policy) is None and not allow_cross_tenant:
         return Verdict(
             Answer.REFUSED,

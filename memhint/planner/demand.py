@@ -1,48 +1,30 @@
-"""What each VM may fault in again: D, from A and U and from what was seen before."""
+"""What each VM may fault in again: D, from A and U, from what was seen before, and from its policy."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 
 from memhint.objects.domain import DomainObservation, DomainState
-from memhint.objects.plan import Demand, DemandReason
+from memhint.objects.exclusion import Exclusion
+from memhint.objects.plan import Demand, DemandReason, PredictorName
+from memhint.objects.policy import Policy
+from memhint.planner.exclusions import exclusions
+from memhint.planner.past import Past
+from memhint.planner.predictors import Member, Predictor
 from memhint.planner.settings import PlannerSettings
 
-
-@dataclass(frozen=True, slots=True)
-class Past:
-    """What is remembered of one VM's process. Bytes and seconds of the planner's clock."""
-
-    instance: str  # the QEMU process: another process is another VM to the forecast
-    first_seen: float
-    peak: float  # the decaying peak of the footprint
-    at: float
-    highest: int  # the footprint's peak, not decaying
-
-
-def exclusion(domain: DomainObservation) -> str | None:
-    """Why nothing of this VM's memory can be counted on to come back; None where it can.
-
-    A device that the host passes through and encrypted memory both pin every page for the VM's life.
-    """
-    facts = domain.facts
-    if facts.locked:
-        return "its memory is locked"
-    if facts.vfio:
-        return "a passed-through device pins its memory"
-    if facts.confidential:
-        return "its memory is encrypted"
-    return None
+_BY: Mapping[PredictorName, str] = {
+    PredictorName.DECAYING_PEAK: "decaying peak of its footprint",
+    PredictorName.QUANTILE: "quantile of its footprint",
+    PredictorName.N_SIGMA: "its share of the host's N-sigma",
+}
+_BELOW_MINIMUM = "its forecast is below its minimum"
 
 
 def remember(
-    past: Mapping[str, Past], domains: Iterable[DomainObservation], now: float, half_life: float
+    past: Mapping[str, Past], domains: Iterable[DomainObservation], now: float, predictor: Predictor
 ) -> dict[str, Past]:
-    """The past of every VM that is still there and was observed, moved to ``now``.
-
-    The peak decays towards the present footprint by half in each ``half_life`` seconds, and jumps with it at once.
-    """
+    """The past of every VM that is still there, moved to ``now`` where it was observed."""
     moved: dict[str, Past] = {}
     for domain in domains:
         before = past.get(domain.uuid)
@@ -50,38 +32,103 @@ def remember(
         if process is None:
             if before is not None:
                 moved[domain.uuid] = before  # one missed reading is no new life
-            continue
-        use = process.footprint
-        if before is None or before.instance != process.instance:
-            moved[domain.uuid] = Past(process.instance, now, use, now, use)
-            continue
-        fade = 0.5 ** (max(0.0, now - before.at) / half_life)
-        peak = max(float(use), use + (before.peak - use) * fade)
-        moved[domain.uuid] = Past(before.instance, before.first_seen, peak, now, max(before.highest, use))
+        elif before is None or before.instance != process.instance:
+            moved[domain.uuid] = predictor.first(process.instance, process.footprint, now)
+        else:
+            moved[domain.uuid] = predictor.next(before, process.footprint, now)
     return moved
 
 
-def demand_of(domain: DomainObservation, past: Past | None, now: float, settings: PlannerSettings) -> Demand:
-    """One VM's A, U and D in bytes.
+def decay(forecast: int, assigned: int, age: float, seconds: float) -> int:
+    """A new VM's D: falls linearly from A to the forecast within ``seconds``, never below the line."""
+    left = 1.0 - max(0.0, age) / seconds
+    return min(assigned, forecast + int((assigned - forecast) * left) + 1)
 
-    D is A for whatever may claim all of it without being seen to: stopped, paused, incoming, pinned, not observed. A
-    new VM's D decays linearly from A to the forecast over ``new_vm_decay`` seconds.
+
+def demands_of(
+    domains: Sequence[DomainObservation],
+    policies: Mapping[str, Policy],
+    past: Mapping[str, Past],
+    now: float,
+    settings: PlannerSettings,
+    predictor: Predictor,
+    nodes: int = 1,
+) -> tuple[Demand, ...]:
+    """Every VM's A, U and D in bytes, in the order of ``domains``.
+
+    D is A for whatever may claim all of it without being seen to: stopped, paused, incoming, excluded, guaranteed, not
+    observed. Otherwise it is the forecast, not below the VM's minimum; a new VM's decays from A to that.
+
+    :param nodes: the host's NUMA nodes that have memory
     """
+    found: list[Demand | None] = []
+    waiting: list[tuple[int, Demand]] = []  # place, and the demand but for its forecast
+    members: list[Member] = []
+    for domain in domains:
+        policy, seen = policies[domain.uuid], past.get(domain.uuid)
+        base = _in_full(domain, policy, seen, settings, nodes)
+        if base.reason is not DemandReason.FORECAST or seen is None:
+            found.append(base)
+            continue
+        waiting.append((len(found), base))
+        members.append(Member(base.footprint, base.assigned, seen))
+        found.append(None)
+    forecasts = predictor.forecast(members)
+    for (place, base), member, forecast in zip(waiting, members, forecasts, strict=True):
+        found[place] = _by_forecast(base, forecast, now - member.past.first_seen, settings)
+    return tuple(one for one in found if one is not None)
+
+
+def _in_full(
+    domain: DomainObservation, policy: Policy, past: Past | None, settings: PlannerSettings, nodes: int
+) -> Demand:
+    """The demand at A with its reason; FORECAST where only a forecast is missing."""
     use = domain.footprint or 0
     assigned = max(domain.facts.memory + settings.overhead, use)
-    if domain.facts.hugepages:
-        return Demand(domain.uuid, assigned, use, 0, DemandReason.OUTSIDE, "backed by explicit huge pages")
-    if domain.state is not DomainState.RUNNING:
-        return Demand(domain.uuid, assigned, use, assigned, DemandReason.STOPPED, f"is {domain.state}")
-    why = exclusion(domain)
-    if why is not None:
-        return Demand(domain.uuid, assigned, use, assigned, DemandReason.EXCLUDED, why)
-    if domain.process is None or past is None or past.instance != domain.process.instance:
-        return Demand(domain.uuid, assigned, use, assigned, DemandReason.UNOBSERVED, "its process was not read")
-    forecast = min(max(int(past.peak), use), assigned)
-    age = now - past.first_seen
+    excluded = exclusions(domain, policy, nodes)
+    minimum = min(assigned, policy.minimum + settings.overhead) if policy.minimum else 0
+    reason, detail, demand = DemandReason.FORECAST, "", assigned
+    if excluded and excluded[0].reason is Exclusion.HUGEPAGES:
+        reason, detail, demand = DemandReason.OUTSIDE, excluded[0].detail, 0
+    elif domain.state is not DomainState.RUNNING:
+        reason, detail = DemandReason.STOPPED, f"is {domain.state}"
+    elif excluded:
+        guaranteed = excluded[0].reason is Exclusion.GUARANTEED
+        reason = DemandReason.GUARANTEED if guaranteed else DemandReason.EXCLUDED
+        detail = "; ".join(one.detail for one in excluded)
+    elif domain.process is None or past is None or past.instance != domain.process.instance:
+        reason, detail = DemandReason.UNOBSERVED, "its process was not read"
+    return Demand(
+        domain.uuid,
+        assigned,
+        use,
+        demand,
+        reason,
+        detail,
+        minimum=minimum,
+        group=policy.group,
+        qos=policy.qos,
+        excluded=excluded,
+    )
+
+
+def _by_forecast(base: Demand, forecast: int, age: float, settings: PlannerSettings) -> Demand:
+    floor = max(forecast, base.minimum)
+    demand, reason, detail = floor, DemandReason.FORECAST, _BY[settings.predictor]
+    if floor > forecast:
+        reason, detail = DemandReason.MINIMUM, _BELOW_MINIMUM
     if age < settings.new_vm_decay:
-        left = 1.0 - max(0.0, age) / settings.new_vm_decay
-        demand = min(assigned, forecast + int((assigned - forecast) * left) + 1)
-        return Demand(domain.uuid, assigned, use, demand, DemandReason.NEW, f"seen for {age:.0f} s")
-    return Demand(domain.uuid, assigned, use, forecast, DemandReason.FORECAST, "decaying peak of its footprint")
+        demand = decay(floor, base.assigned, age, settings.new_vm_decay)
+        reason, detail = DemandReason.NEW, f"seen for {age:.0f} s"
+    return Demand(
+        base.uuid,
+        base.assigned,
+        base.footprint,
+        demand,
+        reason,
+        detail,
+        forecast=forecast,
+        minimum=base.minimum,
+        group=base.group,
+        qos=base.qos,
+    )

@@ -14,9 +14,13 @@ from memhint.objects.plan import Bound, Capacity, Plan, PressureVerdict
 from memhint.objects.policy import Mode, Policy
 from memhint.planner.capacity import Sums, capacity
 from memhint.planner.dedup import DedupPlan, plan_dedup
-from memhint.planner.demand import Past, demand_of, remember
+from memhint.planner.demand import demands_of, remember
 from memhint.planner.ladder import LadderState, admission, next_ladder, shown
+from memhint.planner.nodes import tightest
+from memhint.planner.past import Past
+from memhint.planner.predictors import predictor_of
 from memhint.planner.pressure import PressureSample
+from memhint.planner.promise import hysteresis, next_headroom
 from memhint.planner.relief import fruitless, next_idle, relief_actions, relieve
 from memhint.planner.settings import PlannerSettings
 from memhint.planner.window import Window
@@ -46,6 +50,7 @@ class PlannerState:
     migrate: str | None = None
     headroom: int = 0  # as promised last
     dedup_project: str | None = None
+    predictor: str = ""  # whose past it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +82,16 @@ def plan(
 
     :param now: seconds of any clock that only moves forward
     """
-    past = remember(state.past, domains, now, settings.peak_half_life)
-    demands = tuple(demand_of(domain, past.get(domain.uuid), now, settings) for domain in domains)
+    predictor = predictor_of(settings)
+    # What was remembered for another kind of forecast tells this one nothing: every VM is new to it.
+    past = remember(state.past if state.predictor == predictor.key else {}, domains, now, predictor)
+    nodes = sum(node.total > 0 for node in host.numa)
+    demands = demands_of(domains, policies, past, now, settings, predictor, nodes)
     inside = [domain for domain in domains if not domain.facts.hugepages]
     resident = sum(domain.process.rss for domain in inside if domain.process)
     pool = host.pool
-    other = state.other.add(now, max(0.0, pool - host.memory.available - (resident - host.ksm_saving)))
+    saving = _ksm_saving(host, inside)
+    other = state.other.add(now, max(0.0, pool - host.memory.available - (resident - saving)))
     footprint = {one.process.instance: one.process.footprint for one in inside if one.process}
     faulted = _fault_in_rate(state, footprint, now)
     fault_in = state.fault_in if faulted is None else state.fault_in.add(now, faulted)
@@ -97,17 +106,18 @@ def plan(
         pool=pool,
         available=host.memory.available,
         resident=resident,
-        ksm_saving=host.ksm_saving,
+        ksm_saving=saving,
         other=int(other.peak()),
         swap=host.memory.swap_total,
         fault_in_rate=fault_in.quantile(0.99),
+        node=tightest(host, domains, demands, settings),
     )
     promised = _promise(capacity(sums, demands, settings), ladder, state, now, settings)
     if sight is not Sight.CLEAR:
         most = 0 if sight is Sight.BLIND else max(0, promised.nominal_headroom())
         if promised.headroom > most:
             promised = replace(promised, headroom=most, bound=Bound.STALE)
-    dedup = plan_dedup(domains, policies, state.dedup_project, allow_cross_tenant)
+    dedup = plan_dedup(domains, policies, state.dedup_project, allow_cross_tenant, nodes)
     actions = (*_reporting_actions(domains, policies), *_dedup_actions(domains, dedup), *relief_actions(relief))
     return Planned(
         Plan(promised, demands, _admission(ladder, now, sight, settings), actions, shown(ladder, now), relief),
@@ -125,8 +135,18 @@ def plan(
             migrate=relief.migrate,
             headroom=promised.headroom,
             dedup_project=dedup.project,
+            predictor=predictor.key,
         ),
     )
+
+
+def _ksm_saving(host: HostObservation, domains: Sequence[DomainObservation]) -> int:
+    """What unmerging would bring back, less the zero pages that VMs' footprints count already."""
+    if host.ksm is None:
+        return 0
+    counted = sum(one.process.ksm_zero or 0 for one in domains if one.process)
+    zero = max(0, (host.ksm.zero_pages or 0) * host.page_size - counted)
+    return host.ksm.pages_sharing * host.page_size + zero
 
 
 def _fault_in_rate(state: PlannerState, footprint: Mapping[str, int], now: float) -> float | None:
@@ -163,11 +183,11 @@ def _promise(
     """Lower at once, raise slowly; nothing under pressure."""
     if ladder.entered:
         return replace(found, headroom=0, bound=Bound.PRESSURE)
-    elapsed = 0.0 if state.at is None else max(0.0, now - state.at)
-    step = int(found.pool * settings.raise_percent_per_minute / 100 * elapsed / 60)
-    if found.headroom > state.headroom + step:
-        return replace(found, headroom=state.headroom + step, bound=Bound.RATE)
-    return found
+    elapsed = 0.0 if state.at is None else now - state.at
+    promised = next_headroom(state.headroom, found.headroom, found.pool, elapsed, settings)
+    if found.headroom - promised >= max(1, hysteresis(found.pool, settings)):
+        return replace(found, headroom=promised, bound=Bound.RATE)
+    return replace(found, headroom=promised)  # as good as there: what bounds it is what bounds the formula
 
 
 def _admission(ladder: LadderState, now: float, sight: Sight, settings: PlannerSettings) -> PressureVerdict:

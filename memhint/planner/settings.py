@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from memhint.objects.ladder import Rung
+from memhint.objects.plan import PredictorName
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +99,26 @@ class PlannerSettings:
     allow_unbacked: int = 0
     overhead: int = 128 << 20  # QEMU's own memory, per VM
     new_vm_decay: float = 600.0
-    peak_half_life: float = 600.0
+    predictor: PredictorName = PredictorName.DECAYING_PEAK
+    peak_half_life: float = 600.0  # of decaying_peak
+    forecast_window: float = 86400.0  # of quantile and n_sigma
+    quantile: float = 0.95  # 0 to 1
+    sigmas: float = 5.0
     other_window: float = 3600.0
     fault_in_window: float = 3600.0
     raise_percent_per_minute: float = 5.0  # of the pool
+    raise_hysteresis_percent: float = 1.0  # of the pool
+    max_ratio: float = 1.5  # the least of the host's and its aggregates'
+    spare_for_group: bool = True  # the fault-in reserve covers the largest anti-affinity group, not one VM only
+    node_reserve: int = 0  # per NUMA node
+    node_reserve_percent: float = 2.0  # of the node; the larger of the two holds
     lever_latency: float = 10.0  # how long reclaiming takes to show
     ladder: LadderSettings = LadderSettings()
 
     def reserve_of(self, pool: int) -> int:
         """What the host keeps of a pool of this size."""
         return max(self.reserve, int(pool * self.reserve_percent / 100))
+
+    def node_reserve_of(self, total: int) -> int:
+        """What the host keeps of a NUMA node of this size."""
+        return max(self.node_reserve, int(total * self.node_reserve_percent / 100))

@@ -12,6 +12,7 @@ from oslo_config import cfg, types
 from memhint.cli.app import EXIT_CODES
 from memhint.conf.opts import list_opts
 from memhint.conf.policy import PolicyValue
+from memhint.objects.exclusion import FORBIDS, Way
 from memhint.objects.gap import GapReason
 from memhint.objects.plan import Bound, DemandReason
 from memhint.objects.policy import KEYS
@@ -97,6 +98,17 @@ def test_the_opt_outs_that_survive_are_named() -> None:
 def test_every_word_of_a_verdict_or_gap_or_plan_has_a_row(kind: type[StrEnum]) -> None:
     rows = {line.split("|")[1].strip() for line in page("operate.md").splitlines() if line.startswith("| `")}
     assert {f"`{word}`" for word in kind} <= rows
+
+
+def test_every_exclusion_has_its_row_with_what_it_forbids() -> None:
+    rows = {
+        line.split("|")[1].strip("` "): line.split("|")[3].strip()
+        for line in page("planner.md").splitlines()
+        if line.startswith("| `") and line.count("|") == 4
+    }
+    for reason, ways in FORBIDS.items():
+        words = "everything" if ways == set(Way) else ", ".join(way for way in Way if way in ways) or "nothing"
+        assert rows[reason] == words
 
 
 def test_every_exit_code_has_its_row() -> None:

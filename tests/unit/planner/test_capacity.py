@@ -61,6 +61,26 @@ def test_spare_follows_a_fault_in_storm_but_not_beyond_what_can_come() -> None:
     assert spare(demands, 10.0 * GIB, SETTINGS) == 6 * GIB
 
 
+def test_a_group_grows_together() -> None:
+    web = [replace(vm(4 * GIB, 1 * GIB), group="web") for _ in range(3)]
+    other = vm(8 * GIB, 4 * GIB)
+    assert spare([*web, other], 0.0, SETTINGS) == 9 * GIB
+    assert spare([*web, other], 0.0, replace(SETTINGS, spare_for_group=False)) == 4 * GIB
+
+
+def test_the_maximum_ratio_bounds_what_is_promised_in_all() -> None:
+    sums = replace(IDLE_HOST, resident=1 * GIB, available=62 * GIB)
+    found = capacity(sums, [vm(30 * GIB, 1 * GIB)], replace(SETTINGS, max_ratio=0.6))
+    assert (found.ceiling, found.bound) == (int(0.6 * 63 * GIB) - 30 * GIB, Bound.RATIO)
+    assert found.headroom == found.ceiling
+
+
+def test_the_tightest_node_bounds_where_vms_are_bound_to_one() -> None:
+    found = capacity(replace(IDLE_HOST, node=3 * GIB), [], SETTINGS)
+    assert (found.headroom, found.bound) == (3 * GIB, Bound.NODE)
+    assert capacity(replace(IDLE_HOST, node=-3 * GIB), [], SETTINGS).headroom == 0
+
+
 def test_nominal_slots_count_assigned_memory_only() -> None:
     found = capacity(replace(IDLE_HOST, resident=2 * GIB, available=61 * GIB), [vm(60 * GIB, 2 * GIB)], SETTINGS)
     assert found.nominal_slots(1 * GIB) == 3
@@ -77,6 +97,7 @@ sums_strategy = st.builds(
     other=sizes,
     swap=sizes,
     fault_in_rate=st.floats(0, 1e12),
+    node=st.integers(-64 * GIB, 512 * GIB) | st.none(),
 )
 demand_strategy = st.tuples(st.integers(1, 64 * GIB), st.floats(0, 1)).map(lambda v: vm(v[0], int(v[0] * v[1])))
 demands_strategy = st.lists(demand_strategy, max_size=8)

@@ -7,9 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memhint.objects.domain import DomainState
-from memhint.objects.plan import DemandReason
+from memhint.objects.exclusion import Exclusion
+from memhint.objects.plan import Demand, DemandReason
+from memhint.objects.policy import Origin, effective
 from memhint.objects.units import GIB, MIB
-from memhint.planner.demand import Past, demand_of, remember
+from memhint.planner.demand import demands_of, remember
+from memhint.planner.past import Past
+from memhint.planner.predictors import predictor_of
 from memhint.planner.settings import PlannerSettings
 from tests.unit import builders
 
@@ -24,7 +28,13 @@ def running(rss: int, **facts: object):
 
 
 def seen(domain, at: float, past=None):
-    return remember(past or {}, [domain], at, SETTINGS.peak_half_life)
+    return remember(past or {}, [domain], at, predictor_of(SETTINGS))
+
+
+def demand_of(domain, past: Past | None, now: float, settings: PlannerSettings, **policy: str) -> Demand:
+    known = {} if past is None else {domain.uuid: past}
+    policies = {domain.uuid: effective({Origin.OPERATOR: policy})}
+    return demands_of([domain], policies, known, now, settings, predictor_of(settings))[0]
 
 
 def test_a_new_vm_counts_in_full_and_decays_to_its_footprint() -> None:
@@ -72,6 +82,32 @@ def test_memory_that_cannot_come_back_counts_in_full_and_says_why(pinned: str) -
     found = demand_of(domain, seen(domain, 0.0)[domain.uuid], 10_000.0, SETTINGS)
     assert (found.demand, found.reason) == (FULL, DemandReason.EXCLUDED)
     assert found.detail
+
+
+@pytest.mark.parametrize(
+    ("policy", "reason"),
+    [({"class": "guaranteed"}, DemandReason.GUARANTEED), ({"overcommit": "deny"}, DemandReason.EXCLUDED)],
+)
+def test_who_opts_out_counts_in_full(policy: dict[str, str], reason: DemandReason) -> None:
+    domain = running(1 * GIB)
+    found = demand_of(domain, seen(domain, 0.0)[domain.uuid], 10_000.0, SETTINGS, **policy)
+    assert (found.demand, found.reason) == (FULL, reason)
+
+
+def test_best_effort_counts_by_its_forecast_and_keeps_its_minimum() -> None:
+    domain = running(1 * GIB)
+    past = seen(domain, 0.0)[domain.uuid]
+    found = demand_of(domain, past, 10_000.0, SETTINGS, **{"class": "best-effort", "min_mb": "2048"})
+    assert (found.demand, found.forecast, found.reason) == (2 * GIB + 128 * MIB, 1 * GIB, DemandReason.MINIMUM)
+    beyond = demand_of(domain, past, 10_000.0, SETTINGS, min_mb="999999")
+    assert beyond.demand == FULL
+
+
+def test_a_vm_without_a_balloon_or_with_windows_is_excluded_and_says_both() -> None:
+    domain = running(1 * GIB, balloon=False, os="windows")
+    found = demand_of(domain, seen(domain, 0.0)[domain.uuid], 10_000.0, SETTINGS)
+    assert (found.demand, found.reason) == (FULL, DemandReason.EXCLUDED)
+    assert [one.reason for one in found.excluded] == [Exclusion.NO_BALLOON, Exclusion.UNSUPPORTED]
 
 
 def test_a_vm_on_huge_pages_is_outside() -> None:

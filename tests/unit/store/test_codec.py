@@ -112,3 +112,16 @@ def _replace(node: Any, path: tuple[Any, ...], value: object) -> None:
     for key in path[:-1]:
         node = node[key]
     node[path[-1]] = value
+
+
+def test_a_report_of_before_the_predictors_is_read() -> None:
+    document = json.loads(dump(builders.report()))
+    for demand in document["plan"]["demands"]:
+        for name in ("forecast", "minimum", "group", "qos", "excluded"):
+            del demand[name]
+    for name in ("node", "ceiling"):
+        del document["plan"]["capacity"][name]
+    for domain in document["domains"]:
+        for name in ("realtime", "file_backed", "numa_strict", "numa_nodes", "os"):
+            del domain["observation"]["facts"][name]
+    assert parse(json.dumps(document)) == builders.report()

@@ -1,8 +1,14 @@
 from __future__ import annotations
 
-from memhint.planner.plan import start
+import json
+from dataclasses import replace
+
+import pytest
+
+from memhint.planner.past import Past
+from memhint.planner.plan import PlannerState, start
 from memhint.planner.settings import PlannerSettings
-from memhint.store import Store
+from memhint.store import Store, StoreDamaged, codec
 
 
 def test_a_planners_state_comes_back_in_the_same_boot_only(store: Store) -> None:
@@ -19,3 +25,30 @@ def test_a_new_boot_replaces_the_state_of_the_last(store: Store) -> None:
     store.states.save("host-a", "boot-2", state)
     assert store.states.newest("host-a", "boot-1") is None
     assert store.states.newest("host-a", "boot-2") == state
+
+
+def test_a_state_with_every_kind_of_past_comes_back(store: Store) -> None:
+    past = {"vm": Past("1:2", 0.5, 1.5, 2.0, 3, (1, 2, 3), 7)}
+    state = replace(start(PlannerSettings()), past=past, predictor="window/86400", at=2.0)
+    store.states.save("host-a", "boot-1", state)
+    assert store.states.newest("host-a", "boot-1") == state
+
+
+def test_a_state_of_before_the_predictors_loads_and_every_vm_is_new_to_them() -> None:
+    document = json.dumps(
+        {
+            "other": {"length": 3600.0, "slots": [[1, 5.0]]},
+            "fault_in": {"length": 3600.0, "slots": []},
+            "at": 10.0,
+            "past": {"vm": {"instance": "1:2", "first_seen": 0.0, "peak": 5.0, "at": 10.0, "highest": 5}},
+            "footprint": {"1:2": 5},
+            "swapped_in": 0,
+            "pressure": {"entered": False, "calm_since": None, "why": ""},
+            "headroom": 7,
+            "dedup_project": None,
+        }
+    )
+    state = codec.parse_as(document, PlannerState)
+    assert (state.headroom, state.past["vm"].slots, state.predictor) == (7, (), "")
+    with pytest.raises(StoreDamaged):
+        codec.parse_as(document.replace('"peak": 5.0', '"peak": "5"'), PlannerState)

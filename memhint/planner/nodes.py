@@ -1,0 +1,44 @@
+"""What NUMA nodes leave, where VMs may have memory of certain nodes only.
+
+Such a VM is killed when its node is full, however much is free elsewhere. The kernel may put a new VM's memory on any
+node, so nothing more is promised than the tightest of these nodes could still take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from memhint.objects.domain import DomainObservation
+from memhint.objects.host import HostObservation
+from memhint.objects.plan import Demand, DemandReason
+from memhint.planner.settings import PlannerSettings
+
+
+def tightest(
+    host: HostObservation,
+    domains: Sequence[DomainObservation],
+    demands: Sequence[Demand],
+    settings: PlannerSettings,
+) -> int | None:
+    """The least room of the nodes that VMs are bound to, in bytes and possibly negative; None where none is bound.
+
+    room = free + page cache − node reserve − Σ(D − RSS) of the VMs bound to it. A VM that is bound to several nodes
+    weighs on each with its part.
+    """
+    with_memory = {node.node: node for node in host.numa if node.total > 0}
+    if len(with_memory) < 2:
+        return None
+    coming: dict[int, int] = {}
+    for domain, demand in zip(domains, demands, strict=True):
+        if not domain.facts.numa_strict or demand.reason is DemandReason.OUTSIDE:
+            continue
+        bound = [node for node in domain.facts.numa_nodes if node in with_memory] or list(with_memory)
+        resident = domain.process.rss if domain.process else 0
+        part = -(-max(0, demand.demand - resident) // len(bound))
+        for node in bound:
+            coming[node] = coming.get(node, 0) + part
+    rooms = [
+        with_memory[node].free + with_memory[node].file - settings.node_reserve_of(with_memory[node].total) - more
+        for node, more in coming.items()
+    ]
+    return min(rooms, default=None)

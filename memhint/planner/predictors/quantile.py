@@ -1,0 +1,28 @@
+"""A quantile of each VM's own past: what it stayed below for most of the window."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from memhint.planner.predictors.predictor import Member, within
+from memhint.planner.predictors.windowed import Windowed
+
+
+def nearest_rank(values: Sequence[int], q: float) -> int:
+    """The nearest-rank quantile: the value at place ⌈q × n⌉ of the n sorted ones."""
+    return sorted(values)[max(0, math.ceil(q * len(values)) - 1)]
+
+
+@dataclass(frozen=True, slots=True)
+class Quantile(Windowed):
+    """Each VM by itself. A percentile of each task's past is the "resource central"-like predictor of
+    Bashir et al., "Take it to the limit" (EuroSys 2021).
+    """
+
+    q: float  # 0 to 1
+
+    def forecast(self, members: Sequence[Member]) -> list[int]:
+        """See Predictor."""
+        return [within(nearest_rank(member.past.slots, self.q), member) for member in members]
