@@ -8,7 +8,6 @@ from enum import StrEnum
 from memhint.objects.exclusion import Excluded
 from memhint.objects.ladder import EnteredRung
 from memhint.objects.lever import Action
-from memhint.objects.policy import QosClass
 from memhint.objects.relief import NO_RELIEF, Relief
 
 
@@ -46,7 +45,6 @@ class Demand:
     forecast: int | None = None  # the predictor's word, where it was asked
     minimum: int = 0  # what policy keeps for the VM, overhead included
     group: str | None = None  # anti-affinity group
-    qos: QosClass = QosClass.BURSTABLE
     excluded: tuple[Excluded, ...] = ()  # every reason for which it counts in full, strongest first
 
 

@@ -209,12 +209,12 @@ class Policy:
     @property
     def reporting(self) -> Mode:
         """The wish for free page reporting."""
-        return Mode(self.settings["reporting"].value)
+        return _MODES[self.settings["reporting"].value]
 
     @property
     def dedup(self) -> Mode:
         """The wish for merging."""
-        return Mode(self.settings["dedup"].value)
+        return _MODES[self.settings["dedup"].value]
 
     @property
     def guest_actions(self) -> bool:
@@ -234,7 +234,7 @@ class Policy:
     @property
     def qos(self) -> QosClass:
         """The VM's class."""
-        return QosClass(self.settings["class"].value)
+        return _QOS[self.settings["class"].value]
 
     @property
     def minimum(self) -> int:
@@ -270,6 +270,11 @@ class Policy:
     def reporting_delay_ms(self) -> int | None:
         """The wished delay in milliseconds; None where it is memhint's choice."""
         return _number(self.settings["reporting_delay_ms"].value)
+
+
+# Asked for every VM in every cycle; looking a word up among an enumeration's values takes far longer.
+_MODES: Mapping[str, Mode] = {str(word): word for word in Mode}
+_QOS: Mapping[str, QosClass] = {str(word): word for word in QosClass}
 
 
 def _number(value: str) -> int | None:

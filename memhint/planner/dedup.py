@@ -11,6 +11,9 @@ from memhint.objects.policy import Mode, Policy
 from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.planner.exclusions import exclusions, forbidden
 
+_OFF = Verdict(Answer.UNCHANGED, Reason.OPT_OUT)
+_AUTO = Verdict(Answer.UNCHANGED, Reason.NO_ESTIMATE, "auto stays off until an estimate says that it pays")
+
 
 @dataclass(frozen=True, slots=True)
 class DedupPlan:
@@ -60,10 +63,11 @@ def plan_dedup(
 
 
 def _refusal(domain: DomainObservation, policy: Policy, allow_cross_tenant: bool, nodes: int) -> Verdict | None:
-    if policy.dedup is Mode.OFF:
-        return Verdict(Answer.UNCHANGED, Reason.OPT_OUT)
-    if policy.dedup is Mode.AUTO:
-        return Verdict(Answer.UNCHANGED, Reason.NO_ESTIMATE, "auto stays off until an estimate says that it pays")
+    wish = policy.dedup
+    if wish is Mode.OFF:
+        return _OFF
+    if wish is Mode.AUTO:
+        return _AUTO
     if domain.state is not DomainState.RUNNING:
         return Verdict(Answer.PENDING, Reason.NOT_RUNNING, f"the VM is {domain.state}")
     if domain.facts.shared_memory or domain.facts.hugepages or domain.facts.no_share_pages:

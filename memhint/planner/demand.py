@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from memhint.objects.domain import DomainObservation, DomainState
-from memhint.objects.exclusion import Exclusion
+from memhint.objects.exclusion import Excluded, Exclusion
 from memhint.objects.plan import Demand, DemandReason, PredictorName
 from memhint.objects.policy import Policy
 from memhint.planner.exclusions import exclusions
 from memhint.planner.past import Past
-from memhint.planner.predictors import Member, Predictor
+from memhint.planner.predictors import Predictor
 from memhint.planner.settings import PlannerSettings
 
 _BY: Mapping[PredictorName, str] = {
@@ -59,76 +59,57 @@ def demands_of(
     D is A for whatever may claim all of it without being seen to: stopped, paused, incoming, excluded, guaranteed, not
     observed. Otherwise it is the forecast, not below the VM's minimum; a new VM's decays from A to that.
 
+    :param past: as ``remember`` gave it for these domains
     :param nodes: the host's NUMA nodes that have memory
     """
     found: list[Demand | None] = []
-    waiting: list[tuple[int, Demand]] = []  # place, and the demand but for its forecast
-    members: list[Member] = []
+    waiting: list[tuple[int, str, str | None, int]] = []  # of each VM with a forecast: place, UUID, group, minimum
+    uses: list[int] = []
+    most: list[int] = []
+    pasts: list[Past] = []
     for domain in domains:
-        policy, seen = policies[domain.uuid], past.get(domain.uuid)
-        base = _in_full(domain, policy, seen, settings, nodes)
-        if base.reason is not DemandReason.FORECAST or seen is None:
-            found.append(base)
+        uuid, policy, process = domain.uuid, policies[domain.uuid], domain.process
+        use = process.footprint if process else 0
+        assigned = max(domain.facts.memory + settings.overhead, use)
+        minimum = policy.minimum
+        if minimum:
+            minimum = min(assigned, minimum + settings.overhead)
+        excluded = exclusions(domain, policy, nodes)
+        seen = past.get(uuid)
+        if process and seen and not excluded and domain.state is DomainState.RUNNING:
+            waiting.append((len(found), uuid, policy.group, minimum))
+            uses.append(use)
+            most.append(assigned)
+            pasts.append(seen)
+            found.append(None)
             continue
-        waiting.append((len(found), base))
-        members.append(Member(base.footprint, base.assigned, seen))
-        found.append(None)
-    forecasts = predictor.forecast(members)
-    for (place, base), member, forecast in zip(waiting, members, forecasts, strict=True):
-        found[place] = _by_forecast(base, forecast, now - member.past.first_seen, settings)
+        reason, detail = _in_full(domain, excluded)
+        demand = 0 if reason is DemandReason.OUTSIDE else assigned
+        found.append(Demand(uuid, assigned, use, demand, reason, detail, None, minimum, policy.group, excluded))
+    forecasts = predictor.forecast(uses, most, pasts)
+    by = _BY[settings.predictor]
+    for (place, uuid, group, minimum), use, assigned, seen, forecast in zip(
+        waiting, uses, most, pasts, forecasts, strict=True
+    ):
+        demand, reason, detail = max(forecast, minimum), DemandReason.FORECAST, by
+        if minimum > forecast:
+            reason, detail = DemandReason.MINIMUM, _BELOW_MINIMUM
+        age = now - seen.first_seen
+        if age < settings.new_vm_decay:
+            demand = decay(demand, assigned, age, settings.new_vm_decay)
+            reason, detail = DemandReason.NEW, f"seen for {age:.0f} s"
+        found[place] = Demand(uuid, assigned, use, demand, reason, detail, forecast, minimum, group)
     return tuple(one for one in found if one is not None)
 
 
-def _in_full(
-    domain: DomainObservation, policy: Policy, past: Past | None, settings: PlannerSettings, nodes: int
-) -> Demand:
-    """The demand at A with its reason; FORECAST where only a forecast is missing."""
-    use = domain.footprint or 0
-    assigned = max(domain.facts.memory + settings.overhead, use)
-    excluded = exclusions(domain, policy, nodes)
-    minimum = min(assigned, policy.minimum + settings.overhead) if policy.minimum else 0
-    reason, detail, demand = DemandReason.FORECAST, "", assigned
+def _in_full(domain: DomainObservation, excluded: Sequence[Excluded]) -> tuple[DemandReason, str]:
+    """Why a VM has no forecast."""
     if excluded and excluded[0].reason is Exclusion.HUGEPAGES:
-        reason, detail, demand = DemandReason.OUTSIDE, excluded[0].detail, 0
-    elif domain.state is not DomainState.RUNNING:
-        reason, detail = DemandReason.STOPPED, f"is {domain.state}"
-    elif excluded:
-        guaranteed = excluded[0].reason is Exclusion.GUARANTEED
-        reason = DemandReason.GUARANTEED if guaranteed else DemandReason.EXCLUDED
+        return DemandReason.OUTSIDE, excluded[0].detail
+    if domain.state is not DomainState.RUNNING:
+        return DemandReason.STOPPED, f"is {domain.state}"
+    if excluded:
+        only = excluded[0].reason is Exclusion.GUARANTEED
         detail = "; ".join(one.detail for one in excluded)
-    elif domain.process is None or past is None or past.instance != domain.process.instance:
-        reason, detail = DemandReason.UNOBSERVED, "its process was not read"
-    return Demand(
-        domain.uuid,
-        assigned,
-        use,
-        demand,
-        reason,
-        detail,
-        minimum=minimum,
-        group=policy.group,
-        qos=policy.qos,
-        excluded=excluded,
-    )
-
-
-def _by_forecast(base: Demand, forecast: int, age: float, settings: PlannerSettings) -> Demand:
-    floor = max(forecast, base.minimum)
-    demand, reason, detail = floor, DemandReason.FORECAST, _BY[settings.predictor]
-    if floor > forecast:
-        reason, detail = DemandReason.MINIMUM, _BELOW_MINIMUM
-    if age < settings.new_vm_decay:
-        demand = decay(floor, base.assigned, age, settings.new_vm_decay)
-        reason, detail = DemandReason.NEW, f"seen for {age:.0f} s"
-    return Demand(
-        base.uuid,
-        base.assigned,
-        base.footprint,
-        demand,
-        reason,
-        detail,
-        forecast=forecast,
-        minimum=base.minimum,
-        group=base.group,
-        qos=base.qos,
-    )
+        return DemandReason.GUARANTEED if only else DemandReason.EXCLUDED, detail
+    return DemandReason.UNOBSERVED, "its process was not read"

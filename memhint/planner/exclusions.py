@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from functools import lru_cache
+from operator import attrgetter
 
-from memhint.objects.domain import DomainFacts, DomainObservation
+from memhint.objects.domain import DomainObservation
 from memhint.objects.exclusion import FORBIDS, Excluded, Exclusion, Way
-from memhint.objects.guest import GuestKernel
 from memhint.objects.policy import Policy, QosClass
 
 FIRST_WITH_REPORTING = (5, 7)  # Linux: free page reporting came with 5.7
@@ -15,14 +16,16 @@ _RELEASE = re.compile(r"([0-9]{1,3})\.([0-9]{1,4})")
 # What libosinfo and guest agents call systems whose balloon driver cannot report free pages.
 _NO_REPORTING = re.compile(r"microsoft\.com/|mswindows|windows|(free|open|net)bsd|solaris|apple\.com/|macos")
 
-_FACTS: tuple[tuple[Exclusion, Callable[[DomainFacts], bool], str], ...] = (
-    (Exclusion.HUGEPAGES, lambda facts: facts.hugepages, "backed by explicit huge pages"),
-    (Exclusion.LOCKED, lambda facts: facts.locked, "its memory is locked"),
-    (Exclusion.REALTIME, lambda facts: facts.realtime, "its CPUs are scheduled in real time"),
-    (Exclusion.PASSTHROUGH, lambda facts: facts.vfio, "a passed-through device pins its memory"),
-    (Exclusion.CONFIDENTIAL, lambda facts: facts.confidential, "its memory is encrypted"),
-    (Exclusion.FILE_BACKED, lambda facts: facts.file_backed, "its memory is a file"),
-)
+_FACTS = {
+    "hugepages": Excluded(Exclusion.HUGEPAGES, "backed by explicit huge pages"),
+    "locked": Excluded(Exclusion.LOCKED, "its memory is locked"),
+    "realtime": Excluded(Exclusion.REALTIME, "its CPUs are scheduled in real time"),
+    "vfio": Excluded(Exclusion.PASSTHROUGH, "a passed-through device pins its memory"),
+    "confidential": Excluded(Exclusion.CONFIDENTIAL, "its memory is encrypted"),
+    "file_backed": Excluded(Exclusion.FILE_BACKED, "its memory is a file"),
+}
+_holding = attrgetter(*_FACTS)
+_NO_BALLOON = Excluded(Exclusion.NO_BALLOON, "it has no balloon device to give memory back through")
 
 
 def exclusions(domain: DomainObservation, policy: Policy, nodes: int = 1) -> tuple[Excluded, ...]:
@@ -33,15 +36,20 @@ def exclusions(domain: DomainObservation, policy: Policy, nodes: int = 1) -> tup
     :param nodes: the host's NUMA nodes that have memory
     """
     facts = domain.facts
-    found = [Excluded(reason, text) for reason, holds, text in _FACTS if holds(facts)]
+    held = _holding(facts)
+    found: list[Excluded] = []
+    if True in held:  # seldom, and asked for every VM in every cycle
+        found += [excluded for excluded, holds in zip(_FACTS.values(), held, strict=True) if holds]
     if facts.numa_strict and nodes > 1:
         names = ", ".join(str(node) for node in facts.numa_nodes) or "that are chosen at its start"
         found.append(Excluded(Exclusion.NUMA_BOUND, f"bound to memory of NUMA nodes {names}"))
     if not facts.balloon:
-        found.append(Excluded(Exclusion.NO_BALLOON, "it has no balloon device to give memory back through"))
-    system = unsupported(facts, domain.guest_kernel)
-    if system is not None:
-        found.append(Excluded(Exclusion.UNSUPPORTED, system))
+        found.append(_NO_BALLOON)
+    kernel = domain.guest_kernel
+    if facts.os or kernel:
+        system = unsupported(facts.os, kernel.os if kernel else None, kernel.release if kernel else None)
+        if system is not None:
+            found.append(Excluded(Exclusion.UNSUPPORTED, system))
     if not policy.overcommit:
         origin = policy.settings["overcommit"].origin
         found.append(Excluded(Exclusion.OPT_OUT, f"overcommit=deny ({origin})"))
@@ -51,12 +59,16 @@ def exclusions(domain: DomainObservation, policy: Policy, nodes: int = 1) -> tup
     return tuple(found)
 
 
-def unsupported(facts: DomainFacts, kernel: GuestKernel | None) -> str | None:
-    """Why the guest's system cannot report free pages; None where it can, or where nobody said what it is."""
-    for said, who in ((facts.os, "its definition"), (kernel.os if kernel else None, "its guest agent")):
+@lru_cache(maxsize=4096)  # few systems, asked for in every cycle; the bound is for guests that make names up
+def unsupported(defined: str | None, told: str | None, release: str | None) -> str | None:
+    """Why a guest's system cannot report free pages; None where it can, or where nobody said what it is.
+
+    :param defined: the system by the VM's definition
+    :param told: the system by the guest's own word, and ``release`` its kernel's
+    """
+    for said, who in ((defined, "its definition"), (told, "its guest agent")):
         if said is not None and _NO_REPORTING.search(said.lower()):
             return f"{said} by {who}: the system cannot report free pages"
-    release = kernel.release if kernel else None
     match = _RELEASE.match(release) if release else None
     if match is not None and (int(match[1]), int(match[2])) < FIRST_WITH_REPORTING:
         return f"Linux {release}: free page reporting came with 5.7"

@@ -14,7 +14,7 @@ class Past:
 
     instance: str  # the QEMU process: another process is another VM to the forecast
     first_seen: float
-    peak: float  # the decaying peak of the footprint
+    peak: float  # what the predictor makes of the past: the decaying peak, or a quantile of the slots
     at: float
     highest: int  # the footprint's peak, not decaying
     slots: tuple[int, ...] = ()  # the largest footprint of each slot, oldest first; empty where no window is asked for

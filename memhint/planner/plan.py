@@ -92,7 +92,7 @@ def plan(
     pool = host.pool
     saving = _ksm_saving(host, inside)
     other = state.other.add(now, max(0.0, pool - host.memory.available - (resident - saving)))
-    footprint = {one.process.instance: one.process.footprint for one in inside if one.process}
+    footprint = {past[one.uuid].instance: one.process.footprint for one in inside if one.process}
     faulted = _fault_in_rate(state, footprint, now)
     fault_in = state.fault_in if faulted is None else state.fault_in.add(now, faulted)
     ladder = next_ladder(state.ladder, _sample(host, pool, state, now), now, settings.ladder)
@@ -199,9 +199,10 @@ def _admission(ladder: LadderState, now: float, sight: Sight, settings: PlannerS
 def _reporting_actions(domains: Sequence[DomainObservation], policies: Mapping[str, Policy]) -> list[Action]:
     actions = []
     for domain in domains:
-        wish = policies[domain.uuid].reporting
+        policy = policies[domain.uuid]
+        wish = policy.reporting
         if wish is not Mode.AUTO:
-            origin = policies[domain.uuid].settings["reporting"].origin
+            origin = policy.settings["reporting"].origin
             actions.append(Action(LeverName.REPORTING, domain.uuid, wish, f"asked for by {origin}"))
     return actions
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from memhint.objects.plan import PredictorName
 from memhint.planner.predictors.decaying_peak import DecayingPeak
 from memhint.planner.predictors.n_sigma import NSigma
-from memhint.planner.predictors.predictor import Member, Predictor
+from memhint.planner.predictors.predictor import Predictor
 from memhint.planner.predictors.quantile import Quantile
 from memhint.planner.settings import PlannerSettings
 
-__all__ = ["Member", "Predictor", "predictor_of"]
+__all__ = ["Predictor", "predictor_of"]
 
 
 def predictor_of(settings: PlannerSettings) -> Predictor:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from memhint.planner.past import Past
-from memhint.planner.predictors.predictor import Member, within
+from memhint.planner.predictors.predictor import within
 
 
 def decayed(peak: float, use: int, elapsed: float, half_life: float) -> float:
@@ -36,6 +36,6 @@ class DecayingPeak:
         peak = decayed(past.peak, use, now - past.at, self.half_life)
         return Past(past.instance, past.first_seen, peak, now, max(past.highest, use))
 
-    def forecast(self, members: Sequence[Member]) -> list[int]:
+    def forecast(self, uses: Sequence[int], assigned: Sequence[int], pasts: Sequence[Past]) -> list[int]:
         """See Predictor."""
-        return [within(member.past.peak, member) for member in members]
+        return [within(past.peak, use, most) for past, use, most in zip(pasts, uses, assigned, strict=True)]

@@ -11,11 +11,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from memhint.planner.predictors.predictor import Member
+from memhint.planner.past import Past
 from memhint.planner.predictors.windowed import Windowed
 
 
-def sums(series: Sequence[Sequence[int]]) -> list[int]:
+def sums(series: Sequence[tuple[int, ...]]) -> list[int]:
     """The host's sum in each slot, oldest first, over VMs whose series end at the same slot.
 
     A VM that was not there yet counts with its largest slot, so that what is not known is no calm.
@@ -53,8 +53,7 @@ class NSigma(Windowed):
 
     sigmas: float
 
-    def forecast(self, members: Sequence[Member]) -> list[int]:
+    def forecast(self, uses: Sequence[int], assigned: Sequence[int], pasts: Sequence[Past]) -> list[int]:
         """See Predictor."""
-        uses = [member.use for member in members]
-        total = n_sigma(sums([member.past.slots for member in members]), self.sigmas, sum(uses))
-        return share(total, uses, [member.assigned for member in members])
+        total = n_sigma(sums([past.slots for past in pasts]), self.sigmas, sum(uses))
+        return share(total, uses, assigned)

@@ -3,19 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from memhint.planner.past import Past
-
-
-@dataclass(frozen=True, slots=True)
-class Member:
-    """One VM whose need is forecast. Bytes; ``use`` is within [0, ``assigned``]."""
-
-    use: int  # U now
-    assigned: int  # A
-    past: Past
 
 
 class Predictor(Protocol):
@@ -31,10 +21,16 @@ class Predictor(Protocol):
     def next(self, past: Past, use: int, now: float) -> Past:
         """The past with one more sample."""
 
-    def forecast(self, members: Sequence[Member]) -> list[int]:
-        """What each of a host's VMs may come to use, in bytes within [use, assigned]."""
+    def forecast(self, uses: Sequence[int], assigned: Sequence[int], pasts: Sequence[Past]) -> list[int]:
+        """What each of a host's VMs may come to use, in bytes within [use, assigned].
+
+        The three have one entry per VM: its U now, its A, and its past. ``use`` is within [0, ``assigned``].
+        """
 
 
-def within(forecast: float, member: Member) -> int:
+def within(forecast: float, use: int, assigned: int) -> int:
     """A forecast in whole bytes, within [use, assigned]."""
-    return min(max(int(forecast), member.use), member.assigned)
+    whole = int(forecast)
+    if whole <= use:
+        return use
+    return whole if whole < assigned else assigned

@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from memhint.planner.predictors.predictor import Member, within
+from memhint.planner.past import Past
+from memhint.planner.predictors.predictor import within
 from memhint.planner.predictors.windowed import Windowed
 
 
@@ -23,6 +24,15 @@ class Quantile(Windowed):
 
     q: float  # 0 to 1
 
-    def forecast(self, members: Sequence[Member]) -> list[int]:
+    @property
+    def key(self) -> str:
         """See Predictor."""
-        return [within(nearest_rank(member.past.slots, self.q), member) for member in members]
+        return f"quantile/{self.q:g}/{self.window:g}"
+
+    def peak(self, slots: tuple[int, ...]) -> int:
+        """See Windowed."""
+        return nearest_rank(slots, self.q)
+
+    def forecast(self, uses: Sequence[int], assigned: Sequence[int], pasts: Sequence[Past]) -> list[int]:
+        """See Predictor."""
+        return [within(past.peak, use, most) for past, use, most in zip(pasts, uses, assigned, strict=True)]

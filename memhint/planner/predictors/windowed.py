@@ -18,12 +18,19 @@ class Windowed:
         """See Predictor: slots of another width tell nothing."""
         return f"window/{self.window:g}"
 
+    def peak(self, slots: tuple[int, ...]) -> int:
+        """What is remembered as the peak of these slots. They seldom change, so it is made only when they do."""
+        return max(slots)
+
     def first(self, instance: str, use: int, now: float) -> Past:
         """See Predictor."""
-        return Past(instance, now, use, now, use, (use,), slot_of(now, self.window))
+        slots = (use,)
+        return Past(instance, now, self.peak(slots), now, use, slots, slot_of(now, self.window))
 
     def next(self, past: Past, use: int, now: float) -> Past:
         """See Predictor."""
         slot = max(past.slot, slot_of(now, self.window))
         slots = advance(past.slots, past.slot, slot, use)
-        return Past(past.instance, past.first_seen, use, now, max(past.highest, use), slots, slot)
+        if slots is past.slots and use <= past.highest:
+            return past  # as nearly always: a slot is far longer than a cycle
+        return Past(past.instance, past.first_seen, self.peak(slots), now, max(past.highest, use), slots, slot)

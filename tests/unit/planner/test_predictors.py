@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from memhint.objects.plan import PredictorName
 from memhint.objects.units import GIB
 from memhint.planner.past import SLOTS, Past, advance, slot_of
-from memhint.planner.predictors import Member, predictor_of
+from memhint.planner.predictors import predictor_of
 from memhint.planner.predictors.decaying_peak import decayed
 from memhint.planner.predictors.n_sigma import n_sigma, share, sums
 from memhint.planner.predictors.quantile import nearest_rank
@@ -40,7 +40,7 @@ samples = st.lists(st.tuples(st.floats(0, 500), uses), min_size=1, max_size=60)
 def test_a_forecast_lies_between_use_and_assigned_and_the_past_stays_small(predictor, samples, room) -> None:
     past = followed(predictor, samples)
     use = samples[-1][1]
-    (forecast,) = predictor.forecast([Member(use, use + room, past)])
+    (forecast,) = predictor.forecast([use], [use + room], [past])
     assert use <= forecast <= use + room
     assert len(past.slots) <= SLOTS
     assert past.highest == max(one for _, one in samples)
@@ -50,7 +50,7 @@ def test_a_forecast_lies_between_use_and_assigned_and_the_past_stays_small(predi
 @given(use=uses, steps=st.lists(st.floats(0, 500), max_size=60))
 def test_a_vm_that_never_moves_is_forecast_to_stay(predictor, use: int, steps: list[float]) -> None:
     past = followed(predictor, [(0.0, use), *((step, use) for step in steps)])
-    assert predictor.forecast([Member(use, use + GIB, past)]) == [use]
+    assert predictor.forecast([use], [use + GIB], [past]) == [use]
 
 
 @each
@@ -58,9 +58,7 @@ def test_a_vm_that_never_moves_is_forecast_to_stay(predictor, use: int, steps: l
 def test_a_higher_sample_now_never_lowers_the_forecast(predictor, samples, more: int) -> None:
     *before, (step, use) = samples
     higher = [*before, (step, use + more)]
-    found = [
-        predictor.forecast([Member(one[-1][1], 256 * GIB, followed(predictor, one))])[0] for one in (samples, higher)
-    ]
+    found = [predictor.forecast([one[-1][1]], [256 * GIB], [followed(predictor, one)])[0] for one in (samples, higher)]
     if type(predictor).__name__ == "NSigma":
         # A higher low point narrows the deviation: what never falls is the floor, not the forecast.
         assert found[1] >= use + more
@@ -70,7 +68,7 @@ def test_a_higher_sample_now_never_lowers_the_forecast(predictor, samples, more:
 
 @each
 def test_nobody_is_forecast_nothing(predictor) -> None:
-    assert predictor.forecast([]) == []
+    assert predictor.forecast([], [], []) == []
 
 
 def test_the_peak_decays_by_half() -> None:
@@ -99,22 +97,20 @@ def test_a_quantile_forgets_what_left_the_window_and_forgives_a_short_peak() -> 
     predictor = predictor_of(PlannerSettings(predictor=PredictorName.QUANTILE, forecast_window=WINDOW, quantile=0.9))
     calm = [(100.0, 1 * GIB)] * (SLOTS - 1)
     peak = followed(predictor, [(0.0, 8 * GIB), *calm])
-    assert predictor.forecast([Member(1 * GIB, 8 * GIB, peak)]) == [1 * GIB]
+    assert predictor.forecast([1 * GIB], [8 * GIB], [peak]) == [1 * GIB]
     busy = followed(predictor, [(0.0, 8 * GIB), *([(100.0, 8 * GIB)] * 9), *calm[10:]])
-    assert predictor.forecast([Member(1 * GIB, 8 * GIB, busy)]) == [8 * GIB]
+    assert predictor.forecast([1 * GIB], [8 * GIB], [busy]) == [8 * GIB]
     gone = followed(predictor, [(0.0, 8 * GIB), *([(100.0, 8 * GIB)] * 9), *calm])
-    assert predictor.forecast([Member(1 * GIB, 8 * GIB, gone)]) == [1 * GIB]
+    assert predictor.forecast([1 * GIB], [8 * GIB], [gone]) == [1 * GIB]
 
 
 def test_n_sigma_knows_whether_vms_peak_together() -> None:
     predictor = predictor_of(PlannerSettings(predictor=PredictorName.N_SIGMA, forecast_window=WINDOW, sigmas=2))
 
     def total(*phases: int) -> int:
-        members = []
-        for phase in phases:
-            wave = [(100.0, (4 if (slot + phase) % 2 else 1) * GIB) for slot in range(SLOTS)]
-            members.append(Member(1 * GIB, 8 * GIB, followed(predictor, wave)))
-        return sum(predictor.forecast(members))
+        waves = [[(100.0, (4 if (slot + phase) % 2 else 1) * GIB) for slot in range(SLOTS)] for phase in phases]
+        pasts = [followed(predictor, wave) for wave in waves]
+        return sum(predictor.forecast([1 * GIB] * len(pasts), [8 * GIB] * len(pasts), pasts))
 
     assert total(0, 1) == 5 * GIB  # one is always up: the sum never moves
     assert total(0, 0) == 11 * GIB  # a mean of 5 and twice a deviation of 3

@@ -117,7 +117,7 @@ def _replace(node: Any, path: tuple[Any, ...], value: object) -> None:
 def test_a_report_of_before_the_predictors_is_read() -> None:
     document = json.loads(dump(builders.report()))
     for demand in document["plan"]["demands"]:
-        for name in ("forecast", "minimum", "group", "qos", "excluded"):
+        for name in ("forecast", "minimum", "group", "excluded"):
             del demand[name]
     for name in ("node", "ceiling"):
         del document["plan"]["capacity"][name]
