@@ -29,6 +29,8 @@ _TERMS = {
     "model": "pool - reserve - other - want - spare",
     "now": "available - KSM saving - reserve - (want - resident) - spare",
     "back": "pool - reserve - other + backing - assigned",
+    "available": "what the kernel could give now",
+    "ksm_saving": "what unmerging would bring back",
     "ceiling": "max_ratio * (pool - reserve) - assigned",
     "node": "room of the tightest NUMA node that VMs are bound to",
 }

@@ -80,7 +80,9 @@ class Capacity:
     headroom: int  # H, never below 0
     bound: Bound
     node: int | None = None  # the room of the tightest NUMA node; None where no VM is bound to one
-    ceiling: int | None = None  # max_ratio × (pool − reserve) − ΣA; None in reports of older agents
+    ceiling: int | None = None  # max_ratio × (pool − reserve) − ΣA; this and what follows: None in older reports
+    available: int | None = None  # what the kernel could give
+    ksm_saving: int | None = None
 
     def slots(self, size: int) -> int:
         """How many further VMs of ``size`` bytes (overhead included) fit by measured accounting."""

@@ -79,4 +79,6 @@ def capacity(sums: Sums, demands: Sequence[Demand], settings: PlannerSettings) -
         bound=bound,
         node=sums.node,
         ceiling=ceiling,
+        available=sums.available,
+        ksm_saving=sums.ksm_saving,
     )

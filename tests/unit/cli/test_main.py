@@ -13,7 +13,7 @@ from memhint.cli.main import main
 from tests.unit import builders
 from tests.unit.cli.conftest import Bench
 
-READERS = [["status"], ["domains"], ["plan"], ["set", "web-1", "reporting=off"]]
+READERS = [["status"], ["domains"], ["explain"], ["plan"], ["set", "web-1", "reporting=off"]]
 
 
 def test_exit_codes_are_those_that_the_help_documents(capsys: pytest.CaptureFixture[str]) -> None:
@@ -21,11 +21,11 @@ def test_exit_codes_are_those_that_the_help_documents(capsys: pytest.CaptureFixt
     out = capsys.readouterr().out
     for code in Exit:
         assert f"\n  {code.value}  " in out
-    for command in ("agent", "domains", "plan", "set", "status"):
+    for command in ("agent", "domains", "explain", "plan", "set", "status"):
         assert f"\n  {command} " in out
 
 
-@pytest.mark.parametrize("command", ["agent", "domains", "plan", "set", "status"])
+@pytest.mark.parametrize("command", ["agent", "domains", "explain", "plan", "set", "status"])
 def test_every_command_has_help_with_examples(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([command, "--help"]) == 0
     out = capsys.readouterr().out

@@ -119,7 +119,7 @@ def test_a_report_of_before_the_predictors_is_read() -> None:
     for demand in document["plan"]["demands"]:
         for name in ("forecast", "minimum", "group", "excluded"):
             del demand[name]
-    for name in ("node", "ceiling"):
+    for name in ("node", "ceiling", "available", "ksm_saving"):
         del document["plan"]["capacity"][name]
     for domain in document["domains"]:
         for name in ("realtime", "file_backed", "numa_strict", "numa_nodes", "os"):
