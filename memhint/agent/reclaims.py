@@ -61,6 +61,7 @@ class _Work:
     """One reclaim under way. Guarded by the lock of Reclaims."""
 
     domain: DomainObservation  # as it was when it began
+    policy: Policy
     reclaim: Reclaim
     stored: bool
     thread: threading.Thread | None = None
@@ -252,8 +253,8 @@ class Reclaims:
             except StoreError as error:
                 LOG.error("a request is not begun while it cannot be marked: %s", error)
                 return
-        work = _Work(domain, running, in_store)
         with self._lock:
+            work = _Work(domain, self._policies[domain.uuid], running, in_store)
             if not in_store:
                 self._waiting.remove(reclaim)
             self._working[domain.uuid] = work
@@ -264,10 +265,10 @@ class Reclaims:
             work.thread = thread
 
     def _work(self, work: _Work) -> None:
-        uuid, domain = work.domain.uuid, work.domain
+        uuid = work.domain.uuid
         with self._lock:
             domain = self._domains.get(uuid, work.domain)
-            policy = self._policies[uuid]
+            policy = self._policies.get(uuid, work.policy)
         target = CacheTarget(
             domain,
             policy,

@@ -16,6 +16,7 @@ class LadderState:
 
     entered: tuple[RungState, ...] = ()
     fruitless: frozenset[Rung] = frozenset({Rung.ADMISSION})  # nobody to ask there: nothing to wait for
+    at: float | None = None  # of the last sample; the same moment seen again changes nothing
 
     @property
     def rungs(self) -> frozenset[Rung]:
@@ -34,6 +35,9 @@ def next_ladder(state: LadderState, sample: PressureSample, now: float, settings
     had ``climb`` seconds to show an effect, unless there was nobody to ask on it. Only the highest rung is ever left,
     one a call, after every signal was calm by that rung's measure for its whole cooldown: down in the reverse order.
     """
+    if state.at is not None and now <= state.at:
+        return state
+    state = replace(state, at=now)
     table = settings.rungs
     known = {one.rung for one in table}
     # Settings may have changed since; what is not a rung any more is undone by not being there.

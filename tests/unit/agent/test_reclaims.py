@@ -219,6 +219,7 @@ def test_it_ends_when_consent_or_vm_go_away_meanwhile(change: str, reason: Reaso
         bench.policies[WEB] = DENY
     elif change == "gone":
         bench.domains.pop(0)
+        del bench.policies[WEB]
     elif change == "paused":
         bench.domains[0] = replace(web, state=DomainState.PAUSED)
     work, bench.threads = bench.threads, []
