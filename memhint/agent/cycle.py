@@ -12,6 +12,7 @@ from typing import Protocol
 from memhint.agent.dedup_worker import DedupNews, DedupWorker
 from memhint.agent.deep_reads import DeepReads
 from memhint.agent.guests import Guests
+from memhint.agent.ladder_reclaims import LadderReclaims
 from memhint.agent.observer import Observation, Observer, facts_of
 from memhint.agent.policies import Policies
 from memhint.agent.reclaims import Reclaims
@@ -24,11 +25,12 @@ from memhint.levers.dedup import DedupLever
 from memhint.objects.domain import DomainObservation
 from memhint.objects.gap import Gap, GapReason
 from memhint.objects.guest import GuestSource
+from memhint.objects.ladder import Rung
 from memhint.objects.lever import LeverName, LeverState, Observed
 from memhint.objects.ownership import HOST
 from memhint.objects.plan import Plan
 from memhint.objects.policy import Policy, effective
-from memhint.objects.report import Cost, DomainReport, Reclaimable, Report
+from memhint.objects.report import STALE_PERIODS, Cost, DomainReport, Reclaimable, Report
 from memhint.objects.tuning import GUESTS_OWN
 from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.planner.past import Past
@@ -111,6 +113,8 @@ class Cycle:
         self._policies: dict[str, Policy] = {}
         self._told: dict[tuple[LeverName, str], Verdict] = {}
         self._seen: Observation | None = None
+        hold_off = STALE_PERIODS * settings.period
+        self._ladder_reclaims = LadderReclaims(parts.reclaims, settings.ladder.psi_limit, hold_off)
 
     def run(self) -> Report:
         """One cycle.
@@ -185,6 +189,9 @@ class Cycle:
         self._parts.guests.follow(seen.domains, policies, relief.tuning)
         self._parts.relief.submit(relief, seen.domains, policies)
         if not self._dry_run:
+            self._ladder_reclaims.ask(relief.cache, self._wall())
+            if Rung.CACHE not in self.state.ladder.rungs:
+                self._ladder_reclaims.withdraw(one.uuid for one in seen.domains)
             self._parts.reclaims.follow(seen.domains, policies)
         lever, domains, host, dry_run = self._parts.dedup, seen.domains, seen.host, self._dry_run
         self._parts.worker.submit(planned.dedup, lambda: lever.reconcile(planned.dedup, domains, host, dry_run=dry_run))
