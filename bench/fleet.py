@@ -15,6 +15,7 @@ from memhint.agent.dedup_worker import DedupWorker
 from memhint.agent.deep_reads import DeepReads
 from memhint.agent.guests import Guests, GuestTiming
 from memhint.agent.observer import Observer
+from memhint.agent.page_samples import PageSamples
 from memhint.agent.policies import Policies
 from memhint.agent.processes import Processes
 from memhint.agent.reclaims import Reclaims
@@ -27,6 +28,7 @@ from memhint.levers.dedup import DedupLever, DedupSettings
 from memhint.objects.domain import DomainFacts, DomainState
 from memhint.objects.gap import Gap
 from memhint.objects.units import GIB, KIB
+from memhint.planner.dedup_estimate import KsmPace
 from memhint.planner.plan import start
 from memhint.planner.settings import PlannerSettings
 from memhint.store.database import open_store
@@ -118,6 +120,7 @@ class FakeFleet:
             guests,
             Reclaims(guests, self._store.reclaims, lambda _: None),
             deep,
+            PageSamples(root, 4096, 0.0, 3600.0, 60.0, KsmPace()),
             lever,
             DedupWorker(),
             ReliefWorker(BalloonLever(self._store.marks, _no_balloon, time.time)),

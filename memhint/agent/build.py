@@ -10,17 +10,18 @@ from pathlib import Path
 from oslo_config import cfg
 
 from memhint.agent.balloon_reads import BalloonReads
-from memhint.agent.cycle import Audit, Cycle, Identity, Parts, StateStore
+from memhint.agent.cycle import Audit, Cycle, Identity, Parts, Samples, StateStore
 from memhint.agent.dedup_worker import DedupWorker
 from memhint.agent.deep_reads import DeepReads
 from memhint.agent.discarded import Discarded
 from memhint.agent.guests import Guests, GuestTiming
 from memhint.agent.observer import Observer
+from memhint.agent.page_samples import PageSamples
 from memhint.agent.policies import Policies, PolicyStore
 from memhint.agent.processes import Processes
 from memhint.agent.reclaims import Reclaims, ReclaimStore
 from memhint.agent.relief_worker import ReliefWorker
-from memhint.agent.settings import dedup_settings, planner_settings, slot
+from memhint.agent.settings import dedup_settings, ksm_pace, planner_settings, slot
 from memhint.bus.publisher import Publisher
 from memhint.conf.policy import host_inputs
 from memhint.kernel.errors import KernelInterfaceError
@@ -65,6 +66,7 @@ class Agent:
     guests: Guests
     reclaims: Reclaims
     deep: DeepReads
+    samples: PageSamples
     dedup_worker: DedupWorker
     relief: ReliefWorker
     counters: BalloonReads
@@ -80,6 +82,7 @@ class Agent:
         self.guests.close()
         self.deep.close()
         self.counters.close()
+        self.samples.close()
         for connection in self.connections:
             connection.close()
 
@@ -100,11 +103,13 @@ def build(
     worker: DedupWorker | None = None,
     dry_run: bool = False,
     root: KernelRoot | None = None,
+    samples: Samples | None = None,
 ) -> Agent:
     """An agent.
 
     :param wake: called when something happened that the next cycle should not wait for
     :param state: what the planner remembers of an earlier agent
+    :param samples: of an earlier agent of this process, which has looked at the VMs; for a dry run, who estimates
     :param worker: of an earlier agent of this process, which may have a pass under way
     """
     root = root or KernelRoot()
@@ -153,6 +158,16 @@ def build(
 
     reclaims = Reclaims(guests, stores.reclaims, footprint, at_once=conf.guest.in_flight)
     deep = DeepReads(root, PAGE_SIZE, conf.observe.deep_cpu_percent, conf.observe.deep_interval)
+    looks = PageSamples(
+        root,
+        PAGE_SIZE,
+        conf.dedup.estimate_cpu_percent,
+        conf.dedup.estimate_interval,
+        conf.dedup.estimate_settle,
+        ksm_pace(conf),
+    )
+    if isinstance(samples, PageSamples) and not dry_run:
+        looks.inherit(samples)
     boot = host_boot(root)
 
     def reserve(host: HostObservation) -> int:
@@ -189,6 +204,7 @@ def build(
         guests,
         reclaims,
         deep,
+        samples if dry_run and samples is not None else looks,
         dedup,
         worker or DedupWorker(),
         ReliefWorker(BalloonLever(stores.ledger, lambda uuid: BalloonTarget(caller, uuid), time.time), dry_run=dry_run),
@@ -210,4 +226,6 @@ def build(
     if counted:
         counters.start()
     connections = (connection, monitors, counting, agents)
-    return Agent(cycle, guests, reclaims, deep, parts.worker, parts.relief, counters, connections)
+    if not dry_run:
+        looks.start()
+    return Agent(cycle, guests, reclaims, deep, looks, parts.worker, parts.relief, counters, connections)

@@ -14,6 +14,7 @@ from memhint.agent.deep_reads import DeepReads
 from memhint.agent.guests import Guests
 from memhint.agent.ladder_reclaims import LadderReclaims
 from memhint.agent.observer import Observation, Observer, facts_of
+from memhint.agent.page_samples import Candidate
 from memhint.agent.policies import Policies
 from memhint.agent.reclaims import Reclaims
 from memhint.agent.relief_worker import ReliefWorker
@@ -23,16 +24,18 @@ from memhint.kernel.process import process_memory
 from memhint.kernel.root import KernelRoot
 from memhint.levers.dedup import DedupLever
 from memhint.objects.domain import DomainObservation
+from memhint.objects.estimate import DedupEstimate
 from memhint.objects.gap import Gap, GapReason
 from memhint.objects.guest import GuestSource
 from memhint.objects.ladder import Rung
 from memhint.objects.lever import LeverName, LeverState, Observed
 from memhint.objects.ownership import HOST
 from memhint.objects.plan import Plan
-from memhint.objects.policy import Policy, effective
+from memhint.objects.policy import Mode, Policy, effective
 from memhint.objects.report import STALE_PERIODS, Cost, DomainReport, Reclaimable, Report
 from memhint.objects.tuning import GUESTS_OWN
 from memhint.objects.verdict import Answer, Reason, Verdict
+from memhint.planner.dedup import mergeable, pool_of, project_of
 from memhint.planner.past import Past
 from memhint.planner.plan import Planned, PlannerState, plan
 from memhint.planner.pressure import alarms
@@ -56,6 +59,16 @@ class StateStore(Protocol):
         """Keep it; ``boot`` names the host's boot, from which its clock counts."""
 
 
+class Samples(Protocol):
+    """Who looks at the VMs' pages, and estimates."""
+
+    def want(self, candidates: Mapping[str, Candidate]) -> None:
+        """The VMs that could merge now, by UUID."""
+
+    def newest(self) -> DedupEstimate | None:
+        """What is estimated; None where nothing is to be."""
+
+
 @dataclass(frozen=True, slots=True)
 class Identity:
     """Who reports. ``epoch`` is one life of the agent, ``boot`` one of the host."""
@@ -74,6 +87,7 @@ class Parts:
     guests: Guests
     reclaims: Reclaims
     deep: DeepReads
+    samples: Samples
     dedup: DedupLever
     worker: DedupWorker
     relief: ReliefWorker
@@ -125,6 +139,8 @@ class Cycle:
         seen = self._parts.observer.look(at, began)
         self._seen = seen
         policies, policy_gaps = self._policies_of(seen)
+        self._parts.samples.want(candidates(seen.domains, policies, allow_cross_tenant=self._allow_cross_tenant))
+        estimated = self._parts.samples.newest()
         planned = plan(
             seen.host,
             seen.domains,
@@ -134,11 +150,12 @@ class Cycle:
             self._settings,
             allow_cross_tenant=self._allow_cross_tenant,
             sight=seen.sight,
+            estimated=estimated,
         )
         self.state = planned.state
         self._pull(seen, policies, planned)
         report = self._report(
-            at, seen, policies, planned, policy_gaps, time.process_time() - cpu, self._clock() - began
+            at, seen, policies, planned, estimated, policy_gaps, time.process_time() - cpu, self._clock() - began
         )
         self.sequence += 1
         self._tell(report)
@@ -202,6 +219,7 @@ class Cycle:
         seen: Observation,
         policies: Mapping[str, Policy],
         planned: Planned,
+        estimated: DedupEstimate | None,
         gaps: Sequence[Gap],
         cpu: float,
         wall: float,
@@ -226,7 +244,7 @@ class Cycle:
                     returned(one, planned.state.past.get(one.uuid)),
                     (
                         reclaimable_by_reporting(one),
-                        Reclaimable(LeverName.DEDUP, None, GuestSource.HOST, None),
+                        reclaimable_by_dedup(one, estimated),
                         reclaimable_by_cache(one, cache.observed),
                     ),
                     (
@@ -251,6 +269,7 @@ class Cycle:
             plan=planned.plan,
             cost=Cost(cpu, wall, self._parts.deep.taken(), process_memory(KernelRoot(), os.getpid()).rss),
             gaps=(*seen.gaps, *gaps),
+            dedup=estimated,
         )
 
     def _tell(self, report: Report) -> None:
@@ -284,6 +303,20 @@ def migration(domain: DomainObservation, plan: Plan) -> tuple[LeverState, ...]:
     why = plan.rungs[-1].why if plan.rungs else "pressure"
     verdict = Verdict(Answer.PENDING, Reason.PRESSURE, f"migrate it to another host: {why}")
     return (LeverState(LeverName.MIGRATION, domain.uuid, "another host", Observed.OFF, verdict),)
+
+
+def candidates(
+    domains: Sequence[DomainObservation], policies: Mapping[str, Policy], *, allow_cross_tenant: bool
+) -> dict[str, Candidate]:
+    """The VMs whose pages are worth a look, by UUID: those that KSM could merge, whether they ask for it or not."""
+    found = {}
+    for one in domains:
+        policy = policies[one.uuid]
+        if mergeable(one) and one.process is not None:
+            pool = pool_of(one, policy, allow_cross_tenant)
+            alone = not allow_cross_tenant and project_of(one, policy) is None
+            found[one.uuid] = Candidate(one.process, pool, policy.dedup is not Mode.OFF, alone)
+    return found
 
 
 def returned(domain: DomainObservation, past: Past | None) -> int | None:
@@ -321,3 +354,12 @@ def reclaimable_by_cache(domain: DomainObservation, observed: Observed) -> Recla
     if observed not in (Observed.ON, Observed.OFF) or guest is None or guest.cached is None or process is None:
         return Reclaimable(LeverName.CACHE, None, GuestSource.HOST, None)
     return Reclaimable(LeverName.CACHE, min(guest.cached, process.footprint), guest.source, guest.at)
+
+
+def reclaimable_by_dedup(domain: DomainObservation, estimated: DedupEstimate | None) -> Reclaimable:
+    """What merging could bring back by the estimate; of a VM that merges already, how much is left is not known."""
+    parts = estimated.vms if estimated is not None else ()
+    part = next((one for one in parts if one.uuid == domain.uuid), None)
+    if part is None or domain.process is None or domain.process.ksm_merging or domain.process.ksm_zero:
+        return Reclaimable(LeverName.DEDUP, None, GuestSource.HOST, None)
+    return Reclaimable(LeverName.DEDUP, part.saving, GuestSource.HOST, part.at)

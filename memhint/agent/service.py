@@ -134,6 +134,7 @@ class Service:
             state=cycle.state,
             sequence=cycle.sequence,
             worker=worker,
+            samples=before.samples,
         )
 
     def _open_store(self) -> Store:

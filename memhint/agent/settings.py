@@ -9,6 +9,8 @@ from memhint.levers.dedup import DedupSettings
 from memhint.objects.ladder import Rung
 from memhint.objects.plan import PredictorName
 from memhint.objects.units import MIB
+from memhint.planner.dedup_auto import AutoSettings
+from memhint.planner.dedup_estimate import KsmPace
 from memhint.planner.settings import LadderSettings, PlannerSettings, PressureThresholds, rungs
 
 
@@ -37,6 +39,12 @@ def planner_settings(conf: cfg.ConfigOpts) -> PlannerSettings:
         node_reserve_percent=conf.host.node_reserve_percent,
         lever_latency=conf.guest.interval,
         ladder=ladder_settings(conf),
+        dedup_auto=AutoSettings(
+            enter_percent=conf.dedup.auto_enter_percent,
+            exit_percent=conf.dedup.auto_exit_percent,
+            least=conf.dedup.auto_least_mib * MIB,
+            hold=conf.dedup.auto_hold,
+        ),
     )
 
 
@@ -80,6 +88,19 @@ def dedup_settings(conf: cfg.ConfigOpts) -> DedupSettings:
         pages_to_scan=options.pages_to_scan or None,
         sleep_millisecs=options.sleep_millisecs if options.sleep_millisecs >= 0 else None,
         use_zero_pages=options.use_zero_pages,
+    )
+
+
+def ksm_pace(conf: cfg.ConfigOpts) -> KsmPace:
+    """How KSM would scan, for what it would cost."""
+    settings = dedup_settings(conf)
+    return KsmPace(
+        advised=settings.advisor != "none",
+        target_scan_time=settings.target_scan_time,
+        max_cpu=settings.max_cpu,
+        pages_to_scan=settings.pages_to_scan,
+        sleep_millisecs=settings.sleep_millisecs,
+        use_zero_pages=settings.use_zero_pages,
     )
 
 

@@ -10,6 +10,7 @@ _BELOW = (
     ("planner", "psi_exit", "psi_enter"),
     ("planner", "swap_in_exit_mib", "swap_in_enter_mib"),
     ("planner", "available_enter_percent", "available_exit_percent"),
+    ("dedup", "auto_exit_percent", "auto_enter_percent"),
 )
 _NOT_ABOVE = (
     ("guest", "call_timeout", "conversation_timeout"),

@@ -54,4 +54,48 @@ OPTS = (
         default=True,
         help="Whether pages of zeros are merged with the kernel's zero page.",
     ),
+    cfg.FloatOpt(
+        "estimate_cpu_percent",
+        default=0.5,
+        min=0,
+        max=100,
+        help="Percent of one core that looking at VMs' pages may take, to estimate what merging would save. At 0.5 a "
+        "GiB in use takes two minutes or more. 0: nothing is estimated, and dedup=auto stays off.",
+    ),
+    cfg.FloatOpt(
+        "estimate_interval",
+        default=3600.0,
+        min=1,
+        help="Seconds after which the pages of a VM are looked at again, at least.",
+    ),
+    cfg.FloatOpt(
+        "estimate_settle",
+        default=60.0,
+        min=0.1,
+        help="Seconds between two looks at the same page. One that changes in between is not counted: KSM would leave "
+        "it alone, too.",
+    ),
+    cfg.FloatOpt(
+        "auto_enter_percent",
+        default=10.0,
+        min=0,
+        max=100,
+        help="Percent of the memory of a project's asking VMs that merging must surely save, KSM's own memory taken "
+        "off, before dedup=auto begins.",
+    ),
+    cfg.FloatOpt(
+        "auto_exit_percent",
+        default=5.0,
+        min=0,
+        max=100,
+        help="Percent below which it ends again. Below auto_enter_percent.",
+    ),
+    cfg.IntOpt("auto_least_mib", default=256, min=0, help="MiB that must surely be saved before it begins."),
+    cfg.FloatOpt(
+        "auto_hold",
+        default=3600.0,
+        min=0,
+        help="Seconds for which dedup=auto begins nothing for a project whose merging KSM itself counted as a loss "
+        "(general_profit below 0).",
+    ),
 )

@@ -113,6 +113,17 @@ class KernelRoot:
         if written != len(data):
             raise WriteRejected(path, f"took {written} of {len(data)} bytes")
 
+    def open(self, relative: str) -> int:
+        """A descriptor of a file to read from at any place; the caller closes it.
+
+        :raises KernelInterfaceError: as the class says
+        """
+        path = self.path(relative)
+        try:
+            return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise _read_error(path, error) from error
+
     def exists(self, relative: str) -> bool:
         """True when the name can be seen."""
         return os.path.exists(self.path(relative))

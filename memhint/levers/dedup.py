@@ -7,7 +7,6 @@ kernel's own flags, then the members are set to merge=true, then KSM runs. Undoi
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -15,6 +14,7 @@ from typing import Protocol
 from memhint.kernel import ksm, process, smaps
 from memhint.kernel.errors import KernelInterfaceError
 from memhint.kernel.root import KernelRoot
+from memhint.levers.host_ksm import HostKsm, is_ksm
 from memhint.objects.domain import DomainObservation, DomainState
 from memhint.objects.host import HostObservation
 from memhint.objects.lever import LeverName, LeverState, Observed
@@ -25,16 +25,11 @@ from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.planner.dedup import DedupPlan
 from memhint.virt.errors import VirtError
 
-LOG = logging.getLogger(__name__)
 MERGE_KNOB = "qemu merge"
 OTHER_MANAGERS = frozenset({"ksmtuned", "momd", "vdsmd"})
 # QEMU's own small blocks (firmware, option ROMs, ACPI tables, video memory) stay mergeable whatever the guest's memory
 # object says; nothing but nosharepages in the domain's XML keeps them out.
 RESIDUE = 64 * MIB
-# The mark's ``after`` of a knob that the advisor moves as it likes: whatever is found is memhint's doing.
-ADVISED = "*"
-# Nothing may merge while the rest goes back, and the kernel takes pages_to_scan only once the advisor is off.
-_RESTORE_ORDER: Mapping[str, int] = {ksm.KsmKnob.RUN: 0, ksm.KsmKnob.PAGES_TO_SCAN: 2}
 
 
 class QemuMonitor(Protocol):
@@ -98,7 +93,7 @@ class DedupLever:
         self._ledger = ledger
         self._monitor = monitor
         self._settings = settings
-        self._host_boot = host_boot
+        self._ksm = HostKsm(root, ledger, settings.knobs(), host_boot, now)
         self._reserve = reserve
         self._now = now
         self._known: dict[str, bool] = {}  # verified: QEMU process → its memory is mergeable
@@ -119,7 +114,7 @@ class DedupLever:
         if rivals:
             names = ", ".join(f"{name} (pid {pid})" for name, pid in sorted(rivals.items()))
             return Verdict(Answer.CONFLICT, Reason.OTHER_MANAGER, f"{names} manages KSM here: stop one of the two")
-        if host.ksm.run == 1 and self._ledger.get(HOST, ksm.KsmKnob.RUN) is None:
+        if host.ksm.run == 1 and not self._ksm.owned():
             return Verdict(
                 Answer.CONFLICT,
                 Reason.OTHER_MANAGER,
@@ -164,14 +159,14 @@ class DedupLever:
             verdicts[domain.uuid] = verdict if not verdict.ok else verdicts.get(domain.uuid, verdict)
         unverified = [one.name for one in outside if not verdicts[one.uuid].ok and not self._is(one, False)]
         if unverified and not dry_run:
-            self._pause()
+            self._ksm.pause()
             held = Verdict(
                 Answer.REFUSED, Reason.NOT_VERIFIED, f"KSM does not run while {', '.join(unverified)} may be merged"
             )
             return {**verdicts, **dict.fromkeys(plan.members, held)}, held
         for domain in inside:
             verdicts[domain.uuid] = self._set_merge(domain, True, host, dry_run=dry_run)
-        return verdicts, self._run(host, dry_run=dry_run)
+        return verdicts, self._ksm.run(host, dry_run=dry_run)
 
     def states(
         self,
@@ -266,55 +261,10 @@ class DedupLever:
             if mark.knob == MERGE_KNOB and mark.instance not in alive:
                 self._ledger.remove(mark.subject, mark.knob)
 
-    # -- KSM ---------------------------------------------------------------------------------------------------------
-
-    def _run(self, host: HostObservation, *, dry_run: bool) -> Verdict:
-        changes = [(knob, value) for knob, value in self._settings.knobs() if self._differs(knob, value)]
-        if host.ksm is not None and host.ksm.run != 1:
-            changes.append((ksm.KsmKnob.RUN, "1"))
-        if not changes:
-            return Verdict(Answer.UNCHANGED)
-        what = ", ".join(f"{knob}={value}" for knob, value in changes)
-        if dry_run:
-            return Verdict(Answer.PLANNED, Reason.DRY_RUN, f"write {what}")
-        try:
-            for knob, value in changes:
-                self._write_marked(knob, value)
-        except KernelInterfaceError as error:
-            return Verdict(Answer.FAILED, Reason.KERNEL, str(error))
-        return Verdict(Answer.APPLIED, Reason.NONE, what)
-
-    def _differs(self, knob: ksm.KsmKnob, value: str) -> bool:
-        try:
-            seen = ksm.read_knob(self._root, knob)
-        except KernelInterfaceError:
-            return False  # an older kernel: what it does not have is left alone
-        if knob is ksm.KsmKnob.PAGES_TO_SCAN and self._settings.advisor == "scan-time":
-            return False  # the advisor owns it
-        return seen != value
-
-    def _write_marked(self, knob: ksm.KsmKnob, value: str) -> None:
-        if knob is ksm.KsmKnob.ADVISOR_MODE and value != "none":
-            self._mark(ksm.KsmKnob.PAGES_TO_SCAN, ADVISED)
-        self._mark(knob, value)
-        ksm.write_knob(self._root, knob, value)
-
-    def _mark(self, knob: ksm.KsmKnob, after: str) -> None:
-        before = ksm.read_knob(self._root, knob)
-        self._ledger.put(Mark(HOST, knob, before, after, self._host_boot, self._now()))
-
-    def _pause(self) -> None:
-        """Stop scanning. What is merged stays merged, and nothing more is."""
-        mark = self._ledger.get(HOST, ksm.KsmKnob.RUN)
-        if mark is None:
-            return
-        try:
-            ksm.write_knob(self._root, ksm.KsmKnob.RUN, "0")
-        except KernelInterfaceError as error:
-            LOG.error("KSM could not be stopped: %s", error)
+    # -- going back ----------------------------------------------------------------------------------------------------
 
     def _stop(self, running: Sequence[DomainObservation], host: HostObservation, *, dry_run: bool) -> Verdict:
-        marks = [mark for mark in self._ledger.all() if mark.knob == MERGE_KNOB or mark.subject == HOST]
+        marks = [mark for mark in self._ledger.all() if mark.knob == MERGE_KNOB or is_ksm(mark)]
         if not marks:
             return Verdict(Answer.UNCHANGED)
         if dry_run:
@@ -328,28 +278,13 @@ class DedupLever:
                 verdict = self._set_merge(by_uuid[mark.subject], False, host, dry_run=False)
                 if not verdict.ok:
                     problems.append(f"{by_uuid[mark.subject].name}: {verdict}")
-        problems += self._restore_ksm(marks)
+        problems += self._ksm.restore()
         for mark in marks:
             if mark.knob == MERGE_KNOB:
                 problems += self._restore_merge(mark, by_uuid.get(mark.subject))
         if problems:
             return Verdict(Answer.FAILED, Reason.HYPERVISOR, "; ".join(problems))
         return Verdict(Answer.APPLIED, Reason.NONE, "KSM and every VM are as they were")
-
-    def _restore_ksm(self, marks: Sequence[Mark]) -> list[str]:
-        """Put KSM's settings back, but leave to others what they changed since."""
-        problems = []
-        mine = [mark for mark in marks if mark.subject == HOST]
-        for mark in sorted(mine, key=lambda mark: _RESTORE_ORDER.get(mark.knob, 1)):
-            knob = ksm.KsmKnob(mark.knob)
-            try:
-                seen = ksm.read_knob(self._root, knob)
-                if mark.instance == self._host_boot and mark.after in (seen, ADVISED):
-                    ksm.write_knob(self._root, knob, mark.before)
-                self._ledger.remove(HOST, mark.knob)
-            except KernelInterfaceError as error:
-                problems.append(f"{knob}: {error}")
-        return problems
 
     def _restore_merge(self, mark: Mark, domain: DomainObservation | None) -> list[str]:
         if domain is None or domain.process is None or domain.process.instance != mark.instance:

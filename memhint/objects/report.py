@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from memhint.objects.domain import DomainObservation
+from memhint.objects.estimate import DedupEstimate
 from memhint.objects.gap import Gap
 from memhint.objects.guest import GuestSource
 from memhint.objects.host import HostObservation
@@ -62,6 +63,7 @@ class Report:
     plan: Plan
     cost: Cost
     gaps: tuple[Gap, ...] = ()
+    dedup: DedupEstimate | None = None  # what merging would save; None where nothing estimates it
 
     def age(self, now: float) -> float:
         """Seconds since it was made."""

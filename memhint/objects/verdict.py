@@ -49,7 +49,8 @@ class Reason(StrEnum):
     OPT_OUT = "opt_out"
     PRESSURE = "pressure"  # the host runs short, and everything milder was tried
     EXCLUDED = "excluded"  # a VM like this one must not have it done: real time, a passed-through device
-    NO_ESTIMATE = "no_estimate"  # auto needs an estimate that nothing gives yet
+    NO_ESTIMATE = "no_estimate"  # auto needs an estimate that is not there, or not yet
+    DOES_NOT_PAY = "does_not_pay"  # auto: merging would save too little, or cost more than it saved
     HYPERVISOR = "hypervisor"  # libvirt or QEMU answered with an error
     DRY_RUN = "dry_run"
 

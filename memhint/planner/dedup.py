@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from memhint.objects.domain import DomainObservation, DomainState
+from memhint.objects.estimate import DedupEstimate
 from memhint.objects.exclusion import Way
+from memhint.objects.host import Ksm
 from memhint.objects.policy import Mode, Policy
 from memhint.objects.verdict import Answer, Reason, Verdict
+from memhint.planner.dedup_auto import AutoSettings, AutoState, decide, without
 from memhint.planner.exclusions import exclusions, forbidden
 
 _OFF = Verdict(Answer.UNCHANGED, Reason.OPT_OUT)
-_AUTO = Verdict(Answer.UNCHANGED, Reason.NO_ESTIMATE, "auto stays off until an estimate says that it pays")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +24,21 @@ class DedupPlan:
     members: frozenset[str]
     project: str | None  # the one that has the pool; None with nobody in it, or with allow_cross_tenant
     verdicts: Mapping[str, Verdict]  # why a VM that asked is not a member
+    auto: AutoState = field(default_factory=AutoState, compare=False)  # for the next plan; on by auto are its members
+
+
+@dataclass(frozen=True, slots=True)
+class AutoInput:
+    """What decides over VMs on ``auto``."""
+
+    estimated: DedupEstimate | None = None  # None: nothing is estimated on this host
+    ksm: Ksm | None = None
+    state: AutoState = field(default_factory=AutoState)
+    now: float = 0.0  # seconds of any clock that only moves forward
+    settings: AutoSettings = field(default_factory=AutoSettings)
+
+
+_NOTHING_KNOWN = AutoInput()
 
 
 def project_of(domain: DomainObservation, policy: Policy) -> str | None:
@@ -35,8 +52,9 @@ def plan_dedup(
     current: str | None,
     allow_cross_tenant: bool,
     nodes: int = 1,
+    auto: AutoInput = _NOTHING_KNOWN,
 ) -> DedupPlan:
-    """Who may merge, given who asked.
+    """Who may merge, given who asked, and for whom the estimate says that it pays.
 
     The project that merges now keeps the pool while it has two VMs that ask; otherwise the project with the most
     memory that asks gets it, so that the choice does not flap.
@@ -45,13 +63,21 @@ def plan_dedup(
     """
     verdicts: dict[str, Verdict] = {}
     asking: dict[str, list[DomainObservation]] = {}
+    undecided: dict[str, list[str]] = {}
     for domain in domains:
         policy = policies[domain.uuid]
         refusal = _refusal(domain, policy, allow_cross_tenant, nodes)
         if refusal is not None:
             verdicts[domain.uuid] = refusal
             continue
-        asking.setdefault("" if allow_cross_tenant else project_of(domain, policy) or "", []).append(domain)
+        project = pool_of(domain, policy, allow_cross_tenant) or ""
+        asking.setdefault(project, []).append(domain)
+        if policy.dedup is Mode.AUTO:
+            undecided.setdefault(project, []).append(domain.uuid)
+    stay_out, state = decide(undecided, auto.estimated, auto.ksm, auto.state, auto.now, auto.settings)
+    verdicts.update(stay_out)
+    asking = {project: [one for one in who if one.uuid not in stay_out] for project, who in asking.items()}
+    asking = {project: who for project, who in asking.items() if who}
     chosen = _choose(asking, current)
     for project, others in asking.items():
         if project == chosen:
@@ -59,15 +85,26 @@ def plan_dedup(
         detail = f"project {chosen} has this host's one pool of merged pages; allow_cross_tenant would share it"
         verdicts.update((one.uuid, Verdict(Answer.REFUSED, Reason.TENANT, detail)) for one in others)
     members = asking[chosen] if chosen is not None else []
-    return DedupPlan(frozenset(one.uuid for one in members), chosen or None, verdicts)
+    found = frozenset(one.uuid for one in members)
+    kept_out = [uuid for uuid in state.members if uuid not in found]
+    return DedupPlan(found, chosen or None, verdicts, without(state, kept_out))
+
+
+def pool_of(domain: DomainObservation, policy: Policy, allow_cross_tenant: bool) -> str | None:
+    """Whose VMs this one could merge with: a project's, or where projects may be crossed everybody's, which is None."""
+    return None if allow_cross_tenant else project_of(domain, policy)
+
+
+def mergeable(domain: DomainObservation) -> bool:
+    """Whether KSM could merge pages of this VM as it runs now, whoever asked for it."""
+    facts = domain.facts
+    fixed = facts.shared_memory or facts.hugepages or facts.no_share_pages or facts.vfio or facts.confidential
+    return domain.state is DomainState.RUNNING and domain.process is not None and not fixed
 
 
 def _refusal(domain: DomainObservation, policy: Policy, allow_cross_tenant: bool, nodes: int) -> Verdict | None:
-    wish = policy.dedup
-    if wish is Mode.OFF:
+    if policy.dedup is Mode.OFF:
         return _OFF
-    if wish is Mode.AUTO:
-        return _AUTO
     if domain.state is not DomainState.RUNNING:
         return Verdict(Answer.PENDING, Reason.NOT_RUNNING, f"the VM is {domain.state}")
     if domain.facts.shared_memory or domain.facts.hugepages or domain.facts.no_share_pages:

@@ -7,13 +7,15 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from memhint.objects.domain import DomainObservation
+from memhint.objects.estimate import DedupEstimate
 from memhint.objects.host import HostObservation
 from memhint.objects.lever import Action, LeverName
 from memhint.objects.ownership import HOST
 from memhint.objects.plan import Bound, Capacity, Plan, PressureVerdict
 from memhint.objects.policy import Mode, Policy
 from memhint.planner.capacity import Sums, capacity
-from memhint.planner.dedup import DedupPlan, plan_dedup
+from memhint.planner.dedup import AutoInput, DedupPlan, plan_dedup
+from memhint.planner.dedup_auto import AutoState, pressed
 from memhint.planner.demand import demands_of, remember
 from memhint.planner.ladder import LadderState, admission, next_ladder, shown
 from memhint.planner.nodes import tightest
@@ -51,6 +53,7 @@ class PlannerState:
     headroom: int = 0  # as promised last
     dedup_project: str | None = None
     predictor: str = ""  # whose past it is
+    dedup_auto: AutoState = field(default_factory=AutoState)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +80,12 @@ def plan(
     *,
     allow_cross_tenant: bool = False,
     sight: Sight = Sight.CLEAR,
+    estimated: DedupEstimate | None = None,
 ) -> Planned:
     """Plan one cycle.
 
     :param now: seconds of any clock that only moves forward
+    :param estimated: what merging would save; None where nothing estimates it
     """
     predictor = predictor_of(settings)
     # What was remembered for another kind of forecast tells this one nothing: every VM is new to it.
@@ -117,7 +122,9 @@ def plan(
         most = 0 if sight is Sight.BLIND else max(0, promised.nominal_headroom())
         if promised.headroom > most:
             promised = replace(promised, headroom=most, bound=Bound.STALE)
-    dedup = plan_dedup(domains, policies, state.dedup_project, allow_cross_tenant, nodes)
+    wanted = pressed(settings.dedup_auto) if relief.dedup else settings.dedup_auto
+    auto = AutoInput(estimated, host.ksm, state.dedup_auto, now, wanted)
+    dedup = plan_dedup(domains, policies, state.dedup_project, allow_cross_tenant, nodes, auto)
     actions = (*_reporting_actions(domains, policies), *_dedup_actions(domains, dedup), *relief_actions(relief))
     return Planned(
         Plan(promised, demands, _admission(ladder, now, sight, settings), actions, shown(ladder, now), relief),
@@ -136,6 +143,7 @@ def plan(
             headroom=promised.headroom,
             dedup_project=dedup.project,
             predictor=predictor.key,
+            dedup_auto=dedup.auto,
         ),
     )
 
@@ -214,6 +222,10 @@ def _dedup_actions(domains: Sequence[DomainObservation], dedup: DedupPlan) -> li
     outside = [one.uuid for one in domains if one.uuid not in dedup.members]
     return [
         *(Action(LeverName.DEDUP, uuid, Mode.OFF, "did not opt in, or may not") for uuid in outside),
-        *(Action(LeverName.DEDUP, uuid, Mode.ON, "opted in") for uuid in sorted(dedup.members)),
+        *(Action(LeverName.DEDUP, uuid, Mode.ON, _why_in(uuid, dedup)) for uuid in sorted(dedup.members)),
         Action(LeverName.DEDUP, HOST, Mode.ON, f"{len(dedup.members)} VMs merge"),
     ]
+
+
+def _why_in(uuid: str, dedup: DedupPlan) -> str:
+    return "the estimate says that it pays" if uuid in dedup.auto.members else "opted in"

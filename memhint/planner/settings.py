@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from memhint.objects.ladder import Rung
 from memhint.objects.plan import PredictorName
+from memhint.planner.dedup_auto import AutoSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +115,7 @@ class PlannerSettings:
     node_reserve_percent: float = 2.0  # of the node; the larger of the two holds
     lever_latency: float = 10.0  # how long reclaiming takes to show
     ladder: LadderSettings = LadderSettings()
+    dedup_auto: AutoSettings = field(default_factory=AutoSettings)
 
     def reserve_of(self, pool: int) -> int:
         """What the host keeps of a pool of this size."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import libvirt
@@ -184,22 +184,22 @@ class Monotone:
 
 
 @contextmanager
-def flooding(guest: Guest) -> Iterator[None]:
-    """The guest allocates and frees all the time, and reports at once what it frees, down to pieces of 4 KiB."""
-    stop = threading.Event()
+def flooding(guest: Guest) -> Iterator[threading.Lock]:
+    """The guest allocates and frees all the time, so that it always reports; who holds the lock comes after a free."""
+    stop, turn = threading.Event(), threading.Lock()
 
     def flood() -> None:
         while not stop.is_set():
-            try:
-                guest.work("alloc flood 64 random", deadline=5.0)
-                guest.work("free flood", deadline=5.0)
-            except LabError:
-                stop.wait(0.1)  # it boots just now
+            with turn:
+                for request in ("alloc flood 64 random", "free flood"):
+                    with suppress(LabError):  # it boots just now, or was late: what it holds is freed all the same
+                        guest.work(request, deadline=10.0)
+            stop.wait(0.05)  # the guest serves one request at a time: others want one, too
 
     thread = threading.Thread(target=flood, daemon=True)
     thread.start()
     try:
-        yield
+        yield turn
     finally:
         stop.set()
         thread.join(60.0)
@@ -243,11 +243,12 @@ def test_a_flood_of_reports_that_is_cut_off_leaves_the_counters_right(
     wait_for(lambda: at_rest(guest), 30.0, "everything free to be reported")
     pid, resident, watch = guest.pid(), guest.resident(), Monotone(guest)
     begin = watch.look().reported
-    with flooding(guest):
+    with flooding(guest) as turn:
         report_at_once(guest)
-        flood = wait_for(lambda: watch.look().reported.ranges > begin.ranges + 500, 60.0, "the flood to reach QEMU")
+        flood = wait_for(lambda: watch.look().reported.ranges > begin.ranges + 500, 120.0, "the flood to reach QEMU")
         assert flood
-        disturb(guest)
+        with turn:
+            disturb(guest)
         for _ in range(20):
             watch.look()
     if disturb is not unbind:
@@ -269,7 +270,7 @@ def test_the_balloon_may_be_unplugged_in_the_middle_of_a_flood(lab: Lab) -> None
     pid, watch = guest.pid(), Monotone(guest)
     begin = watch.look().reported
     with flooding(guest):
-        wait_for(lambda: watch.look().reported.ranges > begin.ranges + 16, 60.0, "the flood to reach QEMU")
+        wait_for(lambda: watch.look().reported.ranges > begin.ranges + 16, 120.0, "the flood to reach QEMU")
         assert "error" not in qmp(guest, "device_del", id="balloon0")
         wait_for(
             lambda: qmp(guest, "query-balloon-reporting").get("error", {}).get("class") == "DeviceNotActive",

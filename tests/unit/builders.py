@@ -7,6 +7,7 @@ from typing import Any
 
 from memhint.objects.discarded import Agreement, BalloonReporting, Ranges, ReportingCheck
 from memhint.objects.domain import DeepMemory, DomainFacts, DomainObservation, DomainState, ProcessMemory
+from memhint.objects.estimate import DedupEstimate, GroupEstimate, KsmCost, VmEstimate
 from memhint.objects.gap import Gap, GapReason
 from memhint.objects.guest import GuestKernel, GuestMemory, GuestSource
 from memhint.objects.host import (
@@ -245,6 +246,19 @@ def plan(**changes: Any) -> Plan:
         actions=(Action(LeverName.REPORTING, DB, "off", "asked for by operator"),),
     )
     return replace(base, **changes)
+
+
+def dedup_estimate() -> DedupEstimate:
+    """Two VMs of one project that have much in common, and one that was not looked at."""
+    vms = (
+        VmEstimate(WEB, NOW - 60, 2 * GIB, zero=100 * MIB, within=20 * MIB, across=300 * MIB, changed=50 * MIB),
+        VmEstimate(DB, NOW - 30, 2 * GIB, zero=50 * MIB, within=10 * MIB, across=300 * MIB, changed=0),
+    )
+    cost = KsmCost(metadata=64 * MIB, cpu_percent=4.0, scan_seconds=200.0)
+    group = GroupEstimate(
+        "p1", (WEB, DB), NOW - 60, 4 * GIB, 150 * MIB, 30 * MIB, 600 * MIB, 780 * MIB, error=20 * MIB, cost=cost
+    )
+    return DedupEstimate(vms, (group,), (group,), (OLD,), cpu=5.0, elapsed=1000.0)
 
 
 def report(**changes: Any) -> Report:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import threading
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from memhint.agent.cycle import Cycle, Identity, Parts, reclaimable_by_reporting, returned
+from memhint.agent.cycle import Cycle, Identity, Parts, reclaimable_by_dedup, reclaimable_by_reporting, returned
 from memhint.agent.dedup_worker import DedupWorker
 from memhint.agent.deep_reads import DeepReads
 from memhint.agent.guests import Guests, GuestTiming
 from memhint.agent.observer import Observer
+from memhint.agent.page_samples import PageSamples
 from memhint.agent.policies import Policies
 from memhint.agent.processes import Processes
 from memhint.agent.reclaims import NoRequests, Reclaims
@@ -31,6 +33,7 @@ from memhint.objects.lever import LeverName, Observed
 from memhint.objects.plan import Bound, DemandReason
 from memhint.objects.units import GIB, KIB, MIB
 from memhint.objects.verdict import Answer, Reason
+from memhint.planner.dedup_estimate import KsmPace
 from memhint.planner.demand import Past
 from memhint.planner.plan import start
 from memhint.planner.settings import PlannerSettings
@@ -144,6 +147,7 @@ class FakeHost:
             self.guests,
             self.reclaims,
             deep,
+            PageSamples(self.root.kernel, 4096, 0.0, 3600.0, 60.0, KsmPace()),
             lever,
             DedupWorker(),
             self.relief,
@@ -530,3 +534,20 @@ def test_a_vm_that_does_not_run_is_not_asked(host: FakeHost) -> None:
     host.run_cycles()
     with pytest.raises(GuestAgentAbsent), host.guests.conversation("uuid-web"):
         pass
+
+
+def test_the_estimate_is_what_merging_could_bring_back_until_it_merges() -> None:
+    estimated = builders.dedup_estimate()
+    process = builders.process(ksm_merging=0, ksm_zero=0)
+    domain = builders.domain_observation(process=process)
+    assert reclaimable_by_dedup(domain, estimated).at_most == 420 * MIB
+    assert reclaimable_by_dedup(domain, None).at_most is None
+    merging = builders.domain_observation(process=builders.process(ksm_merging=1 * MIB))
+    assert reclaimable_by_dedup(merging, estimated).at_most is None
+
+
+def test_the_report_has_the_estimate_and_who_waits_for_it(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path, names=("web",))
+    samples = PageSamples(host.root.kernel, 4096, 1.0, 3600.0, 60.0, KsmPace())
+    host.cycle._parts = replace(host.cycle._parts, samples=samples)
+    assert len(host.cycle.run().dedup.waiting) == 1

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memhint.kernel.errors import KernelInterfaceError
+from memhint.kernel.guest_pages import guest_ram
 from memhint.kernel.host import observe_host
 from memhint.kernel.hugetlb import hugetlb_pools
 from memhint.kernel.ksm import KsmKnob, read_knob, read_ksm
@@ -66,6 +67,7 @@ READERS: dict[str, tuple[str, str, Callable[[FakeRoot], object]]] = {
     "rollup": (f"proc/{PID}/smaps_rollup", recorded.SMAPS_ROLLUP, lambda fake: deep_memory(fake.kernel, PID, 0.0)),
     "numa_maps": (f"proc/{PID}/numa_maps", recorded.NUMA_MAPS, lambda fake: deep_memory(fake.kernel, PID, 0.0)),
     "smaps": (f"proc/{PID}/smaps", recorded.SMAPS, lambda fake: mergeable_bytes(fake.kernel, PID)),
+    "guest ram": (f"proc/{PID}/smaps", recorded.SMAPS, lambda fake: guest_ram(fake.kernel, PID)),
     "v1 stat": (f"{V1}/memory.stat", stat_v1(1, 2), lambda fake: cgroup_memory(fake.kernel, V1)),
     "v1 limit": (f"{V1}/memory.limit_in_bytes", "9\n", lambda fake: cgroup_memory(fake.kernel, V1)),
     "v2 stat": (

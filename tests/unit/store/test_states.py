@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from memhint.planner.dedup_auto import AutoState
 from memhint.planner.past import Past
 from memhint.planner.plan import PlannerState, start
 from memhint.planner.settings import PlannerSettings
@@ -17,6 +18,13 @@ def test_a_planners_state_comes_back_in_the_same_boot_only(store: Store) -> None
     assert store.states.newest("host-a", "boot-1") == state
     assert store.states.newest("host-a", "boot-2") is None
     assert store.states.newest("host-b", "boot-1") is None
+
+
+def test_what_auto_has_switched_on_outlives_the_agent(store: Store) -> None:
+    auto = AutoState(members=("a", "b"), scans=7, held={"p2": 12.5})
+    state = replace(start(PlannerSettings()), dedup_auto=auto)
+    store.states.save("host-a", "boot-1", state)
+    assert store.states.newest("host-a", "boot-1").dedup_auto == auto
 
 
 def test_a_new_boot_replaces_the_state_of_the_last(store: Store) -> None:

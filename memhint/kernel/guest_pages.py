@@ -1,0 +1,212 @@
+"""The pages behind a guest's memory, read from the host: /proc/PID/smaps, pagemap and mem.
+
+Guest memory is what QEMU maps as RAM blocks: private anonymous memory that it marks as mergeable (``mg``; it goes with
+merge=false) or not to be inherited by a child (``dc``; it stays). QEMU's heap, stacks and code buffers have neither. A
+mapping that userfaultfd serves (``um``, ``ui``: post-copy migration, snapshots) is left out: reading a page that is not
+there would ask for it.
+
+Only pages that pagemap shows present are read, so nothing is faulted or swapped in. Between the two reads lies the time
+of one chunk, well below a millisecond: a page that leaves within it comes back as the kernel's shared zero page, which
+takes no memory, or from swap. A read marks a page as used, once or twice in a whole pass: to the kernel's ageing the
+page looks a little younger than it is.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+
+import xxhash
+
+from memhint.kernel.errors import InterfaceMalformed, ProcessGone
+from memhint.kernel.process import process_lines
+from memhint.kernel.root import PAGE_SIZE, KernelRoot
+
+CHUNK = 256  # pages that are read at once: a MiB, which stays in the cache until it is hashed
+_ENTRY = 8  # bytes of one page in pagemap
+_PRESENT = 1 << 63
+_FILE = 1 << 61  # of a file, or shared with another process
+_EXCLUSIVE = 1 << 56  # nobody else maps it; neither the kernel's zero page nor a page that KSM shares
+_MAPPING = re.compile(r"([0-9a-f]+)-([0-9a-f]+) ([r-][w-][x-][ps]) [0-9a-f]+ [0-9a-f]+:[0-9a-f]+ ([0-9]+)(?: |$)")
+_RAM = frozenset({"mg", "dc"})
+_SERVED = frozenset({"um", "ui"})
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A range of addresses, ``end`` excluded."""
+
+    start: int
+    end: int
+
+
+@dataclass(slots=True)
+class Look:
+    """What a stretch of memory holds. Pages of zeros are told apart and have no hash."""
+
+    addresses: array[int] = field(default_factory=lambda: array("Q"))  # of pages with content
+    hashes: array[int] = field(default_factory=lambda: array("Q"))  # theirs, in the same order
+    zeros: array[int] = field(default_factory=lambda: array("Q"))  # addresses of zero pages with memory of their own
+
+
+def guest_ram(root: KernelRoot, pid: int) -> tuple[Span, ...]:
+    """The mappings that hold a guest's memory, by address. Walks page tables: about 10 ms per GiB.
+
+    :raises ProcessGone: when the process ended
+    :raises KernelInterfaceError: when smaps cannot be read, or a mapping has no flags
+    """
+    path = root.path(f"proc/{pid}/smaps")
+    spans = []
+    span: Span | None = None
+    private = seen = False
+    for line in process_lines(root, pid, "smaps"):
+        found = _MAPPING.match(line)
+        if found is not None:
+            if span is not None:
+                raise InterfaceMalformed(path, "a mapping without VmFlags")
+            span = Span(int(found[1], 16), int(found[2], 16))
+            private = found[3].startswith("rw") and found[3].endswith("p") and found[4] == "0"
+        elif line.startswith("VmFlags:"):
+            if span is None or span.end <= span.start:
+                raise InterfaceMalformed(path, "VmFlags without a mapping")
+            flags = frozenset(line.split()[1:])
+            if private and flags & _RAM and not flags & _SERVED:
+                spans.append(span)
+            span, seen = None, True
+    if span is not None:
+        raise InterfaceMalformed(path, "a mapping without VmFlags")
+    if not seen:
+        raise ProcessGone(path, "it has no mappings")
+    return tuple(spans)
+
+
+class GuestPages:
+    """Reads the pages of one process, which stays the same one: a pid that another process gets is not followed.
+
+    A context manager. Not for two threads at a time.
+    """
+
+    def __init__(self, root: KernelRoot, pid: int, seed: int, page_size: int = PAGE_SIZE) -> None:
+        """:param seed: of the hashes; only those of one seed can be compared
+        :raises KernelInterfaceError: when the process is gone, or may not be read
+        """
+        self._page = page_size
+        self._seed = seed
+        self._zero = xxhash.xxh3_64_intdigest(bytes(page_size), seed=seed)
+        self._path = root.path(f"proc/{pid}/mem")
+        self._buffer = memoryview(bytearray(CHUNK * page_size))
+        self._slots = [self._buffer[at * page_size : (at + 1) * page_size] for at in range(CHUNK)]
+        self._pagemap = root.open(f"proc/{pid}/pagemap")
+        try:
+            self._memory = root.open(f"proc/{pid}/mem")
+        except BaseException:
+            os.close(self._pagemap)
+            raise
+
+    def __enter__(self) -> GuestPages:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the process."""
+        for name in ("_pagemap", "_memory"):
+            fd = getattr(self, name)
+            if fd >= 0:
+                os.close(fd)
+                setattr(self, name, -1)
+
+    def look(self, start: int, pages: int) -> Look:
+        """Read and hash what is present of at most CHUNK pages from an address on.
+
+        Left out are pages that are absent, swapped out, of a file or shared with another process, and those of zeros
+        that have no memory of their own (the kernel's zero page, by a read fault or by KSM).
+
+        :raises ProcessGone: when the process ended
+        """
+        look = Look()
+        places: Iterable[int]
+        entries = self._entries(start, pages)
+        for first, count in _runs(entries):
+            address = start + first * self._page
+            got = self._read(address, count)
+            digests = [xxhash.xxh3_64_intdigest(slot, self._seed) for slot in self._slots[:got]]
+            places = range(address, address + got * self._page, self._page)
+            if self._zero in digests:
+                own = [entry & _EXCLUSIVE for entry in entries[first : first + got]]
+                found = zip(places, digests, own, strict=True)
+                look.zeros.extend(place for place, digest, mine in found if digest == self._zero and mine)
+                places = [place for place, digest in zip(places, digests, strict=True) if digest != self._zero]
+                digests = [digest for digest in digests if digest != self._zero]
+            look.addresses.extend(places)
+            look.hashes.extend(digests)
+        return look
+
+    def look_again(self, addresses: Sequence[int]) -> Look:
+        """The same for single pages, in ascending order.
+
+        :raises ProcessGone: when the process ended
+        """
+        whole = Look()
+        for start, pages in _stretches(addresses, self._page):
+            look = self.look(start, pages)
+            whole.addresses += look.addresses
+            whole.hashes += look.hashes
+            whole.zeros += look.zeros
+        return whole
+
+    def _entries(self, start: int, pages: int) -> array[int]:
+        entries = array("Q")
+        try:
+            text = os.pread(self._pagemap, min(pages, CHUNK) * _ENTRY, start // self._page * _ENTRY)
+        except OSError as error:
+            raise ProcessGone(self._path, os.strerror(error.errno or 0)) from error
+        entries.frombytes(text[: len(text) // _ENTRY * _ENTRY])
+        if not entries:
+            raise ProcessGone(self._path, "it has no memory any more")
+        return entries
+
+    def _read(self, address: int, pages: int) -> int:
+        """How many whole pages could be read: fewer when the rest has been unmapped meanwhile."""
+        try:
+            return os.preadv(self._memory, [self._buffer[: pages * self._page]], address) // self._page
+        except OSError as error:
+            if error.errno in (errno.EIO, errno.EFAULT):
+                return 0
+            raise ProcessGone(self._path, os.strerror(error.errno or 0)) from error
+
+
+def _runs(entries: array[int]) -> Iterator[tuple[int, int]]:
+    """First and length of each run of pages that may be read."""
+    first = None
+    for at, entry in enumerate(entries):
+        readable = entry & _PRESENT and not entry & _FILE
+        if readable and first is None:
+            first = at
+        elif not readable and first is not None:
+            yield first, at - first
+            first = None
+    if first is not None:
+        yield first, len(entries) - first
+
+
+def _stretches(addresses: Iterable[int], page: int) -> Iterator[tuple[int, int]]:
+    """Runs of neighbouring pages, none longer than a chunk."""
+    start, pages = 0, 0
+    for address in addresses:
+        if pages and address == start + pages * page and pages < CHUNK:
+            pages += 1
+            continue
+        if pages:
+            yield start, pages
+        start, pages = address, 1
+    if pages:
+        yield start, pages
