@@ -20,11 +20,14 @@ from memhint.agent.policies import Policies
 from memhint.agent.processes import Processes
 from memhint.agent.reclaims import Reclaims
 from memhint.agent.relief_worker import ReliefWorker
+from memhint.agent.swap_out_worker import SwapOutWorker
 from memhint.bus.inprocess import InProcessBus
 from memhint.guest.errors import GuestAgentAbsent
 from memhint.kernel.root import KernelRoot
 from memhint.levers.balloon import BalloonLever
 from memhint.levers.dedup import DedupLever, DedupSettings
+from memhint.levers.qos import QosLever
+from memhint.levers.swap_out import SwapOutLever, SwapOutSettings
 from memhint.objects.domain import DomainFacts, DomainState
 from memhint.objects.gap import Gap
 from memhint.objects.units import GIB, KIB
@@ -124,6 +127,8 @@ class FakeFleet:
             lever,
             DedupWorker(),
             ReliefWorker(BalloonLever(self._store.marks, _no_balloon, time.time)),
+            QosLever(root, self._store.marks, "boot", time.time),
+            SwapOutWorker(lambda stop: SwapOutLever(root, SwapOutSettings(), time.monotonic, stop=stop)),
             bus,
             self._store.events,
             self._store.states,

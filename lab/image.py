@@ -15,7 +15,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,7 +80,7 @@ def build(series: str, progress: Progress | None = None, agent: str = "stock") -
     )
     key = _key(parts)
     final = root / "image" / f"{series}-{key[:16]}"
-    with _locked(root / "build.lock"):
+    with locked(root / "build.lock"):
         disk = _disk(root / "cache-filler.raw")
         if not (final / "manifest.json").exists():
             _build_into(final, parts, root / "deb", lambda what, step: tell(stage, what, step, _STEPS))
@@ -134,7 +134,7 @@ def _build_into(final: Path, parts: _Parts, debs: Path, tell: Callable[[str, int
             unpack(kernel_deb, scratch / "kernel")
             (vmlinuz,) = (scratch / "kernel" / "boot").glob("vmlinuz-*")
             release = vmlinuz.name.removeprefix("vmlinuz-")
-            modules = _modules(scratch / "kernel", release)
+            modules = modules_of(scratch / "kernel", release)
         else:
             # Ours has its drivers built in.
             vmlinuz, release, modules = parts.kernel_folder / "bzImage", parts.kernel_folder.name, []
@@ -184,19 +184,19 @@ def _archive(scratch: Path, modules: list[Path], workload: bytes, debs: Path) ->
     archive.file("etc/modules", "".join(f"{name}\n" for name in names).encode())
     agent = scratch / "agent" / "usr" / "sbin" / "qemu-ga"
     archive.file("sbin/qemu-ga", agent.read_bytes(), 0o755)
-    for wanted, library in _libraries(agent, scratch / "agent", debs):
+    for wanted, library in libraries(agent, scratch / "agent", debs):
         archive.file(wanted, library.read_bytes(), 0o755)
     return archive.content()
 
 
-def _modules(kernel_root: Path, release: str) -> list[Path]:
-    """Files of MODULES and what they need, in the order to load them. A driver built into the kernel has none."""
+def modules_of(kernel_root: Path, release: str, names: Sequence[str] = MODULES) -> list[Path]:
+    """Files of the named drivers and what they need, in the order to load them. A driver that is built in has none."""
     if not (kernel_root / "lib" / "modules").exists():
         (kernel_root / "lib").mkdir(exist_ok=True)
         (kernel_root / "lib" / "modules").symlink_to("../usr/lib/modules")
     run(["depmod", "-b", str(kernel_root), release], "depmod", ImageError)
     found: list[Path] = []
-    for name in MODULES:
+    for name in names:
         text = run(
             ["modprobe", "-S", release, "-d", str(kernel_root), "--show-depends", name], f"module {name}", ImageError
         )
@@ -206,14 +206,17 @@ def _modules(kernel_root: Path, release: str) -> list[Path]:
     return found
 
 
-def _libraries(program: Path, root: Path, debs: Path) -> list[tuple[str, Path]]:
-    """(path in the guest, file here) of the shared libraries of `program`, from here or unpacked into `root`."""
+def libraries(
+    program: Path, root: Path, debs: Path, packages: Sequence[str] = (AGENT_PACKAGE,)
+) -> list[tuple[str, Path]]:
+    """(path in the guest, file here) of the shared libraries of `program`, from here or unpacked into `root` out of
+    what `packages` depend on."""
     unpacked = False
     while True:
         folders = ":".join(str(folder) for folder in (root / "usr/lib/x86_64-linux-gnu", root / "lib/x86_64-linux-gnu"))
         text = run(
             ["ldd", str(program)],
-            "shared libraries of the guest agent",
+            f"shared libraries of {program.name}",
             ImageError,
             env={"LD_LIBRARY_PATH": folders, "LC_ALL": "C"},
         )
@@ -221,19 +224,19 @@ def _libraries(program: Path, root: Path, debs: Path) -> list[tuple[str, Path]]:
         if not missing:
             break
         if unpacked:
-            raise ImageError(f"the guest agent needs {', '.join(missing)}, which no package it depends on has")
-        for name in dependencies(AGENT_PACKAGE):
-            package = candidate(name)
-            if package is not None and package.name != "libc6":
-                unpack(fetch(package, debs), root)
+            raise ImageError(f"{program.name} needs {', '.join(missing)}, which no package it depends on has")
+        for name in {name for package in packages for name in dependencies(package)}:
+            found_package = candidate(name)
+            if found_package is not None and found_package.name != "libc6":
+                unpack(fetch(found_package, debs), root)
         unpacked = True
-    libraries = []
+    found = []
     for path in re.findall(r"(?:=> )?(/\S+) \(0x", text):
         file = Path(path)
         # The loader has its path compiled into the program; everything else is found by name in the default folder.
         in_guest = path if file.name.startswith("ld-linux") else f"/lib/x86_64-linux-gnu/{file.name}"
-        libraries.append((in_guest, file.resolve()))
-    return libraries
+        found.append((in_guest, file.resolve()))
+    return found
 
 
 def _disk(path: Path) -> Path:
@@ -245,7 +248,7 @@ def _disk(path: Path) -> Path:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
     """One build at a time: labs that start side by side share the cache."""
     with path.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -21,7 +21,8 @@ from memhint.agent.policies import Policies, PolicyStore
 from memhint.agent.processes import Processes
 from memhint.agent.reclaims import Reclaims, ReclaimStore
 from memhint.agent.relief_worker import ReliefWorker
-from memhint.agent.settings import dedup_settings, ksm_pace, planner_settings, slot
+from memhint.agent.settings import dedup_settings, ksm_pace, planner_settings, slot, swap_out_settings
+from memhint.agent.swap_out_worker import SwapOutWorker
 from memhint.bus.publisher import Publisher
 from memhint.conf.policy import host_inputs
 from memhint.kernel.errors import KernelInterfaceError
@@ -29,6 +30,8 @@ from memhint.kernel.process import process_memory
 from memhint.kernel.root import PAGE_SIZE, KernelRoot
 from memhint.levers.balloon import BalloonLever
 from memhint.levers.dedup import DedupLever
+from memhint.levers.qos import QosLever
+from memhint.levers.swap_out import SwapOutLever
 from memhint.objects.domain import DomainObservation
 from memhint.objects.host import HostObservation
 from memhint.objects.ownership import Ledger
@@ -70,15 +73,18 @@ class Agent:
     dedup_worker: DedupWorker
     relief: ReliefWorker
     counters: BalloonReads
+    swap_out: SwapOutWorker
     connections: tuple[Connection | AgentConnections, ...]
 
     def settled(self) -> bool:
-        """Whether every guest has been asked and no dedup pass is under way."""
-        return self.guests.settled() and self.dedup_worker.settle(0) and self.relief.settle(0)
+        """Whether every guest has been asked and no pass of a worker is under way."""
+        workers = (self.dedup_worker, self.relief, self.swap_out)
+        return self.guests.settled() and all(worker.settle(0) for worker in workers)
 
     def close(self) -> None:
         """Let go of everything. Nothing that hangs is waited for; a reclaim under way ends after its call."""
         self.reclaims.close()
+        self.swap_out.stop(0)
         self.guests.close()
         self.deep.close()
         self.counters.close()
@@ -208,6 +214,10 @@ def build(
         dedup,
         worker or DedupWorker(),
         ReliefWorker(BalloonLever(stores.ledger, lambda uuid: BalloonTarget(caller, uuid), time.time), dry_run=dry_run),
+        QosLever(root, stores.ledger, boot, time.time),
+        SwapOutWorker(
+            lambda stop: SwapOutLever(root, swap_out_settings(conf), time.monotonic, stop=stop), dry_run=dry_run
+        ),
         stores.publisher,
         stores.audit,
         stores.states,
@@ -228,4 +238,5 @@ def build(
     connections = (connection, monitors, counting, agents)
     if not dry_run:
         looks.start()
-    return Agent(cycle, guests, reclaims, deep, looks, parts.worker, parts.relief, counters, connections)
+    workers = (parts.worker, parts.relief, counters, parts.swap_out)
+    return Agent(cycle, guests, reclaims, deep, looks, *workers, connections)

@@ -18,11 +18,13 @@ from memhint.agent.page_samples import Candidate
 from memhint.agent.policies import Policies
 from memhint.agent.reclaims import Reclaims
 from memhint.agent.relief_worker import ReliefWorker
+from memhint.agent.swap_out_worker import SwapOutWorker
 from memhint.bus.publisher import Publisher
 from memhint.kernel.errors import KernelInterfaceError
 from memhint.kernel.process import process_memory
 from memhint.kernel.root import KernelRoot
 from memhint.levers.dedup import DedupLever
+from memhint.levers.qos import QosLever, QosTarget
 from memhint.objects.domain import DomainObservation
 from memhint.objects.estimate import DedupEstimate
 from memhint.objects.gap import Gap, GapReason
@@ -91,6 +93,8 @@ class Parts:
     dedup: DedupLever
     worker: DedupWorker
     relief: ReliefWorker
+    qos: QosLever
+    swap_out: SwapOutWorker
     publisher: Publisher
     audit: Audit
     states: StateStore
@@ -129,6 +133,7 @@ class Cycle:
         self._seen: Observation | None = None
         hold_off = STALE_PERIODS * settings.period
         self._ladder_reclaims = LadderReclaims(parts.reclaims, settings.ladder.psi_limit, hold_off)
+        self._classes: dict[str, LeverState] = {}
 
     def run(self) -> Report:
         """One cycle.
@@ -175,10 +180,13 @@ class Cycle:
         """Put back what memhint changed, for at most ``deadline`` seconds; what could not be put back, in words."""
         if self._seen is None:
             return []
-        self._parts.reclaims.close(deadline * 0.1)
-        left = [f"reporting of {uuid}: {verdict}" for uuid, verdict in self._parts.guests.undo(deadline * 0.4).items()]
+        self._parts.reclaims.close(deadline * 0.05)
+        left = [f"reporting of {uuid}: {verdict}" for uuid, verdict in self._parts.guests.undo(deadline * 0.35).items()]
+        if not self._parts.swap_out.stop(deadline * 0.05):
+            left.append("swap_out: the kernel is still at a piece; nothing more follows, and nothing is to be put back")
+        left += self._undo_classes()
         seen, lever = self._seen, self._parts.dedup
-        shrunk = self._parts.relief.undo(seen.domains, self._policies, deadline * 0.2)
+        shrunk = self._parts.relief.undo(seen.domains, self._policies, deadline * 0.15)
         left += [f"balloon of {uuid or 'every VM'}: {verdict}" for uuid, verdict in shrunk.items()]
         if not self._parts.worker.settle(deadline * 0.1):
             return [*left, "dedup: a pass is still under way"]
@@ -187,6 +195,14 @@ class Cycle:
             return [*left, "dedup: separating the pages takes too long; the marks are kept for the next start"]
         verdict = self._parts.worker.news().host
         return left if verdict.ok else [*left, f"dedup: {verdict}"]
+
+    def _undo_classes(self) -> list[str]:
+        try:
+            verdict = self._parts.qos.undo()
+        except StoreError as error:
+            return [f"qos: {error}"]
+        # What somebody else has set since is theirs: there is nothing left to put back.
+        return [f"qos: {verdict}"] if verdict.answer is Answer.FAILED else []
 
     def _policies_of(self, seen: Observation) -> tuple[dict[str, Policy], tuple[Gap, ...]]:
         """What holds; with the store away, what held before, and the shipped defaults for who is new."""
@@ -210,8 +226,28 @@ class Cycle:
             if Rung.CACHE not in self.state.ladder.rungs:
                 self._ladder_reclaims.withdraw(one.uuid for one in seen.domains)
             self._parts.reclaims.follow(seen.domains, policies)
+        self._parts.swap_out.submit(relief.swap_out, seen.domains, policies)
+        self._bring_to_class(seen, policies)
         lever, domains, host, dry_run = self._parts.dedup, seen.domains, seen.host, self._dry_run
         self._parts.worker.submit(planned.dedup, lambda: lever.reconcile(planned.dedup, domains, host, dry_run=dry_run))
+
+    def _bring_to_class(self, seen: Observation, policies: Mapping[str, Policy]) -> None:
+        """Every cycle anew: systemd may have put its own values back meanwhile."""
+        overhead, pool = self._settings.overhead, seen.host.pool
+        targets = [
+            # Explicit huge pages are charged to no memory cgroup: what is left to protect is QEMU itself.
+            QosTarget(one, policies[one.uuid].qos, (0 if one.facts.hugepages else one.facts.memory) + overhead)
+            for one in seen.domains
+        ]
+        ceiling = pool - self._settings.reserve_of(pool)
+        try:
+            self._classes = self._parts.qos.reconcile(targets, ceiling, dry_run=self._dry_run)
+        except StoreError as error:
+            LOG.error("what holds for the classes goes on, the marks cannot be read: %s", error)
+
+    def _classes_of(self, uuid: str) -> tuple[LeverState, ...]:
+        state = self._classes.get(uuid)
+        return () if state is None else (state,)
 
     def _report(
         self,
@@ -251,6 +287,8 @@ class Cycle:
                         reporting,
                         merging[one.uuid],
                         cache,
+                        *self._classes_of(one.uuid),
+                        self._parts.swap_out.state(one, policy),
                         *self._parts.relief.news(one.uuid),
                         *migration(one, planned.plan),
                     ),

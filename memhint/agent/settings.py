@@ -6,6 +6,7 @@ from oslo_config import cfg
 
 from memhint.conf.aggregate import max_ratio
 from memhint.levers.dedup import DedupSettings
+from memhint.levers.swap_out import SwapOutSettings
 from memhint.objects.ladder import Rung
 from memhint.objects.plan import PredictorName
 from memhint.objects.units import MIB
@@ -101,6 +102,18 @@ def ksm_pace(conf: cfg.ConfigOpts) -> KsmPace:
         pages_to_scan=settings.pages_to_scan,
         sleep_millisecs=settings.sleep_millisecs,
         use_zero_pages=settings.use_zero_pages,
+    )
+
+
+def swap_out_settings(conf: cfg.ConfigOpts) -> SwapOutSettings:
+    """What the swap-out lever is told."""
+    options = conf.swap_out
+    return SwapOutSettings(
+        allow_unencrypted=options.allow_unencrypted,
+        most=options.pull_mib * MIB,
+        keep_free=options.keep_free_mib * MIB,
+        psi_stop=options.psi_stop,
+        patience=options.patience,
     )
 
 

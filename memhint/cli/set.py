@@ -19,7 +19,7 @@ from memhint.cli.table import Table
 from memhint.cli.wait import wait_for
 from memhint.cli.words import policy_value
 from memhint.conf.policy import host_inputs
-from memhint.objects.lever import LeverState
+from memhint.objects.lever import LeverName, LeverState
 from memhint.objects.policy import KEYS, Origin, Policy, PolicyError, Setting, effective, parse_policy
 from memhint.objects.report import STALE_PERIODS, DomainReport, Report
 from memhint.objects.verdict import Answer, Reason
@@ -201,12 +201,17 @@ def _shows(policy: Policy, wishes: Wishes) -> bool:
     )
 
 
+def _key_of(lever: LeverName) -> str:
+    """The policy key that wishes something of a lever."""
+    return "class" if lever is LeverName.QOS else lever
+
+
 def _under_way(domain: DomainReport, wishes: Wishes) -> bool:
     """Whether a lever that was named has not been pulled yet."""
     return any(
         state.verdict.answer is Answer.PENDING and state.verdict.reason is Reason.NONE
         for state in domain.levers
-        if state.lever in wishes.values or state.lever in wishes.unset
+        if _key_of(state.lever) in wishes.values or _key_of(state.lever) in wishes.unset
     )
 
 
@@ -214,7 +219,7 @@ def _failure(domain: DomainReport, wishes: Wishes) -> CliError | None:
     """A consent alone is no wish to pull anything: only levers that were named are answered for."""
     named = (*wishes.values, *wishes.unset)
     for state in domain.levers:
-        if state.lever not in named:
+        if _key_of(state.lever) not in named:
             continue
         text = f"{state.lever} of {domain.observation.name}: {state.verdict}"
         if state.verdict.answer in _REFUSALS:

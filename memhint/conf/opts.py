@@ -6,10 +6,24 @@ from collections.abc import Iterable
 
 from oslo_config import cfg
 
-from memhint.conf import aggregate, base, dedup, guest, host, ladder, observe, planner, policy, reporting, store, virt
+from memhint.conf import (
+    aggregate,
+    base,
+    dedup,
+    guest,
+    host,
+    ladder,
+    observe,
+    planner,
+    policy,
+    reporting,
+    store,
+    swap_out,
+    virt,
+)
 from memhint.conf.policy import aggregate_group
 
-_AREAS = (host, planner, ladder, policy, reporting, dedup, guest, virt, observe, store)
+_AREAS = (host, planner, ladder, policy, reporting, dedup, swap_out, guest, virt, observe, store)
 
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:

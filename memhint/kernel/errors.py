@@ -53,3 +53,7 @@ class WriteRejected(KernelInterfaceError):
     """The kernel refused a value, or took it and reads back another."""
 
     reason = GapReason.UNREADABLE
+
+
+class WriteIncomplete(WriteRejected):
+    """The kernel did a part of what was asked and says so with EAGAIN, as a reclaim that found too little does."""

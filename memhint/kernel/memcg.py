@@ -19,6 +19,8 @@ from memhint.objects.host import HostMemory, Scope, SwapActivity
 
 # v1 prints "no limit" as the largest number of whole pages; the page size decides which number that is
 _V1_UNLIMITED = 1 << 62
+# memory.min and memory.swap.max of "max": larger than any sum of sizes
+UNLIMITED = 1 << 63
 
 
 class CgroupVersion(StrEnum):
@@ -145,6 +147,30 @@ def members(root: KernelRoot, path: str) -> set[int]:
         except InterfaceMissing:
             continue  # gone, or threaded as libvirt's vCPU cgroups are: then a parent lists the process
     return pids
+
+
+def amount(root: KernelRoot, relative: str) -> int:
+    """Bytes that one file of a cgroup v2 holds; UNLIMITED for its ``max``.
+
+    :raises InterfaceMissing: when there is no such file: an older kernel, or the controller is not handed down
+    :raises KernelInterfaceError: when it cannot be read or makes no sense
+    """
+    value = _bytes_or_none(root, relative)
+    return UNLIMITED if value is None else value
+
+
+def amount_text(value: int) -> str:
+    """What to write for an amount."""
+    return "max" if value >= UNLIMITED else str(value)
+
+
+def own_limit(root: KernelRoot, path: str) -> int:
+    """Bytes of memory that a cgroup v2 itself may use; UNLIMITED where nothing bounds it.
+
+    :raises KernelInterfaceError: when a file cannot be read or makes no sense
+    """
+    value = _limit(root, path, _FILES[CgroupVersion.V2])
+    return UNLIMITED if value is None else value
 
 
 def _lineage(root: KernelRoot, path: str, files: _Files) -> Iterator[str]:

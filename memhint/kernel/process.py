@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from memhint.kernel.errors import InterfaceMalformed, InterfaceMissing, KernelInterfaceError, ProcessGone
-from memhint.kernel.fields import columns, number, page_counter
+from memhint.kernel.fields import columns, number, page_counter, signed_number
 from memhint.kernel.root import PAGE_SIZE, READ_AT_MOST, KernelRoot
 from memhint.objects.domain import ProcessMemory
 from memhint.objects.units import KIB
@@ -40,6 +40,33 @@ def process_memory(root: KernelRoot, pid: int, page_size: int = PAGE_SIZE) -> Pr
         ksm_merging=None if merging is None else merging * page_size,
         ksm_zero=None if zero is None else zero * page_size,
     )
+
+
+def instance_runs(root: KernelRoot, instance: str) -> bool:
+    """True while the process of a ``ProcessMemory.instance`` runs: a pid that was given away is another process.
+
+    :raises KernelInterfaceError: when /proc cannot be read
+    """
+    pid, _, start = instance.partition(":")
+    if not pid.isascii() or not pid.isdigit():
+        return False
+    try:
+        return str(_start_ticks(root, int(pid))) == start
+    except ProcessGone:
+        return False
+
+
+def oom_score_adj(root: KernelRoot, pid: int) -> int:
+    """What the kernel adds to a process's badness when it looks for one to kill: -1000 (never) to 1000 (first).
+
+    :raises ProcessGone: when the process ended
+    :raises KernelInterfaceError: when it cannot be read or makes no sense
+    """
+    path = root.path(f"proc/{pid}/oom_score_adj")
+    value = signed_number(read_process_file(root, pid, "oom_score_adj").strip(), path)
+    if not -1000 <= value <= 1000:
+        raise InterfaceMalformed(path, f"{value} is beyond 1000")
+    return value
 
 
 def pid_from_file(path: Path) -> int:

@@ -14,6 +14,7 @@ from memhint.kernel.errors import (
     InterfaceUnreadable,
     KernelInterfaceError,
     ProcessGone,
+    WriteIncomplete,
     WriteRejected,
 )
 from memhint.kernel.fields import number
@@ -95,7 +96,7 @@ class KernelRoot:
     def write_text(self, relative: str, text: str) -> None:
         """Write all of ``text`` in one go into a file that exists.
 
-        :raises KernelInterfaceError: InterfaceMissing, ProcessGone, or WriteRejected
+        :raises KernelInterfaceError: InterfaceMissing, ProcessGone, or WriteRejected; WriteIncomplete on EAGAIN
         """
         path = self.path(relative)
         data = text.encode()
@@ -108,7 +109,8 @@ class KernelRoot:
         except OSError as error:
             typed = _read_error(path, error)
             if isinstance(typed, InterfaceUnreadable):
-                typed = WriteRejected(path, f"writing {text!r}: {typed.detail}")
+                kind = WriteIncomplete if error.errno == errno.EAGAIN else WriteRejected
+                typed = kind(path, f"writing {text!r}: {typed.detail}")
             raise typed from error
         if written != len(data):
             raise WriteRejected(path, f"took {written} of {len(data)} bytes")
@@ -127,6 +129,17 @@ class KernelRoot:
     def exists(self, relative: str) -> bool:
         """True when the name can be seen."""
         return os.path.exists(self.path(relative))
+
+    def inode(self, relative: str) -> int:
+        """The inode of a name: the kernel gives a cgroup that is made anew another one.
+
+        :raises KernelInterfaceError: as the class says
+        """
+        path = self.path(relative)
+        try:
+            return os.stat(path).st_ino
+        except OSError as error:
+            raise _read_error(path, error) from error
 
     def names(self, relative: str) -> list[str]:
         """The sorted names in a directory.

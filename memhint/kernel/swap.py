@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from memhint.kernel.errors import InterfaceMalformed
-from memhint.kernel.fields import number
+from memhint.kernel.fields import number, signed_number
 from memhint.kernel.root import PAGE_SIZE, KernelRoot
 from memhint.kernel.vmstat import read_vmstat, refaulted
 from memhint.objects.host import SwapActivity
@@ -18,6 +18,18 @@ _IN_MEMORY = re.compile(r"/dev/(?:.*/)?z?ram\d+")
 
 
 @dataclass(frozen=True, slots=True)
+class SwapArea:
+    """One line of /proc/swaps. Bytes; ``name`` is as the kernel shows it, with white space escaped."""
+
+    name: str
+    file: bool  # a file in a file system, not a device
+    total: int
+    used: int
+    priority: int  # the kernel fills the highest first
+    in_memory: bool  # zram or a RAM disk
+
+
+@dataclass(frozen=True, slots=True)
 class DiskSwap:
     """Swap that lies outside the memory. Bytes."""
 
@@ -25,8 +37,8 @@ class DiskSwap:
     used: int
 
 
-def disk_swap(root: KernelRoot) -> DiskSwap:
-    """The sum of all swap partitions and files; zram and RAM disks count 0.
+def swap_areas(root: KernelRoot) -> tuple[SwapArea, ...]:
+    """All swap partitions and files in use.
 
     :raises InterfaceMissing: when the kernel is built without swap
     :raises KernelInterfaceError: when the table cannot be read or makes no sense
@@ -35,7 +47,7 @@ def disk_swap(root: KernelRoot) -> DiskSwap:
     lines = root.read_text(_PATH).split("\n")
     if not lines[0].startswith("Filename"):
         raise InterfaceMalformed(path, "no heading")
-    total = used = 0
+    areas = []
     for line in lines[1:]:
         # the kernel escapes white space in the name, so every column is one word
         words = line.split()
@@ -43,13 +55,23 @@ def disk_swap(root: KernelRoot) -> DiskSwap:
             continue
         if len(words) != 5:
             raise InterfaceMalformed(path, f"{line[:80]!r} has not five columns")
-        size, in_use = number(words[2], path), number(words[3], path)
+        size, in_use = number(words[2], path) * KIB, number(words[3], path) * KIB
         if in_use > size:
-            raise InterfaceMalformed(path, f"{words[0]} uses {in_use} of {size} kB")
-        if not _IN_MEMORY.fullmatch(words[0]):
-            total += size * KIB
-            used += in_use * KIB
-    return DiskSwap(total, used)
+            raise InterfaceMalformed(path, f"{words[0]} uses {in_use} of {size} bytes")
+        in_memory = _IN_MEMORY.fullmatch(words[0]) is not None
+        priority = signed_number(words[4], path)
+        areas.append(SwapArea(words[0], words[1] == "file", size, in_use, priority, in_memory))
+    return tuple(areas)
+
+
+def disk_swap(root: KernelRoot) -> DiskSwap:
+    """The sum of all swap partitions and files; zram and RAM disks count 0.
+
+    :raises InterfaceMissing: when the kernel is built without swap
+    :raises KernelInterfaceError: when the table cannot be read or makes no sense
+    """
+    disks = [area for area in swap_areas(root) if not area.in_memory]
+    return DiskSwap(sum(area.total for area in disks), sum(area.used for area in disks))
 
 
 def swap_activity(root: KernelRoot, page_size: int = PAGE_SIZE) -> SwapActivity:

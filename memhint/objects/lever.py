@@ -16,6 +16,7 @@ class LeverName(StrEnum):
     CACHE = "cache"
     BALLOON = "balloon"
     SWAP_OUT = "swap_out"
+    QOS = "qos"
     MIGRATION = "migration"
     LADDER = "ladder"  # the pressure ladder as a whole, of the host
 

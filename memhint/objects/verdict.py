@@ -51,6 +51,10 @@ class Reason(StrEnum):
     EXCLUDED = "excluded"  # a VM like this one must not have it done: real time, a passed-through device
     NO_ESTIMATE = "no_estimate"  # auto needs an estimate that is not there, or not yet
     DOES_NOT_PAY = "does_not_pay"  # auto: merging would save too little, or cost more than it saved
+    SHARED_CGROUP = "shared_cgroup"  # the VM has no memory cgroup of its own
+    NO_SWAP = "no_swap"  # no disk swap with room that the VM may use
+    NOT_ENCRYPTED = "not_encrypted"  # disk swap that would keep guest memory in the clear
+    STALLS = "stalls"  # the VM waits for its memory: no more is taken from it
     HYPERVISOR = "hypervisor"  # libvirt or QEMU answered with an error
     DRY_RUN = "dry_run"
 

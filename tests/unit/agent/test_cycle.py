@@ -21,18 +21,22 @@ from memhint.agent.policies import Policies
 from memhint.agent.processes import Processes
 from memhint.agent.reclaims import NoRequests, Reclaims
 from memhint.agent.relief_worker import ReliefWorker
+from memhint.agent.swap_out_worker import SwapOutWorker
 from memhint.guest.commands import GET_MEMINFO, RECLAIM_MEMORY
 from memhint.guest.errors import GuestAgentAbsent
 from memhint.levers.balloon import BalloonLever
 from memhint.levers.dedup import DedupLever, DedupSettings
+from memhint.levers.qos import QosLever
+from memhint.levers.swap_out import SwapOutLever, SwapOutSettings
 from memhint.objects.domain import DomainState
 from memhint.objects.gap import GapReason
 from memhint.objects.guest import GuestSource
 from memhint.objects.ladder import Rung
 from memhint.objects.lever import LeverName, Observed
 from memhint.objects.plan import Bound, DemandReason
+from memhint.objects.policy import Origin
 from memhint.objects.units import GIB, KIB, MIB
-from memhint.objects.verdict import Answer, Reason
+from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.planner.dedup_estimate import KsmPace
 from memhint.planner.demand import Past
 from memhint.planner.plan import start
@@ -63,7 +67,7 @@ class FakeDefinitions:
 
 class Recorder:
     def __init__(self) -> None:
-        self.reports, self.events, self.failing = [], [], False
+        self.reports, self.events, self.failing, self.wishes = [], [], False, {}
 
     def publish(self, report) -> None:
         self.reports.append(report)
@@ -80,7 +84,7 @@ class Recorder:
     def inputs(self):
         if self.failing:
             raise StoreError("the disk is full")
-        return {}
+        return self.wishes
 
     def replace(self, uuid, origin, values) -> None:
         raise AssertionError("nothing to remember here")
@@ -141,6 +145,9 @@ class FakeHost:
             guest_max_age=60.0,
             list_max_age=30.0,
         )
+        self.swap_out = SwapOutWorker(
+            lambda stop: SwapOutLever(self.root.kernel, SwapOutSettings(), lambda: self.now, stop=stop)
+        )
         parts = Parts(
             observer,
             Policies(self.recorder, {}),
@@ -151,6 +158,8 @@ class FakeHost:
             lever,
             DedupWorker(),
             self.relief,
+            QosLever(self.root.kernel, ledger, "boot", lambda: self.now),
+            self.swap_out,
             self.recorder,
             self.recorder,
             self.recorder,
@@ -551,3 +560,82 @@ def test_the_report_has_the_estimate_and_who_waits_for_it(tmp_path: Path) -> Non
     samples = PageSamples(host.root.kernel, 4096, 1.0, 3600.0, 60.0, KsmPace())
     host.cycle._parts = replace(host.cycle._parts, samples=samples)
     assert len(host.cycle.run().dedup.waiting) == 1
+
+
+def with_cgroups(host: FakeHost, name: str, pid: int) -> str:
+    """Give a VM a cgroup of version 2; its directory."""
+    top = "sys/fs/cgroup"
+    host.root.write("proc/self/mounts", f"cgroup2 /{top} cgroup2 rw 0 0\n")
+    scope = f"{top}/machine.slice/machine-{name}.scope"
+    still = "avg10=0.00 avg60=0.00 avg300=0.00 total=0"
+    for path in (f"{top}/machine.slice", scope):
+        host.root.write_all(
+            path,
+            {
+                "memory.min": "0\n",
+                "memory.max": "max\n",
+                "memory.high": "max\n",
+                "memory.swap.max": "max\n",
+                "memory.current": f"{2 * GIB}\n",
+                "memory.swap.current": "0\n",
+                "memory.pressure": f"some {still}\nfull {still}\n",
+                "memory.reclaim": "",
+                "cgroup.procs": f"{pid}\n" if path == scope else "",
+            },
+        )
+    host.root.write_all(f"proc/{pid}", {"cgroup": f"0::{scope.removeprefix(top)}\n", "oom_score_adj": "0\n"})
+    return scope
+
+
+def lever_of(report, name: str, lever: LeverName):
+    return next(state for state in by_name(report)[name].levers if state.lever is lever)
+
+
+def test_a_class_is_carried_out_every_cycle_and_taken_back_at_the_end(host: FakeHost) -> None:
+    scope = with_cgroups(host, "web", 4000)
+    host.recorder.wishes = {"uuid-web": {Origin.OPERATOR: {"class": "guaranteed"}}}
+    state = lever_of(host.run_cycles(), "web", LeverName.QOS)
+    assert (state.desired, state.observed, state.verdict.answer) == ("guaranteed", Observed.ON, Answer.APPLIED)
+    size = 4 * GIB + SETTINGS.overhead
+    assert (
+        host.root.text(f"{scope}/memory.min") == host.root.text("sys/fs/cgroup/machine.slice/memory.min") == str(size)
+    )
+    host.root.write("sys/fs/cgroup/machine.slice/memory.min", "0\n")  # as systemd does when it is reloaded
+    assert lever_of(host.run_cycles(), "web", LeverName.QOS).verdict.answer is Answer.APPLIED
+    assert host.root.text("sys/fs/cgroup/machine.slice/memory.min") == str(size)
+    assert lever_of(host.run_cycles(), "db", LeverName.QOS).verdict.answer is Answer.UNCHANGED
+    assert host.cycle.undo(5.0) == []
+    assert host.root.text(f"{scope}/memory.min") == host.root.text("sys/fs/cgroup/machine.slice/memory.min") == "0"
+    assert host.root.text("proc/4000/oom_score_adj") == "0"
+
+
+def test_what_the_ladder_asks_is_swapped_out_on_a_thread_and_shown(host: FakeHost) -> None:
+    scope = with_cgroups(host, "web", 4000)
+    host.recorder.wishes = {"uuid-web": {Origin.OPERATOR: {"swap_out": "allow"}}}
+    report = host.run_cycles()
+    assert lever_of(report, "web", LeverName.SWAP_OUT).verdict.reason is Reason.NOT_ENCRYPTED
+    assert lever_of(report, "db", LeverName.SWAP_OUT).verdict.reason is Reason.OPT_OUT
+    host.root.write("sys/block/dm-0/dm/uuid", "CRYPT-PLAIN-swap\n")
+    host.root.write("proc/swaps", "Filename Type Size Used Priority\n/dev/dm-0 partition 67108864 0 -2\n")
+    observations = [one.observation for one in report.domains]
+    policies = {one.observation.uuid: one.policy for one in report.domains}
+    assert host.swap_out.submit({"uuid-web": 32 * MIB}, observations, policies)
+    assert host.swap_out.settle(10.0)
+    assert host.root.text(f"{scope}/memory.reclaim") == str(16 * MIB)
+    web = by_name(report)["web"]
+    assert "asked 32 MiB" in host.swap_out.state(web.observation, web.policy).verdict.detail
+    # asked for nothing any more, it says again whether it could be
+    assert not host.swap_out.submit({}, observations, policies)
+    assert host.swap_out.state(web.observation, web.policy).verdict == Verdict(Answer.UNCHANGED)
+    assert host.swap_out.stop(1.0)
+    assert not host.swap_out.submit({"uuid-web": 32 * MIB}, observations, policies)
+
+
+def test_a_class_outlasts_the_loss_of_the_store(host: FakeHost, monkeypatch) -> None:
+    with_cgroups(host, "web", 4000)
+    host.recorder.wishes = {"uuid-web": {Origin.OPERATOR: {"class": "guaranteed"}}}
+    host.run_cycles()
+    ledger = host.cycle._parts.qos._ledger
+    monkeypatch.setattr(ledger, "all", lambda: (_ for _ in ()).throw(StoreError("the disk is full")))
+    state = lever_of(host.run_cycles(), "web", LeverName.QOS)
+    assert (state.desired, state.observed) == ("guaranteed", Observed.ON)

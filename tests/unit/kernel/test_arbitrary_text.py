@@ -15,10 +15,11 @@ from memhint.kernel.guest_pages import guest_ram
 from memhint.kernel.host import observe_host
 from memhint.kernel.hugetlb import hugetlb_pools
 from memhint.kernel.ksm import KsmKnob, read_knob, read_ksm
-from memhint.kernel.memcg import cgroup_memory, cgroup_oom_kills, cgroup_swap_activity, members
+from memhint.kernel.memcg import amount, cgroup_memory, cgroup_oom_kills, cgroup_swap_activity, members
 from memhint.kernel.meminfo import machine_memory
 from memhint.kernel.numa import numa_nodes, pages_by_node
-from memhint.kernel.process import find_by_comm, pid_from_file, process_is, process_memory
+from memhint.kernel.process import find_by_comm, oom_score_adj, pid_from_file, process_is, process_memory
+from memhint.kernel.process_cgroup import home
 from memhint.kernel.psi import read_pressure
 from memhint.kernel.smaps import deep_memory, mergeable_bytes
 from memhint.kernel.swap import disk_swap, swap_activity
@@ -30,18 +31,25 @@ from .fake_root import FakeRoot
 from .test_memcg import V1, V2, stat_v1, v1, v2
 
 PID = 4711
+MOUNTS = "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n"
+CGROUP = f"0::{V2.removeprefix('/sys/fs/cgroup')}\n"
 
 
 @pytest.fixture(scope="module")
 def whole() -> Iterator[FakeRoot]:
     """One host for all examples: each replaces a file and puts it back."""
     with tempfile.TemporaryDirectory() as directory:
-        yield v2(v1(FakeRoot(Path(directory)).host().process()))
+        fake = v2(v1(FakeRoot(Path(directory)).host().process()))
+        yield fake.write("proc/self/mounts", MOUNTS).write(f"proc/{PID}/cgroup", CGROUP)
 
 
 READERS: dict[str, tuple[str, str, Callable[[FakeRoot], object]]] = {
     "meminfo": ("proc/meminfo", recorded.MEMINFO, lambda fake: machine_memory(fake.kernel)),
     "swaps": ("proc/swaps", recorded.SWAPS, lambda fake: (disk_swap(fake.kernel), machine_memory(fake.kernel))),
+    "cgroup": (f"proc/{PID}/cgroup", CGROUP, lambda fake: home(fake.kernel, PID)),
+    "mounts": ("proc/self/mounts", MOUNTS, lambda fake: home(fake.kernel, PID)),
+    "amount": (f"{V2}/memory.swap.max", "max\n", lambda fake: amount(fake.kernel, f"{V2}/memory.swap.max")),
+    "oom_score_adj": (f"proc/{PID}/oom_score_adj", "-5\n", lambda fake: oom_score_adj(fake.kernel, PID) + 1000),
     "vmstat": ("proc/vmstat", recorded.VMSTAT, lambda fake: (oom_kills(fake.kernel), swap_activity(fake.kernel))),
     "pressure": ("proc/pressure/memory", recorded.PRESSURE, lambda fake: read_pressure(fake.kernel)),
     "ksm": ("sys/kernel/mm/ksm/pages_sharing", "1\n", lambda fake: read_ksm(fake.kernel)),

@@ -6,7 +6,14 @@ from pathlib import Path
 import pytest
 
 from memhint.kernel.errors import InterfaceMalformed, InterfaceMissing, InterfaceUnreadable, ProcessGone
-from memhint.kernel.process import find_by_comm, pid_from_file, process_is, process_memory
+from memhint.kernel.process import (
+    find_by_comm,
+    instance_runs,
+    oom_score_adj,
+    pid_from_file,
+    process_is,
+    process_memory,
+)
 from memhint.kernel.root import READ_AT_MOST, KernelRoot
 from memhint.objects.domain import ProcessMemory
 from memhint.objects.units import KIB
@@ -209,3 +216,26 @@ def test_real_machine_process_that_never_was() -> None:
 def test_real_machine_find_by_comm_finds_ourselves() -> None:
     comm = Path("/proc/self/comm").read_text().rstrip("\n")
     assert find_by_comm(KernelRoot(), frozenset({comm})).get(comm, 0) > 0
+
+
+def test_an_instance_runs_until_another_process_has_its_pid(fake: FakeRoot) -> None:
+    kernel = fake.process().kernel
+    assert instance_runs(kernel, process_memory(kernel, PID).instance)
+    assert not instance_runs(kernel, f"{PID}:91972")
+    assert not instance_runs(kernel, "4712:91971")
+
+
+@pytest.mark.parametrize("name", ["", ":", "x:1", "-1:1", "boot-1"])
+def test_what_names_no_process_does_not_run(fake: FakeRoot, name: str) -> None:
+    assert not instance_runs(fake.process().kernel, name)
+
+
+@pytest.mark.parametrize("value", [-1000, 0, 1000])
+def test_who_is_killed_first_is_a_number_with_a_sign(fake: FakeRoot, value: int) -> None:
+    assert oom_score_adj(fake.process(oom_score_adj=f"{value}\n").kernel, PID) == value
+
+
+@pytest.mark.parametrize("text", ["-1001\n", "1001\n", "\n", "many\n"])
+def test_any_other_value_is_malformed(fake: FakeRoot, text: str) -> None:
+    with pytest.raises(InterfaceMalformed):
+        oom_score_adj(fake.process(oom_score_adj=text).kernel, PID)

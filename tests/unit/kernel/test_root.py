@@ -11,6 +11,7 @@ from memhint.kernel.errors import (
     InterfaceUnreadable,
     KernelInterfaceError,
     ProcessGone,
+    WriteIncomplete,
     WriteRejected,
 )
 from memhint.objects.gap import GapReason
@@ -33,6 +34,7 @@ def fail_reads(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
         (InterfaceMalformed, GapReason.MALFORMED),
         (ProcessGone, GapReason.GONE),
         (WriteRejected, GapReason.UNREADABLE),
+        (WriteIncomplete, GapReason.UNREADABLE),
     ],
 )
 def test_each_error_leaves_the_gap_of_its_reason(error: type[KernelInterfaceError], reason: GapReason) -> None:
@@ -144,3 +146,20 @@ def test_a_short_write_is_a_rejected_write(fake: FakeRoot, monkeypatch: pytest.M
     monkeypatch.setattr(os, "write", lambda fd, data: 1)
     with pytest.raises(WriteRejected, match="1 of 3"):
         fake.kernel.write_text("knob", "200")
+
+
+def test_a_write_of_which_a_part_was_done_is_told_apart(fake: FakeRoot, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write(fd: int, data: bytes) -> int:
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    fake.write("memory.reclaim", "")
+    monkeypatch.setattr(os, "write", write)
+    with pytest.raises(WriteIncomplete):
+        fake.kernel.write_text("memory.reclaim", "4096")
+
+
+def test_a_directory_that_was_made_anew_has_another_inode(fake: FakeRoot) -> None:
+    fake.write("a/x", "").write("b/x", "")
+    assert fake.kernel.inode("a") == fake.kernel.inode("a") != fake.kernel.inode("b")
+    with pytest.raises(InterfaceMissing):
+        fake.kernel.inode("c")

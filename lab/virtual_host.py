@@ -1,0 +1,248 @@
+"""A virtual host: a machine of its own kernel and with cgroup v2, for what the machine at hand does not have.
+
+It boots the distribution's kernel into an initramfs with Python, cryptsetup and the checkout's code, has disks to swap
+on, and calls Python functions inside for the tests outside.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import lzma
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from lab.cpio import Archive
+from lab.errors import BootError, ImageError, WorkError
+from lab.image import APPLETS, libraries, locked, modules_of
+from lab.packages import Package, candidate, dependencies, fetch, kernel_package, unpack
+from lab.paths import cache_dir
+from lab.programs import find, run
+from lab.sizes import MIB
+from lab.waiting import wait_for
+from lab.work_channel import WorkChannel
+
+KERNEL = "6.12"
+MODULES = ("virtio_pci", "virtio_console", "virtio_blk", "dm_crypt", "xts", "aes_generic", "ecb")
+BOOT_DEADLINE = 300.0
+CALL_DEADLINE = 300.0
+_PORT = "memhint.lab.0"
+_QEMU = ("qemu-system-x86", "qemu-system-common")
+_CHECKOUT = Path(__file__).resolve().parent.parent
+_CODE = ("memhint/__init__.py", "memhint/objects", "memhint/kernel", "memhint/levers")
+_HERE = Path(__file__).resolve().parent
+# Of Python's library, what nothing here imports and would only have to be unpacked at each boot.
+_LEFT_OUT = (
+    "test", "tests", "idlelib", "lib2to3", "ensurepip", "tkinter", "turtledemo", "pydoc_data", "distutils", "sqlite3",
+    "asyncio", "xml", "email", "http", "curses", "dbm", "wsgiref", "xmlrpc", "multiprocessing", "venv", "__pycache__",
+)  # fmt: skip
+
+
+class VirtualHost:
+    """A running machine; use it in a with statement."""
+
+    def __init__(
+        self, files: Sequence[Path], memory: int = 512 * MIB, disks: Mapping[str, int] | None = None, qemu: bool = False
+    ) -> None:
+        """:param files: go to /work; those that are Python can be called by their names
+        :param memory: bytes
+        :param disks: name and bytes of empty disks, /dev/vda first
+        :param qemu: with qemu-system-x86_64 inside, which takes 50 MiB of the memory; it emulates within emulation
+        """
+        self._files = tuple(files)
+        self._with_qemu = qemu
+        self._memory = memory
+        self._disks = dict(disks or {})
+        self._folder = Path(tempfile.mkdtemp(prefix="memhint-vhost-"))
+        self._channel = WorkChannel(self._folder / "work.sock", "virtual host")
+        self._qemu: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> VirtualHost:
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, reason: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def console(self) -> str:
+        """What the kernel and the first process have printed."""
+        file = self._folder / "console.log"
+        return file.read_text(errors="replace") if file.exists() else ""
+
+    def start(self) -> None:
+        """Boot, and wait until it answers."""
+        image = _image()
+        kernel, initrd = image / "vmlinuz", self._folder / "initrd"
+        with initrd.open("wb") as out:
+            for part in ("base", "qemu") if self._with_qemu else ("base",):
+                out.write((image / part).read_bytes())
+            # The kernel unpacks one archive after the other: what changes with the checkout comes last.
+            out.write(self._code())
+        command = [
+            find("qemu-system-x86_64"), "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-M", "pc",
+            "-m", str(self._memory // MIB), "-nodefaults", "-no-reboot", "-display", "none",
+            "-kernel", str(kernel), "-initrd", str(initrd),
+            "-append", "console=ttyS0 quiet panic=-1 psi=1 mitigations=off no_timer_check tsc=reliable",
+            "-serial", f"file:{self._folder / 'console.log'}",
+            "-device", "virtio-serial-pci",
+            "-chardev", f"socket,id=work,path={self._folder / 'work.sock'},server=on,wait=off",
+            "-device", f"virtserialport,chardev=work,name={_PORT}",
+        ]  # fmt: skip
+        for name, size in self._disks.items():
+            disk = self._folder / f"{name}.raw"
+            with disk.open("wb") as file:
+                file.truncate(size)
+            command += ["-drive", f"if=virtio,format=raw,cache=unsafe,file={disk}"]
+        self._qemu = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+        try:
+            wait_for(lambda: (self._folder / "work.sock").exists() or not self.running(), 30, "QEMU's socket")
+            self.call("time.monotonic", deadline=BOOT_DEADLINE)
+        except WorkError as reason:
+            raise BootError(f"{reason}\nits console:\n{self.console[-3000:]}") from reason
+
+    def call(self, function: str, deadline: float = CALL_DEADLINE, **arguments: Any) -> Any:
+        """What ``MODULE.FUNCTION`` returned inside; WorkError carries its traceback."""
+        answer = self._channel.request(f"{function} {json.dumps(arguments)}", deadline, self.running)
+        return answer.get("result")
+
+    def running(self) -> bool:
+        """Whether its QEMU is there."""
+        return self._qemu is not None and self._qemu.poll() is None
+
+    def close(self) -> None:
+        """End it; its files go with it."""
+        if self._qemu is not None:
+            with suppress(ProcessLookupError):
+                self._qemu.kill()
+            self._qemu.wait()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _code(self) -> bytes:
+        archive = Archive()
+        for part in _CODE:
+            path = _CHECKOUT / part
+            for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
+                archive.file(f"work/{file.relative_to(_CHECKOUT)}", file.read_bytes())
+        archive.file("work/lab/virtual_host_server.py", (_HERE / "virtual_host_server.py").read_bytes())
+        for file in self._files:
+            archive.file(f"work/{file.name}", file.read_bytes())
+        return archive.content()
+
+
+def _image() -> Path:
+    """The folder with kernel (vmlinuz) and archives (base, qemu), built unless the cache has it."""
+    root = cache_dir() / "lab"
+    root.mkdir(parents=True, exist_ok=True)
+    packages = [kernel_package(KERNEL), *_python(), *map(_wanted, ("cryptsetup-bin", *_QEMU))]
+    digest = hashlib.sha256()
+    for part in (*(package.key for package in packages), *MODULES, *APPLETS, *_LEFT_OUT):
+        digest.update(part.encode() + b"\0")
+    for source in (Path(__file__), _HERE / "cpio.py", _HERE / "image.py", _HERE / "virtual_host_init.sh"):
+        digest.update(source.read_bytes() + b"\0")
+    final = root / "virtual-host" / digest.hexdigest()[:16]
+    with locked(root / "build.lock"):
+        if not final.exists():
+            _build(final, packages, root / "deb")
+    return final
+
+
+def _wanted(name: str) -> Package:
+    found = candidate(name)
+    if found is None:
+        raise ImageError(f"apt offers no {name}: run apt-get update")
+    return found
+
+
+def _python() -> list[Package]:
+    """The packages of the distribution's Python: interpreter, and both halves of its library."""
+    (interpreter,) = (name for name in dependencies("python3-minimal") if name.startswith("python3."))
+    version = interpreter.removesuffix("-minimal")
+    return [_wanted(name) for name in (interpreter, f"lib{version}-minimal", f"lib{version}-stdlib")]
+
+
+def _build(final: Path, packages: list[Package], debs: Path) -> None:
+    final.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=final.parent) as scratch_name:
+        scratch = Path(scratch_name)
+        kernel, *others = packages
+        unpack(fetch(kernel, debs), scratch / "kernel")
+        for package in others:
+            unpack(fetch(package, debs), scratch / "root")
+        (vmlinuz,) = (scratch / "kernel" / "boot").glob("vmlinuz-*")
+        modules = modules_of(scratch / "kernel", vmlinuz.name.removeprefix("vmlinuz-"), MODULES)
+        archive = Archive()
+        for directory in ("proc", "sys", "dev", "run", "tmp", "etc", "root", "usr/bin", "usr/sbin"):
+            archive.directory(directory)
+        archive.character_device("dev/console", 5, 1)
+        archive.file("init", (_HERE / "virtual_host_init.sh").read_bytes(), 0o755)
+        archive.file("bin/busybox", Path(find("busybox")).read_bytes(), 0o755)
+        for applet in (*APPLETS, "mkswap", "swapon", "swapoff"):
+            archive.link(f"bin/{applet}", "busybox")
+        names = []
+        for module in modules:
+            content = module.read_bytes()
+            names.append(module.name.removesuffix(".xz"))
+            archive.file(f"lib/modules/{names[-1]}", lzma.decompress(content) if module.suffix == ".xz" else content)
+        archive.file("etc/modules", "".join(f"{name}\n" for name in names).encode())
+        _add_python(archive, scratch / "root", debs, packages[1].name)
+        cryptsetup = scratch / "root" / "sbin" / "cryptsetup"
+        archive.file("sbin/cryptsetup", cryptsetup.read_bytes(), 0o755)
+        for wanted, library in libraries(cryptsetup, scratch / "root", debs, ("cryptsetup-bin", "libcryptsetup12")):
+            archive.file(wanted, library.read_bytes(), 0o755)
+        ready = scratch / "ready"
+        ready.mkdir()
+        # Not compressed: emulation unpacks slowly, and this is read from the page cache.
+        (ready / "base").write_bytes(archive.content())
+        (ready / "qemu").write_bytes(_qemu_archive(scratch / "root", debs))
+        shutil.copyfile(vmlinuz, ready / "vmlinuz")
+        ready.rename(final)
+
+
+def _qemu_archive(root: Path, debs: Path) -> bytes:
+    """QEMU with its emulator, which the distribution packages as modules."""
+    archive = Archive()
+    program = root / "usr" / "bin" / "qemu-system-x86_64"
+    archive.file("usr/bin/qemu-system-x86_64", program.read_bytes(), 0o755)
+    for module in sorted(root.rglob("accel-tcg-*.so")):
+        archive.file(str(module.relative_to(root)), module.read_bytes())
+    for wanted, library in libraries(program, root, debs, _QEMU):
+        archive.file(wanted, library.read_bytes(), 0o755)
+    return archive.content()
+
+
+def _add_python(archive: Archive, root: Path, debs: Path, package: str) -> None:
+    """The interpreter, and its library as compiled files: compiling it at each boot would take most of the boot."""
+    version = package.removesuffix("-minimal")
+    program = root / "usr" / "bin" / version
+    library = root / "usr" / "lib" / version
+    for name in _LEFT_OUT:
+        for found in library.rglob(name):
+            shutil.rmtree(found, ignore_errors=True)
+    run(
+        [str(program), "-E", "-S", "-m", "compileall", "-q", "-b", "--invalidation-mode", "unchecked-hash",
+         "-s", str(root), str(library)],
+        "compiling Python's library",
+        ImageError,
+        env={**os.environ, "PYTHONHOME": str(root / "usr")},
+    )  # fmt: skip
+    archive.file(f"usr/bin/{version}", program.read_bytes(), 0o755)
+    archive.link("usr/bin/python3", version)
+    for file in sorted(library.rglob("*")):
+        if file.suffix in (".pyc", ".so"):
+            archive.file(str(file.relative_to(root)), file.read_bytes())
+    for wanted, needed in libraries(program, root, debs, (package,)):
+        archive.file(wanted, needed.read_bytes(), 0o755)

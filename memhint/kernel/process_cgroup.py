@@ -1,0 +1,86 @@
+"""/proc/PID/cgroup: which memory cgroup a process is charged to, and the ones above it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from posixpath import basename, dirname
+
+from memhint.kernel.errors import InterfaceMissing
+from memhint.kernel.memcg import CgroupVersion, detect
+from memhint.kernel.process import read_process_file
+from memhint.kernel.root import KernelRoot
+
+_MOUNTS = "proc/self/mounts"
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """The cgroup that a process's memory is charged to, and where its hierarchy is mounted. Directories."""
+
+    version: CgroupVersion
+    path: str
+    mount: str
+
+    @property
+    def for_many(self) -> bool:
+        """True for what systemd makes for more than one VM: a slice, a service, a login session."""
+        unit = basename(self.path)
+        return unit.endswith((".service", ".slice")) or unit.startswith("session-")
+
+    @property
+    def ancestors(self) -> tuple[str, ...]:
+        """The cgroups above it, the nearest first, the hierarchy's root left out."""
+        found, level = [], dirname(self.path)
+        while len(level) > len(self.mount):
+            found.append(level)
+            level = dirname(level)
+        return tuple(found)
+
+
+def home(root: KernelRoot, pid: int) -> Home:
+    """Where the memory of a process is charged.
+
+    With version 2 that can be above the cgroup that /proc names: libvirt puts QEMU's threads into threaded cgroups
+    (emulator, vcpu0, …), and those have no memory of their own; the next one above that has is meant.
+
+    :raises InterfaceMissing: when no memory hierarchy is mounted here, or the process is in its root
+    :raises ProcessGone: when the process ended
+    :raises KernelInterfaceError: when a file cannot be read
+    """
+    where = root.path(f"proc/{pid}/cgroup")
+    rows = [line.split(":", 2) for line in read_process_file(root, pid, "cgroup").split("\n")]
+    named = {row[1]: row[2] for row in rows if len(row) == 3}
+    # where version 1 has the memory controller, version 2 cannot have it
+    legacy = next((controllers for controllers in named if "memory" in controllers.split(",")), None)
+    version = CgroupVersion.V2 if legacy is None else CgroupVersion.V1
+    path, mount = named.get(legacy or ""), _mount(root, version)
+    if path is None or mount is None:
+        raise InterfaceMissing(where, "no hierarchy with the memory controller")
+    if "/../" in f"{path}/":
+        raise InterfaceMissing(where, "its cgroup lies outside of the agent's cgroup namespace")
+    level = (mount + path).rstrip("/")
+    while len(level) > len(mount):
+        try:
+            if detect(root, level) is version:
+                return Home(version, level, mount)
+        except InterfaceMissing:
+            pass  # threaded, or the controller is not handed down to here
+        level = dirname(level)
+    raise InterfaceMissing(where, "it is in the root cgroup, which has no memory of its own")
+
+
+def _mount(root: KernelRoot, version: CgroupVersion) -> str | None:
+    for point, kind, options in _mounts(root):
+        if version is CgroupVersion.V2 and kind == "cgroup2":
+            return point
+        if version is CgroupVersion.V1 and kind == "cgroup" and "memory" in options.split(","):
+            return point
+    return None
+
+
+def _mounts(root: KernelRoot) -> Iterator[tuple[str, str, str]]:
+    for line in root.lines(_MOUNTS):
+        words = line.split(" ")
+        if len(words) >= 4:
+            yield words[1], words[2], words[3]

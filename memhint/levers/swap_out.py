@@ -1,0 +1,233 @@
+"""Swap-out: a cold guest's memory goes to disk swap through its cgroup's memory.reclaim, a bounded piece at a time.
+
+What is in swap still counts: the footprint holds it, so it never raises capacity. Nothing is left to undo: a page comes
+back when the guest touches it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from memhint.kernel.encryption import encrypted
+from memhint.kernel.errors import InterfaceMissing, KernelInterfaceError, ProcessGone, WriteIncomplete
+from memhint.kernel.memcg import UNLIMITED, CgroupVersion, amount
+from memhint.kernel.process_cgroup import Home, home
+from memhint.kernel.psi import read_pressure
+from memhint.kernel.root import KernelRoot
+from memhint.kernel.swap import SwapArea, swap_areas
+from memhint.objects.domain import DomainObservation
+from memhint.objects.lever import LeverName, LeverState, Observed
+from memhint.objects.units import MIB, mib
+from memhint.objects.verdict import Answer, Reason, Verdict
+
+_RECLAIM = "memory.reclaim"
+_NOTHING_TO_UNDO = "nothing to put back: what is in swap comes back when the guest touches it"
+
+
+@dataclass(frozen=True, slots=True)
+class SwapOutSettings:
+    """What the operator allows. Sizes in bytes."""
+
+    allow_unencrypted: bool = False
+    most: int = 256 * MIB  # of one pull
+    keep_free: int = 512 * MIB  # of disk swap that a pull leaves
+    psi_stop: float = 10.0  # percent of time that the VM's threads stall on memory
+    piece: int = 16 * MIB  # between two looks at the pressure
+    patience: float = 30.0  # seconds of one pull
+    window: float = 10.0  # seconds over which a stall within a pull is judged
+
+
+@dataclass(frozen=True, slots=True)
+class SwapOutTarget:
+    """One VM, and whether its owner allows it (policy ``swap_out``)."""
+
+    domain: DomainObservation
+    allowed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SwapOutOutcome:
+    """What came of one pull. Bytes."""
+
+    verdict: Verdict
+    asked: int = 0  # of the kernel, in all pieces
+    reclaimed: int = 0  # by how much the cgroup's memory fell
+    swapped: int = 0  # by how much its swap grew
+
+
+class SwapOutLever:
+    """memory.reclaim per VM. A pull may take ``patience`` seconds and more: not for the cycle's thread."""
+
+    name = LeverName.SWAP_OUT
+
+    def __init__(
+        self,
+        root: KernelRoot,
+        settings: SwapOutSettings,
+        clock: Callable[[], float],
+        *,
+        stop: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """:param clock: seconds, monotonic
+        :param stop: asked between two pieces; True ends a pull
+        """
+        self._root = root
+        self._settings = settings
+        self._clock = clock
+        self._stop = stop
+
+    def probe(self, target: SwapOutTarget) -> Verdict:
+        """Whether memory of this VM may and can be swapped out now."""
+        try:
+            return self._look(target)[0]
+        except KernelInterfaceError as error:
+            return _failed(error)
+
+    def read(self, domain: DomainObservation) -> Observed:
+        """Whether a part of this VM is in swap now, whoever put it there."""
+        if domain.process is None:
+            return Observed.UNKNOWN
+        return Observed.ON if domain.process.swap else Observed.OFF
+
+    def state(self, target: SwapOutTarget, verdict: Verdict) -> LeverState:
+        """The lever's three fields for one VM."""
+        seen = Observed.UNSUPPORTED if verdict.answer is Answer.UNSUPPORTED else self.read(target.domain)
+        return LeverState(self.name, target.domain.uuid, "on" if target.allowed else "off", seen, verdict)
+
+    def pull(self, target: SwapOutTarget, size: int, *, dry_run: bool) -> SwapOutOutcome:
+        """Move up to ``size`` bytes of a VM's coldest memory to disk swap.
+
+        It ends early when the VM stalls on its memory, when the kernel finds no more to take, or with the patience.
+        """
+        try:
+            verdict, place, room = self._look(target)
+            if place is None or not verdict.ok:
+                return SwapOutOutcome(verdict)
+            size = min(size, self._settings.most, room)
+            if dry_run:
+                what = f"reclaim up to {mib(size)} MiB of {place.path}"
+                return SwapOutOutcome(Verdict(Answer.PLANNED, Reason.DRY_RUN, what))
+            return self._reclaim(place.path, size)
+        except KernelInterfaceError as error:
+            return SwapOutOutcome(_failed(error))
+
+    def undo(self) -> Verdict:
+        """Nothing is left to undo, and this says so."""
+        return Verdict(Answer.UNCHANGED, Reason.NONE, _NOTHING_TO_UNDO)
+
+    def _look(self, target: SwapOutTarget) -> tuple[Verdict, Home | None, int]:
+        """The verdict, and where it is good the VM's cgroup and the bytes of swap it may take."""
+        refusal = _not_this_vm(target)
+        if refusal is not None:
+            return refusal, None, 0
+        assert target.domain.process is not None
+        place = home(self._root, target.domain.process.pid)
+        if place.version is CgroupVersion.V1:
+            detail = f"{place.path} is a cgroup of version 1, which has no {_RECLAIM}: boot the host with version 2"
+            return Verdict(Answer.UNSUPPORTED, Reason.KERNEL, detail), None, 0
+        if place.for_many:
+            detail = f"its memory is charged to {place.path}, which it shares: let libvirt make cgroups for its VMs"
+            return Verdict(Answer.UNSUPPORTED, Reason.SHARED_CGROUP, detail), None, 0
+        if not self._root.exists(f"{place.path}/{_RECLAIM}"):
+            return Verdict(Answer.UNSUPPORTED, Reason.KERNEL, f"no {_RECLAIM} here: it came with Linux 5.19"), None, 0
+        pressure = read_pressure(self._root, place.path)
+        room = min(self._disk_room(), self._own_room(place))
+        areas = [area for area in swap_areas(self._root) if area.used < area.total]
+        verdict = self._swap_verdict(areas, room)
+        if verdict.ok and pressure.some_avg10 >= self._settings.psi_stop:
+            detail = f"it stalls on memory {pressure.some_avg10:g} % of the time already"
+            verdict = Verdict(Answer.REFUSED, Reason.STALLS, detail)
+        return verdict, place, room
+
+    def _swap_verdict(self, areas: Sequence[SwapArea], room: int) -> Verdict:
+        disks = [area for area in areas if not area.in_memory]
+        if not disks:
+            return Verdict(Answer.REFUSED, Reason.NO_SWAP, "no disk swap with room; zram is memory itself")
+        first = max(area.priority for area in disks)
+        ahead = [area.name for area in areas if area.in_memory and area.priority >= first]
+        if ahead:
+            detail = f"{', '.join(ahead)} is memory itself and is filled before the disk: give it a lower priority"
+            return Verdict(Answer.REFUSED, Reason.NO_SWAP, detail)
+        if not self._settings.allow_unencrypted:
+            clear = [area.name for area in disks if not encrypted(self._root, area)]
+            if clear:
+                detail = f"{', '.join(clear)} would keep guest memory in the clear: [swap_out] allow_unencrypted is off"
+                return Verdict(Answer.REFUSED, Reason.NOT_ENCRYPTED, detail)
+        if room <= 0:
+            detail = f"less than {mib(self._settings.keep_free)} MiB of disk swap are free, or the VM may use no more"
+            return Verdict(Answer.REFUSED, Reason.NO_SWAP, detail)
+        return Verdict(Answer.UNCHANGED)
+
+    def _disk_room(self) -> int:
+        free = sum(area.total - area.used for area in swap_areas(self._root) if not area.in_memory)
+        return free - self._settings.keep_free
+
+    def _own_room(self, place: Home) -> int:
+        """What the cgroup and those above it may still swap."""
+        room = UNLIMITED
+        for level in (place.path, *place.ancestors):
+            try:
+                most = amount(self._root, f"{level}/memory.swap.max")
+                room = min(room, most - amount(self._root, f"{level}/memory.swap.current"))
+            except InterfaceMissing:
+                continue  # swap is not accounted here
+        return room
+
+    def _reclaim(self, path: str, size: int) -> SwapOutOutcome:
+        began, stalled = self._clock(), read_pressure(self._root, path).some_total_us
+        memory, swap = self._usage(path)
+        asked, ended = 0, ""
+        while asked < size and not ended:
+            piece = min(self._settings.piece, size - asked)
+            asked += piece
+            try:
+                self._root.write_text(f"{path}/{_RECLAIM}", str(piece))
+            except WriteIncomplete:
+                ended = "the kernel found no more to take"
+            ended = self._trouble(path, began, stalled) or ended
+        now_memory, now_swap = self._usage(path)
+        reclaimed, swapped = max(0, memory - now_memory), max(0, now_swap - swap)
+        detail = f"asked {mib(asked)} MiB, {mib(reclaimed)} MiB came back, {mib(swapped)} MiB went to swap"
+        detail += f"; ended early: {ended}" if ended and asked < size else ""
+        if ended.startswith(_STALL):
+            return SwapOutOutcome(Verdict(Answer.REFUSED, Reason.STALLS, detail), asked, reclaimed, swapped)
+        answer = Answer.APPLIED if reclaimed or swapped else Answer.UNCHANGED
+        return SwapOutOutcome(Verdict(answer, Reason.NONE, detail), asked, reclaimed, swapped)
+
+    def _trouble(self, path: str, began: float, stalled: int) -> str:
+        """Why no further piece is to be taken; empty where nothing speaks against it."""
+        pressure, elapsed = read_pressure(self._root, path), self._clock() - began
+        # avg10 moves every two seconds only; what was stalled since the pull began shows at once
+        share = (pressure.some_total_us - stalled) / 10_000 / max(elapsed, self._settings.window)
+        worst = max(share, pressure.some_avg10)
+        if worst >= self._settings.psi_stop:
+            return f"{_STALL} {worst:.1f} % of the time"
+        if elapsed >= self._settings.patience:
+            return f"{self._settings.patience:g} s are over"
+        return "told to stop" if self._stop() else ""
+
+    def _usage(self, path: str) -> tuple[int, int]:
+        return amount(self._root, f"{path}/memory.current"), amount(self._root, f"{path}/memory.swap.current")
+
+
+_STALL = "it stalls on memory"
+
+
+def _not_this_vm(target: SwapOutTarget) -> Verdict | None:
+    if not target.allowed:
+        return Verdict(Answer.UNCHANGED, Reason.OPT_OUT)
+    if target.domain.process is None:
+        return Verdict(Answer.PENDING, Reason.NOT_RUNNING, f"the VM is {target.domain.state}")
+    facts = target.domain.facts
+    if facts.locked or facts.vfio or facts.confidential or facts.hugepages:
+        return Verdict(Answer.UNSUPPORTED, Reason.DEVICE, "its memory cannot be swapped: locked, pinned or huge pages")
+    return None
+
+
+def _failed(error: KernelInterfaceError) -> Verdict:
+    if isinstance(error, ProcessGone):
+        return Verdict(Answer.PENDING, Reason.NOT_RUNNING, str(error))
+    if isinstance(error, InterfaceMissing):
+        return Verdict(Answer.UNSUPPORTED, Reason.KERNEL, str(error))
+    return Verdict(Answer.FAILED, Reason.KERNEL, str(error))

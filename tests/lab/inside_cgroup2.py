@@ -1,0 +1,378 @@
+"""What test_cgroup2 has done inside the virtual host: libvirt's cgroup tree, processes as VMs, and the levers' pulls.
+
+Only the standard library is there. Every function that the test calls returns plain figures, in bytes; the test judges.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import signal
+import subprocess
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from memhint.kernel.process import process_memory
+from memhint.kernel.psi import read_pressure
+from memhint.kernel.root import KernelRoot
+from memhint.levers.qos import QosLever, QosTarget
+from memhint.levers.swap_out import SwapOutLever, SwapOutSettings, SwapOutTarget
+from memhint.objects.domain import DomainFacts, DomainObservation, DomainState
+from memhint.objects.ownership import Mark
+from memhint.objects.policy import QosClass
+
+MIB = 1 << 20
+PAGE = 4096
+ROOT = KernelRoot()
+TOP = Path("/sys/fs/cgroup")
+MACHINE = TOP / "machine.slice"
+SYSTEM = TOP / "system.slice"
+PLAIN, CRYPT = "/dev/vda", "/dev/vdb"
+PATIENCE = 180.0
+
+
+class Ledger:
+    """Marks in memory."""
+
+    def __init__(self) -> None:
+        self.marks: dict[tuple[str, str], Mark] = {}
+
+    def put(self, mark: Mark) -> None:
+        older = self.marks.get((mark.subject, mark.knob))
+        if older is not None and older.instance == mark.instance:
+            mark = replace(mark, before=older.before)
+        self.marks[(mark.subject, mark.knob)] = mark
+
+    def get(self, subject: str, knob: str) -> Mark | None:
+        return self.marks.get((subject, knob))
+
+    def remove(self, subject: str, knob: str) -> None:
+        self.marks.pop((subject, knob), None)
+
+    def all(self) -> tuple[Mark, ...]:
+        return tuple(self.marks.values())
+
+
+class Process:
+    """A child that holds memory; ``hot``: it touches all of it again and again, ``growth``: and takes more."""
+
+    def __init__(self, cgroup: Path, size: int, hot: bool = False, growth: int = 0) -> None:
+        self.cgroup = cgroup
+        ready, tell = os.pipe()
+        go, let = os.pipe()
+        self.pid = os.fork()
+        if not self.pid:
+            try:
+                os.read(go, 1)
+                held = [_filled(size)]
+                os.write(tell, b"r")
+                while hot:
+                    for memory in held:
+                        memory[::PAGE] = bytes(len(memory) // PAGE)
+                    if growth:
+                        held.append(_filled(growth))
+                signal.pause()
+            finally:
+                os._exit(1)
+        (cgroup / "cgroup.procs").write_text(str(self.pid))
+        os.write(let, b"g")
+        os.close(tell)
+        ended = os.read(ready, 1) != b"r"
+        for end in (ready, go, let):
+            os.close(end)
+        if ended:
+            raise RuntimeError(f"a process of {size} bytes ended in {cgroup}")
+
+    def end(self) -> None:
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+
+
+class Vm(Process):
+    """A process in a scope with libvirt's nesting, its threads in a threaded cgroup as QEMU's are."""
+
+    def __init__(self, name: str, size: int, hot: bool = False) -> None:
+        self._make_cgroups(name, size)
+        super().__init__(self.cgroup, size, hot)
+        (self.cgroup / "emulator" / "cgroup.threads").write_text(str(self.pid))
+
+    def _make_cgroups(self, name: str, size: int) -> None:
+        self.name, self.size = name, size
+        self.scope = MACHINE / f"machine-qemu\\x2d1\\x2d{name}.scope"
+        self.cgroup = self.scope / "libvirt"
+        self.cgroup.mkdir(parents=True)
+        (self.scope / "cgroup.subtree_control").write_text("+memory")
+        for threads in ("emulator", "vcpu0"):
+            (self.cgroup / threads).mkdir()
+            (self.cgroup / threads / "cgroup.type").write_text("threaded")
+
+    def observed(self) -> DomainObservation:
+        facts = DomainFacts(memory=self.size)
+        return DomainObservation(self.name, self.name, DomainState.RUNNING, facts, process_memory(ROOT, self.pid))
+
+    def swapped(self) -> int:
+        return int((self.cgroup / "memory.swap.current").read_text())
+
+    def end(self) -> None:
+        super().end()
+        for path in (self.cgroup / "emulator", self.cgroup / "vcpu0", self.cgroup, self.scope):
+            _remove(path)
+
+
+class QemuVm(Vm):
+    """A real QEMU that emulates a guest (tiny_guest.S), which touches all of its memory whenever it gets a byte."""
+
+    def __init__(self, name: str, size: int) -> None:
+        self._make_cgroups(name, size)
+        self.qemu = subprocess.Popen(
+            ["qemu-system-x86_64", "-accel", "tcg,tb-size=4", "-M", "pc", "-nodefaults", "-vga", "none",
+             "-display", "none", "-m", str(size // MIB), "-bios", "/work/tiny_guest.bin", "-serial", "stdio"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=0,
+            preexec_fn=lambda: (self.cgroup / "cgroup.procs").write_text("0"),
+        )  # fmt: skip
+        self.pid = self.qemu.pid
+        self._touched()
+        for thread in Path(f"/proc/{self.pid}/task").iterdir():
+            virtual = (thread / "comm").read_text().startswith("CPU ")
+            (self.cgroup / ("vcpu0" if virtual else "emulator") / "cgroup.threads").write_text(thread.name)
+
+    def touch(self) -> None:
+        """Let the guest write to every page of its memory, and wait until it has."""
+        assert self.qemu.stdin
+        self.qemu.stdin.write(b"t")
+        self._touched()
+
+    def _touched(self) -> None:
+        assert self.qemu.stdout
+        if self.qemu.stdout.read(1) != b"r":
+            raise RuntimeError("the guest in QEMU ended")
+
+    def end(self) -> None:
+        self.qemu.kill()
+        self.qemu.wait()
+        for path in (self.cgroup / "emulator", self.cgroup / "vcpu0", self.cgroup, self.scope):
+            _remove(path)
+
+
+class Host:
+    """Some VMs and the lever over them; everything ends with it."""
+
+    def __init__(self, **vms: dict[str, Any]) -> None:
+        self.vms = {
+            name: QemuVm(name, given["size"]) if given.get("qemu") else Vm(name, **given) for name, given in vms.items()
+        }
+        self.hog: Process | None = None
+        self.ledger = Ledger()
+        self.lever = QosLever(ROOT, self.ledger, "boot", time.time)
+
+    def __enter__(self) -> Host:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for one in (*self.vms.values(), *([self.hog] if self.hog else [])):
+            one.end()
+        for level in (MACHINE, SYSTEM):
+            (level / "memory.min").write_text("0")
+
+    def bring(self, **classes: str) -> dict[str, Any]:
+        """Every named VM to its class; verdicts and what was seen."""
+        targets = [
+            QosTarget(self.vms[name].observed(), QosClass(qos), self.vms[name].size + 16 * MIB)
+            for name, qos in classes.items()
+        ]
+        states = self.lever.reconcile(targets, 400 * MIB, dry_run=False)
+        return {
+            name: {"verdict": str(one.verdict), "answer": one.verdict.answer, "observed": one.observed}
+            for name, one in states.items()
+        }
+
+    def press(self, size: int) -> None:
+        """Another process claims this much, and more and more, and keeps using it."""
+        self.hog = Process(SYSTEM, size, hot=True, growth=8 * MIB)
+
+    def settings(self) -> dict[str, str]:
+        """All that the lever may change, as it stands."""
+        found = {f"{MACHINE.name}/memory.min": (MACHINE / "memory.min").read_text().strip()}
+        for name, vm in self.vms.items():
+            for path in (vm.scope / "memory.min", vm.cgroup / "memory.min", vm.cgroup / "memory.swap.max"):
+                found[f"{name} {path.relative_to(vm.scope)}"] = path.read_text().strip()
+            found[f"{name} oom_score_adj"] = Path(f"/proc/{vm.pid}/oom_score_adj").read_text().strip()
+        return found
+
+
+def set_up() -> str:
+    """The tree that systemd and libvirt make; the kernel's release."""
+    (TOP / "cgroup.subtree_control").write_text("+memory")
+    for level in (MACHINE, SYSTEM):
+        level.mkdir()
+    (MACHINE / "cgroup.subtree_control").write_text("+memory")
+    return os.uname().release
+
+
+def swap_on(encrypted: bool) -> None:
+    """One disk to swap on, in the clear or through dm-crypt with a key of its own, as crypttab's ``swap`` does."""
+    device = PLAIN
+    if encrypted:
+        device = "/dev/mapper/swap"
+        key = os.urandom(32)
+        _run("cryptsetup", "open", "--type", "plain", "--cipher", "aes-xts-plain64", "--key-size", "256",
+             "--key-file", "-", CRYPT, "swap", given=key)  # fmt: skip
+    _run("mkswap", device)
+    _run("swapon", device)
+
+
+def swap_off(encrypted: bool) -> None:
+    """The disk is not swapped on any more."""
+    _run("swapoff", "/dev/mapper/swap" if encrypted else PLAIN)
+    if encrypted:
+        _run("cryptsetup", "close", "swap")
+
+
+def swaps() -> str:
+    """What the kernel says it swaps on."""
+    return Path("/proc/swaps").read_text()
+
+
+def under_pressure(open_swap: bool, taken: str, enough: int, without: str = "") -> dict[str, Any]:
+    """A guaranteed and a burstable VM while another process claims the rest of the memory; what was swapped.
+
+    :param open_swap: memory.swap.max of the guaranteed VM is opened again, so that only memory.min stands for it
+    :param taken: the VM that pressure lasts for, until ``enough`` bytes of it are in swap
+    :param without: a level whose memory.min is taken away: "slice", "scope", or "all" for every one
+    """
+    size = 96 * MIB
+    with Host(gold={"size": size}, lead={"size": size}) as host:
+        told = host.bring(gold="guaranteed", lead="burstable")
+        gold, lead = host.vms["gold"], host.vms["lead"]
+        if open_swap:
+            (gold.cgroup / "memory.swap.max").write_text("max")
+        levels = {"slice": [MACHINE], "scope": [gold.scope], "all": [MACHINE, gold.scope, gold.cgroup], "": []}
+        for level in levels[without]:
+            (level / "memory.min").write_text("0")
+        host.press((_available() - 32 * MIB) // MIB * MIB)
+        end = time.monotonic() + PATIENCE
+        while host.vms[taken].swapped() < enough and time.monotonic() < end:
+            time.sleep(0.05)
+        return {"told": told, "gold": gold.swapped(), "lead": lead.swapped()}
+
+
+def back_and_forth(own_min: int) -> dict[str, Any]:
+    """What stands before, while two VMs have their classes, when one has left its, and after undoing."""
+    (MACHINE / "memory.min").write_text(str(own_min))
+    with Host(gold={"size": 16 * MIB}, silver={"size": 16 * MIB}, rest={"size": 4 * MIB}) as host:
+        Path(f"/proc/{host.vms['rest'].pid}/oom_score_adj").write_text("100")
+        before = host.settings()
+        told = host.bring(gold="guaranteed", silver="guaranteed", rest="best-effort")
+        during = host.settings()
+        again = host.bring(gold="guaranteed", silver="guaranteed", rest="best-effort")
+        host.bring(gold="guaranteed", silver="burstable", rest="best-effort")
+        one_left = host.settings()
+        undone = host.lever.undo()
+        return {
+            "before": before, "told": told, "during": during, "again": again, "one_left": one_left,
+            "undone": undone.answer, "after": host.settings(), "marks": len(host.ledger.marks),
+        }  # fmt: skip
+
+
+def undo_after_somebody_else() -> dict[str, Any]:
+    """Undoing when an operator has set another memory.min on the VM meanwhile."""
+    with Host(gold={"size": 16 * MIB}) as host:
+        host.bring(gold="guaranteed")
+        (host.vms["gold"].cgroup / "memory.min").write_text(str(20 * MIB))
+        told = host.bring(gold="guaranteed")
+        undone = host.lever.undo()
+        return {
+            "told": told["gold"], "undone": undone.answer, "detail": undone.detail, "after": host.settings(),
+            "marks": len(host.ledger.marks),
+        }  # fmt: skip
+
+
+def outlived() -> dict[str, Any]:
+    """A VM ends and another takes its name: the marks of the first say nothing of the second."""
+    with Host(gold={"size": 16 * MIB}) as host:
+        host.bring(gold="guaranteed")
+        host.vms["gold"].end()
+        host.vms["gold"] = Vm("gold", 16 * MIB)
+        host.bring(gold="burstable")
+        return {"marks": len(host.ledger.marks), "after": host.settings()}
+
+
+def swap_out(hot: bool, size: int, ask: int, **settings: Any) -> dict[str, Any]:
+    """One pull on a VM that is cold, or hot; a second VM does nothing meanwhile."""
+    with Host(vm={"size": size, "hot": hot}, idle={"size": 4 * MIB}) as host:
+        vm, idle = host.vms["vm"], host.vms["idle"]
+        lever = SwapOutLever(ROOT, SwapOutSettings(keep_free=0, most=1 << 40, **settings), time.monotonic)
+        before = {name: read_pressure(ROOT, str(one.cgroup)).some_total_us for name, one in host.vms.items()}
+        memory = int((vm.cgroup / "memory.current").read_text())
+        outcome = lever.pull(SwapOutTarget(vm.observed(), True), ask, dry_run=False)
+        stalled = {
+            name: read_pressure(ROOT, str(one.cgroup)).some_total_us - before[name] for name, one in host.vms.items()
+        }
+        return {
+            "answer": outcome.verdict.answer, "reason": outcome.verdict.reason, "detail": outcome.verdict.detail,
+            "asked": outcome.asked, "reclaimed": outcome.reclaimed, "swapped": outcome.swapped,
+            "in_swap": vm.swapped(), "idle_in_swap": idle.swapped(),
+            "memory_before": memory, "memory_after": int((vm.cgroup / "memory.current").read_text()),
+            "stalled": stalled, "process_swap": process_memory(ROOT, vm.pid).swap,
+        }  # fmt: skip
+
+
+def real_qemu(size: int, ask: int) -> dict[str, Any]:
+    """A QEMU with a guest: its classes, then swapped out, then the guest touches all of its memory again."""
+    with Host(vm={"size": size, "qemu": True}) as host:
+        vm = host.vms["vm"]
+        assert isinstance(vm, QemuVm)
+        before = host.settings()
+        classes = {}
+        for qos in ("guaranteed", "best-effort", "burstable"):
+            told = host.bring(vm=qos)["vm"]
+            classes[qos] = {"told": told, "settings": host.settings()}
+        # QEMU's own threads wait for a few of their pages too, long on a slow machine: that is not what is tried here
+        patient = SwapOutSettings(keep_free=0, most=1 << 40, psi_stop=90.0, patience=90.0)
+        lever = SwapOutLever(ROOT, patient, time.monotonic)
+        outcome = lever.pull(SwapOutTarget(vm.observed(), True), ask, dry_run=False)
+        out = process_memory(ROOT, vm.pid)
+        vm.touch()
+        back = process_memory(ROOT, vm.pid)
+        return {
+            "cgroups": Path(f"/proc/{vm.pid}/cgroup").read_text(), "classes": classes, "before": before,
+            "answer": outcome.verdict.answer, "detail": outcome.verdict.detail, "swapped": outcome.swapped,
+            "out": {"rss": out.rss, "swap": out.swap}, "back": {"rss": back.rss, "swap": back.swap},
+        }  # fmt: skip
+
+
+def _filled(size: int) -> mmap.mmap:
+    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    block = os.urandom(MIB)
+    for at in range(0, size, MIB):
+        memory[at : at + MIB] = block
+    return memory
+
+
+def _available() -> int:
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    raise RuntimeError("no MemAvailable")
+
+
+def _remove(path: Path) -> None:
+    end = time.monotonic() + PATIENCE
+    while True:
+        try:
+            path.rmdir()
+            return
+        except OSError:
+            # a process that was killed is still on its way out
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.02)
+
+
+def _run(*command: str, given: bytes | None = None) -> None:
+    environment = {**os.environ, "DM_DISABLE_UDEV": "1"}
+    done = subprocess.run(command, input=given, capture_output=True, env=environment, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{command}: {done.stderr.decode(errors='replace')}")

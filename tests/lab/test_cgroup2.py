@@ -1,0 +1,177 @@
+"""The cgroup levers where cgroup v2 really is: in a virtual host with a stock kernel, a swap disk and one on dm-crypt.
+
+Processes stand for QEMU, in the tree that libvirt and systemd make; one test has a real QEMU with a guest of a few
+instructions. What is done inside is in inside_cgroup2.py.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lab.sizes import MIB
+from lab.virtual_host import VirtualHost
+
+SIZE = 16 * MIB
+# A share of time that a VM which uses all of its memory reaches on any machine, however slow
+SENSITIVE = {"psi_stop": 0.5, "window": 2.0, "patience": 90.0}
+QEMU_SIZE = 64 * MIB
+GUARANTEED = str(SIZE + 16 * MIB)  # with the overhead that inside_cgroup2 adds
+
+
+class Inside:
+    """The functions of inside_cgroup2, called from here."""
+
+    def __init__(self, host: VirtualHost) -> None:
+        self.host = host
+
+    def __getattr__(self, name: str):
+        return lambda **arguments: self.host.call(f"inside_cgroup2.{name}", **arguments)
+
+
+@pytest.fixture(scope="module")
+def tiny_guest(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a QEMU starts with in place of a BIOS: 64 KiB that end with the guest's page."""
+    folder = tmp_path_factory.mktemp("guest")
+    end = f"-DEND={QEMU_SIZE:#x}"
+    for command in (
+        ["gcc", "-m32", "-c", end, "-o", "guest.o", str(Path(__file__).with_name("tiny_guest.S"))],
+        ["ld", "-m", "elf_i386", "-Ttext", "0xfffff000", "-o", "guest.elf", "guest.o"],
+        ["objcopy", "-O", "binary", "-j", ".text", "guest.elf", "guest.page"],
+    ):
+        subprocess.run(command, cwd=folder, check=True)
+    image = folder / "tiny_guest.bin"
+    image.write_bytes((folder / "guest.page").read_bytes().rjust(64 << 10, b"\0"))
+    return image
+
+
+@pytest.fixture(scope="module")
+def inside(tiny_guest: Path) -> Iterator[Inside]:
+    code = Path(__file__).with_name("inside_cgroup2.py")
+    disks = {"plain": 512 * MIB, "encrypted": 160 * MIB}
+    with VirtualHost([code, tiny_guest], memory=576 * MIB, disks=disks, qemu=True) as host:
+        inside = Inside(host)
+        inside.set_up()
+        yield inside
+        trouble = [line for line in host.console.splitlines() if "Out of memory" in line or "Oops" in line]
+        assert not trouble
+
+
+@pytest.fixture
+def plain_swap(inside: Inside) -> Iterator[None]:
+    inside.swap_on(encrypted=False)
+    yield
+    inside.swap_off(encrypted=False)
+
+
+@pytest.fixture
+def encrypted_swap(inside: Inside) -> Iterator[None]:
+    inside.swap_on(encrypted=True)
+    yield
+    inside.swap_off(encrypted=True)
+
+
+def test_memory_min_keeps_a_guaranteed_vm_while_another_is_swapped_out(inside: Inside, plain_swap: None) -> None:
+    seen = inside.under_pressure(open_swap=True, taken="lead", enough=12 * MIB)
+    assert seen["told"]["gold"]["answer"] == "applied"
+    assert seen["lead"] >= 12 * MIB
+    assert seen["gold"] == 0
+
+
+@pytest.mark.parametrize("level", ["slice", "scope"])
+def test_memory_min_holds_only_with_every_level_above(inside: Inside, plain_swap: None, level: str) -> None:
+    seen = inside.under_pressure(open_swap=True, taken="gold", enough=4 * MIB, without=level)
+    assert seen["gold"] >= 4 * MIB
+
+
+def test_swap_max_alone_keeps_a_guaranteed_vm_out_of_swap(inside: Inside, plain_swap: None) -> None:
+    seen = inside.under_pressure(open_swap=False, taken="lead", enough=12 * MIB, without="all")
+    assert seen["lead"] >= 12 * MIB
+    assert seen["gold"] == 0
+
+
+def test_classes_are_set_up_the_path_and_undone_to_what_was_there(inside: Inside) -> None:
+    seen = inside.back_and_forth(own_min=8 * MIB)
+    assert {one["answer"] for one in seen["told"].values()} == {"applied"}
+    assert {one["observed"] for one in seen["told"].values()} == {"on"}
+    during = seen["during"]
+    for name in ("gold", "silver"):
+        assert during[f"{name} memory.min"] == during[f"{name} libvirt/memory.min"] == GUARANTEED
+        assert during[f"{name} libvirt/memory.swap.max"] == "0"
+        assert during[f"{name} oom_score_adj"] == "-500"
+    assert during["machine.slice/memory.min"] == str(2 * int(GUARANTEED))
+    assert during["rest oom_score_adj"] == "600"
+    assert {one["answer"] for one in seen["again"].values()} == {"unchanged"}
+    assert seen["one_left"]["machine.slice/memory.min"] == GUARANTEED
+    assert seen["one_left"]["silver libvirt/memory.swap.max"] == "max"
+    assert seen["undone"] == "applied"
+    assert seen["after"] == seen["before"]
+    assert seen["marks"] == 0
+
+
+def test_what_somebody_else_set_meanwhile_is_a_conflict_and_stays(inside: Inside) -> None:
+    seen = inside.undo_after_somebody_else()
+    assert seen["told"]["answer"] == seen["undone"] == "conflict"
+    assert seen["after"]["gold libvirt/memory.min"] == str(20 * MIB)
+    assert seen["after"]["gold libvirt/memory.swap.max"] == "max"
+    assert seen["after"]["machine.slice/memory.min"] == "0"
+    assert seen["marks"] == 0
+
+
+def test_marks_end_with_the_process(inside: Inside) -> None:
+    seen = inside.outlived()
+    assert seen["marks"] == 0
+    assert seen["after"]["machine.slice/memory.min"] == "0"
+
+
+def test_cold_memory_goes_to_swap_as_much_as_was_asked(inside: Inside, encrypted_swap: None) -> None:
+    assert "/dev/mapper/swap" in inside.swaps()
+    seen = inside.swap_out(hot=False, size=96 * MIB, ask=64 * MIB, patience=90.0)
+    assert seen["answer"] == "applied", seen["detail"]
+    assert seen["asked"] == 64 * MIB
+    assert seen["reclaimed"] >= 60 * MIB
+    assert seen["memory_before"] - seen["memory_after"] == seen["reclaimed"]
+    assert seen["in_swap"] >= 60 * MIB
+    assert seen["idle_in_swap"] == 0
+    assert seen["stalled"]["idle"] == 0
+
+
+def test_swap_in_the_clear_is_refused_and_nothing_moves(inside: Inside, plain_swap: None) -> None:
+    seen = inside.swap_out(hot=False, size=32 * MIB, ask=16 * MIB)
+    assert (seen["answer"], seen["reason"]) == ("refused", "not_encrypted")
+    assert seen["in_swap"] == 0
+
+
+def test_swap_in_the_clear_may_be_allowed(inside: Inside, plain_swap: None) -> None:
+    seen = inside.swap_out(hot=False, size=32 * MIB, ask=16 * MIB, allow_unencrypted=True, patience=90.0)
+    assert seen["answer"] == "applied", seen["detail"]
+    assert seen["in_swap"] >= 15 * MIB
+
+
+def test_a_vm_that_uses_its_memory_ends_the_pull_by_its_own_pressure(inside: Inside, plain_swap: None) -> None:
+    size = 96 * MIB
+    seen = inside.swap_out(hot=True, size=size, ask=size, allow_unencrypted=True, piece=4 * MIB, **SENSITIVE)
+    assert (seen["answer"], seen["reason"]) == ("refused", "stalls"), seen["detail"]
+    assert 0 < seen["asked"] < size
+    assert seen["stalled"]["vm"] > 0
+    assert seen["stalled"]["idle"] == 0
+
+
+def test_a_real_qemu_has_its_class_and_its_guest_outlives_being_swapped_out(
+    inside: Inside, encrypted_swap: None
+) -> None:
+    seen = inside.real_qemu(size=QEMU_SIZE, ask=48 * MIB)
+    assert "/libvirt/emulator" in seen["cgroups"]
+    guaranteed = seen["classes"]["guaranteed"]
+    assert (guaranteed["told"]["answer"], guaranteed["told"]["observed"]) == ("applied", "on")
+    assert guaranteed["settings"]["vm libvirt/memory.min"] == str(QEMU_SIZE + 16 * MIB)
+    assert seen["classes"]["best-effort"]["settings"]["vm oom_score_adj"] == "500"
+    assert seen["classes"]["burstable"]["settings"] == seen["before"]
+    assert seen["answer"] == "applied", seen["detail"]
+    assert seen["out"]["swap"] >= 40 * MIB
+    # what the guest touched is in memory again
+    assert seen["back"]["rss"] >= QEMU_SIZE
+    assert seen["back"]["swap"] < seen["out"]["swap"] - 30 * MIB

@@ -1,0 +1,241 @@
+"""The swap-out lever: only who allows it, only to a disk that hides what it holds, only as long as nobody stalls."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from memhint.kernel.errors import WriteIncomplete
+from memhint.kernel.root import KernelRoot
+from memhint.levers.swap_out import SwapOutLever, SwapOutSettings, SwapOutTarget
+from memhint.objects.lever import Observed
+from memhint.objects.units import GIB, MIB
+from memhint.objects.verdict import Answer, Reason
+from tests.unit import builders
+from tests.unit.levers.cgroup_host import TOP, CgroupHost, pressure, swap_line
+
+LUKS = "CRYPT-LUKS2-0123456789abcdef-swap"
+
+
+class Kernel(KernelRoot):
+    """memory.reclaim as the kernel does it: memory falls, swap grows, and threads stall as told."""
+
+    def __init__(self, host: Host) -> None:
+        super().__init__(host.root.path)
+        self.host = host
+        self.pieces: list[int] = []
+        self.takes = 1 << 60  # bytes that it finds
+        self.stall_us = 0  # of every piece
+        self.seconds = 0.5  # of every piece
+
+    def write_text(self, relative: str, text: str) -> None:
+        assert relative == f"{self.host.homes['a']}/memory.reclaim"
+        self.pieces.append(int(text))
+        self.host.now += self.seconds
+        taken = min(int(text), self.takes)
+        self.takes -= taken
+        for name, change in (("memory.current", -taken), ("memory.swap.current", taken)):
+            path = f"{self.host.homes['a']}/{name}"
+            self.host.root.write(path, f"{int(self.host.text(path)) + change}\n")
+        self.host.root.write(f"{self.host.homes['a']}/memory.pressure", pressure(0.0, self.stall_us * len(self.pieces)))
+        if taken < int(text):
+            raise WriteIncomplete(relative, "Resource temporarily unavailable")
+
+
+class Host(CgroupHost):
+    def __init__(self, path) -> None:
+        super().__init__(path)
+        self.now = 100.0
+        self.stopping = False
+        self.vm("a", 11)
+        self.dm(0, "swap", LUKS)
+        self.swap(swap_line())
+        self.kernel = Kernel(self)
+
+    def lever(self, **settings) -> SwapOutLever:
+        settings = {"keep_free": GIB, **settings}
+        return SwapOutLever(self.kernel, SwapOutSettings(**settings), lambda: self.now, stop=lambda: self.stopping)
+
+    def target(self, allowed: bool = True, **facts) -> SwapOutTarget:
+        domain = self.domains["a"]
+        return SwapOutTarget(replace(domain, facts=replace(domain.facts, **facts)), allowed)
+
+    def pull(self, size: int = 64 * MIB, dry_run: bool = False, allowed: bool = True, **settings):
+        return self.lever(**settings).pull(self.target(allowed), size, dry_run=dry_run)
+
+    def refused(self, reason: Reason, **settings) -> str:
+        outcome = self.pull(**settings)
+        assert outcome.verdict.reason is reason
+        assert not self.kernel.pieces
+        assert (outcome.asked, outcome.reclaimed, outcome.swapped) == (0, 0, 0)
+        assert self.lever(**settings).probe(self.target()).reason is reason
+        return outcome.verdict.detail
+
+
+@pytest.fixture
+def host(tmp_path) -> Host:
+    return Host(tmp_path)
+
+
+def test_what_was_asked_goes_out_in_pieces_and_is_told(host: Host) -> None:
+    outcome = host.pull(40 * MIB)
+    assert host.kernel.pieces == [16 * MIB, 16 * MIB, 8 * MIB]
+    assert outcome.verdict.answer is Answer.APPLIED
+    assert (outcome.asked, outcome.reclaimed, outcome.swapped) == (40 * MIB,) * 3
+    assert "40 MiB came back" in outcome.verdict.detail
+
+
+def test_nothing_is_left_to_undo_and_it_says_so(host: Host) -> None:
+    verdict = host.lever().undo()
+    assert verdict.answer is Answer.UNCHANGED
+    assert "when the guest touches it" in verdict.detail
+
+
+def test_only_who_allows_it(host: Host) -> None:
+    outcome = host.pull(allowed=False)
+    assert outcome.verdict.reason is Reason.OPT_OUT
+    assert not host.kernel.pieces
+
+
+def test_a_dry_run_moves_nothing(host: Host) -> None:
+    assert host.pull(dry_run=True).verdict.answer is Answer.PLANNED
+    assert not host.kernel.pieces
+
+
+def test_one_pull_is_bounded(host: Host) -> None:
+    assert host.pull(GIB, most=32 * MIB).asked == 32 * MIB
+
+
+def test_swap_space_is_left_for_others(host: Host) -> None:
+    host.swap(swap_line(size=2 * GIB, used=GIB - 24 * MIB))
+    assert host.pull(GIB).asked == 24 * MIB
+    host.swap(swap_line(size=2 * GIB, used=GIB))
+    host.kernel.pieces.clear()
+    host.refused(Reason.NO_SWAP)
+
+
+@pytest.mark.parametrize("level", ["own", "slice"])
+def test_a_swap_limit_of_the_vm_or_above_it_bounds_a_pull(host: Host, level: str) -> None:
+    path = host.homes["a"] if level == "own" else f"{TOP}/machine.slice"
+    host.root.write(f"{path}/memory.swap.max", f"{20 * MIB}\n")
+    assert host.pull(GIB).asked == 20 * MIB
+
+
+def test_a_guaranteed_vm_has_no_swap(host: Host) -> None:
+    host.root.write(f"{host.homes['a']}/memory.swap.max", "0\n")
+    host.refused(Reason.NO_SWAP)
+
+
+def test_a_vm_that_stalls_already_is_left_alone(host: Host) -> None:
+    host.root.write(f"{host.homes['a']}/memory.pressure", pressure(12.0, 5_000_000))
+    host.refused(Reason.STALLS)
+
+
+def test_a_vm_that_begins_to_stall_ends_the_pull(host: Host) -> None:
+    host.kernel.stall_us = 400_000
+    outcome = host.pull(160 * MIB)
+    # three pieces stall for 1.2 s of the 10 s that a pull is judged over
+    assert len(host.kernel.pieces) == 3
+    assert (outcome.verdict.answer, outcome.verdict.reason) == (Answer.REFUSED, Reason.STALLS)
+    assert outcome.reclaimed == 48 * MIB
+
+
+def test_a_stall_below_the_bound_does_not_end_it(host: Host) -> None:
+    host.kernel.stall_us = 40_000
+    assert host.pull(160 * MIB).asked == 160 * MIB
+
+
+def test_what_stalled_before_the_pull_is_not_counted(host: Host) -> None:
+    host.root.write(f"{host.homes['a']}/memory.pressure", pressure(0.0, 90_000_000))
+    assert host.pull(32 * MIB).verdict.answer is Answer.APPLIED
+
+
+def test_it_ends_where_the_kernel_finds_no_more(host: Host) -> None:
+    host.kernel.takes = 20 * MIB
+    outcome = host.pull(64 * MIB)
+    assert host.kernel.pieces == [16 * MIB, 16 * MIB]
+    assert (outcome.verdict.answer, outcome.reclaimed) == (Answer.APPLIED, 20 * MIB)
+    assert "no more to take" in outcome.verdict.detail
+
+
+def test_nothing_taken_is_no_success(host: Host) -> None:
+    host.kernel.takes = 0
+    assert host.pull().verdict.answer is Answer.UNCHANGED
+
+
+def test_it_ends_with_its_patience_and_when_told(host: Host) -> None:
+    host.kernel.seconds = 20.0
+    assert len(host.kernel.pieces) == 0
+    host.pull(GIB)
+    assert len(host.kernel.pieces) == 2
+    host.stopping = True
+    host.kernel.pieces.clear()
+    host.kernel.seconds = 0.1
+    host.pull(GIB)
+    assert len(host.kernel.pieces) == 1
+
+
+@pytest.mark.parametrize(
+    ("areas", "reason"),
+    [
+        ((), Reason.NO_SWAP),
+        ((swap_line("/dev/zram0", priority=100),), Reason.NO_SWAP),
+        ((swap_line("/dev/zram0", priority=100), swap_line(priority=-2)), Reason.NO_SWAP),
+        ((swap_line("/dev/zram0", priority=-3), swap_line(priority=-2)), Reason.NONE),
+        ((swap_line("/dev/zram0", size=GIB, used=GIB, priority=100), swap_line()), Reason.NONE),
+        ((swap_line("/dev/vda2"),), Reason.NOT_ENCRYPTED),
+        ((swap_line(), swap_line("/dev/vda2", priority=-3)), Reason.NOT_ENCRYPTED),
+        ((swap_line("/dev/vda2", size=GIB, used=GIB), swap_line()), Reason.NONE),
+    ],
+)
+def test_it_swaps_to_encrypted_disks_with_room_only(host: Host, areas: tuple[str, ...], reason: Reason) -> None:
+    host.swap(*areas)
+    assert host.lever().probe(host.target()).reason is reason
+
+
+def test_an_operator_may_allow_swap_in_the_clear(host: Host) -> None:
+    host.swap(swap_line("/dev/vda2"))
+    assert "[swap_out] allow_unencrypted" in host.refused(Reason.NOT_ENCRYPTED)
+    assert host.pull(allow_unencrypted=True).verdict.answer is Answer.APPLIED
+
+
+@pytest.mark.parametrize("fact", ["locked", "vfio", "confidential", "hugepages"])
+def test_memory_that_cannot_be_swapped_is_unsupported(host: Host, fact: str) -> None:
+    assert host.lever().probe(host.target(**{fact: True})).reason is Reason.DEVICE
+
+
+@pytest.mark.parametrize("missing", ["memory.reclaim", "memory.pressure", "memory.swap.current"])
+def test_a_kernel_without_a_file_is_unsupported(host: Host, missing: str) -> None:
+    host.root.remove(f"{host.homes['a']}/{missing}")
+    outcome = host.pull()
+    assert (outcome.verdict.answer, outcome.verdict.reason) == (Answer.UNSUPPORTED, Reason.KERNEL)
+    assert not host.kernel.pieces
+
+
+def test_version_1_is_unsupported(host: Host) -> None:
+    host.root.write("proc/self/mounts", "cgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0\n")
+    host.root.write("sys/fs/cgroup/memory/machine/a/memory.limit_in_bytes", "9223372036854771712\n")
+    host.root.write("proc/11/cgroup", "4:memory:/machine/a\n0::/machine/a\n")
+    state = host.lever().state(host.target(), host.lever().probe(host.target()))
+    assert (state.verdict.answer, state.observed) == (Answer.UNSUPPORTED, Observed.UNSUPPORTED)
+
+
+def test_a_cgroup_that_is_not_the_vms_own_is_unsupported(host: Host) -> None:
+    host.cgroup(f"{TOP}/system.slice/libvirtd.service", "11\n")
+    host.root.write("proc/11/cgroup", "0::/system.slice/libvirtd.service\n")
+    host.refused(Reason.SHARED_CGROUP)
+
+
+def test_a_process_that_ended_is_not_running(host: Host) -> None:
+    host.root.remove("proc/11/cgroup").remove("proc/11/stat").remove("proc/11/oom_score_adj")
+    (host.root.path / "proc/11").rmdir()
+    assert host.pull().verdict.reason is Reason.NOT_RUNNING
+
+
+def test_what_is_seen_is_whether_a_part_is_in_swap(host: Host) -> None:
+    lever = host.lever()
+    for swap, seen in ((0, Observed.OFF), (MIB, Observed.ON)):
+        domain = replace(host.domains["a"], process=builders.process(swap=swap))
+        assert lever.read(domain) is seen
+    assert lever.read(replace(host.domains["a"], process=None)) is Observed.UNKNOWN
