@@ -8,7 +8,6 @@ from typing import Any
 
 from cliff.show import ShowOne
 
-from memhint.agent.settings import planner_settings
 from memhint.cli import words
 from memhint.cli.base import Shown
 from memhint.cli.find import find_domain, name_of
@@ -46,6 +45,8 @@ examples:
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Any]]:
         """Field names and values for machines; the tables are made of the report."""
+        from memhint.agent.settings import planner_settings
+
         conf = self.conf()
         with self.store(conf) as store:
             self._report = self.fresh(conf, store)

@@ -239,7 +239,8 @@ class Policy:
     @property
     def minimum(self) -> int:
         """Bytes that the VM keeps whatever happens."""
-        return int(self.settings["min_mb"].value) * MIB
+        value = self.settings["min_mb"].value
+        return 0 if value == "0" else int(value) * MIB
 
     @property
     def overcommit(self) -> bool:

@@ -103,9 +103,9 @@ def plan(
     ladder = next_ladder(state.ladder, _sample(host, pool, state, now), now, settings.ladder)
     elapsed = None if state.at is None else now - state.at
     idle = next_idle(state.idle, state.footprint, footprint, elapsed, settings.ladder)
-    relief = relieve(
-        ladder.rungs, domains, policies, idle, _shortage(host, pool, settings), settings.ladder, state.migrate
-    )
+    excluded = {one.uuid: one.excluded for one in demands if one.excluded}
+    shortage = _shortage(host, pool, settings)
+    relief = relieve(ladder.rungs, domains, policies, idle, shortage, settings.ladder, state.migrate, excluded)
     ladder = ladder.after(fruitless(relief))
     sums = Sums(
         pool=pool,

@@ -6,12 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from memhint.objects.domain import DomainObservation, DomainState
+from memhint.objects.exclusion import Excluded, Way
 from memhint.objects.ladder import Rung
 from memhint.objects.lever import Action, LeverName
 from memhint.objects.policy import Policy, QosClass
 from memhint.objects.relief import Relief
 from memhint.objects.tuning import GUESTS_OWN, Tuning
+from memhint.planner.exclusions import forbidden
 from memhint.planner.settings import LadderSettings
+
+_NOBODY: Mapping[str, tuple[Excluded, ...]] = {}
 
 MARGIN = 128 << 20  # bytes beyond what a guest uses that a balloon leaves it
 
@@ -23,6 +27,11 @@ class Candidate:
     domain: DomainObservation
     policy: Policy
     idle: bool
+    excluded: tuple[Excluded, ...] = ()
+
+    def may(self, way: Way) -> bool:
+        """Whether memory may be had from it this way."""
+        return forbidden(self.excluded, way) is None
 
     @property
     def uuid(self) -> str:
@@ -62,17 +71,28 @@ def relieve(
     shortage: int,
     settings: LadderSettings,
     migrate: str | None = None,
+    excluded: Mapping[str, tuple[Excluded, ...]] = _NOBODY,
 ) -> Relief:
     """What is asked for with these rungs entered.
 
     :param idle: names of QEMU processes
     :param shortage: bytes that must become available before the host is calm
     :param migrate: whom somebody was asked to move before; asked again as long as that can be done
+    :param excluded: why VMs count in full, which may forbid some ways of having memory from them
     """
     candidates = [
-        Candidate(one, policies[one.uuid], one.process is not None and one.process.instance in idle)
+        Candidate(
+            one,
+            policies[one.uuid],
+            one.process is not None and one.process.instance in idle,
+            excluded.get(one.uuid, ()),
+        )
         for one in domains
-        if one.state is DomainState.RUNNING and one.process is not None and not one.facts.hugepages
+        # While the host is calm only policy's own wishes count, and hardly anybody has one.
+        if (rungs or _tuned(policies[one.uuid]))
+        and one.state is DomainState.RUNNING
+        and one.process is not None
+        and not one.facts.hugepages
     ]
     return Relief(
         tuning=_tuning(rungs, candidates, settings),
@@ -114,6 +134,10 @@ def relief_actions(relief: Relief) -> tuple[Action, ...]:
     return tuple(found)
 
 
+def _tuned(policy: Policy) -> bool:
+    return policy.reporting_order is not None or policy.reporting_delay_ms is not None
+
+
 def _words(tuning: Tuning) -> str:
     parts = []
     if tuning.order is not None:
@@ -128,7 +152,9 @@ def _tuning(rungs: frozenset[Rung], candidates: Iterable[Candidate], settings: L
     found = {}
     for one in candidates:
         order, delay = one.policy.reporting_order, one.policy.reporting_delay_ms
-        pressed = one.idle and one.policy.guest_actions and one.policy.qos is not QosClass.GUARANTEED
+        pressed = (
+            one.idle and one.policy.guest_actions and one.policy.qos is not QosClass.GUARANTEED and one.may(Way.RETURN)
+        )
         if pressed and order is None and Rung.ORDER in rungs:
             order = settings.fine_order
         if pressed and delay is None and Rung.REPORTING in rungs:
@@ -150,6 +176,7 @@ def _cache(candidates: Iterable[Candidate], shortage: int, settings: LadderSetti
         for one in candidates
         if one.policy.guest_actions
         and one.policy.qos is not QosClass.GUARANTEED
+        and one.may(Way.RETURN)
         and one.domain.guest is not None
         and one.domain.guest.cached is not None
         and one.domain.guest.cached >= settings.cache_least
@@ -169,7 +196,9 @@ def _balloon(candidates: Iterable[Candidate], settings: LadderSettings) -> dict[
     found = {}
     for one in candidates:
         facts, guest, actual = one.domain.facts, one.domain.guest, one.domain.balloon_actual
-        if not (one.policy.balloon and one.policy.qos is QosClass.BEST_EFFORT and facts.balloon):
+        if not (
+            one.policy.balloon and one.policy.qos is QosClass.BEST_EFFORT and facts.balloon and one.may(Way.BALLOON)
+        ):
             continue
         if guest is None or guest.available is None or guest.total is None or actual is None or not one.policy.minimum:
             continue  # without a minimum nobody said how far it may go
@@ -188,7 +217,11 @@ def _swap_out(candidates: Iterable[Candidate], shortage: int, settings: LadderSe
     holders = [
         (one.domain.process.rss, one)
         for one in candidates
-        if one.policy.swap_out and one.policy.qos is not QosClass.GUARANTEED and one.idle and one.domain.process
+        if one.policy.swap_out
+        and one.policy.qos is not QosClass.GUARANTEED
+        and one.may(Way.SWAP)
+        and one.idle
+        and one.domain.process
     ]
     for rss, one in sorted(holders, key=lambda holder: (-holder[0], holder[1].uuid)):
         if left <= 0:

@@ -31,6 +31,6 @@ class Windowed:
         """See Predictor."""
         slot = max(past.slot, slot_of(now, self.window))
         slots = advance(past.slots, past.slot, slot, use)
-        if slots is past.slots and use <= past.highest:
+        if slots is past.slots:
             return past  # as nearly always: a slot is far longer than a cycle
         return Past(past.instance, past.first_seen, self.peak(slots), now, max(past.highest, use), slots, slot)

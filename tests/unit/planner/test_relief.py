@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memhint.objects.domain import DomainObservation, DomainState
+from memhint.objects.exclusion import Excluded, Exclusion
 from memhint.objects.ladder import Rung
 from memhint.objects.lever import LeverName
 from memhint.objects.policy import Origin, Policy, effective
@@ -164,3 +165,32 @@ def test_whatever_a_guest_says_it_keeps_its_minimum_and_what_is_asked_is_sane(
         assert 0 < size <= max(0, rss - 512 * MIB)
     if state is not DomainState.RUNNING:
         assert relief_actions(found) == ()
+
+
+@pytest.mark.parametrize(
+    ("reason", "rung", "given"),
+    [
+        (Exclusion.UNSUPPORTED, Rung.CACHE, "cache"),
+        (Exclusion.REALTIME, Rung.BALLOON, "balloon"),
+        (Exclusion.FILE_BACKED, Rung.SWAP_OUT, "swap_out"),
+        (Exclusion.PASSTHROUGH, Rung.REPORTING, "tuning"),
+    ],
+)
+def test_nobody_is_asked_for_what_an_exclusion_forbids(reason: Exclusion, rung: Rung, given: str) -> None:
+    said = {
+        "class": "best-effort",
+        "guest_actions": "allow",
+        "balloon": "allow",
+        "swap_out": "allow",
+        "min_mb": "256",
+    }
+    one = builders.domain_observation()
+    policies = {one.uuid: effective({Origin.OPERATOR: said})}
+    idle = frozenset({one.process.instance})
+    excluded = {one.uuid: (Excluded(reason, "so it is"),)}
+    rungs = frozenset({Rung.ADMISSION, rung})
+    settings = LadderSettings()
+    asked = relieve(rungs, [one], policies, idle, 1 * GIB, settings)
+    spared = relieve(rungs, [one], policies, idle, 1 * GIB, settings, excluded=excluded)
+    assert one.uuid in getattr(asked, given)
+    assert one.uuid not in getattr(spared, given)

@@ -98,8 +98,10 @@ class World:
     def first_look(self, settings: PlannerSettings) -> PlannerState:
         domains = [vm.seen(number, vm.before, 0) for number, vm in enumerate(self.vms) if not vm.new]
         there = [vm for vm in self.vms if not vm.new and not vm.on_huge_pages]
-        available = self.total - self.hugetlb - self.other - sum(vm.before for vm in there)
-        host = replace(self, merged=0, psi=0.0).host(max(0, available))
+        taken = sum(vm.before for vm in there)
+        merged = min(self.merged, taken)  # KSM was on before, too: it must not hide what else runs
+        available = self.total - self.hugetlb - self.other - taken + merged
+        host = replace(self, merged=merged, psi=0.0).host(max(0, available))
         host = replace(host, memory=replace(host.memory, total=self.total))
         return plan(host, domains, self.policies(), start(settings), 0.0, settings).state
 
