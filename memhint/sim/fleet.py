@@ -1,0 +1,54 @@
+"""Hosts and the VMs that ask for a place on them, as arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from memhint.sim import published
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class HostShape:
+    """What every host of a fleet has. Bytes."""
+
+    pool: int = published.HOST_MEMORY
+    swap: int = published.HOST_SWAP
+    other: int = published.HOST_OTHER
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fleet:
+    """``hosts`` hosts alike, ``steps`` steps of ``step`` seconds, and VMs in the order of their arrival.
+
+    A VM's footprint in a step is ``offset + scale × levels[step, row]`` bytes, rounded down and no more than its
+    memory, and beside that QEMU's own ``own``. In a step of ``storms``, members of ``stormy`` use all their memory.
+    """
+
+    name: str
+    shape: HostShape
+    hosts: int
+    step: float
+    steps: int
+    arrival: Ints  # step in which the VM asks, never falling
+    departure: Ints  # step in which it goes, later than its arrival
+    memory: Floats  # whole bytes, without overhead
+    offset: Floats
+    scale: Floats
+    row: Ints
+    levels: npt.NDArray[np.floating]  # (steps, rows)
+    own: int = published.QEMU_OWN
+    stormy: Bools = field(default_factory=lambda: np.zeros(0, dtype=bool))  # empty: nobody
+    storms: Bools = field(default_factory=lambda: np.zeros(0, dtype=bool))  # by step; empty: never
+    warm_up: int = 0  # steps that count for no mean: the fleet fills
+
+    @property
+    def vms(self) -> int:
+        """How many VMs ask."""
+        return len(self.arrival)
