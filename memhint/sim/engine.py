@@ -1,0 +1,273 @@
+"""One fleet under one policy, step by step: departures, use, plan, arrivals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import numpy as np
+
+from memhint.planner.ratio import QUANTUM
+from memhint.planner.settings import PlannerSettings
+from memhint.sim.fleet import Fleet, Floats, Ints
+from memhint.sim.forecasts import forecast_of
+from memhint.sim.policy import Planned, Policy
+from memhint.sim.table import Table
+from memhint.sim.twin import BOUNDS, Hosts, Twin, Vms
+
+DAY = 86400.0
+_PER = round(1 / QUANTUM)
+
+
+class Strategy(StrEnum):
+    """Which of the hosts that have room gets a VM."""
+
+    MOST_HEADROOM = "most-headroom"
+    FIRST_FIT = "first-fit"
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One value per step, all hosts together."""
+
+    placed: Ints  # VMs
+    assigned: Floats  # bytes by flavors
+    demand: Floats  # bytes of VMs and other work
+    highest: Floats  # demand of the fullest host, in parts of its memory
+    violating: Ints  # hosts
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of one policy. Means and the peak are of the steps after the warm-up, all else of all steps."""
+
+    policy: str
+    asked: int
+    admitted: int
+    departed: int
+    killed: int  # by the kernel, out of memory
+    placed_mean: float
+    placed_peak: int
+    assigned_mean: float  # bytes by flavors
+    ratio_mean: float  # assigned, in parts of the memory that is not reserved
+    violation_minutes: float  # Σ over hosts
+    violation_share: float  # of all hosts' minutes
+    worst: float  # the most by which a host was over, in parts of its memory; 0 without a violation
+    oom_events: int  # hosts and steps
+    ratio_moves: int
+    ratio_moves_per_host_day: float
+    bounds: dict[str, float]  # how often each rule bound the headroom, in parts of all hosts' steps
+    series: Series = field(repr=False, compare=False)
+
+
+def simulate(
+    fleet: Fleet,
+    policy: Policy,
+    settings: PlannerSettings,
+    *,
+    strategy: Strategy = Strategy.MOST_HEADROOM,
+    groups: bool = False,
+    progress: Callable[[int], None] = lambda step: None,
+) -> Outcome:
+    """Run a fleet under a policy. The same arguments give the same outcome.
+
+    A host violates in a step in which the footprint of its VMs and its other work exceed memory − reserve, and runs
+    out of memory when they exceed memory and swap: then its largest VMs are killed until the rest fits.
+
+    :param groups: whether the planner is told that the VMs of a storm belong together
+    :param progress: called with the number of each step before it
+    """
+    run = Run(fleet, policy, settings, strategy=strategy, groups=groups)
+    for step in range(fleet.steps):
+        progress(step)
+        run.step(step)
+    return run.outcome()
+
+
+class Run:
+    """A simulation under way."""
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        policy: Policy,
+        settings: PlannerSettings,
+        *,
+        strategy: Strategy = Strategy.MOST_HEADROOM,
+        groups: bool = False,
+    ) -> None:
+        self.table = Table()
+        self.flavors = np.zeros(fleet.hosts)  # bytes that VMs hold by their flavors
+        self.limit = np.zeros(fleet.hosts)  # bytes that they may hold
+        self.room = np.full(fleet.hosts, math.inf)  # bytes for A: promised, and not yet taken by a new VM
+        self.admitted = self.departed = self.killed = 0
+        self._fleet, self._policy, self._strategy = fleet, policy, strategy
+        self._groups = groups
+        self._reserve = settings.reserve_of(fleet.shape.pool)
+        self._usable = fleet.shape.pool - self._reserve - fleet.shape.other
+        self._overhead = settings.overhead
+        if isinstance(policy, Planned):
+            self._twin, self._predictor = Twin(fleet.hosts, policy.settings), forecast_of(policy.settings)
+        else:
+            self.limit[:] = policy.ratio * self._usable
+        self._ratio: Floats | None = None
+        self._next = 0
+        self._ooms = self._moves = 0
+        self._worst = 0.0
+        self._bounds = np.zeros(len(BOUNDS), dtype=np.int64)
+        self._series = Series(
+            placed=np.zeros(fleet.steps, dtype=np.int64),
+            assigned=np.zeros(fleet.steps),
+            demand=np.zeros(fleet.steps),
+            highest=np.zeros(fleet.steps),
+            violating=np.zeros(fleet.steps, dtype=np.int64),
+        )
+
+    def step(self, step: int) -> None:
+        """One step, in order from 0."""
+        gone = np.flatnonzero(self.table["departure"] <= step)
+        self.departed += gone.size
+        self._remove(gone)
+        use = self._use(step)
+        self._observe(step, use)
+        if isinstance(self._policy, Planned):
+            self._plan(step * self._fleet.step, use)
+        self.table["former"][:] = use
+        self._arrive(step)
+        self._series.placed[step] = len(self.table)
+        self._series.assigned[step] = self.flavors.sum()
+
+    def _remove(self, gone: Ints) -> None:
+        if not gone.size:
+            return
+        np.subtract.at(self.flavors, self.table["host"][gone], self.table["memory"][gone])
+        source, target = self.table.remove(gone)
+        if isinstance(self._policy, Planned):
+            self._predictor.move(source, target, len(self.table))
+
+    def _use(self, step: int) -> Floats:
+        """Each VM's footprint, after the kernel has killed whom it must."""
+        use = self._footprints(step)
+        most = self._fleet.shape.pool + self._fleet.shape.swap - self._fleet.shape.other
+        total = np.bincount(self.table["host"], weights=use, minlength=self._fleet.hosts)
+        out = np.flatnonzero(total > most)
+        if not out.size:
+            return use
+        self._ooms += out.size
+        victims: list[int] = []
+        for host in out:
+            there = np.flatnonzero(self.table["host"] == host)
+            there = there[np.argsort(-use[there], kind="stable")]
+            over = total[host] - most
+            freed = np.cumsum(use[there])
+            victims.extend(there[: int(np.searchsorted(freed, over)) + 1])
+        self.killed += len(victims)
+        self._remove(np.array(sorted(victims), dtype=np.int64))
+        return self._footprints(step)
+
+    def _footprints(self, step: int) -> Floats:
+        fleet, table = self._fleet, self.table
+        memory = table["memory"]
+        use: Floats = np.floor(table["offset"] + table["scale"] * fleet.levels[step].take(table["row"]))
+        np.minimum(use, memory, out=use)
+        if fleet.storms.size and fleet.storms[step]:
+            use = np.where(table["stormy"], memory, use)
+        use += fleet.own
+        return use
+
+    def _observe(self, step: int, use: Floats) -> None:
+        shape = self._fleet.shape
+        demand = np.bincount(self.table["host"], weights=use, minlength=self._fleet.hosts) + shape.other
+        self._demand = demand
+        over = demand - (shape.pool - self._reserve)
+        self._worst = max(self._worst, float(over.max()) / shape.pool)
+        self._series.violating[step] = int((over > 0).sum())
+        self._series.demand[step] = demand.sum()
+        self._series.highest[step] = demand.max() / shape.pool
+
+    def _plan(self, now: float, use: Floats) -> None:
+        assert isinstance(self._policy, Planned)
+        shape, table = self._fleet.shape, self.table
+        born = table["born"]
+        born[np.isnan(born)] = now
+        assigned = np.maximum(table["memory"] + self._overhead, use)
+        vms = Vms(
+            host=table["host"],
+            assigned=assigned,
+            use=use,
+            former=table["former"],
+            born=born,
+            group=np.where(table["stormy"] & self._groups, 0, -1),
+        )
+        # What does not fit in memory is in swap, and other work is not.
+        resident = np.minimum(self._demand, shape.pool) - shape.other
+        hosts = Hosts(shape.pool, shape.swap, shape.pool - shape.other - resident, resident)
+        promise = self._twin.plan(vms, hosts, self._predictor, now)
+        self._bounds += np.bincount(promise.bound, minlength=len(BOUNDS))
+        self.room = promise.headroom
+        steps = ratio_steps(self.flavors + promise.headroom, self._usable, self._policy.settings.max_ratio)
+        if self._ratio is not None:
+            self._moves += int((steps != self._ratio).sum())
+        self._ratio = steps
+        self.limit = steps / _PER * self._usable
+
+    def _arrive(self, step: int) -> None:
+        """Give each VM that asks a host that has room for it, or none. What one takes the next cannot have."""
+        fleet, overhead = self._fleet, self._overhead
+        first = self._next
+        while self._next < fleet.vms and fleet.arrival[self._next] <= step:
+            self._next += 1
+        free = np.minimum(self.limit - self.flavors, self.room - overhead)
+        placed: list[tuple[int, int]] = []
+        for vm in range(first, self._next):
+            memory = fleet.memory[vm]
+            host = int((free >= memory).argmax() if self._strategy is Strategy.FIRST_FIT else free.argmax())
+            if free[host] < memory:
+                continue
+            self.flavors[host] += memory
+            self.room[host] -= memory + overhead
+            free[host] = min(self.limit[host] - self.flavors[host], self.room[host] - overhead)
+            placed.append((vm, host))
+        if placed:
+            vms, hosts = np.array(placed, dtype=np.int64).T
+            self.table.append(fleet, vms, hosts)
+            self.admitted += len(placed)
+            if isinstance(self._policy, Planned):
+                self._predictor.append(len(placed))
+
+    def outcome(self) -> Outcome:
+        """What came of it, once all steps are done."""
+        fleet, series = self._fleet, self._series
+        counted = slice(fleet.warm_up, None)
+        host_steps = fleet.hosts * fleet.steps
+        host_days = host_steps * fleet.step / DAY
+        violating = int(series.violating.sum())
+        assigned = float(series.assigned[counted].mean())
+        bounds = {str(bound): int(count) / host_steps for bound, count in zip(BOUNDS, self._bounds, strict=True)}
+        return Outcome(
+            policy=self._policy.name,
+            asked=self._next,
+            admitted=self.admitted,
+            departed=self.departed,
+            killed=self.killed,
+            placed_mean=float(series.placed[counted].mean()),
+            placed_peak=int(series.placed[counted].max()),
+            assigned_mean=assigned,
+            ratio_mean=assigned / (fleet.hosts * self._usable),
+            violation_minutes=violating * fleet.step / 60.0,
+            violation_share=violating / host_steps,
+            worst=max(0.0, self._worst),
+            oom_events=self._ooms,
+            ratio_moves=self._moves,
+            ratio_moves_per_host_day=self._moves / host_days,
+            bounds=bounds if isinstance(self._policy, Planned) else {},
+            series=series,
+        )
+
+
+def ratio_steps(wanted: Floats, usable: int, most: float) -> Floats:
+    """`memhint.planner.ratio.ratio` of every host, in quanta."""
+    steps: Floats = np.minimum(np.maximum(0.0, wanted) * _PER // usable, math.floor(most * _PER + 1e-9))
+    return steps

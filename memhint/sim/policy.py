@@ -1,0 +1,65 @@
+"""Who may be admitted: a fixed ratio, or what the planner promises."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from memhint.objects.plan import PredictorName
+from memhint.planner.settings import PlannerSettings
+
+HOUR = 3600.0
+
+
+class PolicyError(ValueError):
+    """A policy's name that says nothing; the message tells what would."""
+
+
+@dataclass(frozen=True, slots=True)
+class Static:
+    """``ratio`` times the memory that is not reserved, by flavors, whatever the VMs use."""
+
+    name: str
+    ratio: float
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What memhint's planner promises with these settings."""
+
+    name: str
+    settings: PlannerSettings
+
+
+Policy = Static | Planned
+
+KINDS = "nominal, static[:RATIO], peak[:HOURS], quantile[:HOURS] or n_sigma[:HOURS]"
+DEFAULT = ("nominal", "static:1.5", "peak", "peak:24", "quantile", "n_sigma")
+_NAME = re.compile(r"(nominal|static|peak|quantile|n_sigma)(?::(\d+(?:\.\d+)?))?")
+
+
+def parse(names: Sequence[str], settings: PlannerSettings) -> list[Policy]:
+    """The policies of these names, each once. What a name does not say is as in ``settings``.
+
+    :raises PolicyError: for a name that is none
+    """
+    return [_parse(name, settings) for name in dict.fromkeys(names)]
+
+
+def _parse(name: str, settings: PlannerSettings) -> Policy:
+    found = _NAME.fullmatch(name)
+    number = float(found[2]) if found and found[2] else None
+    if found is None or number == 0 or (found[1] == "nominal" and number is not None):
+        raise PolicyError(f"{name!r} is no policy: say {KINDS}")
+    kind = found[1]
+    if kind == "nominal":
+        return Static(name, 1.0)
+    if kind == "static":
+        return Static(name, number or 1.5)
+    if kind == "peak":
+        half_life = settings.peak_half_life if number is None else number * HOUR
+        return Planned(name, replace(settings, predictor=PredictorName.DECAYING_PEAK, peak_half_life=half_life))
+    window = settings.forecast_window if number is None else number * HOUR
+    predictor = PredictorName.QUANTILE if kind == "quantile" else PredictorName.N_SIGMA
+    return Planned(name, replace(settings, predictor=predictor, forecast_window=window))

@@ -1,0 +1,164 @@
+"""The planner's formulas over arrays: what `memhint.planner` says of one host, for all hosts at once.
+
+Only for what a simulation has: VMs that run and are observed in every step, none excluded or guaranteed, no minimum,
+no KSM and no NUMA binding. Every operation is the planner's own in the same order, on whole bytes below 2^53, so that
+both agree to the byte; a property test holds it. No I/O, no clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from memhint.objects.plan import Bound
+from memhint.planner.ladder import LadderState, next_ladder
+from memhint.planner.pressure import PressureSample
+from memhint.planner.promise import hysteresis
+from memhint.planner.relief import fruitless, relieve
+from memhint.planner.settings import PlannerSettings
+from memhint.sim.fleet import Bools, Floats, Ints
+from memhint.sim.windows import HostWindow
+
+BOUNDS = (Bound.MODEL, Bound.NOW, Bound.BACK, Bound.RATIO, Bound.RATE, Bound.PRESSURE)
+_RATE, _PRESSURE = BOUNDS.index(Bound.RATE), BOUNDS.index(Bound.PRESSURE)
+
+
+@dataclass(frozen=True, slots=True)
+class Vms:
+    """The VMs that are there, one value each. Bytes; ``born`` is when each was first seen, in planner's seconds."""
+
+    host: Ints
+    assigned: Floats
+    use: Floats
+    former: Floats  # the use of the step before; NaN for one that was not there
+    born: Floats
+    group: Ints  # anti-affinity group; -1 for none
+
+
+@dataclass(frozen=True, slots=True)
+class Hosts:
+    """What is seen of each host. Bytes."""
+
+    pool: int
+    swap: int
+    available: Floats
+    resident: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """What each host promises, which of `BOUNDS` it is bound by, and two terms on the way there. Bytes."""
+
+    want: Floats
+    spare: Floats
+    headroom: Floats
+    bound: Ints
+    entered: Bools  # under pressure: not admitting
+
+
+class Forecast(Protocol):
+    """One predictor over arrays, with what it remembers."""
+
+    def forecast(self, vms: Vms, now: float, hosts: int) -> Floats:
+        """What each VM may come to use, within [use, assigned]."""
+
+
+class Twin:
+    """The planner's state of all hosts, moved by one observation at a time."""
+
+    def __init__(self, hosts: int, settings: PlannerSettings) -> None:
+        self._hosts = hosts
+        self._settings = settings
+        self._other = HostWindow(settings.other_window)
+        self._fault_in = HostWindow(settings.fault_in_window)
+        self._at: float | None = None
+        self._ladders: dict[int, LadderState] = {}  # of hosts under pressure
+        self._entered = np.zeros(hosts, dtype=bool)
+        self._headroom = np.zeros(hosts)
+
+    def plan(self, vms: Vms, hosts: Hosts, forecast: Forecast, now: float) -> Promise:
+        """One cycle of `memhint.planner.plan.plan` for every host."""
+        settings, count = self._settings, self._hosts
+        self._other.add(now, np.maximum(0.0, hosts.pool - hosts.available - hosts.resident))
+        elapsed = 0.0 if self._at is None else max(0.0, now - self._at)
+        if elapsed > 0.0:
+            grown = np.maximum(0.0, vms.use - vms.former)
+            grown[np.isnan(grown)] = 0.0
+            self._fault_in.add(now, per_host(vms, grown, count) / elapsed)
+        self._pressure(hosts, now)
+        demand = grown_up(vms, forecast.forecast(vms, now, count), now, settings)
+        want = per_host(vms, demand, count)
+        kept = self._spare(vms, vms.assigned - demand)
+        assigned = per_host(vms, vms.assigned, count)
+        reserve = settings.reserve_of(hosts.pool)
+        other = np.trunc(self._other.peak())
+        model = hosts.pool - reserve - other - want - kept
+        free = hosts.available - reserve - np.maximum(0.0, want - hosts.resident) - kept
+        back = hosts.pool - reserve - other + hosts.swap + settings.allow_unbacked - assigned
+        ceiling = int(settings.max_ratio * max(0, hosts.pool - reserve)) - assigned
+        terms = np.stack([model, free, back, ceiling])
+        found, bound = np.maximum(0.0, terms.min(axis=0)), terms.argmin(axis=0)
+        self._headroom, bound = self._promise(found, bound, hosts.pool, elapsed)
+        self._at = now
+        return Promise(want, kept, self._headroom.copy(), bound, self._entered.copy())
+
+    def _promise(self, found: Floats, bound: Ints, pool: int, elapsed: float) -> tuple[Floats, Ints]:
+        """`next_headroom`, and nothing under pressure."""
+        settings, before = self._settings, self._headroom
+        step = int(pool * settings.raise_percent_per_minute / 100 * max(0.0, elapsed) / 60)
+        trifle = hysteresis(pool, settings)
+        raised = np.where(found - before < trifle, before, np.minimum(found, before + step))
+        headroom = np.where(self._entered, 0.0, np.where(found <= before, found, raised))
+        waits = found - headroom >= max(1, trifle)
+        bound = np.where(self._entered, _PRESSURE, np.where(waits, _RATE, bound))
+        return headroom, bound
+
+    def _spare(self, vms: Vms, distance: Floats) -> Floats:
+        kept = np.zeros(self._hosts)
+        np.maximum.at(kept, vms.host, distance)
+        member = np.flatnonzero(vms.group >= 0)
+        if self._settings.spare_for_group and member.size:
+            groups = int(vms.group.max()) + 1
+            places = vms.host[member] * groups + vms.group[member]
+            sums = np.bincount(places, weights=distance[member], minlength=self._hosts * groups)
+            kept = np.maximum(kept, sums.reshape(self._hosts, groups).max(axis=1))
+        rate = self._fault_in.quantile(0.99)
+        surge = np.trunc(rate * (self._settings.period + self._settings.lever_latency))
+        return np.minimum(per_host(vms, distance, self._hosts), np.maximum(surge, kept))
+
+    def _pressure(self, hosts: Hosts, now: float) -> None:
+        """The planner's own ladder, for those few hosts that run short or have not come down yet.
+
+        A simulation has one of its signals, available memory, and nobody who could be asked for anything.
+        """
+        ladder = self._settings.ladder
+        available = 100.0 * hosts.available / hosts.pool
+        short = available <= max((one.limits.available_enter for one in ladder.rungs), default=-1.0)
+        for host in self._ladders.keys() | set(np.flatnonzero(short).tolist()):
+            sample = PressureSample(psi_some=None, swap_in=None, available=float(available[host]))
+            state = next_ladder(self._ladders.get(host, LadderState()), sample, now, ladder)
+            relief = relieve(state.rungs, (), {}, frozenset(), 0, ladder)
+            self._ladders[host] = state.after(fruitless(relief))
+            if not state.entered:
+                del self._ladders[host]
+        self._entered = np.zeros(self._hosts, dtype=bool)
+        self._entered[list(self._ladders)] = True
+
+
+def grown_up(vms: Vms, forecast: Floats, now: float, settings: PlannerSettings) -> Floats:
+    """D of a forecast: falls from assigned to it within ``new_vm_decay`` of a VM's birth."""
+    demand = forecast.copy()
+    age = now - vms.born
+    new = np.flatnonzero(age < settings.new_vm_decay)
+    left = 1.0 - np.maximum(0.0, age[new]) / settings.new_vm_decay if new.size else 0.0
+    assigned = vms.assigned[new]
+    demand[new] = np.minimum(assigned, demand[new] + np.trunc((assigned - demand[new]) * left) + 1)
+    return demand
+
+
+def per_host(vms: Vms, values: Floats, hosts: int) -> Floats:
+    """The sum of each host's VMs: exact for whole bytes."""
+    # without any VM it would be integers
+    return np.bincount(vms.host, weights=values, minlength=hosts).astype(np.float64, copy=False)

@@ -1,0 +1,176 @@
+"""VMs neither vanish nor appear, nobody is admitted beyond the promise, and the same seed gives the same outcome."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memhint.objects.units import GIB
+from memhint.planner.settings import PlannerSettings
+from memhint.sim.compare import compare
+from memhint.sim.engine import Run, Strategy, simulate
+from memhint.sim.fleet import Fleet, HostShape
+from memhint.sim.generate import Kind, generate
+from memhint.sim.policy import DEFAULT, Planned, PolicyError, Static, parse
+
+PLANNER = PlannerSettings()
+SHAPE = HostShape(pool=64 * GIB, swap=32 * GIB, other=1 * GIB)
+NOMINAL = Static("nominal", 1.0)
+USABLE = SHAPE.pool - PLANNER.reserve_of(SHAPE.pool) - SHAPE.other
+
+
+def fleet(sizes: list[int], level: float, *, steps: int = 4, hosts: int = 1, shape: HostShape = SHAPE) -> Fleet:
+    """VMs of these sizes that all ask at once, stay, and use ``level`` of their memory."""
+    count = len(sizes)
+    return Fleet(
+        name="made",
+        shape=shape,
+        hosts=hosts,
+        step=300.0,
+        steps=steps,
+        arrival=np.zeros(count, dtype=np.int64),
+        departure=np.full(count, steps + 1),
+        memory=np.array(sizes, dtype=np.float64),
+        offset=np.zeros(count),
+        scale=np.array(sizes, dtype=np.float64),
+        row=np.zeros(count, dtype=np.int64),
+        levels=np.full((steps, 1), level),
+        own=0,
+    )
+
+
+def any_fleet(seed: int) -> Fleet:
+    kind = list(Kind)[seed % len(Kind)]
+    made = generate(kind, hosts=1 + seed % 3, days=0.5, step=1200.0, seed=seed, shape=SHAPE, offered=3.0)
+    if seed % 2:  # more use than there is memory: hosts run out of it
+        return replace(made, scale=made.memory * 2, shape=replace(SHAPE, swap=4 * GIB))
+    return made
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    name=st.sampled_from(DEFAULT),
+    strategy=st.sampled_from(Strategy),
+    groups=st.booleans(),
+    ratio=st.sampled_from([1.0, 1.5, 4.0]),
+)
+def test_vms_are_conserved_and_nobody_is_admitted_beyond_the_promise(
+    seed: int, name: str, strategy: Strategy, groups: bool, ratio: float
+) -> None:
+    planner = replace(PLANNER, max_ratio=ratio, allow_unbacked=64 * GIB)
+    (policy,) = parse([name], planner)
+    made = any_fleet(seed)
+    run = Run(made, policy, planner, strategy=strategy, groups=groups)
+    for step in range(made.steps):
+        before = run.admitted
+        run.step(step)
+        assert run.admitted == len(run.table) + run.departed + run.killed
+        held = np.bincount(run.table["host"], weights=run.table["memory"], minlength=made.hosts)
+        assert np.array_equal(run.flavors, held)
+        assert (run.room >= 0).all()
+        if run.admitted > before:
+            new = run.table["host"][np.isnan(run.table["former"])]
+            assert (run.flavors[new] <= run.limit[new]).all()
+        else:
+            assert not np.isnan(run.table["former"]).any()
+    outcome = run.outcome()
+    assert outcome.asked == made.vms
+    assert outcome.admitted <= outcome.asked
+    assert (outcome.oom_events > 0) == (outcome.killed > 0)
+    assert 0.0 <= outcome.violation_share <= 1.0
+    if isinstance(policy, Planned):
+        assert math.isclose(sum(outcome.bounds.values()), 1.0)
+
+
+def test_what_is_promised_is_not_given_twice() -> None:
+    made = replace(fleet([1 * GIB] * 60, 0.1, steps=3), arrival=np.full(60, 2))
+    (policy,) = parse(["peak"], PLANNER)
+    run = Run(made, policy, PLANNER)
+    for step in range(3):
+        run.step(step)
+    # 5 % of the pool per minute for 10 minutes: half of it, for VMs of 1 GiB with their overhead
+    assert run.admitted == 32 * GIB // (1 * GIB + PLANNER.overhead)
+
+
+@pytest.mark.parametrize(("ratio", "fit"), [(1.0, USABLE // (4 * GIB)), (1.5, int(1.5 * USABLE) // (4 * GIB))])
+def test_a_fixed_ratio_places_what_its_flavors_leave_room_for(ratio: float, fit: int) -> None:
+    outcome = simulate(fleet([4 * GIB] * 40, 0.1), Static("static", ratio), PLANNER)
+    assert (outcome.admitted, outcome.placed_peak) == (fit, fit)
+    assert outcome.violation_minutes == 0.0
+
+
+def test_a_host_violates_while_its_vms_use_more_than_memory_less_reserve() -> None:
+    made = fleet([8 * GIB] * 11, 0.9, steps=5)
+    levels = np.array([[0.0], [0.9], [0.5], [0.9], [0.0]])
+    outcome = simulate(replace(made, levels=levels), Static("static", 1.5), PLANNER)
+    use = 11 * math.floor(0.9 * 8 * GIB) + SHAPE.other
+    over = use - (SHAPE.pool - PLANNER.reserve_of(SHAPE.pool))
+    assert over > 0
+    assert outcome.violation_minutes == 2 * 5.0
+    assert outcome.violation_share == 2 / 5
+    assert outcome.worst == pytest.approx(over / SHAPE.pool)
+    assert (outcome.oom_events, outcome.killed) == (0, 0)
+
+
+def test_out_of_memory_kills_the_largest_until_the_rest_fits() -> None:
+    shape = replace(SHAPE, swap=0)
+    made = fleet([2 * GIB, 16 * GIB, 32 * GIB, 20 * GIB, 4 * GIB], 1.0, steps=2, shape=shape)
+    outcome = simulate(made, Static("static", 1.5), PLANNER)
+    # 74 GiB on 63: without the VM of 32 GiB it fits
+    assert (outcome.admitted, outcome.killed, outcome.oom_events) == (5, 1, 1)
+    assert outcome.series.placed.tolist() == [5, 4]
+
+
+def test_most_headroom_spreads_and_first_fit_packs() -> None:
+    made = fleet([1 * GIB] * 8, 0.1, hosts=4)
+    spread, packed = (Run(made, NOMINAL, PLANNER, strategy=strategy) for strategy in Strategy)
+    spread.step(0)
+    packed.step(0)
+    assert (spread.flavors / GIB).tolist() == [2.0, 2.0, 2.0, 2.0]
+    assert (packed.flavors / GIB).tolist() == [8.0, 0.0, 0.0, 0.0]
+
+
+def test_a_planner_that_knows_the_group_of_a_storm_keeps_its_memory() -> None:
+    made = generate(Kind.STORM, hosts=4, days=3, step=1200.0, seed=3)
+    (policy,) = parse(["peak:24"], PLANNER)
+    unknown, known = (simulate(made, policy, PLANNER, groups=groups) for groups in (False, True))
+    assert known.assigned_mean < unknown.assigned_mean
+
+
+def test_one_seed_gives_one_outcome_in_one_process_or_several() -> None:
+    policies = parse(DEFAULT, PLANNER)
+    told: list[float] = []
+    alone, several = (
+        compare(
+            generate(Kind.BURSTY, hosts=3, days=1, step=600.0, seed=11),
+            policies,
+            PLANNER,
+            processes=processes,
+            progress=told.append,
+        )
+        for processes in (1, 2)
+    )
+    assert alone == several
+    for one, other in zip(alone, several, strict=True):
+        assert np.array_equal(one.series.demand, other.series.demand)
+    assert min(told) >= 0.0
+    assert max(told) <= 1.0
+
+
+@pytest.mark.parametrize("name", ["", "best", "nominal:2", "static:0", "static:-1", "peak:", "peak:1h", "quantile:0"])
+def test_a_policy_that_is_none_is_refused(name: str) -> None:
+    with pytest.raises(PolicyError, match="is no policy: say nominal"):
+        parse([name], PLANNER)
+
+
+def test_a_policy_says_what_the_settings_do_not() -> None:
+    settings_of = {one.name: one for one in parse(["peak", "peak:24", "quantile:6", "static", "peak"], PLANNER)}
+    assert list(settings_of) == ["peak", "peak:24", "quantile:6", "static"]
+    assert settings_of["peak"].settings.peak_half_life == PLANNER.peak_half_life
+    assert settings_of["peak:24"].settings.peak_half_life == 86400.0
+    assert settings_of["quantile:6"].settings.forecast_window == 6 * 3600.0
+    assert settings_of["static"] == Static("static", 1.5)
