@@ -37,17 +37,18 @@ def generate(
     seed: int,
     shape: HostShape | None = None,
     offered: float = published.OFFERED,
+    arm: str = "returned",
 ) -> Fleet:
     """A fleet of ``hosts`` hosts over ``days`` days in steps of ``step`` seconds.
 
     ``offered`` is how much memory all VMs that would be there at once have, in multiples of what the hosts have. Of
-    the seed's workload each host is offered its 516 VMs instead, and freed memory comes back.
+    the seed's workload each host is offered the VMs of that ``arm`` instead.
     """
     shape = shape or HostShape()
     steps = max(1, round(days * DAY / step))
     rng = np.random.default_rng(seed)
     if kind is Kind.SEED:
-        return seed_workload("returned", hosts=hosts, steps=steps, step=step, rng=rng, shape=shape)
+        return seed_workload(arm, hosts=hosts, steps=steps, step=step, rng=rng, shape=shape)
     arrival, departure = _lives(hosts, steps, step, rng, shape, offered)
     count = len(arrival)
     memory = sizes(count, rng)

@@ -12,7 +12,7 @@ from memhint.store import open_store
 from tests.functional.processes import ROOT
 from tests.unit import builders
 
-HEAVY = ("cmd2", "alembic", "sqlalchemy.orm", "rich", "libvirt", "memhint.agent")
+HEAVY = ("cmd2", "numpy", "matplotlib", "alembic", "sqlalchemy.orm", "rich", "libvirt", "memhint.agent")
 
 
 @pytest.fixture

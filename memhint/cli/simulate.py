@@ -1,0 +1,286 @@
+"""`memhint simulate`: fleets and traces through the planner, against fixed ratios."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cliff.lister import Lister
+
+from memhint.cli.base import Shown
+from memhint.cli.errors import CliError, Exit
+from memhint.objects.units import GIB
+from memhint.planner.settings import PlannerSettings
+
+if TYPE_CHECKING:
+    from memhint.sim.engine import Outcome
+    from memhint.sim.fleet import Fleet, HostShape
+
+_HOSTS, _DAYS, _STEP, _SEED_STEP = 100, 30.0, 300.0, 30.0
+_NEEDS = ("numpy", "pyarrow", "matplotlib")
+_KINDS = ("diurnal", "bursty", "storm", "seed")
+_ARMS = ("none", "ksm", "returned")
+_STRATEGIES = ("most-headroom", "first-fit")
+_DRAWS = (".png", ".svg", ".pdf")
+
+
+class Simulate(Shown, Lister):
+    """Simulate a fleet under the planner and under fixed ratios, and compare what fits and what goes wrong."""
+
+    examples = """\
+examples:
+  memhint simulate                                    100 hosts for 30 days, days and nights
+  memhint simulate --generate storm --groups          half of the VMs use all they have once a week
+  memhint simulate --generate seed --hosts 1 --days 2
+  memhint simulate --trace fastStorage/ --plot out.png
+  memhint simulate --trace use.parquet --policy nominal --policy quantile:12 --json
+  memhint simulate --hosts 1000 --policy nominal --policy peak:24 --max-ratio 3 --allow-unbacked 128
+
+A policy is nominal, static[:RATIO], peak[:HOURS] (half-life), quantile[:HOURS] or n_sigma[:HOURS] (window). The
+planner's settings are those of the configuration, where an option here does not say otherwise. A trace is CSV or
+Parquet with the columns vm, time_s, assigned_mib and demand_mib, or GWA-T-12 (Bitbrains). See doc/simulation.md.
+"""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add what this command takes."""
+        parser = super().get_parser(prog_name)
+        what = parser.add_mutually_exclusive_group()
+        what.add_argument("--trace", type=Path, metavar="FILE", help="the VMs of a trace: a file, or a directory")
+        what.add_argument("--generate", choices=_KINDS, default="diurnal", help="generated VMs (default: diurnal)")
+        parser.add_argument("--arm", choices=_ARMS, help="with seed: what becomes of freed memory (default: returned)")
+        parser.add_argument("--hosts", type=_count, help=f"how many (default: {_HOSTS}; of a trace, by its VMs)")
+        parser.add_argument("--days", type=_positive, help=f"how long (default: {_DAYS:g}; a trace has its own)")
+        parser.add_argument(
+            "--step", type=_positive, help=f"seconds of a step (default: {_STEP:g}; with seed {_SEED_STEP:g})"
+        )
+        parser.add_argument("--policy", action="append", metavar="NAME", help="may be said more than once")
+        parser.add_argument("--strategy", choices=_STRATEGIES, default=_STRATEGIES[0], help="who gets a VM")
+        parser.add_argument(
+            "--groups", action="store_true", help="the planner knows whose VMs come in a storm together"
+        )
+        parser.add_argument("--seed", type=int, default=1, help="of all that is random (default: 1)")
+        parser.add_argument("--offered", type=_positive, help="memory that VMs ask for, in multiples of the hosts'")
+        parser.add_argument("--memory", type=_positive, metavar="GIB", help="of a host (default: 256)")
+        parser.add_argument("--swap", type=_size, metavar="GIB", help="of a host (default: 128)")
+        parser.add_argument("--allow-unbacked", type=_size, metavar="GIB", help="what may be promised beyond swap")
+        parser.add_argument("--max-ratio", type=_positive, help="the most that may be promised, in parts of memory")
+        parser.add_argument("--processes", type=_count, help="at most so many (default: one per CPU)")
+        parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the course: .png, .svg or .pdf")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Any]]:
+        """Policies with what came of them: bytes and shares for machines, a table for people."""
+        for name in _NEEDS:
+            _import(name)
+        if parsed_args.plot is not None and parsed_args.plot.suffix not in _DRAWS:
+            raise CliError(Exit.USAGE, f"--plot {parsed_args.plot}: the name must end in {', '.join(_DRAWS)}")
+        settings = self._settings(parsed_args)
+        outcomes, fleet, seconds = self._compare(parsed_args, settings)
+        if parsed_args.plot is not None:
+            self._plot(parsed_args.plot, fleet, outcomes, settings)
+        if self.table(parsed_args) is None:
+            return _MACHINE, [_machine_row(fleet, one, seconds) for one in outcomes]
+        self.formatter = self.table(parsed_args)
+        self.app.stdout.write(
+            f"{fleet.name}: {fleet.vms} VMs ask, {fleet.hosts} hosts, {fleet.steps} steps of {fleet.step:g} s; "
+            f"{seconds:.0f} s\n"
+        )
+        return _PEOPLE, [_row(one, outcomes) for one in outcomes]
+
+    def _settings(self, parsed_args: argparse.Namespace) -> PlannerSettings:
+        from memhint.agent.settings import planner_settings
+
+        settings = planner_settings(self.conf())
+        if parsed_args.allow_unbacked is not None:
+            settings = replace(settings, allow_unbacked=int(parsed_args.allow_unbacked * GIB))
+        if parsed_args.max_ratio is not None:
+            settings = replace(settings, max_ratio=parsed_args.max_ratio)
+        return settings
+
+    def _compare(
+        self, parsed_args: argparse.Namespace, settings: PlannerSettings
+    ) -> tuple[list[Outcome], Fleet, float]:
+        from memhint.sim import policy
+        from memhint.sim.compare import compare
+        from memhint.sim.engine import Strategy
+
+        begin = time.monotonic()
+        try:
+            policies = policy.parse(parsed_args.policy or policy.DEFAULT, settings)
+        except policy.PolicyError as error:
+            raise CliError(Exit.USAGE, f"--policy: {error}") from error
+        fleet = _fleet(parsed_args)
+        outcomes = compare(
+            fleet,
+            policies,
+            settings,
+            strategy=Strategy(parsed_args.strategy),
+            groups=parsed_args.groups,
+            processes=parsed_args.processes,
+            progress=self._progress,
+        )
+        if self.app.stderr.isatty():
+            self.app.stderr.write("\r\033[K")
+        return outcomes, fleet, time.monotonic() - begin
+
+    def _progress(self, share: float) -> None:
+        if self.app.stderr.isatty():
+            self.app.stderr.write(f"\rsimulating: {100 * share:.0f} %")
+            self.app.stderr.flush()
+
+    def _plot(self, path: Path, fleet: Fleet, outcomes: Sequence[Outcome], settings: PlannerSettings) -> None:
+        from memhint.sim.plot import plot
+
+        try:
+            plot(path, fleet, outcomes, settings)
+        except OSError as error:
+            raise CliError(Exit.FAILED, f"--plot {path}: {error.strerror or error}") from error
+
+
+def _fleet(parsed_args: argparse.Namespace) -> Fleet:
+    from memhint.sim import published, trace
+    from memhint.sim.generate import Kind, generate
+
+    kind = Kind.SEED if parsed_args.trace is None and parsed_args.generate == "seed" else None
+    if parsed_args.arm is not None and kind is None:
+        raise CliError(Exit.USAGE, "--arm is of --generate seed")
+    step = parsed_args.step or (_SEED_STEP if kind else _STEP)
+    offered = parsed_args.offered or published.OFFERED
+    if parsed_args.trace is None:
+        return generate(
+            Kind(parsed_args.generate),
+            hosts=parsed_args.hosts or _HOSTS,
+            days=parsed_args.days or _DAYS,
+            step=step,
+            seed=parsed_args.seed,
+            shape=_shape(parsed_args),
+            offered=offered,
+            arm=parsed_args.arm or "returned",
+        )
+    if parsed_args.days is not None:
+        raise CliError(Exit.USAGE, "--days: a trace has its own length")
+    try:
+        return trace.fleet_of(
+            trace.read(parsed_args.trace),
+            name=parsed_args.trace.name,
+            step=step,
+            seed=parsed_args.seed,
+            hosts=parsed_args.hosts,
+            shape=_shape(parsed_args),
+            offered=offered,
+        )
+    except ValueError as error:  # a TraceError is one
+        raise CliError(Exit.USAGE, str(error)) from error
+
+
+def _shape(parsed_args: argparse.Namespace) -> HostShape:
+    from memhint.sim.fleet import HostShape
+
+    shape = HostShape()
+    if parsed_args.memory is not None:
+        shape = replace(shape, pool=int(parsed_args.memory * GIB))
+    if parsed_args.swap is not None:
+        shape = replace(shape, swap=int(parsed_args.swap * GIB))
+    if shape.pool <= shape.other:
+        raise CliError(Exit.USAGE, f"--memory must be above the {shape.other / GIB:g} GiB of the host's other work")
+    return shape
+
+
+def _import(name: str) -> None:
+    try:
+        importlib.import_module(name)
+    except ImportError as error:
+        raise CliError(
+            Exit.FAILED, f"a simulation needs {name}, which is not installed: pip install 'memhint[sim]'"
+        ) from error
+
+
+_PEOPLE = (
+    "Policy",
+    "VMs",
+    "Peak",
+    "VMs x",
+    "Ratio",
+    "Ratio x",
+    "Violations %",
+    "Worst %",
+    "OOMs",
+    "Killed",
+    "Moves/host/day",
+    "Bound by",
+)
+
+
+def _row(one: Outcome, outcomes: Sequence[Outcome]) -> tuple[Any, ...]:
+    first = outcomes[0]
+    bound = max(one.bounds, key=lambda name: one.bounds[name]) if one.bounds else "-"
+    return (
+        one.policy,
+        f"{one.placed_mean:.0f}",
+        one.placed_peak,
+        _times(one.placed_mean, first.placed_mean),
+        f"{one.ratio_mean:.2f}",
+        _times(one.assigned_mean, first.assigned_mean),
+        f"{100 * one.violation_share:.3f}",
+        f"{100 * one.worst:.1f}",
+        one.oom_events,
+        one.killed,
+        f"{one.ratio_moves_per_host_day:.1f}",
+        bound if bound == "-" else f"{bound} {100 * one.bounds[bound]:.0f} %",
+    )
+
+
+def _times(value: float, first: float) -> str:
+    return f"{value / first:.2f}" if first else "-"
+
+
+_FIELDS = (
+    "policy",
+    "asked",
+    "admitted",
+    "departed",
+    "killed",
+    "placed_mean",
+    "placed_peak",
+    "assigned_mean",
+    "ratio_mean",
+    "violation_minutes",
+    "violation_share",
+    "worst",
+    "oom_events",
+    "ratio_moves",
+    "ratio_moves_per_host_day",
+    "bounds",
+)
+_MACHINE = (*_FIELDS, "fleet", "hosts", "steps", "step", "seconds")
+
+
+def _machine_row(fleet: Fleet, one: Outcome, seconds: float) -> tuple[Any, ...]:
+    run = (fleet.name, fleet.hosts, fleet.steps, fleet.step, round(seconds, 1))
+    return (*(getattr(one, name) for name in _FIELDS), *run)
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not at least 1")
+    return value
+
+
+def _positive(text: str) -> float:
+    value = _size(text)
+    if value <= 0:
+        raise argparse.ArgumentTypeError(f"{text} is not above 0")
+    return value
+
+
+def _size(text: str) -> float:
+    value = float(text)
+    if not 0 <= value < 1e9:
+        raise argparse.ArgumentTypeError(f"{text} is not a number from 0")
+    return value

@@ -1,0 +1,90 @@
+"""`memhint simulate`: tables and JSON of a small fleet, and one line for each thing that is wrong."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from memhint.cli.simulate import Simulate
+from tests.unit.cli.conftest import Bench
+
+SMALL = ("simulate", "--hosts", "2", "--days", "0.3", "--step", "900", "--processes", "1")
+
+
+def test_a_table_has_a_row_for_each_policy_and_the_first_is_the_measure(bench: Bench) -> None:
+    result = bench.run(*SMALL, "--policy", "nominal", "--policy", "peak:24")
+    assert (result.code, result.err) == (0, "")
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in result.out.splitlines() if "|" in line]
+    assert [row[0] for row in rows] == ["Policy", "nominal", "peak:24"]
+    assert rows[1][3] == "1.00"
+    assert result.out.startswith("diurnal: ")
+
+
+def test_json_has_bytes_and_shares(bench: Bench) -> None:
+    result = bench.run(*SMALL, "--policy", "nominal", "--policy", "quantile", "--json")
+    nominal, quantile = json.loads(result.out)
+    assert (nominal["policy"], nominal["hosts"], nominal["steps"], nominal["step"]) == ("nominal", 2, 29, 900.0)
+    assert 0.5 < nominal["ratio_mean"] <= 1.0
+    assert nominal["violation_share"] == 0.0
+    assert set(quantile["bounds"]) == {"model", "now", "back", "ratio", "rate", "pressure"}
+
+
+def test_a_trace_is_simulated_and_drawn(bench: Bench, tmp_path: Path) -> None:
+    trace, drawn = tmp_path / "use.csv", tmp_path / "out.svg"
+    rows = [f"vm-{vm},{time},8192,{1000 + vm}" for vm in range(64) for time in range(0, 7200, 600)]
+    trace.write_text("\n".join(["vm,time_s,assigned_mib,demand_mib", *rows]))
+    result = bench.run(
+        "simulate", "--trace", str(trace), "--hosts", "1", "--policy", "nominal", "--plot", str(drawn), "--json"
+    )
+    assert (result.code, result.err) == (0, "")
+    (nominal,) = json.loads(result.out)
+    assert (nominal["asked"], nominal["steps"], nominal["fleet"]) == (64, 23, "use.csv")
+    assert nominal["placed_peak"] == 29  # (256 − 12.8 − 4) GiB of 8 GiB each
+    assert "<svg" in drawn.read_text()
+
+
+def test_the_seeds_arm_is_a_choice(bench: Bench) -> None:
+    words = ("simulate", "--generate", "seed", "--hosts", "1", "--days", "0.1", "--policy", "nominal", "--json")
+    (kept,) = json.loads(bench.run(*words, "--arm", "none").out)
+    (returned,) = json.loads(bench.run(*words).out)
+    assert (kept["asked"], returned["asked"], returned["step"]) == (67, 516, 30.0)
+    assert kept["placed_peak"] == returned["placed_peak"] == 59
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (["--policy", "best"], "--policy: 'best' is no policy"),
+        (["--arm", "ksm"], "--arm is of --generate seed"),
+        (["--trace", "nowhere.csv"], "nowhere.csv: No such file"),
+        (["--trace", "x.csv", "--days", "3"], "--days: a trace has its own length"),
+        (["--memory", "4"], "--memory must be above the 4 GiB"),
+        (["--plot", "out.bmp"], "the name must end in .png, .svg, .pdf"),
+        (["--hosts", "0"], "0 is not at least 1"),
+        (["--step", "0"], "0 is not above 0"),
+        (["--swap", "nan"], "nan is not a number from 0"),
+        (["--trace", "x.csv", "--generate", "storm"], "not allowed with argument"),
+    ],
+)
+def test_what_cannot_be_is_one_line_and_exit_code_2(bench: Bench, words: list[str], what: str) -> None:
+    result = bench.run("simulate", *words)
+    assert result.code == 2
+    assert what in result.err
+    assert "Traceback" not in result.err
+
+
+@pytest.mark.parametrize("missing", ["numpy", "pyarrow", "matplotlib"])
+def test_without_the_extra_it_says_what_to_install(bench: Bench, monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
+    monkeypatch.setitem(sys.modules, missing, None)
+    result = bench.run(*SMALL)
+    assert result.code == 1
+    assert result.err == f"a simulation needs {missing}, which is not installed: pip install 'memhint[sim]'\n"
+
+
+def test_help_has_examples_of_each_kind(bench: Bench) -> None:
+    result = bench.run("simulate", "--help")
+    assert result.code == 0
+    assert Simulate.examples.splitlines()[1] in result.out
