@@ -240,4 +240,5 @@ def image_folder() -> Path:
 
 def manifest() -> dict[str, Any]:
     """How the kernel under test was built."""
-    return json.loads((image_folder() / "manifest.json").read_text())
+    found: dict[str, Any] = json.loads((image_folder() / "manifest.json").read_text())
+    return found

@@ -228,7 +228,11 @@ class BootParametersTest(GuestCase):
         self.guest.release()
         assert self.guest.counter("page_report_batch") == 0
         assert self.exact() == 0
+        # the allocator is not asked to tell of free pages before there is a use for it
+        said = "dmesg | grep -c 'Free page reporting enabled'"
+        assert self.guest.try_run(said)[1] == "0"
         self.guest.set(enabled=1)
+        assert self.guest.try_run(said)[1] == "1"
         self.guest.drained()
         self.exact()
 
