@@ -41,11 +41,12 @@ patches: setup  ## guest kernel, QEMU and guest agent: style of each patch, buil
 lab: setup  ## real hosts with real guests
 	$(PYTEST) -v --durations=10 tests/lab
 
-bench: setup  ## what agent and planner cost and what the levers do (doc/measurements.md)
+bench: setup  ## what agent and planner cost, what the levers do, what reporting costs a guest (doc/measurements.md)
 	$(BIN)/python -m bench.agent_cost
 	$(BIN)/python -m bench.levers
 	$(BIN)/python -m bench.storm
 	$(BIN)/python -m bench.planner_cost
+	$(BIN)/python -m bench.instructions --json bench/results/instructions.json
 
 sample: setup  ## write etc/memhint.conf.sample anew
 	$(BIN)/oslo-config-generator --config-file etc/memhint-config-generator.conf

@@ -1,0 +1,146 @@
+"""Guests under emulation whose instructions are counted, one by one, by a plugin in QEMU.
+
+QEMU's clock follows the instructions (-icount), a guest that waits lets the clock jump, and nothing random is let in:
+two runs that begin alike differ by some tens of instructions in a thousand million.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.figures import Symbols, Window, symbols, windows
+
+HERE = Path(__file__).resolve().parent
+CHECKOUT = HERE.parent
+# Where the linker puts the two functions that the plugin looks out for: nothing else of a static program is there.
+BEGIN, END = 0x6D650000, 0x6D651000
+MEMORY_MIB = 1024
+# Processors clear and copy with one string instruction. Without erms and fsrm it works on words, not bytes, which takes
+# an eighth of the time here and is the same number of instructions.
+CPU = "max,-rdrand,-rdseed,-erms,-fsrm"
+FIXED = "console=ttyS0 panic=-1 quiet nokaslr norandmaps tsc=reliable"
+PATIENCE = 900.0
+
+
+class GuestFailed(Exception):
+    """A guest could not be built, booted or understood; the text says which."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A kernel as kernel/build made it."""
+
+    series: str
+    folder: Path
+    symbols: Symbols
+
+
+def kernel(series: str, version: str = "6.12") -> Kernel:
+    """A kernel of one series, built unless the cache has it: minutes the first time. Raises GuestFailed."""
+    command = [str(CHECKOUT / "kernel" / "build"), "--version", version, "--series", series]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode or not done.stdout.split():
+        raise GuestFailed(f"this kernel could not be built; try it alone: {' '.join(command)}")
+    folder = Path(done.stdout.split()[-1])
+    return Kernel(series, folder, symbols((folder / "System.map").read_text()))
+
+
+def qemu_version(qemu: str) -> tuple[int, str]:
+    """Major number and text of a QEMU's version. Raises GuestFailed."""
+    try:
+        done = subprocess.run([qemu, "--version"], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise GuestFailed(f"{qemu} does not tell its version: {error}") from None
+    match = re.search(r"version ((\d+)\.[\d.]+)", done.stdout)
+    if not match:
+        raise GuestFailed(f"{qemu} does not tell its version: {done.stdout!r}")
+    return int(match[2]), match[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Workshop:
+    """The guest's program and the plugin, built for one QEMU."""
+
+    qemu: str
+    plugin: Path
+    initrd: Path
+
+    def run(
+        self, kernel: Kernel, *, reporting: bool, words: str, shift: int, timeout: float = PATIENCE
+    ) -> list[Window]:
+        """Boot, let the guest work through its windows, and return them.
+
+        `shift`: an instruction takes 2 to the power of `shift` nanoseconds of the guest's time. `words` go to the
+        kernel's command line. Raises GuestFailed.
+        """
+        with tempfile.TemporaryDirectory(prefix="memhint-count-") as scratch:
+            console, counted = Path(scratch) / "console", Path(scratch) / "counted"
+            command = [self.qemu, "-accel", "tcg", "-icount", f"shift={shift},sleep=off"]
+            command += ["-M", "q35", "-cpu", CPU, "-smp", "1", "-m", f"{MEMORY_MIB}M", "-nodefaults", "-no-reboot"]
+            command += ["-display", "none", "-rtc", "base=2026-01-01,clock=vm", "-seed", "1"]
+            command += ["-kernel", str(kernel.folder / "bzImage"), "-initrd", str(self.initrd)]
+            command += ["-append", f"{FIXED} {words}", "-serial", f"file:{console}"]
+            command += ["-device", f"virtio-balloon-pci,free-page-reporting={'on' if reporting else 'off'}"]
+            command += ["-plugin", f"{self.plugin},begin={BEGIN:#x},end={END:#x},out={counted}"]
+            try:
+                done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
+            except subprocess.TimeoutExpired:
+                raise GuestFailed(f"a guest was not done after {timeout:.0f} s: {' '.join(command)}") from None
+            if done.returncode or not counted.exists():
+                raise GuestFailed(f"{' '.join(command)}: status {done.returncode}\n{done.stderr.strip()}")
+            try:
+                return windows(console.read_text(errors="replace"), counted.read_text(), kernel.symbols)
+            except ValueError as error:
+                raise GuestFailed(str(error)) from None
+
+
+@contextmanager
+def workshop(qemu: str) -> Iterator[Workshop]:
+    """Build the guest's program and the plugin. Raises GuestFailed."""
+    major, _ = qemu_version(qemu)
+    with tempfile.TemporaryDirectory(prefix="memhint-work-") as scratch:
+        folder = Path(scratch)
+        plugin, root = folder / "count.so", folder / "root"
+        for mount_point in ("dev", "proc", "sys"):
+            (root / mount_point).mkdir(parents=True)
+        # The interface of plugins is 1 up to QEMU 8, and 9 asks for 2 or later. What is used of it did not change.
+        _compile(
+            ["-shared", "-fPIC", "-fvisibility=hidden", f"-DVERSION={1 if major < 9 else 2}"],
+            HERE / "guest/count.c",
+            plugin,
+        )
+        _compile(
+            ["-static", f"-Wl,--section-start=.begin={BEGIN:#x},--section-start=.end={END:#x}"],
+            HERE / "guest/work.c",
+            root / "init",
+        )
+        files = "\n".join(str(path.relative_to(root)) for path in sorted(root.rglob("*")))
+        initrd = folder / "initrd"
+        with initrd.open("wb") as file:
+            subprocess.run(
+                ["cpio", "-o", "-H", "newc", "--quiet"], cwd=root, input=files.encode(), stdout=file, check=True
+            )
+        yield Workshop(qemu, plugin, initrd)
+
+
+def _compile(options: list[str], source: Path, program: Path) -> None:
+    compiler = shutil.which("gcc")
+    if compiler is None:
+        raise GuestFailed("there is no gcc here: install build-essential")
+    command = [compiler, "-O2", "-Wall", "-Wextra", "-Werror", *options, "-o", str(program), str(source)]
+    done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        raise GuestFailed(f"{source.name} does not compile\n{done.stderr}")
+
+
+def say(text: str) -> None:
+    """Progress is for people, on standard error."""
+    print(text, file=sys.stderr, flush=True)
