@@ -15,7 +15,7 @@ setup:  ## install what is missing: Debian packages and a virtualenv
 demo: setup  ## real guests give memory back, and more VMs run on it (demo-out/); PATCHED=1 builds the patched pieces first
 	@$(BIN)/python -m lab.demo $(if $(filter 1,$(PATCHED)),--patched) $(if $(filter 0,$(PATCHED)),--stock)
 
-test: lint unit functional lab  ## every test of memhint; the patch series have theirs, see patches
+test: lint unit functional lab patches  ## every test of memhint and of its patch series
 
 lint: setup  ## style, types and the direction of imports
 	$(BIN)/ruff check .
@@ -29,7 +29,7 @@ unit: setup  ## pure logic, and kernel files as fakes
 functional: setup  ## real processes and a real store
 	$(PYTEST) -q tests/functional
 
-patches: setup  ## guest kernel, QEMU and guest agent: style of each patch, builds, their own tests (half an hour)
+patches: setup  ## guest kernel, QEMU and guest agent: style of each patch, builds, their own tests (minutes; the first time it builds them)
 	kernel/check --style --version 6.12
 	kernel/check --style --version 6.1
 	$(BIN)/python kernel/tests/run --version 6.12 --series stats
