@@ -34,7 +34,7 @@ OPTS = (
     ),
     cfg.FloatOpt(
         "peak_half_life",
-        default=600.0,
+        default=21600.0,
         min=1,
         help="Seconds in which the remembered peak of a VM's footprint falls half way to what it uses now, with "
         "predictor=decaying_peak.",

@@ -86,7 +86,13 @@ def test_other_work_that_grows_lowers_at_once_and_is_remembered() -> None:
 
 
 def test_after_a_storm_the_peaks_fade_and_the_capacity_comes_back_slowly() -> None:
-    settings = replace(SETTINGS, raise_percent_per_minute=5.0, raise_hysteresis_percent=1.0, fault_in_window=600.0)
+    settings = replace(
+        SETTINGS,
+        peak_half_life=600.0,
+        raise_percent_per_minute=5.0,
+        raise_hysteresis_percent=1.0,
+        fault_in_window=600.0,
+    )
     vms = tuple(replace(IDLE, rss=8 * GIB) for _ in range(6))
     calm, storm = World((IDLE,) * 6, free=56 * GIB), World(vms, free=14 * GIB)
     state, seen = start(settings), []
