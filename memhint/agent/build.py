@@ -66,27 +66,22 @@ class Agent:
     """A cycle that is ready to run, and what must be closed after it."""
 
     cycle: Cycle
-    guests: Guests
-    reclaims: Reclaims
-    deep: DeepReads
+    parts: Parts
     samples: PageSamples
-    dedup_worker: DedupWorker
-    relief: ReliefWorker
     counters: BalloonReads
-    swap_out: SwapOutWorker
     connections: tuple[Connection | AgentConnections, ...]
 
     def settled(self) -> bool:
         """Whether every guest has been asked and no pass of a worker is under way."""
-        workers = (self.dedup_worker, self.relief, self.swap_out)
-        return self.guests.settled() and all(worker.settle(0) for worker in workers)
+        workers = (self.parts.worker, self.parts.relief, self.parts.swap_out)
+        return self.parts.guests.settled() and all(worker.settle(0) for worker in workers)
 
     def close(self) -> None:
         """Let go of everything. Nothing that hangs is waited for; a reclaim under way ends after its call."""
-        self.reclaims.close()
-        self.swap_out.stop(0)
-        self.guests.close()
-        self.deep.close()
+        self.parts.reclaims.close()
+        self.parts.swap_out.stop(0)
+        self.parts.guests.close()
+        self.parts.deep.close()
         self.counters.close()
         self.samples.close()
         for connection in self.connections:
@@ -238,5 +233,4 @@ def build(
     connections = (connection, monitors, counting, agents)
     if not dry_run:
         looks.start()
-    workers = (parts.worker, parts.relief, counters, parts.swap_out)
-    return Agent(cycle, guests, reclaims, deep, looks, *workers, connections)
+    return Agent(cycle, parts, looks, counters, connections)

@@ -125,7 +125,7 @@ class Service:
         if before is None:
             state = remembered_state(store, self._conf)
             return build(self._conf, stores, self._epoch, wake=self._wake.set, state=state)
-        cycle, worker = before.cycle, before.dedup_worker
+        cycle, worker = before.cycle, before.parts.worker
         return build(
             self._conf,
             stores,
