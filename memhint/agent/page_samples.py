@@ -1,6 +1,6 @@
 """Looks at the pages of the VMs, on a thread and a CPU budget of its own, and keeps what merging them would save.
 
-To look at a GiB takes 0.5 to 1 s of CPU. One pass over a VM is spread over as much time as the budget
+To look at a GiB takes about a second of CPU. One pass over a VM is spread over as much time as the budget
 demands, and one VM is looked at after the other. Hashes stay in this process; what is handed out are counts.
 """
 

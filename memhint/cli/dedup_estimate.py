@@ -31,7 +31,7 @@ class DedupEstimate(Shown, ShowOne):
 examples:
   memhint dedup estimate                the agent's running estimate
   memhint dedup estimate web-1 web-2    of these VMs, and of the projects they belong to
-  memhint dedup estimate --now          look at all VMs now: 0.5 to 1 s of CPU for each GiB in use
+  memhint dedup estimate --now          look at all VMs now: about a second of CPU for each GiB in use
   memhint dedup estimate --json | jq '.projects[] | {project, saving, recommended}'
 
 Nothing is switched on. Only memory that is present is read, and no VM's footprint changes.

@@ -66,7 +66,7 @@ def ksm() -> Iterator[None]:
 
 def full_scans(count: int) -> None:
     wanted = read_ksm(ROOT).full_scans + count
-    wait_for(lambda: read_ksm(ROOT).full_scans >= wanted, 120.0, f"{count} full scans")
+    wait_for(lambda: read_ksm(ROOT).full_scans >= wanted, 300.0, f"{count} full scans")
 
 
 def frames(guest: Guest) -> list[int]:
