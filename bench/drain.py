@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +11,7 @@ from typing import Any
 
 from bench.counted_guest import GuestFailed, Kernel
 from bench.figures import PAGE, time_to, value_at
-from kernel.tests.guest import Guest, GuestError
+from kernel.tests.guest import Guest, GuestError, wait_until
 from memhint.objects.units import MIB
 
 MEMORY_MIB = 2048
@@ -67,30 +68,34 @@ def drain(guest: Guest, delay_ms: int | None) -> Drain:
         _settle(guest)
         guest.set(page_reporting_delay_ms=delay_ms)
     guest.hold(FREED_MIB)
-    before, counters = guest.resident_mib() * MIB, guest.vmstat()
+    before, (pages_before, batches_before) = guest.resident_mib() * MIB, _counters(guest)
     reported, left = [], []
     guest.run("kill $(cat /tmp/holder)")
     began = time.monotonic()
     while (at := time.monotonic() - began) < WINDOW:
         left.append((at, float(before - guest.resident_mib() * MIB)))
-        pages = guest.counter("page_report_pages") - counters["page_report_pages"]
+        pages = _counters(guest)[0] - pages_before
         reported.append((time.monotonic() - began, float(pages * PAGE)))
         if left[-1][1] >= 0.95 * FREED_MIB * MIB and reported[-1][1] == reported[-2][1]:
             break
         time.sleep(0.05)
-    after = guest.vmstat()
+    pages, batches = _counters(guest)
     guest.run("wait; rm -f /tmp/held /tmp/holder")
-    return Drain(
-        tuple(reported),
-        tuple(left),
-        after["page_report_batch"] - counters["page_report_batch"],
-        after["page_report_pages"] - counters["page_report_pages"],
+    return Drain(tuple(reported), tuple(left), batches - batches_before, pages - pages_before)
+
+
+def _counters(guest: Guest) -> tuple[int, int]:
+    """Pages and batches reported since boot. The serial line of a guest on a busy host may lose a character."""
+    wanted = re.compile(r"page_report_pages (\d+)\npage_report_batch (\d+)")
+    found = wait_until(
+        lambda: wanted.fullmatch(guest.run("grep -E '^page_report_(pages|batch) ' /proc/vmstat")), "the counters", 10
     )
+    return int(found[1]), int(found[2])
 
 
 def _settle(guest: Guest) -> None:
     """Until a look and the next one a second later show as many reported pages."""
     before = -1
-    while (now := guest.counter("page_report_pages")) != before:
+    while (now := _counters(guest)[0]) != before:
         before = now
         time.sleep(1)
