@@ -139,7 +139,13 @@ class Service:
 
     def _open_store(self) -> Store:
         options = self._conf.store
-        return open_store(options.url, host=self._conf.host_name, history_hours=options.history_hours)
+        return open_store(
+            options.url,
+            host=self._conf.host_name,
+            history_hours=options.history_hours,
+            five_minute_days=options.five_minute_days,
+            hourly_days=options.hourly_days,
+        )
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
         if number == signal.SIGHUP:

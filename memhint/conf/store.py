@@ -12,12 +12,25 @@ OPTS = (
         default="sqlite:////var/lib/memhint/memhint.db",
         secret=True,
         regex=r"^[a-z0-9_+]+://.*$",
-        help="URL of the database, as SQLAlchemy has it.",
+        help="URL of the database, as SQLAlchemy has it: sqlite:////absolute/path.db, postgresql+psycopg://… or "
+        "mariadb+pymysql://….",
     ),
     cfg.FloatOpt(
         "history_hours",
         default=24.0,
         min=0.1,
-        help="Hours for which the host's key numbers and the record of actions are kept.",
+        help="Hours for which the hosts' key numbers of every cycle and the record of actions are kept.",
+    ),
+    cfg.FloatOpt(
+        "five_minute_days",
+        default=7.0,
+        min=0,
+        help="Days for which the worst of each five minutes of the key numbers stays, once single cycles are gone.",
+    ),
+    cfg.FloatOpt(
+        "hourly_days",
+        default=365.0,
+        min=0,
+        help="Days for which the worst of each hour of the key numbers stays, once the five minutes are gone.",
     ),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -12,6 +13,7 @@ from memhint.objects.report import Report
 from memhint.store.errors import StoreDamaged
 
 T = TypeVar("T")
+_LIMIT = 2**63  # no database keeps larger numbers
 
 
 def _converter() -> Converter:
@@ -36,13 +38,20 @@ def _exactly(kind: type) -> Any:
     return structure
 
 
-_whole = _exactly(int)
+def _whole(value: object, wanted: Any) -> Any:
+    number = _exactly(int)(value, wanted)
+    if isinstance(number, int) and not -_LIMIT <= number < _LIMIT:
+        raise ValueError("expected a number of 64 bits")
+    return number
 
 
 def _number(value: object, _: object) -> float:
     if type(value) not in (int, float):
         raise ValueError(f"expected a number, found {type(value).__name__}")
-    return float(value)  # type: ignore[arg-type]
+    number = float(value)  # type: ignore[arg-type]
+    if not math.isfinite(number):  # JSON has 1e999
+        raise ValueError("expected a finite number")
+    return number
 
 
 def _is_by_number(kind: Any) -> bool:
@@ -85,7 +94,7 @@ def parse_as(document: str, kind: type[T]) -> T:
         return _CONVERTER.structure(json.loads(document, parse_constant=_no_constant), kind)
     except BaseValidationError as error:
         raise StoreDamaged(f"{_ADVICE}: {transform_error(error)[0]}") from error
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
         raise StoreDamaged(f"{_ADVICE}: {error}") from error
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from memhint.store import schema
 from memhint.store.engine import Database, connect, parse_url
 from memhint.store.events import Events
+from memhint.store.history import History, Keep
 from memhint.store.marks import Marks
 from memhint.store.place import check_place, file_of, make_place
 from memhint.store.policies import Policies
@@ -20,6 +21,7 @@ class Store:
     """An open store."""
 
     reports: Reports
+    history: History
     policies: Policies
     marks: Marks
     events: Events
@@ -32,11 +34,20 @@ class Store:
         self.database.close()
 
 
-def open_store(url: str, *, host: str = "", history_hours: float = 24.0, create: bool = True) -> Store:
+def open_store(
+    url: str,
+    *,
+    host: str = "",
+    history_hours: float = 24.0,
+    five_minute_days: float = 7.0,
+    hourly_days: float = 365.0,
+    create: bool = True,
+) -> Store:
     """Open the store at a database URL.
 
     With ``create`` its directory, file and tables are made or upgraded as needed: that is the agent's part. ``host``
-    keeps the marks of several hosts in one database apart. History and events older than ``history_hours`` are pruned.
+    keeps the marks of several hosts in one database apart. Events and the history's single cycles older than
+    ``history_hours`` go; of the history, the worst of each five minutes and of each hour stays for so many days.
 
     :raises StoreMissing: where there is none and ``create`` is off
     :raises StoreVersion: where it is of a newer memhint
@@ -52,12 +63,14 @@ def open_store(url: str, *, host: str = "", history_hours: float = 24.0, create:
     except BaseException:
         database.close()
         raise
-    keep = history_hours * 3600
+    keep = Keep(history_hours * 3600, five_minute_days * 86400, hourly_days * 86400)
+    history = History(database, keep)
     return Store(
-        Reports(database, keep),
+        Reports(database, history),
+        history,
         Policies(database),
         Marks(database, host),
-        Events(database, keep),
+        Events(database, keep.raw),
         PlannerStates(database),
         Reclaims(database, host, keep),
         database,

@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.exc import (
+    ArgumentError,
+    DataError,
+    DBAPIError,
+    IntegrityError,
+    NoSuchModuleError,
+    SQLAlchemyError,
+    StatementError,
+)
 
-from memhint.store.errors import StoreDamaged, StoreError
+from memhint.store.errors import StoreDamaged, StoreError, StoreRefused
 
 BUSY_SECONDS = 10.0  # that a process waits for another one's transaction
+ANSWER_SECONDS = 60.0  # for which a database server may say nothing before the connection counts as lost
+LOCK_SECONDS = 60.0  # that a process waits for another one's upgrade or tidying
+TRIES = 5  # of a transaction that the database ends because it stood in another one's way
 
 _READS = "memhint_reads"
+_LOCK = 0x6D656D68  # one number and one name for what only one process may do at a time in this database
+_DEADLOCKS = ("40001", "40P01", 1213, 1205)  # PostgreSQL's SQLSTATEs, MariaDB's error numbers
+
+T = TypeVar("T")
 
 
 class Database:
@@ -42,6 +57,54 @@ class Database:
         with _translated(self.engine.url), self.engine.begin() as connection:
             yield connection
 
+    @contextmanager
+    def alone(self) -> Iterator[Connection]:
+        """A write transaction that no other process has at the same time, as an upgrade of the tables needs it.
+
+        :raises StoreError: when the database fails, or another process keeps it for too long
+        """
+        if self.engine.dialect.name in ("mysql", "mariadb"):
+            with self._alone_on_mariadb() as connection:
+                yield connection
+            return
+        with self.write() as connection:
+            if self.engine.dialect.name == "postgresql":
+                connection.execute(text(f"SET LOCAL lock_timeout = '{LOCK_SECONDS:.0f}s'"))
+                connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
+            yield connection
+
+    @contextmanager
+    def _alone_on_mariadb(self) -> Iterator[Connection]:
+        # Its transactions end with every change of a table, so the lock is the session's. It is the server's too:
+        # several stores on one server wait for each other, which does no harm.
+        words = {"name": f"memhint-{_LOCK}", "seconds": LOCK_SECONDS}
+        with _translated(self.engine.url), self.engine.connect() as connection:
+            if connection.execute(text("SELECT GET_LOCK(:name, :seconds)"), words).scalar() != 1:
+                raise StoreError(
+                    f"{shown(self.engine.url)}: another process upgrades or tidies the store; try again later"
+                )
+            connection.commit()
+            try:
+                with connection.begin():
+                    yield connection
+            finally:
+                connection.execute(text("SELECT RELEASE_LOCK(:name)"), words)
+                connection.commit()
+
+    def transact(self, work: Callable[[Connection], T]) -> T:
+        """Run a write transaction that may meet another one; it is begun anew when the database ends it for that.
+
+        :raises StoreError: when the database fails
+        """
+        for attempt in range(1, TRIES + 1):
+            try:
+                with self.write() as connection:
+                    return work(connection)
+            except StoreError as error:
+                if attempt == TRIES or not _in_the_way(error.__cause__):
+                    raise
+        raise AssertionError("unreachable")
+
     def close(self) -> None:
         """Let go of every connection."""
         self.engine.dispose()
@@ -65,7 +128,11 @@ def connect(url: URL) -> Database:
     """
     try:
         if url.get_backend_name() != "sqlite":
-            return Database(create_engine(url, pool_pre_ping=True))
+            # A lock taken by a read that decides (FOR UPDATE) is enough here; the servers' stricter levels only
+            # add conflicts. A connection that a restarted server closed is noticed before it is used.
+            return Database(
+                create_engine(url, pool_pre_ping=True, isolation_level="READ COMMITTED", connect_args=_patience(url))
+            )
         engine = create_engine(url, connect_args={"timeout": BUSY_SECONDS})
     except (NoSuchModuleError, ImportError) as error:
         raise StoreError(f"no driver for {shown(url)}: {error}; install it, or use sqlite:////path") from error
@@ -77,6 +144,27 @@ def connect(url: URL) -> Database:
 def shown(url: URL) -> str:
     """The URL as it may be shown: without its password."""
     return url.render_as_string(hide_password=True)
+
+
+def _patience(url: URL) -> dict[str, Any]:
+    """How long a server's driver waits, in its own words."""
+    driver = url.get_driver_name()
+    if driver == "psycopg":
+        return {"connect_timeout": int(BUSY_SECONDS), "tcp_user_timeout": int(ANSWER_SECONDS * 1000)}
+    if driver == "pymysql":
+        return {
+            "connect_timeout": int(BUSY_SECONDS),
+            "read_timeout": int(ANSWER_SECONDS),
+            "write_timeout": int(ANSWER_SECONDS),
+        }
+    return {}
+
+
+def _in_the_way(error: BaseException | None) -> bool:
+    if not isinstance(error, DBAPIError):
+        return False
+    orig = error.orig
+    return getattr(orig, "sqlstate", None) in _DEADLOCKS or bool(orig and orig.args and orig.args[0] in _DEADLOCKS)
 
 
 def _prepare_sqlite(connection: Any, _record: object) -> None:
@@ -100,12 +188,18 @@ def _translated(url: URL) -> Iterator[None]:
     try:
         yield
     except SQLAlchemyError as error:
-        what = str(getattr(error, "orig", None) or error)
+        what = " ".join(str(getattr(error, "orig", None) or error).split())
         if "malformed" in what or "not a database" in what:
             raise StoreDamaged(
                 f"{shown(url)}: {what}; move the file away and restart the agent (operator policies are lost with it)"
             ) from error
+        if isinstance(error, (DataError, IntegrityError)) or (
+            not isinstance(error, DBAPIError) and isinstance(error, StatementError)
+        ):
+            raise StoreRefused(f"{shown(url)}: {what}") from error
         raise StoreError(f"{shown(url)}: {what}{_advice(what)}") from error
+    except OverflowError as error:  # SQLite's driver says it in its own way
+        raise StoreRefused(f"{shown(url)}: {error}") from error
 
 
 def _advice(what: str) -> str:
@@ -113,6 +207,6 @@ def _advice(what: str) -> str:
         return f"; another process has kept it for {BUSY_SECONDS:g} s, look for one that hangs"
     if "readonly" in what or "unable to open" in what:
         return "; run as root or as the user of the agent"
-    if "no such table" in what:
-        return "; restart the agent to make its tables"
+    if "no such table" in what or ("relation" in what and "does not exist" in what) or "doesn't exist" in what:
+        return "; restart the agent or the controller to make its tables"
     return "; see [store] url"

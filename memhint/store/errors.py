@@ -17,3 +17,7 @@ class StoreVersion(StoreError):
 
 class StoreDamaged(StoreError):
     """Something in the store cannot be what memhint wrote."""
+
+
+class StoreRefused(StoreError):
+    """The database is there and does not take a value: the same again would end the same way."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from sqlalchemy import delete, insert, select
+from sqlalchemy import Connection, delete, select
 
 from memhint.objects.lever import LeverName, LeverState
 from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.store.engine import Database
 from memhint.store.errors import StoreDamaged
 from memhint.store.tables import event
+from memhint.store.upsert import Row, add_new
 
 _FIELDS = tuple(event.c[name] for name in ("at", "host", "subject", "lever", "desired", "answer", "reason", "detail"))
 
@@ -40,24 +41,24 @@ class Events:
 
         :raises StoreError: when the database fails
         """
-        rows = [
-            {
-                "at": at,
-                "host": host,
-                "subject": state.subject,
-                "lever": str(state.lever),
-                "desired": state.desired,
-                "answer": str(state.verdict.answer),
-                "reason": str(state.verdict.reason),
-                "detail": state.verdict.detail,
-            }
-            for state in states
-        ]
+        rows = [_row(Event(at, host, one.subject, one.lever, one.desired, one.verdict)) for one in states]
         if not rows:
             return
         with self._database.write() as connection:
-            connection.execute(insert(event), rows)
+            add_new(connection, event, *rows)
             connection.execute(delete(event).where(event.c.host == host, event.c.at < at - self._keep))
+
+    def add(self, connection: Connection, events: Iterable[Event]) -> None:
+        """Add pulls of any hosts, in the caller's transaction. One that is there already is there once."""
+        add_new(connection, event, *map(_row, events))
+
+    def tidy(self, now: float) -> None:
+        """Drop what is too old by ``now`` (unix seconds), of every host.
+
+        :raises StoreError: when the database fails
+        """
+        with self._database.write() as connection:
+            connection.execute(delete(event).where(event.c.at < now - self._keep))
 
     def newest(self, limit: int = 100, subject: str | None = None) -> tuple[Event, ...]:
         """The newest events, newest first, of one subject or of all.
@@ -71,6 +72,20 @@ class Events:
         with self._database.read() as connection:
             rows = connection.execute(query).all()
         return tuple(_event(*row) for row in rows)
+
+
+def _row(one: Event) -> Row:
+    return {
+        "at": one.at,
+        "host": one.host,
+        "subject": one.subject,
+        "lever": str(one.lever),
+        # What a guest or a hypervisor said may be of any length, and PostgreSQL's texts have no NUL.
+        "desired": one.desired.replace("\0", "")[:64],
+        "answer": str(one.verdict.answer),
+        "reason": str(one.verdict.reason),
+        "detail": one.verdict.detail.replace("\0", "")[:4000],
+    }
 
 
 def _event(

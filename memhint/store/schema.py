@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, inspect, text
 
 from memhint.store.engine import Database, shown
 from memhint.store.errors import StoreMissing, StoreVersion
 
-REVISIONS = ("0001", "0002")  # every one that this memhint knows, oldest first
+if TYPE_CHECKING:
+    from alembic.config import Config
+
+REVISIONS = ("0001", "0002", "0003")  # every one that this memhint knows, oldest first
 HEAD = REVISIONS[-1]
 
 
@@ -40,7 +44,7 @@ def ensure(database: Database) -> None:
         found = _revision(connection)
     if found == HEAD:
         return
-    with database.write() as connection:
+    with database.alone() as connection:
         found = _revision(connection)  # again: another process may have been faster
         if found is not None:
             _refuse_newer(found, name)
@@ -65,9 +69,15 @@ def _revision(connection: Connection) -> str | None:
 
 def _upgrade(connection: Connection) -> None:
     from alembic import command
+
+    command.upgrade(scripts(connection), "head")
+
+
+def scripts(connection: Connection) -> Config:
+    """What Alembic needs to move the tables of a connection up or down."""
     from alembic.config import Config
 
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
     config.attributes["connection"] = connection
-    command.upgrade(config, "head")
+    return config

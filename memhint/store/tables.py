@@ -32,12 +32,13 @@ report = Table(
     Column("document", DOCUMENT, nullable=False),
 )
 
-history = Table(
-    "history",
+host_history = Table(
+    "host_history",
     metadata,
-    Column("id", SERIAL, primary_key=True, autoincrement=True),
+    Column("span", Integer, nullable=False),  # seconds, 0 for one cycle
     Column("host", String(255), nullable=False),
     Column("at", Double, nullable=False),
+    Column("bucket", BigInteger, nullable=False),  # where the next longer span begins that this point falls into
     Column("headroom", BigInteger, nullable=False),
     Column("nominal_headroom", BigInteger, nullable=False),
     Column("assigned", BigInteger, nullable=False),
@@ -46,7 +47,9 @@ history = Table(
     Column("available", BigInteger, nullable=False),
     Column("swap_used", BigInteger, nullable=False),
     Column("psi", Double),
-    Index("ix_history_host_at", "host", "at"),
+    # A host's clock tells its cycles apart: a point that arrives twice is one point.
+    PrimaryKeyConstraint("host", "span", "at"),
+    Index("ix_host_history_age", "span", "bucket"),
 )
 
 policy = Table(
@@ -86,6 +89,7 @@ event = Table(
     Column("reason", String(32), nullable=False),
     Column("detail", Text, nullable=False),
     Index("ix_event_host_at", "host", "at"),
+    Index("ux_event_once", "host", "at", "lever", "subject", unique=True),
 )
 
 reclaim = Table(

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import pytest
-from sqlalchemy import event, text
+from sqlalchemy import event, update
 
 from memhint.objects.policy import Origin, PolicyError
 from memhint.store import Store, StoreDamaged
+from memhint.store.tables import policy
 from tests.unit.builders import DB, WEB
 
 
@@ -68,7 +69,7 @@ def test_what_no_key_takes_is_not_stored(store: Store, key: str, value: str) -> 
 def test_what_no_key_takes_is_damage_when_it_is_stored(store: Store, column: str) -> None:
     store.policies.set(WEB, Origin.OPERATOR, "reporting", "off")
     with store.database.write() as connection:
-        connection.execute(text(f"UPDATE policy SET {column} = 'perhaps'"))
+        connection.execute(update(policy).values({column: "perhaps"}))
     with pytest.raises(StoreDamaged, match="perhaps"):
         store.policies.inputs()
 

@@ -7,7 +7,7 @@ from sqlalchemy import text
 
 from memhint.objects.units import GIB
 from memhint.store import Store, StoreDamaged, open_store
-from memhint.store.reports import HistoryPoint, Reports
+from memhint.store.history import History, HistoryPoint
 from tests.unit import builders
 from tests.unit.builders import NOW
 
@@ -56,10 +56,15 @@ def test_history_has_the_key_numbers_of_every_cycle(store: Store) -> None:
     assert store.reports.history("host-a", since=NOW + 1) == (second,)
 
 
-def test_history_older_than_it_is_kept_goes(short: Store) -> None:
+def test_history_that_grows_old_is_thinned_as_reports_come(short: Store) -> None:
     for after in (0, 3599, 3601, 7200):
         short.reports.save(builders.report(at=NOW + after))
-    assert [point.at - NOW for point in short.reports.history("host-a")] == [3601, 7200]
+    assert [(point.at - NOW, point.span) for point in short.reports.history("host-a")] == [
+        (-200, 300),
+        (3599, 0),
+        (3601, 0),
+        (7200, 0),
+    ]
 
 
 def test_report_and_history_are_saved_together_or_not_at_all(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,7 +73,7 @@ def test_report_and_history_are_saved_together_or_not_at_all(store: Store, monke
     def fail(*_: object) -> None:
         raise RuntimeError("killed here")
 
-    monkeypatch.setattr(Reports, "_prune", fail)
+    monkeypatch.setattr(History, "add", fail)
     with pytest.raises(RuntimeError, match="killed here"):
         store.reports.save(builders.report(sequence=2, at=NOW + 10))
     found = store.reports.newest()

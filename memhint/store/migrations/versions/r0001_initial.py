@@ -1,4 +1,8 @@
-"""The first tables: report, history, policy, mark and event."""
+"""The first tables: report, history, policy, mark and event.
+
+``if_not_exists`` here and in the revisions that follow: MariaDB commits each table by itself, so that an upgrade that
+was interrupted there begins its revision again.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +20,9 @@ _SERIAL = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 
 def upgrade() -> None:
     """Make them."""
+    if op.get_bind().dialect.name in ("mysql", "mariadb"):
+        # Its defaults would take two names that differ by case only for one.
+        op.execute("ALTER DATABASE CHARACTER SET utf8mb4 COLLATE utf8mb4_bin")
     op.create_table(
         "report",
         sa.Column("host", sa.String(255), primary_key=True),
@@ -23,6 +30,7 @@ def upgrade() -> None:
         sa.Column("sequence", sa.BigInteger, nullable=False),
         sa.Column("at", sa.Double, nullable=False),
         sa.Column("document", _DOCUMENT, nullable=False),
+        if_not_exists=True,
     )
     op.create_table(
         "history",
@@ -37,8 +45,9 @@ def upgrade() -> None:
         sa.Column("available", sa.BigInteger, nullable=False),
         sa.Column("swap_used", sa.BigInteger, nullable=False),
         sa.Column("psi", sa.Double),
+        if_not_exists=True,
     )
-    op.create_index("ix_history_host_at", "history", ["host", "at"])
+    op.create_index("ix_history_host_at", "history", ["host", "at"], if_not_exists=True)
     op.create_table(
         "policy",
         sa.Column("domain_uuid", sa.String(36), nullable=False),
@@ -47,6 +56,7 @@ def upgrade() -> None:
         sa.Column("value", sa.String(255), nullable=False),
         sa.Column("set_at", sa.Double, nullable=False),
         sa.PrimaryKeyConstraint("domain_uuid", "origin", "key"),
+        if_not_exists=True,
     )
     op.create_table(
         "mark",
@@ -58,6 +68,7 @@ def upgrade() -> None:
         sa.Column("instance", sa.String(255), nullable=False),
         sa.Column("at", sa.Double, nullable=False),
         sa.PrimaryKeyConstraint("host", "subject", "knob"),
+        if_not_exists=True,
     )
     op.create_table(
         "event",
@@ -70,13 +81,15 @@ def upgrade() -> None:
         sa.Column("answer", sa.String(32), nullable=False),
         sa.Column("reason", sa.String(32), nullable=False),
         sa.Column("detail", sa.Text, nullable=False),
+        if_not_exists=True,
     )
-    op.create_index("ix_event_host_at", "event", ["host", "at"])
+    op.create_index("ix_event_host_at", "event", ["host", "at"], if_not_exists=True)
     op.create_table(
         "planner_state",
         sa.Column("host", sa.String(255), primary_key=True),
         sa.Column("boot", sa.String(64), nullable=False),
         sa.Column("document", _DOCUMENT, nullable=False),
+        if_not_exists=True,
     )
 
 

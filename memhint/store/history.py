@@ -1,0 +1,118 @@
+"""Key numbers of each host over time: every cycle for hours, then the worst of each five minutes, then of each hour."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+from sqlalchemy import Connection, Table, delete, exists, func, insert, literal, select
+
+from memhint.objects.report import Report
+from memhint.store.engine import Database
+from memhint.store.tables import host_history
+from memhint.store.upsert import Row, add_new
+
+FIVE_MINUTES, HOUR = 300, 3600  # seconds
+TIDY_EVERY = 300.0  # seconds between two looks for what has grown old
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """Seconds for which points of each length are kept."""
+
+    raw: float = 24 * 3600.0
+    five_minutes: float = 7 * 86400.0
+    hours: float = 365 * 86400.0
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryPoint:
+    """A host's key numbers at one moment, or the worst of a span that begins there.
+
+    Bytes; ``at`` in unix seconds, ``psi`` in percent, None where unknown. ``span`` is in seconds, 0 for one cycle. The
+    worst is the least of what is left (headroom, nominal_headroom, available) and the most of what is used.
+    """
+
+    at: float
+    headroom: int
+    nominal_headroom: int
+    assigned: int
+    footprint: int
+    resident: int
+    available: int
+    swap_used: int
+    psi: float | None
+    span: int = 0
+
+
+_NUMBERS = tuple(one.name for one in fields(HistoryPoint) if one.name not in ("at", "span"))
+_LEFT = frozenset({"headroom", "nominal_headroom", "available"})
+
+
+def point_of(report: Report) -> HistoryPoint:
+    """The key numbers of a report."""
+    capacity, memory, pressure = report.plan.capacity, report.observation.memory, report.observation.pressure
+    return HistoryPoint(
+        report.at,
+        capacity.headroom,
+        capacity.nominal_headroom(),
+        capacity.assigned,
+        capacity.footprint,
+        capacity.resident,
+        memory.available,
+        memory.swap_used,
+        pressure.some_avg10 if pressure else None,
+    )
+
+
+class History:
+    """The history of every host in the store."""
+
+    def __init__(self, database: Database, keep: Keep) -> None:
+        self._database = database
+        self.keep = keep
+
+    def add(self, connection: Connection, points: Sequence[tuple[str, HistoryPoint]]) -> None:
+        """Add points by host, in the caller's transaction. One that is there already is there once."""
+        add_new(connection, host_history, *(_row(host, point) for host, point in points))
+
+    def of(self, host: str, since: float = 0.0) -> tuple[HistoryPoint, ...]:
+        """A host's points from ``since`` (unix seconds) on, oldest first, whatever their length.
+
+        :raises StoreError: when the database fails
+        """
+        columns = [host_history.c[one.name] for one in fields(HistoryPoint)]
+        query = select(*columns).where(host_history.c.host == host, host_history.c.at >= since)
+        with self._database.read() as connection:
+            return tuple(HistoryPoint(*row) for row in connection.execute(query.order_by(host_history.c.at)))
+
+    def tidy(self, now: float) -> None:
+        """Thin out what has grown old by ``now`` (unix seconds). Any number of processes may do it at any time.
+
+        :raises StoreError: when the database fails
+        """
+        keep = self.keep
+        with self._database.alone() as connection:
+            _thin(connection, host_history, 0, FIVE_MINUTES, now - keep.raw)
+            _thin(connection, host_history, FIVE_MINUTES, HOUR, now - keep.five_minutes)
+            old = delete(host_history).where(host_history.c.span == HOUR, host_history.c.at < now - keep.hours)
+            connection.execute(old)
+
+
+def _row(host: str, point: HistoryPoint) -> Row:
+    row: dict[str, object] = {one.name: getattr(point, one.name) for one in fields(HistoryPoint)}
+    return {**row, "host": host, "bucket": int(point.at // FIVE_MINUTES) * FIVE_MINUTES}
+
+
+def _thin(connection: Connection, table: Table, fine: int, coarse: int, before: float) -> None:
+    """Make one point of all that lie in one bucket, where the whole bucket is older than ``before``."""
+    whole = int(before // coarse) * coarse  # buckets that begin before this one are over
+    old = (table.c.span == fine) & (table.c.bucket < whole)
+    there = table.alias()
+    bucket, following = table.c.bucket, table.c.bucket - table.c.bucket % HOUR
+    same = exists().where(there.c.span == coarse, there.c.host == table.c.host, there.c.at == bucket)
+    worst = [(func.min if name in _LEFT else func.max)(table.c[name]) for name in _NUMBERS]
+    thinned = select(literal(coarse), table.c.host, bucket, following, *worst).where(old, ~same)
+    names = ["span", "host", "at", "bucket", *_NUMBERS]
+    connection.execute(insert(table).from_select(names, thinned.group_by(table.c.host, bucket)))
+    connection.execute(delete(table).where(old))

@@ -1,0 +1,46 @@
+"""Real servers, each started once and only if a test asks for it. One that does not start fails its tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+
+import pytest
+
+from tests.functional.servers.mariadb import MariaDB
+from tests.functional.servers.postgres import Postgres
+
+DATABASES = ("sqlite", "postgresql", "mariadb")
+_NUMBERS = count(1)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    server = Postgres()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.close()
+
+
+@pytest.fixture(scope="session")
+def mariadb() -> Iterator[MariaDB]:
+    server = MariaDB()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.close()
+
+
+@pytest.fixture(params=DATABASES)
+def url(request: pytest.FixtureRequest, tmp_path) -> Iterator[str]:
+    """The URL of an empty database of each kind."""
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path}/lib/memhint.db"
+        return
+    server = request.getfixturevalue("postgres" if request.param == "postgresql" else "mariadb")
+    name = f"memhint_{next(_NUMBERS)}"
+    yield server.create(name)
+    server.drop(name)

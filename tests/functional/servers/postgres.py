@@ -1,0 +1,78 @@
+"""A PostgreSQL server of a test: its own directory and socket, no port."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from pathlib import Path
+
+from tests.functional.servers.process import Place, ServerFailed, kill, wait_until
+
+
+class Postgres:
+    """Started once per session; each test has a database of its own in it."""
+
+    def __init__(self) -> None:
+        self.place = Place("pg")
+        self._bin = _programs()
+        self._data = self.place.path / "data"
+        self._process: subprocess.Popen[bytes] | None = None
+        self.place.run(
+            [
+                f"{self._bin}/initdb",
+                "-D",
+                str(self._data),
+                "-U",
+                "memhint",
+                "-A",
+                "trust",
+                "-E",
+                "UTF8",
+                "--no-locale",
+                "-N",
+            ]
+        )
+
+    def start(self) -> None:
+        options = (
+            "listen_addresses=",
+            "fsync=off",
+            "full_page_writes=off",
+            "shared_buffers=32MB",
+            "max_connections=60",
+        )
+        command = [f"{self._bin}/postgres", "-D", str(self._data), "-k", str(self.place.path)]
+        self._process = self.place.start([*command, *(word for one in options for word in ("-c", one))])
+        wait_until(self._ready, "PostgreSQL", self._process)
+
+    def kill(self) -> None:
+        """As a power cut would."""
+        kill(self._process)
+        (self._data / "postmaster.pid").unlink(missing_ok=True)
+
+    def close(self) -> None:
+        kill(self._process, signal.SIGINT)
+        self.place.remove()
+
+    def create(self, name: str) -> str:
+        self._sql(f"CREATE DATABASE {name}")
+        return f"postgresql+psycopg://memhint@/{name}?host={self.place.path}"
+
+    def drop(self, name: str) -> None:
+        self._sql(f"DROP DATABASE {name} WITH (FORCE)")
+
+    def _sql(self, words: str) -> None:
+        self.place.run(
+            [f"{self._bin}/psql", "-h", str(self.place.path), "-U", "memhint", "-d", "postgres", "-qc", words]
+        )
+
+    def _ready(self) -> bool:
+        command = [f"{self._bin}/pg_isready", "-q", "-h", str(self.place.path)]
+        return subprocess.run(command, check=False).returncode == 0
+
+
+def _programs() -> Path:
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: float(path.parent.name))
+    if not found:
+        raise ServerFailed("PostgreSQL is not installed: tools/setup installs what bindep.txt names")
+    return found[-1]

@@ -1,0 +1,50 @@
+"""The tests of the store once more, on SQLite, PostgreSQL and MariaDB: what holds on one holds on all."""
+
+# ruff: noqa: F401
+
+from __future__ import annotations
+
+from tests.unit.store.test_events import (
+    test_a_pull_is_kept_with_its_verdict,
+    test_an_event_of_an_unknown_kind_is_damage,
+    test_events_older_than_history_go,
+    test_the_newest_come_first_and_can_be_had_by_subject,
+)
+from tests.unit.store.test_marks import (
+    test_all_marks_come_oldest_first,
+    test_another_instance_begins_anew,
+    test_hosts_that_share_a_store_do_not_share_marks,
+    test_marks_are_a_ledger,
+    test_the_first_value_before_is_kept_while_the_instance_lives,
+)
+from tests.unit.store.test_policies import (
+    test_a_vm_that_is_no_more_is_forgotten,
+    test_a_wish_is_changed_and_taken_back,
+    test_an_operators_changes_hold_together_or_not_at_all,
+    test_replace_by_the_same_writes_nothing,
+    test_replace_drops_what_is_not_said_any_more_and_leaves_other_origins,
+    test_what_no_key_takes_is_damage_when_it_is_stored,
+    test_what_no_key_takes_is_not_stored,
+    test_wishes_are_kept_by_domain_and_origin,
+)
+from tests.unit.store.test_reports import (
+    short,
+    test_a_damaged_document_is_said_to_be_one,
+    test_an_empty_store_has_no_report,
+    test_history_has_the_key_numbers_of_every_cycle,
+    test_history_that_grows_old_is_thinned_as_reports_come,
+    test_hosts_are_kept_apart,
+    test_only_the_newest_report_of_a_host_is_kept,
+    test_report_and_history_are_saved_together_or_not_at_all,
+)
+from tests.unit.store.test_schema import (
+    test_a_store_of_a_newer_memhint_is_refused,
+    test_a_store_of_an_older_memhint_is_only_upgraded_by_the_agent,
+    test_a_store_that_is_up_to_date_is_left_alone,
+    test_an_interrupted_upgrade_leaves_nothing_behind,
+    test_migrations_make_the_tables_of_the_metadata,
+)
+from tests.unit.store.test_states import (
+    test_a_new_boot_replaces_the_state_of_the_last,
+    test_a_planners_state_comes_back_in_the_same_boot_only,
+)
