@@ -7,20 +7,28 @@ import signal
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from types import FrameType
+from typing import Any
 
 from oslo_config import cfg
 from oslo_log import log
 
 from memhint.agent.build import Agent, Stores, build, host_boot
+from memhint.agent.cycle import Audit
 from memhint.agent.lock import HostLock
 from memhint.bus.inprocess import InProcessBus
+from memhint.bus.rabbit_publisher import RabbitPublisher
+from memhint.bus.settings import link_settings
+from memhint.bus.spool import Spool
 from memhint.conf.errors import ConfigError
 from memhint.conf.load import load
 from memhint.kernel.errors import KernelInterfaceError
 from memhint.kernel.root import KernelRoot
+from memhint.objects.epoch import new_epoch
+from memhint.objects.lever import LeverState
 from memhint.objects.report import STALE_PERIODS
+from memhint.objects.units import MIB
 from memhint.planner.plan import PlannerState
 from memhint.store.database import Store, open_store
 from memhint.store.errors import StoreDamaged
@@ -36,7 +44,8 @@ class Service:
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         self._conf = conf
-        self._epoch = uuid.uuid4().hex
+        self._epoch = ""
+        self._rabbit: RabbitPublisher | None = None
         self._wake = threading.Event()
         self._stop = False
         self._reload = False
@@ -53,8 +62,13 @@ class Service:
             signal.signal(number, self._on_signal)
         store = self._open_store()
         try:
+            before = store.reports.last_epoch(self._conf.host_name)
+            self._epoch = new_epoch(time.time(), before, uuid.uuid4().hex[:8])
+            self._rabbit = self._broker()
             return self._serve(store)
         finally:
+            if self._rabbit is not None:
+                self._rabbit.close()
             store.close()
             lock.release()
 
@@ -109,8 +123,8 @@ class Service:
         except ConfigError as error:
             LOG.error("the configuration was not reloaded, the old one holds: %s", error)
             return agent
-        if (conf.host_name, conf.store.url) != (self._conf.host_name, self._conf.store.url):
-            LOG.error("host_name and [store] url need a restart; the old configuration holds")
+        if _fixed(conf) != _fixed(self._conf):
+            LOG.error("host_name, [store] url and [bus] need a restart; the old configuration holds")
             return agent
         agent.close()
         self._conf = conf
@@ -121,7 +135,11 @@ class Service:
     def _build(self, store: Store, before: Agent | None) -> Agent:
         bus = InProcessBus()
         bus.subscribe("store", store.reports.save)
-        stores = Stores(store.policies, store.marks, bus, store.events, store.states, store.reclaims)
+        audit: Audit = store.events
+        if self._rabbit is not None:
+            bus.subscribe("broker", self._rabbit.publish)
+            audit = Trail(store.events, self._rabbit)
+        stores = Stores(store.policies, store.marks, bus, audit, store.states, store.reclaims)
         if before is None:
             state = remembered_state(store, self._conf)
             return build(self._conf, stores, self._epoch, wake=self._wake.set, state=state)
@@ -147,12 +165,51 @@ class Service:
             hourly_days=options.hourly_days,
         )
 
+    def _broker(self) -> RabbitPublisher | None:
+        options = self._conf.bus
+        if not options.urls:
+            return None
+        spool = Spool(options.spool, options.spool_most, options.spool_mib * MIB)
+        publisher = RabbitPublisher(
+            link_settings(self._conf),
+            self._conf.host_name,
+            self._epoch,
+            spool,
+            flush=options.flush,
+            handlers={"look": self._look},
+        )
+        publisher.start()
+        return publisher
+
+    def _look(self, _: Mapping[str, Any]) -> Mapping[str, Any]:
+        self._wake.set()
+        return {}
+
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
         if number == signal.SIGHUP:
             self._reload = True
         else:
             self._stop = True
         self._wake.set()
+
+
+class Trail:
+    """The record of actions in the host's own store, and on its way to the fleet's."""
+
+    def __init__(self, store: Audit, broker: Audit) -> None:
+        self._store = store
+        self._broker = broker
+
+    def record(self, host: str, at: float, states: Iterable[LeverState]) -> None:
+        """Write it down at both; the fleet's does not depend on the host's."""
+        told = tuple(states)
+        self._broker.record(host, at, told)
+        self._store.record(host, at, told)
+
+
+def _fixed(conf: cfg.ConfigOpts) -> tuple[object, ...]:
+    """What a running agent cannot change."""
+    return (conf.host_name, conf.store.url, *(conf.bus[name] for name in conf.bus))
 
 
 def remembered_state(store: Store, conf: cfg.ConfigOpts) -> PlannerState | None:

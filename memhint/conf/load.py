@@ -32,7 +32,8 @@ def load(files: Sequence[str | os.PathLike[str]] | None = None) -> cfg.ConfigOpt
     _register(conf, static_opts())
     log.register_options(conf)
     # Its plugins introduce themselves at every upgrade of the store.
-    log.set_defaults(default_log_levels=[*log.get_default_log_levels(), "alembic=WARN"])
+    # pika tells of each failed attempt ten times; memhint tells of it once.
+    log.set_defaults(default_log_levels=[*log.get_default_log_levels(), "alembic=WARN", "pika=CRITICAL"])
     try:
         # use_env off: a value must come from a file that can be named in an error
         conf([], project="memhint", default_config_files=names, default_config_dirs=[], use_env=False)

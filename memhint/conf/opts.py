@@ -9,6 +9,7 @@ from oslo_config import cfg
 from memhint.conf import (
     aggregate,
     base,
+    bus,
     dedup,
     guest,
     host,
@@ -23,7 +24,7 @@ from memhint.conf import (
 )
 from memhint.conf.policy import aggregate_group
 
-_AREAS = (host, planner, ladder, policy, reporting, dedup, swap_out, guest, virt, observe, store)
+_AREAS = (host, planner, ladder, policy, reporting, dedup, swap_out, guest, virt, observe, store, bus)
 
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:

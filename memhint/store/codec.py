@@ -91,7 +91,18 @@ def parse_as(document: str, kind: type[T]) -> T:
     :raises StoreDamaged: when it is not exactly one of this kind
     """
     try:
-        return _CONVERTER.structure(json.loads(document, parse_constant=_no_constant), kind)
+        return structure(json.loads(document, parse_constant=_no_constant), kind)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise StoreDamaged(f"{_ADVICE}: {error}") from error
+
+
+def structure(plain: object, kind: type[T]) -> T:
+    """The record of dictionaries, lists, texts and numbers.
+
+    :raises StoreDamaged: when they are not exactly one of this kind
+    """
+    try:
+        return _CONVERTER.structure(plain, kind)
     except BaseValidationError as error:
         raise StoreDamaged(f"{_ADVICE}: {transform_error(error)[0]}") from error
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:

@@ -52,6 +52,14 @@ class Reports:
             document = connection.execute(query).scalar()
         return None if document is None else codec.parse(document)
 
+    def last_epoch(self, host: str) -> str | None:
+        """The life of the agent that made the newest report of a host; None where there is none.
+
+        :raises StoreError: when the database fails
+        """
+        with self._database.read() as connection:
+            return connection.execute(select(report.c.epoch).where(report.c.host == host)).scalar()
+
     def hosts(self) -> tuple[str, ...]:
         """Every host that has a report, by name.
 

@@ -9,6 +9,7 @@ import pytest
 
 from tests.functional.servers.mariadb import MariaDB
 from tests.functional.servers.postgres import Postgres
+from tests.functional.servers.rabbitmq import RabbitMQ
 
 DATABASES = ("sqlite", "postgresql", "mariadb")
 _NUMBERS = count(1)
@@ -27,6 +28,16 @@ def postgres() -> Iterator[Postgres]:
 @pytest.fixture(scope="session")
 def mariadb() -> Iterator[MariaDB]:
     server = MariaDB()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.close()
+
+
+@pytest.fixture(scope="session")
+def rabbitmq() -> Iterator[RabbitMQ]:
+    server = RabbitMQ()
     try:
         server.start()
         yield server

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
+from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 
@@ -55,6 +57,26 @@ def set_times(url: str, times: str) -> None:
 def open_once(url: str) -> None:
     """Make the store, or find it made."""
     open_store(url, host="host-a").close()
+
+
+def consume_and_hang(url: str) -> None:
+    """Take a report from the broker, and neither keep nor acknowledge it."""
+    from memhint.bus.link import LinkSettings
+    from memhint.bus.rabbit_consumer import RabbitConsumer
+
+    class Hanging:
+        def take(self, batch: Sequence[object]) -> Sequence[str | None]:
+            print("holding", flush=True)
+            threading.Event().wait()
+            return []
+
+        def poison(self, user: str, why: str) -> None:
+            raise AssertionError(why)
+
+        def tick(self) -> None:
+            """Nothing else to do."""
+
+    RabbitConsumer(LinkSettings((url,)), Hanging(), batch=10, stopped=lambda: False).run()
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ def lines(process: subprocess.Popen[str], number: int) -> int:
 
 
 def done(process: subprocess.Popen[str]) -> str:
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=300)
     assert process.returncode == 0, err
     return out
 

@@ -1,0 +1,149 @@
+"""Commands to one host: asked of one agent, answered by it within a deadline, and refused where it is another life."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+import pika
+from pika.adapters.blocking_connection import BlockingChannel
+from pika.exceptions import UnroutableError
+
+from memhint.bus.envelope import JSON, VERSION, pack, unpack
+from memhint.bus.errors import BusError, CommandTimeout, HostAway, Poison
+from memhint.bus.link import LOST, LinkSettings, connect, user_of
+from memhint.bus.topology import REPLY, command_queue
+
+LOG = logging.getLogger(__name__)
+
+Handler = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+
+
+class Outcome(StrEnum):
+    """What became of a command."""
+
+    DONE = "done"
+    EPOCH = "epoch"  # it was meant for another life of this agent, and nothing was done
+    UNKNOWN = "unknown"  # this agent has no such command
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An agent's answer."""
+
+    outcome: Outcome
+    epoch: str
+    detail: str = ""
+    result: Mapping[str, Any] = field(default_factory=dict)
+
+
+def answer(body: bytes, encoding: str | None, epoch: str, handlers: Mapping[str, Handler]) -> bytes:
+    """Carry a command out; the reply's text. A handler returns at once: it starts things, it does not wait for them."""
+    try:
+        asked = unpack(body, encoding)
+        arguments = asked.get("arguments")
+        if asked.get("epoch") not in (None, epoch):
+            reply = Reply(Outcome.EPOCH, epoch, "the agent was restarted meanwhile")
+        elif not isinstance(arguments, dict) or asked.get("command") not in handlers:
+            reply = Reply(Outcome.UNKNOWN, epoch, f"no command {str(asked.get('command'))[:64]!r}")
+        else:
+            reply = Reply(Outcome.DONE, epoch, "", handlers[asked["command"]](arguments))
+    except Exception as error:  # whatever a command does, the reports go on
+        LOG.exception("a command failed")
+        reply = Reply(Outcome.FAILED, epoch, f"{type(error).__name__}: {error}"[:300])
+    plain = {
+        "memhint": VERSION,
+        "outcome": str(reply.outcome),
+        "epoch": reply.epoch,
+        "detail": reply.detail,
+        "result": dict(reply.result),
+    }
+    return json.dumps(plain).encode()
+
+
+class Commander:
+    """Asks agents, one command after the other. Not for several threads."""
+
+    def __init__(self, settings: LinkSettings) -> None:
+        """:raises BusError: when the broker cannot be reached."""
+        self._user = user_of(settings)
+        self._connection = connect(settings)
+        self._channel = self._connection.channel()
+        self._replies: dict[str, tuple[str | None, bytes, str | None]] = {}
+        self._me = f"memhint.asking.{uuid.uuid4().hex}"
+        self._channel.queue_declare(self._me, exclusive=True, auto_delete=True)
+        self._channel.queue_bind(self._me, REPLY, self._me)
+        self._channel.basic_consume(self._me, self._on_reply, auto_ack=True)
+        self._channel.confirm_delivery()
+
+    def ask(
+        self,
+        host: str,
+        command: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        deadline: float,
+        epoch: str | None = None,
+    ) -> Reply:
+        """Ask one host's agent and wait for its answer, ``deadline`` seconds at most.
+
+        :param epoch: the life of the agent that is meant; None for whichever lives
+        :raises HostAway: when no agent listens; nothing was done
+        :raises CommandTimeout: when it does not answer; whether it was done is not known
+        :raises BusError: when the broker fails
+        """
+        body, encoding = pack(
+            json.dumps({"memhint": VERSION, "command": command, "arguments": dict(arguments or {}), "epoch": epoch})
+        )
+        number = uuid.uuid4().hex
+        properties = pika.BasicProperties(
+            content_type=JSON,
+            content_encoding=encoding,
+            correlation_id=number,
+            reply_to=self._me,
+            user_id=self._user,
+            expiration=str(int(deadline * 1000)),  # an agent that comes back later does not find it
+        )
+        until = time.monotonic() + deadline
+        try:
+            self._channel.basic_publish("", command_queue(host), body, properties, mandatory=True)
+            while number not in self._replies and (left := until - time.monotonic()) > 0:
+                self._connection.process_data_events(left)
+        except UnroutableError as error:
+            raise HostAway(f"no agent of {host} listens") from error
+        except LOST as error:
+            raise BusError(f"the broker went away: {error!r}") from error
+        if number not in self._replies:
+            raise CommandTimeout(f"{host} did not answer {command!r} within {deadline:g} s")
+        said_by, text, encoding = self._replies.pop(number)
+        self._replies.clear()
+        if said_by != host:
+            raise BusError(f"somebody else ({said_by}) answered for {host}")
+        return _reply(text, encoding)
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        if self._connection.is_open:
+            self._connection.close()
+
+    def _on_reply(self, _: BlockingChannel, __: Any, properties: pika.BasicProperties, body: bytes) -> None:
+        if properties.correlation_id and len(self._replies) < 100:
+            self._replies[properties.correlation_id] = (properties.user_id, body, properties.content_encoding)
+
+
+def _reply(body: bytes, encoding: str | None) -> Reply:
+    try:
+        read = unpack(body, encoding)
+        result = read.get("result")
+        if not isinstance(result, dict):
+            raise Poison("it has no result")
+        return Reply(Outcome(read["outcome"]), str(read["epoch"]), str(read.get("detail", "")), result)
+    except (KeyError, ValueError, Poison) as error:
+        raise BusError(f"the answer cannot be read: {error}") from error

@@ -1,0 +1,106 @@
+"""A connection to RabbitMQ: where, as whom, with which certificates, and how long to wait before the next attempt."""
+
+from __future__ import annotations
+
+import random
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pika
+from pika.exceptions import AMQPError
+
+from memhint.bus.errors import BusError
+
+# What pika lets through when a broker goes away in the middle of something.
+LOST = (AMQPError, OSError, EOFError)
+FIRST_WAIT = 0.5  # seconds
+
+
+@dataclass(frozen=True, slots=True)
+class LinkSettings:
+    """How to reach the broker. Seconds; files are paths, empty where the system's own hold."""
+
+    urls: tuple[str, ...]
+    ca_file: str = ""
+    cert_file: str = ""
+    key_file: str = ""
+    timeout: float = 10.0
+    heartbeat: int = 30
+    backoff_max: float = 60.0
+
+
+def user_of(settings: LinkSettings) -> str:
+    """The user as whom this process speaks.
+
+    :raises BusError: when the URLs do not agree or cannot be read
+    """
+    users = {str(one.credentials.username) for one in parameters(settings)}
+    if len(users) != 1:
+        raise BusError("[bus] urls name several users: use one")
+    return users.pop()
+
+
+def parameters(settings: LinkSettings) -> list[pika.URLParameters]:
+    """The nodes of the broker, in a random order, so that agents spread over them.
+
+    :raises BusError: when a URL or a certificate cannot be read
+    """
+    found = []
+    for number, url in enumerate(settings.urls, 1):
+        try:
+            one = pika.URLParameters(url)
+            if url.startswith("amqps:"):
+                one.ssl_options = pika.SSLOptions(_context(settings), one.host)
+        except (ValueError, TypeError, OSError) as error:  # the URL has the password: it is not said
+            raise BusError(f"URL {number} of [bus] urls, or a file it needs, cannot be used: {_short(error)}") from None
+        one.heartbeat = settings.heartbeat
+        one.socket_timeout = one.stack_timeout = settings.timeout
+        one.blocked_connection_timeout = settings.heartbeat
+        one.connection_attempts = 1
+        found.append(one)
+    random.shuffle(found)
+    return found
+
+
+def connect(settings: LinkSettings) -> pika.BlockingConnection:
+    """A connection to the first node that answers.
+
+    :raises BusError: when the settings cannot be used, or no node can be reached; the text says why
+    """
+    try:
+        return pika.BlockingConnection(parameters(settings))
+    except LOST as error:
+        raise BusError(f"the broker cannot be reached: {_short(error)}") from error
+
+
+class Backoff:
+    """Waits that double up to a maximum, each shortened at random so that a fleet does not come back at once."""
+
+    def __init__(self, most: float, draw: Callable[[], float] = random.random) -> None:
+        self._most = most
+        self._draw = draw
+        self._next = FIRST_WAIT
+
+    def wait(self) -> float:
+        """Seconds until the next attempt."""
+        seconds = self._next * (0.5 + self._draw() / 2)
+        self._next = min(self._most, self._next * 2)
+        return seconds
+
+    def reset(self) -> None:
+        """It worked: begin anew."""
+        self._next = FIRST_WAIT
+
+
+def _context(settings: LinkSettings) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=settings.ca_file or None)
+    if settings.cert_file:
+        context.load_cert_chain(settings.cert_file, settings.key_file or None)
+    return context
+
+
+def _short(error: BaseException) -> str:
+    inner = getattr(error, "args", ())
+    cause = inner[0] if inner and isinstance(inner[0], BaseException) else error
+    return f"{type(cause).__name__}: {cause}"[:300] if str(cause) else repr(error)[:300]

@@ -1,0 +1,135 @@
+"""The controller's side of RabbitMQ: messages in batches, acknowledged when the handler has kept them."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pika
+from pika.adapters.blocking_connection import BlockingChannel
+
+from memhint.bus.envelope import Envelope, decode
+from memhint.bus.errors import BusError, Poison
+from memhint.bus.link import LOST, Backoff, LinkSettings, connect
+from memhint.bus.topology import RECORD, STATE, declare
+
+LOG = logging.getLogger(__name__)
+
+_TICK = 0.5  # seconds, at most, between two looks at what else there is to do
+
+
+class Away(Exception):
+    """What the handler needs is away: the same messages can be handled later."""
+
+
+class Handler(Protocol):
+    """Who takes the messages."""
+
+    def take(self, batch: Sequence[Envelope]) -> Sequence[str | None]:
+        """Keep a batch; for each message None, or why it can never be kept.
+
+        :raises Away: when all of it should be tried again
+        """
+
+    def poison(self, user: str, why: str) -> None:
+        """A message was refused; ``user`` sent it, as the broker says."""
+
+    def tick(self) -> None:
+        """Something between two batches. Never raises."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Delivery:
+    tag: int
+    user: str
+    envelope: Envelope
+
+
+class RabbitConsumer:
+    """One consumer among any number; each message goes to one of them, and to another one when that one dies."""
+
+    def __init__(self, settings: LinkSettings, handler: Handler, *, batch: int, stopped: Callable[[], bool]) -> None:
+        """:param batch: messages that are handled together, at most
+        :param stopped: whether to end; looked at between batches
+        """
+        self._settings = settings
+        self._handler = handler
+        self._batch = batch
+        self._stopped = stopped
+        self._waiting: list[_Delivery] = []
+        self._backoff = Backoff(settings.backoff_max)
+
+    def run(self) -> None:
+        """Consume until stopped, whatever the broker does."""
+        while not self._stopped():
+            try:
+                connection = connect(self._settings)
+                try:
+                    self._consume(connection)
+                finally:
+                    self._waiting.clear()  # not acknowledged, so they are delivered again
+                    if connection.is_open:
+                        connection.close()
+            except (BusError, *LOST) as error:
+                LOG.warning("no broker for now: %s", error or repr(error))
+            self._pause(self._backoff.wait())
+
+    def _consume(self, connection: pika.BlockingConnection) -> None:
+        channel = connection.channel()
+        declare(channel)
+        channel.basic_qos(prefetch_count=2 * self._batch)
+        for queue in (STATE, RECORD):
+            channel.basic_consume(queue, self._on_message)
+        LOG.info("connected to the broker")
+        held = Backoff(self._settings.backoff_max)
+        while not self._stopped():
+            connection.process_data_events(0 if self._waiting else _TICK)
+            self._handler.tick()
+            if not self._waiting:
+                self._backoff.reset()
+                continue
+            try:
+                self._handle(channel)
+                held.reset()
+            except Away as error:
+                # Kept unacknowledged: giving them back would count as a delivery that failed.
+                LOG.warning("%d messages wait: %s", len(self._waiting), error)
+                until = time.monotonic() + held.wait()
+                while not self._stopped() and (left := until - time.monotonic()) > 0:
+                    connection.process_data_events(min(left, _TICK))
+                    self._handler.tick()
+
+    def _on_message(self, channel: BlockingChannel, method: Any, properties: pika.BasicProperties, body: bytes) -> None:
+        user = properties.user_id or ""
+        try:
+            envelope = decode(body, properties.content_encoding)
+            if user != envelope.host:
+                raise Poison(f"user {user!r} reports for host {envelope.host!r}")
+        except Poison as error:
+            self._refuse(channel, method.delivery_tag, user, str(error))
+            return
+        self._waiting.append(_Delivery(method.delivery_tag, user, envelope))
+
+    def _handle(self, channel: BlockingChannel) -> None:
+        batch = self._waiting[: self._batch]
+        answers = self._handler.take([one.envelope for one in batch])
+        del self._waiting[: len(batch)]
+        for one, refused in zip(batch, answers, strict=True):
+            if refused is None:
+                channel.basic_ack(one.tag)
+            else:
+                self._refuse(channel, one.tag, one.user, refused)
+
+    def _refuse(self, channel: BlockingChannel, tag: int, user: str, why: str) -> None:
+        LOG.error("a message of %r goes to the dead letters: %s", user, why)
+        channel.basic_reject(tag, requeue=False)
+        self._handler.poison(user, why)
+
+    def _pause(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while not self._stopped() and (left := until - time.monotonic()) > 0:
+            self._handler.tick()
+            time.sleep(min(left, _TICK))

@@ -1,0 +1,17 @@
+"""What must not be lost of a cycle: its point of the history and the pulls whose verdict changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from memhint.store.events import Event
+from memhint.store.history import HistoryPoint
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Some of a host's history and events. Each is known by its host and moment, so that none counts twice."""
+
+    points: tuple[HistoryPoint, ...]
+    events: tuple[Event, ...]
+    lost: int = 0  # of both, since the host's spool was made: what had no room in it

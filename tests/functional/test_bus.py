@@ -1,0 +1,292 @@
+"""Agents and consumers over a real RabbitMQ, and what happens to it."""
+
+from __future__ import annotations
+
+import json
+import ssl
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pika
+import pytest
+
+from memhint.bus.commands import Commander, Outcome
+from memhint.bus.envelope import Envelope, Kind, encode
+from memhint.bus.errors import BusError, CommandTimeout, HostAway
+from memhint.bus.link import LinkSettings, connect
+from memhint.bus.rabbit_consumer import Away, RabbitConsumer
+from memhint.bus.rabbit_publisher import RabbitPublisher
+from memhint.bus.spool import Spool
+from memhint.bus.topology import DEAD, RECORD, REPORT, STATE, command_queue, declare
+from tests.functional.processes import ROOT
+from tests.functional.servers.rabbitmq import CONTROLLER, RabbitMQ
+from tests.unit import builders
+from tests.unit.builders import NOW
+
+EPOCH = "001700000000000-0000000a"
+
+
+def until(true: Callable[[], bool], seconds: float = 120.0) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "it did not come to that"
+        time.sleep(0.02)
+
+
+class Kept:
+    """A handler that keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.got: list[Envelope] = []
+        self.poisoned: list[tuple[str, str]] = []
+        self.away = False
+        self.stop = False
+        self._thread: threading.Thread | None = None
+
+    def take(self, batch: Sequence[Envelope]) -> Sequence[str | None]:
+        if self.away:
+            raise Away("the test says so")
+        self.got += batch
+        return ["never" if one.sequence == 666 else None for one in batch]
+
+    def poison(self, user: str, why: str) -> None:
+        self.poisoned.append((user, why))
+
+    def tick(self) -> None:
+        """Nothing else to do."""
+
+    def sequences(self, kind: Kind = Kind.STATE) -> list[int]:
+        return [one.sequence for one in self.got if one.kind is kind]
+
+    def points(self) -> list[float]:
+        return [point.at - NOW for one in self.got if one.kind is Kind.RECORD for point in one.body.points]
+
+    def start(self, broker: RabbitMQ) -> None:
+        consumer = RabbitConsumer(links(broker, CONTROLLER), self, batch=10, stopped=lambda: self.stop)
+        self._thread = threading.Thread(target=consumer.run, daemon=True)
+        self._thread.start()
+
+    def end(self) -> None:
+        self.stop = True
+        if self._thread is not None:
+            self._thread.join(30)
+
+
+def links(broker: RabbitMQ, user: str) -> LinkSettings:
+    return LinkSettings((broker.url(user),), timeout=10, heartbeat=10, backoff_max=1.0)
+
+
+@pytest.fixture
+def broker(rabbitmq: RabbitMQ) -> RabbitMQ:
+    with rabbitmq.connect() as connection:
+        declare(connection.channel())
+    rabbitmq.purge(STATE, RECORD, DEAD)
+    return rabbitmq
+
+
+@pytest.fixture
+def kept(broker: RabbitMQ) -> Iterator[Kept]:
+    handler = Kept()
+    handler.start(broker)
+    yield handler
+    handler.end()
+
+
+@pytest.fixture
+def agent(broker: RabbitMQ, tmp_path: Path) -> Iterator[RabbitPublisher]:
+    publisher = make_agent(broker, tmp_path)
+    publisher.start()
+    until(lambda: publisher.counts.connected)
+    yield publisher
+    publisher.close()
+
+
+def make_agent(broker: RabbitMQ, tmp_path: Path, **changes: object) -> RabbitPublisher:
+    spool = Spool(tmp_path / "spool.db", 1000, 2**20)
+    handlers = {"echo": lambda words: words, "fail": lambda _: 1 / 0}
+    return RabbitPublisher(links(broker, "host-a"), "host-a", EPOCH, spool, flush=0.0, handlers=handlers, **changes)
+
+
+def report(sequence: int, **changes: object):
+    return builders.report(epoch=EPOCH, sequence=sequence, at=NOW + sequence, **changes)
+
+
+def test_what_an_agent_publishes_arrives_whole(kept: Kept, agent: RabbitPublisher) -> None:
+    agent.publish(report(1))
+    agent.record("host-a", NOW + 1, [builders.lever_state()])
+    until(lambda: kept.sequences() == [1] and kept.points() == [1])
+    assert kept.got[0].body == report(1)
+    assert [event.at for one in kept.got if one.kind is Kind.RECORD for event in one.body.events] == [NOW + 1]
+    until(lambda: agent.counts.waiting == 0)
+    assert agent.counts.lost == 0
+
+
+def test_an_agent_works_on_without_its_broker_and_nothing_kept_is_lost_or_doubled(
+    kept: Kept, agent: RabbitPublisher, broker: RabbitMQ
+) -> None:
+    agent.publish(report(1))
+    until(lambda: kept.points() == [1])
+    broker.kill()
+    for sequence in range(2, 40):
+        agent.publish(report(sequence, period=600.0))  # so that it is still worth something when the broker is back
+    until(lambda: not agent.counts.connected)
+    assert agent.counts.waiting >= 37
+    broker.start()
+    until(lambda: kept.sequences()[-1:] == [39] and set(kept.points()) == set(range(1, 40)))
+    states = kept.sequences()
+    assert states == sorted(states)
+    assert len(states) < 10, "the newest replaces those that nobody has seen"
+    until(lambda: agent.counts.waiting == 0)
+    assert agent.counts.lost == 0
+
+
+def test_an_agent_starts_and_stops_where_there_is_no_broker_at_all(tmp_path: Path) -> None:
+    nobody = LinkSettings(("amqp://host-a:x@127.0.0.1:9/memhint",), timeout=1, backoff_max=0.5)
+    spool = Spool(tmp_path / "spool.db", 3, 2**20)
+    publisher = RabbitPublisher(nobody, "host-a", EPOCH, spool)
+    publisher.start()
+    for sequence in range(5):
+        publisher.publish(report(sequence))
+    assert (publisher.counts.waiting, publisher.counts.lost, publisher.counts.replaced) == (3, 2, 4)
+    publisher.close()
+    again = Spool(tmp_path / "spool.db", 3, 2**20)
+    assert (len(again), again.lost) == (3, 2)
+    again.close()
+
+
+def test_a_state_that_nobody_takes_in_time_expires_and_is_no_dead_letter(broker: RabbitMQ, tmp_path: Path) -> None:
+    publisher = make_agent(broker, tmp_path)
+    publisher.start()
+    publisher.publish(report(1, period=0.5))
+    until(lambda: publisher.counts.states == 1)
+    publisher.close()
+    kept = Kept()
+    until(lambda: broker.depth(STATE) == 0)
+    kept.start(broker)
+    until(lambda: kept.points() == [1])
+    assert kept.sequences() == []
+    assert broker.depth(DEAD) == 0
+    kept.end()
+
+
+def test_a_message_that_is_none_becomes_a_dead_letter_and_the_next_ones_are_taken(
+    kept: Kept, agent: RabbitPublisher, broker: RabbitMQ
+) -> None:
+    with broker.connect("host-b") as connection:
+        channel = connection.channel()
+        channel.confirm_delivery()
+        for body in (b"", b"\xff\x00", b"{}", json.dumps({"memhint": 1, "kind": "state"}).encode()):
+            channel.basic_publish(REPORT, "state", body, pika.BasicProperties(user_id="host-b"), mandatory=True)
+    agent.publish(report(666))
+    until(lambda: kept.sequences() == [666])
+    agent.publish(report(667))
+    until(lambda: kept.sequences() == [666, 667])
+    until(lambda: broker.depth(DEAD) >= 5)
+    assert broker.depth(STATE) == 0
+    assert [user for user, _ in kept.poisoned if user == "host-b"] == ["host-b"] * 4
+    assert ("host-a", "never") in kept.poisoned
+
+
+def test_nobody_reports_for_another_host(kept: Kept, broker: RabbitMQ) -> None:
+    forged, encoding = encode(Envelope(Kind.STATE, "host-a", EPOCH, 1, 0.0, report(1)))
+    for user in (None, "host-b"):
+        with broker.connect("host-b") as connection:
+            channel = connection.channel()
+            channel.confirm_delivery()
+            properties = pika.BasicProperties(user_id=user, content_encoding=encoding)
+            channel.basic_publish(REPORT, "state", forged, properties, mandatory=True)
+    until(lambda: [user for user, _ in kept.poisoned] == ["", "host-b"])
+    with broker.connect("host-b") as connection:
+        channel = connection.channel()
+        channel.confirm_delivery()
+        with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="user_id"):
+            channel.basic_publish(REPORT, "state", forged, pika.BasicProperties(user_id="host-a"), mandatory=True)
+    assert kept.got == []
+
+
+def _read(channel, queue: str) -> None:
+    channel.basic_get(queue)
+
+
+def _write(channel, queue: str) -> None:
+    channel.confirm_delivery()
+    channel.basic_publish("", queue, b"{}", mandatory=True)
+
+
+@pytest.mark.parametrize("what", [_read, _write], ids=["read", "write"])
+@pytest.mark.parametrize("queue", [STATE, RECORD, DEAD, command_queue("host-a")])
+def test_a_hosts_user_reads_and_commands_nobody(broker: RabbitMQ, queue: str, what) -> None:
+    refused = pytest.raises(pika.exceptions.ChannelClosedByBroker, match="ACCESS_REFUSED")
+    with broker.connect("host-b") as connection, refused:
+        what(connection.channel(), queue)
+
+
+def test_messages_wait_while_the_handler_has_no_store_and_come_once(
+    kept: Kept, agent: RabbitPublisher, broker: RabbitMQ
+) -> None:
+    kept.away = True
+    agent.publish(report(1))
+    until(lambda: agent.counts.states == 1 and agent.counts.records == 1)
+    assert kept.got == []
+    kept.away = False
+    until(lambda: kept.sequences() == [1] and kept.points() == [1])
+    until(lambda: broker.depth(STATE) == broker.depth(RECORD) == broker.depth(DEAD) == 0)
+
+
+def test_what_a_killed_consumer_had_not_acknowledged_comes_to_another_one(
+    agent: RabbitPublisher, broker: RabbitMQ
+) -> None:
+    command = [sys.executable, "-u", "-m", "tests.functional.processes", "consume_and_hang", broker.url(CONTROLLER)]
+    hanging = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    agent.publish(report(1))
+    assert hanging.stdout is not None
+    assert hanging.stdout.readline() == "holding\n"
+    hanging.kill()
+    hanging.wait()
+    kept = Kept()
+    kept.start(broker)
+    until(lambda: kept.sequences() == [1])
+    kept.end()
+
+
+def test_a_command_goes_to_one_host_and_is_answered(broker: RabbitMQ, agent: RabbitPublisher) -> None:
+    commander = Commander(links(broker, CONTROLLER))
+    done = commander.ask("host-a", "echo", {"bytes": 5}, deadline=20, epoch=EPOCH)
+    assert (done.outcome, done.epoch, done.result) == (Outcome.DONE, EPOCH, {"bytes": 5})
+    assert commander.ask("host-a", "echo", deadline=20, epoch="another").outcome is Outcome.EPOCH
+    assert commander.ask("host-a", "format", deadline=20).outcome is Outcome.UNKNOWN
+    failed = commander.ask("host-a", "fail", deadline=20)
+    assert (failed.outcome, failed.detail) == (Outcome.FAILED, "ZeroDivisionError: division by zero")
+    with pytest.raises(HostAway):
+        commander.ask("host-b", "echo", deadline=20)
+    commander.close()
+
+
+def test_a_command_that_nobody_answers_ends_at_its_deadline(broker: RabbitMQ) -> None:
+    with broker.connect("host-b") as mute:
+        mute.channel().queue_declare(command_queue("host-b"), exclusive=True)
+        commander = Commander(links(broker, CONTROLLER))
+        with pytest.raises(CommandTimeout, match="host-b"):
+            commander.ask("host-b", "echo", deadline=0.5)
+        commander.close()
+
+
+def test_tls_is_checked_against_the_certificates_that_were_named(broker: RabbitMQ, tmp_path: Path) -> None:
+    named = replace(links(broker, "host-a"), urls=(broker.tls_url("host-a"),), ca_file=str(broker.ca))
+    connect(named).close()
+    with pytest.raises(BusError, match=r"certificate|CERTIFICATE"):
+        connect(replace(named, ca_file=ssl.get_default_verify_paths().cafile or ""))
+    with pytest.raises(BusError, match="cannot be used"):
+        connect(replace(named, ca_file=str(tmp_path / "none.pem")))
+
+
+def test_a_wrong_password_is_said_without_it(broker: RabbitMQ) -> None:
+    with pytest.raises(BusError) as caught:
+        connect(LinkSettings((broker.url("host-a", "not-this-one"),)))
+    assert "ACCESS_REFUSED" in str(caught.value) or "Authentication" in str(caught.value)
+    assert "not-this-one" not in str(caught.value)

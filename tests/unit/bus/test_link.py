@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+import pytest
+
+from memhint.bus.errors import BusError
+from memhint.bus.link import Backoff, LinkSettings, parameters, user_of
+
+
+def test_waits_double_up_to_a_limit_and_begin_anew() -> None:
+    backoff = Backoff(3.0, draw=lambda: 1.0)
+    assert [backoff.wait() for _ in range(5)] == [0.5, 1.0, 2.0, 3.0, 3.0]
+    backoff.reset()
+    assert backoff.wait() == 0.5
+    assert Backoff(3.0, draw=lambda: 0.0).wait() == 0.25
+
+
+def test_the_user_is_that_of_the_urls() -> None:
+    urls = tuple(f"amqp://host-a:x@node-{number}/memhint" for number in range(3))
+    assert user_of(LinkSettings(urls)) == "host-a"
+    assert {one.host for one in parameters(LinkSettings(urls))} == {"node-0", "node-1", "node-2"}
+    with pytest.raises(BusError, match="several users"):
+        user_of(LinkSettings((*urls, "amqp://host-b:x@node-3/memhint")))
+
+
+def test_a_url_that_cannot_be_used_is_refused_without_its_password() -> None:
+    with pytest.raises(BusError, match="URL 1") as caught:
+        parameters(LinkSettings(("amqp://u:secret@h:port/v",)))
+    assert "secret" not in str(caught.value)

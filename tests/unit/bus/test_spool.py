@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from memhint.bus.spool import Spool
+
+
+def texts(spool: Spool) -> list[str]:
+    return [one.text for one in spool.first(100)]
+
+
+def test_what_waits_outlives_the_process_in_its_order(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "lib" / "spool.db", 10, 1000)
+    for text in "abc":
+        spool.put("point", text)
+    spool.remove(spool.first(1))
+    spool.close()
+    again = Spool(tmp_path / "lib" / "spool.db", 10, 1000)
+    assert (texts(again), len(again), again.lost) == (["b", "c"], 2, 0)
+
+
+def test_the_oldest_go_where_there_are_too_many_and_are_counted(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "spool.db", 3, 1000)
+    for text in "abcde":
+        spool.put("point", text)
+    assert (texts(spool), spool.lost) == (["c", "d", "e"], 2)
+    spool.close()
+    assert Spool(tmp_path / "spool.db", 3, 1000).lost == 2
+
+
+def test_the_oldest_go_where_they_are_too_long(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "spool.db", 100, 10)
+    for text in ("aaaa", "bbbb", "cccc", "x" * 11):
+        spool.put("point", text)
+    assert (texts(spool), spool.lost) == ([], 4)
+    spool.put("event", "dd")
+    assert texts(spool) == ["dd"]
+
+
+def test_removing_makes_room_again(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "spool.db", 2, 1000)
+    for text in "abcdef":
+        spool.put("point", text)
+        spool.remove(spool.first(1))
+    assert (len(spool), spool.lost) == (0, 0)
+
+
+def test_a_place_that_cannot_be_used_costs_what_is_spooled_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "lib").write_text("a file where the directory should be")
+    spool = Spool(tmp_path / "lib" / "spool.db", 10, 1000)
+    spool.put("point", "a")
+    spool.put("point", "b")
+    assert (spool.first(10), spool.lost) == ((), 2)
+    (tmp_path / "lib").unlink()
+    spool.put("point", "c")
+    assert (texts(spool), spool.lost) == (["c"], 2)
+
+
+def test_a_damaged_file_is_put_aside(tmp_path: Path) -> None:
+    (tmp_path / "spool.db").write_text("this is no database, however long it is looked at\n" * 100)
+    spool = Spool(tmp_path / "spool.db", 10, 1000)
+    spool.put("point", "a")
+    assert texts(spool) == ["a"]
+    assert (tmp_path / "spool.damaged").exists()
