@@ -10,6 +10,7 @@ from memhint.conf import (
     aggregate,
     base,
     bus,
+    controller,
     dedup,
     guest,
     host,
@@ -24,7 +25,7 @@ from memhint.conf import (
 )
 from memhint.conf.policy import aggregate_group
 
-_AREAS = (host, planner, ladder, policy, reporting, dedup, swap_out, guest, virt, observe, store, bus)
+_AREAS = (host, planner, ladder, policy, reporting, dedup, swap_out, guest, virt, observe, store, bus, controller)
 
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from memhint.store import schema
 from memhint.store.engine import Database, connect, parse_url
 from memhint.store.events import Events
+from memhint.store.fleet import Fleet
 from memhint.store.history import History, Keep
 from memhint.store.marks import Marks
 from memhint.store.place import check_place, file_of, make_place
@@ -27,6 +28,7 @@ class Store:
     events: Events
     states: PlannerStates
     reclaims: Reclaims
+    fleet: Fleet
     database: Database
 
     def close(self) -> None:
@@ -65,13 +67,15 @@ def open_store(
         raise
     keep = Keep(history_hours * 3600, five_minute_days * 86400, hourly_days * 86400)
     history = History(database, keep)
+    events = Events(database, keep.raw)
     return Store(
         Reports(database, history),
         history,
         Policies(database),
         Marks(database, host),
-        Events(database, keep.raw),
+        events,
         PlannerStates(database),
-        Reclaims(database, host, keep),
+        Reclaims(database, host, keep.raw),
+        Fleet(database, history, events, keep.hours),
         database,
     )

@@ -111,3 +111,27 @@ planner_state = Table(
     Column("boot", String(64), nullable=False),
     Column("document", DOCUMENT, nullable=False),
 )
+
+host = Table(
+    "host",
+    metadata,
+    Column("name", String(255), primary_key=True),
+    Column("epoch", String(64), nullable=False),
+    Column("sequence", BigInteger, nullable=False),
+    Column("period", Double, nullable=False),  # seconds
+    Column("heard", Double, nullable=False),  # when its newest report was made, on the database's clock
+    Column("clock_begin", Double, nullable=False),  # when this life of its agent began, on the database's clock
+    Column("silent", Integer, nullable=False),  # 0 or 1
+    Column("lost", BigInteger, nullable=False),  # points and events that had no room in its spool
+)
+
+host_event = Table(
+    "host_event",
+    metadata,
+    Column("id", SERIAL, primary_key=True, autoincrement=True),
+    Column("at", Double, nullable=False),
+    Column("host", String(255), nullable=False),
+    Column("kind", String(16), nullable=False),
+    Column("detail", Text, nullable=False),
+    Index("ux_host_event_once", "host", "at", "kind", unique=True),
+)

@@ -1,0 +1,80 @@
+"""What a controller does with messages: into the store, all or none; and the sweep for hosts that say nothing."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+
+from memhint.bus.envelope import Envelope
+from memhint.bus.rabbit_consumer import Away
+from memhint.bus.record import Record
+from memhint.objects.report import Report
+from memhint.store.errors import StoreError, StoreRefused
+from memhint.store.fleet import Fleet, Past, State
+from memhint.store.history import TIDY_EVERY
+
+LOG = logging.getLogger(__name__)
+
+
+class Intake:
+    """The handler of a consumer. It remembers nothing that another controller would need."""
+
+    def __init__(self, fleet: Fleet, sweep: float, clock: Callable[[], float] = time.monotonic) -> None:
+        """:param sweep: seconds between two looks for silent hosts."""
+        self._fleet = fleet
+        self._sweep = sweep
+        self._clock = clock
+        self._swept = self._tidied = clock()
+
+    def take(self, batch: Sequence[Envelope]) -> Sequence[str | None]:
+        """Keep a batch in one transaction; where one message spoils it, each in its own.
+
+        :raises Away: when the store is away
+        """
+        try:
+            self._keep(batch)
+            return [None] * len(batch)
+        except StoreRefused:
+            return [self._alone(one) for one in batch]
+        except StoreError as error:
+            raise Away(str(error)) from error
+
+    def poison(self, user: str, why: str) -> None:
+        """Note who sent it."""
+        try:
+            self._fleet.refused(user, why)
+        except StoreError as error:
+            LOG.error("the refused message of %r was not noted: %s", user, error)
+
+    def tick(self) -> None:
+        """Look for silent hosts, and for what has grown old, when it is time to."""
+        now = self._clock()
+        try:
+            if now - self._swept >= self._sweep:
+                self._swept = now
+                for host in self._fleet.sweep():
+                    LOG.warning("%s is silent: its data count for nothing any more", host)
+            if now - self._tidied >= TIDY_EVERY:
+                self._tidied = now
+                self._fleet.tidy()
+        except StoreError as error:
+            LOG.error("hosts that are silent now are marked later: %s", error)
+
+    def _alone(self, one: Envelope) -> str | None:
+        try:
+            self._keep([one])
+        except StoreRefused as error:
+            return str(error)[:300]
+        except StoreError as error:
+            raise Away(str(error)) from error
+        return None
+
+    def _keep(self, batch: Sequence[Envelope]) -> None:
+        states = [State(one.body, one.clock) for one in batch if isinstance(one.body, Report)]
+        pasts = [
+            Past(one.host, one.body.points, one.body.events, one.body.lost)
+            for one in batch
+            if isinstance(one.body, Record)
+        ]
+        self._fleet.take(states, pasts)

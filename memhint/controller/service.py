@@ -1,0 +1,62 @@
+"""The controller's life: open the store, consume until told to end."""
+
+from __future__ import annotations
+
+import logging
+import signal
+from types import FrameType
+
+from oslo_config import cfg
+
+from memhint.bus.errors import BusError
+from memhint.bus.link import parameters
+from memhint.bus.rabbit_consumer import RabbitConsumer
+from memhint.bus.settings import link_settings
+from memhint.controller.intake import Intake
+from memhint.store.database import open_store
+
+LOG = logging.getLogger(__name__)
+
+
+class Service:
+    """One controller process. What it has taken and not yet kept, another one is given when it ends."""
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        self._conf = conf
+        self._stop = False
+
+    def run(self) -> int:
+        """Serve until told to stop; 0.
+
+        :raises BusError: when no broker is configured, or its settings cannot be used
+        :raises StoreError: when the store cannot be opened
+        """
+        settings = link_settings(self._conf)
+        if not settings.urls:
+            raise BusError("[bus] urls is empty: a controller needs the broker that agents report to")
+        parameters(settings)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._on_signal)
+        options = self._conf.store
+        store = open_store(
+            options.url,
+            history_hours=options.history_hours,
+            five_minute_days=options.five_minute_days,
+            hourly_days=options.hourly_days,
+        )
+        try:
+            intake = Intake(store.fleet, self._conf.controller.sweep)
+            LOG.info("controller, a sweep each %g s", self._conf.controller.sweep)
+            batch = self._conf.controller.batch
+            RabbitConsumer(settings, intake, batch=batch, stopped=lambda: self._stop).run()
+        finally:
+            store.close()
+        return 0
+
+    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
+        self._stop = True
+
+
+def run(conf: cfg.ConfigOpts) -> int:
+    """Run a controller until it is told to stop; the process's exit code."""
+    return Service(conf).run()

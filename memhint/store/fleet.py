@@ -1,0 +1,276 @@
+"""Many hosts in one store: which report is the newest of each, who has gone silent, and what happened, each once.
+
+Every transaction locks the rows of the hosts that it decides about, so that any number of controllers may do the same
+at the same time. Silence is judged by one clock, the database's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from sqlalchemy import Connection, delete, select, text
+
+from memhint.objects.epoch import place_of
+from memhint.objects.report import STALE_PERIODS, Report
+from memhint.store import codec
+from memhint.store.engine import Database
+from memhint.store.events import Event, Events
+from memhint.store.history import History, HistoryPoint
+from memhint.store.tables import host, host_event, report
+from memhint.store.upsert import add_new, upsert
+
+DRIFT = 5e-4  # seconds per second by which two clocks may run apart
+_POISON_SPAN = 600.0  # seconds in which refused messages of one sender are one event
+_CLOCKS = {
+    "sqlite": "SELECT (julianday('now') - 2440587.5) * 86400.0",
+    "postgresql": "SELECT extract(epoch FROM clock_timestamp())",
+}
+_MARIADB_CLOCK = "SELECT unix_timestamp(sysdate(6))"
+
+
+class HostEventKind(StrEnum):
+    """What happened to a host, as the controllers saw it."""
+
+    APPEARED = "appeared"
+    RESTARTED = "restarted"  # another life of its agent
+    SILENT = "silent"  # nothing for three periods: its data count for nothing
+    RETURNED = "returned"
+    LOST = "lost"  # its spool was full: history or events are missing
+    POISON = "poison"  # it sent what is no message of memhint
+
+
+@dataclass(frozen=True, slots=True)
+class HostEvent:
+    """One of them. ``at`` is unix seconds on the database's clock."""
+
+    at: float
+    host: str
+    kind: HostEventKind
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HostState:
+    """A host as the fleet knows it. Times are unix seconds on the database's clock; ``lost`` is points and events."""
+
+    name: str
+    epoch: str
+    sequence: int
+    period: float
+    heard: float
+    clock_begin: float
+    silent: bool
+    lost: int
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A report, and the seconds for which its agent had lived when it was made."""
+
+    report: Report
+    clock: float
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """History and events of a host, and how many of both it had to drop so far."""
+
+    host: str
+    points: tuple[HistoryPoint, ...]
+    events: tuple[Event, ...]
+    lost: int
+
+
+def database_clock(connection: Connection) -> float:
+    """Unix seconds by the database's clock, which all controllers share."""
+    return float(connection.execute(text(_CLOCKS.get(connection.dialect.name, _MARIADB_CLOCK))).scalar_one())
+
+
+class Fleet:
+    """The hosts in the store. ``keep`` is the seconds for which their events stay."""
+
+    def __init__(
+        self,
+        database: Database,
+        history: History,
+        events: Events,
+        keep: float,
+        clock: Callable[[Connection], float] = database_clock,
+    ) -> None:
+        self._database = database
+        self._history = history
+        self._events = events
+        self._keep = keep
+        self._clock = clock
+
+    def take(self, states: Sequence[State], pasts: Sequence[Past] = ()) -> None:
+        """Keep what is new of a batch. What is older than what is known, or known already, changes nothing.
+
+        :raises StoreRefused: when the database does not accept something in it
+        :raises StoreError: when the database fails
+        """
+        self._database.transact(lambda connection: self._take(connection, states, pasts))
+
+    def sweep(self) -> tuple[str, ...]:
+        """Mark the hosts that were silent for three periods; those that were not marked before.
+
+        :raises StoreError: when the database fails
+        """
+        return self._database.transact(self._sweep)
+
+    def refused(self, user: str, why: str) -> None:
+        """Note that a message of this sender was refused: once in ten minutes.
+
+        :raises StoreError: when the database fails
+        """
+        with self._database.write() as connection:
+            at = self._clock(connection) // _POISON_SPAN * _POISON_SPAN
+            _note(connection, [HostEvent(at, user, HostEventKind.POISON, why)])
+
+    def hosts(self) -> tuple[HostState, ...]:
+        """Every host, by name.
+
+        :raises StoreError: when the database fails
+        """
+        with self._database.read() as connection:
+            return _hosts(connection, None)
+
+    def happened(self, limit: int = 100, name: str | None = None) -> tuple[HostEvent, ...]:
+        """The newest events, newest first, of one host or of all.
+
+        :raises StoreError: when the database fails
+        """
+        columns = (host_event.c.at, host_event.c.host, host_event.c.kind, host_event.c.detail)
+        query = select(*columns).order_by(host_event.c.id.desc()).limit(limit)
+        if name is not None:
+            query = query.where(host_event.c.host == name)
+        with self._database.read() as connection:
+            return tuple(
+                HostEvent(at, who, HostEventKind(kind), why) for at, who, kind, why in connection.execute(query)
+            )
+
+    def tidy(self) -> None:
+        """Thin out what has grown old, of every host. Any number of processes may do it at any time.
+
+        :raises StoreError: when the database fails
+        """
+        with self._database.write() as connection:
+            now = self._clock(connection)
+            connection.execute(delete(host_event).where(host_event.c.at < now - self._keep))
+        self._events.tidy(now)
+        self._history.tidy(now)
+
+    def _take(self, connection: Connection, states: Sequence[State], pasts: Sequence[Past]) -> None:
+        now = self._clock(connection)
+        names = sorted({one.report.host for one in states} | {one.host for one in pasts})
+        known = {one.name: one for one in _locked(connection, names)}
+        before = dict(known)
+        newest: dict[str, Report] = {}
+        happened: list[HostEvent] = []
+        for one in states:
+            name = one.report.host
+            after = _heard(known[name], one, now)
+            if after is None:
+                continue
+            happened += _changes(known[name], after, now)
+            known[name], newest[name] = after, one.report
+        for past in pasts:
+            if past.lost > known[past.host].lost:
+                detail = f"{past.lost - known[past.host].lost} points and events"
+                happened.append(HostEvent(now, past.host, HostEventKind.LOST, detail))
+                known[past.host] = replace(known[past.host], lost=past.lost)
+        upsert(connection, report, *map(_document, newest.values()))
+        upsert(connection, host, *(_row(one) for name, one in known.items() if one != before[name]))
+        self._history.add(connection, [(past.host, point) for past in pasts for point in past.points])
+        self._events.add(connection, [event for past in pasts for event in past.events])
+        _note(connection, happened)
+
+    def _sweep(self, connection: Connection) -> tuple[str, ...]:
+        now = self._clock(connection)
+        over = (host.c.silent == 0) & (host.c.epoch != "") & (host.c.heard + STALE_PERIODS * host.c.period < now)
+        names = sorted(connection.execute(select(host.c.name).where(over)).scalars())
+        if not names:
+            return ()
+        # The rows may have changed until they were locked: what is decided, is decided from them.
+        quiet = [one for one in _locked(connection, names) if not one.silent and _is_over(one, now)]
+        upsert(connection, host, *(_row(replace(one, silent=True)) for one in quiet))
+        _note(connection, [HostEvent(now, one.name, HostEventKind.SILENT, _since(one, now)) for one in quiet])
+        return tuple(one.name for one in quiet)
+
+
+def _heard(known: HostState, new: State, now: float) -> HostState | None:
+    """The host after this report; None where the report is not newer than the one that is known."""
+    made = new.report
+    if made.epoch == known.epoch:
+        if made.sequence <= known.sequence:
+            return None
+        # Nobody knows how long a report was under way. The one that was fastest tells best when this life began; the
+        # bound moves with the time, because two clocks never run alike.
+        begin = min(known.clock_begin + DRIFT * max(0.0, now - known.heard), now - new.clock)
+    elif place_of(made.epoch) > place_of(known.epoch) or known.silent:
+        # Reports expire within three periods, so what comes from a silent host was made lately, whatever it is called.
+        begin = now - new.clock
+    else:
+        return None
+    heard = min(now, begin + new.clock)
+    still = heard + STALE_PERIODS * made.period < now
+    return HostState(
+        made.host, made.epoch, made.sequence, made.period, heard, begin, known.silent and still, known.lost
+    )
+
+
+def _changes(before: HostState, after: HostState, now: float) -> Iterable[HostEvent]:
+    if not before.epoch:
+        yield HostEvent(now, after.name, HostEventKind.APPEARED)
+        return
+    if before.epoch != after.epoch:
+        yield HostEvent(now, after.name, HostEventKind.RESTARTED, f"epoch {after.epoch}")
+    if before.silent and not after.silent:
+        yield HostEvent(now, after.name, HostEventKind.RETURNED, _since(before, now))
+
+
+def _is_over(one: HostState, now: float) -> bool:
+    return bool(one.epoch) and one.heard + STALE_PERIODS * one.period < now
+
+
+def _since(one: HostState, now: float) -> str:
+    return f"nothing for {now - one.heard:.0f} s at a period of {one.period:g} s"
+
+
+def _locked(connection: Connection, names: Sequence[str]) -> tuple[HostState, ...]:
+    """These hosts, with nobody else deciding about them until the transaction ends; new ones are made."""
+    add_new(connection, host, *(_row(HostState(name, "", -1, 0.0, 0.0, 0.0, False, 0)) for name in names))
+    return _hosts(connection, names)
+
+
+def _hosts(connection: Connection, names: Sequence[str] | None) -> tuple[HostState, ...]:
+    columns = [host.c[name] for name in HostState.__dataclass_fields__]
+    query = select(*columns).order_by(host.c.name)
+    # Always in the same order: two batches with the same hosts wait for each other instead of ending each other.
+    query = query.where(host.c.epoch != "") if names is None else query.where(host.c.name.in_(names)).with_for_update()
+    return tuple(HostState(**{**row._mapping, "silent": bool(row.silent)}) for row in connection.execute(query))
+
+
+def _row(one: HostState) -> dict[str, object]:
+    row = {name: getattr(one, name) for name in HostState.__dataclass_fields__}
+    return {**row, "silent": int(one.silent)}
+
+
+def _document(new: Report) -> dict[str, object]:
+    return {
+        "host": new.host,
+        "epoch": new.epoch,
+        "sequence": new.sequence,
+        "at": new.at,
+        "document": codec.dump(new),
+    }
+
+
+def _note(connection: Connection, happened: Iterable[HostEvent]) -> None:
+    rows = [
+        {"at": one.at, "host": one.host[:255], "kind": str(one.kind), "detail": one.detail.replace("\0", "")[:1000]}
+        for one in happened
+    ]
+    add_new(connection, host_event, *rows)

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from memhint.bus.envelope import Envelope, Kind
+from memhint.bus.rabbit_consumer import Away
+from memhint.bus.record import Record
+from memhint.controller.intake import Intake
+from memhint.store.errors import StoreError, StoreRefused
+from memhint.store.fleet import Past, State
+from memhint.store.history import TIDY_EVERY
+from tests.unit import builders
+
+
+class FakeFleet:
+    def __init__(self) -> None:
+        self.taken: list[tuple[list[int], list[str]]] = []
+        self.done: list[str] = []
+        self.bad = -1
+        self.error: StoreError | None = None
+
+    def take(self, states: Sequence[State], pasts: Sequence[Past] = ()) -> None:
+        if self.error is not None:
+            raise self.error
+        if self.bad in [one.report.sequence for one in states]:
+            raise StoreRefused("it does not fit")
+        self.taken.append(([one.report.sequence for one in states], [one.host for one in pasts]))
+
+    def refused(self, user: str, why: str) -> None:
+        if self.error is not None:
+            raise self.error
+        self.done.append(f"refused {user}")
+
+    def sweep(self) -> tuple[str, ...]:
+        self.done.append("sweep")
+        if self.error is not None:
+            raise self.error
+        return ("host-a",)
+
+    def tidy(self) -> None:
+        self.done.append("tidy")
+
+
+def state(sequence: int) -> Envelope:
+    return Envelope(Kind.STATE, "host-a", "epoch-1", sequence, 1.0, builders.report(sequence=sequence))
+
+
+RECORD = Envelope(Kind.RECORD, "host-a", "epoch-1", 1, 1.0, Record((), (), 0))
+
+
+def intake(fleet: FakeFleet, clock: list[float]) -> Intake:
+    return Intake(fleet, 5.0, lambda: clock[0])  # type: ignore[arg-type]
+
+
+def test_a_batch_goes_into_one_transaction() -> None:
+    fleet = FakeFleet()
+    assert intake(fleet, [0.0]).take([state(1), RECORD, state(2)]) == [None, None, None]
+    assert fleet.taken == [([1, 2], ["host-a"])]
+
+
+def test_one_message_that_the_store_refuses_keeps_none_of_the_others() -> None:
+    fleet = FakeFleet()
+    fleet.bad = 2
+    assert intake(fleet, [0.0]).take([state(1), state(2), RECORD]) == [None, "it does not fit", None]
+    assert fleet.taken == [([1], []), ([], ["host-a"])]
+
+
+def test_a_store_that_is_away_refuses_nobody() -> None:
+    fleet = FakeFleet()
+    fleet.error = StoreError("it is away")
+    with pytest.raises(Away, match="it is away"):
+        intake(fleet, [0.0]).take([state(1)])
+    intake(fleet, [0.0]).poison("host-a", "no message")
+
+
+def test_hosts_are_swept_and_old_things_tidied_when_it_is_time() -> None:
+    fleet, clock = FakeFleet(), [0.0]
+    one = intake(fleet, clock)
+    for clock[0] in (4.9, 5.0, 9.0, 10.0):
+        one.tick()
+    assert fleet.done == ["sweep", "sweep"]
+    clock[0] = TIDY_EVERY
+    one.tick()
+    assert fleet.done == ["sweep", "sweep", "sweep", "tidy"]
+
+
+def test_a_sweep_that_fails_is_tried_again() -> None:
+    fleet, clock = FakeFleet(), [0.0]
+    one = intake(fleet, clock)
+    fleet.error = StoreError("it is away")
+    clock[0] = 6.0
+    one.tick()
+    fleet.error = None
+    clock[0] = 12.0
+    one.tick()
+    assert fleet.done == ["sweep", "sweep"]
