@@ -27,6 +27,16 @@ from tests.unit.store.test_policies import (
     test_what_no_key_takes_is_not_stored,
     test_wishes_are_kept_by_domain_and_origin,
 )
+from tests.unit.store.test_reclaims import (
+    test_a_request_goes_from_its_making_to_its_end,
+    test_a_store_of_the_first_version_is_upgraded_and_keeps_what_it_has,
+    test_hosts_that_share_a_store_do_not_share_requests,
+    test_the_oldest_waits_first_and_the_newest_shows_first,
+    test_what_cannot_be_a_request_is_damage,
+    test_what_ended_long_ago_goes_and_what_waits_stays,
+    test_what_has_ended_stays_as_it_ended,
+    test_what_no_guest_could_be_asked_is_not_stored,
+)
 from tests.unit.store.test_reports import (
     short,
     test_a_damaged_document_is_said_to_be_one,

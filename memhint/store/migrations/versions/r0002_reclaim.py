@@ -23,8 +23,9 @@ def upgrade() -> None:
         sa.Column("state", sa.String(16), nullable=False),
         sa.Column("at", sa.Double, nullable=False),
         sa.Column("document", _DOCUMENT, nullable=False),
+        if_not_exists=True,
     )
-    op.create_index("ix_reclaim_host_state", "reclaim", ["host", "state"])
+    op.create_index("ix_reclaim_host_state", "reclaim", ["host", "state"], if_not_exists=True)
 
 
 def downgrade() -> None:
