@@ -110,7 +110,7 @@ def test_a_storm_kills_nobody_and_the_ladder_goes_up_and_down(packed: tuple[Agen
     )
     events = [one for one in reversed(agent.store().events.newest(2000, HOST)) if one.lever is LeverName.LADDER]
     steps = [len(one.verdict.detail.split(", ")) if one.verdict.detail else 0 for one in events]
-    assert max(steps) == len(reached)
+    assert max(steps) >= len(reached)  # it may have climbed on until the memory was freed
     # One rung at a time, and at the end all the way down.
     assert all(abs(after - now) == 1 for now, after in pairwise(steps)), steps
     assert steps[-1] == 0
