@@ -11,10 +11,18 @@ from typing import Protocol
 
 from memhint.agent.dedup_worker import DedupNews, DedupWorker
 from memhint.agent.deep_reads import DeepReads
+from memhint.agent.figures import (
+    ladder_of,
+    migration,
+    reclaimable_by_cache,
+    reclaimable_by_dedup,
+    reclaimable_by_reporting,
+    returned,
+)
 from memhint.agent.guests import Guests
 from memhint.agent.ladder_reclaims import LadderReclaims
 from memhint.agent.observer import Observation, Observer, facts_of
-from memhint.agent.page_samples import Candidate
+from memhint.agent.page_candidates import Candidate, candidates
 from memhint.agent.policies import Policies
 from memhint.agent.reclaims import Reclaims
 from memhint.agent.relief_worker import ReliefWorker
@@ -25,20 +33,14 @@ from memhint.kernel.process import process_memory
 from memhint.kernel.root import KernelRoot
 from memhint.levers.dedup import DedupLever
 from memhint.levers.qos import QosLever, QosTarget
-from memhint.objects.domain import DomainObservation
 from memhint.objects.estimate import DedupEstimate
 from memhint.objects.gap import Gap, GapReason
-from memhint.objects.guest import GuestSource
 from memhint.objects.ladder import Rung
-from memhint.objects.lever import LeverName, LeverState, Observed
-from memhint.objects.ownership import HOST
-from memhint.objects.plan import Plan
-from memhint.objects.policy import Mode, Policy, effective
-from memhint.objects.report import STALE_PERIODS, Cost, DomainReport, Reclaimable, Report
+from memhint.objects.lever import LeverName, LeverState
+from memhint.objects.policy import Policy, effective
+from memhint.objects.report import STALE_PERIODS, Cost, DomainReport, Report
 from memhint.objects.tuning import GUESTS_OWN
-from memhint.objects.verdict import Answer, Reason, Verdict
-from memhint.planner.dedup import mergeable, pool_of, project_of
-from memhint.planner.past import Past
+from memhint.objects.verdict import Answer, Verdict
 from memhint.planner.plan import Planned, PlannerState, plan
 from memhint.planner.pressure import alarms
 from memhint.planner.settings import PlannerSettings
@@ -324,80 +326,3 @@ class Cycle:
             self._parts.states.save(report.host, self._identity.boot, self.state)
         except StoreError as error:
             LOG.error("working on without the store: %s", error)
-
-
-def ladder_of(plan: Plan) -> LeverState:
-    """The pressure ladder as a lever of the host: its verdict changes with every rung that is entered or left."""
-    if not plan.rungs:
-        return LeverState(LeverName.LADDER, HOST, "auto", Observed.OFF, Verdict(Answer.UNCHANGED))
-    rungs = ", ".join(one.rung for one in plan.rungs)
-    return LeverState(LeverName.LADDER, HOST, "auto", Observed.ON, Verdict(Answer.APPLIED, Reason.PRESSURE, rungs))
-
-
-def migration(domain: DomainObservation, plan: Plan) -> tuple[LeverState, ...]:
-    """The wish that somebody moves this VM away, where the ladder has come to that: memhint moves none itself."""
-    if plan.relief.migrate != domain.uuid:
-        return ()
-    why = plan.rungs[-1].why if plan.rungs else "pressure"
-    verdict = Verdict(Answer.PENDING, Reason.PRESSURE, f"migrate it to another host: {why}")
-    return (LeverState(LeverName.MIGRATION, domain.uuid, "another host", Observed.OFF, verdict),)
-
-
-def candidates(
-    domains: Sequence[DomainObservation], policies: Mapping[str, Policy], *, allow_cross_tenant: bool
-) -> dict[str, Candidate]:
-    """The VMs whose pages are worth a look, by UUID: those that KSM could merge, whether they ask for it or not."""
-    found = {}
-    for one in domains:
-        policy = policies[one.uuid]
-        if mergeable(one) and one.process is not None:
-            pool = pool_of(one, policy, allow_cross_tenant)
-            alone = not allow_cross_tenant and project_of(one, policy) is None
-            found[one.uuid] = Candidate(one.process, pool, policy.dedup is not Mode.OFF, alone)
-    return found
-
-
-def returned(domain: DomainObservation, past: Past | None) -> int | None:
-    """Bytes the host saw come back: from the process's largest footprint to the present one."""
-    if domain.footprint is None or past is None:
-        return None
-    return max(0, past.highest - domain.footprint)
-
-
-def reclaimable_by_reporting(domain: DomainObservation) -> Reclaimable:
-    """What reporting could still bring back.
-
-    Exact where the guest knows what it has not reported. Elsewhere at most what is free in the guest and resident
-    here, if all that the guest uses is resident. Never more than is resident, and nothing by the word of a guest that
-    was found to claim more than the host discarded.
-    """
-    guest, check = domain.guest, domain.reporting_check
-    if guest is None or (check is not None and check.overclaims):
-        return Reclaimable(LeverName.REPORTING, None, GuestSource.HOST, None)
-    if guest.unreported is not None:
-        most = guest.unreported if domain.process is None else min(guest.unreported, domain.process.rss)
-        return Reclaimable(LeverName.REPORTING, most, guest.source, guest.at)
-    if guest.free is None or guest.total is None or domain.process is None:
-        return Reclaimable(LeverName.REPORTING, None, guest.source, guest.at)
-    resident_and_free = max(0, domain.process.rss - max(0, guest.total - guest.free))
-    return Reclaimable(LeverName.REPORTING, min(guest.free, resident_and_free), guest.source, guest.at)
-
-
-def reclaimable_by_cache(domain: DomainObservation, observed: Observed) -> Reclaimable:
-    """What a reclaim could bring back: at most the guest's page cache, and at most what is resident.
-
-    Much of it may be in use: how much is cold is asked when it is reclaimed. Unknown where the lever cannot be pulled.
-    """
-    guest, process = domain.guest, domain.process
-    if observed not in (Observed.ON, Observed.OFF) or guest is None or guest.cached is None or process is None:
-        return Reclaimable(LeverName.CACHE, None, GuestSource.HOST, None)
-    return Reclaimable(LeverName.CACHE, min(guest.cached, process.footprint), guest.source, guest.at)
-
-
-def reclaimable_by_dedup(domain: DomainObservation, estimated: DedupEstimate | None) -> Reclaimable:
-    """What merging could bring back by the estimate; of a VM that merges already, how much is left is not known."""
-    parts = estimated.vms if estimated is not None else ()
-    part = next((one for one in parts if one.uuid == domain.uuid), None)
-    if part is None or domain.process is None or domain.process.ksm_merging or domain.process.ksm_zero:
-        return Reclaimable(LeverName.DEDUP, None, GuestSource.HOST, None)
-    return Reclaimable(LeverName.DEDUP, part.saving, GuestSource.HOST, part.at)

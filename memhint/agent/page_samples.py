@@ -12,14 +12,14 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from memhint.agent.page_candidates import Candidate
 from memhint.agent.page_pass import FREQUENT_AT_MOST, PagePass, Phase
 from memhint.kernel.errors import KernelInterfaceError, ProcessGone
 from memhint.kernel.guest_pages import GuestPages, guest_ram
 from memhint.kernel.process import process_memory
 from memhint.kernel.root import KernelRoot
-from memhint.objects.domain import ProcessMemory
 from memhint.objects.estimate import DedupEstimate, GroupEstimate, VmEstimate
 from memhint.planner.dedup_estimate import KsmPace, PageSample, estimate, rate_for
 
@@ -28,16 +28,6 @@ KEPT_AT_MOST = 65_536  # hashes, of all VMs together: 16 bytes each while a pass
 _WAITING_AT_MOST = 16  # passes between their two looks
 IDLE = 1.0  # seconds
 _AT_ONCE = 0.002  # seconds of CPU between two rests: waking up has its price, too
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A VM that KSM could merge."""
-
-    process: ProcessMemory
-    pool: str | None  # whose pages it could share: those of one project; None with everybody's
-    asks: bool  # for merging, by on or auto
-    alone: bool = False  # nobody knows whose it is: it could share with itself only
 
 
 class PageSamples:

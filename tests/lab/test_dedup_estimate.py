@@ -20,7 +20,8 @@ import pytest
 from lab import Guest, Lab, wait_for
 from lab.agent import AgentProcess
 from lab.sizes import GIB, MIB
-from memhint.agent.page_samples import Candidate, PageSamples
+from memhint.agent.page_candidates import Candidate
+from memhint.agent.page_samples import PageSamples
 from memhint.kernel.guest_pages import GuestPages, guest_ram
 from memhint.kernel.ksm import KsmKnob, read_knob, read_ksm, write_knob
 from memhint.kernel.process import find_by_comm, process_memory

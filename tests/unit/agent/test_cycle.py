@@ -11,9 +11,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from memhint.agent.cycle import Cycle, Identity, Parts, reclaimable_by_dedup, reclaimable_by_reporting, returned
+from memhint.agent.cycle import Cycle, Identity, Parts
 from memhint.agent.dedup_worker import DedupWorker
 from memhint.agent.deep_reads import DeepReads
+from memhint.agent.figures import reclaimable_by_dedup, reclaimable_by_reporting, returned
 from memhint.agent.guests import Guests, GuestTiming
 from memhint.agent.observer import Observer
 from memhint.agent.page_samples import PageSamples

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from memhint.agent import page_pass, page_samples
-from memhint.agent.cycle import candidates
+from memhint.agent.page_candidates import Candidate, candidates
 from memhint.agent.page_pass import PagePass, Phase
-from memhint.agent.page_samples import Candidate, PageSamples
+from memhint.agent.page_samples import PageSamples
 from memhint.kernel.guest_pages import GuestPages, Look, Span
 from memhint.kernel.process import process_memory
 from memhint.kernel.root import PAGE_SIZE, KernelRoot

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memhint.agent.cycle import reclaimable_by_reporting, returned
+from memhint.agent.figures import reclaimable_by_reporting, returned
 from memhint.objects.discarded import Agreement
 from memhint.objects.guest import GuestMemory, GuestSource
 from memhint.objects.units import GIB, MIB
