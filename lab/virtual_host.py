@@ -51,7 +51,7 @@ class VirtualHost:
     def __init__(
         self, files: Sequence[Path], memory: int = 512 * MIB, disks: Mapping[str, int] | None = None, qemu: bool = False
     ) -> None:
-        """:param files: go to /work; those that are Python can be called by their names
+        """:param files: go to /inside; those that are Python can be called by their names
         :param memory: bytes
         :param disks: name and bytes of empty disks, /dev/vda first
         :param qemu: with qemu-system-x86_64 inside, which takes 50 MiB of the memory; it emulates within emulation
@@ -136,10 +136,10 @@ class VirtualHost:
         for part in _CODE:
             path = _CHECKOUT / part
             for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
-                archive.file(f"work/{file.relative_to(_CHECKOUT)}", file.read_bytes())
-        archive.file("work/lab/virtual_host_server.py", (_HERE / "virtual_host_server.py").read_bytes())
+                archive.file(f"inside/{file.relative_to(_CHECKOUT)}", file.read_bytes())
+        archive.file("inside/lab/virtual_host_server.py", (_HERE / "virtual_host_server.py").read_bytes())
         for file in self._files:
-            archive.file(f"work/{file.name}", file.read_bytes())
+            archive.file(f"inside/{file.name}", file.read_bytes())
         return archive.content()
 
 

@@ -7,4 +7,4 @@ mkdir -p /run/cryptsetup
 while read -r module; do insmod "/lib/modules/$module"; done < /etc/modules
 # as systemd mounts it
 mount -t cgroup2 -o nsdelegate,memory_recursiveprot cgroup2 /sys/fs/cgroup
-exec /usr/bin/python3 -S -u /work/lab/virtual_host_server.py
+exec /usr/bin/python3 -S -u /inside/lab/virtual_host_server.py

@@ -1,4 +1,4 @@
-"""Runs inside a virtual host, as its first process: calls functions of the modules in /work for whoever asks.
+"""Runs inside a virtual host, as its first process: calls functions of the modules in /inside for whoever asks.
 
 A request is a line ``@TAG MODULE.FUNCTION ARGUMENTS``, the arguments being a JSON object; the answer a JSON object with
 ``id``, ``ok``, and ``result`` or ``error`` (a traceback). See lab/work_channel.py for the other end.
@@ -19,7 +19,7 @@ PORT = "memhint.lab.0"
 
 def main() -> None:
     """Serve for ever."""
-    sys.path.insert(0, "/work")
+    sys.path.insert(0, "/inside")
     with open(_device(), "r+b", buffering=0) as port:
         while True:
             for line in _lines(port):

@@ -128,7 +128,7 @@ class QemuVm(Vm):
         self._make_cgroups(name, size)
         self.qemu = subprocess.Popen(
             ["qemu-system-x86_64", "-accel", "tcg,tb-size=4", "-M", "pc", "-nodefaults", "-vga", "none",
-             "-display", "none", "-m", str(size // MIB), "-bios", "/work/tiny_guest.bin", "-serial", "stdio"],
+             "-display", "none", "-m", str(size // MIB), "-bios", "/inside/tiny_guest.bin", "-serial", "stdio"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=0,
             preexec_fn=lambda: (self.cgroup / "cgroup.procs").write_text("0"),
         )  # fmt: skip
