@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from memhint.agent.one_pass import OnePass
 from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.planner.dedup import DedupPlan
 
@@ -28,7 +29,7 @@ class DedupWorker:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
+        self._pass = OnePass("dedup")
         self._news = DedupNews()
 
     def news(self) -> DedupNews:
@@ -38,18 +39,11 @@ class DedupWorker:
 
     def submit(self, plan: DedupPlan | None, reconcile: Callable[[], Outcome]) -> bool:
         """Begin a pass unless one is under way."""
-        if self._thread is not None and self._thread.is_alive():
-            return False
-        self._thread = threading.Thread(target=self._run, args=(plan, reconcile), name="dedup", daemon=True)
-        self._thread.start()
-        return True
+        return self._pass.begin(lambda: self._run(plan, reconcile))
 
     def settle(self, timeout: float) -> bool:
         """Wait for the pass under way, ``timeout`` seconds at most; whether none is left."""
-        if self._thread is None:
-            return True
-        self._thread.join(timeout)
-        return not self._thread.is_alive()
+        return self._pass.settle(timeout)
 
     def _run(self, plan: DedupPlan | None, reconcile: Callable[[], Outcome]) -> None:
         try:

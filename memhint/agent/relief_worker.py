@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Mapping, Sequence
 
+from memhint.agent.one_pass import OnePass
 from memhint.levers.balloon import BalloonAsked, BalloonLever
 from memhint.objects.domain import DomainObservation
 from memhint.objects.lever import LeverState
@@ -24,7 +25,7 @@ class ReliefWorker:
         self._balloon = balloon
         self._dry_run = dry_run
         self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
+        self._pass = OnePass("relief")
         self._news: dict[str, tuple[LeverState, ...]] = {}
 
     def news(self, uuid: str) -> tuple[LeverState, ...]:
@@ -34,11 +35,7 @@ class ReliefWorker:
 
     def submit(self, relief: Relief, domains: Sequence[DomainObservation], policies: Mapping[str, Policy]) -> bool:
         """Begin a pass unless one is under way."""
-        if self._thread is not None and self._thread.is_alive():
-            return False
-        self._thread = threading.Thread(target=self._run, args=(relief, domains, policies), name="relief", daemon=True)
-        self._thread.start()
-        return True
+        return self._pass.begin(lambda: self._run(relief, domains, policies))
 
     def undo(
         self, domains: Sequence[DomainObservation], policies: Mapping[str, Policy], deadline: float
@@ -55,10 +52,7 @@ class ReliefWorker:
 
     def settle(self, timeout: float) -> bool:
         """Wait for the pass under way, ``timeout`` seconds at most; whether none is left."""
-        if self._thread is None:
-            return True
-        self._thread.join(timeout)
-        return not self._thread.is_alive()
+        return self._pass.settle(timeout)
 
     def _run(self, relief: Relief, domains: Sequence[DomainObservation], policies: Mapping[str, Policy]) -> None:
         try:

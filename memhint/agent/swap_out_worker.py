@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 
+from memhint.agent.one_pass import OnePass
 from memhint.levers.swap_out import SwapOutLever, SwapOutTarget
 from memhint.objects.domain import DomainObservation
 from memhint.objects.lever import LeverState
@@ -24,7 +25,7 @@ class SwapOutWorker:
         self._lever = lever(self._stop.is_set)
         self._dry_run = dry_run
         self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
+        self._pass = OnePass("swap-out")
         self._news: dict[str, tuple[str, Verdict]] = {}  # by domain, of one QEMU process
 
     def submit(
@@ -34,7 +35,7 @@ class SwapOutWorker:
 
         Asking for nothing forgets what was taken before: from then on a VM's state says whether it could be.
         """
-        if self._stop.is_set() or (self._thread is not None and self._thread.is_alive()):
+        if self._stop.is_set() or self._pass.under_way:
             return False
         if not asked:
             with self._lock:
@@ -43,9 +44,7 @@ class SwapOutWorker:
         targets = [
             (SwapOutTarget(one, policies[one.uuid].swap_out), asked[one.uuid]) for one in domains if one.uuid in asked
         ]
-        self._thread = threading.Thread(target=self._run, args=(targets,), name="swap-out", daemon=True)
-        self._thread.start()
-        return True
+        return self._pass.begin(lambda: self._run(targets))
 
     def state(self, domain: DomainObservation, policy: Policy) -> LeverState:
         """The lever of one VM: what came of the last pull, or whether it could be pulled."""
@@ -58,10 +57,7 @@ class SwapOutWorker:
 
     def settle(self, timeout: float) -> bool:
         """Wait for the pass under way, ``timeout`` seconds at most; whether none is left."""
-        if self._thread is None:
-            return True
-        self._thread.join(timeout)
-        return not self._thread.is_alive()
+        return self._pass.settle(timeout)
 
     def stop(self, timeout: float) -> bool:
         """Take nothing more, and wait ``timeout`` seconds at most; whether the pass under way has ended."""
