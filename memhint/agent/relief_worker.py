@@ -26,6 +26,7 @@ class ReliefWorker:
         self._dry_run = dry_run
         self._lock = threading.Lock()
         self._pass = OnePass("relief")
+        self._nothing_to_do = False  # the last pass was asked for nothing and found nothing to give back
         self._news: dict[str, tuple[LeverState, ...]] = {}
 
     def news(self, uuid: str) -> tuple[LeverState, ...]:
@@ -34,7 +35,9 @@ class ReliefWorker:
             return self._news.get(uuid, ())
 
     def submit(self, relief: Relief, domains: Sequence[DomainObservation], policies: Mapping[str, Policy]) -> bool:
-        """Begin a pass unless one is under way."""
+        """Begin a pass unless one is under way, or there is nothing to do: as in nearly every cycle."""
+        if self._nothing_to_do and not relief.balloon:
+            return False
         return self._pass.begin(lambda: self._run(relief, domains, policies))
 
     def undo(
@@ -69,6 +72,7 @@ class ReliefWorker:
                 states.append(self._balloon.state(one, size, verdict))
             if states:
                 news[one.uuid] = tuple(states)
+        self._nothing_to_do = not relief.balloon and not owned
         with self._lock:
             self._news = news
 
