@@ -160,7 +160,8 @@ def test_a_guest_that_lies_is_flagged_and_not_believed(lab: Lab, agent: AgentPro
         assert check.believed == check.discarded
         assert word is not None
         assert word.lifetime_reported is not None
-        assert word.lifetime_reported <= counters(guest).discarded.bytes < truth + LIE * MIB
+        # What is believed grows by no more than the host counts, from a first claim that the same gap makes too high.
+        assert word.lifetime_reported <= counters(guest).discarded.bytes + hidden < truth + LIE * MIB
         assert "lifetime_reported" in word.clamped
         assert liar.reclaimable[0].at_most is None
         assert "all: overclaims" in agent.memhint("domains").stdout
