@@ -64,6 +64,7 @@ class Report:
     cost: Cost
     gaps: tuple[Gap, ...] = ()
     dedup: DedupEstimate | None = None  # what merging would save; None where nothing estimates it
+    agent: str | None = None  # the version of memhint that made it
 
     def age(self, now: float) -> float:
         """Seconds since it was made."""

@@ -5,16 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from memhint.store import schema
+from memhint.store.domain_history import DomainHistory, DomainKeep
+from memhint.store.domains import Domains
 from memhint.store.engine import Database, connect, parse_url
 from memhint.store.events import Events
 from memhint.store.fleet import Fleet
 from memhint.store.history import History, Keep
+from memhint.store.hosts_view import HostsView
 from memhint.store.marks import Marks
 from memhint.store.place import check_place, file_of, make_place
 from memhint.store.policies import Policies
 from memhint.store.reclaims import Reclaims
 from memhint.store.reports import Reports
 from memhint.store.states import PlannerStates
+from memhint.store.summaries import Summaries
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,9 @@ class Store:
     states: PlannerStates
     reclaims: Reclaims
     fleet: Fleet
+    hosts_view: HostsView
+    domains: Domains
+    domain_history: DomainHistory
     database: Database
 
     def close(self) -> None:
@@ -43,6 +50,9 @@ def open_store(
     history_hours: float = 24.0,
     five_minute_days: float = 7.0,
     hourly_days: float = 365.0,
+    domain_step: float = 60.0,
+    domain_hours: float = 6.0,
+    domain_hourly_days: float = 30.0,
     create: bool = True,
 ) -> Store:
     """Open the store at a database URL.
@@ -50,6 +60,7 @@ def open_store(
     With ``create`` its directory, file and tables are made or upgraded as needed: that is the agent's part. ``host``
     keeps the marks of several hosts in one database apart. Events and the history's single cycles older than
     ``history_hours`` go; of the history, the worst of each five minutes and of each hour stays for so many days.
+    Of VMs there is a point each ``domain_step`` seconds for ``domain_hours``, then the worst of each hour.
 
     :raises StoreMissing: where there is none and ``create`` is off
     :raises StoreVersion: where it is of a newer memhint
@@ -68,14 +79,19 @@ def open_store(
     keep = Keep(history_hours * 3600, five_minute_days * 86400, hourly_days * 86400)
     history = History(database, keep)
     events = Events(database, keep.raw)
+    domain_history = DomainHistory(database, DomainKeep(domain_step, domain_hours * 3600, domain_hourly_days * 86400))
+    summaries = Summaries(domain_history)
     return Store(
-        Reports(database, history),
+        Reports(database, history, summaries),
         history,
         Policies(database),
         Marks(database, host),
         events,
         PlannerStates(database),
         Reclaims(database, host, keep.raw),
-        Fleet(database, history, events, keep.hours),
+        Fleet(database, history, events, summaries, keep.hours),
+        HostsView(database),
+        Domains(database),
+        domain_history,
         database,
     )

@@ -21,3 +21,11 @@ class StoreDamaged(StoreError):
 
 class StoreRefused(StoreError):
     """The database is there and does not take a value: the same again would end the same way."""
+
+
+class ChangesExpired(StoreError):
+    """What has changed since then can no longer be told: a whole list is needed."""
+
+
+class MarkerError(ValueError):
+    """A marker that no list in this order has given, or an order that there is not."""

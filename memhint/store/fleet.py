@@ -10,24 +10,21 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from sqlalchemy import Connection, delete, select, text
+from sqlalchemy import Connection, delete, select
 
 from memhint.objects.epoch import place_of
 from memhint.objects.report import STALE_PERIODS, Report
-from memhint.store import codec
+from memhint.store import codec, revisions
+from memhint.store.clock import database_clock
 from memhint.store.engine import Database
 from memhint.store.events import Event, Events
 from memhint.store.history import History, HistoryPoint
+from memhint.store.summaries import Seen, Summaries
 from memhint.store.tables import host, host_event, report
 from memhint.store.upsert import add_new, upsert
 
 DRIFT = 5e-4  # seconds per second by which two clocks may run apart
 _POISON_SPAN = 600.0  # seconds in which refused messages of one sender are one event
-_CLOCKS = {
-    "sqlite": "SELECT (julianday('now') - 2440587.5) * 86400.0",
-    "postgresql": "SELECT extract(epoch FROM clock_timestamp())",
-}
-_MARIADB_CLOCK = "SELECT unix_timestamp(sysdate(6))"
 
 
 class HostEventKind(StrEnum):
@@ -67,10 +64,11 @@ class HostState:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """A report, and the seconds for which its agent had lived when it was made."""
+    """A report, and the seconds for which its agent had lived when it was made; with its text where that is there."""
 
     report: Report
     clock: float
+    document: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +81,6 @@ class Past:
     lost: int
 
 
-def database_clock(connection: Connection) -> float:
-    """Unix seconds by the database's clock, which all controllers share."""
-    return float(connection.execute(text(_CLOCKS.get(connection.dialect.name, _MARIADB_CLOCK))).scalar_one())
-
-
 class Fleet:
     """The hosts in the store. ``keep`` is the seconds for which their events stay."""
 
@@ -96,12 +89,14 @@ class Fleet:
         database: Database,
         history: History,
         events: Events,
+        summaries: Summaries,
         keep: float,
         clock: Callable[[Connection], float] = database_clock,
     ) -> None:
         self._database = database
         self._history = history
         self._events = events
+        self._summaries = summaries
         self._keep = keep
         self._clock = clock
 
@@ -159,15 +154,17 @@ class Fleet:
         with self._database.write() as connection:
             now = self._clock(connection)
             connection.execute(delete(host_event).where(host_event.c.at < now - self._keep))
+            revisions.tidy(connection, now)
         self._events.tidy(now)
         self._history.tidy(now)
+        self._summaries.tidy(now)
 
     def _take(self, connection: Connection, states: Sequence[State], pasts: Sequence[Past]) -> None:
         now = self._clock(connection)
         names = sorted({one.report.host for one in states} | {one.host for one in pasts})
         known = {one.name: one for one in _locked(connection, names)}
         before = dict(known)
-        newest: dict[str, Report] = {}
+        newest: dict[str, State] = {}
         happened: list[HostEvent] = []
         for one in states:
             name = one.report.host
@@ -175,7 +172,7 @@ class Fleet:
             if after is None:
                 continue
             happened += _changes(known[name], after, now)
-            known[name], newest[name] = after, one.report
+            known[name], newest[name] = after, one
         for past in pasts:
             if past.lost > known[past.host].lost:
                 detail = f"{past.lost - known[past.host].lost} points and events"
@@ -186,6 +183,8 @@ class Fleet:
         self._history.add(connection, [(past.host, point) for past in pasts for point in past.points])
         self._events.add(connection, [event for past in pasts for event in past.events])
         _note(connection, happened)
+        seen = [Seen(one.report, known[name].heard, known[name].silent) for name, one in newest.items()]
+        self._summaries.write(connection, seen, now)
 
     def _sweep(self, connection: Connection) -> tuple[str, ...]:
         now = self._clock(connection)
@@ -197,7 +196,9 @@ class Fleet:
         quiet = [one for one in _locked(connection, names) if not one.silent and _is_over(one, now)]
         upsert(connection, host, *(_row(replace(one, silent=True)) for one in quiet))
         _note(connection, [HostEvent(now, one.name, HostEventKind.SILENT, _since(one, now)) for one in quiet])
-        return tuple(one.name for one in quiet)
+        names = [one.name for one in quiet]
+        self._summaries.silence(connection, names)
+        return tuple(names)
 
 
 def _heard(known: HostState, new: State, now: float) -> HostState | None:
@@ -258,13 +259,14 @@ def _row(one: HostState) -> dict[str, object]:
     return {**row, "silent": int(one.silent)}
 
 
-def _document(new: Report) -> dict[str, object]:
+def _document(new: State) -> dict[str, object]:
+    made = new.report
     return {
-        "host": new.host,
-        "epoch": new.epoch,
-        "sequence": new.sequence,
-        "at": new.at,
-        "document": codec.dump(new),
+        "host": made.host,
+        "epoch": made.epoch,
+        "sequence": made.sequence,
+        "at": made.at,
+        "document": codec.dump(made) if new.document is None else new.document,
     }
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
-from sqlalchemy import Connection, Table, delete, exists, func, insert, literal, select
+from sqlalchemy import Connection, delete, select
 
 from memhint.objects.report import Report
 from memhint.store.engine import Database
 from memhint.store.tables import host_history
+from memhint.store.thinning import FIVE_MINUTES, HOUR, thin
 from memhint.store.upsert import Row, add_new
 
-FIVE_MINUTES, HOUR = 300, 3600  # seconds
 TIDY_EVERY = 300.0  # seconds between two looks for what has grown old
 
 
@@ -93,8 +93,8 @@ class History:
         """
         keep = self.keep
         with self._database.alone() as connection:
-            _thin(connection, host_history, 0, FIVE_MINUTES, now - keep.raw)
-            _thin(connection, host_history, FIVE_MINUTES, HOUR, now - keep.five_minutes)
+            _thin(connection, 0, FIVE_MINUTES, now - keep.raw)
+            _thin(connection, FIVE_MINUTES, HOUR, now - keep.five_minutes)
             old = delete(host_history).where(host_history.c.span == HOUR, host_history.c.at < now - keep.hours)
             connection.execute(old)
 
@@ -104,15 +104,6 @@ def _row(host: str, point: HistoryPoint) -> Row:
     return {**row, "host": host, "bucket": int(point.at // FIVE_MINUTES) * FIVE_MINUTES}
 
 
-def _thin(connection: Connection, table: Table, fine: int, coarse: int, before: float) -> None:
-    """Make one point of all that lie in one bucket, where the whole bucket is older than ``before``."""
-    whole = int(before // coarse) * coarse  # buckets that begin before this one are over
-    old = (table.c.span == fine) & (table.c.bucket < whole)
-    there = table.alias()
-    bucket, following = table.c.bucket, table.c.bucket - table.c.bucket % HOUR
-    same = exists().where(there.c.span == coarse, there.c.host == table.c.host, there.c.at == bucket)
-    worst = [(func.min if name in _LEFT else func.max)(table.c[name]) for name in _NUMBERS]
-    thinned = select(literal(coarse), table.c.host, bucket, following, *worst).where(old, ~same)
-    names = ["span", "host", "at", "bucket", *_NUMBERS]
-    connection.execute(insert(table).from_select(names, thinned.group_by(table.c.host, bucket)))
-    connection.execute(delete(table).where(old))
+def _thin(connection: Connection, fine: int, coarse: int, before: float) -> None:
+    most = [name for name in _NUMBERS if name not in _LEFT]
+    thin(connection, host_history, "host", least=sorted(_LEFT), most=most, fine=fine, coarse=coarse, before=before)

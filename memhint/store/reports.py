@@ -5,9 +5,10 @@ from __future__ import annotations
 from sqlalchemy import select
 
 from memhint.objects.report import Report
-from memhint.store import codec
+from memhint.store import codec, revisions
 from memhint.store.engine import Database
 from memhint.store.history import TIDY_EVERY, History, HistoryPoint, point_of
+from memhint.store.summaries import Seen, Summaries
 from memhint.store.tables import report
 from memhint.store.upsert import upsert
 
@@ -15,13 +16,14 @@ from memhint.store.upsert import upsert
 class Reports:
     """Reports in the store."""
 
-    def __init__(self, database: Database, history: History) -> None:
+    def __init__(self, database: Database, history: History, summaries: Summaries) -> None:
         self._database = database
         self._history = history
+        self._summaries = summaries
         self._tidied: float | None = None
 
     def save(self, new: Report) -> None:
-        """Make this the host's newest report and add its key numbers to the history, both or neither.
+        """Make this the host's newest report and add its key numbers to the history, all or nothing.
 
         :raises StoreError: when the database fails
         """
@@ -35,9 +37,13 @@ class Reports:
         with self._database.write() as connection:
             upsert(connection, report, row)
             self._history.add(connection, [(new.host, point_of(new))])
+            self._summaries.write(connection, [Seen(new, new.at)], new.at)
         if self._tidied is None or abs(new.at - self._tidied) >= TIDY_EVERY:
             self._tidied = new.at
             self._history.tidy(new.at)
+            self._summaries.tidy(new.at)
+            with self._database.write() as connection:
+                revisions.tidy(connection, new.at)
 
     def newest(self, host: str | None = None) -> Report | None:
         """The newest report of a host, or of all; None where there is none.

@@ -22,6 +22,44 @@ DOCUMENT = Text().with_variant(Text(2**32 - 1), "mysql", "mariadb")
 # SQLite counts rows by itself only in a column that is called INTEGER.
 SERIAL = BigInteger().with_variant(Integer, "sqlite")
 
+HOST_SIZES = (
+    "pool",
+    "reserve",
+    "assigned",
+    "footprint",
+    "resident",
+    "available",
+    "swap_used",
+    "want",
+    "spare",
+    "headroom",
+    "nominal_headroom",
+    "slot",
+    "slots",
+    "nominal_slots",
+)
+HOST_SUMS = (
+    "reported",
+    "unreported",
+    "returned",
+    "reclaimable_reporting",
+    "reclaimable_cache",
+    "reclaimable_dedup",
+)
+DOMAIN_SIZES = (
+    "resident",
+    "footprint",
+    "demand",
+    "free",
+    "reported",
+    "unreported",
+    "shared",
+    "swap",
+    "returned",
+    "reclaimable",
+)
+DOMAIN_HISTORY_SIZES = ("resident", "footprint", "demand", "free", "reported", "unreported", "shared", "swap")
+
 report = Table(
     "report",
     metadata,
@@ -102,6 +140,90 @@ reclaim = Table(
     Column("at", Double, nullable=False),
     Column("document", DOCUMENT, nullable=False),
     Index("ix_reclaim_host_state", "host", "state"),
+)
+
+# What lists show, sort and filter by. No index on anything that changes with every report: PostgreSQL then rewrites a
+# row within its page, and no index with it. The largest fleet's lists are sorted by reading them.
+host_summary = Table(
+    "host_summary",
+    metadata,
+    Column("name", String(255), primary_key=True),
+    Column("revision", BigInteger, nullable=False),
+    Column("silent", Integer, nullable=False),  # 0 or 1
+    Column("heard", Double, nullable=False),  # when its newest report was made, on the database's clock
+    Column("provider", String(36)),
+    Column("epoch", String(64), nullable=False),
+    Column("sequence", BigInteger, nullable=False),
+    Column("at", Double, nullable=False),
+    Column("period", Double, nullable=False),
+    Column("agent", String(64)),
+    *(Column(name, BigInteger, nullable=False) for name in HOST_SIZES),
+    Column("ksm_saving", BigInteger),
+    Column("bound", String(16), nullable=False),
+    Column("admitting", Integer, nullable=False),  # 0 or 1
+    Column("detail", Text, nullable=False),
+    Column("psi", Double),
+    *(Column(name, BigInteger) for name in HOST_SUMS),
+    Column("rungs", String(255), nullable=False),  # by commas
+    Column("domains", Integer, nullable=False),
+    Column("gaps", Integer, nullable=False),
+    postgresql_with={"fillfactor": 50},
+)
+
+domain = Table(
+    "domain",
+    metadata,
+    Column("uuid", String(36), nullable=False),
+    Column("host", String(255), nullable=False),  # while a VM moves, two hosts have it
+    Column("revision", BigInteger, nullable=False),
+    Column("fingerprint", BigInteger, nullable=False),  # of all that follows, without what moves by next to nothing
+    Column("name", String(255), nullable=False),
+    Column("project", String(255)),
+    Column("state", String(16), nullable=False),
+    Column("qos", String(16), nullable=False),
+    Column("assigned", BigInteger, nullable=False),
+    *(Column(name, BigInteger) for name in DOMAIN_SIZES),
+    Column("demand_reason", String(16)),
+    Column("source", String(16), nullable=False),
+    Column("agreement", String(16)),
+    PrimaryKeyConstraint("host", "uuid"),
+    Index("ix_domain_uuid", "uuid"),
+    Index("ix_domain_project", "project"),
+    postgresql_with={"fillfactor": 70},
+)
+
+domain_history = Table(
+    "domain_history",
+    metadata,
+    Column("span", Integer, nullable=False),  # seconds, 0 for one cycle
+    Column("uuid", String(36), nullable=False),
+    Column("at", Double, nullable=False),
+    Column("bucket", BigInteger, nullable=False),  # where the next longer span begins that this point falls into
+    Column("assigned", BigInteger, nullable=False),
+    *(Column(name, BigInteger) for name in DOMAIN_HISTORY_SIZES),
+    PrimaryKeyConstraint("uuid", "span", "at"),
+    Index("ix_domain_history_age", "span", "bucket"),
+)
+
+# What is no more, for those who were told of it.
+tombstone = Table(
+    "tombstone",
+    metadata,
+    Column("kind", String(16), nullable=False),
+    Column("name", String(255), nullable=False),
+    Column("revision", BigInteger, nullable=False),
+    Column("at", Double, nullable=False),  # on the database's clock
+    PrimaryKeyConstraint("kind", "name"),
+)
+
+# One row. Whoever changes what is told by revision takes the next number and keeps the row until he is done: numbers
+# become visible in their order, so nobody who asks for what is newer than a number misses anything.
+revision = Table(
+    "revision",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("value", BigInteger, nullable=False),
+    Column("oldest", BigInteger, nullable=False),  # changes up to here can no longer be told
 )
 
 planner_state = Table(

@@ -15,6 +15,7 @@ from memhint.store.errors import StoreRefused
 from memhint.store.events import Event
 from memhint.store.fleet import Fleet, HostEventKind, Past, State
 from memhint.store.history import HistoryPoint
+from memhint.store.summaries import Summaries
 from tests.unit import builders
 from tests.unit.builders import NOW
 
@@ -37,9 +38,13 @@ def clock() -> Clock:
     return Clock()
 
 
+def fleet_of(store: Store, clock: Clock) -> Fleet:
+    return Fleet(store.database, store.history, store.events, Summaries(store.domain_history), 3600.0, clock)
+
+
 @pytest.fixture
 def fleet(store: Store, clock: Clock) -> Fleet:
-    return Fleet(store.database, store.history, store.events, 3600.0, clock)
+    return fleet_of(store, clock)
 
 
 def state(sequence: int, epoch: str = FIRST, host: str = "host-a", **changes: object) -> State:
@@ -155,7 +160,7 @@ def in_threads(work: list[Callable[[], object]]) -> list[object]:
 
 def test_controllers_that_do_the_same_at_once_do_it_once(url: str, clock: Clock) -> None:
     stores = [open_store(url) for _ in range(4)]
-    fleets = [Fleet(one.database, one.history, one.events, 3600.0, clock) for one in stores]
+    fleets = [fleet_of(one, clock) for one in stores]
     hosts = [f"host-{number}" for number in range(6)]
 
     def takes(fleet: Fleet, seed: int) -> Callable[[], object]:

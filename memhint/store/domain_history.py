@@ -1,0 +1,95 @@
+"""Each VM over time: a point in each step for hours, then the worst of each hour.
+
+Many more VMs than hosts: their points come less often than reports do, and stay less long.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+from sqlalchemy import Connection, delete, select
+
+from memhint.objects.summary import DomainSummary
+from memhint.store.engine import Database
+from memhint.store.tables import DOMAIN_HISTORY_SIZES, domain_history
+from memhint.store.thinning import HOUR, thin
+from memhint.store.upsert import Row, add_many
+
+_LEAST = ("free", "reported")
+_MOST = ("assigned", *(name for name in DOMAIN_HISTORY_SIZES if name not in _LEAST))
+
+
+@dataclass(frozen=True, slots=True)
+class DomainKeep:
+    """Seconds between two points of a VM, and for which they and those of an hour are kept."""
+
+    step: float = 60.0
+    points: float = 6 * 3600.0
+    hours: float = 30 * 86400.0
+
+
+@dataclass(frozen=True, slots=True)
+class DomainPoint:
+    """A VM at one moment, or the worst of a span (seconds) that begins there. Bytes; None is unknown."""
+
+    at: float
+    assigned: int
+    resident: int | None
+    footprint: int | None
+    demand: int | None
+    free: int | None
+    reported: int | None
+    unreported: int | None
+    shared: int | None
+    swap: int | None
+    span: int = 0
+
+
+_FIELDS = tuple(one.name for one in fields(DomainPoint))
+
+
+class DomainHistory:
+    """The history of every VM in the store."""
+
+    def __init__(self, database: Database, keep: DomainKeep) -> None:
+        self._database = database
+        self._keep = keep
+
+    def due(self, host: str, before: float | None, at: float) -> bool:
+        """Whether a report made at ``at`` is the first of its step. Hosts take turns, so that not all come at once."""
+        turn = zlib.crc32(host.encode()) % 1000 / 1000 * self._keep.step
+        return before is None or (before + turn) // self._keep.step != (at + turn) // self._keep.step
+
+    def add(self, connection: Connection, summaries: Sequence[DomainSummary]) -> None:
+        """Add a point of each, in the caller's transaction. One that is there already is there once."""
+        add_many(connection, domain_history, [_row(one) for one in summaries])
+
+    def of(self, uuid: str, since: float = 0.0, until: float | None = None) -> tuple[DomainPoint, ...]:
+        """A VM's points from ``since`` to ``until`` (unix seconds), oldest first, whatever their length.
+
+        :raises StoreError: when the database fails
+        """
+        query = select(*(domain_history.c[name] for name in _FIELDS))
+        query = query.where(domain_history.c.uuid == uuid, domain_history.c.at >= since)
+        if until is not None:
+            query = query.where(domain_history.c.at < until)
+        with self._database.read() as connection:
+            return tuple(DomainPoint(*row) for row in connection.execute(query.order_by(domain_history.c.at)))
+
+    def tidy(self, now: float) -> None:
+        """Thin out what has grown old by ``now`` (unix seconds). Any number of processes may do it at any time.
+
+        :raises StoreError: when the database fails
+        """
+        with self._database.alone() as connection:
+            before = now - self._keep.points
+            thin(connection, domain_history, "uuid", least=_LEAST, most=_MOST, fine=0, coarse=HOUR, before=before)
+            old = domain_history.c.at < now - self._keep.hours
+            connection.execute(delete(domain_history).where(domain_history.c.span == HOUR, old))
+
+
+def _row(one: DomainSummary) -> Row:
+    row: dict[str, object] = {name: getattr(one, name) for name in ("uuid", "at", "assigned", *DOMAIN_HISTORY_SIZES)}
+    return {**row, "span": 0, "bucket": int(one.at // HOUR) * HOUR}

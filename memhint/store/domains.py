@@ -1,0 +1,133 @@
+"""The VMs as lists show them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Row, Select, case, func, or_, select
+
+from memhint.objects.domain import DomainState
+from memhint.objects.summary import DomainSummary
+from memhint.store import revisions
+from memhint.store.engine import Database
+from memhint.store.errors import MarkerError
+from memhint.store.pages import Changes, Order, Page
+from memhint.store.tables import domain, host_summary, tombstone
+
+SORT_KEYS = (
+    "name",
+    "host",
+    "assigned",
+    "resident",
+    "footprint",
+    "demand",
+    "free",
+    "unreported",
+    "reported",
+    "shared",
+    "swap",
+    "returned",
+    "reclaimable",
+)
+
+_NAMES = tuple(name for name in DomainSummary.__dataclass_fields__ if name != "at")
+_COLUMNS = (*(domain.c[name] for name in _NAMES), host_summary.c.at.label("made"))
+
+
+@dataclass(frozen=True, slots=True)
+class DomainFilter:
+    """Which VMs; None is any. ``name`` is a part of it, in small or capital letters; the others are whole."""
+
+    host: str | None = None
+    project: str | None = None
+    name: str | None = None
+    state: DomainState | None = None
+
+
+EVERY = DomainFilter()
+
+
+class Domains:
+    """A line of each VM of each host's newest report. While one moves, two hosts have it."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def page(
+        self,
+        which: DomainFilter = EVERY,
+        sort: str = "name",
+        *,
+        descending: bool = False,
+        limit: int = 100,
+        marker: str | None = None,
+    ) -> Page[DomainSummary]:
+        """Part of the list, in the order of one of SORT_KEYS.
+
+        :raises MarkerError: on a marker or an order that there is not
+        :raises StoreError: when the database fails
+        """
+        if sort not in SORT_KEYS:
+            raise MarkerError(f"no list is sorted by {sort[:40]!r}: use {', '.join(SORT_KEYS)}")
+        order = Order(sort, domain.c[sort], (domain.c.uuid, domain.c.host), descending)
+        with self._database.read() as connection:
+            rows = connection.execute(order.apply(_filtered(which), marker, limit)).all()
+        items = tuple(_summary(row) for row in rows[:limit])
+        return Page(items, order.marker(rows[limit - 1]) if len(rows) > limit else None)
+
+    def one(self, uuid: str) -> DomainSummary | None:
+        """One VM; None where no host has it. Where two have it: the host that is heard, and where it runs.
+
+        :raises StoreError: when the database fails
+        """
+        runs = case((domain.c.state == str(DomainState.RUNNING), 0), else_=1)
+        query = _filtered(EVERY).where(domain.c.uuid == uuid)
+        query = query.order_by(host_summary.c.silent, runs, domain.c.revision.desc(), domain.c.host).limit(1)
+        with self._database.read() as connection:
+            row = connection.execute(query).first()
+        return None if row is None else _summary(row)
+
+    def token(self) -> str:
+        """The token of this moment: what changes from now on is newer.
+
+        :raises StoreError: when the database fails
+        """
+        with self._database.read() as connection:
+            return str(revisions.newest(connection))
+
+    def changed(self, since: str, which: DomainFilter = EVERY) -> Changes[DomainSummary]:
+        """What changed since a token by more than next to nothing, and the UUIDs that no host has any more.
+
+        With a filter, what no longer passes it is not told.
+
+        :raises ChangesExpired: where that cannot be told any more
+        :raises StoreError: when the database fails
+        """
+        with self._database.read() as connection:
+            number = revisions.since(connection, since)
+            token = revisions.newest(connection)
+            # A VM that left one host and is on another one has not changed there.
+            left = select(tombstone.c.name).where(tombstone.c.kind == revisions.DOMAIN, tombstone.c.revision > number)
+            query = _filtered(which).where(or_(domain.c.revision > number, domain.c.uuid.in_(left)))
+            rows = connection.execute(query.order_by(domain.c.uuid, domain.c.host)).all()
+            gone = left.where(tombstone.c.name.not_in(select(domain.c.uuid)))
+            deleted = tuple(connection.execute(gone.order_by(tombstone.c.name)).scalars())
+        return Changes(tuple(map(_summary, rows)), deleted, str(token))
+
+
+def _filtered(which: DomainFilter) -> Select[Any]:
+    query = select(*_COLUMNS).join(host_summary, host_summary.c.name == domain.c.host)
+    for name in ("host", "project", "state"):
+        wanted = getattr(which, name)
+        if wanted is not None:
+            query = query.where(domain.c[name] == str(wanted))
+    if which.name:
+        query = query.where(func.lower(domain.c.name).contains(which.name.lower(), autoescape=True))
+    return query
+
+
+def _summary(row: Row[Any]) -> DomainSummary:
+    found = row._mapping
+    values = {name: found[name] for name in _NAMES}
+    return DomainSummary(**{**values, "state": DomainState(values["state"])}, at=found["made"])

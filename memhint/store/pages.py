@@ -1,0 +1,86 @@
+"""Lists in parts: the values of a part's last line tell where the next one begins, so that no line is counted."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from sqlalchemy import ColumnElement, Row, Select, and_, or_
+
+from memhint.store.errors import MarkerError
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """A part of a list, and the marker with which the next one begins; None at the end."""
+
+    items: tuple[T, ...]
+    next: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Changes(Generic[T]):
+    """What changed since a token, the names of what is no more, and the token to ask with the next time."""
+
+    items: tuple[T, ...]
+    deleted: tuple[str, ...]
+    token: str
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """By one value, then by keys that no two lines share. What is unknown comes last in either direction."""
+
+    name: str
+    value: ColumnElement[Any]
+    keys: tuple[ColumnElement[Any], ...]
+    descending: bool
+
+    def apply(self, query: Select[Any], marker: str | None, limit: int) -> Select[Any]:
+        """The lines after the marker, and one more than ``limit``, which tells whether there are others.
+
+        :raises MarkerError: on one that is of no list in this order
+        """
+        query = query.add_columns(self.value.label("sorted_by"), *self.keys)
+        if marker is not None:
+            query = query.where(self._after(marker))
+        unknown_last = (self.value.is_(None), self.value.desc() if self.descending else self.value.asc())
+        return query.order_by(*unknown_last, *self.keys).limit(limit + 1)
+
+    def marker(self, row: Row[Any]) -> str:
+        """Where a part ends that has this row as its last one."""
+        plain = [self.name, self.descending, row.sorted_by, *row[-len(self.keys) :]]
+        return base64.urlsafe_b64encode(json.dumps(plain, separators=(",", ":")).encode()).decode().rstrip("=")
+
+    def _after(self, marker: str) -> ColumnElement[bool]:
+        try:
+            plain = json.loads(base64.b64decode(marker + "=" * (-len(marker) % 4), altchars="-_", validate=True))
+        except (binascii.Error, ValueError, RecursionError) as error:
+            raise MarkerError("this marker is of no list: begin with the first part") from error
+        if (
+            not isinstance(plain, list)
+            or plain[:2] != [self.name, self.descending]
+            or len(plain) != 3 + len(self.keys)
+            or not isinstance(plain[2], (str, int, float, type(None)))
+            or (plain[2] is not None and isinstance(plain[2], str) != (self.value.type.python_type is str))
+            or (isinstance(plain[2], int) and not -(2**63) <= plain[2] < 2**63)
+            or not all(isinstance(one, str) and len(one) <= 255 and "\0" not in one for one in plain[3:])
+            or (isinstance(plain[2], str) and "\0" in plain[2])
+        ):
+            raise MarkerError("this marker is of another list: begin with the first part")
+        value, keys = plain[2], plain[3:]
+        later = _beyond(self.keys, keys)
+        if value is None:
+            return and_(self.value.is_(None), later)
+        further = self.value < value if self.descending else self.value > value
+        return or_(further, and_(self.value == value, later), self.value.is_(None))
+
+
+def _beyond(columns: tuple[ColumnElement[Any], ...], values: list[str]) -> ColumnElement[bool]:
+    first = columns[0] > values[0]
+    return first if len(columns) == 1 else or_(first, and_(columns[0] == values[0], _beyond(columns[1:], values[1:])))
