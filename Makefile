@@ -48,8 +48,9 @@ bench: setup  ## what agent and planner cost, what the levers do, what reporting
 	$(BIN)/python -m bench.planner_cost
 	$(BIN)/python -m bench.instructions --json bench/results/instructions.json
 
-sample: setup  ## write etc/memhint.conf.sample anew
+sample:  ## write etc/memhint.conf.sample and etc/policy.yaml.sample anew
 	$(BIN)/oslo-config-generator --config-file etc/memhint-config-generator.conf
+	$(BIN)/oslopolicy-sample-generator --config-file etc/memhint-policy-generator.conf
 
 clean:  ## remove the virtualenv and what tools left
 	rm -rf $(VENV) demo-out .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache *.egg-info

@@ -15,6 +15,7 @@ from oslo_log import _options as logging
 
 from memhint.conf import aggregate
 from memhint.conf.errors import ConfigError
+from memhint.conf.libraries import libraries
 from memhint.conf.opts import list_opts
 from memhint.conf.policy import aggregate_group
 
@@ -24,8 +25,8 @@ def check_file(name: str) -> tuple[str, ...]:
 
     :raises ConfigError: on the first that is not accepted
     """
-    known = _known()
     sections = _sections(name)
+    known = _known() | libraries(sections)
     for section, values in sections.items():
         if section not in known and section.startswith(aggregate_group("")):
             known[section] = known[aggregate.GROUP]

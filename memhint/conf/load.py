@@ -12,6 +12,7 @@ from oslo_log import log
 from memhint.conf.check import check
 from memhint.conf.errors import ConfigError
 from memhint.conf.file import check_file
+from memhint.conf.libraries import LIBRARIES
 from memhint.conf.opts import aggregate_opts, static_opts
 
 DEFAULT_FILE = "/etc/memhint/memhint.conf"
@@ -44,7 +45,7 @@ def load(files: Sequence[str | os.PathLike[str]] | None = None) -> cfg.ConfigOpt
         raise ConfigError(None, None, str(error)) from error
     except SystemExit as error:  # how argparse, which oslo.config asks for logging options, says that a value is wrong
         raise ConfigError(", ".join(names), None, "a logging option refers to a value that it does not take") from error
-    unknown = sorted(sections.difference(group for group, _ in known))
+    unknown = sorted(sections.difference([group for group, _ in known], LIBRARIES))
     if unknown:
         raise ConfigError(None, f"[{unknown[0]}]", "is no section of this host: name it in [host] aggregates")
     check(conf)

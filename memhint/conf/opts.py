@@ -8,6 +8,7 @@ from oslo_config import cfg
 
 from memhint.conf import (
     aggregate,
+    api,
     base,
     bus,
     controller,
@@ -25,7 +26,7 @@ from memhint.conf import (
 )
 from memhint.conf.policy import aggregate_group
 
-_AREAS = (host, planner, ladder, policy, reporting, dedup, swap_out, guest, virt, observe, store, bus, controller)
+_AREAS = (host, planner, ladder, policy, reporting, dedup, swap_out, guest, virt, observe, store, bus, controller, api)
 
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:

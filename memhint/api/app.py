@@ -1,0 +1,94 @@
+"""An application, made of the configuration."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from oslo_config import cfg
+
+from memhint.api.application import Application
+from memhint.api.auth import ByKeystone, ByToken, Nobody, Way, is_loopback
+from memhint.api.dispatch import Dispatch
+from memhint.api.enforcer import Enforcer
+from memhint.api.handlers.stream import looker
+from memhint.api.limits import Buckets
+from memhint.api.openapi import document
+from memhint.api.parts import Parts
+from memhint.api.routes import ROUTES
+from memhint.api.stream import Hub
+from memhint.api.tokens import TokenFileError, Tokens
+from memhint.conf.errors import ConfigError
+from memhint.conf.policy import host_inputs
+from memhint.objects.units import MIB
+from memhint.store.database import Store
+from memhint.store.fleet_history import FleetHistory
+from memhint.store.log import Log
+from memhint.store.reclaim_log import ReclaimLog
+
+
+def build(
+    conf: cfg.ConfigOpts, store: Store, dispatch: Dispatch, clock: Callable[[], float] = time.time
+) -> Application:
+    """The application without what may stand before it.
+
+    :raises ConfigError: when the configuration does not let it serve
+    """
+    log = Log(store.database)
+    parts = Parts(
+        store=store,
+        log=log,
+        reclaims=ReclaimLog(store.database),
+        fleet_history=FleetHistory(store.database),
+        dispatch=dispatch,
+        enforcer=Enforcer(conf),
+        hub=Hub(looker(store, log), conf.api.streams),
+        overhead=conf.planner.overhead_mib * MIB,
+        # Without a broker there is one host, and its agent reads the same file.
+        inputs={} if conf.bus.urls else host_inputs(conf),
+        clock=clock,
+        description=document(ROUTES),
+    )
+    return Application(parts, _way(conf), Buckets(conf.api.rate, conf.api.burst, time.monotonic))
+
+
+def application(conf: cfg.ConfigOpts, store: Store, dispatch: Dispatch) -> Callable[..., Any]:
+    """The WSGI application, with Keystone before it where the configuration says so.
+
+    :raises ConfigError: when the configuration does not let it serve
+    """
+    return fronted(build(conf, store, dispatch), conf)
+
+
+def fronted(built: Application, conf: cfg.ConfigOpts) -> Callable[..., Any]:
+    """The application with what the configuration puts before it."""
+    if conf.api.auth != "keystone":
+        return built
+    try:
+        from memhint.api.keystone import behind_keystone
+    except ImportError as error:
+        raise ConfigError(None, "[api] auth", f"keystone needs keystonemiddleware: {error}") from error
+    return behind_keystone(built, conf)
+
+
+def address_of(listen: str) -> tuple[str, int]:
+    """Host and port of an address of [api] listen."""
+    host, _, port = listen.rpartition(":")
+    return host.strip("[]"), int(port)
+
+
+def _way(conf: cfg.ConfigOpts) -> Way:
+    if conf.api.auth == "none":
+        for listen in conf.api.listen:
+            if not is_loopback(address_of(listen)[0]):
+                raise ConfigError(
+                    None, "[api] listen", f"{listen} with auth = none: use loopback addresses, or another auth"
+                )
+        return Nobody()
+    if conf.api.auth == "keystone":
+        return ByKeystone()
+    try:
+        return ByToken(Tokens(conf.api.token_file))
+    except TokenFileError as error:
+        raise ConfigError(None, "[api] token_file", str(error)) from error

@@ -1,0 +1,158 @@
+"""The WSGI application: from a request to its route, past every check, to its handler and back."""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from werkzeug import Request, Response
+from werkzeug.exceptions import HTTPException, MethodNotAllowed
+from werkzeug.routing import Map, RequestRedirect, Rule
+
+from memhint.api import http, microversion, words
+from memhint.api.auth import Way
+from memhint.api.context import NOBODY, Context
+from memhint.api.errors import Problem, not_found
+from memhint.api.limits import BODY_MOST, Buckets, client_of
+from memhint.api.parts import Parts
+from memhint.api.route import Answer, Call, Route
+from memhint.api.routes import ROUTES
+from memhint.api.schemas.common import PATHS
+from memhint.store.errors import ChangesExpired, MarkerError, StoreError
+
+LOG = logging.getLogger(__name__)
+
+
+class Application:
+    """One per process, for any number of threads."""
+
+    def __init__(
+        self, parts: Parts, way: Way, buckets: Buckets, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.parts = parts
+        self._way = way
+        self._buckets = buckets
+        self._monotonic = monotonic
+        rules = [Rule(one.path, endpoint=one, methods=[one.method]) for one in ROUTES]
+        self._map = Map(rules, strict_slashes=True, merge_slashes=False, redirect_defaults=False)
+
+    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        """Answer a request."""
+        request = Request(environ)
+        request.max_content_length = BODY_MOST
+        request_id = f"req-{uuid.uuid4()}"
+        began = self._monotonic()
+        who = Context(request_id=request_id)
+        try:
+            who, route, path = self._enter(request, request_id)
+            response = http.response_of(request, self._answer(request, who, route, path))
+        except Problem as problem:
+            response = _problem(problem, request_id)
+        except Exception as error:
+            LOG.exception("%s: %s %s failed", request_id, request.method, _shown(request))
+            response = _problem(_server_error(error), request_id)
+        response.headers["X-Openstack-Request-Id"] = request_id
+        response.headers.setdefault(microversion.HEADER, f"{microversion.SERVICE} {microversion.VERSIONS[0]}")
+        response.headers.add("Vary", microversion.HEADER)
+        for name, value in http.SECURITY.items():
+            response.headers.setdefault(name, value)
+        took = (self._monotonic() - began) * 1000
+        LOG.info("%s %s by %s: %d in %.1f ms", request.method, _shown(request), who.name, response.status_code, took)
+        return response(environ, start_response)
+
+    def close(self) -> None:
+        """End what goes on for ever."""
+        self.parts.hub.close()
+
+    def _enter(self, request: Request, request_id: str) -> tuple[Context, Route, dict[str, str]]:
+        """Who it is and what is wanted; a token that is nobody's costs as much as any other request."""
+        try:
+            who = self._way.who(request, request_id)
+        except Problem:
+            self._limit(client_of(request.remote_addr or NOBODY))
+            raise
+        self._limit(f"known {who.name}" if who.known else client_of(request.remote_addr or NOBODY))
+        route, path = self._match(request)
+        if route.rule is not None and not who.known:
+            raise Problem(
+                401,
+                "unauthenticated",
+                "show a token in X-Auth-Token, or as Authorization: Bearer",
+                headers={"WWW-Authenticate": self._way.challenge},
+            )
+        return who, route, path
+
+    def _limit(self, client: str) -> None:
+        wait = self._buckets.take(client)
+        if wait:
+            seconds = max(1, round(wait + 0.5))
+            raise Problem(429, "too_many_requests", f"ask again in {seconds} s", headers={"Retry-After": str(seconds)})
+
+    def _match(self, request: Request) -> tuple[Route, dict[str, str]]:
+        # Not bound to the request's Host: addresses here do not depend on what a caller says of that.
+        adapter = self._map.bind("memhint")
+        try:
+            route, path = adapter.match(request.path, method=request.method)
+        except RequestRedirect as redirect:
+            raise not_found("address", f"there is nothing here: see {redirect.new_url[:200]}") from None
+        except MethodNotAllowed as error:
+            allowed = ", ".join(sorted(error.valid_methods or ()))
+            raise Problem(
+                405, "method_not_allowed", f"this address takes {allowed}", headers={"Allow": allowed}
+            ) from None
+        except HTTPException:
+            raise not_found("address", "there is nothing here: GET /openapi.json tells what there is") from None
+        return route, dict(path)
+
+    def _answer(self, request: Request, who: Context, route: Route, path: dict[str, str]) -> Answer | Response:
+        version = microversion.version_of(request.headers.items())
+        if route.rule is not None:
+            self.parts.enforcer.authorize(route.rule, who, who.project_id)
+        for name, value in path.items():
+            if name in PATHS:
+                try:
+                    words.check(value, PATHS[name], "invalid")
+                except Problem:
+                    raise not_found("address", f"this is no {name}") from None
+        query = words.query_of(request.args, route.query)
+        body = None if route.body is None else words.body_of(request, route.body)
+        try:
+            answer = route.handler(Call(request, who, self.parts, path, query, body))
+        except MarkerError as error:
+            raise Problem(400, "marker.invalid", str(error)) from None
+        except ChangesExpired:
+            raise Problem(
+                410, "changed_since.expired", "what changed since then can no longer be told: ask without changed_since"
+            ) from None
+        if isinstance(answer, Answer):
+            return Answer(
+                answer.body,
+                answer.status if answer.status != 200 else route.status,
+                {**answer.headers, microversion.HEADER: f"{microversion.SERVICE} {version}"},
+                answer.media,
+            )
+        return answer
+
+
+def _server_error(error: Exception) -> Problem:
+    if isinstance(error, StoreError):
+        return Problem(
+            503,
+            "store.away",
+            "the store does not answer as it should: the log of memhint api says why, by request_id",
+            headers={"Retry-After": "5"},
+        )
+    return Problem(500, "internal", "this is a fault of memhint: the log of memhint api has it under the request_id")
+
+
+def _problem(problem: Problem, request_id: str) -> Response:
+    headers = {**problem.headers, "Cache-Control": "no-store"}
+    return Response(http.dump(problem.body(request_id)), problem.status, headers, content_type="application/json")
+
+
+def _shown(request: Request) -> str:
+    """The address as it may be logged: without its query, and on one line."""
+    return "".join(sign if sign.isprintable() else "?" for sign in request.path[:200])

@@ -1,0 +1,122 @@
+"""VMs: what each has, uses, and could give back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from memhint.api.errors import Problem, bad_request, not_found
+from memhint.api.handlers import pages
+from memhint.api.handlers.history import DAY, thinned
+from memhint.api.handlers.hosts import lever
+from memhint.api.handlers.settings import settings_of
+from memhint.api.policies import base
+from memhint.api.policies import domains as rules
+from memhint.api.route import Answer, Call
+from memhint.objects.domain import DomainState
+from memhint.objects.report import DomainReport, Report
+from memhint.objects.summary import DomainSummary
+from memhint.store.codec import to_plain
+from memhint.store.domains import DomainFilter
+
+
+def index(call: Call) -> Answer:
+    """Those that the caller may see, or what changed of them since an earlier answer."""
+    domains, since = call.parts.store.domains, call.query.get("changed_since")
+    which = _filter(call)
+    if since is not None:
+        pages.alone(call, "limit", "marker", "sort")
+        if not call.allowed(base.WHOLE):
+            # What is gone belongs to nobody any more: who does not see all must not learn what there was.
+            raise bad_request("query.invalid", "changed_since is for who sees the whole fleet: list the VMs anew")
+        changes = domains.changed(since, which)
+        items = pages.narrowed(call, map(shown, changes.items))
+        return Answer({"domains": items, "deleted": list(changes.deleted), "changed": changes.token})
+    token = domains.token()
+    sort, descending = pages.order_of(call)
+    found = domains.page(
+        which, sort, descending=descending, limit=pages.limit_of(call), marker=call.query.get("marker")
+    )
+    return pages.page(call, "domains", map(shown, found.items), found.next, changed=token)
+
+
+def show(call: Call) -> Answer:
+    """One of them, with all that its host's newest report says."""
+    line = find(call, rules.SHOW)
+    report = call.parts.store.reports.newest(line.host)
+    one = of_report(report, line.uuid)
+    if report is None or one is None:
+        raise Problem(404, "domain.not_found", "its host reports it no more: ask again")
+    return Answer({"domain": {**shown(line), **_detail(call, report, one)}})
+
+
+def history(call: Call) -> Answer:
+    """Its key numbers over time, oldest first."""
+    line = find(call, rules.HISTORY)
+    since = call.query.get("since", call.parts.clock() - DAY)
+    points = call.parts.store.domain_history.of(line.uuid, since, call.query.get("until"))
+    return Answer({"points": to_plain(thinned(points, call.query.get("step")))})
+
+
+def find(call: Call, rule: str) -> DomainSummary:
+    """The VM that the address names, where the rule lets the caller see it.
+
+    :raises Problem: 404; what the caller may not see is not there
+    """
+    return find_uuid(call, call.path["uuid"], rule)
+
+
+def find_uuid(call: Call, uuid: str, rule: str) -> DomainSummary:
+    """The VM of this UUID.
+
+    :raises Problem: 404
+    """
+    found = call.parts.store.domains.one(uuid.lower())
+    if found is None or not call.allowed(rule, found.project):
+        raise not_found("domain", "no host that you may see has this VM: GET /v1/domains lists those there are")
+    return found
+
+
+def own_project(call: Call) -> str | None:
+    """The project that the caller's sight ends at; None where it sees all."""
+    return None if call.allowed(base.WHOLE) else call.who.project_id or ""
+
+
+def of_report(report: Report | None, uuid: str) -> DomainReport | None:
+    """A VM's part of its host's report."""
+    return next((one for one in report.domains if one.observation.uuid == uuid), None) if report else None
+
+
+def shown(one: DomainSummary) -> dict[str, Any]:
+    """A VM's line."""
+    return {"class" if name == "qos" else name: value for name, value in to_plain(one).items()}
+
+
+def _filter(call: Call) -> DomainFilter:
+    own, asked, state = own_project(call), call.query.get("project"), call.query.get("state")
+    if own is not None and asked not in (None, own):
+        raise Problem(403, "forbidden", "you see the VMs of your own project only: ask without project")
+    return DomainFilter(
+        host=call.query.get("host"),
+        project=asked if own is None else own,
+        name=call.query.get("name"),
+        state=None if state is None else DomainState(state),
+    )
+
+
+def _detail(call: Call, report: Report, one: DomainReport) -> dict[str, Any]:
+    seen = one.observation
+    demand = next((each for each in report.plan.demands if each.uuid == seen.uuid), None)
+    by_lever = {str(each.lever): each for each in one.reclaimable}
+    return {
+        "levers": [lever(state) for state in one.levers],
+        "policy": settings_of(call, seen.uuid, one),
+        "excluded": to_plain(demand.excluded) if demand else [],
+        "gaps": to_plain(seen.gaps),
+        "reclaimable_by": {
+            name: {"at_most": each.at_most, "source": str(each.source), "at": each.at}
+            for name, each in by_lever.items()
+        },
+        "huge_coverage": seen.deep.huge_coverage(seen.deep.rss) if seen.deep else None,
+        "guest_kernel": to_plain(seen.guest_kernel),
+        "minimum": demand.minimum if demand else None,
+    }

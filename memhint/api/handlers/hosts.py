@@ -1,0 +1,91 @@
+"""Hosts: what may be promised on each, and every term behind it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from memhint.api.errors import Problem, not_found
+from memhint.api.handlers import pages
+from memhint.api.handlers.history import thinned
+from memhint.api.route import Answer, Call
+from memhint.objects.lever import LeverState
+from memhint.objects.report import Report
+from memhint.objects.summary import HostSummary
+from memhint.store.codec import to_plain
+
+DAY = 86400.0
+
+
+def index(call: Call) -> Answer:
+    """Those there are, or what changed since an earlier answer."""
+    view, since = call.parts.store.hosts_view, call.query.get("changed_since")
+    if since is not None:
+        pages.alone(call, "limit", "marker", "sort")
+        changes = view.changed(since)
+        return Answer(
+            {
+                "hosts": pages.narrowed(call, map(shown, changes.items)),
+                "deleted": list(changes.deleted),
+                "changed": changes.token,
+            }
+        )
+    token = view.token()  # before the list: what changes meanwhile is told again rather than not at all
+    sort, descending = pages.order_of(call)
+    found = view.page(sort, descending=descending, limit=pages.limit_of(call), marker=call.query.get("marker"))
+    return pages.page(call, "hosts", map(shown, found.items), found.next, changed=token)
+
+
+def show(call: Call) -> Answer:
+    """One of them, with all that its newest report says."""
+    found = _find(call)
+    return Answer({"host": {**shown(found), **_detail(call, call.parts.store.reports.newest(found.name))}})
+
+
+def history(call: Call) -> Answer:
+    """Its key numbers over time, oldest first."""
+    found = _find(call)
+    since = call.query.get("since", call.parts.clock() - DAY)
+    points = call.parts.store.history.of(found.name, since)
+    until = call.query.get("until")
+    kept = [one for one in points if until is None or one.at < until]
+    return Answer({"points": to_plain(thinned(kept, call.query.get("step")))})
+
+
+def shown(one: HostSummary) -> dict[str, Any]:
+    """A host's line."""
+    return to_plain(one)  # type: ignore[no-any-return]
+
+
+def lever(state: LeverState) -> dict[str, Any]:
+    """A lever's state, its verdict beside it."""
+    return {
+        "lever": str(state.lever),
+        "subject": state.subject,
+        "desired": state.desired,
+        "observed": str(state.observed),
+        **to_plain(state.verdict),
+    }
+
+
+def _find(call: Call) -> HostSummary:
+    found = call.parts.store.hosts_view.one(call.path["name"])
+    if found is None:
+        raise not_found("host", "no agent of this name has reported: GET /v1/hosts lists those that have")
+    return found
+
+
+def _detail(call: Call, report: Report | None) -> dict[str, Any]:
+    if report is None:
+        raise Problem(404, "host.not_found", "its report is not there any more: ask again")
+    now = call.parts.clock()
+    return {
+        "capacity": to_plain(report.plan.capacity),
+        "levers": [lever(one) for one in report.levers],
+        "ladder": [
+            {"rung": str(one.rung), "since": min(now, report.at) - one.age, "detail": one.why}
+            for one in report.plan.rungs
+        ],
+        "actions": to_plain(report.plan.actions),
+        "gaps": to_plain((*report.gaps, *report.observation.gaps)),
+        "cost": to_plain(report.cost),
+    }

@@ -1,0 +1,19 @@
+"""Where VMs would fit: a dry run over the newest lines of the hosts."""
+
+from __future__ import annotations
+
+from memhint.api.route import Answer, Call
+from memhint.planner.placement import place
+from memhint.store.codec import to_plain
+
+
+def create(call: Call) -> Answer:
+    """Place so many VMs of one size, on paper."""
+    found = place(
+        call.parts.store.hosts_view.all(),
+        memory=int(call.body["memory"]),
+        count=int(call.body.get("count", 1)),
+        overhead=call.parts.overhead,
+        wanted=call.body.get("hosts"),
+    )
+    return Answer({"plan": to_plain(found)})

@@ -1,0 +1,43 @@
+"""What holds for a VM: an operator's wishes over what its host told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from memhint.api.route import Call
+from memhint.objects.policy import KEYS, PRECEDENCE, Origin
+from memhint.objects.report import DomainReport
+
+Settings = dict[str, dict[str, Any]]
+_UNKNOWN = {"value": None, "origin": None}
+
+
+def settings_of(call: Call, uuid: str, one: DomainReport | None) -> Settings:
+    """Each key's value and its origin. Null where only the host knows and has not told yet."""
+    inputs = call.parts.store.policies.inputs(uuid).get(uuid, {})
+    return over(inputs.get(Origin.OPERATOR, {}), beneath(call, inputs, one))
+
+
+def over(wishes: Mapping[str, str], others: Settings) -> Settings:
+    """An operator's wishes, and the others where he has none."""
+    return {
+        name: {"value": wishes[name], "origin": str(Origin.OPERATOR)} if name in wishes else others[name]
+        for name in KEYS
+    }
+
+
+def beneath(call: Call, inputs: Mapping[Origin, Mapping[str, str]], one: DomainReport | None) -> Settings:
+    """What would hold without the operator: what the host says, else what this store and configuration know."""
+    here = {**inputs, **call.parts.inputs}
+    found: Settings = {}
+    for name in KEYS:
+        told = one.policy.settings.get(name) if one else None
+        if told is not None and told.origin is not Origin.OPERATOR:
+            found[name] = {"value": told.value, "origin": str(told.origin)}
+            continue
+        said = [origin for origin in PRECEDENCE if origin is not Origin.OPERATOR and name in here.get(origin, {})]
+        found[name] = {"value": here[said[0]][name], "origin": str(said[0])} if said else dict(_UNKNOWN)
+        if not said and call.parts.inputs:  # this process is configured as the host is: the shipped default holds
+            found[name] = {"value": KEYS[name].default, "origin": str(Origin.DEFAULT)}
+    return found

@@ -1,0 +1,54 @@
+"""Answers as they go out: JSON, entity tags, and headers that keep a browser from doing more than it must."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import xxhash
+from werkzeug import Request, Response
+
+from memhint.api.route import JSON, Answer
+
+# The dashboard needs nothing from elsewhere, and nobody frames it.
+CSP = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
+    "connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
+SECURITY: Mapping[str, str] = {
+    "Content-Security-Policy": CSP,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+
+def dump(document: Any) -> bytes:
+    """JSON as it goes out."""
+    return json.dumps(document, separators=(",", ":"), allow_nan=False, ensure_ascii=False).encode()
+
+
+def etag_of(body: bytes) -> str:
+    """The entity tag of a body, without its quotes."""
+    return xxhash.xxh3_128_hexdigest(body)
+
+
+def response_of(request: Request, answer: Answer | Response) -> Response:
+    """An answer as a response; with its entity tag, and 304 where the client has it already."""
+    if isinstance(answer, Response):
+        return answer
+    media = answer.media
+    if media == JSON and answer.status != 204:
+        body: Any = dump(answer.body)
+    else:
+        body = answer.body
+    response = Response(body, status=answer.status, headers=dict(answer.headers), content_type=media)
+    if isinstance(body, bytes):
+        response.headers.setdefault("Cache-Control", "private, no-cache")
+        if request.method in ("GET", "HEAD") and answer.status == 200:
+            response.set_etag(etag_of(body))
+            response.make_conditional(request)
+    return response

@@ -1,0 +1,38 @@
+"""What the handlers work with: the store, the way to the hosts, and the process's own settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from memhint.objects.policy import Origin
+from memhint.store.database import Store
+from memhint.store.fleet_history import FleetHistory
+from memhint.store.log import Log
+from memhint.store.reclaim_log import ReclaimLog
+
+if TYPE_CHECKING:
+    from memhint.api.dispatch import Dispatch
+    from memhint.api.enforcer import Enforcer
+    from memhint.api.stream import Hub
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """One application's. ``overhead`` is what QEMU takes beside each VM's memory, in bytes; ``clock`` unix seconds.
+
+    ``inputs`` is what this process's configuration says for every VM.
+    """
+
+    store: Store
+    log: Log
+    reclaims: ReclaimLog
+    fleet_history: FleetHistory
+    dispatch: Dispatch
+    enforcer: Enforcer
+    hub: Hub
+    overhead: int
+    inputs: Mapping[Origin, Mapping[str, str]]
+    clock: Callable[[], float]
+    description: Mapping[str, Any]  # OpenAPI

@@ -1,0 +1,33 @@
+"""Hosts, in a line and in full."""
+
+from __future__ import annotations
+
+from memhint.api.schemas.common import history_query, one, page, page_query
+from memhint.api.schemas.history import HOST_POINT
+from memhint.api.schemas.levers import ACTION, GAP, LEVER
+from memhint.api.schemas.records import extended, nullable, record, schema_of
+from memhint.objects.plan import Capacity
+from memhint.objects.report import Cost
+from memhint.objects.summary import HostSummary
+from memhint.store.hosts_view import SORT_KEYS
+
+HOST = schema_of(HostSummary)
+_TEXT = schema_of(str)
+_RUNG = record({"rung": _TEXT, "since": schema_of(float), "detail": _TEXT})
+HOST_IN_FULL = extended(
+    HOST,
+    {
+        "capacity": nullable(schema_of(Capacity)),
+        "levers": {"type": "array", "items": LEVER},
+        "ladder": {"type": "array", "items": _RUNG},
+        "actions": {"type": "array", "items": ACTION},
+        "gaps": {"type": "array", "items": GAP},
+        "cost": nullable(schema_of(Cost)),
+    },
+)
+
+LIST_QUERY = page_query(HOST["properties"], {}, SORT_KEYS, changed=True)
+LIST = page("hosts", HOST, changed=True)
+SHOW = one("host", HOST_IN_FULL)
+HISTORY_QUERY = history_query(least_step=1)
+HISTORY = record({"points": {"type": "array", "items": HOST_POINT}})

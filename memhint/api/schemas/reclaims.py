@@ -1,0 +1,69 @@
+"""Requests that a guest give page cache back."""
+
+from __future__ import annotations
+
+from memhint.api.schemas.common import BIGGEST, NAME, TIME, UUID, one, page, page_query
+from memhint.api.schemas.levers import VERDICT
+from memhint.api.schemas.records import Schema, nullable, record, schema_of
+from memhint.objects.reclaim import PSI_LIMIT, SMALLEST, TIMEOUT, ReclaimState, Stop
+
+_SIZE = schema_of(int | None)
+_TEXT = schema_of(str)
+_NUMBER = schema_of(float)
+RECLAIM: Schema = record(
+    {
+        "id": _TEXT,
+        "domain": _TEXT,
+        "host": _TEXT,
+        "state": schema_of(ReclaimState),
+        "bytes": _SIZE,
+        "reason": _TEXT,
+        "by": _TEXT,
+        "at": _NUMBER,
+        "expires": _NUMBER,
+        "dry_run": schema_of(bool),
+        "psi_limit": _NUMBER,
+        "timeout": _NUMBER,
+        "hold": schema_of(float | None),
+        "returned": _SIZE,
+        "stop": nullable(schema_of(Stop)),
+        "verdict": VERDICT,
+    }
+)
+CREATE_BODY: Schema = {
+    "type": "object",
+    "required": ["domain", "reason"],
+    "additionalProperties": False,
+    "properties": {
+        "domain": UUID,
+        "bytes": {
+            "type": ["integer", "null"],
+            "minimum": SMALLEST,
+            "maximum": BIGGEST,
+            "default": None,
+            "description": "at most; null: all page cache that was not used recently",
+        },
+        "reason": {
+            "type": "string",
+            "minLength": 1,
+            "maxLength": 200,
+            "pattern": r"^[^\x00-\x1f\x7f-\x9f\ud800-\udfff]+$",
+            "description": "why, for the record",
+        },
+        "psi_limit": {"type": "number", "minimum": 0, "maximum": 100, "default": PSI_LIMIT},
+        "timeout": {"type": "number", "minimum": 1, "maximum": 3600, "default": TIMEOUT},
+        "hold": {"type": "number", "minimum": 0, "maximum": 86400},
+        "dry_run": {"type": "boolean", "default": False},
+    },
+}
+LIST_QUERY = page_query(
+    RECLAIM["properties"],
+    {
+        "domain": UUID,
+        "host": NAME,
+        "state": {"type": "string", "enum": [str(word) for word in ReclaimState]},
+        "since": TIME,
+    },
+)
+LIST = page("reclaims", RECLAIM)
+SHOW = one("reclaim", RECLAIM)

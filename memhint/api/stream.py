@@ -1,0 +1,182 @@
+"""Server-sent events: one thread per process asks the store what changed, and tells everybody who listens."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from memhint.store.errors import ChangesExpired, StoreError
+
+LOG = logging.getLogger(__name__)
+
+EVERY = 2.0  # seconds between two looks
+KEEP_ALIVE = 15.0  # seconds of silence after which a comment is sent: a proxy would hang up
+WAITING_MOST = 64  # messages that may wait for one client
+EVENTS_MOST = 200  # events of one look
+
+
+class Crowded(Exception):
+    """As many listen as may."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What one look found, as plain data. ``token`` is where it ends."""
+
+    token: str
+    hosts: tuple[Mapping[str, Any], ...]
+    deleted: tuple[str, ...]
+    events: tuple[Mapping[str, Any], ...] = ()
+
+
+class Listener:
+    """One client. Whoever does not keep up is dropped: it reconnects with the last id that it saw."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self._waiting: deque[str] = deque()
+        self._changed = threading.Condition()
+        self._ended = False
+
+    def tell(self, message: str) -> None:
+        """Let it have a message."""
+        with self._changed:
+            if len(self._waiting) >= WAITING_MOST:
+                self._ended = True
+                self._waiting.clear()
+                LOG.info("a listener of the stream was too slow and is dropped")
+            else:
+                self._waiting.append(message)
+            self._changed.notify()
+
+    def end(self) -> None:
+        """No more will come."""
+        with self._changed:
+            self._ended = True
+            self._changed.notify()
+
+    def messages(self, keep_alive: float = KEEP_ALIVE) -> Iterator[bytes]:
+        """What to send, until it ends."""
+        try:
+            yield b"retry: 3000\n\n"
+            while True:
+                with self._changed:
+                    if not self._waiting and not self._ended:
+                        self._changed.wait(keep_alive)
+                    if self._ended and not self._waiting:
+                        return
+                    message = self._waiting.popleft() if self._waiting else ": still here\n\n"
+                yield message.encode()
+        finally:
+            self._hub.leave(self)
+
+
+class Hub:
+    """All who listen. Its thread runs while somebody does."""
+
+    def __init__(self, look: Callable[[str | None], Change], most: int, every: float = EVERY) -> None:
+        """:param look: what changed since a token; from None on there is nothing but the token of now."""
+        self._look = look
+        self._most = most
+        self._every = every
+        self._lock = threading.Lock()
+        self._listeners: set[Listener] = set()
+        self._thread: threading.Thread | None = None
+        self._wake = threading.Event()
+        self._closed = False
+
+    def join(self, since: str | None) -> Listener:
+        """A new listener, who is told first what changed since the token that it knows.
+
+        :raises Crowded: when there are as many as may be
+        :raises ChangesExpired: when that can no longer be told
+        :raises StoreError: when the store fails
+        """
+        listener = Listener(self)
+        with self._lock:
+            if self._closed or len(self._listeners) >= self._most:
+                raise Crowded(f"{self._most} listen already")
+            self._listeners.add(listener)
+        try:
+            # What comes while this is asked for is told twice, which does no harm: it is state, not a difference.
+            missed = self._look(since)
+        except BaseException:
+            self.leave(listener)
+            raise
+        listener.tell(f"id: {missed.token}\n\n")
+        for message in messages_of(missed):
+            listener.tell(message)
+        with self._lock:
+            if self._thread is None and not self._closed:
+                self._thread = threading.Thread(target=self._run, args=(missed.token,), name="stream", daemon=True)
+                self._thread.start()
+        return listener
+
+    def leave(self, listener: Listener) -> None:
+        """It has gone."""
+        with self._lock:
+            self._listeners.discard(listener)
+
+    def close(self) -> None:
+        """End every stream."""
+        with self._lock:
+            self._closed = True
+            listeners, thread = tuple(self._listeners), self._thread
+        self._wake.set()
+        for one in listeners:
+            one.end()
+        if thread is not None:
+            thread.join(10)
+
+    def __len__(self) -> int:
+        return len(self._listeners)
+
+    def _run(self, token: str | None) -> None:
+        failing = False
+        try:
+            while not self._wake.wait(self._every):
+                with self._lock:
+                    if not self._listeners:
+                        self._thread = None
+                        return
+                    listeners = tuple(self._listeners)
+                try:
+                    change = self._look(token)
+                except ChangesExpired:
+                    token = None
+                    for one in listeners:  # they begin anew, as after any loss
+                        one.end()
+                    continue
+                except StoreError as error:
+                    if not failing:
+                        LOG.error("the stream waits for the store: %s", error)
+                    failing = True
+                    continue
+                failing, token = False, change.token
+                for message in messages_of(change):
+                    for one in listeners:
+                        one.tell(message)
+        except BaseException:
+            with self._lock:
+                self._thread = None
+                listeners = tuple(self._listeners)
+            for one in listeners:
+                one.end()
+            raise
+
+
+def messages_of(change: Change) -> Iterator[str]:
+    """A change as the stream has it."""
+    if change.hosts or change.deleted:
+        yield _message("hosts", {"hosts": change.hosts, "deleted": change.deleted}, change.token)
+    for one in change.events:
+        yield _message("event", one, change.token)
+
+
+def _message(kind: str, data: object, token: str) -> str:
+    return f"id: {token}\nevent: {kind}\ndata: {json.dumps(data, separators=(',', ':'), ensure_ascii=False)}\n\n"

@@ -1,0 +1,21 @@
+"""For other WSGI servers: `memhint.api.wsgi:application`. MEMHINT_CONFIG names the configuration file.
+
+It must be one process for all clients of [api] streams and rate, or as many such limits as there are processes.
+"""
+
+from __future__ import annotations
+
+import os
+
+from oslo_log import log
+
+from memhint import conf as configuration
+from memhint.api.app import application as made
+from memhint.api.dispatch import Embedded
+from memhint.store.database import open_store
+
+_FILE = os.environ.get("MEMHINT_CONFIG")
+_CONF = configuration.load([_FILE] if _FILE else None)
+log.setup(_CONF, "memhint")
+_STORE = open_store(_CONF.store.url, host=_CONF.host_name, create=False)
+application = made(_CONF, _STORE, Embedded(_STORE))

@@ -1,0 +1,29 @@
+"""`memhint api`: serves the admin API and the dashboard."""
+
+from __future__ import annotations
+
+import argparse
+
+from memhint.cli.base import Base
+
+
+class Api(Base):
+    """Serve the admin API and the dashboard, until it is told to end."""
+
+    examples = """\
+examples:
+  memhint api
+  memhint api --config-file /etc/memhint/memhint.conf
+
+It runs in the foreground and logs as the configuration says. Any number of them may serve one store.
+"""
+
+    def take_action(self, parsed_args: argparse.Namespace) -> int:
+        """Run until the end; the exit code."""
+        conf = self.conf()
+        from oslo_log import log
+
+        from memhint.api.server import run
+
+        log.setup(conf, "memhint")
+        return run(conf)

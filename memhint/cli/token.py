@@ -1,0 +1,48 @@
+"""`memhint token create`: a new token for the API."""
+
+from __future__ import annotations
+
+import argparse
+
+from memhint.cli.base import Base
+from memhint.cli.errors import CliError, Exit
+
+
+class Create(Base):
+    """Make a token for [api] auth = token, and the line that lets it in."""
+
+    examples = """\
+examples:
+  memhint token create alice --role admin
+  memhint token create nova --role service
+  memhint token create shop --role reader --project 4f9a…    sees VMs of that project only
+
+The token is shown once, on stderr, and kept nowhere. Standard output is the line for the token file:
+  memhint token create alice --role admin >> /etc/memhint/tokens
+"""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add what this command takes."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument("name", metavar="NAME", help="whose token it is, for the log")
+        parser.add_argument(
+            "--role",
+            action="append",
+            required=True,
+            choices=("admin", "service", "reader"),
+            help="may be given more than once",
+        )
+        parser.add_argument("--project", metavar="ID", help="a reader's: it sees the VMs of this project only")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> int:
+        """Print both."""
+        from memhint.api.tokens import TokenFileError, create
+
+        try:
+            token, entry = create(parsed_args.name, parsed_args.role, parsed_args.project)
+        except TokenFileError as error:
+            raise CliError(Exit.USAGE, str(error)) from error
+        self.app.stderr.write(f"{token}\n")
+        self.app.stdout.write(f"{entry.line()}\n")
+        return 0

@@ -1,0 +1,91 @@
+"""What levers would do under another policy, as far as a VM's newest report tells. The lever itself may know better."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from memhint.objects.lever import LeverName, LeverState, Observed
+from memhint.objects.policy import Consent, Mode
+from memhint.objects.report import DomainReport
+from memhint.objects.verdict import Answer, Reason, Verdict
+
+# Which keys of policy a lever listens to, the one that says what is wished of it first.
+LISTENS: Mapping[LeverName, tuple[str, ...]] = {
+    LeverName.REPORTING: ("reporting", "guest_actions", "guest_unbind", "reporting_order", "reporting_delay_ms"),
+    LeverName.DEDUP: ("dedup", "project"),
+    LeverName.CACHE: ("guest_actions",),
+    LeverName.BALLOON: ("balloon", "class", "min_mb"),
+    LeverName.SWAP_OUT: ("swap_out", "class", "min_mb"),
+    LeverName.QOS: ("class", "min_mb"),
+}
+_NEXT = "with the host's next report"
+
+
+def foresee(
+    one: DomainReport, before: Mapping[str, str | None], after: Mapping[str, str | None]
+) -> tuple[LeverState, ...]:
+    """The levers of a VM that a change of its policy concerns, as they would be.
+
+    ``before`` and ``after`` are the values of policy keys; None is a value that only the host knows.
+    """
+    changed = {key for key in after if before.get(key) != after[key]}
+    found = []
+    for state in one.levers:
+        keys = LISTENS.get(state.lever, ())
+        if keys and changed.intersection(keys):
+            wish = after.get(keys[0])
+            desired = state.desired if wish is None or state.lever is LeverName.CACHE else wish
+            found.append(replace(state, desired=desired, verdict=_verdict(one, state, after)))
+    return tuple(found)
+
+
+def _verdict(one: DomainReport, state: LeverState, after: Mapping[str, str | None]) -> Verdict:
+    if state.observed is Observed.UNSUPPORTED:
+        return state.verdict if state.verdict.answer is Answer.UNSUPPORTED else Verdict(Answer.UNSUPPORTED)
+    wish = after.get(LISTENS[state.lever][0])
+    if wish is None:
+        return Verdict(Answer.PENDING, Reason.NONE, "what holds without the operator is known " + _NEXT)
+    return _OF[state.lever](one, state, after, wish)
+
+
+def _reporting(one: DomainReport, state: LeverState, after: Mapping[str, str | None], wish: str) -> Verdict:
+    if wish == Mode.AUTO or wish == state.observed:
+        return Verdict(Answer.UNCHANGED)
+    if after.get("guest_actions") != Consent.ALLOW:
+        return Verdict(Answer.REFUSED, Reason.CONSENT, "the guest may not be changed; set guest_actions=allow too")
+    return _planned(one, state, after, wish)
+
+
+def _dedup(one: DomainReport, state: LeverState, after: Mapping[str, str | None], wish: str) -> Verdict:
+    if wish == state.observed:
+        return Verdict(Answer.UNCHANGED)
+    if wish != Mode.OFF and not (one.observation.facts.project or after.get("project")):
+        return Verdict(Answer.REFUSED, Reason.NO_PROJECT, "nobody knows whose VM it is; set project too")
+    return _planned(one, state, after, wish)
+
+
+def _cache(one: DomainReport, state: LeverState, after: Mapping[str, str | None], wish: str) -> Verdict:
+    if wish != Consent.ALLOW:
+        return Verdict(Answer.REFUSED, Reason.CONSENT, "requests will be refused")
+    return Verdict(Answer.UNCHANGED, Reason.NONE, "requests will be carried out")
+
+
+def _consented(one: DomainReport, state: LeverState, after: Mapping[str, str | None], wish: str) -> Verdict:
+    if wish != Consent.ALLOW:
+        return Verdict(Answer.UNCHANGED, Reason.NONE, "never pulled; what was taken is given back")
+    return Verdict(Answer.UNCHANGED, Reason.NONE, "pulled when the host is under pressure")
+
+
+def _planned(one: DomainReport, state: LeverState, after: Mapping[str, str | None], wish: str) -> Verdict:
+    return Verdict(Answer.PLANNED, Reason.DRY_RUN, f"set to {wish} {_NEXT}")
+
+
+_OF = {
+    LeverName.REPORTING: _reporting,
+    LeverName.DEDUP: _dedup,
+    LeverName.CACHE: _cache,
+    LeverName.BALLOON: _consented,
+    LeverName.SWAP_OUT: _consented,
+    LeverName.QOS: _planned,
+}

@@ -1,0 +1,178 @@
+"""What happened on all hosts, newest first: what levers did and what controllers saw, as one list."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Select, Table, and_, func, or_, select
+
+from memhint.objects.lever import LeverName
+from memhint.objects.ownership import HOST
+from memhint.objects.verdict import Answer, Reason
+from memhint.store.engine import Database
+from memhint.store.errors import MarkerError, StoreDamaged
+from memhint.store.tables import domain, event, host_event
+
+LEVER = "lever"  # the kind of what a lever did; a host's events have kinds of their own
+REFUSED = (Answer.REFUSED, Answer.CONFLICT, Answer.UNSUPPORTED, Answer.FAILED)
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """One of them. ``at`` is unix seconds; what only a lever's has is None in a host's."""
+
+    at: float
+    kind: str
+    host: str
+    detail: str
+    domain: str | None = None
+    lever: LeverName | None = None
+    desired: str | None = None
+    answer: Answer | None = None
+    reason: Reason | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LogFilter:
+    """Which; None is any. ``project`` leaves only what concerns VMs of that project."""
+
+    host: str | None = None
+    domain: str | None = None
+    kind: str | None = None
+    since: float | None = None
+    project: str | None = None
+    answers: tuple[Answer, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LogPage:
+    """Part of it; ``next`` is the marker of what follows."""
+
+    items: tuple[Happening, ...]
+    next: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """How far somebody has read: the last row of either table."""
+
+    levers: int
+    hosts: int
+
+
+class Log:
+    """Both tables of events."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def page(self, which: LogFilter, limit: int, marker: str | None = None) -> LogPage:
+        """Up to ``limit`` of them, newest first.
+
+        :raises MarkerError: on a marker that this did not make
+        :raises StoreError: when the database fails
+        """
+        after = _parse(marker) if marker is not None else None
+        found: list[tuple[tuple[float, int, int], Happening]] = []
+        with self._database.read() as connection:
+            for rank, query in _queries(which):
+                table = (event, host_event)[rank]
+                if after is not None:
+                    query = query.where(_older(table, rank, after))
+                query = query.order_by(table.c.at.desc(), table.c.id.desc()).limit(limit + 1)
+                for number, *row in connection.execute(query):
+                    happening = _HAPPENINGS[rank](row)
+                    found.append(((-happening.at, rank, -number), happening))
+        found.sort(key=lambda one: one[0])
+        shown = found[:limit]
+        last = shown[-1][0] if len(found) > limit else None
+        return LogPage(tuple(one for _, one in shown), None if last is None else f"{-last[0]!r},{last[1]},{-last[2]}")
+
+    def place(self) -> Place:
+        """Where the log ends now.
+
+        :raises StoreError: when the database fails
+        """
+        with self._database.read() as connection:
+            ends = [connection.execute(select(func.max(one.c.id))).scalar() or 0 for one in (event, host_event)]
+        return Place(*ends)
+
+    def after(self, place: Place, limit: int) -> tuple[tuple[Happening, ...], Place]:
+        """What came since, oldest first, ``limit`` of each table at most, and where that ends.
+
+        :raises StoreError: when the database fails
+        """
+        ends = [place.levers, place.hosts]
+        found: list[Happening] = []
+        with self._database.read() as connection:
+            for rank, query in _queries(LogFilter()):
+                table = (event, host_event)[rank]
+                query = query.where(table.c.id > ends[rank]).order_by(table.c.id).limit(limit)
+                for number, *row in connection.execute(query):
+                    ends[rank] = number
+                    found.append(_HAPPENINGS[rank](row))
+        return tuple(sorted(found, key=lambda one: one.at)), Place(*ends)
+
+
+def _queries(which: LogFilter) -> Iterable[tuple[int, Select[Any]]]:
+    if which.kind in (None, LEVER):
+        query = _common(event, which, ("subject", "lever", "desired", "answer", "reason"))
+        if which.domain is not None:
+            query = query.where(event.c.subject == which.domain)
+        if which.project is not None:
+            query = query.where(event.c.subject.in_(select(domain.c.uuid).where(domain.c.project == which.project)))
+        if which.answers:
+            query = query.where(event.c.answer.in_([str(answer) for answer in which.answers]))
+        yield 0, query
+    if which.kind != LEVER and which.domain is None and which.project is None and not which.answers:
+        query = _common(host_event, which, ("kind",))
+        yield 1, query if which.kind is None else query.where(host_event.c.kind == which.kind)
+
+
+def _common(table: Table, which: LogFilter, more: Sequence[str]) -> Select[Any]:
+    query = select(*(table.c[name] for name in ("id", "at", "host", "detail", *more)))
+    if which.host is not None:
+        query = query.where(table.c.host == which.host)
+    if which.since is not None:
+        query = query.where(table.c.at >= which.since)
+    return query
+
+
+def _older(table: Table, rank: int, after: tuple[float, int, int]) -> Any:
+    at, last_rank, number = after
+    same = table.c.at == at
+    if rank < last_rank:
+        return table.c.at < at
+    if rank > last_rank:
+        return or_(table.c.at < at, same)
+    return or_(table.c.at < at, and_(same, table.c.id < number))
+
+
+def _parse(marker: str) -> tuple[float, int, int]:
+    try:
+        at, rank, number = marker.split(",")
+        found = float(at), int(rank), int(number)
+    except ValueError:
+        raise MarkerError("this marker was not given by this list") from None
+    if not 0 <= found[0] < 1e12 or found[1] not in (0, 1) or not 0 <= found[2] < 2**63:
+        raise MarkerError("this marker was not given by this list")
+    return found
+
+
+def _lever(row: Sequence[Any]) -> Happening:
+    at, host, detail, subject, lever, desired, answer, reason = row
+    try:
+        words = LeverName(lever), desired, Answer(answer), Reason(reason)
+    except ValueError as error:
+        raise StoreDamaged(f"a stored event is of another version or damaged: {error}") from error
+    return Happening(at, LEVER, host, detail, None if subject == HOST else subject, *words)
+
+
+def _host(row: Sequence[Any]) -> Happening:
+    at, host, detail, kind = row
+    return Happening(at, kind, host, detail)
+
+
+_HAPPENINGS = (_lever, _host)

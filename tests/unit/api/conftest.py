@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from memhint.api.handlers import dashboard
+from tests.unit.api.site import Site, fill_template
+
+
+@pytest.fixture(scope="session")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with a small fleet in it, made once."""
+    path = tmp_path_factory.mktemp("api") / "memhint.db"
+    fill_template(path)
+    return path
+
+
+@pytest.fixture
+def make_site(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Site]]:
+    made: list[Site] = []
+    files = tmp_path / "static"
+    files.mkdir()
+    (files / "index.html").write_text("<!doctype html><title>memhint</title>")
+    (tmp_path / "secret").write_text("no file of the dashboard")
+    monkeypatch.setattr(dashboard, "ROOT", files)
+
+    def make(**options: str) -> Site:
+        path = tmp_path / f"memhint-{len(made)}.db"
+        shutil.copy(template, path)
+        made.append(Site(path, options))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+@pytest.fixture
+def site(make_site: Callable[..., Site]) -> Site:
+    return make_site()
