@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import io
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
+import msgspec
 import zstandard
 
 from memhint.bus.errors import Poison
@@ -15,6 +16,8 @@ from memhint.bus.record import Record
 from memhint.objects.report import Report
 from memhint.store import codec
 from memhint.store.errors import StoreDamaged
+
+T = TypeVar("T")
 
 VERSION = 1
 JSON = "application/json"
@@ -41,6 +44,7 @@ class Envelope:
     sequence: int
     clock: float
     body: Report | Record
+    text: str | None = field(default=None, compare=False)  # of the body, where it came as one
 
 
 def encode(envelope: Envelope) -> tuple[bytes, str | None]:
@@ -61,18 +65,22 @@ def decode(body: bytes, encoding: str | None) -> Envelope:
 
     :raises Poison: when it is not exactly one
     """
-    read = unpack(body, encoding)
-    head = {name: _field(read, name, kind) for name, kind in _HEAD.items()}
+    head = _read(body, encoding, _Head)
+    if head.memhint != VERSION:
+        raise Poison(_OTHER_VERSION)
+    for name in ("host", "epoch"):
+        if not 0 < len(getattr(head, name)) <= 255:
+            raise Poison(f"its {name} is missing or too long")
+    for name in ("sequence", "clock"):
+        if not 0 <= getattr(head, name) < 2**53:
+            raise Poison(f"its {name} is out of range")
+    text = bytes(head.body)
     try:
-        kind = Kind(head["kind"])
-        content: Report | Record = (
-            codec.structure(read.get("body"), Report)
-            if kind is Kind.STATE
-            else codec.structure(read.get("body"), Record)
-        )
-    except (ValueError, StoreDamaged) as error:
+        content: Report | Record
+        content = codec.parse_as(text, Report) if head.kind is Kind.STATE else codec.parse_as(text, Record)
+    except StoreDamaged as error:
         raise Poison(f"its content cannot be read: {error}") from error
-    envelope = Envelope(kind, head["host"], head["epoch"], head["sequence"], float(head["clock"]), content)
+    envelope = Envelope(head.kind, head.host, head.epoch, head.sequence, head.clock, content, text.decode())
     hosts = {content.host} if isinstance(content, Report) else {one.host for one in content.events}
     same_cycle = isinstance(content, Record) or (content.epoch, content.sequence) == (envelope.epoch, envelope.sequence)
     if not hosts <= {envelope.host} or not same_cycle:
@@ -95,6 +103,26 @@ def unpack(body: bytes, encoding: str | None) -> dict[str, Any]:
 
     :raises Poison: when it is none
     """
+    read = _read(body, encoding, dict[str, Any])
+    if read.get("memhint") != VERSION:
+        raise Poison(_OTHER_VERSION)
+    return read
+
+
+_OTHER_VERSION = "it is no message of this version of memhint"
+
+
+class _Head(msgspec.Struct):
+    memhint: int
+    kind: Kind
+    host: str
+    epoch: str
+    sequence: int
+    clock: float
+    body: msgspec.Raw
+
+
+def _read(body: bytes, encoding: str | None, kind: type[T]) -> T:
     if encoding not in (None, ZSTD):
         raise Poison(f"its content encoding {encoding[:40]!r} is unknown")
     try:
@@ -104,31 +132,6 @@ def unpack(body: bytes, encoding: str | None) -> dict[str, Any]:
                 body = reader.read(_LARGEST + 1)
         if len(body) > _LARGEST:
             raise Poison(f"it is longer than {_LARGEST} bytes")
-        read = json.loads(body, parse_constant=_no_constant)
+        return msgspec.json.decode(body, type=kind)
     except (zstandard.ZstdError, ValueError, RecursionError) as error:
         raise Poison(f"it cannot be read: {error}") from error
-    if not isinstance(read, dict) or read.get("memhint") != VERSION:
-        raise Poison("it is no message of this version of memhint")
-    return read
-
-
-_HEAD: dict[str, tuple[type, ...]] = {
-    "kind": (str,),
-    "host": (str,),
-    "epoch": (str,),
-    "sequence": (int,),
-    "clock": (int, float),
-}
-
-
-def _field(read: dict[str, Any], name: str, kinds: tuple[type, ...]) -> Any:
-    value = read.get(name)
-    if type(value) not in kinds or (isinstance(value, str) and not 0 < len(value) <= 255):
-        raise Poison(f"its {name} is missing or of another kind")
-    if isinstance(value, (int, float)) and not 0 <= value < 2**53:
-        raise Poison(f"its {name} is out of range")
-    return value
-
-
-def _no_constant(name: str) -> float:
-    raise ValueError(f"{name} is no number")

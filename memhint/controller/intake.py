@@ -71,7 +71,7 @@ class Intake:
         return None
 
     def _keep(self, batch: Sequence[Envelope]) -> None:
-        states = [State(one.body, one.clock) for one in batch if isinstance(one.body, Report)]
+        states = [State(one.body, one.clock, one.text) for one in batch if isinstance(one.body, Report)]
         pasts = [
             Past(one.host, one.body.points, one.body.events, one.body.lost)
             for one in batch

@@ -83,7 +83,7 @@ def test_half_a_document_is_damage() -> None:
 
 def test_a_number_that_is_none_is_damage() -> None:
     document = dump(builders.report()).replace(str(builders.NOW), "NaN", 1)
-    with pytest.raises(StoreDamaged, match="NaN"):
+    with pytest.raises(StoreDamaged):
         parse(document)
 
 
