@@ -14,6 +14,7 @@ from memhint.agent.cycle import Cycle, Identity, Parts
 from memhint.agent.dedup_worker import DedupWorker
 from memhint.agent.deep_reads import DeepReads
 from memhint.agent.guests import Guests, GuestTiming
+from memhint.agent.nova_files import NovaFiles
 from memhint.agent.observer import Observer
 from memhint.agent.page_samples import PageSamples
 from memhint.agent.policies import Policies
@@ -129,6 +130,7 @@ class FakeFleet:
             ReliefWorker(BalloonLever(self._store.marks, _no_balloon, time.time)),
             QosLever(root, self._store.marks, "boot", time.time),
             SwapOutWorker(lambda stop: SwapOutLever(root, SwapOutSettings(), time.monotonic, stop=stop)),
+            NovaFiles(root, "/var/lib/nova/compute_id", []),
             bus,
             self._store.events,
             self._store.states,

@@ -15,6 +15,7 @@ from memhint.agent.dedup_worker import DedupWorker
 from memhint.agent.deep_reads import DeepReads
 from memhint.agent.discarded import Discarded
 from memhint.agent.guests import Guests, GuestTiming
+from memhint.agent.nova_files import NovaFiles
 from memhint.agent.observer import Observer
 from memhint.agent.page_samples import PageSamples
 from memhint.agent.policies import Policies, PolicyStore
@@ -213,6 +214,7 @@ def build(
         SwapOutWorker(
             lambda stop: SwapOutLever(root, swap_out_settings(conf), time.monotonic, stop=stop), dry_run=dry_run
         ),
+        NovaFiles(root, conf.nova.compute_id, conf.nova.config_files),
         stores.publisher,
         stores.audit,
         stores.states,

@@ -21,6 +21,7 @@ from memhint.agent.figures import (
 )
 from memhint.agent.guests import Guests
 from memhint.agent.ladder_reclaims import LadderReclaims
+from memhint.agent.nova_files import NovaFiles
 from memhint.agent.observer import Observation, Observer, facts_of
 from memhint.agent.page_candidates import Candidate, candidates
 from memhint.agent.policies import Policies
@@ -97,6 +98,7 @@ class Parts:
     relief: ReliefWorker
     qos: QosLever
     swap_out: SwapOutWorker
+    nova: NovaFiles
     publisher: Publisher
     audit: Audit
     states: StateStore
@@ -268,6 +270,7 @@ class Cycle:
         merging, host_lever = self._parts.dedup.states(
             seen.domains, seen.host, planned.dedup, policies, news.verdicts, news.host
         )
+        nova, nova_gaps = self._parts.nova.read()
         domains = []
         for one in seen.domains:
             policy = policies[one.uuid]
@@ -308,7 +311,9 @@ class Cycle:
             levers=(host_lever, ladder_of(planned.plan)),
             plan=planned.plan,
             cost=Cost(cpu, wall, self._parts.deep.taken(), process_memory(KernelRoot(), os.getpid()).rss),
-            gaps=(*seen.gaps, *gaps),
+            gaps=(*seen.gaps, *gaps, *nova_gaps),
+            nova=nova,
+            slot_overhead=self._settings.overhead,
             dedup=estimated,
         )
 

@@ -6,6 +6,7 @@ import argparse
 
 from memhint.cli.base import Base
 from memhint.cli.errors import CliError, Exit
+from memhint.openstack.errors import OpenStackError
 
 
 class Controller(Base):
@@ -30,5 +31,5 @@ It runs in the foreground and logs as the configuration says. Any number of them
         log.setup(conf, "memhint")
         try:
             return run(conf)
-        except BusError as error:
+        except (BusError, OpenStackError) as error:
             raise CliError(Exit.USAGE, str(error)) from error

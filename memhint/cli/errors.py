@@ -7,6 +7,7 @@ from enum import IntEnum
 from memhint.conf.errors import ConfigError
 from memhint.kernel.errors import KernelInterfaceError
 from memhint.objects.policy import PolicyError
+from memhint.openstack.errors import OpenStackError
 from memhint.store.errors import StoreError, StoreMissing
 
 
@@ -29,7 +30,7 @@ class CliError(Exception):
         super().__init__(text)
 
 
-_FORESEEN = (CliError, ConfigError, PolicyError, StoreError, KernelInterfaceError)
+_FORESEEN = (CliError, ConfigError, PolicyError, StoreError, KernelInterfaceError, OpenStackError)
 
 
 def exit_of(error: Exception) -> Exit:

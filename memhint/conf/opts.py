@@ -16,7 +16,9 @@ from memhint.conf import (
     guest,
     host,
     ladder,
+    nova,
     observe,
+    openstack,
     planner,
     policy,
     reporting,
@@ -26,7 +28,24 @@ from memhint.conf import (
 )
 from memhint.conf.policy import aggregate_group
 
-_AREAS = (host, planner, ladder, policy, reporting, dedup, swap_out, guest, virt, observe, store, bus, controller, api)
+_AREAS = (
+    host,
+    planner,
+    ladder,
+    policy,
+    reporting,
+    dedup,
+    swap_out,
+    guest,
+    virt,
+    observe,
+    store,
+    bus,
+    controller,
+    api,
+    nova,
+    openstack,
+)
 
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:

@@ -13,6 +13,7 @@ from memhint.bus.link import parameters
 from memhint.bus.rabbit_consumer import RabbitConsumer
 from memhint.bus.settings import link_settings
 from memhint.controller.intake import Intake
+from memhint.controller.openstack import OpenStackThread
 from memhint.store.database import open_store
 
 LOG = logging.getLogger(__name__)
@@ -29,6 +30,7 @@ class Service:
         """Serve until told to stop; 0.
 
         :raises BusError: when no broker is configured, or its settings cannot be used
+        :raises OpenStackError: when [openstack] does not say enough to log in
         :raises StoreError: when the store cannot be opened
         """
         settings = link_settings(self._conf)
@@ -44,12 +46,18 @@ class Service:
             five_minute_days=options.five_minute_days,
             hourly_days=options.hourly_days,
         )
+        openstack = None
         try:
+            if self._conf.openstack.capacity != "off":
+                openstack = OpenStackThread(self._conf, store)
+                openstack.start()
             intake = Intake(store.fleet, self._conf.controller.sweep)
             LOG.info("controller, a sweep each %g s", self._conf.controller.sweep)
             batch = self._conf.controller.batch
             RabbitConsumer(settings, intake, batch=batch, stopped=lambda: self._stop).run()
         finally:
+            if openstack is not None:
+                openstack.close()
             store.close()
         return 0
 

@@ -12,6 +12,7 @@ from memhint.objects.host import HostObservation
 from memhint.objects.lever import LeverName, LeverState
 from memhint.objects.plan import Plan
 from memhint.objects.policy import Policy
+from memhint.objects.provider import NovaCompute
 
 STALE_PERIODS = 3  # older than this many periods, a report counts for nothing
 
@@ -63,6 +64,8 @@ class Report:
     plan: Plan
     cost: Cost
     gaps: tuple[Gap, ...] = ()
+    nova: NovaCompute | None = None  # the nova-compute of this host; None where there is none
+    slot_overhead: int = 0  # bytes of ``slot`` that QEMU takes
     dedup: DedupEstimate | None = None  # what merging would save; None where nothing estimates it
     agent: str | None = None  # the version of memhint that made it
 

@@ -32,6 +32,7 @@ class HostSummary:
 
     name: str
     provider: str | None  # the compute node's UUID
+    forced_ratio: float | None  # that nova-compute writes to Placement by itself
     state: Freshness
     epoch: str
     sequence: int
@@ -53,6 +54,7 @@ class HostSummary:
     bound: Bound
     nominal_headroom: int
     slot: int
+    slot_overhead: int  # QEMU's part of it
     slots: int
     nominal_slots: int
     admitting: bool
@@ -113,7 +115,8 @@ def host_summary(report: Report, heard: float) -> HostSummary:
     guests = [one.observation.guest for one in report.domains]
     return HostSummary(
         name=report.host,
-        provider=None,
+        provider=report.nova.provider if report.nova else None,
+        forced_ratio=report.nova.forced_ratio if report.nova else None,
         state=Freshness.FRESH,
         epoch=report.epoch,
         sequence=report.sequence,
@@ -135,6 +138,7 @@ def host_summary(report: Report, heard: float) -> HostSummary:
         bound=capacity.bound,
         nominal_headroom=capacity.nominal_headroom(),
         slot=report.slot,
+        slot_overhead=report.slot_overhead,
         slots=capacity.slots(report.slot),
         nominal_slots=capacity.nominal_slots(report.slot),
         admitting=report.plan.pressure.admitting,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from memhint.store import schema
+from memhint.store.capacities import Capacities
 from memhint.store.domain_history import DomainHistory, DomainKeep
 from memhint.store.domains import Domains
 from memhint.store.engine import Database, connect, parse_url
@@ -36,6 +37,7 @@ class Store:
     hosts_view: HostsView
     domains: Domains
     domain_history: DomainHistory
+    capacities: Capacities
     database: Database
 
     def close(self) -> None:
@@ -93,5 +95,6 @@ def open_store(
         HostsView(database),
         Domains(database),
         domain_history,
+        Capacities(database),
         database,
     )

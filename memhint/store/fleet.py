@@ -36,6 +36,8 @@ class HostEventKind(StrEnum):
     RETURNED = "returned"
     LOST = "lost"  # its spool was full: history or events are missing
     POISON = "poison"  # it sent what is no message of memhint
+    MIGRATION = "migration"  # Nova was asked to move a VM away from it
+    CAPACITY = "capacity"  # its allocation ratio was written, or was not, and why
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +125,14 @@ class Fleet:
         with self._database.write() as connection:
             at = self._clock(connection) // _POISON_SPAN * _POISON_SPAN
             _note(connection, [HostEvent(at, user, HostEventKind.POISON, why)])
+
+    def tell(self, name: str, kind: HostEventKind, detail: str) -> None:
+        """Note what happened to a host just now.
+
+        :raises StoreError: when the database fails
+        """
+        with self._database.write() as connection:
+            _note(connection, [HostEvent(self._clock(connection), name, kind, detail)])
 
     def hosts(self) -> tuple[HostState, ...]:
         """Every host, by name.

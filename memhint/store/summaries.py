@@ -22,7 +22,20 @@ from memhint.store.upsert import Row, upsert_many
 
 _PARTS = 1024  # of a VM's memory: less than one of these, or than a MiB, is no change
 _WORDS = ("name", "project", "state", "qos", "demand_reason", "source", "agreement")
-_PLAIN = ("provider", "epoch", "sequence", "at", "period", "agent", "ksm_saving", "psi", "domains", "gaps")
+_PLAIN = (
+    "provider",
+    "forced_ratio",
+    "slot_overhead",
+    "epoch",
+    "sequence",
+    "at",
+    "period",
+    "agent",
+    "ksm_saving",
+    "psi",
+    "domains",
+    "gaps",
+)
 _SUMS = ("reported", "unreported", "returned")
 
 

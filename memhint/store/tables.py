@@ -152,6 +152,8 @@ host_summary = Table(
     Column("silent", Integer, nullable=False),  # 0 or 1
     Column("heard", Double, nullable=False),  # when its newest report was made, on the database's clock
     Column("provider", String(36)),
+    Column("forced_ratio", Double),
+    Column("slot_overhead", BigInteger, nullable=False, server_default="0"),
     Column("epoch", String(64), nullable=False),
     Column("sequence", BigInteger, nullable=False),
     Column("at", Double, nullable=False),
@@ -245,6 +247,23 @@ host = Table(
     Column("clock_begin", Double, nullable=False),  # when this life of its agent began, on the database's clock
     Column("silent", Integer, nullable=False),  # 0 or 1
     Column("lost", BigInteger, nullable=False),  # points and events that had no room in its spool
+)
+
+capacity = Table(
+    "capacity",
+    metadata,
+    Column("provider", String(36), primary_key=True),
+    Column("host", String(255), nullable=False),
+    Column("adopted", Double, nullable=False),
+    Column("written", Double),
+    Column("intended", Double),
+    Column("tenure", String(16), nullable=False),
+    Column("detail", Text, nullable=False),
+    Column("epoch", String(64), nullable=False),
+    Column("sequence", BigInteger, nullable=False),
+    Column("at", Double, nullable=False),
+    Column("holder", String(64), nullable=False),  # who writes now, empty: nobody
+    Column("turn_until", Double, nullable=False),  # on the database's clock
 )
 
 host_event = Table(

@@ -16,6 +16,7 @@ from memhint.agent.dedup_worker import DedupWorker
 from memhint.agent.deep_reads import DeepReads
 from memhint.agent.figures import reclaimable_by_dedup, reclaimable_by_reporting, returned
 from memhint.agent.guests import Guests, GuestTiming
+from memhint.agent.nova_files import NovaFiles
 from memhint.agent.observer import Observer
 from memhint.agent.page_samples import PageSamples
 from memhint.agent.policies import Policies
@@ -161,6 +162,7 @@ class FakeHost:
             self.relief,
             QosLever(self.root.kernel, ledger, "boot", lambda: self.now),
             self.swap_out,
+            NovaFiles(self.root.kernel, "/var/lib/nova/compute_id", ["/etc/nova/nova.conf"]),
             self.recorder,
             self.recorder,
             self.recorder,

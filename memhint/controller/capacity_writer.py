@@ -1,0 +1,252 @@
+"""Keeps the allocation ratio of every compute host in Placement at what its newest plan leaves room for."""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from memhint.objects.provider import Inventory, Provider, Standing, Tenure
+from memhint.openstack.errors import NotThere, OpenStackError, Outdated
+from memhint.planner.capacity_write import Decision, HostView, Why, WriterSettings, decide
+from memhint.store.errors import StoreError
+
+LOG = logging.getLogger(__name__)
+TRIES = 10  # of one write, when somebody else changes the provider in between
+_PAUSE = 0.05  # seconds, the middle of the first pause between two of them
+
+
+class PlacementApi(Protocol):
+    """What is asked of Placement."""
+
+    def provider(self, uuid: str) -> Provider:
+        """A provider as it is now."""
+
+    def set_ratio(self, uuid: str, inventory: Inventory, ratio: float) -> Inventory:
+        """Change the ratio, unless the provider has changed since the inventory was read."""
+
+    def mark(self, uuid: str, *, managed: bool) -> None:
+        """Set or remove memhint's trait."""
+
+
+class Standings(Protocol):
+    """Where it is remembered what was found and written."""
+
+    def all(self) -> tuple[Standing, ...]:
+        """Every provider that memhint ever came to."""
+
+    def adopt(self, provider: str, name: str, ratio: float, *, anew: bool = False) -> Standing:
+        """Remember the ratio that was found, once."""
+
+    def begin(self, standing: Standing, ratio: float, holder: str) -> bool:
+        """Take the turn to write."""
+
+    def end(self, provider: str, holder: str, ratio: float | None, tenure: Tenure, detail: str) -> None:
+        """Give the turn back."""
+
+    def note(self, provider: str, tenure: Tenure, detail: str) -> bool:
+        """Say how memhint stands to a provider."""
+
+
+Tell = Callable[[str, str], None]
+"""Takes a host's name and what happened to its capacity, for the record of events."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    provider: Provider
+    at: float
+    domains: frozenset[str]  # whom the plan counted then
+
+
+class CapacityWriter:
+    """One round after the other; it keeps nothing that another controller would need."""
+
+    def __init__(
+        self,
+        views: Callable[[], Sequence[HostView]],
+        standings: Standings,
+        placement: PlacementApi,
+        tell: Tell,
+        settings: WriterSettings,
+        holder: str,
+        *,
+        write: bool,
+        refresh: float,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """:param holder: a name of this process that no other controller has
+        :param write: False to say only what would be written
+        :param refresh: seconds after which a provider is read again without a reason
+        """
+        self._views = views
+        self._standings = standings
+        self._placement = placement
+        self._tell = tell
+        self._settings = settings
+        self._holder = holder
+        self._write = write
+        self._refresh = refresh
+        self._clock = clock
+        self._sleep = sleep
+        self._known: dict[str, _Known] = {}
+        self._done: dict[str, tuple[object, ...]] = {}  # the plan that was carried out last, by provider
+        self._told: dict[str, str] = {}
+        self.counts: Counter[str] = Counter()  # written, outdated, failed, conflict, refused
+
+    def round(self) -> None:
+        """Look at every host that has a provider, and write what has to be written. A host that fails is tried again.
+
+        :raises StoreError: when the database fails
+        """
+        standings = {one.provider: one for one in self._standings.all()}
+        views = {one.provider: one for one in self._unique(self._views()) if one.provider is not None}
+        for provider, standing in standings.items():
+            if provider not in views:  # its agent speaks of it no more, and so nobody vouches for its ratio
+                views[provider] = _silent(standing)
+        for provider, view in views.items():
+            try:
+                self._one(provider, view, standings.get(provider))
+            except StoreError:
+                raise
+            except OpenStackError as error:
+                self.counts["failed"] += 1
+                self._known.pop(provider, None)
+                self._say(view.host, f"not written, tried again: {error}")
+
+    def _one(self, provider: str, view: HostView, standing: Standing | None) -> None:
+        plan = (view.epoch, view.sequence, view.stale, view.forced_ratio, standing and standing.tenure)
+        known = self._known.get(provider)
+        old = known is None or self._clock() - known.at >= self._refresh or known.domains != frozenset(view.memory)
+        if self._done.get(provider) == plan and not old:
+            return
+        suspected: tuple[object, ...] | None = None
+        for attempt in range(TRIES):
+            if old or standing is None:
+                known = self._read(provider, view)
+                # After the provider: what another controller has written meanwhile must not look like a stranger's.
+                standing = self._standings.adopt(provider, view.host, known.provider.inventory.ratio)
+            assert known is not None
+            standing = replace(standing, host=view.host, epoch=view.epoch, sequence=view.sequence)
+            decision = decide(view, known.provider, standing, self._settings)
+            if decision.why is not Why.UNCHANGED and not old:
+                old = True  # what is remembered is enough to leave a ratio alone, and for nothing else
+                continue
+            if decision.why is Why.FOREIGN:
+                # Provider and standing are two reads, between which another controller may have written.
+                found = (known.provider.inventory.generation, standing.written, standing.intended)
+                if found != suspected:
+                    suspected = found
+                    continue
+            if decision.ratio is None or not self._write:
+                self._leave(provider, view, standing, decision)
+                self._done[provider] = plan
+                return
+            if not self._standings.begin(standing, decision.ratio, self._holder):
+                return  # another controller writes, or there is a newer plan: the next round looks again
+            if self._wrote(provider, view, known.provider, standing, decision):
+                self._done.pop(provider, None)
+                return
+            self._sleep(random.uniform(0, 2 * _PAUSE * 2 ** min(attempt, 5)))
+        raise OpenStackError(f"the provider changed {TRIES} times while its ratio was to be written")
+
+    def _read(self, provider: str, view: HostView) -> _Known:
+        try:
+            known = _Known(self._placement.provider(provider), self._clock(), frozenset(view.memory))
+        except NotThere as error:
+            raise OpenStackError(
+                f"Placement has no memory inventory of provider {provider}, which the host's compute_id names: {error}"
+            ) from error
+        self._known[provider] = known
+        return known
+
+    def _wrote(self, provider: str, view: HostView, known: Provider, standing: Standing, decision: Decision) -> bool:
+        """Write; False where the provider has changed since it was read."""
+        assert decision.ratio is not None
+        try:
+            after = self._placement.set_ratio(provider, known.inventory, decision.ratio)
+        except Outdated:
+            self.counts["outdated"] += 1
+            self._standings.end(provider, self._holder, None, standing.tenure, standing.detail)
+            return False
+        except OpenStackError:
+            # Whether it was written is not known. ``intended`` stays, so that it is recognised when it was.
+            self._standings.end(provider, self._holder, None, standing.tenure, standing.detail)
+            raise
+        self._standings.end(provider, self._holder, decision.ratio, decision.tenure, "")
+        self._known[provider] = _Known(replace(known, inventory=after), self._clock(), frozenset(view.memory))
+        self.counts["written"] += 1
+        LOG.info("%s: allocation ratio %s (%s)", view.host, decision.detail, decision.why)
+        self._tell(view.host, f"ratio {decision.detail} ({decision.why})")
+        self._told.pop(view.host, None)
+        if standing.written is None:
+            self._placement.mark(provider, managed=True)
+            self._known.pop(provider, None)  # a trait moves the generation
+        return True
+
+    def _leave(self, provider: str, view: HostView, standing: Standing, decision: Decision) -> None:
+        if decision.ratio is not None:
+            self._say(view.host, f"would write the ratio {decision.detail} ({decision.why})")
+            return
+        if decision.tenure in (Tenure.CONFLICT, Tenure.REFUSED):
+            self.counts[str(decision.tenure)] += 1
+            self._say(view.host, f"left alone, {decision.tenure}: {decision.detail}")
+        if self._write or decision.tenure is not Tenure.MANAGED:
+            self._standings.note(provider, decision.tenure, decision.detail)
+
+    def _unique(self, views: Iterable[HostView]) -> Sequence[HostView]:
+        views = list(views)
+        claimed = Counter(one.provider for one in views)
+        for one in views:
+            if one.provider is not None and claimed[one.provider] > 1:
+                self._say(one.host, f"left alone, {Why.SHARED}: another host claims provider {one.provider} too")
+        return [one for one in views if claimed[one.provider] == 1]
+
+    def _say(self, host: str, what: str) -> None:
+        if self._told.get(host) != what:
+            self._told[host] = what
+            LOG.warning("%s: %s", host, what)
+            self._tell(host, what)
+
+
+def _silent(standing: Standing) -> HostView:
+    return HostView(
+        standing.host,
+        standing.provider,
+        None,
+        stale=True,
+        headroom=0,
+        slot=0,
+        slot_overhead=0,
+        epoch=standing.epoch,
+        sequence=standing.sequence,
+    )
+
+
+def release(standing: Standing, standings: Standings, placement: PlacementApi) -> str:
+    """Put back the ratio that was found, where memhint's own is still there; what became of it, in words.
+
+    :raises OpenStackError: when Placement cannot be asked, or the provider changes all the time
+    :raises StoreError: when the database fails
+    """
+    for _ in range(TRIES):
+        try:
+            known = placement.provider(standing.provider)
+            now, said = known.inventory.ratio, "left as it is: somebody else has changed it"
+            # First of all nobody may write any more, or a controller would put its own back at once.
+            standings.note(standing.provider, Tenure.RELEASED, "uninstalled")
+            if standing.ours(now):
+                placement.set_ratio(standing.provider, known.inventory, standing.adopted)
+                said = f"{now:g} -> {standing.adopted:g}"
+            placement.mark(standing.provider, managed=False)
+            return said
+        except Outdated:
+            continue
+        except NotThere:
+            return "the provider is gone"
+    raise OpenStackError(f"{standing.host}: the provider changes all the time; try again")

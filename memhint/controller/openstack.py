@@ -1,0 +1,79 @@
+"""The part of a controller that speaks with OpenStack: a thread of its own, so that a slow Nova delays no report."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+import uuid
+
+from oslo_config import cfg
+
+from memhint.controller.capacity_writer import CapacityWriter
+from memhint.controller.shedder import Shedder
+from memhint.openstack import nova, placement
+from memhint.openstack.session import service
+from memhint.planner.capacity_write import WriterSettings
+from memhint.store import Store
+from memhint.store.capacity_views import CapacityViews
+from memhint.store.errors import StoreError
+from memhint.store.fleet import HostEventKind
+
+LOG = logging.getLogger(__name__)
+
+
+def placement_of(conf: cfg.ConfigOpts) -> placement.Placement:
+    """Placement, as [openstack] says.
+
+    :raises OpenStackError: when it does not say enough
+    """
+    url = conf.openstack.placement_url
+    return placement.Placement(service(conf, "placement", placement.MICROVERSION, url))
+
+
+class OpenStackThread:
+    """Rounds until it is closed. A round that fails is logged, and the next one comes all the same."""
+
+    def __init__(self, conf: cfg.ConfigOpts, store: Store) -> None:
+        """:raises OpenStackError: when [openstack] does not say enough to log in."""
+        options = conf.openstack
+        self._interval = options.interval
+        self._writer = CapacityWriter(
+            CapacityViews(store.database, store.hosts_view).read,
+            store.capacities,
+            placement_of(conf),
+            lambda host, what: store.fleet.tell(host, HostEventKind.CAPACITY, what),
+            WriterSettings(options.max_ratio, options.quantum),
+            f"{socket.gethostname()[:30]}-{os.getpid()}-{uuid.uuid4().hex[:8]}",
+            write=options.capacity == "write",
+            refresh=options.refresh,
+        )
+        self._shedder: Shedder | None = None
+        if options.migrate:
+            asked = nova.Nova(service(conf, "compute", nova.MICROVERSION, options.nova_url))
+            self._shedder = Shedder(store.hosts_view, store.reports, store.fleet, asked, options.migrate_pause)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="openstack", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """End after the round that is under way."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                self._writer.round()
+                if self._shedder is not None:
+                    self._shedder.round()
+            except StoreError as error:
+                LOG.error("no ratio is written until the store is back: %s", error)
+            except Exception:
+                LOG.exception("a round failed")  # whatever it was, silence must still lower a ratio later
+            self._stop.wait(self._interval)

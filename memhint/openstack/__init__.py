@@ -1,0 +1,1 @@
+"""Placement, Nova and Keystone, as far as memhint speaks with them."""

@@ -1,0 +1,15 @@
+"""What can go wrong between memhint and OpenStack's services."""
+
+from __future__ import annotations
+
+
+class OpenStackError(Exception):
+    """A service cannot be reached, or refuses; the text says what to do."""
+
+
+class NotThere(OpenStackError):
+    """What was asked for does not exist."""
+
+
+class Outdated(OpenStackError):
+    """Somebody changed it since it was read: read again and decide anew."""

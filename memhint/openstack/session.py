@@ -1,0 +1,115 @@
+"""Who memhint is to Keystone: a service user from [openstack], as every OpenStack service configures one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import requests
+from keystoneauth1 import loading
+from keystoneauth1.adapter import Adapter
+from keystoneauth1.exceptions import ClientException
+from keystoneauth1.session import Session
+from oslo_config import cfg
+
+from memhint.conf.openstack import GROUP
+from memhint.openstack.errors import NotThere, OpenStackError, Outdated
+
+_NEEDED = {
+    "password": ("auth_url", "username", "password", "project_name", "user_domain_name", "project_domain_name"),
+    "v3applicationcredential": ("auth_url", "application_credential_id", "application_credential_secret"),
+    "admin_token": ("token",),
+}
+"""What each way to log in takes of [openstack]."""
+
+
+class Service:
+    """One service of the catalogue at one microversion; errors in our own type."""
+
+    def __init__(self, adapter: Adapter, microversion: str) -> None:
+        self._adapter = adapter
+        self._microversion = microversion
+
+    def get(self, path: str) -> Any:
+        """The answer's JSON.
+
+        :raises NotThere: when there is none
+        :raises OpenStackError: when the service cannot be reached or refuses
+        """
+        return self._ask("GET", path, None)
+
+    def put(self, path: str, body: Mapping[str, Any]) -> Any:
+        """The answer's JSON.
+
+        :raises Outdated: when it was changed since it was read
+        :raises OpenStackError: when the service cannot be reached or refuses
+        """
+        return self._ask("PUT", path, body)
+
+    def post(self, path: str, body: Mapping[str, Any]) -> Any:
+        """The answer's JSON, None where it has none.
+
+        :raises OpenStackError: when the service cannot be reached or refuses
+        """
+        return self._ask("POST", path, body)
+
+    def _ask(self, method: str, path: str, body: Mapping[str, Any] | None) -> Any:
+        more = {} if body is None else {"json": dict(body)}
+        try:
+            answer = self._adapter.request(path, method, microversion=self._microversion, raise_exc=False, **more)
+        except (ClientException, requests.RequestException) as error:
+            raise OpenStackError(f"{self._adapter.service_type} cannot be asked: {error}; see [{GROUP}]") from error
+        if answer.status_code == 404:
+            raise NotThere(f"{method} {path}: not found")
+        if answer.status_code == 409:
+            raise Outdated(f"{method} {path}: {_why(answer)}")
+        if answer.status_code >= 400:
+            raise OpenStackError(f"{method} {path}: {answer.status_code} {_why(answer)}")
+        try:
+            return answer.json() if answer.content else None
+        except ValueError as error:
+            raise OpenStackError(f"{method} {path}: the answer is no JSON") from error
+
+
+def service(conf: cfg.ConfigOpts, kind: str, microversion: str, url: str) -> Service:
+    """A service of the catalogue, or at ``url`` where that is not empty. Nothing is asked yet.
+
+    :raises OpenStackError: when [openstack] does not say enough to log in
+    """
+    options = conf[GROUP]
+    session = Session(auth=_login(options, url), verify=options.ca_file or True, timeout=options.timeout)
+    adapter = Adapter(
+        session,
+        service_type=kind,
+        interface=options.interface,
+        region_name=options.region_name or None,
+        endpoint_override=url or None,
+        connect_retries=1,
+        user_agent="memhint",
+    )
+    return Service(adapter, microversion)
+
+
+def _login(options: cfg.ConfigOpts, url: str) -> Any:
+    names = _NEEDED[options.auth_type]
+    given = {name: options[name] for name in names}
+    missing = [name for name, value in given.items() if not value]
+    if missing:
+        raise OpenStackError(f"[{GROUP}] {missing[0]} is empty: auth_type = {options.auth_type} needs it")
+    if options.auth_type == "admin_token":
+        given["endpoint"] = url
+    try:
+        return loading.get_plugin_loader(options.auth_type).load_from_options(**given)
+    except ClientException as error:
+        raise OpenStackError(f"[{GROUP}]: {error}") from error
+
+
+def _why(answer: requests.Response) -> str:
+    try:
+        found = answer.json()
+    except ValueError:
+        return answer.text[:200]
+    errors = found.get("errors") if isinstance(found, dict) else None
+    if isinstance(errors, list) and errors and isinstance(errors[0], dict):
+        return " ".join(str(errors[0].get("detail", "")).split())[:300]
+    return str(found)[:200]

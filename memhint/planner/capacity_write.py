@@ -1,0 +1,97 @@
+"""Which allocation ratio a compute host should have in Placement. Pure: what is known in, one decision out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from memhint.objects.provider import Provider, Standing, Tenure
+from memhint.objects.units import MIB
+from memhint.planner.ratio import QUANTUM, ratio
+
+
+@dataclass(frozen=True, slots=True)
+class HostView:
+    """A host as its newest report tells. Bytes."""
+
+    host: str
+    provider: str | None
+    forced_ratio: float | None
+    stale: bool  # nothing for three periods, or marked silent
+    headroom: int
+    slot: int  # of the VM that places are counted in, with QEMU's overhead
+    slot_overhead: int  # QEMU's part of it
+    memory: Mapping[str, int] = field(default_factory=dict)  # plugged into each VM that the plan counted, by UUID
+    epoch: str = ""
+    sequence: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class WriterSettings:
+    """``most`` is the largest ratio that is ever written, ``quantum`` the steps it moves in."""
+
+    most: float = 1.5
+    quantum: float = QUANTUM
+
+
+class Why(StrEnum):
+    """What a decision follows from."""
+
+    HEADROOM = "headroom"
+    SILENT = "silent"  # the host is not heard of
+    UNCHANGED = "unchanged"  # it stands there already
+    FORCED = "ram_allocation_ratio"  # nova-compute writes its own
+    FOREIGN = "foreign"  # somebody else has changed it
+    SHARED = "shared"  # two hosts claim one provider
+    RELEASED = "released"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What is to be done. ``ratio`` None: nothing is written."""
+
+    tenure: Tenure
+    why: Why
+    ratio: float | None = None
+    detail: str = ""
+
+
+def decide(view: HostView, known: Provider, standing: Standing, settings: WriterSettings) -> Decision:
+    """The ratio, or why none is written.
+
+    (N + H') / (total − reserved), where N counts the claims of those VMs that the plan behind the headroom H has
+    counted, each at most at the memory it really has. A claim that the plan does not know yet, or the growing half of
+    a resize, thus has to fit into H'. H' is H less QEMU's overhead for as many VMs as H has places for.
+    """
+    now = known.inventory.ratio
+    if view.forced_ratio is not None:
+        detail = f"unset [DEFAULT] ram_allocation_ratio ({view.forced_ratio:g}) on {view.host}, then adopt it"
+        return Decision(Tenure.REFUSED, Why.FORCED, detail=detail)
+    if standing.tenure is Tenure.RELEASED:
+        return Decision(Tenure.RELEASED, Why.RELEASED)
+    if not standing.ours(now):
+        detail = f"memhint left {standing.adopted if standing.written is None else standing.written:g}, found {now:g}"
+        return Decision(Tenure.CONFLICT, Why.FOREIGN, detail=detail)
+    if view.stale:
+        wanted, tenure, why = min(1.0, standing.adopted), Tenure.NOMINAL, Why.SILENT
+    else:
+        wanted, tenure, why = _wanted(view, known, settings), Tenure.MANAGED, Why.HEADROOM
+    if abs(wanted - now) < settings.quantum / 2:
+        return Decision(tenure, Why.UNCHANGED)
+    return Decision(tenure, why, wanted, f"{now:g} -> {wanted:g}")
+
+
+def nominal(standing: Standing) -> float:
+    """The ratio of a host of which nothing is known."""
+    return min(1.0, standing.adopted)
+
+
+def _wanted(view: HostView, known: Provider, settings: WriterSettings) -> float:
+    counted = sum(
+        min(claimed, view.memory[uuid] // MIB) for uuid, claimed in known.allocations.items() if uuid in view.memory
+    )
+    guest_part = max(0, view.slot - view.slot_overhead)
+    room = max(0, view.headroom) * guest_part // view.slot // MIB if view.slot > 0 else 0
+    inventory = known.inventory
+    return ratio(counted, room, inventory.total, inventory.reserved, settings.most, settings.quantum)

@@ -1,0 +1,140 @@
+"""What memhint has done about each provider's allocation ratio, and whose turn it is to write one.
+
+Any number of controllers may decide at once. Before one writes, it says so here, in a transaction that looks once more
+at the host: a plan that is not the newest one any more is not carried out, and nobody else writes until it is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlalchemy import Connection, delete, select
+
+from memhint.objects.epoch import place_of
+from memhint.objects.provider import Standing, Tenure
+from memhint.store.clock import database_clock
+from memhint.store.engine import Database
+from memhint.store.tables import capacity, host
+from memhint.store.upsert import add_new
+
+TURN = 60.0  # seconds for which a writer that says nothing keeps its turn
+
+_FIELDS = tuple(Standing.__dataclass_fields__)
+
+
+class Capacities:
+    """The standings in the store. Every method raises StoreError when the database fails."""
+
+    def __init__(self, database: Database, clock: Callable[[Connection], float] = database_clock) -> None:
+        self._database = database
+        self._clock = clock
+
+    def all(self) -> tuple[Standing, ...]:
+        """Every provider that memhint ever came to, by host."""
+        query = select(*(capacity.c[name] for name in _FIELDS)).order_by(capacity.c.host, capacity.c.provider)
+        with self._database.read() as connection:
+            return tuple(_standing(row._mapping) for row in connection.execute(query))
+
+    def adopt(self, provider: str, name: str, ratio: float, *, anew: bool = False) -> Standing:
+        """Remember the ratio that was found, once; the standing as it is then.
+
+        :param anew: forget what was written and why it stopped, as an operator asks for. The ratio found first stays
+        """
+
+        def work(connection: Connection) -> Standing:
+            now = self._clock(connection)
+            new = Standing(provider, name, ratio, at=now)
+            add_new(connection, capacity, {**_row(new), "holder": "", "turn_until": 0.0})
+            found = self._locked(connection, provider)
+            assert found is not None
+            if anew or found.host != name:
+                found = Standing(provider, name, found.adopted, written=ratio if anew else found.written, at=now)
+                _update(connection, found)
+            return found
+
+        return self._database.transact(work)
+
+    def begin(self, standing: Standing, ratio: float, holder: str) -> bool:
+        """Take the turn to write ``ratio`` for the plan that ``standing`` names; False where it is not ours to write.
+
+        That is so while somebody else writes, after a newer plan was carried out, and where the host's newest report is
+        not that plan's any more.
+        """
+
+        def work(connection: Connection) -> bool:
+            now = self._clock(connection)
+            row = connection.execute(
+                select(capacity).where(capacity.c.provider == standing.provider).with_for_update()
+            ).first()
+            if row is None or row.tenure == Tenure.RELEASED:
+                return False
+            if row.holder not in ("", holder) and row.turn_until > now:
+                return False
+            if _place(standing) < (place_of(row.epoch), row.sequence):
+                return False
+            newest = connection.execute(
+                select(host.c.epoch, host.c.sequence).where(host.c.name == standing.host)
+            ).first()
+            if newest is not None and (newest.epoch, newest.sequence) != (standing.epoch, standing.sequence):
+                return False
+            values = {"intended": ratio, "epoch": standing.epoch, "sequence": standing.sequence}
+            turn = {"holder": holder, "turn_until": now + TURN}
+            connection.execute(
+                capacity.update().where(capacity.c.provider == standing.provider).values(**values, **turn)
+            )
+            return True
+
+        return self._database.transact(work)
+
+    def end(self, provider: str, holder: str, ratio: float | None, tenure: Tenure, detail: str) -> None:
+        """Give the turn back. ``ratio`` is what was written and confirmed, None where that is not known."""
+
+        def work(connection: Connection) -> None:
+            values: dict[str, object] = {"tenure": str(tenure), "detail": detail[:1000], "at": self._clock(connection)}
+            if ratio is not None:
+                values |= {"written": ratio, "intended": None}
+            ours = (capacity.c.provider == provider) & (capacity.c.holder == holder)
+            connection.execute(capacity.update().where(ours).values(**values, holder="", turn_until=0.0))
+
+        self._database.transact(work)
+
+    def note(self, provider: str, tenure: Tenure, detail: str) -> bool:
+        """Say how memhint stands to a provider without writing; whether that is news."""
+
+        def work(connection: Connection) -> bool:
+            found = self._locked(connection, provider)
+            if found is None or (found.tenure is tenure and found.detail == detail[:1000]):
+                return False
+            values = {"tenure": str(tenure), "detail": detail[:1000], "at": self._clock(connection)}
+            connection.execute(capacity.update().where(capacity.c.provider == provider).values(**values))
+            return True
+
+        return self._database.transact(work)
+
+    def forget(self, provider: str) -> None:
+        """Remove what is remembered: the ratio that was found is back, or the provider is gone."""
+        with self._database.write() as connection:
+            connection.execute(delete(capacity).where(capacity.c.provider == provider))
+
+    def _locked(self, connection: Connection, provider: str) -> Standing | None:
+        query = select(*(capacity.c[name] for name in _FIELDS)).where(capacity.c.provider == provider).with_for_update()
+        row = connection.execute(query).first()
+        return None if row is None else _standing(row._mapping)
+
+
+def _place(standing: Standing) -> tuple[object, int]:
+    return place_of(standing.epoch), standing.sequence
+
+
+def _standing(row: object) -> Standing:
+    values = dict(row)  # type: ignore[call-overload]
+    return Standing(**{**values, "tenure": Tenure(values["tenure"])})
+
+
+def _row(one: Standing) -> dict[str, object]:
+    return {**{name: getattr(one, name) for name in _FIELDS}, "tenure": str(one.tenure)}
+
+
+def _update(connection: Connection, one: Standing) -> None:
+    row = _row(one)
+    connection.execute(capacity.update().where(capacity.c.provider == row.pop("provider")).values(**row))

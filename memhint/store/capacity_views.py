@@ -1,0 +1,65 @@
+"""The hosts as the capacity writer needs them: those with a resource provider, and which VMs their plans counted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy import select
+
+from memhint.objects.summary import Freshness, HostSummary
+from memhint.planner.capacity_write import HostView
+from memhint.store.engine import Database
+from memhint.store.hosts_view import HostsView
+from memhint.store.tables import domain
+
+_AT_ONCE = 500  # hosts in one question for their VMs
+
+
+class CapacityViews:
+    """Reads the VMs of a host only when it has a newer report. Not for several threads."""
+
+    def __init__(self, database: Database, hosts: HostsView) -> None:
+        self._database = database
+        self._hosts = hosts
+        self._memory: dict[str, tuple[tuple[str, int], dict[str, int]]] = {}
+
+    def read(self) -> tuple[HostView, ...]:
+        """Every host that has a provider, as its newest report tells.
+
+        :raises StoreError: when the database fails
+        """
+        hosts = [one for one in self._hosts.all() if one.provider is not None]
+        here = {one.name for one in hosts}
+        self._memory = {name: known for name, known in self._memory.items() if name in here}
+        self._renew([one for one in hosts if self._plan(one.name) != (one.epoch, one.sequence)])
+        # A report that comes in between the two reads makes the plan older than its VMs; the writer's turn finds out.
+        return tuple(_view(one, self._memory[one.name][1]) for one in hosts)
+
+    def _plan(self, name: str) -> tuple[str, int] | None:
+        known = self._memory.get(name)
+        return known[0] if known else None
+
+    def _renew(self, hosts: Sequence[HostSummary]) -> None:
+        for start in range(0, len(hosts), _AT_ONCE):
+            part = {one.name: one for one in hosts[start : start + _AT_ONCE]}
+            for name, one in part.items():
+                self._memory[name] = ((one.epoch, one.sequence), {})
+            query = select(domain.c.host, domain.c.uuid, domain.c.assigned).where(domain.c.host.in_(part))
+            with self._database.read() as connection:
+                for name, uuid, assigned in connection.execute(query):
+                    self._memory[name][1][uuid] = assigned
+
+
+def _view(one: HostSummary, memory: dict[str, int]) -> HostView:
+    return HostView(
+        host=one.name,
+        provider=one.provider,
+        forced_ratio=one.forced_ratio,
+        stale=one.state is not Freshness.FRESH,
+        headroom=one.headroom,
+        slot=one.slot,
+        slot_overhead=one.slot_overhead,
+        memory=memory,
+        epoch=one.epoch,
+        sequence=one.sequence,
+    )

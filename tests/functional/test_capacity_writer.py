@@ -1,0 +1,312 @@
+"""The capacity writer against a real Placement: what it writes and leaves, and that no race lets a VM too many in."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from itertools import count
+from uuid import uuid4
+
+import pytest
+
+from memhint.conf.load import load
+from memhint.controller.capacity_writer import CapacityWriter, release
+from memhint.objects.provider import Tenure
+from memhint.objects.units import MIB
+from memhint.openstack.errors import OpenStackError
+from memhint.openstack.placement import MICROVERSION, TRAIT
+from memhint.openstack.placement import Placement as Client
+from memhint.openstack.session import service
+from memhint.planner.capacity_write import HostView, WriterSettings
+from memhint.store.database import Store, open_store
+from tests.functional.servers.mariadb import MariaDB
+from tests.functional.servers.placement import Placement
+
+_NUMBERS = count(1)
+SETTINGS = WriterSettings(most=2.0)
+
+
+@pytest.fixture(scope="module")
+def placement(mariadb: MariaDB) -> Iterator[Placement]:
+    server = Placement(mariadb.create("placement").replace("mariadb+", "mysql+"))
+    try:
+        server.start()
+        yield server
+    finally:
+        server.close()
+
+
+@pytest.fixture
+def client(placement: Placement, tmp_path) -> Client:
+    conf = tmp_path / "memhint.conf"
+    conf.write_text(f"[openstack]\nauth_type = admin_token\ntoken = admin\nplacement_url = {placement.url}\n")
+    loaded = load([conf])
+    return Client(service(loaded, "placement", MICROVERSION, loaded.openstack.placement_url))
+
+
+@pytest.fixture
+def store(tmp_path) -> Iterator[Store]:
+    store = open_store(f"sqlite:///{tmp_path}/memhint.db")
+    yield store
+    store.close()
+
+
+class Fleet:
+    """Hosts whose reports the test makes."""
+
+    def __init__(self, placement: Placement, client: Client, store: Store) -> None:
+        self.placement, self.client, self.store = placement, client, store
+        self.views: dict[str, HostView] = {}
+        self.said: list[str] = []
+        self.writers = count(1)
+
+    def host(self, total: int = 10240, ratio: float = 1.0) -> str:
+        name = f"compute-{next(_NUMBERS)}"
+        provider = self.placement.add(name, total, ratio)
+        self.views[name] = HostView(name, provider, None, False, 0, 1024 * MIB, 0, {}, "000000000000001-00000000", 0)
+        return name
+
+    def report(self, name: str, **news) -> None:
+        """:param headroom: MiB"""
+        before = self.views[name]
+        if "headroom" in news:
+            news["headroom"] *= MIB
+        self.views[name] = replace(before, sequence=before.sequence + 1, **news)
+
+    def provider(self, name: str) -> str:
+        provider = self.views[name].provider
+        assert provider is not None
+        return provider
+
+    def ratio(self, name: str) -> float:
+        return self.placement.ratio(self.provider(name))
+
+    def writer(self, write: bool = True, placement=None) -> CapacityWriter:
+        return CapacityWriter(
+            lambda: list(self.views.values()),
+            self.store.capacities,
+            placement or self.client,
+            lambda host, what: self.said.append(f"{host}: {what}"),
+            SETTINGS,
+            f"writer-{next(self.writers)}",
+            write=write,
+            refresh=0.0,
+        )
+
+
+@pytest.fixture
+def fleet(placement: Placement, client: Client, store: Store) -> Fleet:
+    return Fleet(placement, client, store)
+
+
+def test_the_ratio_follows_the_headroom_and_only_when_it_changes(fleet: Fleet) -> None:
+    name, writer = fleet.host(), fleet.writer()
+    fleet.report(name, headroom=15360)
+    writer.round()
+    assert fleet.ratio(name) == 1.5
+    assert TRAIT in fleet.placement.traits(fleet.provider(name))
+    fleet.report(name)
+    writer.round()
+    assert writer.counts["written"] == 1
+    fleet.report(name, headroom=0)
+    writer.round()
+    assert fleet.ratio(name) == 0.0
+
+
+def test_the_other_parts_of_the_inventory_stay(fleet: Fleet) -> None:
+    name = fleet.host()
+    path = f"/resource_providers/{fleet.provider(name)}/inventories"
+    before = fleet.placement.ask("GET", path).json()["inventories"]
+    fleet.report(name, headroom=2048)
+    fleet.writer().round()
+    after = fleet.placement.ask("GET", path).json()["inventories"]
+    assert after["MEMORY_MB"].pop("allocation_ratio") == 0.2
+    before["MEMORY_MB"].pop("allocation_ratio")
+    assert after == before
+
+
+def test_a_dry_run_writes_nothing_and_says_what_it_would(fleet: Fleet) -> None:
+    name = fleet.host()
+    fleet.report(name, headroom=15360)
+    fleet.writer(write=False).round()
+    assert fleet.ratio(name) == 1.0
+    assert f"{name}: would write the ratio 1 -> 1.5 (headroom)" in fleet.said
+
+
+def test_a_silent_host_goes_back_to_nominal_and_returns(fleet: Fleet) -> None:
+    name, writer = fleet.host(ratio=1.2), fleet.writer()
+    fleet.report(name, headroom=19000)
+    writer.round()
+    assert fleet.ratio(name) == 1.85
+    fleet.views[name] = replace(fleet.views[name], stale=True)
+    writer.round()
+    assert fleet.ratio(name) == 1.0
+    fleet.report(name, stale=False)
+    writer.round()
+    assert fleet.ratio(name) == 1.85
+
+
+def test_a_host_that_no_report_speaks_of_any_more_is_nominal_too(fleet: Fleet) -> None:
+    name, writer = fleet.host(), fleet.writer()
+    fleet.report(name, headroom=19000)
+    writer.round()
+    provider = fleet.provider(name)
+    del fleet.views[name]
+    writer.round()
+    assert fleet.placement.ratio(provider) == 1.0
+
+
+def test_a_stranger_who_writes_is_not_fought_until_an_operator_says_so(fleet: Fleet) -> None:
+    name, writer = fleet.host(), fleet.writer()
+    fleet.report(name, headroom=15360)
+    writer.round()
+    fleet.placement.set_ratio(fleet.provider(name), 3.0)
+    for _ in range(3):
+        fleet.report(name)
+        writer.round()
+    assert fleet.ratio(name) == 3.0
+    standing = next(one for one in fleet.store.capacities.all() if one.host == name)
+    assert standing.tenure is Tenure.CONFLICT
+    assert any("conflict" in one and "found 3" in one for one in fleet.said)
+    fleet.store.capacities.adopt(fleet.provider(name), name, 3.0, anew=True)
+    fleet.report(name)
+    writer.round()
+    assert fleet.ratio(name) == 1.5
+
+
+def test_uninstall_restores_what_was_found_and_nobody_takes_it_again(fleet: Fleet) -> None:
+    name, writer = fleet.host(ratio=1.25), fleet.writer()
+    fleet.report(name, headroom=15360)
+    writer.round()
+    standing = next(one for one in fleet.store.capacities.all() if one.host == name)
+    assert release(standing, fleet.store.capacities, fleet.client) == "1.5 -> 1.25"
+    fleet.report(name, headroom=1024)
+    writer.round()
+    assert fleet.ratio(name) == 1.25
+    assert TRAIT not in fleet.placement.traits(fleet.provider(name))
+
+
+def test_two_hosts_with_one_provider_are_both_left_alone(fleet: Fleet) -> None:
+    one, two = fleet.host(), fleet.host()
+    fleet.views[two] = replace(fleet.views[two], provider=fleet.provider(one))
+    fleet.report(one, headroom=15360)
+    fleet.writer().round()
+    assert fleet.ratio(one) == 1.0
+    assert sum("another host claims provider" in said for said in fleet.said) == 2
+
+
+def test_a_provider_that_placement_does_not_have_is_said_and_stops_nobody_else(fleet: Fleet) -> None:
+    lost, fine = fleet.host(), fleet.host()
+    fleet.views[lost] = replace(fleet.views[lost], provider=str(uuid4()))
+    fleet.report(lost, headroom=15360)
+    fleet.report(fine, headroom=15360)
+    fleet.writer().round()
+    assert fleet.ratio(fine) == 1.5
+    assert any(said.startswith(f"{lost}: not written") and "compute_id" in said for said in fleet.said)
+
+
+class LosesAnswers(Client):
+    """The write arrives, its answer does not."""
+
+    lose = True
+
+    def set_ratio(self, uuid, inventory, ratio):
+        after = super().set_ratio(uuid, inventory, ratio)
+        if self.lose:
+            self.lose = False
+            raise OpenStackError("connection reset")
+        return after
+
+
+def test_a_lost_answer_looks_like_nobody_elses_write(fleet: Fleet) -> None:
+    name = fleet.host()
+    lossy = LosesAnswers(fleet.client._service)
+    writer = fleet.writer(placement=lossy)
+    fleet.report(name, headroom=15360)
+    writer.round()
+    assert writer.counts["failed"] == 1
+    fleet.report(name, headroom=5120)
+    writer.round()
+    assert fleet.ratio(name) == 0.5
+
+
+def test_placement_away_and_back(fleet: Fleet) -> None:
+    name, writer = fleet.host(), fleet.writer()
+    fleet.report(name, headroom=15360)
+    fleet.placement.stop()
+    try:
+        writer.round()
+        assert any("cannot be asked" in said for said in fleet.said)
+    finally:
+        fleet.placement.start()
+    writer.round()
+    assert fleet.ratio(name) == 1.5
+
+
+def test_two_controllers_at_once_write_each_plan_once(fleet: Fleet) -> None:
+    names = [fleet.host() for _ in range(4)]
+    writers = [fleet.writer(), fleet.writer()]
+    for turn in range(6):
+        for name in names:
+            fleet.report(name, headroom=1024 * (turn + 3))
+        with ThreadPoolExecutor(2) as pool:
+            for done in [pool.submit(one.round) for one in writers]:
+                done.result()
+        for one in writers:
+            one.round()
+        assert [fleet.ratio(name) for name in names] == [pytest.approx(0.1 * (turn + 3))] * 4
+    assert sum(one.counts["written"] for one in writers) == 24
+    assert not any("conflict" in said for said in fleet.said)
+
+
+@pytest.mark.parametrize("trial", range(5))
+def test_sixteen_boots_into_room_for_ten_while_the_writer_is_busy(fleet: Fleet, trial: int) -> None:
+    """Never more than ten, whatever the reports know of them yet; and ten after retries."""
+    name = fleet.host(total=10240)
+    provider, writer = fleet.provider(name), fleet.writer()
+    fleet.report(name, headroom=10240)
+    writer.round()
+    stop, chance = threading.Event(), random.Random(trial)
+    admitted: list[str] = []
+
+    def write() -> None:
+        while not stop.is_set():
+            # The host sees a VM some time after Placement does, and its headroom falls by all of it.
+            seen = admitted[: chance.randint(0, len(admitted))]
+            here = fleet.views[name].memory
+            seen += [one for one in here if one not in seen]
+            room = 10240 - 1024 * len(seen) - chance.choice((0, 0, 200))
+            fleet.report(name, memory=dict.fromkeys(seen, 1024 * MIB), headroom=max(0, room))
+            writer.round()
+
+    def boot() -> None:
+        consumer = str(uuid4())
+        for _ in range(3):
+            if fleet.placement.claim(provider, consumer, 1024):
+                admitted.append(consumer)
+                return
+
+    busy = threading.Thread(target=write)
+    busy.start()
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            for done in [pool.submit(boot) for _ in range(16)]:
+                done.result()
+        assert len(admitted) <= 10
+    finally:
+        stop.set()
+        busy.join()
+    fleet.report(name, memory=dict.fromkeys(admitted, 1024 * MIB), headroom=10240 - 1024 * len(admitted))
+    writer.round()
+    while len(admitted) < 10:
+        before = len(admitted)
+        boot()
+        assert len(admitted) == before + 1
+    boot()
+    assert len(admitted) == 10
+    assert fleet.placement.used(provider) == 10240
+    assert not any("conflict" in said for said in fleet.said)
+    assert writer.counts["failed"] == 0

@@ -1,0 +1,107 @@
+"""A host that asks for relief by migration, against a store and a Nova that notes what it is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from memhint.controller.shedder import Shedder
+from memhint.objects.ladder import EnteredRung, Rung
+from memhint.objects.provider import NovaCompute
+from memhint.objects.relief import Relief
+from memhint.openstack.errors import NotThere, OpenStackError
+from memhint.store.capacity_views import CapacityViews
+from memhint.store.database import Store, open_store
+from memhint.store.fleet import HostEventKind, State
+from tests.unit import builders
+
+PROVIDER = "2f1b4c9e-5a55-4a53-9d4e-0c6a3d1b7f10"
+EPOCH = "000000000000001-00000000"
+
+
+class Nova:
+    """Stands for Nova's API."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.is_busy = False
+        self.error: OpenStackError | None = None
+
+    def busy(self, server: str) -> bool:
+        return self.is_busy
+
+    def live_migrate(self, server: str) -> None:
+        if self.error is not None:
+            raise self.error
+        self.asked.append(server)
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[Store]:
+    store = open_store(url)
+    yield store
+    store.close()
+
+
+def pressed(store: Store, **changes) -> None:
+    plan = builders.plan()
+    rung = EnteredRung(Rung.MIGRATION, 0.0, "psi 60 %")
+    plan = replace(plan, rungs=(rung,), relief=Relief(migrate=builders.WEB))
+    report = builders.report(plan=plan, nova=NovaCompute(PROVIDER), slot_overhead=128 << 20, epoch=EPOCH, **changes)
+    store.fleet.take([State(report, 0.0)])
+
+
+def shedder(store: Store, nova: Nova, pause: float = 300.0) -> Shedder:
+    return Shedder(store.hosts_view, store.reports, store.fleet, nova, pause)
+
+
+def events(store: Store) -> list[str]:
+    return [one.detail for one in store.fleet.happened() if one.kind is HostEventKind.MIGRATION]
+
+
+def test_the_named_vm_is_asked_for_once_in_the_pause_by_however_many_controllers(store: Store) -> None:
+    pressed(store)
+    nova = Nova()
+    assert [shedder(store, nova).round(), shedder(store, nova).round()] == [1, 0]
+    assert nova.asked == [builders.WEB]
+    assert events(store) == [f"{builders.WEB}: asked Nova for a live migration"]
+
+
+def test_a_vm_that_nova_moves_already_is_not_asked_for(store: Store) -> None:
+    pressed(store)
+    nova = Nova()
+    nova.is_busy = True
+    assert shedder(store, nova).round() == 0
+    assert events(store) == []
+
+
+def test_a_refusal_is_an_event_and_pauses_too(store: Store) -> None:
+    pressed(store)
+    nova = Nova()
+    nova.error = OpenStackError("no valid host")
+    assert [shedder(store, nova).round(), shedder(store, nova).round()] == [0, 0]
+    assert events(store) == [f"{builders.WEB}: refused: no valid host"]
+
+
+def test_an_operators_own_vm_is_none_of_novas(store: Store) -> None:
+    pressed(store)
+    nova = Nova()
+    nova.error = NotThere("404")
+    assert shedder(store, nova).round() == 0
+    assert events(store) == []
+
+
+def test_the_writer_sees_what_the_reports_say(store: Store) -> None:
+    pressed(store)
+    (view,) = CapacityViews(store.database, store.hosts_view).read()
+    assert (view.provider, view.forced_ratio, view.stale) == (PROVIDER, None, False)
+    assert view.slot_overhead == 128 << 20
+    assert set(view.memory) == {one.observation.uuid for one in builders.report().domains}
+    store.fleet.take(
+        [State(builders.report(sequence=8, epoch=EPOCH, domains=(), nova=NovaCompute(PROVIDER, 1.5)), 10.0)]
+    )
+    (view,) = CapacityViews(store.database, store.hosts_view).read()
+    assert view.memory == {}
+    assert view.forced_ratio == 1.5

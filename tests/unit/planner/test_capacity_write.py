@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memhint.objects.provider import Inventory, Provider, Standing, Tenure
+from memhint.objects.units import MIB
+from memhint.planner.capacity_write import HostView, Why, WriterSettings, decide
+
+VMS = [f"00000000-0000-0000-0000-00000000000{number}" for number in range(9)]
+SETTINGS = WriterSettings(most=2.0)
+STANDING = Standing("rp", "host", adopted=1.0)
+
+
+def view(headroom: int, *vms: str, size: int = 1024, **more) -> HostView:
+    """:param headroom: MiB"""
+    plain = {
+        "host": "host",
+        "provider": "rp",
+        "forced_ratio": None,
+        "stale": False,
+        "headroom": headroom * MIB,
+        "slot": (1024 + 128) * MIB,
+        "slot_overhead": 128 * MIB,
+        "memory": dict.fromkeys(vms, size * MIB),
+    }
+    return HostView(**{**plain, **more})
+
+
+def provider(ratio: float, claims: dict[str, int], total: int = 10240, reserved: int = 0) -> Provider:
+    return Provider("rp", "host", Inventory(7, total, reserved, ratio), claims)
+
+
+def test_the_room_of_an_empty_host_less_qemus_part() -> None:
+    found = decide(view(11520), provider(1.5, {}), replace(STANDING, written=1.5), SETTINGS)
+    assert found.ratio == 1.0
+    assert found.why is Why.HEADROOM
+
+
+def test_vms_that_the_plan_counted_keep_their_place_beside_the_room() -> None:
+    claims = {VMS[0]: 1024, VMS[1]: 1024}
+    found = decide(view(9216, *VMS[:2]), provider(1.3, claims), replace(STANDING, written=1.3), SETTINGS)
+    assert found.ratio == 1.0  # 2048 + 8192 of 10240
+
+
+def test_a_claim_that_the_plan_does_not_know_takes_its_place_from_the_room() -> None:
+    """Sixteen boots at once: the ratio must not rise with each of them."""
+    before = decide(view(9216, *VMS[:2]), provider(1.0, dict.fromkeys(VMS[:2], 1024)), STANDING, SETTINGS)
+    after = decide(view(9216, *VMS[:2]), provider(1.0, dict.fromkeys(VMS, 1024)), STANDING, SETTINGS)
+    assert before == after
+    assert before.why is Why.UNCHANGED
+
+
+def test_the_growing_half_of_a_resize_is_not_counted_twice() -> None:
+    small = decide(view(0, VMS[0]), provider(1.0, {VMS[0]: 1024}), STANDING, SETTINGS)
+    large = decide(view(0, VMS[0]), provider(1.0, {VMS[0]: 8192}), STANDING, SETTINGS)
+    assert small.ratio == large.ratio == 0.1
+
+
+def test_a_host_that_admits_nothing_may_go_below_what_is_used() -> None:
+    found = decide(view(0), provider(1.0, {VMS[0]: 1024}), STANDING, SETTINGS)
+    assert found.ratio == 0.0
+
+
+@pytest.mark.parametrize(("adopted", "wanted"), [(1.0, 1.0), (1.5, 1.0), (0.5, 0.5)])
+def test_a_silent_host_has_its_nominal_ratio(adopted: float, wanted: float) -> None:
+    standing = replace(STANDING, adopted=adopted, written=1.8)
+    found = decide(view(99999, stale=True), provider(1.8, {}), standing, SETTINGS)
+    assert (found.ratio, found.tenure) == (wanted, Tenure.NOMINAL)
+
+
+def test_the_operators_maximum_holds() -> None:
+    assert decide(view(99999), provider(1.0, {}), STANDING, SETTINGS).ratio == 2.0
+
+
+def test_a_strangers_ratio_is_left_alone_even_when_the_host_is_silent() -> None:
+    for stale in (False, True):
+        found = decide(view(0, stale=stale), provider(3.0, {}), replace(STANDING, written=1.2), SETTINGS)
+        assert (found.ratio, found.tenure, found.why) == (None, Tenure.CONFLICT, Why.FOREIGN)
+
+
+def test_a_write_whose_answer_was_lost_is_recognised() -> None:
+    standing = replace(STANDING, written=1.2, intended=1.3)
+    assert decide(view(0), provider(1.3, {}), standing, SETTINGS).tenure is Tenure.MANAGED
+
+
+def test_a_compute_that_writes_its_own_ratio_is_refused_and_told_which_option() -> None:
+    found = decide(view(5000, forced_ratio=1.25), provider(1.25, {}), STANDING, SETTINGS)
+    assert (found.ratio, found.tenure) == (None, Tenure.REFUSED)
+    assert "ram_allocation_ratio" in found.detail
+
+
+def test_what_was_given_back_is_not_taken_again() -> None:
+    found = decide(view(9999), provider(1.0, {}), replace(STANDING, tenure=Tenure.RELEASED), SETTINGS)
+    assert found.ratio is None
+
+
+@given(
+    headroom=st.integers(0, 30000),
+    known=st.integers(0, 5),
+    unknown=st.integers(0, 4),
+    size=st.integers(256, 4096),
+    total=st.integers(1024, 40000),
+    reserved=st.integers(0, 2000),
+)
+def test_what_placement_then_admits_always_fits_into_the_headroom(
+    headroom: int, known: int, unknown: int, size: int, total: int, reserved: int
+) -> None:
+    """Capacity less every claim, in VMs of the slot's size with QEMU's part, is at most H less the unknown ones'."""
+    if reserved >= total:
+        return
+    claims = dict.fromkeys(VMS[: known + unknown], size)
+    seen = view(headroom, *VMS[:known], size=size)
+    found = decide(
+        seen, provider(99.0, claims, total, reserved), replace(STANDING, written=99.0), WriterSettings(most=9)
+    )
+    assert found.ratio is not None
+    left = (total - reserved) * found.ratio - sum(claims.values())
+    room = headroom * 1024 / 1152
+    assert left <= room - unknown * size + 1e-6
