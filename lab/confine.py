@@ -1,4 +1,4 @@
-"""Run a program inside cgroups: `python confine.py [--no-thp] [--cgroup DIR]... -- PROGRAM ARGUMENT...`.
+"""Run a program inside cgroups: `python confine.py [--no-thp] [--cgroup DIR]... [--user UID] -- PROGRAM ARGUMENT...`.
 
 A program of its own, and only the standard library: it has to be in its cgroup before the program it becomes allocates
 anything, and the settings it makes must not touch the process that starts it.
@@ -25,6 +25,9 @@ def main(arguments: list[str]) -> None:
             libc = ctypes.CDLL(None, use_errno=True)
             if libc.prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0):
                 sys.exit(f"PR_SET_THP_DISABLE: {os.strerror(ctypes.get_errno())}")
+        elif option == "--user":
+            # Last of the options: only root may enter a cgroup.
+            os.setuid(int(options.pop(0)))
         else:
             sys.exit(f"unknown option {option}")
     os.execvp(program[0], program)

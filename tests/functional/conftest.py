@@ -7,7 +7,7 @@ from itertools import count
 
 import pytest
 
-from tests.functional.servers.mariadb import MariaDB
+from lab.servers.mariadb import MariaDB
 from tests.functional.servers.postgres import Postgres
 from tests.functional.servers.rabbitmq import RabbitMQ
 

@@ -6,14 +6,14 @@ import signal
 import subprocess
 from pathlib import Path
 
-from tests.functional.servers.process import Place, ServerFailed, kill, wait_until
+from lab.servers.place import Place, ServerFailed, kill, wait_until
 
 
 class Postgres:
     """Started once per session; each test has a database of its own in it."""
 
     def __init__(self) -> None:
-        self.place = Place("pg")
+        self.place = Place.temporary("pg")
         self._bin = _programs()
         self._data = self.place.path / "data"
         self._process: subprocess.Popen[bytes] | None = None

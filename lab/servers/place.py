@@ -1,4 +1,4 @@
-"""What the servers under test have in common: a directory, a user who is not root, and an end that leaves nothing."""
+"""What the servers have in common: a directory, a user who is not root, and an end that leaves nothing."""
 
 from __future__ import annotations
 
@@ -8,53 +8,86 @@ import pwd
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from lab.errors import LabError
+
 PATIENCE = 90.0  # seconds for a server to come up on a machine that is busy with something else
+_CONFINE = Path(__file__).resolve().parents[1] / "confine.py"
 
 
-class ServerFailed(Exception):
-    """A server that a test needs did not come up."""
+class ServerFailed(LabError):
+    """A server did not come up."""
 
 
 class Place:
     """A short path (sockets' names are limited) that belongs to the user who runs the server."""
 
-    def __init__(self, name: str) -> None:
-        self.path = Path(tempfile.mkdtemp(prefix=f"memhint-{name}-", dir="/tmp"))
-        # Database servers refuse to run as root, and no test should need to.
+    def __init__(self, path: Path, cgroups: Sequence[Path] = ()) -> None:
+        """:param path: made unless it is there; everybody may enter the directories above it
+        :param cgroups: directories of the cgroups that what is started here belongs to
+        """
+        self.path = path
+        self._cgroups = tuple(cgroups)
+        # Database servers refuse to run as root, and none needs to.
         self.user = pwd.getpwnam("nobody").pw_uid if os.geteuid() == 0 else None
-        self.own(self.path)
+        if not path.exists():
+            path.mkdir(mode=0o700, parents=True)
+        self.own(path)
+
+    @classmethod
+    def temporary(cls, name: str) -> Place:
+        """A new one below /tmp."""
+        return cls(Path(tempfile.mkdtemp(prefix=f"memhint-{name}-", dir="/tmp")))
 
     def own(self, path: Path) -> None:
+        """Give a file, or a directory and all in it, to the server's user."""
         if self.user is not None:
-            os.chown(path, self.user, -1)
+            for one in (path, *(path.rglob("*") if path.is_dir() else ())):
+                os.chown(one, self.user, -1)
 
     def write(self, name: str, text: str, mode: int = 0o600) -> Path:
+        """A file of the server's user, with this text."""
         path = self.path / name
+        path.unlink(missing_ok=True)  # it may be one that not even its owner may write
         path.write_text(text)
         path.chmod(mode)
         self.own(path)
         return path
 
     def run(self, command: Sequence[str], env: Mapping[str, str] | None = None) -> str:
+        """What a command that ends by itself printed; ServerFailed when it fails."""
         done = subprocess.run(
-            command, cwd=self.path, env=self._env(env), user=self.user, capture_output=True, text=True, timeout=PATIENCE
+            command,
+            cwd=self.path,
+            env=self._env(env),
+            user=self.user,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
         )
         if done.returncode:
             raise ServerFailed(f"{command[0]}: {done.stdout[-2000:]}{done.stderr[-2000:]}")
         return done.stdout
 
     def start(self, command: Sequence[str], env: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+        """A process that stays: a session of its own, as the server's user, in the cgroups."""
+        confine = [sys.executable, "-I", "-S", str(_CONFINE)]
+        for path in self._cgroups:
+            confine += ["--cgroup", str(path)]
+        if self.user is not None:
+            confine += ["--user", str(self.user)]
         with (self.path / "log").open("ab") as log:
+            self.own(self.path / "log")
             return subprocess.Popen(
-                command,
+                [*confine, "--", *command],
                 cwd=self.path,
                 env=self._env(env),
-                user=self.user,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -62,9 +95,11 @@ class Place:
             )
 
     def log(self) -> str:
+        """The end of what the server said."""
         return (self.path / "log").read_text(errors="replace")[-3000:]
 
     def remove(self) -> None:
+        """Take the directory away."""
         shutil.rmtree(self.path, ignore_errors=True)
 
     def _env(self, more: Mapping[str, str] | None) -> dict[str, str]:
