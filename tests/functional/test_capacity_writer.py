@@ -12,6 +12,7 @@ from uuid import uuid4
 
 import pytest
 
+from lab.servers.mariadb import MariaDB
 from memhint.conf.load import load
 from memhint.controller.capacity_writer import CapacityWriter, release
 from memhint.objects.provider import Tenure
@@ -22,7 +23,6 @@ from memhint.openstack.placement import Placement as Client
 from memhint.openstack.session import service
 from memhint.planner.capacity_write import HostView, WriterSettings
 from memhint.store.database import Store, open_store
-from tests.functional.servers.mariadb import MariaDB
 from tests.functional.servers.placement import Placement
 
 _NUMBERS = count(1)

@@ -9,7 +9,7 @@ import sys
 
 import requests
 
-from tests.functional.servers.process import Place, kill, wait_until
+from lab.servers.place import Place, kill, wait_until
 
 _SERVE = """\
 import sys
@@ -35,7 +35,7 @@ class Placement:
     """One service; its database is the caller's."""
 
     def __init__(self, database: str) -> None:
-        self.place = Place("pl")
+        self.place = Place.temporary("pl")
         self.place.user = None  # a virtualenv need not be readable for anybody else
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
