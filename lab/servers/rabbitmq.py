@@ -53,9 +53,12 @@ class RabbitMQ:
         self.place.write("env.conf", "")
         self.place.write(".erlang.cookie", "memhint", 0o400)
 
-    def start(self) -> None:
-        """Start it, and wait until it answers."""
-        if self._epmd is None:
+    def start(self, *, mapper: bool = True) -> None:
+        """Start it, and wait until it answers.
+
+        :param mapper: start a port mapper first; False where nodes share one that runs already
+        """
+        if mapper and self._epmd is None:
             self._epmd = self.place.start(["/usr/bin/epmd", "-address", "127.0.0.1", "-port", str(self._mapper)])
         self.process = self.place.start([f"{_programs()}/rabbitmq-server"], self._env())
         wait_until(self._ready, f"RabbitMQ ({self.place.path}/log)", self.process)
@@ -69,6 +72,12 @@ class RabbitMQ:
         kill(self.process)
         kill(self._epmd, signal.SIGTERM)
         self.place.remove()
+
+    def control(self, *words: str) -> str:
+        """What `rabbitmqctl` prints."""
+        env = {**self._env(), "RABBITMQ_NODENAME": "", "RABBITMQ_DIST_PORT": ""}
+        env = {name: value for name, value in env.items() if value}
+        return self.place.run([f"{_programs()}/rabbitmqctl", "--quiet", "-n", self.node, *words], env)
 
     def url(self, user: str, password: str = PASSWORD, vhost: str = "memhint") -> str:
         """AMQP URL of a user in a virtual host."""

@@ -15,13 +15,11 @@ from memhint.bus.rabbit_publisher import RabbitPublisher
 from memhint.bus.spool import Spool
 from memhint.bus.topology import DEAD, RECORD, STATE, declare
 from memhint.store import Store, open_store
+from tests.functional.fleet_parts import EPOCH, HOSTS, Controllers
 from tests.functional.processes import ROOT
 from tests.functional.servers.rabbitmq import CONTROLLER, RabbitMQ
 from tests.functional.test_bus import links, until
 from tests.unit import builders
-
-EPOCH = "001700000000000-0000000a"
-HOSTS = ("host-a", "host-b")
 
 
 @pytest.fixture(params=["postgresql"])
@@ -46,25 +44,6 @@ def store(config: Path) -> Iterator[Store]:
     opened = open_store(config.read_text().split("url = ")[1].split("\n")[0])
     yield opened
     opened.close()
-
-
-class Controllers:
-    def __init__(self, config: Path) -> None:
-        self._command = [sys.executable, "-m", "memhint.cli.main", "--config-file", str(config), "controller"]
-        self._log = config.with_suffix(".log")
-        self.running: list[subprocess.Popen[bytes]] = []
-
-    def start(self) -> subprocess.Popen[bytes]:
-        with self._log.open("ab") as log:
-            process = subprocess.Popen(self._command, cwd=ROOT, stdout=log, stderr=log)
-        self.running.append(process)
-        return process
-
-    def close(self) -> None:
-        for process in self.running:
-            if process.poll() is None:
-                process.kill()
-            process.wait()
 
 
 @pytest.fixture

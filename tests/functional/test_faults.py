@@ -1,0 +1,105 @@
+"""What a fleet loses when a node of its broker, or its database, goes away and comes back: nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lab.servers.bus_users import CONTROLLER, rights
+from lab.servers.mariadb import MariaDB
+from lab.servers.rabbitmq import definitions
+from lab.servers.rabbitmq_cluster import Cluster
+from memhint.bus.topology import DEAD, RECORD, STATE, declare
+from memhint.store import open_store
+from tests.functional.fleet_parts import HOSTS, Agents, Controllers
+from tests.functional.servers.postgres import Postgres
+from tests.functional.servers.rabbitmq import RabbitMQ
+from tests.functional.test_bus import until
+
+
+def configured(place: Path, database: str, urls: list[str]) -> Path:
+    path = place / "memhint.conf"
+    path.write_text(
+        f"[store]\nurl = {database}\n[bus]\nurls = {','.join(urls)}\nheartbeat = 10\nbackoff_max = 1\n"
+        "[controller]\nsweep = 0.5\nbatch = 10\n"
+    )
+    return path
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    cluster = Cluster(definitions(rights(HOSTS)))
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.close()
+
+
+def test_a_cluster_of_three_goes_on_without_any_one_node(cluster: Cluster, postgres: Postgres, tmp_path: Path) -> None:
+    url = postgres.create("memhint_cluster")
+    store = open_store(url)
+    controllers = Controllers(configured(tmp_path, url, cluster.urls(CONTROLLER)))
+    agents = Agents({host: cluster.urls(host) for host in HOSTS}, tmp_path)
+    try:
+        controllers.start()
+        controllers.start()
+        agents.publish(10)
+        until(lambda: agents.complete(store))
+        for node in cluster.nodes:
+            agents.publish(10)
+            node.kill()
+            before = agents.taken(store)
+            agents.publish(20)
+            until(lambda: agents.complete(store))  # with two of three
+            assert agents.taken(store) > before
+            node.start(mapper=False)
+            until(lambda: cluster.whole())
+        agents.publish(10)
+        until(lambda: agents.complete(store))
+        agents.check_events(store)
+        until(lambda: all(cluster.depth(queue) == 0 for queue in (STATE, RECORD, DEAD)))
+        assert sorted(str(one.kind) for one in store.fleet.happened()) == ["appeared", "appeared"]
+    finally:
+        agents.close()
+        controllers.close()
+        store.close()
+        postgres.drop("memhint_cluster")
+
+
+@pytest.mark.parametrize("kind", [Postgres, MariaDB])
+def test_a_database_that_is_killed_under_load_is_caught_up_with(
+    kind: type[Postgres] | type[MariaDB], rabbitmq: RabbitMQ, tmp_path: Path
+) -> None:
+    with rabbitmq.connect() as connection:
+        declare(connection.channel())
+    rabbitmq.purge(STATE, RECORD, DEAD)
+    server = kind()
+    controllers = agents = store = None
+    try:
+        server.start()
+        url = server.create("memhint")
+        store = open_store(url)
+        controllers = Controllers(configured(tmp_path, url, [rabbitmq.url(CONTROLLER)]))
+        agents = Agents({host: [rabbitmq.url(host)] for host in HOSTS}, tmp_path)
+        running = [controllers.start(), controllers.start()]
+        until(lambda: controllers.log().count("controller, a sweep") == 2)  # both have opened the store
+        for _ in range(3):
+            agents.publish(20)
+            until(lambda: agents.taken(store) > 0)
+            server.kill()
+            agents.publish(20)
+            time.sleep(0.5)  # away for a while: controllers meet it, agents do not
+            server.start()
+            until(lambda: agents.complete(store))
+        assert [one.poll() for one in running] == [None, None]
+        agents.check_events(store)
+        until(lambda: rabbitmq.depth(STATE) == rabbitmq.depth(RECORD) == 0)
+        assert rabbitmq.depth(DEAD) == 0
+    finally:
+        for one in (agents, controllers, store, server):
+            if one is not None:
+                one.close()
