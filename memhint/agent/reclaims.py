@@ -40,6 +40,9 @@ class ReclaimStore(Protocol):
     def open(self) -> tuple[Reclaim, ...]:
         """Those of this host that have not ended, oldest first."""
 
+    def interrupted(self) -> Mapping[str, str]:
+        """Why requests of this host that have not ended shall end, by id."""
+
     def save(self, reclaim: Reclaim) -> bool:
         """Keep how far it has come; False where it had ended already, which nothing changes any more."""
 
@@ -50,6 +53,10 @@ class NoRequests:
     def open(self) -> tuple[Reclaim, ...]:
         """None."""
         return ()
+
+    def interrupted(self) -> Mapping[str, str]:
+        """None."""
+        return {}
 
     def save(self, reclaim: Reclaim) -> bool:
         """Drop it."""
@@ -199,11 +206,20 @@ class Reclaims:
                 if one.state is ReclaimState.RUNNING and one.owner != self._owner:
                     lost = Verdict(Answer.FAILED, Reason.INTERRUPTED, "the agent ended while it went on")
                     self._store.save(self._over(one, lost))
+            taken_back = self._store.interrupted()
+            for one in found:
+                why = taken_back.get(one.request.id)
+                if why is None:
+                    continue
+                self.cancel(one.request.id, why)
+                if one.state is ReclaimState.QUEUED:
+                    self._store.save(self._over(one, Verdict(Answer.FAILED, Reason.INTERRUPTED, why)))
         except StoreError as error:
             LOG.error("no requests can be taken up: %s", error)
             return []
         with self._lock:
             known = {work.reclaim.request.id for work in self._working.values()} | set(self._unsaved)
+        known |= set(taken_back)
         return [one for one in found if one.state is ReclaimState.QUEUED and one.request.id not in known]
 
     def _save_late(self) -> None:

@@ -7,16 +7,17 @@ import signal
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from types import FrameType
-from typing import Any
 
 from oslo_config import cfg
 from oslo_log import log
 
 from memhint.agent.build import Agent, Stores, build, host_boot
+from memhint.agent.commands import Commands, ReclaimTrail
 from memhint.agent.cycle import Audit
 from memhint.agent.lock import HostLock
+from memhint.agent.reclaims import ReclaimStore
 from memhint.bus.inprocess import InProcessBus
 from memhint.bus.rabbit_publisher import RabbitPublisher
 from memhint.bus.settings import link_settings
@@ -31,7 +32,7 @@ from memhint.objects.report import STALE_PERIODS
 from memhint.objects.units import MIB
 from memhint.planner.plan import PlannerState
 from memhint.store.database import Store, open_store
-from memhint.store.errors import StoreDamaged
+from memhint.store.errors import StoreDamaged, StoreError
 
 LOG = logging.getLogger(__name__)
 UNDO_DEADLINE = 30.0  # seconds, for everything that stopping has to put back
@@ -64,7 +65,7 @@ class Service:
         try:
             before = store.reports.last_epoch(self._conf.host_name)
             self._epoch = new_epoch(time.time(), before, uuid.uuid4().hex[:8])
-            self._rabbit = self._broker()
+            self._rabbit = self._broker(store)
             return self._serve(store)
         finally:
             if self._rabbit is not None:
@@ -136,10 +137,12 @@ class Service:
         bus = InProcessBus()
         bus.subscribe("store", store.reports.save)
         audit: Audit = store.events
+        reclaims: ReclaimStore = store.reclaims
         if self._rabbit is not None:
             bus.subscribe("broker", self._rabbit.publish)
             audit = Trail(store.events, self._rabbit)
-        stores = Stores(store.policies, store.marks, bus, audit, store.states, store.reclaims)
+            reclaims = ReclaimTrail(store.reclaims, self._rabbit.reclaim)
+        stores = Stores(store.policies, store.marks, bus, audit, store.states, reclaims)
         if before is None:
             state = remembered_state(store, self._conf)
             return build(self._conf, stores, self._epoch, wake=self._wake.set, state=state)
@@ -163,9 +166,12 @@ class Service:
             history_hours=options.history_hours,
             five_minute_days=options.five_minute_days,
             hourly_days=options.hourly_days,
+            domain_step=options.domain_step,
+            domain_hours=options.domain_hours,
+            domain_hourly_days=options.domain_hourly_days,
         )
 
-    def _broker(self) -> RabbitPublisher | None:
+    def _broker(self, store: Store) -> RabbitPublisher | None:
         options = self._conf.bus
         if not options.urls:
             return None
@@ -176,14 +182,16 @@ class Service:
             self._epoch,
             spool,
             flush=options.flush,
-            handlers={"look": self._look},
+            handlers=Commands(store, self._wake.set).handlers,
         )
+        try:
+            # Whatever was kept here and not spooled when the last agent ended: to say it again changes nothing.
+            for one in reversed(store.reclaims.newest()):
+                publisher.reclaim(one)
+        except StoreError as error:
+            LOG.error("how earlier requests ended is not told: %s", error)
         publisher.start()
         return publisher
-
-    def _look(self, _: Mapping[str, Any]) -> Mapping[str, Any]:
-        self._wake.set()
-        return {}
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
         if number == signal.SIGHUP:

@@ -99,25 +99,12 @@ class Commander:
         :raises CommandTimeout: when it does not answer; whether it was done is not known
         :raises BusError: when the broker fails
         """
-        body, encoding = pack(
-            json.dumps({"memhint": VERSION, "command": command, "arguments": dict(arguments or {}), "epoch": epoch})
-        )
         number = uuid.uuid4().hex
-        properties = pika.BasicProperties(
-            content_type=JSON,
-            content_encoding=encoding,
-            correlation_id=number,
-            reply_to=self._me,
-            user_id=self._user,
-            expiration=str(int(deadline * 1000)),  # an agent that comes back later does not find it
-        )
         until = time.monotonic() + deadline
+        self._send(host, command, arguments, deadline, epoch, correlation_id=number, reply_to=self._me)
         try:
-            self._channel.basic_publish("", command_queue(host), body, properties, mandatory=True)
             while number not in self._replies and (left := until - time.monotonic()) > 0:
                 self._connection.process_data_events(left)
-        except UnroutableError as error:
-            raise HostAway(f"no agent of {host} listens") from error
         except LOST as error:
             raise BusError(f"the broker went away: {error!r}") from error
         if number not in self._replies:
@@ -127,6 +114,59 @@ class Commander:
         if said_by != host:
             raise BusError(f"somebody else ({said_by}) answered for {host}")
         return _reply(text, encoding)
+
+    def tell(
+        self,
+        host: str,
+        command: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        deadline: float,
+        epoch: str | None = None,
+    ) -> None:
+        """Send a command whose answer nobody waits for: what it does shows in the host's next report.
+
+        :param deadline: seconds after which nobody shall begin it any more
+        :raises HostAway: when no agent listens
+        :raises BusError: when the broker fails
+        """
+        self._send(host, command, arguments, deadline, epoch)
+
+    def rest(self) -> None:
+        """Answer the broker's own questions, between two commands.
+
+        :raises BusError: when the broker fails
+        """
+        try:
+            self._connection.process_data_events(0)
+        except LOST as error:
+            raise BusError(f"the broker went away: {error!r}") from error
+
+    def _send(
+        self,
+        host: str,
+        command: str,
+        arguments: Mapping[str, Any] | None,
+        deadline: float,
+        epoch: str | None,
+        **properties: str,
+    ) -> None:
+        body, encoding = pack(
+            json.dumps({"memhint": VERSION, "command": command, "arguments": dict(arguments or {}), "epoch": epoch})
+        )
+        described = pika.BasicProperties(
+            content_type=JSON,
+            content_encoding=encoding,
+            user_id=self._user,
+            expiration=str(int(deadline * 1000)),  # an agent that comes back later does not find it
+            **properties,
+        )
+        try:
+            self._channel.basic_publish("", command_queue(host), body, described, mandatory=True)
+        except UnroutableError as error:
+            raise HostAway(f"no agent of {host} listens") from error
+        except LOST as error:
+            raise BusError(f"the broker went away: {error!r}") from error
 
     def close(self) -> None:
         """Let go of the connection."""

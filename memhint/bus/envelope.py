@@ -13,6 +13,7 @@ import zstandard
 
 from memhint.bus.errors import Poison
 from memhint.bus.record import Record
+from memhint.objects.reclaim import ReclaimError
 from memhint.objects.report import Report
 from memhint.store import codec
 from memhint.store.errors import StoreDamaged
@@ -78,7 +79,9 @@ def decode(body: bytes, encoding: str | None) -> Envelope:
     try:
         content: Report | Record
         content = codec.parse_as(text, Report) if head.kind is Kind.STATE else codec.parse_as(text, Record)
-    except StoreDamaged as error:
+        for one in content.reclaims if isinstance(content, Record) else ():
+            one.request.check()
+    except (StoreDamaged, ReclaimError) as error:
         raise Poison(f"its content cannot be read: {error}") from error
     envelope = Envelope(head.kind, head.host, head.epoch, head.sequence, head.clock, content, text.decode())
     hosts = {content.host} if isinstance(content, Report) else {one.host for one in content.events}

@@ -22,6 +22,7 @@ from memhint.bus.record import Record
 from memhint.bus.spool import Spool, Waiting
 from memhint.bus.topology import REPLY, REPORT, command_queue
 from memhint.objects.lever import LeverState
+from memhint.objects.reclaim import Reclaim
 from memhint.objects.report import STALE_PERIODS, Report
 from memhint.store import codec
 from memhint.store.errors import StoreDamaged
@@ -103,6 +104,12 @@ class RabbitPublisher:
             event = Event(at, host, one.subject, one.lever, one.desired, one.verdict)
             self._spool.put("event", codec.dump(event))
             self._urgent = True
+        self._wake()
+
+    def reclaim(self, reclaim: Reclaim) -> None:
+        """Send how far a request has come, as surely as an event."""
+        self._spool.put("reclaim", codec.dump(reclaim))
+        self._urgent = True
         self._wake()
 
     @property
@@ -240,15 +247,19 @@ class RabbitPublisher:
 
 def _record(waiting: Iterable[Waiting], lost: int) -> tuple[Record, int]:
     points, events, unread = [], [], 0
+    reclaims: dict[str, Reclaim] = {}
     for one in waiting:
         try:
             if one.kind == "point":
                 points.append(codec.parse_as(one.text, HistoryPoint))
+            elif one.kind == "reclaim":
+                reclaim = codec.parse_as(one.text, Reclaim)
+                reclaims[reclaim.request.id] = reclaim  # of several, the newest tells all
             else:
                 events.append(codec.parse_as(one.text, Event))
         except StoreDamaged:
             unread += 1
-    return Record(tuple(points), tuple(events), lost + unread), unread
+    return Record(tuple(points), tuple(events), lost + unread, tuple(reclaims.values())), unread
 
 
 def _close(connection: pika.BlockingConnection) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from memhint.objects.reclaim import Reclaim
 from memhint.store.events import Event
 from memhint.store.history import HistoryPoint
 
@@ -14,4 +15,5 @@ class Record:
 
     points: tuple[HistoryPoint, ...]
     events: tuple[Event, ...]
-    lost: int = 0  # of both, since the host's spool was made: what had no room in it
+    lost: int = 0  # of all, since the host's spool was made: what had no room in it
+    reclaims: tuple[Reclaim, ...] = ()  # how far requests have come

@@ -11,4 +11,19 @@ OPTS = (
     cfg.IntOpt(
         "batch", default=100, min=1, max=5000, help="Messages, at most, that go into the store in one transaction."
     ),
+    cfg.FloatOpt(
+        "command_deadline",
+        default=5.0,
+        min=0.5,
+        help="Seconds in which an agent must take up a command. What needs it is sent again while a report shows so.",
+    ),
+    cfg.FloatOpt(
+        "resend", default=30.0, min=1, help="Seconds, at least, between two times that a host is sent what it lacks."
+    ),
+    cfg.FloatOpt(
+        "forget_days",
+        default=90.0,
+        min=0.01,
+        help="Days after which a silent host is forgotten, and the policy of a VM that no host has any more.",
+    ),
 )

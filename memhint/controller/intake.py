@@ -10,8 +10,9 @@ from memhint.bus.envelope import Envelope
 from memhint.bus.rabbit_consumer import Away
 from memhint.bus.record import Record
 from memhint.objects.report import Report
+from memhint.store import Store
 from memhint.store.errors import StoreError, StoreRefused
-from memhint.store.fleet import Fleet, Past, State
+from memhint.store.fleet import Past, State
 from memhint.store.history import TIDY_EVERY
 
 LOG = logging.getLogger(__name__)
@@ -20,10 +21,23 @@ LOG = logging.getLogger(__name__)
 class Intake:
     """The handler of a consumer. It remembers nothing that another controller would need."""
 
-    def __init__(self, fleet: Fleet, sweep: float, clock: Callable[[], float] = time.monotonic) -> None:
-        """:param sweep: seconds between two looks for silent hosts."""
-        self._fleet = fleet
+    def __init__(
+        self,
+        store: Store,
+        sweep: float,
+        forget: float,
+        look: Callable[[Sequence[Report]], None] = lambda _: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """:param sweep: seconds between two looks for silent hosts
+        :param forget: seconds after which what is gone is forgotten
+        :param look: who is shown the reports that are the newest of their hosts now
+        """
+        self._fleet = store.fleet
+        self._policies = store.central_policies
         self._sweep = sweep
+        self._forget = forget
+        self._look = look
         self._clock = clock
         self._swept = self._tidied = clock()
 
@@ -58,6 +72,9 @@ class Intake:
             if now - self._tidied >= TIDY_EVERY:
                 self._tidied = now
                 self._fleet.tidy()
+                for host in self._fleet.forget(self._forget):
+                    LOG.warning("%s was silent for so long that it is forgotten", host)
+                self._policies.prune(self._forget)
         except StoreError as error:
             LOG.error("hosts that are silent now are marked later: %s", error)
 
@@ -73,8 +90,12 @@ class Intake:
     def _keep(self, batch: Sequence[Envelope]) -> None:
         states = [State(one.body, one.clock, one.text) for one in batch if isinstance(one.body, Report)]
         pasts = [
-            Past(one.host, one.body.points, one.body.events, one.body.lost)
+            Past(one.host, one.body.points, one.body.events, one.body.lost, one.body.reclaims)
             for one in batch
             if isinstance(one.body, Record)
         ]
-        self._fleet.take(states, pasts)
+        newest = self._fleet.take(states, pasts)
+        try:
+            self._look(newest)
+        except StoreError as error:  # the batch is kept; the next report of these hosts shows the same
+            LOG.error("what hosts lack is sent later: %s", error)

@@ -8,12 +8,14 @@ from types import FrameType
 
 from oslo_config import cfg
 
+from memhint.bus.courier import Courier
 from memhint.bus.errors import BusError
 from memhint.bus.link import parameters
 from memhint.bus.rabbit_consumer import RabbitConsumer
 from memhint.bus.settings import link_settings
 from memhint.controller.intake import Intake
 from memhint.controller.openstack import OpenStackThread
+from memhint.controller.reconcile import Reconciler
 from memhint.store.database import open_store
 
 LOG = logging.getLogger(__name__)
@@ -45,19 +47,27 @@ class Service:
             history_hours=options.history_hours,
             five_minute_days=options.five_minute_days,
             hourly_days=options.hourly_days,
+            domain_step=options.domain_step,
+            domain_hours=options.domain_hours,
+            domain_hourly_days=options.domain_hourly_days,
         )
+        own = self._conf.controller
+        courier = Courier(settings, own.command_deadline)
+        courier.start()
         openstack = None
         try:
             if self._conf.openstack.capacity != "off":
                 openstack = OpenStackThread(self._conf, store)
                 openstack.start()
-            intake = Intake(store.fleet, self._conf.controller.sweep)
+            reconciler = Reconciler(store, courier.send, own.resend)
+            intake = Intake(store, own.sweep, own.forget_days * 86400, reconciler.look)
             LOG.info("controller, a sweep each %g s", self._conf.controller.sweep)
             batch = self._conf.controller.batch
             RabbitConsumer(settings, intake, batch=batch, stopped=lambda: self._stop).run()
         finally:
             if openstack is not None:
                 openstack.close()
+            courier.close()
             store.close()
         return 0
 

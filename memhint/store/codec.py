@@ -49,6 +49,18 @@ def parse_as(document: str | bytes, kind: type[T]) -> T:
         raise StoreDamaged(f"{_ADVICE}: {error}") from error
 
 
+def structure(plain: object, kind: type[T]) -> T:
+    """The record of dictionaries, lists, texts and numbers.
+
+    :raises StoreDamaged: when they are not exactly one of this kind
+    """
+    try:
+        _check_numbers(plain)
+        return msgspec.convert(plain, kind)
+    except (ValueError, RecursionError) as error:
+        raise StoreDamaged(f"no {kind.__name__}: {error}") from error
+
+
 _ADVICE = "a stored record cannot be read; it is damaged or of another version, restart the agent to write a new one"
 
 

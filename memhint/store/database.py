@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from memhint.store import schema
 from memhint.store.capacities import Capacities
+from memhint.store.central_policies import CentralPolicies
 from memhint.store.domain_history import DomainHistory, DomainKeep
 from memhint.store.domains import Domains
 from memhint.store.engine import Database, connect, parse_url
@@ -38,6 +39,7 @@ class Store:
     domains: Domains
     domain_history: DomainHistory
     capacities: Capacities
+    central_policies: CentralPolicies
     database: Database
 
     def close(self) -> None:
@@ -60,9 +62,10 @@ def open_store(
     """Open the store at a database URL.
 
     With ``create`` its directory, file and tables are made or upgraded as needed: that is the agent's part. ``host``
-    keeps the marks of several hosts in one database apart. Events and the history's single cycles older than
-    ``history_hours`` go; of the history, the worst of each five minutes and of each hour stays for so many days.
-    Of VMs there is a point each ``domain_step`` seconds for ``domain_hours``, then the worst of each hour.
+    keeps the marks and requests of several hosts in one database apart; empty is all of them. Events and the history's
+    single cycles older than ``history_hours`` go; of the history, the worst of each five minutes and of each hour stays
+    for so many days. Of VMs there is a point each ``domain_step`` seconds for ``domain_hours``, then the worst of each
+    hour.
 
     :raises StoreMissing: where there is none and ``create`` is off
     :raises StoreVersion: where it is of a newer memhint
@@ -83,6 +86,7 @@ def open_store(
     events = Events(database, keep.raw)
     domain_history = DomainHistory(database, DomainKeep(domain_step, domain_hours * 3600, domain_hourly_days * 86400))
     summaries = Summaries(domain_history)
+    reclaims = Reclaims(database, host, keep.raw)
     return Store(
         Reports(database, history, summaries),
         history,
@@ -90,11 +94,12 @@ def open_store(
         Marks(database, host),
         events,
         PlannerStates(database),
-        Reclaims(database, host, keep.raw),
-        Fleet(database, history, events, summaries, keep.hours),
+        reclaims,
+        Fleet(database, history, events, summaries, reclaims, keep.hours),
         HostsView(database),
         Domains(database),
         domain_history,
         Capacities(database),
+        CentralPolicies(database),
         database,
     )

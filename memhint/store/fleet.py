@@ -13,12 +13,14 @@ from enum import StrEnum
 from sqlalchemy import Connection, delete, select
 
 from memhint.objects.epoch import place_of
+from memhint.objects.reclaim import Reclaim
 from memhint.objects.report import STALE_PERIODS, Report
 from memhint.store import codec, revisions
 from memhint.store.clock import database_clock
 from memhint.store.engine import Database
 from memhint.store.events import Event, Events
 from memhint.store.history import History, HistoryPoint
+from memhint.store.reclaims import Reclaims
 from memhint.store.summaries import Seen, Summaries
 from memhint.store.tables import host, host_event, report
 from memhint.store.upsert import add_new, upsert
@@ -75,12 +77,13 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """History and events of a host, and how many of both it had to drop so far."""
+    """History and events of a host, how many of both it had to drop so far, and what became of requests."""
 
     host: str
     points: tuple[HistoryPoint, ...]
     events: tuple[Event, ...]
     lost: int
+    reclaims: tuple[Reclaim, ...] = ()
 
 
 class Fleet:
@@ -92,6 +95,7 @@ class Fleet:
         history: History,
         events: Events,
         summaries: Summaries,
+        reclaims: Reclaims,
         keep: float,
         clock: Callable[[Connection], float] = database_clock,
     ) -> None:
@@ -99,22 +103,28 @@ class Fleet:
         self._history = history
         self._events = events
         self._summaries = summaries
+        self._reclaims = reclaims
         self._keep = keep
         self._clock = clock
 
-    def take(self, states: Sequence[State], pasts: Sequence[Past] = ()) -> None:
+    def take(self, states: Sequence[State], pasts: Sequence[Past] = ()) -> tuple[Report, ...]:
         """Keep what is new of a batch. What is older than what is known, or known already, changes nothing.
+
+        Returns the reports that are the newest of their hosts now.
 
         :raises StoreRefused: when the database does not accept something in it
         :raises StoreError: when the database fails
         """
-        self._database.transact(lambda connection: self._take(connection, states, pasts))
+        return self._database.transact(lambda connection: self._take(connection, states, pasts))
 
     def sweep(self) -> tuple[str, ...]:
         """Mark the hosts that were silent for three periods; those that were not marked before.
 
+        Requests to reclaim that nobody tells of any more are ended too.
+
         :raises StoreError: when the database fails
         """
+        self._database.transact(lambda connection: self._reclaims.presume(connection, self._clock(connection)))
         return self._database.transact(self._sweep)
 
     def refused(self, user: str, why: str) -> None:
@@ -164,12 +174,32 @@ class Fleet:
         with self._database.write() as connection:
             now = self._clock(connection)
             connection.execute(delete(host_event).where(host_event.c.at < now - self._keep))
+            self._reclaims.tidy(connection, now)
             revisions.tidy(connection, now)
         self._events.tidy(now)
         self._history.tidy(now)
         self._summaries.tidy(now)
 
-    def _take(self, connection: Connection, states: Sequence[State], pasts: Sequence[Past]) -> None:
+    def forget(self, keep: float) -> tuple[str, ...]:
+        """Drop the hosts that were silent for ``keep`` seconds, with what is known of their VMs; which ones.
+
+        :raises StoreError: when the database fails
+        """
+
+        def work(connection: Connection) -> tuple[str, ...]:
+            now = self._clock(connection)
+            over = (host.c.silent == 1) & (host.c.heard < now - keep)
+            names = sorted(connection.execute(select(host.c.name).where(over)).scalars())
+            gone = [one.name for one in _locked(connection, names) if one.silent and one.heard < now - keep]
+            for table, column in ((report, report.c.host), (host, host.c.name)):
+                if gone:
+                    connection.execute(delete(table).where(column.in_(gone)))
+            self._summaries.forget(connection, gone, now)
+            return tuple(gone)
+
+        return self._database.transact(work)
+
+    def _take(self, connection: Connection, states: Sequence[State], pasts: Sequence[Past]) -> tuple[Report, ...]:
         now = self._clock(connection)
         names = sorted({one.report.host for one in states} | {one.host for one in pasts})
         known = {one.name: one for one in _locked(connection, names)}
@@ -193,8 +223,10 @@ class Fleet:
         self._history.add(connection, [(past.host, point) for past in pasts for point in past.points])
         self._events.add(connection, [event for past in pasts for event in past.events])
         _note(connection, happened)
+        self._reclaims.hear(connection, [(past.host, one) for past in pasts for one in past.reclaims])
         seen = [Seen(one.report, known[name].heard, known[name].silent) for name, one in newest.items()]
         self._summaries.write(connection, seen, now)
+        return tuple(one.report for one in newest.values())
 
     def _sweep(self, connection: Connection) -> tuple[str, ...]:
         now = self._clock(connection)

@@ -2,37 +2,185 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, delete, insert, select, update
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
-from memhint.objects.reclaim import Reclaim, ReclaimError, ReclaimState
+from sqlalchemy import Connection, Select, delete, insert, select, update
+
+from memhint.objects.reclaim import Reclaim, ReclaimError, ReclaimState, Stop
+from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.store import codec
 from memhint.store.engine import Database
 from memhint.store.errors import StoreDamaged
 from memhint.store.tables import reclaim
+from memhint.store.upsert import add_new, upsert
 
 _OPEN = tuple(str(state) for state in ReclaimState if not state.ended)
 _ENDED = tuple(str(state) for state in ReclaimState if state.ended)
+PRESUMED = "controller"  # the owner of what is said to have ended because its host says nothing
+_GRACE = 60.0  # seconds beyond a request's own times until that is said
+_LATE = 600.0  # the same for one that has begun: its agent tells when it is back
+
+
+@dataclass(frozen=True, slots=True)
+class HostReclaim:
+    """A request, on which host it is, and why it shall end, where somebody took it back."""
+
+    host: str
+    reclaim: Reclaim
+    interrupted: str | None
 
 
 class Reclaims:
-    """The requests of one host in the store. ``keep`` is the seconds for which those that ended stay."""
+    """The requests of one host in the store, or of all where ``host`` is empty.
+
+    ``keep`` is the seconds for which those that ended stay.
+    """
 
     def __init__(self, database: Database, host: str, keep: float) -> None:
         self._database = database
         self._host = host
         self._keep = keep
 
-    def add(self, new: Reclaim) -> None:
+    def add(self, new: Reclaim, host: str | None = None) -> None:
         """Queue a request, and drop those that ended too long ago.
+
+        :param host: which one's, where that is not the store's own
+        :raises ReclaimError: on one that no guest could be asked
+        :raises StoreError: when the database fails
+        """
+        with self._database.write() as connection:
+            self._prune(connection, new.request.at)
+            connection.execute(insert(reclaim).values(_row(self._host if host is None else host, new)))
+
+    def add_once(self, new: Reclaim) -> None:
+        """Queue a request, unless it is there already, in whatever state.
 
         :raises ReclaimError: on one that no guest could be asked
         :raises StoreError: when the database fails
         """
-        request = new.request.check()
-        row = {"id": request.id, "host": self._host, "domain_uuid": request.uuid, "at": request.at}
         with self._database.write() as connection:
-            self._prune(connection, request.at)
-            connection.execute(insert(reclaim).values(row | _changing(new)))
+            self._prune(connection, new.request.at)
+            add_new(connection, reclaim, _row(self._host, new))
+
+    def interrupt(self, request: str, why: str) -> None:
+        """Note that a request shall end, where it has not; whoever has begun it looks for that.
+
+        :raises StoreError: when the database fails
+        """
+        row = update(reclaim).where(
+            reclaim.c.id == request, reclaim.c.state.in_(_OPEN), reclaim.c.interrupted.is_(None)
+        )
+        with self._database.write() as connection:
+            connection.execute(row.values(interrupted=why.replace("\0", "")[:200]))
+
+    def interrupted(self) -> dict[str, str]:
+        """Why requests of this host that have not ended shall end, by id.
+
+        :raises StoreError: when the database fails
+        """
+        query = select(reclaim.c.id, reclaim.c.interrupted)
+        query = query.where(reclaim.c.host == self._host, reclaim.c.state.in_(_OPEN))
+        with self._database.read() as connection:
+            rows = connection.execute(query.where(reclaim.c.interrupted.is_not(None))).all()
+        return {row.id: str(row.interrupted) for row in rows}
+
+    def page(
+        self,
+        *,
+        limit: int = 100,
+        before: tuple[float, str] | None = None,
+        uuid: str | None = None,
+        uuids: Sequence[str] | None = None,
+        host: str | None = None,
+        state: ReclaimState | None = None,
+    ) -> tuple[HostReclaim, ...]:
+        """Requests, newest first.
+
+        :param before: moment and id of the last one that is known
+        :param uuids: of VMs, where only some may be seen
+        :raises StoreDamaged: when one cannot be read
+        :raises StoreError: when the database fails
+        """
+        query = self._listed()
+        for column, wanted in ((reclaim.c.domain_uuid, uuid), (reclaim.c.host, host), (reclaim.c.state, state)):
+            if wanted is not None:
+                query = query.where(column == str(wanted))
+        if uuids is not None:
+            query = query.where(reclaim.c.domain_uuid.in_(list(uuids)))
+        if before is not None:
+            at, name = before
+            query = query.where((reclaim.c.at < at) | ((reclaim.c.at == at) & (reclaim.c.id > name)))
+        with self._database.read() as connection:
+            rows = connection.execute(query.order_by(reclaim.c.at.desc(), reclaim.c.id).limit(limit)).all()
+        return tuple(_listed(*row) for row in rows)
+
+    def find(self, request: str) -> HostReclaim | None:
+        """One request by its id, with its host; None where there is none.
+
+        :raises StoreDamaged: when it cannot be read
+        :raises StoreError: when the database fails
+        """
+        with self._database.read() as connection:
+            row = connection.execute(self._listed().where(reclaim.c.id == request)).first()
+        return None if row is None else _listed(*row)
+
+    def waiting(self, hosts: Sequence[str]) -> tuple[HostReclaim, ...]:
+        """What these hosts should have been told of: requests that wait, and those that were taken back.
+
+        :raises StoreDamaged: when one cannot be read
+        :raises StoreError: when the database fails
+        """
+        mine = reclaim.c.host.in_(list(hosts)) & reclaim.c.state.in_(_OPEN)
+        waits = (reclaim.c.state == str(ReclaimState.QUEUED)) | reclaim.c.interrupted.is_not(None)
+        query = select(reclaim.c.host, reclaim.c.document, reclaim.c.interrupted).where(mine, waits)
+        with self._database.read() as connection:
+            return tuple(_listed(*row) for row in connection.execute(query.order_by(reclaim.c.at, reclaim.c.id)))
+
+    def hear(self, connection: Connection, told: Iterable[tuple[str, Reclaim]]) -> None:
+        """Take what agents say of requests, by host, in the caller's transaction, in whatever order it comes.
+
+        What has ended stays as it ended, and nothing goes back. Nobody speaks of another host's requests.
+        """
+        by_id: dict[str, list[tuple[str, Reclaim]]] = {}
+        for host, one in told:
+            by_id.setdefault(one.request.id, []).append((host, one))
+        if not by_id:
+            return
+        query = select(reclaim.c.id, reclaim.c.host, reclaim.c.document).where(reclaim.c.id.in_(sorted(by_id)))
+        there = {row.id: (row.host, row.document) for row in connection.execute(query.with_for_update())}
+        rows = []
+        for name, news in sorted(by_id.items()):
+            place, document = there.get(name, (news[0][0], None))
+            before = now = None if document is None else _parse(document)
+            for host, one in news:
+                if host == place and (now is None or _place(one) > _place(now)):
+                    # The request is as it was asked for: the agent's copy counts by the agent's clock.
+                    now = one if before is None else replace(one, request=before.request)
+            if now is not None and now != before:
+                rows.append(_row(place, now))
+        upsert(connection, reclaim, *rows)
+
+    def presume(self, connection: Connection, now: float) -> None:
+        """End what nobody will tell of any more, in the caller's transaction. If somebody does, that counts.
+
+        :param now: unix seconds on the database's clock
+        """
+        over = reclaim.c.state.in_(_OPEN) & (reclaim.c.at < now - _GRACE)
+        query = select(reclaim.c.host, reclaim.c.document).where(over).order_by(reclaim.c.id)
+        rows = []
+        for host, document in connection.execute(query.with_for_update()).all():
+            one = _parse(document)
+            begun = one.state is ReclaimState.RUNNING
+            last = one.request.expires + (one.request.timeout + _LATE if begun else _GRACE)
+            if now > last:
+                rows.append(_row(host, _presumed(one, now)))
+        upsert(connection, reclaim, *rows)
+
+    def tidy(self, connection: Connection, now: float) -> None:
+        """Drop those of every host that ended too long ago, in the caller's transaction."""
+        connection.execute(delete(reclaim).where(reclaim.c.at < now - self._keep, reclaim.c.state.in_(_ENDED)))
 
     def save(self, changed: Reclaim) -> bool:
         """Keep how far a request has come. One that has ended stays as it ended: then this is False.
@@ -70,16 +218,46 @@ class Reclaims:
         :raises StoreDamaged: when one cannot be read
         :raises StoreError: when the database fails
         """
-        query = select(reclaim.c.document).where(reclaim.c.host == self._host)
+        query = select(reclaim.c.document)
+        if self._host:
+            query = query.where(reclaim.c.host == self._host)
         if uuid is not None:
             query = query.where(reclaim.c.domain_uuid == uuid)
         with self._database.read() as connection:
             query = query.order_by(reclaim.c.at.desc(), reclaim.c.id).limit(limit)
             return tuple(_parse(one) for one in connection.execute(query).scalars().all())
 
+    def _listed(self) -> Select[Any]:
+        query = select(reclaim.c.host, reclaim.c.document, reclaim.c.interrupted)
+        return query.where(reclaim.c.host == self._host) if self._host else query
+
     def _prune(self, connection: Connection, now: float) -> None:
         old = delete(reclaim).where(reclaim.c.host == self._host, reclaim.c.at < now - self._keep)
         connection.execute(old.where(reclaim.c.state.in_(_ENDED)))
+
+
+def _row(host: str, one: Reclaim) -> dict[str, object]:
+    request = one.request.check()
+    return {"id": request.id, "host": host, "domain_uuid": request.uuid, "at": request.at} | _changing(one)
+
+
+def _listed(host: str, document: str, interrupted: str | None) -> HostReclaim:
+    return HostReclaim(host, _parse(document), interrupted)
+
+
+def _place(one: Reclaim) -> tuple[int, int, int]:
+    """How far it has come: what has a larger one came later."""
+    if one.state.ended:
+        return (2 if one.owner == PRESUMED else 3, 0, 0)
+    return (1 if one.state is ReclaimState.RUNNING else 0, one.calls, one.reclaimed)
+
+
+def _presumed(one: Reclaim, now: float) -> Reclaim:
+    if one.state is ReclaimState.QUEUED:
+        verdict = Verdict(Answer.FAILED, Reason.EXPIRED, "its host did not say that it began within its time to live")
+        return replace(one, state=ReclaimState.EXPIRED, verdict=verdict, owner=PRESUMED, ended=now)
+    verdict = Verdict(Answer.FAILED, Reason.INTERRUPTED, "its host has said nothing of it since it began")
+    return replace(one, state=ReclaimState.FAILED, verdict=verdict, owner=PRESUMED, stop=Stop.LOST, ended=now)
 
 
 def _changing(one: Reclaim) -> dict[str, object]:

@@ -87,6 +87,14 @@ class Summaries:
             number = revisions.take(connection)
             connection.execute(update(table).where(table.c.name.in_(names)).values(silent=1, revision=number))
 
+    def forget(self, connection: Connection, names: Sequence[str], now: float) -> None:
+        """Drop hosts and their VMs, in the caller's transaction."""
+        if names:
+            number = revisions.take(connection)
+            _remove(connection, _fingerprints(connection, names), number, now)
+            connection.execute(delete(table).where(table.c.name.in_(names)))
+            revisions.bury(connection, revisions.HOST, names, number, now)
+
     def tidy(self, now: float) -> None:
         """Thin out the history of VMs that has grown old by ``now`` (unix seconds).
 

@@ -101,6 +101,15 @@ policy = Table(
     PrimaryKeyConstraint("domain_uuid", "origin", "key"),
 )
 
+# VMs whose operator's wishes are those of this store, whatever their hosts have. Only in the store of a fleet.
+central_policy = Table(
+    "central_policy",
+    metadata,
+    Column("domain_uuid", String(36), primary_key=True),
+    Column("version", BigInteger, nullable=False),  # newer wishes have a larger one
+    Column("seen", Double, nullable=False),  # when a host had this VM, on the database's clock
+)
+
 mark = Table(
     "mark",
     metadata,
@@ -139,6 +148,7 @@ reclaim = Table(
     Column("state", String(16), nullable=False),
     Column("at", Double, nullable=False),
     Column("document", DOCUMENT, nullable=False),
+    Column("interrupted", String(255)),  # why it shall end; None: it may go on
     Index("ix_reclaim_host_state", "host", "state"),
 )
 

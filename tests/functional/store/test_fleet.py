@@ -39,7 +39,9 @@ def clock() -> Clock:
 
 
 def fleet_of(store: Store, clock: Clock) -> Fleet:
-    return Fleet(store.database, store.history, store.events, Summaries(store.domain_history), 3600.0, clock)
+    return Fleet(
+        store.database, store.history, store.events, Summaries(store.domain_history), store.reclaims, 3600.0, clock
+    )
 
 
 @pytest.fixture

@@ -49,7 +49,7 @@ def kept(store: Store, clock: Clock) -> Store:
     summaries = Summaries(store.domain_history)
     return replace(
         store,
-        fleet=fleet.Fleet(store.database, store.history, store.events, summaries, 3600.0, clock),
+        fleet=fleet.Fleet(store.database, store.history, store.events, summaries, store.reclaims, 3600.0, clock),
         hosts_view=HostsView(store.database, clock),
     )
 

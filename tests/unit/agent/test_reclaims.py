@@ -55,6 +55,10 @@ class FakeStore:
         self.rows = {one.request.id: one for one in requests}
         self.away = False
         self.saves: list[Reclaim] = []
+        self.stops: dict[str, str] = {}
+
+    def interrupted(self) -> dict[str, str]:
+        return {name: why for name, why in self.stops.items() if not self.rows[name].state.ended}
 
     def open(self) -> tuple[Reclaim, ...]:
         if self.away:
@@ -304,3 +308,27 @@ def test_a_request_that_makes_no_sense_is_not_queued(changes) -> None:
     with pytest.raises(ReclaimError):
         bench.reclaims.submit(WEB, **arguments)
     assert not bench.reclaims.busy(WEB)
+
+
+def test_one_in_the_store_is_taken_back_before_it_begins() -> None:
+    bench = Bench(queued())
+    bench.store.stops["req-1"] = "a mistake"
+    bench.cycle()
+    assert (bench.row().state, bench.row().verdict.detail) == (ReclaimState.FAILED, "a mistake")
+    assert bench.row().verdict.reason is Reason.INTERRUPTED
+    assert bench.web.calls() == []
+
+
+def test_one_in_the_store_is_taken_back_while_it_goes_on() -> None:
+    bench = Bench(queued())
+    ask = bench.web._reclaim
+
+    def taken_back(arguments):
+        bench.store.stops["req-1"] = "enough"
+        bench.reclaims.follow(bench.domains, bench.policies)
+        return ask(arguments)
+
+    bench.web._reclaim = taken_back
+    bench.cycle()
+    assert (bench.row().stop, bench.row().verdict.detail) == (Stop.INTERRUPTED, "enough")
+    assert len(bench.web.calls()) == 1

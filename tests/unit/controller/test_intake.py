@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 
 import pytest
 
@@ -8,6 +9,7 @@ from memhint.bus.envelope import Envelope, Kind
 from memhint.bus.rabbit_consumer import Away
 from memhint.bus.record import Record
 from memhint.controller.intake import Intake
+from memhint.objects.report import Report
 from memhint.store.errors import StoreError, StoreRefused
 from memhint.store.fleet import Past, State
 from memhint.store.history import TIDY_EVERY
@@ -18,15 +20,17 @@ class FakeFleet:
     def __init__(self) -> None:
         self.taken: list[tuple[list[int], list[str]]] = []
         self.done: list[str] = []
+        self.looks: list[Sequence[Report]] = []
         self.bad = -1
         self.error: StoreError | None = None
 
-    def take(self, states: Sequence[State], pasts: Sequence[Past] = ()) -> None:
+    def take(self, states: Sequence[State], pasts: Sequence[Past] = ()) -> tuple[Report, ...]:
         if self.error is not None:
             raise self.error
         if self.bad in [one.report.sequence for one in states]:
             raise StoreRefused("it does not fit")
         self.taken.append(([one.report.sequence for one in states], [one.host for one in pasts]))
+        return tuple(one.report for one in states)
 
     def refused(self, user: str, why: str) -> None:
         if self.error is not None:
@@ -42,6 +46,19 @@ class FakeFleet:
     def tidy(self) -> None:
         self.done.append("tidy")
 
+    def forget(self, keep: float) -> tuple[str, ...]:
+        self.done.append(f"forget {keep:g}")
+        return ()
+
+
+class FakePolicies:
+    def __init__(self, fleet: FakeFleet) -> None:
+        self._fleet = fleet
+
+    def prune(self, keep: float) -> int:
+        self._fleet.done.append(f"prune {keep:g}")
+        return 0
+
 
 def state(sequence: int) -> Envelope:
     return Envelope(Kind.STATE, "host-a", "epoch-1", sequence, 1.0, builders.report(sequence=sequence))
@@ -51,13 +68,15 @@ RECORD = Envelope(Kind.RECORD, "host-a", "epoch-1", 1, 1.0, Record((), (), 0))
 
 
 def intake(fleet: FakeFleet, clock: list[float]) -> Intake:
-    return Intake(fleet, 5.0, lambda: clock[0])  # type: ignore[arg-type]
+    store = SimpleNamespace(fleet=fleet, central_policies=FakePolicies(fleet))
+    return Intake(store, 5.0, 3600.0, fleet.looks.append, lambda: clock[0])  # type: ignore[arg-type]
 
 
 def test_a_batch_goes_into_one_transaction() -> None:
     fleet = FakeFleet()
     assert intake(fleet, [0.0]).take([state(1), RECORD, state(2)]) == [None, None, None]
     assert fleet.taken == [([1, 2], ["host-a"])]
+    assert [[one.sequence for one in look] for look in fleet.looks] == [[1, 2]]
 
 
 def test_one_message_that_the_store_refuses_keeps_none_of_the_others() -> None:
@@ -83,7 +102,7 @@ def test_hosts_are_swept_and_old_things_tidied_when_it_is_time() -> None:
     assert fleet.done == ["sweep", "sweep"]
     clock[0] = TIDY_EVERY
     one.tick()
-    assert fleet.done == ["sweep", "sweep", "sweep", "tidy"]
+    assert fleet.done == ["sweep", "sweep", "sweep", "tidy", "forget 3600", "prune 3600"]
 
 
 def test_a_sweep_that_fails_is_tried_again() -> None:

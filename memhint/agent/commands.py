@@ -1,0 +1,114 @@
+"""What an agent does when it is told to: it writes into its own store, as an operator there would, and wakes up."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from memhint.agent.reclaims import ReclaimStore
+from memhint.bus.commands import Handler
+from memhint.objects.policy import Origin, PolicyError, parse_policy
+from memhint.objects.reclaim import Reclaim, ReclaimRequest
+from memhint.store import Store, codec
+
+_WHY = 200  # characters
+
+
+class Commands:
+    """The commands of one agent. All or nothing of each; done twice, or late, they change nothing."""
+
+    def __init__(self, store: Store, wake: Callable[[], None], wall: Callable[[], float] = time.time) -> None:
+        self._store = store
+        self._wake = wake
+        self._wall = wall
+        self._versions: dict[str, int] = {}  # of this life's policies: commands to another one are not for us
+
+    @property
+    def handlers(self) -> Mapping[str, Handler]:
+        """By name."""
+        return {"look": self.look, "policy": self.policy, "reclaim": self.reclaim, "interrupt": self.interrupt}
+
+    def look(self, _: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Begin a cycle now."""
+        self._wake()
+        return {}
+
+    def policy(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Make ``values`` all that an operator wishes of ``domain``, unless a newer ``version`` is known.
+
+        :raises PolicyError: on what is no policy
+        :raises StoreError: when the store cannot be used
+        """
+        uuid, version = _text(arguments, "domain", 36), arguments.get("version")
+        values = arguments.get("values")
+        if type(version) is not int or not isinstance(values, dict):
+            raise PolicyError("a policy has a version and values")
+        if not all(isinstance(value, str) for value in values.values()):
+            raise PolicyError("the values of a policy are texts")
+        if version < self._versions.get(uuid, version):
+            return {"applied": False}
+        self._store.policies.replace(uuid, Origin.OPERATOR, parse_policy(values.items()))
+        self._versions[uuid] = version
+        self._wake()
+        return {"applied": True}
+
+    def reclaim(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Queue ``request``, unless it is known. It must begin within ``left`` seconds.
+
+        :raises ReclaimError: on one that no guest could be asked
+        :raises StoreError: when it is no request, or the store cannot be used
+        """
+        self._store.reclaims.add_once(Reclaim(self._request(arguments)))
+        self._wake()
+        return {}
+
+    def interrupt(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """End ``request`` for the reason ``why``; one that is not known yet is known as taken back from now on.
+
+        :raises ReclaimError: on one that no guest could be asked
+        :raises StoreError: when it is no request, or the store cannot be used
+        """
+        request, why = self._request(arguments), _text(arguments, "why", _WHY)
+        self._store.reclaims.add_once(Reclaim(request))
+        self._store.reclaims.interrupt(request.id, why)
+        self._wake()
+        return {}
+
+    def _request(self, arguments: Mapping[str, Any]) -> ReclaimRequest:
+        request = codec.structure(arguments.get("request"), ReclaimRequest)
+        left = codec.structure(arguments.get("left"), float)
+        # Whoever asks has a clock of his own: the time that is left is counted on this one.
+        now = self._wall()
+        return replace(request, at=now, expires=now + left).check()
+
+
+class ReclaimTrail:
+    """The requests in the host's own store, whose progress is on its way to the fleet's."""
+
+    def __init__(self, store: ReclaimStore, tell: Callable[[Reclaim], None]) -> None:
+        self._store = store
+        self._tell = tell
+
+    def open(self) -> tuple[Reclaim, ...]:
+        """See ReclaimStore."""
+        return self._store.open()
+
+    def interrupted(self) -> Mapping[str, str]:
+        """See ReclaimStore."""
+        return self._store.interrupted()
+
+    def save(self, reclaim: Reclaim) -> bool:
+        """See ReclaimStore. What the own store does not take is not told."""
+        if not self._store.save(reclaim):
+            return False
+        self._tell(reclaim)
+        return True
+
+
+def _text(arguments: Mapping[str, Any], name: str, longest: int) -> str:
+    value = arguments.get(name)
+    if not isinstance(value, str) or not 0 < len(value) <= longest or not value.isprintable():
+        raise ValueError(f"{name} is 1 to {longest} printable characters")
+    return value

@@ -1,0 +1,206 @@
+"""How a wish gets to the agent that fulfils it: kept in the store first, then told, and told again until it shows.
+
+On a single host the agent reads the store. In a fleet it is sent a command at once; where that fails, the controllers
+send it with the host's next report.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from oslo_config import cfg
+
+from memhint.bus.asker import Asker
+from memhint.bus.commands import Outcome, Reply
+from memhint.bus.courier import Command
+from memhint.bus.errors import BusError
+from memhint.bus.settings import link_settings
+from memhint.controller.messages import interrupt_command, policy_command, reclaim_command
+from memhint.controller.reconcile import operators
+from memhint.objects.policy import KEYS, parse_policy
+from memhint.objects.reclaim import Reclaim, ReclaimRequest
+from memhint.store import Store
+from memhint.store.reclaims import HostReclaim
+
+LOG = logging.getLogger(__name__)
+
+
+class NoSuchDomain(LookupError):
+    """No host has this VM."""
+
+
+class NoSuchReclaim(LookupError):
+    """There is no such request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """Whether the agent has it by now; what it does of it, its reports show. It is kept either way."""
+
+    taken: bool
+    detail: str = ""
+
+
+class Dispatch(Protocol):
+    """Wishes of operators, whoever fulfils them. Every method raises StoreError when the store fails."""
+
+    def set_policy(self, uuid: str, values: Mapping[str, str | None]) -> Delivery:
+        """Change an operator's wishes for one VM, all or none; None takes one back.
+
+        :raises PolicyError: on an unknown key or value
+        :raises NoSuchDomain: where no host has this VM and nobody wished anything of it
+        """
+
+    def reclaim(self, request: ReclaimRequest) -> HostReclaim:
+        """Queue a request.
+
+        :raises ReclaimError: on one that no guest could be asked
+        :raises NoSuchDomain: where no host has this VM
+        """
+
+    def interrupt(self, request: str, why: str) -> HostReclaim:
+        """Take a request back by its id; one that has ended stays as it ended.
+
+        :raises NoSuchReclaim: where there is none
+        """
+
+    def close(self) -> None:
+        """Let go of everything."""
+
+
+class EmbeddedDispatch:
+    """The Dispatch of a single host, whose agent shares the store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def set_policy(self, uuid: str, values: Mapping[str, str | None]) -> Delivery:
+        """See Dispatch."""
+        wished, unset = _parts(values)
+        if self._store.domains.one(uuid) is None and not self._store.policies.inputs(uuid):
+            raise NoSuchDomain(uuid)
+        self._store.policies.set_operator(uuid, wished, unset)
+        return Delivery(True, "the agent takes it up in its next cycle")
+
+    def reclaim(self, request: ReclaimRequest) -> HostReclaim:
+        """See Dispatch."""
+        line = self._store.domains.one(request.uuid)
+        if line is None:
+            raise NoSuchDomain(request.uuid)
+        self._store.reclaims.add(Reclaim(request), line.host)
+        return _found(self._store, request.id)
+
+    def interrupt(self, request: str, why: str) -> HostReclaim:
+        """See Dispatch."""
+        _found(self._store, request)
+        self._store.reclaims.interrupt(request, why)
+        return _found(self._store, request)
+
+    def close(self) -> None:
+        """See Dispatch."""
+
+
+class FleetDispatch:
+    """The Dispatch of a fleet. For several threads; a command waits for the one before."""
+
+    def __init__(self, store: Store, ask: Callable[[Command], Reply], wall: Callable[[], float] = time.time) -> None:
+        """:param ask: sends a command and waits for its answer; raises BusError."""
+        self._store = store
+        self._ask = ask
+        self._wall = wall
+
+    def set_policy(self, uuid: str, values: Mapping[str, str | None]) -> Delivery:
+        """See Dispatch."""
+        wished, unset = _parts(values)
+        line = self._store.domains.one(uuid)
+        known: Mapping[str, str] = {}
+        if self._store.central_policies.of(uuid) is None:
+            if line is None:
+                raise NoSuchDomain(uuid)
+            known = self._on_host(line.host, uuid)
+        wishes = self._store.central_policies.set(uuid, wished, unset, known=known)
+        if line is None:
+            return Delivery(False, "no host has this VM now: it is told with the first report that shows it")
+        return self._deliver(policy_command(line.host, wishes, self._epoch(line.host)))
+
+    def reclaim(self, request: ReclaimRequest) -> HostReclaim:
+        """See Dispatch."""
+        line = self._store.domains.one(request.uuid)
+        if line is None:
+            raise NoSuchDomain(request.uuid)
+        self._store.reclaims.add(Reclaim(request), line.host)
+        queued = _found(self._store, request.id)
+        self._deliver(reclaim_command(queued, self._wall(), self._epoch(line.host)))
+        return _found(self._store, request.id)
+
+    def interrupt(self, request: str, why: str) -> HostReclaim:
+        """See Dispatch."""
+        one = _found(self._store, request)
+        if one.reclaim.state.ended:
+            return one
+        self._store.reclaims.interrupt(request, why)
+        self._deliver(interrupt_command(one, why, self._wall(), self._epoch(one.host)))
+        return _found(self._store, request)
+
+    def close(self) -> None:
+        """See Dispatch."""
+
+    def _deliver(self, command: Command) -> Delivery:
+        try:
+            reply = self._ask(command)
+        except BusError as error:
+            LOG.info("%s to %s is told later: %s", command.name, command.host, error)
+            return Delivery(False, f"{error}; it is told when {command.host} reports")
+        if reply.outcome is Outcome.EPOCH:
+            return Delivery(False, f"{reply.detail}; it is told when {command.host} reports")
+        if reply.outcome is not Outcome.DONE:
+            LOG.error("%s refuses %s: %s", command.host, command.name, reply.detail)
+            return Delivery(False, f"{command.host} does not take it: {reply.detail}")
+        return Delivery(True)
+
+    def _epoch(self, host: str) -> str | None:
+        line = self._store.hosts_view.one(host)
+        return None if line is None else line.epoch
+
+    def _on_host(self, host: str, uuid: str) -> Mapping[str, str]:
+        report = self._store.reports.newest(host)
+        for one in report.domains if report is not None else ():
+            if one.observation.uuid == uuid:
+                return operators(one.policy)
+        return {}
+
+
+def dispatch_of(conf: cfg.ConfigOpts, store: Store) -> Dispatch:
+    """The Dispatch that a configuration asks for: with ``[bus] urls`` a fleet's, else a single host's."""
+    if not conf.bus.urls:
+        return EmbeddedDispatch(store)
+    asker = Asker(link_settings(conf), conf.controller.command_deadline)
+    return _Asking(store, asker)
+
+
+class _Asking(FleetDispatch):
+    def __init__(self, store: Store, asker: Asker) -> None:
+        super().__init__(store, asker.ask)
+        self._asker = asker
+
+    def close(self) -> None:
+        self._asker.close()
+
+
+def _parts(values: Mapping[str, str | None]) -> tuple[dict[str, str], list[str]]:
+    unset = [name for name, value in values.items() if value is None]
+    for name in unset:
+        if name not in KEYS:
+            parse_policy([(name, "")])  # says which keys there are
+    return parse_policy((name, value) for name, value in values.items() if value is not None), unset
+
+
+def _found(store: Store, request: str) -> HostReclaim:
+    one = store.reclaims.find(request)
+    if one is None:
+        raise NoSuchReclaim(request)
+    return one

@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from memhint.agent.commands import Commands, ReclaimTrail
+from memhint.objects.policy import Origin, PolicyError
+from memhint.objects.reclaim import Reclaim, ReclaimError, ReclaimState
+from memhint.store import Store, StoreError, open_store
+from memhint.store.codec import to_plain
+from tests.unit import builders
+from tests.unit.builders import NOW, WEB
+
+
+class Agent:
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.woken = 0
+        self.commands = Commands(store, self.wake, lambda: NOW)
+
+    def wake(self) -> None:
+        self.woken += 1
+
+    def wishes(self) -> dict[str, str]:
+        return self.store.policies.inputs(WEB).get(WEB, {}).get(Origin.OPERATOR, {})
+
+    def policy(self, version: int, **values: str) -> Any:
+        return self.commands.policy({"domain": WEB, "version": version, "values": values})
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Iterator[Agent]:
+    store = open_store(f"sqlite:///{tmp_path}/m.db", host="host-a")
+    yield Agent(store)
+    store.close()
+
+
+def request(**changes: Any) -> dict[str, Any]:
+    return {"request": {**to_plain(builders.reclaim_request()), **changes}, "left": 30.0}
+
+
+def test_a_policy_is_all_that_an_operator_wishes_and_wakes_the_agent(agent: Agent) -> None:
+    agent.store.policies.set_operator(WEB, {"dedup": "on"})
+    assert agent.policy(5, reporting="off") == {"applied": True}
+    assert agent.wishes() == {"reporting": "off"}
+    assert agent.woken == 1
+    agent.policy(6)
+    assert agent.wishes() == {}
+
+
+def test_an_older_policy_that_comes_late_changes_nothing(agent: Agent) -> None:
+    agent.policy(6, reporting="off")
+    assert agent.policy(5, reporting="on") == {"applied": False}
+    assert agent.wishes() == {"reporting": "off"}
+    assert agent.policy(6, reporting="off") == {"applied": True}
+    agent.policy(7, dedup="on")
+    assert agent.wishes() == {"dedup": "on"}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"values": {"reporting": "off", "colour": "red"}},
+        {"values": {"reporting": "off", "dedup": "perhaps"}},
+        {"values": {"reporting": 1}},
+        {"values": None},
+        {"version": "6"},
+        {"version": None},
+        {"version": True},
+        {"domain": ""},
+        {"domain": "x" * 37},
+        {"domain": "a\nb"},
+        {"domain": None},
+    ],
+)
+def test_a_policy_that_cannot_be_changes_nothing(agent: Agent, changes: dict[str, Any]) -> None:
+    agent.policy(5, dedup="on")
+    with pytest.raises((PolicyError, ValueError)):
+        agent.commands.policy({"domain": WEB, "version": 6, "values": {}, **changes})
+    assert agent.wishes() == {"dedup": "on"}
+    assert agent.woken == 1
+
+
+def test_a_request_is_queued_once_and_counts_by_this_hosts_clock(agent: Agent) -> None:
+    agent.commands.reclaim(request(at=1.0, expires=31.0))
+    (one,) = agent.store.reclaims.open()
+    assert (one.request.at, one.request.expires, one.state) == (NOW, NOW + 30, ReclaimState.QUEUED)
+    agent.store.reclaims.save(replace(one, state=ReclaimState.DONE))
+    agent.commands.reclaim(request())
+    assert agent.store.reclaims.open() == ()
+    assert len(agent.store.reclaims.newest()) == 1
+
+
+def test_an_interruption_that_comes_first_keeps_the_request_from_beginning(agent: Agent) -> None:
+    agent.commands.interrupt({**request(), "why": "a mistake"})
+    agent.commands.reclaim(request())
+    assert len(agent.store.reclaims.newest()) == 1
+    assert agent.store.reclaims.interrupted() == {"req-1": "a mistake"}
+    agent.commands.interrupt({**request(), "why": "another reason"})
+    assert agent.store.reclaims.interrupted() == {"req-1": "a mistake"}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"request": None, "left": 1.0},
+        request(size=10**30),
+        request(size=1),
+        request(size=True),
+        request(psi_limit=101.0),
+        request(reason="\n"),
+        {**request(), "left": 0.0},
+        {**request(), "left": 1e9},
+        {**request(), "left": "1"},
+        {**request(), "left": None},
+    ],
+)
+def test_a_request_that_cannot_be_is_not_queued(agent: Agent, arguments: dict[str, Any]) -> None:
+    for handler in (agent.commands.reclaim, agent.commands.interrupt):
+        with pytest.raises((StoreError, ReclaimError)):
+            handler({**arguments, "why": "x"})
+    assert agent.store.reclaims.newest() == ()
+    assert agent.woken == 0
+
+
+JSON: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+@given(
+    name=st.sampled_from(["policy", "reclaim", "interrupt"]), key=st.sampled_from(["domain", "values", "left"]), to=JSON
+)
+def test_any_arguments_are_refused_or_whole(agent: Agent, name: str, key: str, to: Any) -> None:
+    arguments = {**request(), "why": "x", "domain": WEB, "values": {}, "version": 1, key: to}
+    with contextlib.suppress(ValueError, StoreError):
+        agent.commands.handlers[name](arguments)
+    agent.store.policies.inputs()
+    agent.store.reclaims.newest()
+
+
+def test_what_the_own_store_takes_is_told(agent: Agent) -> None:
+    told: list[Reclaim] = []
+    trail = ReclaimTrail(agent.store.reclaims, told.append)
+    agent.commands.interrupt({**request(), "why": "a mistake"})
+    (one,) = trail.open()
+    assert trail.interrupted() == {"req-1": "a mistake"}
+    done = replace(one, state=ReclaimState.DONE)
+    assert trail.save(done)
+    assert not trail.save(replace(one, state=ReclaimState.RUNNING))
+    assert told == [done]
