@@ -69,15 +69,17 @@ class Application:
 
     def _enter(self, request: Request, request_id: str) -> tuple[Context, Route, dict[str, str]]:
         """Who it is and what is wanted; a token that is nobody's costs as much as any other request."""
+        who, refused = Context(request_id=request_id), None
         try:
             who = self._way.who(request, request_id)
-        except Problem:
-            self._limit(client_of(request.remote_addr or NOBODY))
-            raise
+        except Problem as problem:
+            refused = problem
         self._limit(f"known {who.name}" if who.known else client_of(request.remote_addr or NOBODY))
+        if refused is not None and refused.status != 401:
+            raise refused
         route, path = self._match(request)
         if route.rule is not None and not who.known:
-            raise Problem(
+            raise refused or Problem(
                 401,
                 "unauthenticated",
                 "show a token in X-Auth-Token, or as Authorization: Bearer",
@@ -108,7 +110,7 @@ class Application:
         return route, dict(path)
 
     def _answer(self, request: Request, who: Context, route: Route, path: dict[str, str]) -> Answer | Response:
-        version = microversion.version_of(request.headers.items())
+        version = microversion.version_of(request.headers.get(microversion.HEADER))
         if route.rule is not None:
             self.parts.enforcer.authorize(route.rule, who, who.project_id)
         for name, value in path.items():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import microversion_parse
 
 from memhint.api.errors import Problem
@@ -14,13 +12,13 @@ HEADER = "OpenStack-API-Version"
 VERSIONS = ("1.0",)
 
 
-def version_of(headers: Iterable[tuple[str, str]]) -> microversion_parse.Version:
-    """The version that the headers of a request ask for; the oldest where they do not say.
+def version_of(said: str | None) -> microversion_parse.Version:
+    """The version that the header of a request asks for; the oldest where there is none.
 
     :raises Problem: 400 where it is none, 406 where there is none such
     """
     try:
-        return microversion_parse.extract_version(list(headers), SERVICE, VERSIONS)
+        return microversion_parse.extract_version([(HEADER, said or "")], SERVICE, VERSIONS)
     except TypeError:
         raise Problem(400, "microversion.invalid", f"write {HEADER}: {SERVICE} {VERSIONS[-1]}, or latest") from None
     except ValueError:

@@ -97,6 +97,8 @@ def _responses(route: Route) -> Iterable[tuple[str, dict[str, Any]]]:
             "content": {route.media: {"schema": schema}},
         },
     )
+    if route.leads:
+        yield "302", {"description": HTTPStatus(302).phrase}
     if _tagged(route):
         yield "304", {"description": HTTPStatus(304).phrase}
     for status in sorted(

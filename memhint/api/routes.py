@@ -46,7 +46,7 @@ _ANY = {"type": "object"}
 
 ROUTES = (
     # Open to everybody
-    Route("GET", "/", versions.show, None, "Which versions there are", version_schemas.SHOW),
+    Route("GET", "/", versions.show, None, "Which versions there are", version_schemas.SHOW, leads=True),
     Route(
         "GET",
         "/healthz",

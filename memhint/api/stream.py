@@ -16,7 +16,7 @@ LOG = logging.getLogger(__name__)
 
 EVERY = 2.0  # seconds between two looks
 KEEP_ALIVE = 15.0  # seconds of silence after which a comment is sent: a proxy would hang up
-WAITING_MOST = 64  # messages that may wait for one client
+WAITING_MOST = 16  # looks whose changes may wait for one client; who waits for the same shares them
 EVENTS_MOST = 200  # events of one look
 
 
@@ -39,19 +39,21 @@ class Listener:
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
-        self._waiting: deque[str] = deque()
+        self._waiting: deque[bytes] = deque()
         self._changed = threading.Condition()
         self._ended = False
 
-    def tell(self, message: str) -> None:
-        """Let it have a message."""
+    def tell(self, messages: bytes) -> None:
+        """Let it have what a look found."""
         with self._changed:
+            if self._ended:
+                return
             if len(self._waiting) >= WAITING_MOST:
                 self._ended = True
                 self._waiting.clear()
                 LOG.info("a listener of the stream was too slow and is dropped")
             else:
-                self._waiting.append(message)
+                self._waiting.append(messages)
             self._changed.notify()
 
     def end(self) -> None:
@@ -70,8 +72,8 @@ class Listener:
                         self._changed.wait(keep_alive)
                     if self._ended and not self._waiting:
                         return
-                    message = self._waiting.popleft() if self._waiting else ": still here\n\n"
-                yield message.encode()
+                    messages = self._waiting.popleft() if self._waiting else b": still here\n\n"
+                yield messages
         finally:
             self._hub.leave(self)
 
@@ -108,9 +110,7 @@ class Hub:
         except BaseException:
             self.leave(listener)
             raise
-        listener.tell(f"id: {missed.token}\n\n")
-        for message in messages_of(missed):
-            listener.tell(message)
+        listener.tell(f"id: {missed.token}\n\n".encode() + messages_of(missed))
         with self._lock:
             if self._thread is None and not self._closed:
                 self._thread = threading.Thread(target=self._run, args=(missed.token,), name="stream", daemon=True)
@@ -158,9 +158,9 @@ class Hub:
                     failing = True
                     continue
                 failing, token = False, change.token
-                for message in messages_of(change):
+                if messages := messages_of(change):
                     for one in listeners:
-                        one.tell(message)
+                        one.tell(messages)
         except BaseException:
             with self._lock:
                 self._thread = None
@@ -170,12 +170,13 @@ class Hub:
             raise
 
 
-def messages_of(change: Change) -> Iterator[str]:
-    """A change as the stream has it."""
+def messages_of(change: Change) -> bytes:
+    """A change as the stream has it; nothing where nothing changed."""
+    found = []
     if change.hosts or change.deleted:
-        yield _message("hosts", {"hosts": change.hosts, "deleted": change.deleted}, change.token)
-    for one in change.events:
-        yield _message("event", one, change.token)
+        found.append(_message("hosts", {"hosts": change.hosts, "deleted": change.deleted}, change.token))
+    found += [_message("event", one, change.token) for one in change.events]
+    return "".join(found).encode()
 
 
 def _message(kind: str, data: object, token: str) -> str:

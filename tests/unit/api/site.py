@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 from werkzeug.test import Client, TestResponse
 
 from lab.fleet.fill import fill
@@ -65,7 +67,27 @@ class Site:
         """Ask as one of PEOPLE, or as nobody."""
         headers = {**more.pop("headers", {}), **({"X-Auth-Token": self.tokens[who]} if who else {})}
         more.setdefault("environ_overrides", {"REMOTE_ADDR": "127.0.0.1"})
-        return self.client.open(path, method=method, headers=headers, **more)
+        answer = self.client.open(path, method=method, headers=headers, **more)
+        self._conforms(method, path, answer)
+        return answer
+
+    def _conforms(self, method: str, path: str, answer: TestResponse) -> None:
+        """Whatever a test asks: the answer is one that the description knows."""
+        document = self.application.parts.description
+        plain, method = path.partition("?")[0], method.replace("HEAD", "GET")
+        found = [
+            operations[method.lower()]
+            for template, operations in document["paths"].items()
+            if method.lower() in operations and re.fullmatch(re.sub(r"\\{\w+\\}", "[^/]+", re.escape(template)), plain)
+        ]
+        if not found:
+            assert answer.status_code in (401, 403, 404, 405, 429)
+            return
+        response = found[0]["responses"][str(answer.status_code)]
+        if answer.mimetype == "application/json" and answer.data:
+            ((_, content),) = response["content"].items()
+            schema = {"components": document["components"], **content["schema"]}
+            jsonschema.Draft202012Validator(schema).validate(answer.get_json())
 
     def get(self, path: str, who: str | None = "admin", **more: Any) -> TestResponse:
         """Get something."""

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.api.site import Site
+
+
+@pytest.fixture
+def path(site: Site) -> str:
+    return f"/v1/domains/{site.domain()}/policy"
+
+
+def policy(answer: Any) -> dict[str, Any]:
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.get_json()["policy"]
+    return found
+
+
+def put(site: Site, path: str, values: dict[str, Any], **more: Any) -> Any:
+    return site.ask("PUT", path, json={"policy": values}, **more)
+
+
+def test_an_operators_wish_holds_until_it_is_taken_back(site: Site, path: str) -> None:
+    before = policy(site.get(path))
+    assert before["balloon"]["origin"] != "operator"
+    answer = put(site, path, {"balloon": "allow", "min_mb": "512"})
+    assert answer.get_json()["changes"] == [
+        {"key": "min_mb", "before": before["min_mb"], "after": {"value": "512", "origin": "operator"}},
+        {"key": "balloon", "before": before["balloon"], "after": {"value": "allow", "origin": "operator"}},
+    ]
+    assert policy(site.get(path)) == policy(answer)
+    assert policy(put(site, path, {"balloon": None}))["min_mb"] == {"value": "512", "origin": "operator"}
+    assert policy(site.ask("DELETE", path)) == before == policy(site.get(path))
+
+
+def test_a_dry_run_tells_the_same_and_changes_nothing(site: Site, path: str) -> None:
+    before = policy(site.get(path))
+    dry = put(site, f"{path}?dry_run=true", {"dedup": "on", "guest_actions": "deny"}).get_json()
+    assert policy(site.get(path)) == before
+    levers = {one["lever"]: one for one in dry.pop("levers")}
+    assert levers["cache"]["answer"] in ("refused", "unsupported")
+    assert put(site, path, {"dedup": "on", "guest_actions": "deny"}).get_json() == dry
+    gone = site.ask("DELETE", f"{path}?dry_run=true").get_json()
+    assert gone["policy"] == before
+    assert policy(site.get(path)) != before
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ({}, "body.invalid"),
+        ({"colour": "red"}, "body.invalid"),
+        ({"dedup": 1}, "body.invalid"),
+        ({"dedup": "perhaps"}, "policy.invalid"),
+        ({"min_mb": "-1"}, "policy.invalid"),
+        ({"dedup": "on", "min_mb": "much"}, "policy.invalid"),
+    ],
+)
+def test_what_no_key_takes_changes_nothing(site: Site, path: str, values: dict[str, Any], told: str) -> None:
+    before = policy(site.get(path))
+    answer = put(site, path, values)
+    assert answer.status_code == 400
+    assert answer.get_json()["errors"][0]["code"] == f"memhint.{told}"
+    assert policy(site.get(path)) == before
+
+
+def test_who_says_which_state_he_saw_changes_that_or_nothing(site: Site, path: str) -> None:
+    seen = site.get(path).headers["ETag"]
+    changed = put(site, path, {"balloon": "allow"}, headers={"If-Match": seen})
+    assert changed.status_code == 200
+    assert changed.headers["ETag"] == site.get(path).headers["ETag"]
+    late = put(site, path, {"balloon": "deny"}, headers={"If-Match": seen})
+    assert late.status_code == 412
+    assert policy(site.get(path))["balloon"]["value"] == "allow"
+    assert site.ask("DELETE", path, headers={"If-Match": seen}).status_code == 412
+    assert site.ask("DELETE", path, headers={"If-Match": "*"}).status_code == 200
+
+
+def test_a_vm_shows_the_same_policy_in_full(site: Site, path: str) -> None:
+    put(site, path, {"swap_out": "allow"})
+    domain = site.get(path.removesuffix("/policy")).get_json()["domain"]
+    assert domain["policy"] == policy(site.get(path))
+    assert set(domain["reclaimable_by"]) <= {"reporting", "cache", "dedup", "balloon", "swap_out"}

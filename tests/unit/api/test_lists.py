@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import pytest
+
+from memhint.store.domains import SORT_KEYS as OF_DOMAINS
+from memhint.store.hosts_view import SORT_KEYS as OF_HOSTS
+from tests.unit.api.site import FLEET, HOSTS, OWN, VMS, Site
+
+
+def follow(site: Site, path: str, name: str) -> list[dict[str, object]]:
+    found: list[dict[str, object]] = []
+    while path:
+        answer = site.get(path).get_json()
+        found += answer[name]
+        path = answer.get("next", "")
+    return found
+
+
+@pytest.mark.parametrize("direction", ["asc", "desc"])
+@pytest.mark.parametrize("key", OF_HOSTS)
+def test_pages_of_hosts_show_each_once_and_in_order(site: Site, key: str, direction: str) -> None:
+    found = follow(site, f"/v1/hosts?limit=4&sort={key}:{direction}", "hosts")
+    assert sorted(str(one["name"]) for one in found) == [FLEET.name(number) for number in range(HOSTS)]
+    known = [one[key] for one in found if one[key] is not None]
+    assert known == sorted(known, reverse=direction == "desc")  # type: ignore[type-var]
+    assert [one[key] for one in found][: len(known)] == known  # what is unknown comes last
+
+
+@pytest.mark.parametrize("key", OF_DOMAINS)
+def test_pages_of_vms_show_each_once_and_in_order(site: Site, key: str) -> None:
+    found = follow(site, f"/v1/domains?limit=5&sort={key}:desc", "domains")
+    assert len({one["uuid"] for one in found}) == len(found) == HOSTS * VMS
+    known = [one[key] for one in found if one[key] is not None]
+    assert known == sorted(known, reverse=True)  # type: ignore[type-var]
+
+
+def test_only_the_members_that_were_asked_for_are_there_on_every_page(site: Site) -> None:
+    found = follow(site, "/v1/domains?limit=10&fields=name,class", "domains")
+    assert len(found) == HOSTS * VMS
+    assert {tuple(one) for one in found} == {("name", "class")}
+
+
+def test_vms_are_found_by_host_name_state_and_project(site: Site) -> None:
+    everything = follow(site, "/v1/domains", "domains")
+    for query, wanted in (
+        (f"host={FLEET.name(1)}", lambda one: one["host"] == FLEET.name(1)),
+        ("name=WEB", lambda one: "web" in one["name"]),
+        ("state=running", lambda one: one["state"] == "running"),
+        (f"project={OWN}", lambda one: one["project"] == OWN),
+    ):
+        found = follow(site, f"/v1/domains?{query}", "domains")
+        assert [one["uuid"] for one in found] == [one["uuid"] for one in everything if wanted(one)]
+
+
+def test_only_what_changed_is_told_and_what_is_gone(site: Site) -> None:
+    import time
+
+    from memhint.store.fleet import State
+    from tests.unit import builders
+
+    hosts, domains = site.get("/v1/hosts").get_json()["changed"], site.get("/v1/domains").get_json()["changed"]
+    nothing = site.get(f"/v1/hosts?changed_since={hosts}").get_json()
+    assert (nothing["hosts"], nothing["deleted"], nothing["changed"]) == ([], [], hosts)
+    report = builders.report(host="new", epoch="001700000000000-0000000a", at=time.time())
+    site.store.fleet.take([State(report, 10.0)])
+    told = site.get(f"/v1/hosts?changed_since={hosts}&fields=name").get_json()
+    assert told["hosts"] == [{"name": "new"}]
+    assert int(told["changed"]) > int(hosts)
+    vms = site.get(f"/v1/domains?changed_since={domains}").get_json()
+    assert {one["uuid"] for one in vms["domains"]} == {builders.WEB, builders.DB, builders.OLD}
+    later = builders.report(host="new", epoch=report.epoch, sequence=8, at=time.time(), domains=report.domains[:1])
+    site.store.fleet.take([State(later, 20.0)])
+    gone = site.get(f"/v1/domains?changed_since={vms['changed']}").get_json()
+    assert gone["deleted"] == sorted([builders.DB, builders.OLD])
+
+
+def test_what_changed_too_long_ago_begins_anew(site: Site) -> None:
+    for path in ("/v1/hosts", "/v1/domains"):
+        answer = site.get(f"{path}?changed_since=1")
+        assert answer.status_code == 410
+        assert answer.get_json()["errors"][0]["code"] == "memhint.changed_since.expired"
+
+
+def test_events_are_newest_first_and_each_once(site: Site) -> None:
+    whole = site.get("/v1/events?limit=1000").get_json()["events"]
+    assert [one["at"] for one in whole] == sorted((one["at"] for one in whole), reverse=True)
+    assert {one["kind"] for one in whole} == {"lever", "appeared"}
+    assert follow(site, "/v1/events?limit=3", "events") == whole
+    lever = follow(site, "/v1/events?kind=lever&limit=2", "events")
+    assert lever == [one for one in whole if one["kind"] == "lever"]
+    host = FLEET.name(2)
+    assert follow(site, f"/v1/events?host={host}", "events") == [one for one in whole if one["host"] == host]
+    uuid = lever[0]["domain"]
+    assert follow(site, f"/v1/events?domain={uuid}", "events") == [one for one in whole if one["domain"] == uuid]
+    newest = whole[0]["at"]
+    assert follow(site, f"/v1/events?since={newest!r}", "events") == [one for one in whole if one["at"] >= newest]
+
+
+def test_refusals_are_the_pulls_that_something_stood_against(site: Site) -> None:
+    found = follow(site, "/v1/refusals?limit=2", "refusals")
+    assert found
+    assert {one["answer"] for one in found} <= {"refused", "conflict", "unsupported", "failed"}
+    assert all(one["lever"] and one["reason"] for one in found)
+    one = found[0]
+    events = site.get("/v1/events?kind=lever&limit=1000").get_json()["events"]
+    assert {**one, "kind": "lever"} in events

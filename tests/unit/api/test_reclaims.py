@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from memhint.objects.reclaim import SMALLEST
+from tests.unit.api.site import Site
+
+
+def ask(site: Site, **changes: Any) -> Any:
+    return site.ask("POST", "/v1/reclaims", json={"domain": site.domain(), "reason": "a test", **changes})
+
+
+def test_a_request_is_queued_for_the_vms_host_and_found_again(site: Site) -> None:
+    answer = ask(site, bytes=1 << 30, psi_limit=5, timeout=20, dry_run=True)
+    made = answer.get_json()["reclaim"]
+    assert answer.headers["Location"] == f"/v1/reclaims/{made['id']}"
+    host = site.get(f"/v1/domains/{site.domain()}").get_json()["domain"]["host"]
+    assert (made["domain"], made["host"], made["state"]) == (site.domain(), host, "queued")
+    assert (made["bytes"], made["psi_limit"], made["timeout"], made["dry_run"]) == (1 << 30, 5, 20, True)
+    assert made["by"] == "api admin"
+    assert made["expires"] > made["at"]
+    assert site.get(answer.headers["Location"]).get_json()["reclaim"] == made
+    assert site.get("/v1/reclaims").get_json()["reclaims"] == [made]
+
+
+def test_what_is_not_said_is_as_the_command_line_has_it(site: Site) -> None:
+    made = ask(site).get_json()["reclaim"]
+    assert (made["bytes"], made["psi_limit"], made["timeout"], made["dry_run"]) == (None, 10.0, 60.0, False)
+
+
+@pytest.mark.parametrize(
+    ("changes", "status"),
+    [
+        ({"domain": "web-1"}, 400),
+        ({"domain": "00000000-0000-0000-0000-000000000000"}, 404),
+        ({"bytes": SMALLEST - 1}, 400),
+        ({"bytes": 1e300}, 400),
+        ({"bytes": 1.5}, 400),
+        ({"psi_limit": 101}, 400),
+        ({"timeout": 0}, 400),
+        ({"reason": ""}, 400),
+        ({"reason": "a\nb"}, 400),
+        ({"reason": "a\u202eb"}, 400),
+        ({"hold": -1}, 400),
+        ({"colour": "red"}, 400),
+    ],
+)
+def test_what_no_guest_could_be_asked_is_refused_and_not_kept(site: Site, changes: dict[str, Any], status: int) -> None:
+    assert ask(site, **changes).status_code == status
+    assert site.get("/v1/reclaims").get_json()["reclaims"] == []
+
+
+def test_a_request_is_taken_back_once(site: Site) -> None:
+    path = ask(site).headers["Location"]
+    taken = site.ask("DELETE", path)
+    assert taken.status_code == 202
+    again = site.ask("DELETE", path)
+    assert (again.status_code, again.get_json()["errors"][0]["code"]) == (409, "memhint.reclaim.ended")
+    assert site.ask("DELETE", "/v1/reclaims/none").status_code == 404
+
+
+def test_requests_are_listed_in_pages_newest_first(site: Site) -> None:
+    made = [ask(site).get_json()["reclaim"]["id"] for _ in range(5)]
+    site.ask("DELETE", f"/v1/reclaims/{made[2]}")
+    found: list[str] = []
+    path = "/v1/reclaims?limit=2"
+    while path:
+        answer = site.get(path).get_json()
+        found += [one["id"] for one in answer["reclaims"]]
+        path = answer.get("next", "")
+    assert found == made[::-1]
+    queued = site.get("/v1/reclaims?state=queued&fields=id,state").get_json()["reclaims"]
+    assert [one["id"] for one in queued] == [one for one in made[::-1] if one != made[2]]
+    assert site.get(f"/v1/reclaims?domain={site.domain()}&limit=1").get_json()["next"]
+    assert site.get("/v1/reclaims?host=nobody").get_json()["reclaims"] == []

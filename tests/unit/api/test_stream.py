@@ -1,0 +1,206 @@
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from memhint.api import stream
+from memhint.api.stream import Change, Crowded, Hub
+from memhint.store.errors import ChangesExpired, StoreError
+from memhint.store.fleet import State
+from tests.unit import builders
+from tests.unit.api.site import Site
+
+
+class Looks:
+    """Looks that tell what a test puts into them."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.changed: list[str] = []
+        self.error: Exception | None = None
+        self.asked: list[str | None] = []
+
+    def __call__(self, since: str | None) -> Change:
+        self.asked.append(since)
+        if self.error is not None and since is not None:
+            raise self.error
+        if since is None:
+            return Change(str(self.number), (), ())
+        names, self.changed = self.changed, []
+        self.number += len(names)
+        return Change(str(self.number), tuple({"name": name} for name in names), ())
+
+
+@pytest.fixture
+def looks() -> Looks:
+    return Looks()
+
+
+@pytest.fixture
+def hub(looks: Looks) -> Iterator[Hub]:
+    made = Hub(looks, 2, every=0.01)
+    yield made
+    made.close()
+
+
+def until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
+def names(message: bytes) -> list[str]:
+    data = next(line for line in message.decode().splitlines() if line.startswith("data: "))
+    return [one["name"] for one in json.loads(data.removeprefix("data: "))["hosts"]]
+
+
+def test_everybody_who_listens_is_told_and_one_thread_looks(hub: Hub, looks: Looks) -> None:
+    listeners = [hub.join(None).messages() for _ in range(2)]
+    for one in listeners:
+        assert next(one).startswith(b"retry: ")
+        assert next(one) == b"id: 0\n\n"
+    looks.changed = ["a", "b"]
+    for one in listeners:
+        message = next(one)
+        assert message.startswith(b"id: 2\nevent: hosts\n")
+        assert names(message) == ["a", "b"]
+    assert sum(thread.name == "stream" for thread in threading.enumerate()) == 1
+
+
+def test_what_was_missed_is_told_first(hub: Hub, looks: Looks) -> None:
+    looks.changed = ["a"]
+    messages = hub.join("0").messages()
+    next(messages)
+    assert names(next(messages).split(b"\n\n", 1)[1]) == ["a"]
+
+
+def test_more_than_may_are_turned_away_until_one_leaves(hub: Hub) -> None:
+    first, _ = hub.join(None).messages(), hub.join(None)
+    with pytest.raises(Crowded):
+        hub.join(None)
+    next(first)
+    first.close()  # as a server does when its client has gone
+    hub.join(None)
+
+
+def test_nobody_looks_where_nobody_listens(hub: Hub, looks: Looks) -> None:
+    assert looks.asked == []
+    listener = hub.join(None)
+    until(lambda: len(looks.asked) > 2)
+    hub.leave(listener)
+    until(lambda: not any(thread.name == "stream" for thread in threading.enumerate()))
+    hub.join(None)
+    before = len(looks.asked)
+    until(lambda: len(looks.asked) > before)
+
+
+def test_who_does_not_keep_up_is_dropped_and_the_others_are_not(hub: Hub, looks: Looks) -> None:
+    slow, fast = hub.join(None), hub.join(None).messages()
+    next(fast)
+    next(fast)
+    for number in range(stream.WAITING_MOST + 1):
+        looks.changed = [str(number)]
+        assert names(next(fast)) == [str(number)]
+    until(lambda: slow._ended)
+    assert list(slow.messages()) == [b"retry: 3000\n\n"]
+
+
+def test_silence_is_filled_with_comments(hub: Hub) -> None:
+    messages = hub.join(None).messages(keep_alive=0.01)
+    next(messages)
+    next(messages)
+    assert next(messages) == b": still here\n\n"
+
+
+def test_a_store_that_is_away_ends_nothing(hub: Hub, looks: Looks, caplog: pytest.LogCaptureFixture) -> None:
+    messages = hub.join(None).messages()
+    next(messages)
+    next(messages)
+    looks.error = StoreError("gone")
+    asked = len(looks.asked)
+    until(lambda: len(looks.asked) > asked + 3)
+    assert len([one for one in caplog.records if "gone" in one.getMessage()]) == 1
+    looks.error, looks.changed = None, ["a"]
+    assert names(next(messages)) == ["a"]
+
+
+def test_when_changes_can_no_longer_be_told_everybody_begins_anew(hub: Hub, looks: Looks) -> None:
+    messages = hub.join(None).messages()
+    next(messages)
+    next(messages)
+    looks.error = ChangesExpired("too old")
+    assert list(messages) == []
+    with pytest.raises(ChangesExpired):
+        hub.join("0")
+    assert len(hub) == 0
+
+
+def test_a_fault_in_a_look_ends_the_streams_and_not_for_ever(
+    hub: Hub, looks: Looks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(threading, "excepthook", lambda _: None)
+    messages = hub.join(None).messages()
+    next(messages)
+    next(messages)
+    looks.error = RuntimeError("a fault")
+    assert list(messages) == []
+    looks.error = None
+    again = hub.join(None).messages()
+    next(again)
+    next(again)
+    looks.changed = ["a"]
+    assert names(next(again)) == ["a"]
+
+
+def test_closing_ends_every_stream(hub: Hub) -> None:
+    messages = hub.join(None).messages()
+    hub.close()
+    assert len(list(messages)) == 2
+    with pytest.raises(Crowded):
+        hub.join(None)
+
+
+def test_hosts_and_events_of_the_store_come_with_an_id_to_begin_with_again(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(site.application.parts.hub, "_every", 0.01)
+    token = site.get("/v1/hosts").get_json()["changed"]
+    answer = site.get("/v1/stream", headers={"Last-Event-ID": token}, buffered=False)
+    assert answer.mimetype == "text/event-stream"
+    messages = answer.iter_encoded()
+    next(messages)
+    first = next(messages).decode().split("\n")[0].removeprefix("id: ")
+    site.store.fleet.take([State(builders.report(host="new", epoch="001700000000000-0000000a", at=time.time()), 1.0)])
+    found = b""
+    while b"event: event" not in found:
+        found += next(messages)
+    answer.close()
+    parts = [part for part in found.decode().split("\n\n") if "event: " in part]
+    assert [part.split("\n")[1] for part in parts] == ["event: hosts", "event: event"]
+    assert '"kind":"appeared"' in parts[1]
+    again = site.get(f"/v1/stream?since={first}", buffered=False)
+    messages = again.iter_encoded()
+    next(messages)
+    assert b'"kind":"appeared"' in next(messages)
+    again.close()
+
+
+def test_an_id_that_is_too_old_is_told_so(site: Site) -> None:
+    assert site.get("/v1/stream", headers={"Last-Event-ID": "1"}).status_code == 410
+    assert site.get("/v1/stream", headers={"Last-Event-ID": "x"}).status_code == 400
+
+
+def test_streams_are_bounded(make_site: Callable[..., Site]) -> None:
+    site = make_site(streams="1")
+    first = site.get("/v1/stream", buffered=False)
+    answer = site.get("/v1/stream")
+    assert answer.status_code == 503
+    assert answer.headers["Retry-After"]
+    assert answer.get_json()["errors"][0]["code"] == "memhint.stream.crowded"
+    first.close()
+    site.get("/v1/stream", buffered=False).close()
