@@ -10,7 +10,7 @@ from oslo_config import cfg
 
 from memhint.api.application import Application
 from memhint.api.auth import ByKeystone, ByToken, Nobody, Way, is_loopback
-from memhint.api.dispatch import Dispatch
+from memhint.api.bus_watch import BusWatch
 from memhint.api.enforcer import Enforcer
 from memhint.api.handlers.stream import looker
 from memhint.api.limits import Buckets
@@ -21,11 +21,11 @@ from memhint.api.stream import Hub
 from memhint.api.tokens import TokenFileError, Tokens
 from memhint.conf.errors import ConfigError
 from memhint.conf.policy import host_inputs
+from memhint.controller.dispatch import Dispatch
 from memhint.objects.units import MIB
 from memhint.store.database import Store
 from memhint.store.fleet_history import FleetHistory
 from memhint.store.log import Log
-from memhint.store.reclaim_log import ReclaimLog
 
 
 def build(
@@ -39,14 +39,14 @@ def build(
     parts = Parts(
         store=store,
         log=log,
-        reclaims=ReclaimLog(store.database),
         fleet_history=FleetHistory(store.database),
         dispatch=dispatch,
         enforcer=Enforcer(conf),
         hub=Hub(looker(store, log), conf.api.streams),
         overhead=conf.planner.overhead_mib * MIB,
         # Without a broker there is one host, and its agent reads the same file.
-        inputs={} if conf.bus.urls else host_inputs(conf),
+        inputs=None if conf.bus.urls else host_inputs(conf),
+        bus=BusWatch(conf.bus.urls),
         clock=clock,
         description=document(ROUTES),
     )

@@ -10,29 +10,29 @@ from memhint.objects.policy import Origin
 from memhint.store.database import Store
 from memhint.store.fleet_history import FleetHistory
 from memhint.store.log import Log
-from memhint.store.reclaim_log import ReclaimLog
 
 if TYPE_CHECKING:
-    from memhint.api.dispatch import Dispatch
     from memhint.api.enforcer import Enforcer
     from memhint.api.stream import Hub
+    from memhint.controller.dispatch import Dispatch
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
     """One application's. ``overhead`` is what QEMU takes beside each VM's memory, in bytes; ``clock`` unix seconds.
 
-    ``inputs`` is what this process's configuration says for every VM.
+    ``inputs`` is what the configuration says for every VM, where there is one host only and it has the same; None in a
+    fleet. ``bus`` tells how the broker is: ok, off or away.
     """
 
     store: Store
     log: Log
-    reclaims: ReclaimLog
     fleet_history: FleetHistory
     dispatch: Dispatch
     enforcer: Enforcer
     hub: Hub
     overhead: int
-    inputs: Mapping[Origin, Mapping[str, str]]
+    inputs: Mapping[Origin, Mapping[str, str]] | None
+    bus: Callable[[], str]
     clock: Callable[[], float]
     description: Mapping[str, Any]  # OpenAPI

@@ -14,9 +14,9 @@ from cheroot.ssl.builtin import BuiltinSSLAdapter
 from oslo_config import cfg
 
 from memhint.api.app import address_of, build, fronted
-from memhint.api.dispatch import Embedded
 from memhint.api.limits import BODY_MOST
 from memhint.conf.errors import ConfigError
+from memhint.controller.dispatch import dispatch_of
 from memhint.store.database import open_store
 
 LOG = logging.getLogger(__name__)
@@ -41,9 +41,10 @@ class Service:
         """
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
-        store = open_store(self._conf.store.url, host=self._conf.host_name, create=False)
+        store = open_store(self._conf.store.url, create=False)
+        dispatch = dispatch_of(self._conf, store)
         try:
-            application = build(self._conf, store, Embedded(store))
+            application = build(self._conf, store, dispatch)
             servers = [self._server(listen, fronted(application, self._conf)) for listen in self._conf.api.listen]
             threads = [threading.Thread(target=one.serve, name="listen", daemon=True) for one in servers]
             for one in servers:
@@ -62,6 +63,7 @@ class Service:
             for one in servers:
                 one.stop()
         finally:
+            dispatch.close()
             store.close()
         return 0
 

@@ -13,7 +13,7 @@ from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.store import codec
 from memhint.store.engine import Database
 from memhint.store.errors import StoreDamaged
-from memhint.store.tables import reclaim
+from memhint.store.tables import domain, reclaim
 from memhint.store.upsert import add_new, upsert
 
 _OPEN = tuple(str(state) for state in ReclaimState if not state.ended)
@@ -95,11 +95,15 @@ class Reclaims:
         uuids: Sequence[str] | None = None,
         host: str | None = None,
         state: ReclaimState | None = None,
+        since: float | None = None,
+        project: str | None = None,
     ) -> tuple[HostReclaim, ...]:
         """Requests, newest first.
 
         :param before: moment and id of the last one that is known
         :param uuids: of VMs, where only some may be seen
+        :param since: made at this moment or later, in unix seconds
+        :param project: to VMs of this project that a host has
         :raises StoreDamaged: when one cannot be read
         :raises StoreError: when the database fails
         """
@@ -109,6 +113,10 @@ class Reclaims:
                 query = query.where(column == str(wanted))
         if uuids is not None:
             query = query.where(reclaim.c.domain_uuid.in_(list(uuids)))
+        if since is not None:
+            query = query.where(reclaim.c.at >= since)
+        if project is not None:
+            query = query.where(reclaim.c.domain_uuid.in_(select(domain.c.uuid).where(domain.c.project == project)))
         if before is not None:
             at, name = before
             query = query.where((reclaim.c.at < at) | ((reclaim.c.at == at) & (reclaim.c.id > name)))

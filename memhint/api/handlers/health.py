@@ -19,5 +19,5 @@ def show(call: Call) -> Answer:
         LOG.error("the store is away: %s", error)
         store = "away"
     works = store == "ok"
-    body = {"status": "ok" if works else "failing", "store": store, "bus": call.parts.dispatch.bus()}
+    body = {"status": "ok" if works else "failing", "store": store, "bus": call.parts.bus()}
     return Answer(body, 200 if works else 503, {"Cache-Control": "no-store"})

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from memhint.api import http
-from memhint.api.errors import Problem, bad_request
+from memhint.api.errors import Problem, bad_request, not_found
 from memhint.api.handlers.domains import find, of_report
 from memhint.api.handlers.hosts import lever
-from memhint.api.handlers.settings import Settings, beneath, over
+from memhint.api.handlers.settings import Settings, beneath, over, wishes_of
 from memhint.api.policies import policies as rules
 from memhint.api.route import Answer, Call
-from memhint.objects.policy import Origin, PolicyError, parse_policy
+from memhint.controller.dispatch import NoSuchDomain
+from memhint.objects.policy import PolicyError, parse_policy
 from memhint.objects.report import DomainReport
+from memhint.objects.summary import DomainSummary
 from memhint.planner.foresee import foresee
+from memhint.store.codec import to_plain
 
 
 def show(call: Call) -> Answer:
     """Each key with its value and origin."""
     line = find(call, rules.SHOW)
-    _, before, _ = _known(call, line.uuid, line.host)
-    return Answer({"policy": before})
+    return Answer({"policy": _known(call, line).before})
 
 
 def update(call: Call) -> Answer:
@@ -32,38 +35,51 @@ def update(call: Call) -> Answer:
         checked = parse_policy((name, value) for name, value in given.items() if value is not None)
     except PolicyError as error:
         raise bad_request("policy.invalid", str(error)) from None
-    return _change(call, line.uuid, line.host, {name: checked.get(name) for name in given})
+    return _change(call, _known(call, line), {name: checked.get(name) for name in given})
 
 
 def delete(call: Call) -> Answer:
     """Take all of an operator's wishes back."""
     line = find(call, rules.DELETE)
+    known = _known(call, line)
+    return _change(call, known, dict.fromkeys(known.wishes))
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is known of a VM's policy before a change."""
+
+    uuid: str
+    one: DomainReport | None
+    wishes: Mapping[str, str]
+    others: Settings
+
+    @property
+    def before(self) -> Settings:
+        return over(self.wishes, self.others)
+
+
+def _known(call: Call, line: DomainSummary) -> _Known:
+    one = of_report(call.parts.store.reports.newest(line.host), line.uuid)
     inputs = call.parts.store.policies.inputs(line.uuid).get(line.uuid, {})
-    return _change(call, line.uuid, line.host, dict.fromkeys(inputs.get(Origin.OPERATOR, {})))
+    return _Known(line.uuid, one, wishes_of(call, line.uuid, inputs, one), beneath(call, inputs, one))
 
 
-def _change(call: Call, uuid: str, host: str, values: Mapping[str, str | None]) -> Answer:
-    wishes, before, one = _known(call, uuid, host)
+def _change(call: Call, known: _Known, values: Mapping[str, str | None]) -> Answer:
+    before = known.before
     _hold(call, before)
-    kept = {name: value for name, value in wishes.items() if name not in values}
-    inputs = call.parts.store.policies.inputs(uuid).get(uuid, {})
-    after = over(
-        {**kept, **{name: value for name, value in values.items() if value is not None}}, beneath(call, inputs, one)
-    )
+    kept = {name: value for name, value in known.wishes.items() if name not in values}
+    after = over({**kept, **{name: value for name, value in values.items() if value is not None}}, known.others)
     body: dict[str, Any] = {"policy": after, "changes": _changes(before, after)}
     if call.query.get("dry_run"):
-        states = () if one is None else foresee(one, _values(before), _values(after))
+        states = () if known.one is None else foresee(known.one, _values(before), _values(after))
         return Answer({**body, "levers": [lever(state) for state in states]})
     if values:
-        call.parts.dispatch.set_policy(uuid, values)
+        try:
+            body["delivery"] = to_plain(call.parts.dispatch.set_policy(known.uuid, values))
+        except NoSuchDomain:
+            raise not_found("domain", "no host has this VM any more") from None
     return Answer(body, headers={"ETag": f'"{_tag(after)}"'})
-
-
-def _known(call: Call, uuid: str, host: str) -> tuple[Mapping[str, str], Settings, DomainReport | None]:
-    one = of_report(call.parts.store.reports.newest(host), uuid)
-    inputs = call.parts.store.policies.inputs(uuid).get(uuid, {})
-    wishes = inputs.get(Origin.OPERATOR, {})
-    return wishes, over(wishes, beneath(call, inputs, one)), one
 
 
 def _hold(call: Call, before: Settings) -> None:

@@ -10,6 +10,7 @@ from memhint.api.handlers import pages
 from memhint.api.handlers.domains import find_uuid, own_project
 from memhint.api.policies import reclaims as rules
 from memhint.api.route import Answer, Call
+from memhint.controller.dispatch import NoSuchDomain, NoSuchReclaim
 from memhint.objects.reclaim import (
     PSI_LIMIT,
     TIME_TO_LIVE,
@@ -19,7 +20,8 @@ from memhint.objects.reclaim import (
     ReclaimState,
 )
 from memhint.store.codec import to_plain
-from memhint.store.reclaim_log import Placed, ReclaimFilter
+from memhint.store.errors import MarkerError
+from memhint.store.reclaims import HostReclaim
 
 
 def create(call: Call) -> Answer:
@@ -42,23 +44,29 @@ def create(call: Call) -> Answer:
         ).check()
     except ReclaimError as error:
         raise bad_request("reclaim.invalid", str(error)) from None
-    queued = call.parts.dispatch.reclaim(request, line.host)
+    try:
+        queued = call.parts.dispatch.reclaim(request)
+    except NoSuchDomain:
+        raise not_found("domain", "no host has this VM any more") from None
     where = f"{call.request.root_path}/v1/reclaims/{request.id}"
-    return Answer({"reclaim": shown(Placed(line.host, queued))}, headers={"Location": where})
+    return Answer({"reclaim": shown(queued)}, headers={"Location": where})
 
 
 def index(call: Call) -> Answer:
     """Those to VMs that the caller may see, newest first."""
-    query, state = call.query, call.query.get("state")
-    which = ReclaimFilter(
-        query.get("domain"),
-        query.get("host"),
-        None if state is None else ReclaimState(state),
-        query.get("since"),
-        own_project(call),
+    query, state, limit, marker = call.query, call.query.get("state"), pages.limit_of(call), call.query.get("marker")
+    found = call.parts.store.reclaims.page(
+        limit=limit + 1,
+        before=None if marker is None else _parse(marker),
+        uuid=query.get("domain"),
+        host=query.get("host"),
+        state=None if state is None else ReclaimState(state),
+        since=query.get("since"),
+        project=own_project(call),
     )
-    found, marker = call.parts.reclaims.page(which, pages.limit_of(call), query.get("marker"))
-    return pages.page(call, "reclaims", map(shown, found), marker)
+    last = found[limit - 1].reclaim.request if len(found) > limit else None
+    following = None if last is None else f"{last.at!r},{last.id}"
+    return pages.page(call, "reclaims", map(shown, found[:limit]), following)
 
 
 def show(call: Call) -> Answer:
@@ -71,11 +79,14 @@ def delete(call: Call) -> Answer:
     found = _find(call, rules.DELETE)
     if found.reclaim.state.ended:
         raise Problem(409, "reclaim.ended", f"it has ended already: {found.reclaim.verdict}"[:500])
-    call.parts.dispatch.interrupt(found.reclaim.request.id)
-    return Answer({"reclaim": shown(_find(call, rules.DELETE))})
+    why = f"taken back by api {call.who.name}"
+    try:
+        return Answer({"reclaim": shown(call.parts.dispatch.interrupt(found.reclaim.request.id, why))})
+    except NoSuchReclaim:
+        raise not_found("reclaim", "it is not kept any more") from None
 
 
-def shown(one: Placed) -> dict[str, Any]:
+def shown(one: HostReclaim) -> dict[str, Any]:
     """A request for machines."""
     found, request = one.reclaim, one.reclaim.request
     return {
@@ -91,17 +102,28 @@ def shown(one: Placed) -> dict[str, Any]:
         "dry_run": request.dry_run,
         "psi_limit": request.psi_limit,
         "timeout": request.timeout,
-        "hold": None,
+        "interrupted": one.interrupted,
         "returned": found.returned,
         "stop": None if found.stop is None else str(found.stop),
         "verdict": to_plain(found.verdict),
     }
 
 
-def _find(call: Call, rule: str) -> Placed:
-    found = call.parts.reclaims.one(call.path["id"])
+def _find(call: Call, rule: str) -> HostReclaim:
+    found = call.parts.store.reclaims.find(call.path["id"])
     if found is not None:
         line = call.parts.store.domains.one(found.reclaim.request.uuid)
         if call.allowed(rule, line.project if line else None):
             return found
     raise not_found("reclaim", "there is no such request that you may see: GET /v1/reclaims lists those there are")
+
+
+def _parse(marker: str) -> tuple[float, str]:
+    at, _, request = marker.partition(",")
+    try:
+        found = float(at)
+    except ValueError:
+        found = -1.0
+    if not 0 <= found < 1e12 or not 0 < len(request) <= 36:
+        raise MarkerError("this marker was not given by this list")
+    return found, request

@@ -6,17 +6,25 @@ from collections.abc import Mapping
 from typing import Any
 
 from memhint.api.route import Call
+from memhint.controller.reconcile import operators
 from memhint.objects.policy import KEYS, PRECEDENCE, Origin
 from memhint.objects.report import DomainReport
 
 Settings = dict[str, dict[str, Any]]
-_UNKNOWN = {"value": None, "origin": None}
+Inputs = Mapping[Origin, Mapping[str, str]]
 
 
 def settings_of(call: Call, uuid: str, one: DomainReport | None) -> Settings:
     """Each key's value and its origin. Null where only the host knows and has not told yet."""
     inputs = call.parts.store.policies.inputs(uuid).get(uuid, {})
-    return over(inputs.get(Origin.OPERATOR, {}), beneath(call, inputs, one))
+    return over(wishes_of(call, uuid, inputs, one), beneath(call, inputs, one))
+
+
+def wishes_of(call: Call, uuid: str, inputs: Inputs, one: DomainReport | None) -> Mapping[str, str]:
+    """What an operator wishes: of a fleet's store where it holds the VM, else as its host tells."""
+    if call.parts.inputs is not None or call.parts.store.central_policies.of(uuid) is not None:
+        return inputs.get(Origin.OPERATOR, {})
+    return operators(one.policy) if one else {}
 
 
 def over(wishes: Mapping[str, str], others: Settings) -> Settings:
@@ -27,9 +35,9 @@ def over(wishes: Mapping[str, str], others: Settings) -> Settings:
     }
 
 
-def beneath(call: Call, inputs: Mapping[Origin, Mapping[str, str]], one: DomainReport | None) -> Settings:
+def beneath(call: Call, inputs: Inputs, one: DomainReport | None) -> Settings:
     """What would hold without the operator: what the host says, else what this store and configuration know."""
-    here = {**inputs, **call.parts.inputs}
+    here = {**inputs, **(call.parts.inputs or {})}
     found: Settings = {}
     for name in KEYS:
         told = one.policy.settings.get(name) if one else None
@@ -37,7 +45,10 @@ def beneath(call: Call, inputs: Mapping[Origin, Mapping[str, str]], one: DomainR
             found[name] = {"value": told.value, "origin": str(told.origin)}
             continue
         said = [origin for origin in PRECEDENCE if origin is not Origin.OPERATOR and name in here.get(origin, {})]
-        found[name] = {"value": here[said[0]][name], "origin": str(said[0])} if said else dict(_UNKNOWN)
-        if not said and call.parts.inputs:  # this process is configured as the host is: the shipped default holds
+        if said:
+            found[name] = {"value": here[said[0]][name], "origin": str(said[0])}
+        elif call.parts.inputs is not None:  # this process is configured as the host is: the shipped default holds
             found[name] = {"value": KEYS[name].default, "origin": str(Origin.DEFAULT)}
+        else:
+            found[name] = {"value": None, "origin": None}
     return found

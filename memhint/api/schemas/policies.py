@@ -45,6 +45,7 @@ UPDATE: Schema = {
     "properties": {
         "policy": POLICY,
         "changes": {"type": "array", "items": _CHANGE},
+        "delivery": record({"taken": schema_of(bool), "detail": schema_of(str)}),
         "levers": {
             "type": "array",
             "items": LEVER,

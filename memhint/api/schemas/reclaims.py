@@ -24,7 +24,7 @@ RECLAIM: Schema = record(
         "dry_run": schema_of(bool),
         "psi_limit": _NUMBER,
         "timeout": _NUMBER,
-        "hold": schema_of(float | None),
+        "interrupted": schema_of(str | None),
         "returned": _SIZE,
         "stop": nullable(schema_of(Stop)),
         "verdict": VERDICT,
@@ -52,7 +52,6 @@ CREATE_BODY: Schema = {
         },
         "psi_limit": {"type": "number", "minimum": 0, "maximum": 100, "default": PSI_LIMIT},
         "timeout": {"type": "number", "minimum": 1, "maximum": 3600, "default": TIMEOUT},
-        "hold": {"type": "number", "minimum": 0, "maximum": 86400},
         "dry_run": {"type": "boolean", "default": False},
     },
 }

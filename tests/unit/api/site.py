@@ -14,9 +14,9 @@ from werkzeug.test import Client, TestResponse
 from lab.fleet.fill import fill
 from lab.fleet.fleet import Fleet, Shape
 from memhint.api.app import build, fronted
-from memhint.api.dispatch import Embedded
 from memhint.api.tokens import create
 from memhint.conf import load
+from memhint.controller.dispatch import dispatch_of
 from memhint.store import open_store
 
 HOSTS, VMS = 6, 4
@@ -59,8 +59,8 @@ class Site:
         conf_file = path.with_suffix(".conf")
         conf_file.write_text(f"[store]\nurl = sqlite:///{path}\n[api]\n{api}{sections}")
         self.conf = load([conf_file])
-        self.store = open_store(self.conf.store.url, host=self.conf.host_name)
-        self.application = build(self.conf, self.store, Embedded(self.store))
+        self.store = open_store(self.conf.store.url)
+        self.application = build(self.conf, self.store, dispatch_of(self.conf, self.store))
         self.client = Client(fronted(self.application, self.conf))
 
     def ask(self, method: str, path: str, who: str | None = "admin", **more: Any) -> TestResponse:

@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from memhint.controller.dispatch import Delivery
+from memhint.objects.policy import Origin, effective
 from tests.unit.api.site import Site
 
 
@@ -41,7 +45,9 @@ def test_a_dry_run_tells_the_same_and_changes_nothing(site: Site, path: str) -> 
     assert policy(site.get(path)) == before
     levers = {one["lever"]: one for one in dry.pop("levers")}
     assert levers["cache"]["answer"] in ("refused", "unsupported")
-    assert put(site, path, {"dedup": "on", "guest_actions": "deny"}).get_json() == dry
+    done = put(site, path, {"dedup": "on", "guest_actions": "deny"}).get_json()
+    assert done.pop("delivery")["taken"]
+    assert done == dry
     gone = site.ask("DELETE", f"{path}?dry_run=true").get_json()
     assert gone["policy"] == before
     assert policy(site.get(path)) != before
@@ -83,3 +89,33 @@ def test_a_vm_shows_the_same_policy_in_full(site: Site, path: str) -> None:
     domain = site.get(path.removesuffix("/policy")).get_json()["domain"]
     assert domain["policy"] == policy(site.get(path))
     assert set(domain["reclaimable_by"]) <= {"reporting", "cache", "dedup", "balloon", "swap_out"}
+
+
+def test_in_a_fleet_an_operators_wish_on_the_host_is_kept_and_what_only_the_host_knows_is_unknown(
+    site: Site, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody but its host knows what would hold beneath a wish that was made there."""
+    uuid = path.split("/")[3]
+    told: list[tuple[str, Mapping[str, str | None]]] = []
+
+    class Away:
+        def set_policy(self, uuid: str, values: Mapping[str, str | None]) -> Delivery:
+            told.append((uuid, values))
+            return Delivery(False, "no agent listens")
+
+    line = site.store.domains.one(uuid)
+    assert line is not None
+    report = site.store.reports.newest(line.host)
+    assert report is not None
+    domains = tuple(
+        replace(one, policy=effective({Origin.OPERATOR: {"dedup": "on"}})) if one.observation.uuid == uuid else one
+        for one in report.domains
+    )
+    site.store.reports.save(replace(report, domains=domains, sequence=report.sequence + 1))
+    site.application.parts = replace(site.application.parts, inputs=None, dispatch=Away())  # type: ignore[arg-type]
+    assert policy(site.get(path))["dedup"] == {"value": "on", "origin": "operator"}
+    answer = put(site, path, {"dedup": None})
+    assert answer.get_json()["delivery"] == {"taken": False, "detail": "no agent listens"}
+    assert policy(answer)["dedup"] == {"value": None, "origin": None}
+    assert told == [(uuid, {"dedup": None})]
+    assert site.ask("DELETE", f"{path}?dry_run=true").get_json()["changes"][0]["key"] == "dedup"

@@ -1,0 +1,42 @@
+"""Whether a node of the broker can be reached, for /healthz. The API sends commands through it and nothing else."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Sequence
+from urllib.parse import urlsplit
+
+KEEP = 5.0  # seconds for which an answer holds
+PATIENCE = 1.0  # seconds that a node has to take a connection
+_PORTS = {"amqp": 5672, "amqps": 5671}
+
+
+class BusWatch:
+    """Asks each node until one takes a connection."""
+
+    def __init__(self, urls: Sequence[str], clock: Callable[[], float] = time.monotonic) -> None:
+        parts = [urlsplit(url) for url in urls]
+        self._nodes = [(one.hostname or "localhost", one.port or _PORTS.get(one.scheme, 5672)) for one in parts]
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._known: tuple[float, str] | None = None
+
+    def __call__(self) -> str:
+        """Off where there is none, else ok or away."""
+        if not self._nodes:
+            return "off"
+        with self._lock:
+            now = self._clock()
+            if self._known is None or now - self._known[0] > KEEP:
+                self._known = now, "ok" if any(map(_reached, self._nodes)) else "away"
+            return self._known[1]
+
+
+def _reached(node: tuple[str, int]) -> bool:
+    try:
+        with socket.create_connection(node, timeout=PATIENCE):
+            return True
+    except OSError:
+        return False

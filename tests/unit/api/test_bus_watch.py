@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from memhint.api.bus_watch import KEEP, BusWatch
+
+
+@pytest.fixture
+def node() -> Iterator[tuple[socket.socket, str]]:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield listening, f"amqp://user:sesame@127.0.0.1:{listening.getsockname()[1]}/memhint"
+
+
+def test_one_node_that_can_be_reached_is_enough(node: tuple[socket.socket, str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        gone = f"amqp://127.0.0.1:{closed.getsockname()[1]}/"
+    assert BusWatch([])() == "off"
+    assert BusWatch([gone])() == "away"
+    assert BusWatch([gone, node[1]])() == "ok"
+
+
+def test_an_answer_holds_for_a_while_and_not_longer(node: tuple[socket.socket, str]) -> None:
+    listening, url = node
+    now = [0.0]
+    watch = BusWatch([url], lambda: now[0])
+    assert watch() == "ok"
+    listening.close()
+    assert watch() == "ok"
+    now[0] = KEEP + 1
+    assert watch() == "away"
