@@ -1,0 +1,94 @@
+// The admin API. Every failure is an ApiError that says what to do next.
+
+const BASE = new URL("../", document.baseURI);
+const TOKEN = "memhint.token";
+
+export class ApiError extends Error {
+  constructor(status, code, title, detail, requestId) {
+    super(detail || title);
+    this.name = "ApiError";
+    Object.assign(this, { status, code, title, detail, requestId });
+  }
+}
+
+export function token() {
+  return sessionStorage.getItem(TOKEN);
+}
+
+export function keepToken(value) {
+  if (value) sessionStorage.setItem(TOKEN, value);
+  else sessionStorage.removeItem(TOKEN);
+}
+
+export function headers(more) {
+  const all = { Accept: "application/json", "OpenStack-API-Version": "memhint latest", ...more };
+  if (token()) all["X-Auth-Token"] = token();
+  return all;
+}
+
+/** The address of a path such as "/v1/hosts", with a query of what is not empty. */
+export function address(path, query = {}) {
+  const url = new URL(path.replace(/^\//, ""), BASE);
+  for (const [name, value] of Object.entries(query)) {
+    if (value !== null && value !== undefined && value !== "") url.searchParams.set(name, value);
+  }
+  return url;
+}
+
+/** The answer's body and ETag. Throws ApiError, or AbortError when `signal` says so. */
+export async function call(method, path, { query, body, ifMatch, signal } = {}) {
+  const more = {};
+  if (body !== undefined) more["Content-Type"] = "application/json";
+  if (ifMatch) more["If-Match"] = ifMatch;
+  let response;
+  try {
+    response = await fetch(address(path, query), {
+      method,
+      signal,
+      headers: headers(more),
+      body: body === undefined ? undefined : JSON.stringify(body),
+    });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw unreachable();
+  }
+  const data = await content(response);
+  if (!response.ok) throw refusal(response, data);
+  return { data, etag: response.headers.get("ETag") };
+}
+
+export async function get(path, query, signal) {
+  return (await call("GET", path, { query, signal })).data;
+}
+
+export function unreachable() {
+  return new ApiError(
+    0,
+    "network",
+    "The API does not answer",
+    "Check that `memhint api` runs and that this machine reaches it. The dashboard tries again by itself.",
+  );
+}
+
+/** An ApiError of a response that is none of 2xx. A token that is not taken is told to the whole application. */
+export function refusal(response, data) {
+  const first = data?.errors?.[0] ?? {};
+  const error = new ApiError(
+    response.status,
+    first.code ?? "unknown",
+    first.title ?? `Status ${response.status}`,
+    first.detail ?? "The API gave no reason. Its log has more, under the request id.",
+    first.request_id ?? response.headers.get("X-Openstack-Request-Id"),
+  );
+  if (response.status === 401) window.dispatchEvent(new CustomEvent("memhint:token-wanted", { detail: error }));
+  return error;
+}
+
+async function content(response) {
+  if (response.status === 204) return null;
+  try {
+    return await response.json();
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,60 @@
+// Elements by function call. Names of VMs come from tenants: everything shown is a text node, never markup.
+
+/** One element. `on…` properties are listeners, true is an empty attribute, null and false are left out. */
+export function h(tag, properties, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties ?? {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else element.setAttribute(name === "classes" ? "class" : name, value === true ? "" : String(value));
+  }
+  element.append(...present(children));
+  return element;
+}
+
+/** What an element holds, anew. */
+export function fill(element, ...children) {
+  element.replaceChildren(...present(children));
+  return element;
+}
+
+function present(children) {
+  return children
+    .flat(Infinity)
+    .filter((child) => child !== null && child !== undefined && child !== false)
+    .map((child) => (child instanceof Node ? child : document.createTextNode(String(child))));
+}
+
+let ids = 0;
+/** An id for a label or a description to point at. */
+export function freshId(prefix) {
+  ids += 1;
+  return `${prefix}-${ids}`;
+}
+
+/** Says something to screen readers without moving the focus. */
+export function announce(text) {
+  const place = document.getElementById("announcer");
+  place.textContent = "";
+  requestAnimationFrame(() => {
+    place.textContent = text;
+  });
+}
+
+/** `work`, at most once in `wait` milliseconds, the last call always heard. Ends with `signal`. */
+export function atMostEvery(wait, work, signal) {
+  let timer = null;
+  let last = -Infinity;
+  signal?.addEventListener("abort", () => clearTimeout(timer));
+  return () => {
+    if (timer !== null || signal?.aborted) return;
+    timer = setTimeout(
+      () => {
+        timer = null;
+        last = performance.now();
+        work();
+      },
+      Math.max(0, last + wait - performance.now()),
+    );
+  };
+}

@@ -1,0 +1,102 @@
+// Server-sent events by fetch: EventSource cannot send a token.
+
+import { address, headers, refusal, unreachable } from "./api.js";
+
+const SILENCE = 40_000; // ms; the server says something every 15 s
+const LONGEST = 30_000;
+
+/** Parses text/event-stream as it comes: `push(text)` calls `take({type, data, id})` for each whole event. */
+export function eventParser(take) {
+  let rest = "";
+  let event = { type: "message", data: [], id: null };
+  const line = (text) => {
+    if (text === "") {
+      if (event.data.length) take({ type: event.type, data: event.data.join("\n"), id: event.id });
+      event = { type: "message", data: [], id: null };
+      return;
+    }
+    if (text.startsWith(":")) return;
+    const colon = text.indexOf(":");
+    const field = colon < 0 ? text : text.slice(0, colon);
+    const value = colon < 0 ? "" : text.slice(colon + 1).replace(/^ /, "");
+    if (field === "event") event.type = value;
+    else if (field === "data") event.data.push(value);
+    else if (field === "id") event.id = value;
+  };
+  return (text) => {
+    const lines = (rest + text).split(/\r\n|\n|\r(?!$)/);
+    rest = lines.pop();
+    lines.forEach(line);
+  };
+}
+
+/**
+ * Stays connected until `signal` ends it.
+ * @param take called with each event, its data parsed
+ * @param state called with ("live"), ("away", error, seconds to the next try) or ("refused", error)
+ * @param lastId gives the token from which on changes are wanted
+ */
+export async function follow({ take, state, lastId, signal }) {
+  let wait = 1000;
+  while (!signal.aborted) {
+    try {
+      await once(take, () => {
+        wait = 1000;
+        state("live");
+      }, lastId(), signal);
+      throw unreachable();
+    } catch (error) {
+      if (signal.aborted) return;
+      if ([400, 401, 403, 404, 410].includes(error.status)) {
+        state("refused", error);
+        return;
+      }
+      const pause = wait * (0.75 + Math.random() / 2);
+      state("away", error.name === "ApiError" ? error : unreachable(), pause / 1000);
+      await sleep(pause, signal);
+      wait = Math.min(LONGEST, wait * 2);
+    }
+  }
+}
+
+async function once(take, opened, lastId, signal) {
+  const connection = new AbortController();
+  const end = () => connection.abort();
+  signal.addEventListener("abort", end);
+  let watchdog = setTimeout(end, SILENCE);
+  try {
+    const more = { Accept: "text/event-stream" };
+    if (lastId) more["Last-Event-ID"] = lastId;
+    const response = await fetch(address("/v1/stream"), {
+      headers: headers(more),
+      signal: connection.signal,
+      cache: "no-store",
+    });
+    if (!response.ok) throw refusal(response, await response.json().catch(() => null));
+    opened();
+    const push = eventParser((event) => take({ ...event, data: JSON.parse(event.data) }));
+    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (done) return;
+      clearTimeout(watchdog);
+      watchdog = setTimeout(end, SILENCE);
+      push(value);
+    }
+  } finally {
+    clearTimeout(watchdog);
+    signal.removeEventListener("abort", end);
+    connection.abort();
+  }
+}
+
+function sleep(milliseconds, signal) {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, milliseconds);
+    signal.addEventListener("abort", () => {
+      clearTimeout(timer);
+      resolve();
+    });
+    window.addEventListener("online", resolve, { once: true });
+  });
+}

@@ -1,0 +1,63 @@
+// The API's words as people read them.
+
+export const HOST_STATE = {
+  fresh: "reports in time",
+  stale: "no report for three periods: counts as nominal",
+  silent: "silent: nothing is promised beyond nominal",
+};
+
+export const BOUND = {
+  model: "what the forecast of all VMs leaves",
+  now: "what is really free now",
+  back: "what could be backed if every VM claimed its memory at once",
+  node: "what the tightest NUMA node leaves",
+  ratio: "the maximum ratio of this host",
+  rate: "promises rise slowly",
+  hold: "a promise that just fell is held",
+  pressure: "the host is under pressure",
+  sight: "not every VM was seen",
+  stale: "its last report is too old",
+};
+
+export const RUNGS = [
+  ["admission", "Promise nothing more"],
+  ["reporting", "Idle guests report sooner, and at once"],
+  ["cache", "Guests give back cold page cache"],
+  ["order", "Idle guests report smaller blocks"],
+  ["dedup", "Merge where it pays"],
+  ["balloon", "Idle best-effort guests shrink"],
+  ["swap_out", "Cold guests go to swap"],
+  ["migration", "A VM should be moved away"],
+];
+
+export const RECLAIM_STATE = {
+  queued: "Waiting for the host to begin",
+  running: "The guest is giving memory back",
+  done: "Done",
+  failed: "Failed",
+  refused: "Refused",
+  expired: "Nobody began it in time",
+};
+
+export const STOP = {
+  done: "all that was asked for",
+  exhausted: "the guest has no more to give",
+  pressure: "the guest's own memory pressure passed the limit",
+  swap: "the guest began to swap",
+  deadline: "its time was over",
+  interrupted: "it was interrupted",
+  lost: "the guest stopped answering",
+};
+
+export const ENDED = new Set(["done", "failed", "refused", "expired"]);
+export const REFUSING = new Set(["refused", "unsupported", "conflict", "failed"]);
+
+/** The kinds of a VM's memory, in the order in which bars and legends show them. */
+export const KINDS = [
+  ["used", "In use", "resident on the host and not known to be free in the guest"],
+  ["unreported", "Unreported", "free in the guest, still held by the host: this can come back"],
+  ["shared", "Shared", "merged with equal pages of other VMs"],
+  ["swapped", "Swapped", "on the host's swap"],
+  ["reported", "Reported", "free in the guest and given back to the host"],
+  ["rest", "Not resident", "never touched, or nobody knows"],
+];

@@ -1,0 +1,146 @@
+// The operator's wishes for one VM: changed in a form, looked at in a dry run, then applied.
+
+import { call } from "../lib/api.js";
+import { announce, fill, freshId, h } from "../lib/dom.js";
+import { badge } from "./badge.js";
+import { openDialog } from "./dialog.js";
+import { POLICY_KEYS } from "./policy_keys.js";
+import { problem } from "./problem.js";
+
+const INHERIT = "";
+
+/** @param done called when new values were stored */
+export async function openPolicy(domain, done) {
+  const dialog = openDialog(`Policy of ${domain.name}`);
+  const path = `/v1/domains/${encodeURIComponent(domain.uuid)}/policy`;
+  let answer;
+  try {
+    answer = await call("GET", path, { signal: dialog.signal });
+  } catch (error) {
+    if (error.name !== "AbortError") dialog.fill(problem(error));
+    return;
+  }
+  const { policy } = answer.data;
+  const controls = new Map();
+  const preview = h("button", { type: "submit", value: "dry", classes: "primary", disabled: true }, "Dry run");
+  const apply = h("button", { type: "submit", value: "apply", disabled: true, title: "A dry run first" }, "Apply");
+  const outcome = h("div", { classes: "outcome", role: "status" });
+
+  const rows = POLICY_KEYS.filter((key) => policy[key.name]).map((key) => {
+    const now = policy[key.name];
+    const control = controlFor(key, now);
+    controls.set(key.name, control);
+    return h(
+      "tr",
+      null,
+      h("th", { scope: "row" }, h("label", { for: control.id, title: key.help }, key.name)),
+      h("td", null, now.value === "" ? "nobody" : now.value, " ", h("span", { classes: "small" }, now.origin)),
+      h("td", null, control, key.unit ? ` ${key.unit}` : null),
+    );
+  });
+  const form = h(
+    "form",
+    {
+      oninput: () => {
+        preview.disabled = !Object.keys(wishes()).length;
+        ready(false);
+        fill(outcome);
+      },
+      onsubmit: (event) => {
+        event.preventDefault();
+        send(event.submitter !== apply);
+      },
+    },
+    h("p", null, "An operator's wish is stronger than metadata, flavor, aggregate and default. “inherit” takes it back."),
+    h("div", { classes: "scroll", role: "region", tabindex: "0", "aria-label": "Policy keys" }, h("table", { classes: "tight" }, h("caption", { classes: "unseen" }, "Policy"), h("thead", null, h("tr", null, h("th", { scope: "col" }, "Key"), h("th", { scope: "col" }, "Now"), h("th", { scope: "col" }, "Operator's wish"))), h("tbody", null, rows))),
+    outcome,
+    h("div", { classes: "buttons" }, preview, apply),
+  );
+  dialog.fill(form);
+  form.querySelector("select, input")?.focus();
+
+  function ready(yes) {
+    apply.disabled = !yes;
+    apply.classList.toggle("primary", yes);
+    preview.classList.toggle("primary", !yes);
+  }
+
+  /** Only what was changed: null takes an operator's value back. */
+  function wishes() {
+    const changed = {};
+    for (const [name, control] of controls) {
+      const before = policy[name].origin === "operator" ? policy[name].value : INHERIT;
+      const value = control.value.trim();
+      if (value !== before) changed[name] = value === INHERIT ? null : value;
+    }
+    return changed;
+  }
+
+  async function send(dryRun) {
+    const body = { policy: wishes() };
+    preview.disabled = true;
+    apply.disabled = true;
+    try {
+      const { data } = await call("PUT", path, { query: dryRun ? { dry_run: "true" } : {}, body, ifMatch: answer.etag, signal: dialog.signal });
+      if (dryRun) {
+        fill(outcome, changes(data));
+        ready(true);
+        outcome.scrollIntoView({ block: "end" });
+        apply.focus();
+        announce(`Dry run: ${data.changes?.length ?? 0} changes`);
+        return;
+      }
+      announce("The policy was stored.");
+      dialog.close();
+      done?.(data.policy);
+    } catch (error) {
+      if (error.name !== "AbortError") fill(outcome, problem(error));
+    } finally {
+      preview.disabled = false;
+    }
+  }
+}
+
+function controlFor(key, now) {
+  const id = freshId("policy");
+  const own = now.origin === "operator" ? now.value : INHERIT;
+  if (key.words && key.low === undefined) {
+    return h(
+      "select",
+      { id },
+      h("option", { value: INHERIT, selected: own === INHERIT }, "inherit"),
+      key.words.map((word) => h("option", { value: word, selected: own === word }, word)),
+    );
+  }
+  const range = key.low !== undefined ? `${key.low} to ${key.high}${key.words ? `, ${key.words}` : ""}` : "letters, digits and . _ : -";
+  return h("input", { id, type: "text", value: own, placeholder: "inherit", title: range, maxlength: "64", autocomplete: "off", spellcheck: "false" });
+}
+
+function changes(data) {
+  const list = data.changes ?? [];
+  const levers = data.levers ?? [];
+  return h(
+    "div",
+    { classes: "result" },
+    h("h3", null, badge("planned"), " Dry run: nothing was changed"),
+    list.length
+      ? h(
+          "table",
+          { classes: "tight" },
+          h("caption", { classes: "unseen" }, "What would change"),
+          h("thead", null, h("tr", null, ["Key", "Before", "After"].map((name) => h("th", { scope: "col" }, name)))),
+          h("tbody", null, list.map((one) => h("tr", null, h("th", { scope: "row" }, one.key), h("td", null, shown(one.before)), h("td", null, h("strong", null, shown(one.after)))))),
+        )
+      : h("p", null, "Nothing would change."),
+    levers.length ? h("h4", null, "What the levers would do") : null,
+    levers.length
+      ? h("ul", { classes: "plain" }, levers.map((one) => h("li", null, h("b", null, one.lever), " → ", one.desired ?? "", " ", badge(one.answer ?? "planned"), " ", one.reason && one.reason !== "none" ? `${one.reason}: ` : "", one.detail ?? "")))
+      : null,
+  );
+}
+
+function shown(value) {
+  if (value === null || value === undefined) return "nothing";
+  if (typeof value === "object") return `${value.value === "" ? "nobody" : value.value} (${value.origin})`;
+  return value === "" ? "nobody" : String(value);
+}

@@ -1,0 +1,64 @@
+// A history chart with a choice of how far back.
+
+import { fill, freshId, h } from "../lib/dom.js";
+import { historyChart } from "./history_chart.js";
+import { problem } from "./problem.js";
+
+const RANGES = [
+  ["1 h", 3600, 30_000],
+  ["6 h", 6 * 3600, 60_000],
+  ["24 h", 86_400, 120_000],
+  ["7 d", 7 * 86_400, 600_000],
+  ["30 d", 30 * 86_400, 600_000],
+];
+const POINTS = 400;
+
+/** @param read asks the API: ({since, step}) → {points} */
+export function rangedHistory({ label, series, read, signal }) {
+  const id = freshId("history");
+  const chart = historyChart({ label, series, signal });
+  const trouble = h("div");
+  let range = RANGES[0];
+  let timer = null;
+  const buttons = RANGES.map((one) =>
+    h(
+      "button",
+      {
+        type: "button",
+        "aria-pressed": String(one === range),
+        onclick: () => {
+          range = one;
+          buttons.forEach((button, index) => button.setAttribute("aria-pressed", String(RANGES[index] === one)));
+          load();
+        },
+      },
+      one[0],
+    ),
+  );
+  const element = h(
+    "section",
+    { classes: "panel", "aria-labelledby": id },
+    h("div", { classes: "panel-head" }, h("h2", { id }, label), h("div", { classes: "switch", role: "group", "aria-label": "How far back" }, buttons)),
+    trouble,
+    chart.element,
+  );
+
+  async function load() {
+    clearTimeout(timer);
+    const [, back, every] = range;
+    try {
+      const since = Math.floor(Date.now() / 1000 - back);
+      const { points } = await read({ since, step: Math.max(1, Math.floor(back / POINTS)) });
+      chart.update(points);
+      fill(trouble);
+    } catch (error) {
+      if (error.name === "AbortError") return;
+      fill(trouble, problem(error, load));
+    }
+    if (!signal.aborted) timer = setTimeout(load, every);
+  }
+
+  signal.addEventListener("abort", () => clearTimeout(timer));
+  load();
+  return { element, load };
+}

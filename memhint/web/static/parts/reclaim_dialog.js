@@ -1,0 +1,131 @@
+// Ask one VM to give back page cache: a dry run first, then the request, then what comes of it, live.
+
+import { call, get } from "../lib/api.js";
+import { announce, fill, h } from "../lib/dom.js";
+import { to } from "../lib/route.js";
+import { MIB, memory } from "../lib/units.js";
+import { ENDED, RECLAIM_STATE, STOP } from "../lib/words.js";
+import { badge } from "./badge.js";
+import { openDialog } from "./dialog.js";
+import { problem } from "./problem.js";
+
+const POLL = 1000; // ms
+
+/** @param done called when a reclaim that was no dry run has ended */
+export function openReclaim(domain, done) {
+  const dialog = openDialog(`Reclaim memory from ${domain.name}`);
+  const amount = h("input", { type: "number", name: "amount", min: "1", step: "1", inputmode: "numeric", placeholder: "all of it", "aria-describedby": "amount-help" });
+  const reason = h("input", { type: "text", name: "reason", required: true, maxlength: "200", value: "asked for in the dashboard" });
+  const psi = h("input", { type: "number", name: "psi", min: "0", max: "100", step: "any", value: "10", required: true });
+  const timeout = h("input", { type: "number", name: "timeout", min: "1", max: "3600", step: "1", value: "60", required: true });
+  const dry = h("button", { type: "submit", value: "dry", classes: "primary" }, "Dry run");
+  const really = h("button", { type: "submit", value: "go", disabled: true, title: "A dry run first" }, "Reclaim now");
+  const outcome = h("div", { classes: "outcome", role: "status" });
+  let working = false;
+
+  const form = h(
+    "form",
+    {
+      onsubmit: (event) => {
+        event.preventDefault();
+        if (!working) send(event.submitter !== really);
+      },
+      oninput: () => allow(false),
+    },
+    h(
+      "p",
+      null,
+      `The guest gives back page cache that it has not used recently and reports it to the host at once. What it is using is never asked for. Unreported now: ${memory(domain.unreported)}; reclaimable: ${domain.reclaimable === null ? "unknown" : `at most ${memory(domain.reclaimable)}`}.`,
+    ),
+    h("label", null, "Amount, MiB", amount),
+    h("p", { id: "amount-help", classes: "small" }, "Empty: all of its cold page cache."),
+    h("label", null, "Why", reason),
+    h(
+      "details",
+      null,
+      h("summary", null, "Limits"),
+      h("div", { classes: "fields" }, h("label", null, "Stop at memory pressure of, %", psi), h("label", null, "Stop after, seconds", timeout)),
+    ),
+    outcome,
+    h("div", { classes: "buttons" }, dry, really),
+  );
+  dialog.fill(form);
+
+  function allow(yes) {
+    really.disabled = !yes;
+    really.classList.toggle("primary", yes);
+    dry.classList.toggle("primary", !yes);
+  }
+
+  async function send(dryRun) {
+    working = true;
+    dry.disabled = true;
+    really.disabled = true;
+    fill(outcome, h("p", null, dryRun ? "Asking what would happen…" : "Sending the request…"));
+    const body = {
+      domain: domain.uuid,
+      bytes: amount.value ? Math.round(Number(amount.value) * MIB) : null,
+      reason: reason.value,
+      psi_limit: Number(psi.value),
+      timeout: Number(timeout.value),
+      dry_run: dryRun,
+    };
+    try {
+      let { reclaim } = (await call("POST", "/v1/reclaims", { body, signal: dialog.signal })).data;
+      show(reclaim);
+      while (!ENDED.has(reclaim.state)) {
+        await new Promise((resolve) => setTimeout(resolve, POLL));
+        if (dialog.signal.aborted) return;
+        ({ reclaim } = await get(`/v1/reclaims/${encodeURIComponent(reclaim.id)}`, {}, dialog.signal));
+        show(reclaim);
+      }
+      finish(reclaim, dryRun);
+    } catch (error) {
+      if (error.name === "AbortError") return;
+      fill(outcome, problem(error));
+    } finally {
+      working = false;
+      dry.disabled = false;
+    }
+  }
+
+  function show(reclaim) {
+    const ended = ENDED.has(reclaim.state);
+    const { verdict } = reclaim;
+    const facts = [
+      reclaim.dry_run ? null : ["Returned", memory(reclaim.returned)],
+      reclaim.stop ? ["Ended because", STOP[reclaim.stop] ?? reclaim.stop] : null,
+      verdict?.detail ? ["Detail", verdict.detail] : null,
+      verdict?.reason && verdict.reason !== "none" ? ["Reason", verdict.reason] : null,
+    ].filter(Boolean);
+    fill(
+      outcome,
+      h(
+        "div",
+        { classes: `result ${reclaim.state}` },
+        h("h3", null, badge(reclaim.dry_run && ended ? (verdict?.answer ?? reclaim.state) : reclaim.state), " ", reclaim.dry_run ? "Dry run: nothing was changed" : RECLAIM_STATE[reclaim.state]),
+        ended ? null : h("progress", { "aria-label": "Reclaim under way" }),
+        h("dl", { classes: "facts" }, facts.map(([name, value]) => [h("dt", null, name), h("dd", null, value)])),
+        verdict?.reason === "consent" ? h("p", null, "Set ", h("code", null, "guest_actions"), " to ", h("code", null, "allow"), " in the policy of this VM first: ", h("a", { href: `${to("vms", domain.uuid)}?edit=policy` }, "edit its policy"), ".") : null,
+        ended || reclaim.dry_run ? null : h("button", { type: "button", onclick: (event) => interrupt(event.target, reclaim) }, "Interrupt"),
+      ),
+    );
+  }
+
+  async function interrupt(button, reclaim) {
+    button.disabled = true;
+    try {
+      await call("DELETE", `/v1/reclaims/${encodeURIComponent(reclaim.id)}`, { signal: dialog.signal });
+    } catch (error) {
+      if (error.name !== "AbortError") outcome.append(problem(error));
+    }
+  }
+
+  function finish(reclaim, dryRun) {
+    const good = reclaim.state === "done";
+    allow(dryRun && good);
+    if (dryRun && good) really.focus();
+    announce(dryRun ? `Dry run: ${reclaim.verdict?.answer ?? reclaim.state}` : `${RECLAIM_STATE[reclaim.state]}: returned ${memory(reclaim.returned)}`);
+    if (!dryRun) done?.(reclaim);
+  }
+}

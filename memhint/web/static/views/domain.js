@@ -1,0 +1,181 @@
+// One VM: where its memory is, how it went, what may be done with it, and doing it.
+
+import { get } from "../lib/api.js";
+import { atMostEvery, fill, h } from "../lib/dom.js";
+import { remember, to } from "../lib/route.js";
+import { gib, known, memory, percent } from "../lib/units.js";
+import { RECLAIM_STATE, STOP } from "../lib/words.js";
+import { age, badge } from "../parts/badge.js";
+import { figures } from "../parts/figures.js";
+import { leverTable } from "../parts/lever_table.js";
+import { memoryBar, memoryLegend } from "../parts/memory_bar.js";
+import { openPolicy } from "../parts/policy_dialog.js";
+import { problem } from "../parts/problem.js";
+import { rangedHistory } from "../parts/ranged_history.js";
+import { openReclaim } from "../parts/reclaim_dialog.js";
+import { dataTable } from "../parts/table.js";
+
+const EVERY = 3000;
+
+export function domainView({ place, title, fleet, parts, query, signal }) {
+  const uuid = parts[1];
+  const path = `/v1/domains/${encodeURIComponent(uuid)}`;
+  title("VM");
+  let domain = null;
+  const heading = h("h1", null, "VM");
+  const state = h("span", { classes: "states" });
+  const trouble = h("div");
+  const key = figures("This VM in figures");
+  const bar = h("div");
+  const facts = h("dl", { classes: "facts" });
+  const policy = h("tbody");
+  const levers = leverTable("Levers of this VM");
+  const returns = h("tbody");
+  const notes = h("ul", { classes: "plain gaps" });
+  const reclaim = h("button", { type: "button", classes: "primary", disabled: true, onclick: () => openReclaim(domain, () => { loadReclaims(); load(); }) }, "Reclaim memory…");
+  const edit = h("button", { type: "button", disabled: true, onclick: () => openPolicy(domain, load) }, "Edit policy…");
+  const crumb = h("span");
+  const reclaims = dataTable({
+    caption: "Reclaims asked of this VM",
+    id: (one) => one.id,
+    empty: "Nobody has asked this VM to give memory back.",
+    columns: [
+      { key: "at", label: "Asked", value: (one) => one.at, text: (one) => String(one.at), show: (one) => age(one.at), sortable: false },
+      { key: "state", label: "State", sortable: false, text: (one) => one.state, show: (one) => h("span", { title: RECLAIM_STATE[one.state] }, badge(one.state)) },
+      { key: "returned", label: "Returned", number: true, sortable: false, text: (one) => memory(one.returned) },
+      { key: "stop", label: "Ended because", sortable: false, text: (one) => STOP[one.stop] ?? "" },
+      { key: "by", label: "By", sortable: false, text: (one) => one.by ?? "" },
+      { key: "reason", label: "Why", sortable: false, text: (one) => one.reason ?? "" },
+      { key: "detail", label: "Detail", prose: true, sortable: false, text: (one) => one.verdict?.detail ?? "" },
+    ],
+  });
+  const history = rangedHistory({
+    label: "History",
+    signal,
+    read: (range) => get(`${path}/history`, range, signal),
+    series: [
+      { key: "assigned", label: "Assigned", colour: "--assigned", dash: [5, 4] },
+      { key: "resident", label: "Resident", colour: "--used", area: true },
+      { key: "demand", label: "Demand", colour: "--muted", dash: [2, 3] },
+      { key: "unreported", label: "Unreported", colour: "--unreported" },
+      { key: "reported", label: "Reported", colour: "--reported" },
+      { key: "shared", label: "Shared", colour: "--shared", hidden: true },
+      { key: "swap", label: "Swapped", colour: "--swapped", hidden: true },
+    ],
+  });
+  const content = h(
+    "div",
+    { classes: "stack", hidden: true },
+    key.element,
+    panel("memory", "Memory", [memoryLegend()], bar, facts),
+    history.element,
+    h(
+      "div",
+      { classes: "pair" },
+      panel("policy", "Policy", [edit], h("div", { classes: "scroll", role: "region", tabindex: "0", "aria-label": "Policy of this VM" }, h("table", { classes: "tight" }, h("caption", { classes: "unseen" }, "Policy of this VM"), h("thead", null, h("tr", null, h("th", { scope: "col" }, "Key"), h("th", { scope: "col" }, "Value"), h("th", { scope: "col" }, "Said by"))), policy))),
+      h(
+        "div",
+        { classes: "stack" },
+        panel("reclaimable", "What could come back", [], h("table", { classes: "tight" }, h("caption", { classes: "unseen" }, "Reclaimable by lever"), h("thead", null, h("tr", null, h("th", { scope: "col" }, "Lever"), h("th", { scope: "col", classes: "number" }, "At most, GiB"), h("th", { scope: "col" }, "Source"), h("th", { scope: "col" }, "Seen"))), returns)),
+        panel("notes", "Excluded and not known", [], notes),
+      ),
+    ),
+    panel("levers", "Levers", [], levers.element),
+    panel("reclaims", "Reclaims", [], reclaims.element),
+  );
+  place.append(h("p", { classes: "crumbs" }, h("a", { href: "#/vms" }, "VMs"), " / ", crumb), h("div", { classes: "title" }, heading, state, h("div", { classes: "actions" }, reclaim)), trouble, content);
+
+  async function load() {
+    try {
+      ({ domain } = await get(path, {}, signal));
+      draw();
+      fill(trouble);
+      content.hidden = false;
+      reclaim.disabled = edit.disabled = false;
+      if (query.get("edit") === "policy") {
+        query.delete("edit");
+        remember({ edit: "" });
+        openPolicy(domain, load);
+      }
+    } catch (error) {
+      if (error.name !== "AbortError") fill(trouble, problem(error, load));
+    }
+  }
+
+  function draw() {
+    title(domain.name);
+    heading.textContent = domain.name;
+    fill(crumb, domain.host ? h("a", { href: to("hosts", domain.host) }, domain.host) : "VM");
+    fill(state, badge(domain.state), h("span", { classes: "small" }, "seen ", age(domain.at), " on ", h("a", { href: to("hosts", domain.host) }, domain.host)));
+    key.update([
+      { name: "Assigned", value: memory(domain.assigned) },
+      { name: "Resident", value: memory(domain.resident), title: "host memory behind it now" },
+      { name: "Unreported", value: memory(domain.unreported), kind: "unreported", title: "free in the guest, still held by the host" },
+      { name: "Reported", value: memory(domain.reported), title: "free in the guest and given back to the host" },
+      { name: "Shared", value: memory(domain.shared), title: "merged with other VMs" },
+      { name: "Demand", value: memory(domain.demand), note: domain.demand_reason, title: "what it may come to need" },
+      { name: "Reclaimable", value: memory(domain.reclaimable), title: "at most, by every lever" },
+      { name: "Returned", value: memory(domain.returned), title: "what the host saw come back" },
+    ]);
+    fill(bar, memoryBar(domain, 0));
+    fill(
+      facts,
+      [
+        ["Project", domain.project ?? "unknown"],
+        ["Class", domain.class ?? "unknown"],
+        ["Minimum", known(domain.minimum) && domain.minimum === 0 ? "none" : memory(domain.minimum)],
+        ["Footprint", memory(domain.footprint)],
+        ["Free inside", memory(domain.free)],
+        ["Swapped", memory(domain.swap)],
+        ["Huge pages", known(domain.huge_coverage) ? percent(100 * domain.huge_coverage, 0) : "unknown"],
+        ["Told by", domain.source ?? "unknown"],
+        ["Guest and host", domain.agreement ?? "unknown"],
+        ["UUID", domain.uuid],
+      ].map(([name, value]) => h("div", null, h("dt", null, name), h("dd", { classes: value === "unknown" ? "unknown" : null }, value))),
+    );
+    fill(
+      policy,
+      Object.entries(domain.policy ?? {}).map(([name, { value, origin }]) =>
+        h("tr", null, h("th", { scope: "row" }, name), h("td", null, value === null ? h("span", { classes: "unknown" }, "unknown") : value === "" ? "nobody" : value), h("td", null, origin === "operator" ? badge(origin) : (origin ?? "unknown"))),
+      ),
+    );
+    const by = Object.entries(domain.reclaimable_by ?? {});
+    fill(returns, by.length ? by.map(([lever, one]) => h("tr", null, h("th", { scope: "row" }, lever), h("td", { classes: known(one.at_most) ? "number" : "number unknown" }, gib(one.at_most)), h("td", null, one.source ?? "unknown"), h("td", null, age(one.at)))) : h("tr", null, h("td", { colspan: "4", classes: "unknown" }, "unknown")));
+    const list = [
+      ...(domain.excluded ?? []).map((one) => h("li", null, badge(one.reason, "warn"), " ", one.detail)),
+      ...(domain.gaps ?? []).map((gap) => h("li", null, h("b", null, gap.what), " ", badge(gap.reason, "plain"), " ", gap.detail)),
+    ];
+    fill(notes, list.length ? list : h("li", { classes: "empty" }, "Excluded from nothing, and everything is known."));
+    levers.update(domain.levers ?? []);
+  }
+
+  async function loadReclaims() {
+    try {
+      reclaims.update((await get("/v1/reclaims", { domain: uuid, limit: 20 }, signal)).reclaims);
+    } catch (error) {
+      if (error.name !== "AbortError") fill(trouble, problem(error, loadReclaims));
+    }
+  }
+
+  const again = atMostEvery(EVERY, load, signal);
+  fleet.addEventListener(
+    "hosts",
+    ({ detail }) => {
+      if (detail === null || (domain && detail.has(domain.host))) again();
+    },
+    { signal },
+  );
+  fleet.addEventListener("event", ({ detail }) => {
+    if (detail.domain === uuid) loadReclaims();
+  }, { signal });
+  if (fleet.forbidden) {
+    const timer = setInterval(load, 15_000);
+    signal.addEventListener("abort", () => clearInterval(timer));
+  }
+  load();
+  loadReclaims();
+}
+
+function panel(id, heading, more, ...children) {
+  return h("section", { classes: "panel", "aria-labelledby": `${id}-heading` }, h("div", { classes: "panel-head" }, h("h2", { id: `${id}-heading` }, heading), more), children);
+}

@@ -1,0 +1,189 @@
+// One host: its VMs as bars, what its headroom is made of, the ladder, its levers, and what is not known.
+
+import { get } from "../lib/api.js";
+import { atMostEvery, fill, h } from "../lib/dom.js";
+import { to } from "../lib/route.js";
+import { count, gib, known, memory, percent, span } from "../lib/units.js";
+import { BOUND, HOST_STATE, RUNGS } from "../lib/words.js";
+import { age, badge } from "../parts/badge.js";
+import { figures } from "../parts/figures.js";
+import { leverTable } from "../parts/lever_table.js";
+import { memoryBar, memoryLegend } from "../parts/memory_bar.js";
+import { problem } from "../parts/problem.js";
+import { rangedHistory } from "../parts/ranged_history.js";
+import { dataTable } from "../parts/table.js";
+
+const EVERY = 3000; // ms at least between two readings
+
+/** The terms of the headroom, in the order in which the formula has them. */
+const TERMS = [
+  ["pool", "Memory that VMs and everything else share"],
+  ["reserve", "Kept by the host"],
+  ["other", "Other work on the host, at its peak"],
+  ["assigned", "Assigned to VMs, with QEMU's overhead"],
+  ["footprint", "Footprint of the VMs"],
+  ["want", "Demand: what the VMs may come to need"],
+  ["spare", "Kept for VMs that grow all at once"],
+  ["available", "What the kernel could give now"],
+  ["ksm_saving", "Saved by merging: raises no headroom"],
+  ["backing", "Disk swap and what may be unbacked"],
+  ["model", "Headroom by the forecast"],
+  ["now", "Headroom by what is free now"],
+  ["back", "Headroom by what could be backed"],
+  ["ceiling", "Headroom by the maximum ratio"],
+  ["node", "Headroom by the tightest NUMA node"],
+  ["headroom", "What may be promised"],
+];
+
+export function hostView({ place, title, fleet, parts, query, signal }) {
+  const name = parts[1];
+  const path = `/v1/hosts/${encodeURIComponent(name)}`;
+  title(name);
+  const state = h("span", { classes: "states" });
+  const trouble = h("div");
+  const key = figures("This host in figures");
+  const capacity = h("tbody");
+  const ladder = h("ol", { classes: "ladder" });
+  const gaps = h("ul", { classes: "plain gaps" });
+  const actions = h("ul", { classes: "plain gaps" });
+  const levers = leverTable(`Levers of ${name}`);
+  let largest = 0;
+  const vms = dataTable({
+    caption: `VMs of ${name}`,
+    id: (domain) => domain.uuid,
+    sort: { key: query.get("sort") ?? "unreported", descending: query.get("order") !== "asc" },
+    onSort: null,
+    empty: "No VM is on this host.",
+    columns: [
+      { key: "name", label: "VM", text: (domain) => domain.name, show: (domain) => h("a", { href: to("vms", domain.uuid) }, domain.name) },
+      {
+        key: "bar",
+        label: "Memory",
+        sortable: false,
+        text: (domain) => JSON.stringify([largest, domain.assigned, domain.resident, domain.unreported, domain.reported, domain.shared, domain.swap]),
+        show: (domain) => memoryBar(domain, largest),
+      },
+      size("assigned", "Assigned"),
+      size("resident", "Resident"),
+      size("unreported", "Unreported"),
+      size("reported", "Reported"),
+      size("shared", "Shared"),
+      size("demand", "Demand"),
+      { key: "demand_reason", label: "Counts by", text: (domain) => domain.demand_reason ?? "unknown" },
+    ],
+  });
+  const history = rangedHistory({
+    label: "History",
+    signal,
+    read: (range) => get(`${path}/history`, range, signal),
+    series: [
+      { key: "assigned", label: "Assigned", colour: "--assigned", dash: [5, 4] },
+      { key: "footprint", label: "Footprint", colour: "--used", area: true },
+      { key: "available", label: "Available", colour: "--reported" },
+      { key: "headroom", label: "Headroom", colour: "--good" },
+      { key: "swap_used", label: "Swap used", colour: "--bad" },
+    ],
+  });
+  const content = h(
+    "div",
+    { classes: "stack" },
+    key.element,
+    panel("vms", "VMs", [memoryLegend()], h("div", { classes: "host-vms" }, vms.element)),
+    h(
+      "div",
+      { classes: "pair" },
+      panel("capacity", "Where the headroom comes from", [], h("div", { classes: "scroll", role: "region", tabindex: "0", "aria-label": "Terms of the headroom" }, h("table", { classes: "tight" }, h("caption", { classes: "unseen" }, "Terms of the headroom, GiB"), h("thead", null, h("tr", null, h("th", { scope: "col" }, "Term"), h("th", { scope: "col", classes: "number" }, "GiB"), h("th", { scope: "col" }, "Meaning"))), capacity))),
+      h("div", { classes: "stack" }, panel("ladder", "Pressure ladder", [], ladder), panel("gaps", "Not known", [], gaps), panel("actions", "To be pulled", [], actions)),
+    ),
+    panel("levers", "Levers", [], levers.element),
+    history.element,
+  );
+  place.append(h("p", { classes: "crumbs" }, h("a", { href: "#/fleet" }, "Fleet"), " / Host"), h("div", { classes: "title" }, h("h1", null, name), state), trouble, content);
+
+  async function load() {
+    try {
+      const [{ host }, domains] = await Promise.all([get(path, {}, signal), everyDomain(name, signal)]);
+      draw(host, domains);
+      fill(trouble);
+      content.hidden = false;
+    } catch (error) {
+      if (error.name === "AbortError") return;
+      fill(trouble, problem(error, load));
+      if (!key.element.childElementCount) content.hidden = true;
+    }
+  }
+
+  function draw(host, domains) {
+    fill(
+      state,
+      h("span", { title: HOST_STATE[host.state] }, badge(host.state)),
+      host.admitting ? badge("admitting", "good") : badge("admits no VM", "warn"),
+      h("span", { classes: "small" }, "report ", age(host.at), `, every ${span(host.period)}`, host.agent ? `, agent ${host.agent}` : ""),
+    );
+    key.update([
+      { name: "Memory", value: memory(host.pool) },
+      { name: "VMs", value: count(host.domains) },
+      { name: "Footprint", value: memory(host.footprint), note: known(host.assigned) ? `of ${memory(host.assigned)} assigned` : null },
+      { name: "Headroom", value: memory(host.headroom), note: host.bound ? `by ${host.bound}` : null, title: BOUND[host.bound], kind: "strong" },
+      { name: "More VMs", value: count(host.slots), note: `of ${memory(host.slot)}, nominal ${count(host.nominal_slots)}`, kind: "strong" },
+      { name: "Pressure", value: percent(host.psi), kind: host.rungs?.length ? "bad" : "" },
+      { name: "Unreported", value: memory(host.unreported) },
+      { name: "Returned", value: memory(host.returned) },
+    ]);
+    largest = Math.max(0, ...domains.map((domain) => domain.assigned ?? 0));
+    vms.update(domains);
+    drawCapacity(host);
+    const entered = new Map((host.ladder ?? []).map((one) => [one.rung, one]));
+    fill(
+      ladder,
+      RUNGS.map(([rung, meaning]) => {
+        const one = entered.get(rung);
+        return h("li", { classes: one ? "entered" : null }, h("b", null, rung), " ", one ? badge("entered", "bad") : null, h("span", { classes: "small" }, one ? ` since ` : meaning, one ? age(one.since) : null, one?.detail ? `: ${one.detail}` : ""));
+      }),
+    );
+    fill(gaps, host.gaps?.length ? host.gaps.map((gap) => h("li", null, h("b", null, gap.what), " ", badge(gap.reason, "plain"), " ", gap.detail)) : h("li", { classes: "empty" }, "Everything about this host is known."));
+    fill(actions, host.actions?.length ? host.actions.map((one) => h("li", null, h("b", null, one.lever), ` → ${one.desired} `, h("span", { classes: "small" }, `${one.subject}: ${one.why}`))) : h("li", { classes: "empty" }, "Nothing."));
+    levers.update(host.levers ?? []);
+  }
+
+  function drawCapacity(host) {
+    const terms = { ...(host.capacity ?? {}) };
+    const value = (name) => (name in terms ? terms[name] : host[name]);
+    const rest = Object.keys(terms).filter((name) => typeof terms[name] === "number" && !TERMS.some(([known_]) => known_ === name));
+    const rows = [...TERMS.filter(([name]) => name in terms || name in host), ...rest.map((name) => [name, ""])];
+    fill(
+      capacity,
+      rows.map(([name, meaning]) =>
+        h("tr", { classes: name === host.bound || name === "headroom" ? "binding" : null }, h("th", { scope: "row" }, name.replaceAll("_", " ")), h("td", { classes: "number" }, gib(value(name))), h("td", { classes: "small" }, meaning, name === host.bound && name !== "headroom" ? " (this one bounds it)" : "")),
+      ),
+    );
+  }
+
+  const again = atMostEvery(EVERY, load, signal);
+  fleet.addEventListener(
+    "hosts",
+    ({ detail }) => {
+      if (detail === null || detail.has(name)) again();
+    },
+    { signal },
+  );
+  load();
+}
+
+async function everyDomain(host, signal) {
+  const all = [];
+  let page = await get("/v1/domains", { host, limit: 1000 }, signal);
+  for (;;) {
+    all.push(...page.domains);
+    if (!page.next) return all;
+    page = await get(page.next, {}, signal);
+  }
+}
+
+function size(key, label) {
+  return { key, label, unit: "GiB", number: true, value: (domain) => domain[key], text: (domain) => gib(domain[key]) };
+}
+
+function panel(id, heading, more, ...children) {
+  return h("section", { classes: "panel", "aria-labelledby": `${id}-heading` }, h("div", { classes: "panel-head" }, h("h2", { id: `${id}-heading` }, heading), more), children);
+}

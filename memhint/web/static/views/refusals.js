@@ -1,0 +1,59 @@
+// What levers refused lately: by reason first, then one by one.
+
+import { get } from "../lib/api.js";
+import { atMostEvery, fill, h } from "../lib/dom.js";
+import { remember, to } from "../lib/route.js";
+import { count } from "../lib/units.js";
+import { age, badge } from "../parts/badge.js";
+import { problem } from "../parts/problem.js";
+import { dataTable } from "../parts/table.js";
+
+const MOST = 500;
+
+export function refusalsView({ place, title, fleet, query, signal }) {
+  title("Refusals");
+  let reason = query.get("reason") ?? "";
+  let all = [];
+  const trouble = h("div");
+  const chips = h("div", { classes: "chips", role: "group", "aria-label": "Only this reason" });
+  const table = dataTable({
+    caption: "Refusals, newest first",
+    id: (one) => `${one.host}/${one.domain}/${one.lever}/${one.at}`,
+    empty: "No lever refuses anything.",
+    columns: [
+      { key: "at", label: "Since", value: (one) => one.at, number: false, text: (one) => String(one.at), show: (one) => age(one.at) },
+      { key: "host", label: "Host", text: (one) => one.host, show: (one) => h("a", { href: to("hosts", one.host) }, one.host) },
+      { key: "domain", label: "VM", text: (one) => one.domain ?? "", show: (one) => (one.domain ? h("a", { href: to("vms", one.domain), title: one.domain }, one.domain_name ?? `${one.domain.slice(0, 8)}…`) : "the host") },
+      { key: "lever", label: "Lever", text: (one) => one.lever },
+      { key: "desired", label: "Desired", text: (one) => one.desired ?? "" },
+      { key: "answer", label: "Answer", text: (one) => one.answer, show: (one) => badge(one.answer) },
+      { key: "reason", label: "Reason", text: (one) => one.reason },
+      { key: "detail", label: "What to do", prose: true, sortable: false, text: (one) => one.detail ?? "" },
+    ],
+  });
+  place.append(h("h1", null, "Refusals"), h("p", { classes: "lead" }, "Wishes that were not fulfilled: forbidden by a rule, impossible for this guest or host, or in somebody else's hands."), trouble, h("section", { classes: "panel", "aria-label": "Refusals" }, chips, table.element));
+
+  function draw() {
+    const counts = new Map();
+    for (const one of all) counts.set(one.reason, (counts.get(one.reason) ?? 0) + 1);
+    const chip = (value, text) =>
+      h("button", { type: "button", "aria-pressed": String(reason === value), onclick: () => { reason = value; remember({ reason }); draw(); chips.querySelector("[aria-pressed=true]")?.focus(); } }, text);
+    fill(chips, chip("", `all ${count(all.length)}`), [...counts].sort((a, b) => b[1] - a[1]).map(([word, seen]) => chip(word, `${word} ${count(seen)}`)));
+    table.update(all.filter((one) => !reason || one.reason === reason));
+  }
+
+  async function load() {
+    try {
+      all = (await get("/v1/refusals", { limit: MOST }, signal)).refusals;
+      const held = chips.contains(document.activeElement);
+      draw();
+      if (held) chips.querySelector("[aria-pressed=true]")?.focus();
+      fill(trouble);
+    } catch (error) {
+      if (error.name !== "AbortError") fill(trouble, problem(error, load));
+    }
+  }
+
+  fleet.addEventListener("hosts", atMostEvery(10_000, load, signal), { signal });
+  load();
+}
