@@ -13,9 +13,7 @@ export const BOUND = {
   node: "what the tightest NUMA node leaves",
   ratio: "the maximum ratio of this host",
   rate: "promises rise slowly",
-  hold: "a promise that just fell is held",
   pressure: "the host is under pressure",
-  sight: "not every VM was seen",
   stale: "its last report is too old",
 };
 
@@ -61,3 +59,8 @@ export const KINDS = [
   ["reported", "Reported", "free in the guest and given back to the host"],
   ["rest", "Not resident", "never touched, or nobody knows"],
 ];
+
+/** A UUID where there is no name: its ends tell it from others, the whole of it is in the title. */
+export function shortly(uuid) {
+  return uuid.length > 16 ? `${uuid.slice(0, 8)}…${uuid.slice(-4)}` : uuid;
+}

@@ -104,7 +104,8 @@ export function fleetMap() {
     const { level, text } = METRICS[metric];
     const sign = trouble(host);
     const mark = sign === "pressed" ? `▲${host.rungs.length}` : sign ? TROUBLE[sign][0] : text(host);
-    const classes = `cell ${metric} l${level(host)} ${sign}`;
+    const plain = sign === "" || sign === "closed"; // what is drawn as a pattern has no level to show
+    const classes = plain ? `cell ${metric} l${level(host)} ${sign}` : `cell ${sign}`;
     const label = inWords(host);
     if (kept.label === label && kept.classes === classes && kept.mark === mark) return;
     Object.assign(kept, { label, classes, mark });

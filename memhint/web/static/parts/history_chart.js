@@ -52,6 +52,7 @@ export function historyChart({ label, series, signal }) {
   const element = h("figure", { classes: "chart" }, h("div", { classes: "keys" }, keys, when), canvas, h("figcaption", null, summary, table));
   let plot = null;
   let points = [];
+  let shownRange = [0, 1];
 
   function toggle(index) {
     shown[index] = !shown[index];
@@ -83,7 +84,7 @@ export function historyChart({ label, series, signal }) {
         height: HEIGHT,
         legend: { show: false },
         cursor: { y: false, points: { size: 6 } },
-        scales: { y: { range: (_, low, high) => [0, Math.max(high * 1.05, 0.1)] } },
+        scales: { x: { range: () => shownRange }, y: { range: (_, low, high) => [Math.min(0, low * 1.05), Math.max(high * 1.05, 0.1)] } },
         axes: [
           { ...axis, values: [[86400, "{DD} {MMM}", null, null, null, null, null, null, 1], [3600, "{HH}:{mm}", "\n{DD} {MMM}", null, null, null, null, null, 1], [1, "{HH}:{mm}:{ss}", "\n{DD} {MMM}", null, null, null, null, null, 1]] },
           { ...axis, size: (_, texts) => 14 + 6.5 * Math.max(4, ...(texts ?? []).map((text) => text.length)), values: (_, ticks) => ticks.map((value) => `${ticked.format(value).replaceAll(",", "\u202f")} GiB`) },
@@ -158,9 +159,10 @@ export function historyChart({ label, series, signal }) {
 
   return {
     element,
-    /** Points oldest first, each with `at` and `span` in seconds. */
-    update(next) {
+    /** Points oldest first, each with `at` in seconds, and the moments at both ends. */
+    update(next, [from, until]) {
       points = next;
+      shownRange = [from, until];
       data = columns(points, series);
       const same = plot && data[0].length;
       if (same) {
@@ -175,10 +177,11 @@ export function historyChart({ label, series, signal }) {
 /** Columns for uPlot in GiB, broken where points are missing. */
 export function columns(points, series) {
   const all = [[], ...series.map(() => [])];
+  const distances = points.slice(1).map((point, index) => point.at - points[index].at).sort((a, b) => a - b);
+  const usual = distances[Math.floor(distances.length / 2)] ?? 0;
   points.forEach((point, index) => {
     const before = points[index - 1];
-    const usual = Math.max(point.span ?? 0, before?.span ?? 0, 10);
-    if (before && point.at - before.at > 4 * usual) {
+    if (before && point.at - before.at > 3 * usual) {
       all[0].push(before.at + usual);
       series.forEach((_, place) => all[place + 1].push(null));
     }

@@ -12,6 +12,7 @@ const RANGES = [
   ["30 d", 30 * 86_400, 600_000],
 ];
 const POINTS = 400;
+const LEAST_STEP = 10; // seconds: a fleet has no finer history
 
 /** @param read asks the API: ({since, step}) → {points} */
 export function rangedHistory({ label, series, read, signal }) {
@@ -47,9 +48,9 @@ export function rangedHistory({ label, series, read, signal }) {
     clearTimeout(timer);
     const [, back, every] = range;
     try {
-      const since = Math.floor(Date.now() / 1000 - back);
-      const { points } = await read({ since, step: Math.max(1, Math.floor(back / POINTS)) });
-      chart.update(points);
+      const now = Math.ceil(Date.now() / 1000);
+      const { points } = await read({ since: now - back, step: Math.max(LEAST_STEP, Math.ceil(back / POINTS)) });
+      chart.update(points, [now - back, now]);
       fill(trouble);
     } catch (error) {
       if (error.name === "AbortError") return;

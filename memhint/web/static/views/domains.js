@@ -11,7 +11,7 @@ import { dataTable } from "../parts/table.js";
 
 const PAGE = 100;
 const SORTED = ["name", "host", "assigned", "resident", "footprint", "demand", "unreported", "reported", "returned", "reclaimable"];
-const STATES = ["", "running", "paused", "shut_off"];
+const STATES = ["", "running", "paused", "shutoff", "incoming", "other"];
 
 export function domainsView({ place, title, fleet, query, signal }) {
   title("VMs");
@@ -37,8 +37,6 @@ export function domainsView({ place, title, fleet, query, signal }) {
     columns: [
       { key: "name", label: "VM", text: (one) => `${one.name}\n${one.state}`, value: (one) => one.name, show: (one) => [h("a", { href: to("vms", one.uuid) }, one.name), one.state === "running" ? null : [" ", badge(one.state)]] },
       { key: "host", label: "Host", text: (one) => one.host ?? "", show: (one) => h("a", { href: to("hosts", one.host) }, one.host) },
-      { key: "project", label: "Project", sortable: false, text: (one) => one.project ?? "unknown", show: (one) => h("span", { classes: one.project ? "clip" : "clip unknown", title: one.project }, one.project ?? "unknown") },
-      { key: "class", label: "Class", sortable: false, text: (one) => one.class ?? "unknown" },
       {
         key: "bar",
         label: "Memory",
@@ -46,13 +44,15 @@ export function domainsView({ place, title, fleet, query, signal }) {
         text: (one) => JSON.stringify([largest, one.assigned, one.resident, one.unreported, one.reported, one.shared, one.swap]),
         show: (one) => memoryBar(one, largest),
       },
+      size("unreported", "Unreported", "free in the guest, still held by the host"),
       size("assigned", "Assigned"),
       size("resident", "Resident"),
-      size("unreported", "Unreported", "free in the guest, still held by the host"),
       size("reported", "Reported", "free in the guest and given back"),
       size("reclaimable", "Reclaimable", "what could still come back, at most"),
       size("demand", "Demand", "what it may come to need"),
       size("returned", "Returned", "what the host saw come back"),
+      { key: "class", label: "Class", sortable: false, text: (one) => one.class ?? "unknown" },
+      { key: "project", label: "Project", sortable: false, text: (one) => one.project ?? "unknown", show: (one) => h("span", { classes: one.project ? "clip" : "clip unknown", title: one.project }, one.project ?? "unknown") },
       { key: "source", label: "Source", sortable: false, title: "who tells what is inside the guest", text: (one) => one.source ?? "unknown" },
     ],
   });

@@ -3,6 +3,7 @@
 import { get } from "../lib/api.js";
 import { fill, h } from "../lib/dom.js";
 import { remember, to } from "../lib/route.js";
+import { shortly } from "../lib/words.js";
 import { age, badge } from "../parts/badge.js";
 import { problem } from "../parts/problem.js";
 import { dataTable } from "../parts/table.js";
@@ -25,7 +26,7 @@ export function eventsView({ place, title, fleet, query, signal }) {
       { key: "at", label: "When", sortable: false, text: (one) => String(one.at), show: (one) => age(one.at) },
       { key: "kind", label: "Kind", sortable: false, text: (one) => one.kind, show: (one) => badge(one.kind, { silent: "bad", lost: "bad", poison: "bad", restarted: "warn", appeared: "good", returned: "good" }[one.kind] ?? "info") },
       { key: "host", label: "Host", sortable: false, text: (one) => one.host ?? "", show: (one) => (one.host ? h("a", { href: to("hosts", one.host) }, one.host) : "") },
-      { key: "domain", label: "VM", sortable: false, text: (one) => one.domain ?? "", show: (one) => (one.domain ? h("a", { href: to("vms", one.domain), title: one.domain }, one.domain_name ?? `${one.domain.slice(0, 8)}…`) : "") },
+      { key: "domain", label: "VM", sortable: false, text: (one) => one.domain ?? "", show: (one) => (one.domain ? h("a", { href: to("vms", one.domain), title: one.domain }, shortly(one.domain)) : "") },
       { key: "lever", label: "Lever", sortable: false, text: (one) => (one.lever ? `${one.lever} → ${one.desired ?? ""}` : "") },
       { key: "answer", label: "Answer", sortable: false, text: (one) => one.answer ?? "", show: (one) => (one.answer ? badge(one.answer) : "") },
       { key: "reason", label: "Reason", sortable: false, text: (one) => (one.reason && one.reason !== "none" ? one.reason : "") },

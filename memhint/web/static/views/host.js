@@ -13,6 +13,7 @@ import { problem } from "../parts/problem.js";
 import { rangedHistory } from "../parts/ranged_history.js";
 import { dataTable } from "../parts/table.js";
 
+const OPTIONAL = new Set(["ceiling", "node"]); // absent where no such limit is
 const EVERY = 3000; // ms at least between two readings
 
 /** The terms of the headroom, in the order in which the formula has them. */
@@ -22,6 +23,7 @@ const TERMS = [
   ["other", "Other work on the host, at its peak"],
   ["assigned", "Assigned to VMs, with QEMU's overhead"],
   ["footprint", "Footprint of the VMs"],
+  ["resident", "Resident: host memory behind the VMs"],
   ["want", "Demand: what the VMs may come to need"],
   ["spare", "Kept for VMs that grow all at once"],
   ["available", "What the kernel could give now"],
@@ -141,7 +143,7 @@ export function hostView({ place, title, fleet, parts, query, signal }) {
         return h("li", { classes: one ? "entered" : null }, h("b", null, rung), " ", one ? badge("entered", "bad") : null, h("span", { classes: "small" }, one ? ` since ` : meaning, one ? age(one.since) : null, one?.detail ? `: ${one.detail}` : ""));
       }),
     );
-    fill(gaps, host.gaps?.length ? host.gaps.map((gap) => h("li", null, h("b", null, gap.what), " ", badge(gap.reason, "plain"), " ", gap.detail)) : h("li", { classes: "empty" }, "Everything about this host is known."));
+    fill(gaps, host.gaps?.length ? host.gaps.map((gap) => h("li", null, h("b", null, gap.what), " ", badge(gap.reason, "plain"), " ", gap.detail)) : h("li", { classes: "empty" }, "Nothing is missing about the host itself."));
     fill(actions, host.actions?.length ? host.actions.map((one) => h("li", null, h("b", null, one.lever), ` → ${one.desired} `, h("span", { classes: "small" }, `${one.subject}: ${one.why}`))) : h("li", { classes: "empty" }, "Nothing."));
     levers.update(host.levers ?? []);
   }
@@ -154,7 +156,7 @@ export function hostView({ place, title, fleet, parts, query, signal }) {
     fill(
       capacity,
       rows.map(([name, meaning]) =>
-        h("tr", { classes: name === host.bound || name === "headroom" ? "binding" : null }, h("th", { scope: "row" }, name.replaceAll("_", " ")), h("td", { classes: "number" }, gib(value(name))), h("td", { classes: "small" }, meaning, name === host.bound && name !== "headroom" ? " (this one bounds it)" : "")),
+        h("tr", { classes: name === host.bound || name === "headroom" ? "binding" : null }, h("th", { scope: "row" }, name.replaceAll("_", " ")), h("td", { classes: "number" }, OPTIONAL.has(name) && !known(value(name)) ? "no limit" : gib(value(name))), h("td", { classes: "small" }, meaning, name === host.bound && name !== "headroom" ? " (this one bounds it)" : "")),
       ),
     );
   }

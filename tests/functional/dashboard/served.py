@@ -1,0 +1,146 @@
+"""A real `memhint api` over a synthetic fleet, and somebody who plays the agent of one of its hosts."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from lab.fleet.fill import fill
+from lab.fleet.fleet import Fleet, Shape
+from memhint.objects.reclaim import Compaction, Reclaim, ReclaimState, Stop
+from memhint.objects.units import GIB
+from memhint.objects.verdict import Answer, Reason, Verdict
+from memhint.store import open_store
+from memhint.store.fleet import State
+from memhint.store.reclaims import Reclaims
+
+ROOT = Path(__file__).parents[3]
+PERIOD = 600.0  # seconds: what was reported as a test began is fresh until it ends
+_PATIENCE = 120.0
+
+
+@dataclass(frozen=True)
+class Filled:
+    """A fleet and the database file that holds it."""
+
+    fleet: Fleet
+    file: Path
+
+    def copy(self, folder: Path) -> Filled:
+        """The same for a test of its own."""
+        copied = folder / "memhint.db"
+        shutil.copyfile(self.file, copied)
+        return Filled(self.fleet, copied)
+
+    @property
+    def url(self) -> str:
+        return f"sqlite:///{self.file}"
+
+    def report(self, host: int, **changes: object) -> None:
+        """A newer report of a host, with other terms of its capacity."""
+        now = time.time()
+        known = self.fleet.report(host, now)
+        capacity = replace(known.plan.capacity, **changes)  # type: ignore[arg-type]
+        newer = replace(known, sequence=known.sequence + 1, plan=replace(known.plan, capacity=capacity))
+        store = open_store(self.url, create=False)
+        store.fleet.take([State(newer, self.fleet.clock(now) + PERIOD)])
+        store.close()
+
+
+def filled(folder: Path, hosts: int, vms: int, past: float = 0.0) -> Filled:
+    """A new store with a fleet in it, and `past` seconds of its history."""
+    made = Filled(Fleet(Shape(hosts, vms, PERIOD)), folder / "memhint.db")
+    store = open_store(made.url)
+    fill(store, made.fleet, time.time(), past=past)
+    store.close()
+    return made
+
+
+class Api:
+    """The process. It keeps its port when it is started again."""
+
+    def __init__(self, store: Filled, *lines: str) -> None:
+        self._folder = store.file.parent
+        self._lines = lines or ("auth = none",)
+        self._store = store
+        self._port = 0
+        self._process: subprocess.Popen[bytes] | None = None
+        self._log = self._folder / "api.log"
+
+    @property
+    def dashboard(self) -> str:
+        return f"http://127.0.0.1:{self._port}/dashboard/"
+
+    def start(self) -> None:
+        config = self._folder / "memhint.conf"
+        listen = f"listen = 127.0.0.1:{self._port}"
+        config.write_text("\n".join(["[store]", f"url = {self._store.url}", "[api]", "rate = 0", listen, *self._lines, ""]))
+        with self._log.open("wb") as log:
+            command = [sys.executable, "-m", "memhint.cli.main", "--config-file", str(config), "api"]
+            self._process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT)
+        try:
+            self._port = self._announced(self._process)
+        except BaseException:
+            self.stop()
+            raise
+
+    def _announced(self, process: subprocess.Popen[bytes]) -> int:
+        until = time.monotonic() + _PATIENCE
+        while not (found := re.search(r"the API is at http://127\.0\.0\.1:(\d+)", self._log.read_text())):
+            assert process.poll() is None, self._log.read_text()
+            assert time.monotonic() < until, self._log.read_text()
+            time.sleep(0.05)
+        return int(found[1])
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.send_signal(signal.SIGTERM)
+            try:
+                self._process.wait(20)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+            self._process = None
+
+
+class Agent(threading.Thread):
+    """The agent of the host whose VM hoards memory: it does what is asked, a step at a time, until told to end."""
+
+    def __init__(self, store: Filled) -> None:
+        super().__init__(name="agent", daemon=True)
+        self._filled = store
+        self._stop_asked = threading.Event()
+
+    def run(self) -> None:
+        fleet = self._filled.fleet
+        store = open_store(self._filled.url, create=False)
+        reclaims = Reclaims(store.database, fleet.name(fleet.hoarder), 86400.0)
+        while not self._stop_asked.wait(0.3):
+            for one in reclaims.open():
+                reclaims.save(further(one))
+        store.close()
+
+    def end(self) -> None:
+        self._stop_asked.set()
+        self.join(30)
+
+
+def further(one: Reclaim) -> Reclaim:
+    """The request, a step further."""
+    if one.request.dry_run:
+        verdict = Verdict(Answer.PLANNED, Reason.DRY_RUN, "would ask for 24576 MiB, all that was not used recently")
+        return replace(one, state=ReclaimState.DONE, verdict=verdict, asked=24 * GIB)
+    before = 30 * GIB
+    after = (one.after or before) - 8 * GIB
+    going = replace(one, state=ReclaimState.RUNNING, before=before, after=after, asked=24 * GIB, reclaimed=before - after)
+    if before - after < 24 * GIB:
+        return going
+    verdict = Verdict(Answer.APPLIED, Reason.NONE, "the guest gave back what it had not used")
+    return replace(going, state=ReclaimState.DONE, stop=Stop.EXHAUSTED, compaction=Compaction.DONE, verdict=verdict)

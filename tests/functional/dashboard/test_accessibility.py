@@ -1,0 +1,81 @@
+"""axe-core finds nothing against WCAG 2.2 AA, in any view, dark and light."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page, expect
+
+from tests.functional.dashboard.browser import Window
+from tests.functional.dashboard.served import Api, Filled
+
+OPTIONS = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
+VIEWS = {
+    "fleet": ("#/fleet", ".map a"),
+    "fleet by pressure": ("#/fleet?colour=pressure", ".map a"),
+    "fleet by unreported memory": ("#/fleet?colour=unreported", ".map a"),
+    "fleet as a table": ("#/fleet?as=table&q=compute-00", "tbody tr"),
+    "host": ("#/hosts/compute-0000", "tbody tr"),
+    "host under pressure": ("#/hosts/compute-0023", ".ladder .entered"),
+    "VMs": ("#/vms", "tbody tr"),
+    "VM": ("#/vms/MOST", "tbody tr"),
+    "plan": ("#/plan?count=20&gib=4", "tbody tr"),
+    "refusals": ("#/refusals", "tbody tr"),
+    "events": ("#/events", "tbody tr"),
+    "no such page": ("#/nowhere", "h1"),
+}
+
+
+def faults(page: Page) -> list[str]:
+    found = Axe().run(page, options=OPTIONS).response["violations"]
+    return [f"{one['id']}: {node['target']} {node['failureSummary']}" for one in found for node in one["nodes"][:3]]
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("view", VIEWS)
+def test_every_view(api: Api, store: Filled, open_window: Callable[..., Window], view: str, dark: bool) -> None:
+    page = open_window(dark=dark).page
+    address, seen = VIEWS[view]
+    page.goto(api.dashboard + address.replace("MOST", store.fleet.most_unreported))
+    expect(page.locator(seen).first).to_be_visible()
+    assert faults(page) == []
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("name", ["Reclaim memory", "Edit policy"])
+def test_every_dialog(api: Api, store: Filled, open_window: Callable[..., Window], name: str, dark: bool) -> None:
+    page = open_window(dark=dark).page
+    page.goto(f"{api.dashboard}#/vms/{store.fleet.most_unreported}")
+    page.get_by_role("button", name=name).click()
+    expect(page.get_by_role("dialog").get_by_role("button", name="Dry run")).to_be_visible()
+    assert faults(page) == []
+
+
+def test_a_fault_would_be_found(page: Page) -> None:
+    page.evaluate("document.querySelector('h1').insertAdjacentElement('afterend', document.createElement('button'))")
+    assert any(one.startswith("button-name") for one in faults(page))
+
+
+def test_one_heading_and_the_landmarks(page: Page) -> None:
+    expect(page.get_by_role("heading", level=1)).to_have_count(1)
+    for role in ("banner", "navigation", "main"):
+        expect(page.get_by_role(role)).to_have_count(1)
+
+
+def test_a_narrow_window_scrolls_only_downwards(api: Api, open_window: Callable[..., Window], store: Filled) -> None:
+    page = open_window(size={"width": 360, "height": 740}).page
+    for address, seen in VIEWS.values():
+        page.goto(api.dashboard + address.replace("MOST", store.fleet.most_unreported))
+        expect(page.locator(seen).first).to_be_visible()
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360, address
+
+
+def test_the_switch_overrules_the_system_and_is_remembered(page: Page) -> None:
+    light = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+    page.get_by_label("Colours").select_option("dark")
+    dark = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+    assert dark != light
+    page.reload()
+    assert page.evaluate("getComputedStyle(document.documentElement).backgroundColor") == dark

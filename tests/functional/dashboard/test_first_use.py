@@ -1,0 +1,88 @@
+"""The main job, for somebody who has never seen the dashboard."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import expect
+
+from memhint.store import open_store
+from memhint.store.reclaims import Reclaims
+from tests.functional.dashboard.browser import Window
+from tests.functional.dashboard.served import Agent, Filled
+
+MOST_CLICKS = 5
+
+
+def test_the_vm_with_the_most_unreported_memory_is_found_and_reclaimed(
+    window: Window, store: Filled, agent: Agent
+) -> None:
+    page = window.page
+    first = page.get_by_role("region", name="Most unreported memory").get_by_role("listitem").first
+    expect(first).to_contain_text("GiB")
+    first.get_by_role("link").click()
+    page.get_by_role("button", name="Reclaim memory").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("button", name="Dry run").click()
+    expect(dialog).to_contain_text("Dry run: nothing was changed")
+    dialog.get_by_role("button", name="Reclaim now").click()
+    expect(dialog).to_contain_text("the guest has no more to give")
+    expect(dialog).to_contain_text("24.0 GiB")
+    assert window.clicks <= MOST_CLICKS
+    assert page.url.endswith(store.fleet.most_unreported)
+    database = open_store(store.url, create=False)
+    asked = Reclaims(database.database, store.fleet.name(store.fleet.hoarder), 86400.0).newest()
+    database.close()
+    assert [one.request.dry_run for one in asked if one.request.uuid == store.fleet.most_unreported] == [False, True]
+    page.keyboard.press("Escape")
+    rows = page.get_by_role("region", name="Reclaims asked of this VM").get_by_role("row")
+    expect(rows.nth(1)).to_contain_text("24.0 GiB")
+
+
+def test_it_is_the_first_row_of_all_vms_too(window: Window, store: Filled) -> None:
+    window.page.get_by_role("navigation").get_by_role("link", name="VMs").click()
+    table = window.page.get_by_role("table", name="VMs")
+    expect(table.locator("tbody tr").first.get_by_role("link").first).to_have_attribute(
+        "href", f"#/vms/{store.fleet.most_unreported}"
+    )
+    expect(table.get_by_role("columnheader", name=re.compile("Unreported"))).to_have_attribute(
+        "aria-sort", "descending"
+    )
+
+
+def test_without_a_dry_run_nothing_can_be_asked(window: Window, store: Filled) -> None:
+    page = window.page
+    page.goto(f"{page.url}#/vms/{store.fleet.most_unreported}")
+    page.get_by_role("button", name="Reclaim memory").click()
+    expect(page.get_by_role("button", name="Reclaim now")).to_be_disabled()
+
+
+def test_what_was_tried_dry_must_be_tried_again_once_it_is_changed(
+    window: Window, store: Filled, agent: Agent
+) -> None:
+    page = window.page
+    page.goto(f"{page.url}#/vms/{store.fleet.most_unreported}")
+    page.get_by_role("button", name="Reclaim memory").click()
+    page.get_by_role("button", name="Dry run").click()
+    expect(page.get_by_role("button", name="Reclaim now")).to_be_enabled()
+    page.get_by_label("Amount, MiB").fill("100")
+    expect(page.get_by_role("button", name="Reclaim now")).to_be_disabled()
+
+
+def test_what_nobody_knows_is_not_shown_as_zero(window: Window) -> None:
+    page = window.page
+    page.goto(f"{page.url}#/vms?sort=name:asc")
+    names = page.get_by_role("table", name="VMs").locator("tbody tr")
+    expect(names.first).to_be_visible()
+    told = page.evaluate(
+        """async () => {
+            const { domains } = await (await fetch("../v1/domains?limit=100&sort=name:asc")).json();
+            const rows = [...document.querySelectorAll("tbody tr")];
+            const column = [...document.querySelectorAll("thead th")].findIndex((one) => one.textContent.includes("Unreported"));
+            return domains.map((one, at) => [one.unreported, rows[at].children[column].textContent]);
+        }"""
+    )
+    unknown = [text for value, text in told if value is None]
+    assert unknown
+    assert set(unknown) == {"unknown"}
+    assert all(text != "unknown" for value, text in told if value is not None)

@@ -1,0 +1,107 @@
+"""No mouse: everything by Tab, arrows, Enter and Escape."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import Page, expect
+
+from tests.functional.dashboard.browser import Window
+from tests.functional.dashboard.served import Agent, Filled
+
+FOCUSED = "() => document.activeElement?.textContent + ' ' + (document.activeElement?.getAttribute('aria-label') ?? '')"
+
+
+def tab_to(page: Page, text: str, key: str = "Tab", most: int = 60) -> None:
+    """Press the key until what has the focus says `text`; every place on the way must be seen to have it."""
+    for _ in range(most):
+        page.keyboard.press(key)
+        if page.evaluate("() => document.activeElement !== document.body"):
+            assert page.evaluate(
+                "() => { const style = getComputedStyle(document.activeElement);"
+                " return document.activeElement.matches('h1, main') || parseFloat(style.outlineWidth) >= 1"
+                " && style.outlineStyle !== 'none'; }"
+            ), page.evaluate("() => document.activeElement.outerHTML")
+        if text in page.evaluate(FOCUSED):
+            return
+    raise AssertionError(f"{text!r} was not reached; the focus is at {page.evaluate(FOCUSED)!r}")
+
+
+def test_the_first_tab_skips_to_the_content(page: Page) -> None:
+    expect(page.locator(".map a").first).to_be_visible()
+    page.keyboard.press("Tab")
+    expect(page.locator(".skip")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("#main")).to_be_focused()
+    assert "#/" not in page.url or page.url.endswith("#/fleet")
+
+
+def test_the_map_is_one_stop_and_arrows_move_in_it(page: Page) -> None:
+    expect(page.locator(".map a").nth(199)).to_be_visible()
+    tab_to(page, "compute-0000")
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("[data-host=compute-0001]")).to_be_focused()
+    page.keyboard.press("ArrowDown")
+    below = page.evaluate("() => document.activeElement.dataset.host")
+    assert int(below[-4:]) > 2
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("End")
+    expect(page.locator("[data-host=compute-0199]")).to_be_focused()
+    page.keyboard.press("Home")
+    page.keyboard.press("Tab")
+    assert not page.evaluate("() => document.activeElement.matches('.map a')")
+
+
+def test_a_reclaim_without_a_mouse(window: Window, store: Filled, agent: Agent) -> None:
+    page = window.page
+    host = store.fleet.name(store.fleet.hoarder)
+    expect(page.locator(f"[data-host={host}]")).to_be_visible()
+    tab_to(page, "Search hosts by name")
+    page.keyboard.type(host)
+    expect(page.locator(".map a")).to_have_count(1)
+    tab_to(page, host)
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text(host)
+    expect(page.get_by_role("heading", level=1)).to_be_focused()
+    row = page.get_by_role("table", name=f"VMs of {host}").locator("tbody tr").first
+    name = row.get_by_role("link").text_content() or ""
+    tab_to(page, name)
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text(name)
+    expect(page.get_by_role("button", name="Reclaim memory")).to_be_enabled()
+    tab_to(page, "Reclaim memory")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog")).to_be_visible()
+    tab_to(page, "Dry run")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("button", name="Reclaim now")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog")).to_contain_text("the guest has no more to give")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    expect(page.get_by_role("button", name="Reclaim memory")).to_be_focused()
+
+
+def test_a_table_is_sorted_by_its_headings(page: Page) -> None:
+    page.goto(f"{page.url.split('#')[0]}#/vms")
+    table = page.get_by_role("table", name="VMs")
+    expect(table.locator("tbody tr")).to_have_count(100)
+    tab_to(page, "Assigned")
+    page.keyboard.press("Enter")
+    heading = table.get_by_role("columnheader", name=re.compile("Assigned"))
+    expect(heading).to_have_attribute("aria-sort", "descending")
+    page.keyboard.press("Space")
+    expect(heading).to_have_attribute("aria-sort", "ascending")
+    assert "sort=assigned%3Aasc" in page.url
+
+
+def test_the_chart_has_a_cursor_of_its_own(page: Page) -> None:
+    chart = page.get_by_role("group", name="Memory of the fleet")
+    expect(chart.locator("canvas")).to_be_visible()
+    chart.focus()
+    page.keyboard.press("Home")
+    announcer = page.locator("#announcer")
+    expect(announcer).to_contain_text("Footprint")
+    before = announcer.text_content()
+    page.keyboard.press("ArrowRight")
+    expect(announcer).not_to_have_text(before or "")

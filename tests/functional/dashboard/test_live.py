@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from playwright.sync_api import expect
+
+from memhint.objects.units import GIB
+from tests.functional.dashboard.browser import Window
+from tests.functional.dashboard.served import Api, Filled
+
+
+def test_a_report_is_seen_without_a_reload(window: Window, store: Filled) -> None:
+    page = window.page
+    expect(page.locator("#live")).to_have_text("live")
+    cell = page.locator("[data-host=compute-0003]")
+    expect(cell).to_be_visible()
+    page.evaluate("window.same = true")
+    store.report(3, headroom=77 * GIB)
+    expect(cell).to_have_attribute("aria-label", re.compile("headroom 77.0 GiB"))
+    assert page.evaluate("window.same")
+
+
+def test_the_loss_of_the_api_shows_and_its_return_does(
+    template: Filled, tmp_path_factory, open_window: Callable[..., Window]
+) -> None:
+    store = template.copy(tmp_path_factory.mktemp("own"))
+    api = Api(store)
+    api.start()
+    try:
+        window = open_window()
+        page = window.page
+        page.goto(api.dashboard)
+        live = page.locator("#live")
+        expect(live).to_have_text("live")
+        expect(page.locator(".map a").nth(199)).to_be_visible()
+        api.stop()
+        expect(live).to_contain_text("stale since")
+        expect(page.locator(".map a")).to_have_count(200)  # what was known stays, and says how old it is
+        store.report(3, headroom=55 * GIB)
+        api.start()
+        expect(live).to_have_text("live")
+        expect(page.locator("[data-host=compute-0003]")).to_have_attribute(
+            "aria-label", re.compile("headroom 55.0 GiB")
+        )
+        window.complaints.clear()  # Chromium tells the console of every connection that failed
+    finally:
+        api.stop()

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+from playwright.sync_api import Page, expect
+
+from memhint.objects.policy import Origin
+from memhint.store import open_store
+from tests.functional.dashboard.served import Api, Filled
+
+
+def wishes(store: Filled, uuid: str) -> dict[str, str]:
+    database = open_store(store.url, create=False)
+    try:
+        return dict(database.policies.inputs(uuid).get(uuid, {}).get(Origin.OPERATOR, {}))
+    finally:
+        database.close()
+
+
+def test_a_wish_is_tried_dry_then_applied_then_taken_back(page: Page, api: Api, store: Filled) -> None:
+    uuid = store.fleet.most_unreported
+    page.goto(f"{api.dashboard}#/vms/{uuid}")
+    page.get_by_role("button", name="Edit policy").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_role("button", name="Apply")).to_be_disabled()
+    dialog.get_by_label("dedup").select_option("auto")
+    dialog.get_by_role("button", name="Dry run").click()
+    expect(dialog.get_by_role("table", name="What would change").get_by_role("row").nth(1)).to_have_text(
+        "dedupoff (default)auto (operator)"
+    )
+    assert wishes(store, uuid) == {}
+    dialog.get_by_role("button", name="Apply").click()
+    expect(dialog).to_have_count(0)
+    row = page.get_by_role("table", name="Policy of this VM").get_by_role("row", name="dedup")
+    expect(row).to_contain_text("auto")
+    expect(row).to_contain_text("operator")
+    assert wishes(store, uuid) == {"dedup": "auto"}
+
+    page.get_by_role("button", name="Edit policy").click()
+    dialog.get_by_label("dedup").select_option("inherit")
+    dialog.get_by_role("button", name="Dry run").click()
+    dialog.get_by_role("button", name="Apply").click()
+    expect(row).to_contain_text("default")
+    assert wishes(store, uuid) == {}
+
+
+def test_a_value_that_a_key_does_not_take_is_refused_in_words(page: Page, api: Api, store: Filled, window) -> None:
+    page.goto(f"{api.dashboard}#/vms/{store.fleet.most_unreported}")
+    page.get_by_role("button", name="Edit policy").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("min_mb").fill("many")
+    dialog.get_by_role("button", name="Dry run").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("min_mb")
+    expect(dialog.get_by_role("button", name="Apply")).to_be_disabled()
+    window.complaints.clear()  # Chromium tells the console of every 400
+
+
+def test_a_link_leads_straight_to_the_policy(page: Page, api: Api, store: Filled) -> None:
+    page.goto(f"{api.dashboard}#/vms/{store.fleet.most_unreported}?edit=policy")
+    expect(page.get_by_role("dialog")).to_contain_text("Policy of")

@@ -1,0 +1,79 @@
+"""Signing in, where the API wants a token."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+from playwright.sync_api import expect
+
+from memhint.api.tokens import create
+from tests.functional.dashboard.browser import Window
+from tests.functional.dashboard.served import Api, Filled
+
+
+@dataclass
+class Tokens:
+    admin: str
+    tenant: str
+
+
+@pytest.fixture(scope="module")
+def tokens(store: Filled) -> Tokens:
+    admin, one = create("ada", ["admin"])
+    tenant, other = create("tim", ["reader"], "blue")
+    path = store.file.parent / "tokens"
+    path.write_text(f"{one.line()}\n{other.line()}\n")
+    path.chmod(0o600)
+    return Tokens(admin, tenant)
+
+
+@pytest.fixture(scope="module")
+def api(store: Filled, tokens: Tokens) -> Iterator[Api]:
+    served = Api(store, "auth = token", f"token_file = {store.file.parent / 'tokens'}")
+    served.start()
+    yield served
+    served.stop()
+
+
+@pytest.fixture
+def window(window: Window) -> Iterator[Window]:
+    yield window
+    window.complaints[:] = [one for one in window.complaints if not any(code in one for code in ("401", "403"))]
+
+
+def sign_in(window: Window, token: str) -> None:
+    window.page.get_by_label("Token").fill(token)
+    window.page.get_by_role("button", name="Sign in").click()
+
+
+def test_a_token_opens_the_page_that_was_asked_for(window: Window, api: Api, tokens: Tokens) -> None:
+    page = window.page
+    page.goto(f"{api.dashboard}#/hosts/compute-0000")
+    sign_in(window, tokens.admin)
+    expect(page.get_by_role("heading", level=1)).to_have_text("compute-0000")
+    expect(page.locator("#live")).to_have_text("live")
+    assert page.evaluate("[localStorage.length, document.cookie]") == [0, ""]
+    page.reload()
+    expect(page.get_by_role("heading", level=1)).to_have_text("compute-0000")
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_label("Token")).to_be_visible()
+    assert page.evaluate("sessionStorage.length") == 0
+
+
+def test_a_wrong_token_is_told_from_none(window: Window, tokens: Tokens) -> None:
+    expect(window.page.get_by_role("alert")).to_have_count(0)
+    sign_in(window, "not-a-token")
+    expect(window.page.get_by_role("alert")).to_contain_text("did not take this token")
+
+
+def test_a_tenant_is_shown_the_way_to_its_own_vms(window: Window, tokens: Tokens) -> None:
+    page = window.page
+    sign_in(window, tokens.tenant)
+    expect(page.get_by_role("alert")).to_contain_text("does not see hosts")
+    page.get_by_role("link", name="go to your VMs").click()
+    rows = page.get_by_role("table", name="VMs").locator("tbody tr")
+    expect(rows.first).to_contain_text("blue")
+    for row in rows.all()[:20]:
+        expect(row).to_contain_text("blue")

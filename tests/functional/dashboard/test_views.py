@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import Page, expect
+
+from tests.functional.dashboard.browser import Window
+from tests.functional.dashboard.served import Api, Filled
+
+
+def test_the_map_is_filtered_by_what_is_in_the_address(page: Page, api: Api, store: Filled) -> None:
+    pressed = [store.fleet.name(host) for host in range(200) if store.fleet.pressed(host) and not store.fleet.stale(host)]
+    page.goto(f"{api.dashboard}#/fleet?state=pressed")
+    expect(page.locator(".map a")).to_have_count(len(pressed))
+    for cell in page.locator(".map a").all():
+        assert "▲" in (cell.text_content() or "")
+    page.get_by_label("State").select_option("silent")
+    expect(page.locator(".map a").first).to_have_text("×")
+    assert "state=silent" in page.url
+
+
+def test_a_host_shows_its_vms_its_terms_its_ladder_and_its_levers(page: Page, api: Api, store: Filled) -> None:
+    pressed = next(host for host in range(200) if store.fleet.pressed(host) and not store.fleet.stale(host))
+    name = store.fleet.name(pressed)
+    page.goto(f"{api.dashboard}#/hosts/{name}")
+    rows = page.get_by_role("table", name=f"VMs of {name}").locator("tbody tr")
+    expect(rows).to_have_count(20)
+    expect(rows.first.get_by_role("img")).to_have_attribute("aria-label", re.compile(r"assigned: resident .*unreported"))
+    expect(page.get_by_role("table", name="Terms of the headroom").get_by_role("row", name="spare")).to_be_visible()
+    expect(page.locator(".ladder .entered").first).to_contain_text("admission")
+    expect(page.get_by_role("table", name=f"Levers of {name}").locator("tbody tr").first).to_be_visible()
+    expect(page.get_by_role("group", name="History").locator("canvas")).to_be_visible()
+
+
+def test_a_host_that_is_not_there_says_so(window: Window, api: Api) -> None:
+    window.page.goto(f"{api.dashboard}#/hosts/nobody")
+    expect(window.page.get_by_role("alert")).to_contain_text("nobody")
+    expect(window.page.get_by_role("alert")).to_contain_text("Go back to the list")
+    window.complaints.clear()
+
+
+def test_the_plan_says_who_refuses_and_why(page: Page, api: Api) -> None:
+    page.goto(f"{api.dashboard}#/plan?count=20&gib=4")
+    expect(page.get_by_label("The plan in figures")).to_contain_text("20 of 20")
+    table = page.get_by_role("table", name="Hosts of the plan")
+    table.get_by_role("button", name="Refuses").click()
+    first = table.locator("tbody tr").first
+    expect(first).to_contain_text("headroom")
+    expect(first.locator("td").last).not_to_be_empty()
+
+
+def test_refusals_are_narrowed_to_one_reason(page: Page, api: Api) -> None:
+    page.goto(f"{api.dashboard}#/refusals")
+    rows = page.get_by_role("table", name="Refusals").locator("tbody tr")
+    expect(rows.first).to_be_visible()
+    page.get_by_role("button", name=re.compile(r"^consent \d")).click()
+    for row in rows.all()[:10]:
+        expect(row).to_contain_text("consent")
+    assert "reason=consent" in page.url
+
+
+def test_events_are_narrowed_by_kind(page: Page, api: Api) -> None:
+    page.goto(f"{api.dashboard}#/events?kind=silent")
+    rows = page.get_by_role("table", name="Events").locator("tbody tr")
+    expect(rows.first).to_contain_text("silent")
+    for row in rows.all():
+        expect(row).to_contain_text("silent")
+
+
+def test_vms_are_searched_by_name_and_host(page: Page, api: Api) -> None:
+    page.goto(f"{api.dashboard}#/vms?host=compute-0005")
+    rows = page.get_by_role("table", name="VMs").locator("tbody tr")
+    expect(rows).to_have_count(20)
+    page.get_by_label("Name").fill("web")
+    for row in rows.all():
+        expect(row).to_contain_text("compute-0005")
+    expect(rows.first.locator("th")).to_contain_text("web")
+
+
+def test_more_vms_than_a_page_are_fetched_when_asked(page: Page, api: Api) -> None:
+    page.goto(f"{api.dashboard}#/vms")
+    rows = page.get_by_role("table", name="VMs").locator("tbody tr")
+    expect(rows).to_have_count(100)
+    page.get_by_role("button", name="Show more").click()
+    expect(rows).to_have_count(200)
+
+
+def test_back_goes_back(page: Page, api: Api) -> None:
+    page.goto(f"{api.dashboard}#/fleet?sort=unreported")
+    page.locator("[data-host=compute-0000]").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("compute-0000")
+    page.go_back()
+    expect(page.get_by_label("Sort")).to_have_value("unreported")
