@@ -15,21 +15,19 @@ from lab.domain_xml import DomainSpec, domain_xml
 from lab.errors import BootError, HostError, LabError, WorkError
 from lab.image import Image
 from lab.process import Process
-from lab.sizes import MIB
 from lab.state import GuestRecord
 from lab.waiting import wait_for
 from lab.work_channel import WorkChannel
+from lab.worker import WORK_DEADLINE, Worker
 
 if TYPE_CHECKING:
     from lab.host import Host
 
 BOOT_DEADLINE = 120.0
 """Seconds until a guest that does not answer counts as failed; several may share one emulating core."""
-WORK_DEADLINE = 180.0
-"""Seconds for one request; touching every page of a large allocation takes long when the host swaps."""
 
 
-class Guest:
+class Guest(Worker):
     """One VM; made by Host.add_guest."""
 
     def __init__(self, host: Host, record: GuestRecord) -> None:
@@ -218,42 +216,6 @@ class Guest:
         """The workload's answer to `request` (see lab/README.md for the commands)."""
         return self._channel.request(request, deadline, self.running)
 
-    def alloc(self, name: str, size: int, content: str = "random") -> None:
-        """Allocate and write `size` bytes (whole MiB); content is "random", "zero" or "seed:N"."""
-        self.work(f"alloc {name} {_mib(size)} {content}")
-
-    def free(self, name: str) -> None:
-        """Give an allocation back to the guest's kernel."""
-        self.work(f"free {name}")
-
-    def touch(self, name: str) -> None:
-        """Write to every page of an allocation."""
-        self.work(f"touch {name}")
-
-    def fragment(self, name: str, size: int) -> None:
-        """Allocate `size` bytes (whole MiB) and free every other page of them: half becomes free, in single pages."""
-        self.work(f"fragment {name} {_mib(size)}")
-
-    def hot(self, size: int) -> None:
-        """Keep `size` bytes (whole MiB) of its disk in use: read again twice a second until `hot stop`."""
-        self.work(f"hot {_mib(size)}")
-
-    def hot_resident(self) -> int:
-        """Bytes of what `hot` keeps in use that are in its page cache now."""
-        return int(self.work("hot")["resident"])
-
-    def fill_cache(self, size: int) -> None:
-        """Read `size` more bytes (whole MiB) of its disk into its page cache."""
-        self.work(f"cache {_mib(size)}")
-
-    def drop_cache(self) -> None:
-        """Empty its page cache."""
-        self.work("dropcache")
-
-    def meminfo(self) -> dict[str, Any]:
-        """MemTotal, MemFree, MemAvailable, Cached, Buffers in bytes; kernel, boot_id, page_reporting_order, balloon."""
-        return self.work("meminfo")
-
     def agent_answers(self, timeout: int = 2) -> bool:
         """Whether the guest agent answers a ping within `timeout` seconds."""
         try:
@@ -271,9 +233,3 @@ class Guest:
             call()
         except libvirt.libvirtError as reason:
             raise HostError(f"{self.host.name}: cannot {what} {self.name}: {reason}") from reason
-
-
-def _mib(size: int) -> int:
-    if size <= 0 or size % MIB:
-        raise WorkError(f"{size} bytes: the workload takes whole MiB")
-    return size // MIB

@@ -65,6 +65,17 @@ host_uuid = "{uuid}"
 log_outputs = "3:file:/var/log/libvirt/libvirtd.log"
 """
 
+# Added for a host that guests migrate to and from. Nobody is asked who they are: the address is a loopback one.
+_LIBVIRTD_LISTENS = """\
+listen_tcp = 1
+auth_tcp = "none"
+listen_addr = "{address}"
+"""
+_QEMU_LISTENS = """\
+migration_address = "{address}"
+migration_host = "{address}"
+"""
+
 
 # libvirt's C library prints every error to standard error on its own, also those that a poll expects.
 libvirt.registerErrorHandler(lambda _context, _error: None, None)
@@ -141,6 +152,8 @@ class Host:
 
     def _start_libvirtd(self) -> None:
         argv = [find("libvirtd"), "-f", "/etc/libvirt/libvirtd.conf", "-p", "/run/libvirt/libvirtd.pid"]
+        if self.record.address is not None:
+            argv.append("--listen")
         self._start_daemon("libvirtd", "/run/libvirt/libvirt-sock", argv, [] if self.lab.record.thp else ["--no-thp"])
         self.connection()
 
@@ -186,8 +199,12 @@ class Host:
             "work",
         ):
             (self.state_dir / directory).mkdir(parents=True, exist_ok=True)
-        (self.state_dir / "etc" / "qemu.conf").write_text(_QEMU_CONF)
-        (self.state_dir / "etc" / "libvirtd.conf").write_text(_LIBVIRTD_CONF.format(uuid=self.uuid))
+        qemu, libvirtd = _QEMU_CONF, _LIBVIRTD_CONF.format(uuid=self.uuid)
+        if self.record.address is not None:
+            qemu += _QEMU_LISTENS.format(address=self.record.address)
+            libvirtd += _LIBVIRTD_LISTENS.format(address=self.record.address)
+        (self.state_dir / "etc" / "qemu.conf").write_text(qemu)
+        (self.state_dir / "etc" / "libvirtd.conf").write_text(libvirtd)
 
     def _start_holder(self) -> None:
         # What libvirt finds out about QEMU is the same for all hosts and takes it seconds: kept with the images.

@@ -47,9 +47,11 @@ class Lab:
         thp: bool = True,
         reporting: bool = True,
         progress: image.Progress | None = None,
+        network: str | None = None,
     ) -> None:
         """`guests` for each host, with `memory` bytes assigned to each; `budget` bytes for each host; `swap` bytes for
-        the lab, shared evenly. `state_dir` holds one directory per lab."""
+        the lab, shared evenly. `state_dir` holds one directory per lab. `network`, such as "127.1.2", gives each host
+        an address there, where its libvirtd takes live migrations."""
         self.name = check_name(name or f"lab-{secrets.token_hex(3)}")
         self.directory = Path(state_dir or paths.labs_dir()) / self.name
         self.kernel = kernel
@@ -67,6 +69,7 @@ class Lab:
         self._images_lock = threading.Lock()
         self._emulator: Path | None = None
         self._keeper: Keeper | None = None
+        self.network = network
 
     @classmethod
     def attach(cls, name: str, state_dir: Path | str | None = None) -> Lab:
@@ -214,7 +217,8 @@ class Lab:
             name = f"host-{number}"
             self._progress("hosts", name, number - 1, count)
             # The dot separates the lab from the host: names have none, so no lab's cgroups look like another's.
-            record = HostRecord(name, str(uuid.uuid4()), f"{self.name}.{name}")
+            address = f"{self.network}.{10 + number}" if self.network else None
+            record = HostRecord(name, str(uuid.uuid4()), f"{self.name}.{name}", address=address)
             self.record.hosts.append(record)
             host = Host(self, record)
             self.hosts.append(host)

@@ -48,6 +48,8 @@ class HostRecord:
     processes: dict[str, Process] = field(default_factory=dict)
     """Role ("holder", "virtlogd", "libvirtd") to process."""
     guests: list[GuestRecord] = field(default_factory=list)
+    address: str | None = None
+    """Loopback address on which its libvirtd takes live migrations, None where it takes none."""
 
 
 @dataclass

@@ -11,7 +11,8 @@ from lab.servers.rabbitmq import PASSWORD, definitions, free_ports
 from memhint.bus.topology import DEAD, RECORD, STATE
 
 HOSTS = ("host-a", "host-b")
-_TLS = """\
+_CONF = """\
+heartbeat = 10
 listeners.ssl.1 = 127.0.0.1:{port}
 ssl_options.cacertfile = {place}/ca.pem
 ssl_options.certfile = {place}/broker.pem
@@ -27,7 +28,7 @@ class RabbitMQ(rabbitmq.RabbitMQ):
         (self.tls_port,) = free_ports(1)
         self.ca = place.path / "ca.pem"
         _certificates(place)
-        super().__init__(definitions(rights(HOSTS)), place, name, _TLS.format(port=self.tls_port, place=place.path))
+        super().__init__(definitions(rights(HOSTS)), place, name, _CONF.format(port=self.tls_port, place=place.path))
 
     def kill(self) -> None:
         """As a power cut would, but not within a second of a queue's making: such a queue hangs afterwards."""

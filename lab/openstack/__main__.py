@@ -1,0 +1,5 @@
+"""`python -m lab.openstack`."""
+
+from lab.openstack.cli import main
+
+raise SystemExit(main())
