@@ -80,6 +80,8 @@ def _fill(venv: Path, scratch: Path, server: MariaDB) -> None:
     for repository in ("fernet", "credential"):
         keys(scratch / repository)
 
+    environment = os.environ | {"HOME": str(scratch), "PYTHONWARNINGS": "ignore"}
+
     def manage(program: str, conf: str, *words: str) -> None:
         command = [str(venv / "bin" / "python"), str(venv / "bin" / program), "--config-file", f"{scratch}/{conf}.conf"]
         done = subprocess.run(
@@ -87,7 +89,7 @@ def _fill(venv: Path, scratch: Path, server: MariaDB) -> None:
             capture_output=True,
             text=True,
             check=False,
-            env=os.environ | {"HOME": str(scratch), "PYTHONWARNINGS": "ignore"},
+            env=environment,
         )
         if done.returncode:
             raise PackagesFailed(f"{program} {' '.join(words)}: {(done.stderr or done.stdout)[-1500:]}")

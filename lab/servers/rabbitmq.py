@@ -27,7 +27,6 @@ log.console.level = warning
 log.file = false
 raft.wal_max_size_bytes = 8388608
 disk_free_limit.absolute = 10MB
-heartbeat = 10
 """
 
 
