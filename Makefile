@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help setup demo test lint unit functional patches lab bench sample clean
+.PHONY: help setup demo test lint unit functional patches lab openstack bench sample clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -40,6 +40,9 @@ patches: setup  ## guest kernel, QEMU and guest agent: style of each patch, buil
 
 lab: setup  ## real hosts with real guests
 	$(PYTEST) -v --durations=10 tests/lab
+
+openstack: setup  ## a real OpenStack on lab hosts (lab/openstack/README.md); its packages are installed into the cache first
+	$(PYTEST) -v --durations=10 tests/openstack
 
 bench: setup  ## what agent and planner cost, what the levers do, what reporting costs a guest (doc/measurements.md)
 	$(BIN)/python -m bench.agent_cost

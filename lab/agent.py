@@ -39,11 +39,16 @@ SHORT_HORIZON: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-def agent_config(host: Host, directory: Path, settings: Mapping[str, Mapping[str, Any]] | None = None) -> str:
-    """The text of a memhint.conf for this host; ``settings`` by group and option come before everything else."""
+def agent_config(
+    host: Host, directory: Path, settings: Mapping[str, Mapping[str, Any]] | None = None, name: str | None = None
+) -> str:
+    """The text of a memhint.conf for this host; ``settings`` by group and option come before everything else.
+
+    :param name: under which the agent reports; as `host_name` has it unless given
+    """
     pressure = host.cgroup.pressure_path
     groups: dict[str, dict[str, Any]] = {
-        "DEFAULT": {"host_name": host_name(host)},
+        "DEFAULT": {"host_name": name or host_name(host)},
         "host": {"memory_cgroup": host.cgroup.memory_path, "pressure_cgroup": pressure or ""},
         "virt": {"uri": host.uri, "run_dir": host.run_dir / "qemu"},
         "store": {"url": f"sqlite:///{directory / 'memhint.db'}"},
@@ -66,8 +71,12 @@ def host_name(host: Host) -> str:
 class AgentProcess:
     """`memhint agent` as a process of its own. A context manager; it is told to end, and killed if it does not."""
 
-    def __init__(self, host: Host, settings: Mapping[str, Mapping[str, Any]] | None = None) -> None:
+    def __init__(
+        self, host: Host, settings: Mapping[str, Mapping[str, Any]] | None = None, name: str | None = None
+    ) -> None:
         self.host = host
+        self.name = name or host_name(host)
+        """Under which it reports."""
         self.directory = host.state_dir / "memhint"
         self.config = self.directory / "memhint.conf"
         self.log = self.directory / "agent.log"
@@ -91,7 +100,7 @@ class AgentProcess:
         """Write its configuration; a running agent reads it at its next SIGHUP."""
         self._settings = settings
         self.directory.mkdir(parents=True, exist_ok=True)
-        self.config.write_text(agent_config(self.host, self.directory, settings))
+        self.config.write_text(agent_config(self.host, self.directory, settings, self.name))
 
     def start(self) -> None:
         """Start it, and wait for its first report."""
@@ -137,7 +146,7 @@ class AgentProcess:
     def newest(self) -> Report | None:
         """Its newest report."""
         try:
-            return self.store().reports.newest(host_name(self.host))
+            return self.store().reports.newest(self.name)
         except StoreMissing:
             return None
 
@@ -167,9 +176,7 @@ class AgentProcess:
     def store(self) -> Store:
         """The store, opened for reading and for policies as the command line does it."""
         if self._store is None:
-            self._store = open_store(
-                f"sqlite:///{self.directory / 'memhint.db'}", host=host_name(self.host), create=False
-            )
+            self._store = open_store(f"sqlite:///{self.directory / 'memhint.db'}", host=self.name, create=False)
         return self._store
 
     def memhint(self, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:

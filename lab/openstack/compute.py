@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from lab.agent import AgentProcess
+from lab.errors import StateError
 from lab.host import Host
 
 
@@ -34,3 +38,13 @@ class Compute:
     def service(self) -> str:
         """The name of its nova-compute among the stack's services."""
         return f"nova-compute-{self.name}"
+
+    def agent(self, settings: Mapping[str, Mapping[str, Any]] | None = None) -> AgentProcess:
+        """A memhint agent for this compute, not started yet, which reports under the name that Nova knows.
+
+        :param settings: by group and option, on top of what a lab's agent gets
+        :raises StateError: the compute only pretends
+        """
+        if self.host is None:
+            raise StateError(f"{self.name} only pretends: there is nothing for an agent to observe")
+        return AgentProcess(self.host, settings, self.name)

@@ -150,6 +150,10 @@ class Stack:
         """OS_* variables with which clients find the stack."""
         return catalog.credentials(self.network, user, project)
 
+    def broker_url(self, user: str = bus_users.CONTROLLER) -> str:
+        """AMQP URL of memhint's bus, as the controllers' user or as a compute's, which has its name."""
+        return self._rabbitmq().url(user)
+
     def compute(self, name: str) -> Compute:
         """The compute of that name."""
         for one in self.computes:

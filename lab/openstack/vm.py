@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lab.openstack.errors import ServerFailed
@@ -101,6 +102,13 @@ class Vm(Worker):
         if process is None:
             raise ServerFailed(f"{self.uuid} does not run")
         return process.pid
+
+    def resident(self) -> int:
+        """Bytes of host memory that its QEMU process holds (VmRSS)."""
+        for line in Path(f"/proc/{self.pid()}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) * 1024
+        raise ServerFailed(f"{self.uuid} has no memory any more")
 
     def _qemu(self) -> Process | None:
         host = self.compute.host

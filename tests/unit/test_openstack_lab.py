@@ -1,0 +1,80 @@
+"""What can be said of the OpenStack lab without bringing it up."""
+
+from __future__ import annotations
+
+import configparser
+import re
+from pathlib import Path
+
+import pytest
+
+from lab.openstack import settings
+from lab.openstack.errors import UnknownRelease
+from lab.openstack.extras import PARTS
+from lab.openstack.network import Network
+from lab.openstack.releases import NEWEST, PACKAGES, RELEASES, find
+
+VARIABLES = {
+    name: f"<{name}>"
+    for name in (
+        "name", "logs", "data", "state", "venv", "address", "region", "user", "password", "debug", "keystone_url",
+        "glance_url", "transport_url", "driver", "reserved_mib", "instances", "config_files", "virt_type", "cpu_mode",
+        "cpu_models", *(f"database_{one}" for one in settings.DATABASES),
+    )
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", settings.TEMPLATES)
+def test_a_configuration_is_complete_and_what_is_added_comes_last(kind: str, tmp_path: Path) -> None:
+    file = settings.write(tmp_path, kind, VARIABLES, "service", "[DEFAULT]\ndebug = mine\n")
+    assert file == tmp_path / "service.conf"
+    text = file.read_text()
+    assert "$" not in text
+    assert text.endswith("[DEFAULT]\ndebug = mine\n")
+    parsed = configparser.ConfigParser(strict=False, interpolation=None)
+    parsed.read_string(text)
+    assert parsed["DEFAULT"]["debug"] == "mine"
+    if kind != "keystone":
+        assert parsed["keystone_authtoken"]["username"] == "<user>"
+    with pytest.raises(KeyError):
+        settings.write(tmp_path, kind, {})
+
+
+@pytest.mark.parametrize("kind", ["libvirt", "fake"])
+def test_a_compute_leaves_the_ratio_to_others_and_the_database_alone(kind: str, tmp_path: Path) -> None:
+    parsed = configparser.ConfigParser(strict=False, interpolation=None)
+    parsed.read(settings.write(tmp_path, kind, VARIABLES))
+    assert "ram_allocation_ratio" not in parsed["DEFAULT"]
+    assert parsed["DEFAULT"]["initial_ram_allocation_ratio"] == "1.0"
+    assert not {"database", "api_database"} & set(parsed.sections())
+
+
+def test_every_part_that_can_be_added_to_has_a_configuration() -> None:
+    assert set(PARTS) == {"api", "conductor", "scheduler", "compute"}
+    assert {f"nova-{part}" for part in PARTS if part != "compute"} <= set(settings.TEMPLATES)
+
+
+@pytest.mark.parametrize("release", RELEASES, ids=lambda release: release.nova)
+def test_a_release_is_pinned_whole(release) -> None:
+    lines = release.constraints.read_text().splitlines()
+    assert all(re.fullmatch(r"[A-Za-z0-9._-]+==[0-9][0-9A-Za-z.+!-]*", line) for line in lines)
+    pinned = {re.sub(r"[._-]+", "-", line.split("==")[0]).lower(): line.split("==")[1] for line in lines}
+    assert {re.sub(r"[._-]+", "-", name).lower() for name in PACKAGES} <= set(pinned)
+    assert pinned["nova"].startswith(f"{release.nova}.")
+    assert find(release.series) == find(release.nova) == release
+
+
+def test_an_unknown_release_is_refused_with_those_there_are() -> None:
+    with pytest.raises(UnknownRelease, match=f"{NEWEST.nova} .{NEWEST.series}."):
+        find("12")
+
+
+def test_each_directory_has_a_loopback_network_of_its_own() -> None:
+    networks = {Network.of(Path(f"/var/tmp/x/{number}")) for number in range(200)}
+    assert len(networks) > 190
+    for network in networks:
+        first, second, third = (int(word) for word in network.prefix.split("."))
+        assert first == 127
+        assert 1 <= second <= 254  # 127.0.x.y is what everybody else takes
+        assert 0 <= third <= 255
+    assert Network("127.1.2").url(80, "/x") == "http://127.1.2.1:80/x"
