@@ -12,6 +12,7 @@ from memhint.objects.units import MIB
 __all__ = [
     "KEYS",
     "PRECEDENCE",
+    "SCHEDULER_KEYS",
     "Consent",
     "Mode",
     "Origin",
@@ -32,6 +33,10 @@ class Mode(StrEnum):
     ON = "on"
     OFF = "off"
     AUTO = "auto"
+
+
+# Of a flavor, read where VMs are placed and by no agent.
+SCHEDULER_KEYS = frozenset({"max_ratio"})
 
 
 class Consent(StrEnum):
@@ -62,6 +67,9 @@ class Origin(StrEnum):
 PRECEDENCE = tuple(Origin)
 
 AUTO = "auto"
+
+# Of a flavor, read where VMs are placed and by no agent.
+SCHEDULER_KEYS = frozenset({"max_ratio"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from xml.etree import ElementTree
 
 from memhint.objects.domain import DomainFacts
-from memhint.objects.policy import PolicyError, parse_policy
+from memhint.objects.policy import SCHEDULER_KEYS, PolicyError, parse_policy
 from memhint.objects.units import KIB
 from memhint.virt.errors import DomainXMLError
 from memhint.virt.metadata import NAMESPACE, PREFIX, read_policy
@@ -194,7 +194,7 @@ def _flavor_specs(metadata: ElementTree.Element | None) -> tuple[dict[str, str],
         return values, faults
     for spec in metadata.iterfind(f"{NOVA}instance/{NOVA}flavor/{NOVA}extraSpecs/{NOVA}extraSpec"):
         name = spec.get("name", "")
-        if not name.startswith(SPEC_PREFIX):
+        if not name.startswith(SPEC_PREFIX) or name.removeprefix(SPEC_PREFIX) in SCHEDULER_KEYS:
             continue
         try:
             values.update(parse_policy([(name.removeprefix(SPEC_PREFIX), (spec.text or "").strip())]))

@@ -21,6 +21,7 @@ RECORDED = """
           <nova:extraSpec name="hw:mem_page_size">small</nova:extraSpec>
           <nova:extraSpec name="memhint:reporting">off</nova:extraSpec>
           <nova:extraSpec name="memhint:frp">on</nova:extraSpec>
+          <nova:extraSpec name="memhint:max_ratio">1.25</nova:extraSpec>
         </nova:extraSpecs>
       </nova:flavor>
       <nova:owner>

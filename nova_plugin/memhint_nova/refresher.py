@@ -1,0 +1,172 @@
+"""The one background thread of a scheduler process: it keeps the snapshot, and nobody else asks the API.
+
+Plain threading serves both of Nova's worlds: under eventlet Nova has patched it, and its sockets, into green ones.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from memhint_nova.client import News
+from memhint_nova.counts import Counts
+from memhint_nova.errors import LookFailed
+from memhint_nova.host import BadHost, Host, host
+from memhint_nova.snapshot import Snapshot
+
+LOG = logging.getLogger(__name__)
+
+LONGEST_PAUSE = 60.0  # seconds, however often it failed
+
+
+class Looks(Protocol):
+    """What is asked."""
+
+    def look(self, token: str | None) -> News | None:
+        """See HostsClient."""
+
+
+class Refresher:
+    """Keeps a Snapshot. ``view`` may be called from any thread, and does no I/O."""
+
+    def __init__(
+        self,
+        make_client: Callable[[], Looks],
+        counts: Counts,
+        interval: float,
+        first_wait: float = 0.0,
+        totals_interval: float = 600.0,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        """:param make_client: called on the background thread, for it may ask Keystone."""
+        self._make_client = make_client
+        self._counts = counts
+        self._interval = interval
+        self._first_wait = first_wait
+        self._totals_interval = totals_interval
+        self._clock = clock
+        self._wall = wall
+        self._chance = chance
+        self._snapshot = Snapshot()
+        self._lock = threading.Lock()
+        self._pid: int | None = None
+        self._stop = threading.Event()
+        self._first = threading.Event()
+        self._wait_until = 0.0
+
+    def view(self) -> Snapshot:
+        """The newest snapshot.
+
+        Starts the thread, in each process that asks: Nova makes its filters before it forks its workers. Only while
+        the first answer is under way does it wait, at most ``first_wait`` seconds after the start.
+        """
+        if self._pid != os.getpid():
+            self._start()
+        if not self._first.is_set():
+            left = self._wait_until - self._clock()
+            if left > 0:
+                self._first.wait(left)
+        return self._snapshot
+
+    def stop(self) -> None:
+        """End the thread, for tests: a scheduler just exits."""
+        self._stop.set()
+
+    def _start(self) -> None:
+        with self._lock:
+            if self._pid == os.getpid():
+                return
+            self._stop, self._first = threading.Event(), threading.Event()
+            self._snapshot = Snapshot()
+            self._wait_until = self._clock() + self._first_wait
+            threading.Thread(target=self._run, args=(self._stop,), name="memhint-snapshot", daemon=True).start()
+            self._pid = os.getpid()
+
+    def _run(self, stop: threading.Event) -> None:
+        client: Looks | None = None
+        failures = 0
+        said = self._clock()
+        while not stop.is_set():
+            try:
+                if client is None:
+                    client = self._make_client()
+                self.refresh(client)
+            except LookFailed as error:
+                failures += 1
+                self._failed(str(error), failures)
+            except Exception as error:
+                failures += 1
+                client = None
+                LOG.exception("memhint: a look at the hosts failed in a way that it should not")
+                self._failed(repr(error), failures)
+            else:
+                if failures:
+                    LOG.info("memhint: the admin API answers again, after %d failed looks", failures)
+                failures = 0
+            self._first.set()
+            if self._clock() - said >= self._totals_interval:
+                said = self._clock()
+                self._say_totals()
+            stop.wait(self.pause(failures))
+
+    def refresh(self, client: Looks) -> None:
+        """One look. Raises LookFailed; the snapshot then stays as it was."""
+        before = self._snapshot
+        news = client.look(before.token)
+        now = self._clock()
+        if news is None:
+            self._snapshot = before.without_news(now)
+            self._counts.add({"looks.unchanged": 1})
+            return
+        self._snapshot = before.with_news(self._read(news.hosts, now), news.deleted, news.token, now, news.whole)
+        self._counts.add({"looks.whole" if news.whole else "looks.changes": 1})
+
+    def pause(self, failures: int) -> float:
+        """Seconds to the next look: about the interval, and after each failure up to twice as long as before."""
+        longest = min(max(LONGEST_PAUSE, self._interval), self._interval * 2.0 ** min(failures, 10))
+        return longest * (0.9 + 0.2 * self._chance() if not failures else 0.5 + 0.5 * self._chance())
+
+    def _read(self, told: tuple[Mapping[str, Any], ...], now: float) -> list[Host]:
+        found = []
+        wall = self._wall()
+        bad: list[str] = []
+        for one in told:
+            try:
+                found.append(host(one, wall, now))
+            except BadHost as error:
+                bad.append(f"{str(one.get('name'))[:64]!r}: {error}")
+        if bad:
+            self._counts.add({"looks.bad_host": len(bad)})
+            LOG.warning(
+                "memhint: %d of %d hosts are not understood and count by nominal accounting, such as %s",
+                len(bad),
+                len(told),
+                bad[0],
+            )
+        return found
+
+    def _failed(self, why: str, failures: int) -> None:
+        self._counts.add({"looks.failed": 1})
+        # One line when it begins and one each time it has doubled.
+        if failures & (failures - 1) == 0:
+            LOG.warning(
+                "memhint: look %d in a row at the admin API failed: %s. Hosts count by nominal accounting once "
+                "what is known of them is too old",
+                failures,
+                why,
+            )
+
+    def _say_totals(self) -> None:
+        snapshot = self._snapshot
+        LOG.info(
+            "memhint: since the start of this process: %s; %d hosts are known",
+            ", ".join(f"{name} {count}" for name, count in sorted(self._counts.all().items())) or "nothing",
+            len(snapshot.hosts),
+        )

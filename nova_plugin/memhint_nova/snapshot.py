@@ -1,0 +1,53 @@
+"""What is known of all hosts at one moment: never changed, only replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from memhint_nova.host import Host
+
+
+class Doubt(Enum):
+    """Why there is no host to a compute, where the snapshot has an answer to that."""
+
+    TWICE = "twice"  # two hosts say that they are this compute
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All hosts by name, and those that say which compute they are by its UUID."""
+
+    hosts: Mapping[str, Host] = field(default_factory=dict)
+    by_provider: Mapping[str, Host | Doubt] = field(default_factory=dict)
+    token: str | None = None  # where the next look begins
+    at: float | None = None  # of the last answer, on the monotonic clock; None before the first
+
+    def with_news(
+        self, changed: Iterable[Host], deleted: Iterable[str], token: str | None, at: float, whole: bool
+    ) -> Snapshot:
+        """The next one. ``whole``: what was not told is no more."""
+        hosts = {} if whole else dict(self.hosts)
+        for name in deleted:
+            hosts.pop(name, None)
+        for one in changed:
+            hosts[one.name] = _newer(hosts.get(one.name), one)
+        by_provider: dict[str, Host | Doubt] = {}
+        for one in hosts.values():
+            if one.provider is not None:
+                by_provider[one.provider] = Doubt.TWICE if one.provider in by_provider else one
+        return Snapshot(hosts, by_provider, token, at)
+
+    def without_news(self, at: float) -> Snapshot:
+        """The same, once the server has said that nothing changed."""
+        return Snapshot(self.hosts, self.by_provider, self.token, at)
+
+
+def _newer(known: Host | None, told: Host) -> Host:
+    """Of one host: a report that is told late does not replace a newer one, and one told again lives no longer."""
+    if known is None or known.mark[0] != told.mark[0]:
+        return told
+    if known.mark[1] != told.mark[1]:
+        return max(known, told, key=lambda one: one.mark[1])
+    return min(known, told, key=lambda one: one.expires)

@@ -1,0 +1,5 @@
+"""The build: pbr reads setup.cfg."""
+
+import setuptools
+
+setuptools.setup(setup_requires=["pbr>=6.1.1"], pbr=True)

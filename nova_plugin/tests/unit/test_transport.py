@@ -1,0 +1,178 @@
+"""Requests over a real socket: limits, tokens, and servers that misbehave."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import json
+import socket
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from memhint_nova import conf as memhint_conf
+from memhint_nova.client import HostsClient
+from memhint_nova.errors import LookFailed
+from memhint_nova.transport import from_conf
+from oslo_config import cfg
+
+from tests.told import told
+
+
+@pytest.fixture
+def serve():
+    """Serve with a handler's `answer(handler)`; gives the address and what was asked."""
+    servers = []
+
+    def start(answer):
+        asked = []
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self):
+                asked.append((self.path, dict(self.headers)))
+                # a client that hangs up is what some tests are about
+                with contextlib.suppress(ConnectionError):
+                    answer(self)
+
+            def log_message(self, *args):
+                pass
+
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        servers.append(server)
+        return f"http://127.0.0.1:{server.server_address[1]}", asked
+
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+def reply(body: bytes, status=200, **headers):
+    def answer(handler):
+        handler.send_response(status)
+        for name, value in {"Content-Length": str(len(body)), **headers}.items():
+            handler.send_header(name.replace("_", "-"), value)
+        handler.end_headers()
+        handler.wfile.write(body)
+
+    return answer
+
+
+def conf(**options) -> cfg.ConfigOpts:
+    made = cfg.ConfigOpts()
+    memhint_conf.register(made)
+    made([], default_config_files=[], default_config_dirs=[])
+    for name, value in options.items():
+        made.set_override(name, value, "memhint")
+    return made
+
+
+def test_hosts_over_a_socket(serve) -> None:
+    body = json.dumps({"hosts": [told(1)], "changed": "t1"}).encode()
+    address, asked = serve(reply(body, ETag='"x"'))
+    news = HostsClient(from_conf(conf(endpoint_override=address)), 10.0).look(None)
+    assert news.hosts[0]["name"] == "host-1"
+    path, headers = asked[0]
+    assert path.startswith("/v1/hosts?fields=name%2Cprovider")
+    assert headers["OpenStack-API-Version"] == "memhint 1.0"
+    assert "X-Auth-Token" not in headers
+
+
+def test_the_token_is_read_anew_each_time(serve, tmp_path) -> None:
+    address, asked = serve(reply(b'{"hosts": []}'))
+    file = tmp_path / "token"
+    file.write_text("secret-1\nmore\n")
+    looks = HostsClient(from_conf(conf(endpoint_override=address, token_file=str(file))), 10.0)
+    looks.look(None)
+    file.write_text("secret-2\n")
+    looks.look(None)
+    assert [headers["X-Auth-Token"] for _, headers in asked] == ["secret-1", "secret-2"]
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"x" * 20000, b"a\x00b\n", b"\xff\n"])
+def test_a_file_without_a_token_sends_nothing(serve, tmp_path, content) -> None:
+    address, asked = serve(reply(b'{"hosts": []}'))
+    file = tmp_path / "token"
+    file.write_bytes(content)
+    looks = HostsClient(from_conf(conf(endpoint_override=address, token_file=str(file))), 10.0)
+    with pytest.raises(LookFailed):
+        looks.look(None)
+    assert asked == []
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_an_answer_that_is_too_large_is_dropped(serve, packed) -> None:
+    body = b" " * (3 << 20)
+    address, _ = serve(reply(gzip.compress(body), Content_Encoding="gzip") if packed else reply(body))
+    with pytest.raises(LookFailed, match="more than 1 MiB"):
+        HostsClient(from_conf(conf(endpoint_override=address, max_body_mib=1)), 10.0).look(None)
+
+
+def test_a_server_that_says_nothing_is_given_up(serve) -> None:
+    silent = threading.Event()
+    address, _ = serve(lambda handler: silent.wait(30))
+    with pytest.raises(LookFailed):
+        HostsClient(from_conf(conf(endpoint_override=address, request_timeout=0.2)), 10.0).look(None)
+    silent.set()
+
+
+def test_a_server_that_trickles_is_given_up(serve) -> None:
+    stop = threading.Event()
+
+    def trickle(handler):
+        handler.send_response(200)
+        handler.send_header("Transfer-Encoding", "chunked")
+        handler.end_headers()
+        while not stop.wait(0.02):
+            # a piece of its own each time, or requests would collect them
+            handler.wfile.write(b"10000\r\n" + b" " * 65536 + b"\r\n")
+
+    address, _ = serve(trickle)
+    transport = from_conf(conf(endpoint_override=address, request_timeout=0.1, max_body_mib=256))
+    with pytest.raises(LookFailed, match="took longer than 1 s"):
+        HostsClient(transport, 10.0).look(None)
+    stop.set()
+
+
+def test_a_redirect_is_not_followed(serve) -> None:
+    elsewhere, asked = serve(reply(b'{"hosts": []}'))
+    address, _ = serve(reply(b"", 302, Location=elsewhere + "/v1/hosts"))
+    with pytest.raises(LookFailed, match="status 302"):
+        HostsClient(from_conf(conf(endpoint_override=address)), 10.0).look(None)
+    assert asked == []
+
+
+def test_nobody_listens() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(LookFailed):
+            HostsClient(from_conf(conf(endpoint_override=address)), 10.0).look(None)
+
+
+def test_a_configuration_that_does_not_say_where_says_what_to_set() -> None:
+    with pytest.raises(LookFailed, match="endpoint_override or auth_type"):
+        from_conf(conf())
+
+
+def test_keystone_is_asked_where_an_auth_type_is_set(serve) -> None:
+    def answer(handler):
+        if handler.path.startswith("/v1/hosts"):
+            reply(b'{"hosts": []}')(handler)
+        else:
+            reply(b"{}")(handler)
+
+    address, asked = serve(answer)
+    made = conf(endpoint_override=address, auth_type="admin_token")
+    made.set_override("auth_type", "admin_token", "memhint")
+    from keystoneauth1 import loading
+
+    made.register_opts(loading.get_auth_plugin_conf_options("admin_token"), group="memhint")
+    made.set_override("token", "from-keystone", "memhint")
+    made.set_override("endpoint", address, "memhint")
+    HostsClient(from_conf(made), 10.0).look(None)
+    assert asked[-1][1]["X-Auth-Token"] == "from-keystone"

@@ -1,0 +1,90 @@
+"""The Nova plugin, as far as it stands without Nova: its table of keys, what it imports, and its documentation."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+from memhint.objects.policy import KEYS, SCHEDULER_KEYS
+from memhint.objects.report import STALE_PERIODS
+from memhint.planner.pressure import PressureSample, alarms
+from memhint.planner.settings import PlannerSettings, PressureThresholds
+
+ROOT = Path(__file__).parents[2]
+PLUGIN = ROOT / "nova_plugin" / "memhint_nova"
+NOVAS_SIDE = {"filter", "weigher", "extra_specs", "driver", "guard"}
+
+
+def module(name: str):
+    """A module of the plugin by its file: nova_plugin is not on the path, for it has a folder called nova."""
+    spec = importlib.util.spec_from_file_location(f"plugin_{name}", PLUGIN / f"{name}.py")
+    loaded = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = loaded
+    spec.loader.exec_module(loaded)
+    return loaded
+
+
+PLUGIN_KEYS = module("keys").KEYS
+
+TEXTS = ["", "on", "off", "auto", "allow", "deny", "guaranteed", "burstable", "best-effort", "0", "007", "10", "11"]
+TEXTS += ["16777216", "16777217", "3600000", "3600001", "-1", "1.5", "a b", "web.1", "x" * 64, "x" * 65, "١", "On"]
+
+
+def test_the_plugin_has_every_policy_key_and_those_of_the_scheduler() -> None:
+    assert list(PLUGIN_KEYS) == [*KEYS, *sorted(SCHEDULER_KEYS)]
+
+
+@pytest.mark.parametrize("key", KEYS.values(), ids=lambda key: key.name)
+def test_agent_and_plugin_take_the_same_values(key) -> None:
+    other = PLUGIN_KEYS[key.name]
+    assert [other.kind.check(text) for text in TEXTS] == [key.kind.check(text) for text in TEXTS]
+    assert other.default == key.default
+
+
+@pytest.mark.parametrize("key", KEYS.values(), ids=lambda key: key.name)
+def test_a_misspelt_wish_is_an_opt_out_where_there_is_one(key) -> None:
+    assert PLUGIN_KEYS[key.name].safe == (key.opt_out or key.default)
+
+
+def test_both_sides_agree_on_what_they_do_not_tell_each_other() -> None:
+    assert module("host").STALE_PERIODS == STALE_PERIODS
+    # the word by which the filter tells swap-in from other pressure
+    swapping = PressureSample(psi_some=None, swap_in=1e9, available=50.0)
+    assert "swap-in" in alarms(swapping, PressureThresholds())[0]
+    calm = PressureSample(psi_some=99.0, swap_in=0.0, available=1.0, refault=1e9)
+    assert not any("swap-in" in one for one in alarms(calm, PressureThresholds()))
+    assert PlannerSettings().overhead == 128 << 20
+    overhead = (PLUGIN / "conf.py").read_text().partition('"overhead_mib",')[2]
+    assert overhead.split("default=")[1].startswith("128,")
+
+
+def imports(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {name.name.partition(".")[0] for name in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module.partition(".")[0])
+    return found
+
+
+def test_nova_is_imported_by_nobody_else_and_the_plugin_imports_nothing_of_memhint() -> None:
+    for path in PLUGIN.glob("*.py"):
+        found = imports(path)
+        assert "memhint" not in found, path
+        assert ("nova" in found) == (path.stem in NOVAS_SIDE), path
+        assert found - set(sys.stdlib_module_names) <= {
+            "keystoneauth1",
+            "memhint_nova",
+            "nova",
+            "oslo_config",
+            "oslo_log",
+            "requests",
+        }, path
+    for folder in ("memhint", "lab"):
+        for path in (ROOT / folder).rglob("*.py"):
+            assert not imports(path) & {"nova", "memhint_nova"}, path
