@@ -87,4 +87,6 @@ def test_nova_is_imported_by_nobody_else_and_the_plugin_imports_nothing_of_memhi
         }, path
     for folder in ("memhint", "lab"):
         for path in (ROOT / folder).rglob("*.py"):
+            if path.is_relative_to(ROOT / "lab/openstack/programs"):
+                continue  # run by an OpenStack's own Python
             assert not imports(path) & {"nova", "memhint_nova"}, path
