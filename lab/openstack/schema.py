@@ -32,7 +32,7 @@ _BROKER = "{scheme}://{username}:{password}@{hostname}:{port}/{path}"
 def kept(venv: Path, tell: Progress) -> Path:
     """A data directory for MariaDB, made unless the cache has it."""
     version = run(["mariadbd", "--version"], "MariaDB's version", PackagesFailed)
-    key = hashlib.sha256(version.encode() + Path(__file__).read_bytes() + settings.templates()).hexdigest()[:12]
+    key = hashlib.sha256(version.encode() + Path(__file__).read_bytes()).hexdigest()[:12]
     folder = venv.parent / f"databases-{key}"
     with locked(venv.parent / "databases.lock"):
         if not folder.exists():
@@ -71,7 +71,7 @@ def _fill(venv: Path, scratch: Path, server: MariaDB) -> None:
     variables: dict[str, object] = {
         "logs": scratch, "data": scratch, "state": scratch, "venv": venv, "region": REGION, "password": PASSWORD,
         "keystone_url": HERE, "glance_url": HERE, "transport_url": "rabbit://user:word@127.0.0.1:5672/openstack",
-        "user": "nobody", "name": "manage", "address": "127.0.0.1", "debug": "false",
+        "user": "nobody", "name": "manage", "service": "manage", "address": "127.0.0.1", "debug": "false",
     }  # fmt: skip
     for name in DATABASES:
         variables[f"database_{name}"] = server.url(name, "mysql")

@@ -48,8 +48,3 @@ def write(folder: Path, kind: str, variables: Mapping[str, object], name: str | 
     file = folder / f"{name or kind}.conf"
     file.write_text(Template(text).substitute(variables) + ("\n" + more if more else ""))
     return file
-
-
-def templates() -> bytes:
-    """All of them, for a key that changes when one does."""
-    return b"".join(file.read_bytes() for file in sorted(_CONF.iterdir()))

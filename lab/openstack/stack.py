@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any
 
 from openstack.connection import Connection
+from openstack.exceptions import HttpException
 
 from lab.cgroup import HostCgroup
 from lab.errors import StateError
@@ -225,6 +226,8 @@ class Stack:
             schema.keys(self.directory / "data" / repository)
         self._find_computes()
         (self.directory / "stack.json").write_text(json.dumps(asdict(self.record), indent=1))
+        for server in services.SERVERS:
+            (self.logs / f"{server}.log").symlink_to(self.directory / server / "log")
         # Made before anything is configured: the broker has chosen its ports then.
         self._rabbitmq()
         self.configure()
@@ -249,6 +252,7 @@ class Stack:
             (one.directory / "lock").mkdir(parents=True, exist_ok=True)
             file = self.etc / f"{one.service}.conf"
             variables = self._variables(one.name, "nova") | {
+                "service": one.service,
                 "state": one.directory,
                 "address": one.address,
                 "driver": "libvirt.LibvirtDriver" if one.host else "fake.FakeDriver",
@@ -270,6 +274,7 @@ class Stack:
         database = MariaDB(self._database_place())
         return {
             "name": name,
+            "service": name,
             "logs": self.logs,
             "data": data,
             "state": data / "nova",
@@ -308,8 +313,8 @@ class Stack:
 
     def _launch(self, name: str) -> None:
         if name == "mariadb":
-            database = MariaDB(self._database_place(), ("--innodb-flush-log-at-trx-commit=0", "--max-connections=400",
-                                                        "--innodb-buffer-pool-size=128M"))  # fmt: skip
+            many = ("--max-connections=400", "--innodb-buffer-pool-size=128M")
+            database = MariaDB(self._database_place(), many)
             database.start()
             assert database.process is not None
             self.processes.adopt(name, database.process)
@@ -370,8 +375,12 @@ class Stack:
         def known() -> bool:
             for name in self.services:
                 self._must_live(name)
-            there = {one.name for one in self.cloud.compute.hypervisors(details=True) if one.state == "up"}
-            return wanted <= there and all(self.inventory(one) for one in self.computes)
+            try:
+                # Not the details: for those Nova asks each compute, which may not answer yet.
+                there = {one.name for one in self.cloud.compute.hypervisors(details=False) if one.state == "up"}
+                return wanted <= there and all(self.inventory(one) for one in self.computes)
+            except HttpException:
+                return False  # Nova's API is there before all that it needs
 
         wait_for(known, READY, f"{', '.join(sorted(wanted))} to be up", 0.5)
 

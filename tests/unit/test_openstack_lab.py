@@ -17,9 +17,9 @@ from lab.openstack.releases import NEWEST, PACKAGES, RELEASES, find
 VARIABLES = {
     name: f"<{name}>"
     for name in (
-        "name", "logs", "data", "state", "venv", "address", "region", "user", "password", "debug", "keystone_url",
-        "glance_url", "transport_url", "driver", "reserved_mib", "instances", "config_files", "virt_type", "cpu_mode",
-        "cpu_models", *(f"database_{one}" for one in settings.DATABASES),
+        "name", "service", "logs", "data", "state", "venv", "address", "region", "user", "password", "debug",
+        "keystone_url", "glance_url", "transport_url", "driver", "reserved_mib", "instances", "config_files",
+        "virt_type", "cpu_mode", "cpu_models", *(f"database_{one}" for one in settings.DATABASES),
     )
 }  # fmt: skip
 
