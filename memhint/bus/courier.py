@@ -55,6 +55,11 @@ class Courier:
                 self._waiting[key] = command
         self._news.set()
 
+    @property
+    def alive(self) -> bool:
+        """Whether it has not ended."""
+        return self._thread.is_alive()
+
     def close(self, patience: float = 2.0) -> None:
         """End; what waits is not sent."""
         self._stop.set()

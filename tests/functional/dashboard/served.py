@@ -81,7 +81,9 @@ class Api:
     def start(self) -> None:
         config = self._folder / "memhint.conf"
         listen = f"listen = 127.0.0.1:{self._port}"
-        config.write_text("\n".join(["[store]", f"url = {self._store.url}", "[api]", "rate = 0", listen, *self._lines, ""]))
+        config.write_text(
+            "\n".join(["[store]", f"url = {self._store.url}", "[api]", "rate = 0", listen, *self._lines, ""])
+        )
         with self._log.open("wb") as log:
             command = [sys.executable, "-m", "memhint.cli.main", "--config-file", str(config), "api"]
             self._process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT)
@@ -139,7 +141,9 @@ def further(one: Reclaim) -> Reclaim:
         return replace(one, state=ReclaimState.DONE, verdict=verdict, asked=24 * GIB)
     before = 30 * GIB
     after = (one.after or before) - 8 * GIB
-    going = replace(one, state=ReclaimState.RUNNING, before=before, after=after, asked=24 * GIB, reclaimed=before - after)
+    going = replace(
+        one, state=ReclaimState.RUNNING, before=before, after=after, asked=24 * GIB, reclaimed=before - after
+    )
     if before - after < 24 * GIB:
         return going
     verdict = Verdict(Answer.APPLIED, Reason.NONE, "the guest gave back what it had not used")

@@ -57,9 +57,7 @@ def test_without_a_dry_run_nothing_can_be_asked(window: Window, store: Filled) -
     expect(page.get_by_role("button", name="Reclaim now")).to_be_disabled()
 
 
-def test_what_was_tried_dry_must_be_tried_again_once_it_is_changed(
-    window: Window, store: Filled, agent: Agent
-) -> None:
+def test_what_was_tried_dry_must_be_tried_again_once_it_is_changed(window: Window, store: Filled, agent: Agent) -> None:
     page = window.page
     page.goto(f"{page.url}#/vms/{store.fleet.most_unreported}")
     page.get_by_role("button", name="Reclaim memory").click()

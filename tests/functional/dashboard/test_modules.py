@@ -30,7 +30,8 @@ def test_memory_in_words(page: Page, size: float | None, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "text"), [(None, "unknown"), (0, "0.00"), (1, "<0.01"), (GIB // 100, "0.01"), (1234 * GIB, "1\u202f234.00")]
+    ("size", "text"),
+    [(None, "unknown"), (0, "0.00"), (1, "<0.01"), (GIB // 100, "0.01"), (1234 * GIB, "1\u202f234.00")],
 )
 def test_memory_in_a_column(page: Page, size: int | None, text: str) -> None:
     assert run(page, "lib/units.js", "return m.gib(given);", size) == text

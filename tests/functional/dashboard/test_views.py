@@ -9,7 +9,9 @@ from tests.functional.dashboard.served import Api, Filled
 
 
 def test_the_map_is_filtered_by_what_is_in_the_address(page: Page, api: Api, store: Filled) -> None:
-    pressed = [store.fleet.name(host) for host in range(200) if store.fleet.pressed(host) and not store.fleet.stale(host)]
+    pressed = [
+        store.fleet.name(host) for host in range(200) if store.fleet.pressed(host) and not store.fleet.stale(host)
+    ]
     page.goto(f"{api.dashboard}#/fleet?state=pressed")
     expect(page.locator(".map a")).to_have_count(len(pressed))
     for cell in page.locator(".map a").all():
@@ -25,7 +27,9 @@ def test_a_host_shows_its_vms_its_terms_its_ladder_and_its_levers(page: Page, ap
     page.goto(f"{api.dashboard}#/hosts/{name}")
     rows = page.get_by_role("table", name=f"VMs of {name}").locator("tbody tr")
     expect(rows).to_have_count(20)
-    expect(rows.first.get_by_role("img")).to_have_attribute("aria-label", re.compile(r"assigned: resident .*unreported"))
+    expect(rows.first.get_by_role("img")).to_have_attribute(
+        "aria-label", re.compile(r"assigned: resident .*unreported")
+    )
     expect(page.get_by_role("table", name="Terms of the headroom").get_by_role("row", name="spare")).to_be_visible()
     expect(page.locator(".ladder .entered").first).to_contain_text("admission")
     expect(page.get_by_role("table", name=f"Levers of {name}").locator("tbody tr").first).to_be_visible()

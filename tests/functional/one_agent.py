@@ -1,0 +1,81 @@
+"""A whole agent with everything but libvirt: one VM whose process is real and whose guest is made up."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from oslo_log import log
+
+from memhint.agent import build, service
+from memhint.conf.load import load
+from memhint.objects.domain import DomainFacts, DomainState
+from memhint.objects.gap import Gap
+from memhint.objects.units import GIB
+from memhint.virt.domain_xml import Definition
+from memhint.virt.stats import DomainStats
+from tests.functional.processes import ROOT
+from tests.unit.builders import WEB
+from tests.unit.guest.fake_reclaim import FakeGuest
+
+GUEST = FakeGuest()
+
+
+class _Definitions:
+    def __init__(self, *_: object) -> None:
+        """Nothing is asked."""
+
+    def read(self, uuids: Iterable[str], now: float) -> tuple[dict[str, Definition], dict[str, Gap]]:
+        facts = DomainFacts(memory=GIB, project="blue", balloon=True, reporting_offered=True, guest_agent=True)
+        return dict.fromkeys(uuids, Definition(facts)), {}
+
+    def invalidate(self, uuid: str) -> None:
+        """Nothing changes."""
+
+
+class _Connections:
+    def __init__(self, *_: object) -> None:
+        """None is needed."""
+
+    @contextmanager
+    def conversation(self, uuid: str) -> Iterator[FakeGuest]:
+        assert uuid == WEB
+        yield GUEST
+
+    def close(self) -> None:
+        """None is open."""
+
+
+def start(config: Path, name: str) -> subprocess.Popen[bytes]:
+    """The agent of a configuration, as a process."""
+    with config.with_suffix(f".{name}.log").open("ab") as out:
+        return subprocess.Popen(
+            [sys.executable, "-m", "tests.functional.one_agent", str(config)], cwd=ROOT, stdout=out, stderr=out
+        )
+
+
+def main(config: str) -> int:
+    conf = load([config])
+    log.setup(conf, "memhint")
+    vm = subprocess.Popen(["sh", "-c", "read forever", "vm", WEB], stdin=subprocess.PIPE)
+    run = Path(conf.virt.run_dir)
+    run.mkdir(exist_ok=True)
+    (run / "web-1.pid").write_text(str(vm.pid))
+    stats = DomainStats(WEB, "web-1", DomainState.RUNNING, {})
+    build.read_stats = lambda _: [stats]  # type: ignore[assignment]
+    build.Definitions = _Definitions  # type: ignore[assignment, misc]
+    build.AgentConnections = _Connections  # type: ignore[assignment, misc]
+    try:
+        return service.run(conf)
+    finally:
+        vm.kill()
+        vm.wait()
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("PYTHONUNBUFFERED", "1")
+    raise SystemExit(main(sys.argv[1]))
