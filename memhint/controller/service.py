@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import signal
 from types import FrameType
@@ -51,6 +52,10 @@ class Service:
             domain_hours=options.domain_hours,
             domain_hourly_days=options.domain_hourly_days,
         )
+        # A batch is hundreds of thousands of records without a circle among them, and looking for circles takes as
+        # long as reading them.
+        gc.freeze()
+        gc.set_threshold(100_000, 50, 100)
         own = self._conf.controller
         courier = Courier(settings, own.command_deadline)
         courier.start()
