@@ -21,7 +21,7 @@ from memhint.api.parts import Parts
 from memhint.api.route import Answer, Call, Route
 from memhint.api.routes import ROUTES
 from memhint.api.schemas.common import PATHS
-from memhint.store.errors import ChangesExpired, MarkerError, StoreError
+from memhint.store.errors import ChangesExpired, MarkerError, StoreError, StoreRefused
 
 LOG = logging.getLogger(__name__)
 
@@ -125,6 +125,10 @@ class Application:
             answer = route.handler(Call(request, who, self.parts, path, query, body))
         except MarkerError as error:
             raise Problem(400, "marker.invalid", str(error)) from None
+        except StoreRefused as error:
+            # What got through the schemas and is still none to the database came from the caller.
+            LOG.warning("the database refuses a value of %s %s: %s", request.method, _shown(request), error)
+            raise Problem(400, "value.refused", "the database does not take one of these values") from None
         except ChangesExpired:
             raise Problem(
                 410, "changed_since.expired", "what changed since then can no longer be told: ask without changed_since"

@@ -74,7 +74,9 @@ def _parameters(route: Route) -> Iterable[dict[str, Any]]:
         "name": HEADER,
         "in": "header",
         "required": False,
-        "schema": {"type": "string", "enum": [f"{SERVICE} {one}" for one in (*VERSIONS, "latest")]},
+        # Other services' versions may stand beside ours, so nothing more can be said of its form.
+        "schema": {"type": "string"},
+        "description": f"{SERVICE} {VERSIONS[0]} to {SERVICE} {VERSIONS[-1]}, or {SERVICE} latest",
     }
 
 

@@ -55,6 +55,7 @@ def body_of(request: Request, schema: Schema) -> Any:
         raise Problem(413, "body.too_large", f"a body has {BODY_MOST} bytes at most") from None
     try:
         document = json.loads(data, parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_once)
+        json.dumps(document, ensure_ascii=False).encode()  # half a character, "\\ud800", could be kept by no database
     except (ValueError, RecursionError) as error:
         why = (
             str(error) if isinstance(error, json.JSONDecodeError | _Refused) else "it is not UTF-8, or nested too deep"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import math
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -59,14 +60,17 @@ class Order:
 
     def _after(self, marker: str) -> ColumnElement[bool]:
         try:
-            plain = json.loads(base64.b64decode(marker + "=" * (-len(marker) % 4), altchars="-_", validate=True))
+            text = base64.b64decode(marker + "=" * (-len(marker) % 4), altchars="-_", validate=True)
+            plain = json.loads(text, parse_constant=_no_constant)
+            json.dumps(plain, ensure_ascii=False).encode()  # half a character is one to JSON and to no database
         except (binascii.Error, ValueError, RecursionError) as error:
             raise MarkerError("this marker is of no list: begin with the first part") from error
         if (
             not isinstance(plain, list)
             or plain[:2] != [self.name, self.descending]
             or len(plain) != 3 + len(self.keys)
-            or not isinstance(plain[2], (str, int, float, type(None)))
+            or type(plain[2]) not in (str, int, float, type(None))
+            or (isinstance(plain[2], float) and not math.isfinite(plain[2]))
             or (plain[2] is not None and isinstance(plain[2], str) != (self.value.type.python_type is str))
             or (isinstance(plain[2], int) and not -(2**63) <= plain[2] < 2**63)
             or not all(isinstance(one, str) and len(one) <= 255 and "\0" not in one for one in plain[3:])
@@ -84,3 +88,7 @@ class Order:
 def _beyond(columns: tuple[ColumnElement[Any], ...], values: list[str]) -> ColumnElement[bool]:
     first = columns[0] > values[0]
     return first if len(columns) == 1 else or_(first, and_(columns[0] == values[0], _beyond(columns[1:], values[1:])))
+
+
+def _no_constant(name: str) -> float:
+    raise ValueError(f"{name} is no number of a marker")

@@ -9,7 +9,7 @@ from memhint.api.schemas.records import Schema, record, sparse
 
 LIMIT, LIMIT_MOST = 100, 1000
 BIGGEST = 2**63 - 1  # that a database keeps
-_TEXT = r"^[^\x00-\x1f\x7f\ud800-\udfff]*$"
+_TEXT = r"^[^\u0000-\u001f\u007f]*$"
 
 NAME: Schema = {"type": "string", "minLength": 1, "maxLength": 255, "pattern": _TEXT}
 UUID: Schema = {

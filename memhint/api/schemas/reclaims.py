@@ -47,7 +47,7 @@ CREATE_BODY: Schema = {
             "type": "string",
             "minLength": 1,
             "maxLength": 200,
-            "pattern": r"^[^\x00-\x1f\x7f-\x9f\ud800-\udfff]+$",
+            "pattern": r"^[^\u0000-\u001f\u007f-\u009f]+$",
             "description": "why, for the record",
         },
         "psi_limit": {"type": "number", "minimum": 0, "maximum": 100, "default": PSI_LIMIT},

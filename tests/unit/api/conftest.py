@@ -14,7 +14,7 @@ from tests.unit.api.site import Site, fill_template
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with a small fleet in it, made once."""
     path = tmp_path_factory.mktemp("api") / "memhint.db"
-    fill_template(path)
+    fill_template(f"sqlite:///{path}")
     return path
 
 
@@ -28,9 +28,10 @@ def make_site(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(dashboard, "ROOT", files)
 
     def make(**options: str) -> Site:
-        path = tmp_path / f"memhint-{len(made)}.db"
-        shutil.copy(template, path)
-        made.append(Site(path, options))
+        place = tmp_path / f"site-{len(made)}"
+        place.mkdir()
+        shutil.copy(template, place / "memhint.db")
+        made.append(Site(f"sqlite:///{place}/memhint.db", place, options))
         return made[-1]
 
     yield make

@@ -32,9 +32,9 @@ PEOPLE: Mapping[str, tuple[tuple[str, ...], str | None]] = {
 }
 
 
-def fill_template(path: Path) -> None:
+def fill_template(url: str) -> None:
     """A store with the fleet in it; whoever closes it last leaves no journal beside the file."""
-    store = open_store(f"sqlite:///{path}")
+    store = open_store(url)
     fill(store, FLEET, time.time(), past=3600.0)
     store.close()
 
@@ -42,9 +42,9 @@ def fill_template(path: Path) -> None:
 class Site:
     """One application with its configuration."""
 
-    def __init__(self, path: Path, options: Mapping[str, str]) -> None:
+    def __init__(self, url: str, place: Path, options: Mapping[str, str]) -> None:
         self.tokens: dict[str, str] = {}
-        self.token_file = path.with_suffix(".tokens")
+        self.token_file = place / "tokens"
         lines = []
         for name, (roles, project) in PEOPLE.items():
             self.tokens[name], entry = create(name, roles, project)
@@ -56,8 +56,8 @@ class Site:
         sections = "".join(
             "[{}]\n{} = {}\n".format(*name.split("."), value) for name, value in said.items() if "." in name
         )
-        conf_file = path.with_suffix(".conf")
-        conf_file.write_text(f"[store]\nurl = sqlite:///{path}\n[api]\n{api}{sections}")
+        conf_file = place / "memhint.conf"
+        conf_file.write_text(f"[store]\nurl = {url}\n[api]\n{api}{sections}")
         self.conf = load([conf_file])
         self.store = open_store(self.conf.store.url)
         self.application = build(self.conf, self.store, dispatch_of(self.conf, self.store))

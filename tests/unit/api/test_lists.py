@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import base64
+import json
+
 import pytest
 
 from memhint.store.domains import SORT_KEYS as OF_DOMAINS
@@ -104,3 +107,25 @@ def test_refusals_are_the_pulls_that_something_stood_against(site: Site) -> None
     one = found[0]
     events = site.get("/v1/events?kind=lever&limit=1000").get_json()["events"]
     assert {**one, "kind": "lever"} in events
+
+
+@pytest.mark.parametrize(
+    "plain",
+    [
+        ["name", False, "\ud800", "a"],
+        ["name", False, "a", "\ud800"],
+        ["name", False, 5, "a"],
+        ["headroom", False, 1e999, "a"],
+        ["headroom", False, float("nan"), "a"],
+        ["headroom", False, 2**63, "a"],
+        ["headroom", False, True, "a"],
+        ["headroom", False, "a", "a"],
+        [],
+        {},
+    ],
+)
+def test_a_marker_that_somebody_made_is_refused_or_finds_its_place(site: Site, plain: object) -> None:
+    marker = base64.urlsafe_b64encode(json.dumps(plain).encode()).decode().rstrip("=")
+    sort = plain[0] if isinstance(plain, list) and plain else "name"
+    answer = site.get(f"/v1/hosts?sort={sort}&marker={marker}")
+    assert answer.status_code in (200, 400)

@@ -12,7 +12,7 @@ import pytest
 
 from memhint.api import http
 from memhint.api.routes import ROUTES
-from memhint.store.errors import StoreError
+from memhint.store.errors import StoreError, StoreRefused
 from tests.unit.api.site import Site
 
 
@@ -75,7 +75,7 @@ def test_versions_are_told_and_held_to(site: Site, said: str | None, status: int
         ("/v1/hosts?fields=colour", "query.invalid"),
         ("/v1/hosts?marker=xyz", "marker.invalid"),
         ("/v1/hosts?changed_since=abc", "query.invalid"),
-        ("/v1/hosts?changed_since=1&sort=name", "query.invalid"),
+        ("/v1/hosts?changed_since=1&sort=name", "changed_since.alone"),
         ("/v1/domains?state=gone", "query.invalid"),
         ("/v1/domains?name=%00", "query.invalid"),
         ("/v1/history?since=nan", "query.invalid"),
@@ -109,7 +109,7 @@ def test_words_of_a_query_that_are_not_known_are_refused(site: Site, path: str, 
         ('{"memory": true}', 400, "body.invalid"),
         ('{"memory": 1048576, "colour": "red"}', 400, "body.invalid"),
         ('{"memory": 1048576, "count": 0}', 400, "body.invalid"),
-        ('{"memory": 1048576, "hosts": ["\\ud800"]}', 400, "body.invalid"),
+        ('{"memory": 1048576, "hosts": ["\\ud800"]}', 400, "body.not_json"),
         ('{"memory": 1048576, "hosts": ["\\u0000"]}', 400, "body.invalid"),
         (" " * 65_537, 413, "body.too_large"),
     ],
@@ -230,3 +230,13 @@ def test_every_answer_that_is_json_says_so_and_parses(site: Site) -> None:
     answer = site.get("/openapi.json", None)
     assert answer.content_type == "application/json"
     assert json.loads(answer.data)["openapi"] == "3.1.0"
+
+
+def test_a_value_that_the_database_refuses_is_the_callers_fault(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(self: object) -> str:
+        raise StoreRefused("postgresql://memhint:***@db/memhint: invalid byte sequence")
+
+    monkeypatch.setattr(type(site.store.hosts_view), "token", fail)
+    answer = site.get("/v1/hosts")
+    assert (answer.status_code, code(answer)) == (400, "memhint.value.refused")
+    assert "postgresql" not in answer.text
