@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help setup demo test lint unit functional patches lab openstack bench sample clean
+.PHONY: help setup demo test lint unit functional patches lab openstack soak bench sample clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -43,6 +43,9 @@ lab: setup  ## real hosts with real guests
 
 openstack: setup  ## a real OpenStack on lab hosts (lab/openstack/README.md); its packages are installed into the cache first
 	$(PYTEST) -v --durations=10 tests/openstack
+
+soak: setup  ## ten minutes of arbitrary requests at the API
+	MEMHINT_FUZZ_SECONDS=600 $(PYTEST) -q tests/functional/test_api_fuzz.py
 
 bench: setup  ## what agent and planner cost, what the levers do, what reporting costs a guest (doc/measurements.md)
 	$(BIN)/python -m bench.agent_cost
