@@ -1,0 +1,104 @@
+"""What the API reads besides lists, the same on every database."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from dataclasses import replace
+
+import pytest
+
+from lab.fleet.fill import fill
+from memhint.objects.reclaim import Reclaim
+from memhint.store import Store
+from memhint.store.errors import MarkerError
+from memhint.store.fleet_history import FleetHistory
+from memhint.store.log import LEVER, REFUSED, Happening, Log, LogFilter
+from memhint.store.reclaims import Reclaims
+from tests.unit import builders
+from tests.unit.api.site import FLEET, HOSTS, OWN
+
+
+@pytest.fixture
+def filled(store: Store) -> Store:
+    fill(store, FLEET, time.time(), past=3600.0)
+    return store
+
+
+def follow(log: Log, which: LogFilter, limit: int) -> list[Happening]:
+    found: list[Happening] = []
+    marker = None
+    while True:
+        page = log.page(which, limit, marker)
+        found += page.items
+        if page.next is None:
+            return found
+        assert len(page.items) == limit
+        marker = page.next
+
+
+@pytest.mark.parametrize(
+    "which", [LogFilter(), LogFilter(kind=LEVER), LogFilter(kind="appeared"), LogFilter(host=FLEET.name(1))]
+)
+def test_the_log_is_one_list_in_parts(filled: Store, which: LogFilter) -> None:
+    log = Log(filled.database)
+    whole = log.page(which, 1000).items
+    assert whole
+    assert [one.at for one in whole] == sorted((one.at for one in whole), reverse=True)
+    for limit in (1, 2, len(whole)):
+        assert follow(log, which, limit) == list(whole)
+
+
+def test_the_log_of_a_project_has_its_vms_only(filled: Store) -> None:
+    own = {one.uuid for one in filled.domains.page(limit=1000).items if one.project == OWN}
+    found = Log(filled.database).page(LogFilter(project=OWN, answers=REFUSED), 1000).items
+    assert found
+    assert {one.domain for one in found} <= own
+    assert {one.answer for one in found} <= set(REFUSED)
+
+
+def test_what_comes_after_a_place_is_told_once(filled: Store) -> None:
+    log = Log(filled.database)
+    place = log.place()
+    assert log.after(place, 10) == ((), place)
+    moment = time.time()
+    filled.events.record("host-a", moment, [builders.lever_state(subject=str(uuid.uuid4())) for _ in range(3)])
+    first, place = log.after(place, 2)
+    second, place = log.after(place, 2)
+    assert (len(first), len(second)) == (2, 1)
+    assert log.after(place, 2) == ((), place)
+
+
+@pytest.mark.parametrize("marker", ["", "1", "1,2,3", "nan,0,1", "1,0,99999999999999999999", "1,0,x", "-1,0,0"])
+def test_a_marker_of_no_list_is_refused(store: Store, marker: str) -> None:
+    with pytest.raises(MarkerError):
+        Log(store.database).page(LogFilter(), 10, marker)
+
+
+def test_the_fleets_history_is_the_sum_of_each_hosts_worst(filled: Store) -> None:
+    each = [filled.history.of(FLEET.name(number)) for number in range(HOSTS)]
+    for step in (300, 7200):
+        found = FleetHistory(filled.database).of(0.0, None, step)
+        assert found
+        for point in found:
+            # Databases round a moment to a second each in their own way: what lies at an edge may lie beyond it.
+            inside = [[one for one in points if point.at <= one.at < point.at + step] for points in each]
+            if any(abs(one.at - edge) < 1 for points in each for one in points for edge in (point.at, point.at + step)):
+                continue
+            assert point.headroom == sum(min(one.headroom for one in points) for points in inside if points)
+            assert point.footprint == sum(max(one.footprint for one in points) for points in inside if points)
+            assert point.span == step
+    middle = found[-1].at
+    assert FleetHistory(filled.database).of(0.0, middle, 7200) == tuple(one for one in found if one.at < middle)
+
+
+def test_requests_are_those_to_a_projects_vms(filled: Store) -> None:
+    lines = filled.domains.page(limit=1000).items
+    for number, one in enumerate(lines):
+        request = builders.reclaim_request(id=f"r-{number}", uuid=one.uuid, at=builders.NOW + number)
+        filled.reclaims.add(Reclaim(replace(request, expires=request.at + 60)), one.host)
+    of_all_hosts = Reclaims(filled.database, "", 1e9)
+    found = of_all_hosts.page(limit=1000, project=OWN)
+    assert {one.reclaim.request.uuid for one in found} == {one.uuid for one in lines if one.project == OWN}
+    late = of_all_hosts.page(limit=1000, since=builders.NOW + len(lines) - 2)
+    assert [one.reclaim.request.id for one in late] == [f"r-{len(lines) - 1}", f"r-{len(lines) - 2}"]
