@@ -12,27 +12,27 @@ from memhint.objects.units import mib
 def place(
     hosts: Iterable[HostSummary], memory: int, count: int, overhead: int, wanted: Sequence[str] | None = None
 ) -> Placement:
-    """Place ``count`` VMs of ``memory`` bytes, to each of which ``overhead`` is added.
+    """Place ``count`` VMs of ``memory`` bytes, each with what QEMU takes beside it: what its host says, else ``overhead``.
 
     A new VM counts in full until it has been observed, so each takes its whole size from the headroom. The host with
     the least headroom that still takes one is filled first, by name where two have the same: memory that is left in
     one piece takes the largest VM later. ``wanted`` narrows the hosts to these names.
     """
-    size = memory + overhead
     known = {one.name: one for one in hosts}
     names = list(known) if wanted is None else list(wanted)
     found = [known[name] for name in names if name in known]
-    refusals = {one.name: refusal(one, size) for one in found}
+    sizes = {one.name: memory + (one.slot_overhead or overhead) for one in found}
+    refusals = {one.name: refusal(one, sizes[one.name]) for one in found}
     left, placed = count, dict.fromkeys(names, 0)
     for one in sorted(found, key=lambda one: (one.headroom, one.name)):
         if refusals[one.name] is None:
-            placed[one.name] = min(left, one.headroom // size)
+            placed[one.name] = min(left, one.headroom // sizes[one.name])
             left -= placed[one.name]
     rows = [
         HostPlacement(
             one.name,
-            one.headroom // size if refusals[one.name] is None else 0,
-            max(0, one.nominal_headroom) // size,
+            one.headroom // sizes[one.name] if refusals[one.name] is None else 0,
+            max(0, one.nominal_headroom) // sizes[one.name],
             placed[one.name],
             one.headroom,
             refusals[one.name],

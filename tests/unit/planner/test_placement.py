@@ -29,6 +29,13 @@ def test_each_vm_takes_its_overhead_too() -> None:
     assert place([host("a", 10)], memory=4, count=9, overhead=1).placed == 2
 
 
+def test_a_host_knows_best_what_qemu_takes_there() -> None:
+    found = place([host("a", 12, slot_overhead=2), host("b", 12)], memory=4, count=9, overhead=1)
+    assert [one.slots for one in found.hosts] == [2, 2]
+    found = place([host("a", 10, slot_overhead=2), host("b", 10)], memory=4, count=9, overhead=1)
+    assert [one.slots for one in found.hosts] == [1, 2]
+
+
 def test_nominal_counts_what_assigned_memory_alone_would_let_in() -> None:
     found = place([host("a", 0, 7), host("b", 9, -5)], memory=2, count=9, overhead=0)
     assert (found.placed, found.nominal) == (4, 3)
