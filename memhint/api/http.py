@@ -46,6 +46,8 @@ def response_of(request: Request, answer: Answer | Response) -> Response:
     else:
         body = answer.body
     response = Response(body, status=answer.status, headers=dict(answer.headers), content_type=media)
+    if request.method == "HEAD" and hasattr(body, "close"):
+        body.close()  # nobody will take anything of it
     if isinstance(body, bytes):
         response.headers.setdefault("Cache-Control", "private, no-cache")
         if request.method in ("GET", "HEAD") and answer.status == 200:

@@ -62,20 +62,46 @@ class Listener:
             self._ended = True
             self._changed.notify()
 
-    def messages(self, keep_alive: float = KEEP_ALIVE) -> Iterator[bytes]:
+    def messages(self, keep_alive: float = KEEP_ALIVE) -> Messages:
         """What to send, until it ends."""
-        try:
-            yield b"retry: 3000\n\n"
-            while True:
-                with self._changed:
-                    if not self._waiting and not self._ended:
-                        self._changed.wait(keep_alive)
-                    if self._ended and not self._waiting:
-                        return
-                    messages = self._waiting.popleft() if self._waiting else b": still here\n\n"
-                yield messages
-        finally:
-            self._hub.leave(self)
+        return Messages(self, self._hub, keep_alive)
+
+    def take(self, patience: float) -> bytes | None:
+        """What waits, or a comment where nothing came for ``patience`` seconds; None at the end."""
+        with self._changed:
+            if not self._waiting and not self._ended:
+                self._changed.wait(patience)
+            if self._waiting:
+                return self._waiting.popleft()
+            return None if self._ended else b": still here\n\n"
+
+
+class Messages(Iterator[bytes]):
+    """What goes out to one client. A server closes it when the client has gone, also before it took anything.
+
+    No generator: closing one that has not begun does not run what it would do at its end.
+    """
+
+    def __init__(self, listener: Listener, hub: Hub, keep_alive: float) -> None:
+        self._listener = listener
+        self._hub = hub
+        self._keep_alive = keep_alive
+        self._begun = False
+
+    def __next__(self) -> bytes:
+        if not self._begun:
+            self._begun = True
+            return b"retry: 3000\n\n"
+        found = self._listener.take(self._keep_alive)
+        if found is None:
+            self.close()
+            raise StopIteration
+        return found
+
+    def close(self) -> None:
+        """Make room for somebody else."""
+        self._listener.end()
+        self._hub.leave(self._listener)
 
 
 class Hub:

@@ -32,9 +32,9 @@ def fill_store(url: str) -> None:
 
 
 class ApiServer:
-    """A running one. ``options`` are those of [api]."""
+    """A running one. ``options`` are those of [api], ``more`` are further sections."""
 
-    def __init__(self, place: Path, url: str, options: Mapping[str, str] | None = None) -> None:
+    def __init__(self, place: Path, url: str, options: Mapping[str, str] | None = None, more: str = "") -> None:
         self.tokens: dict[str, str] = {}
         lines = []
         for name, (roles, project) in PEOPLE.items():
@@ -46,7 +46,7 @@ class ApiServer:
         said = {"listen": "127.0.0.1:0", "token_file": str(self.token_file), "rate": "0", **(options or {})}
         self.config = place / "api.conf"
         self.config.write_text(
-            f"[store]\nurl = {url}\n[api]\n" + "".join(f"{name} = {value}\n" for name, value in said.items())
+            f"[store]\nurl = {url}\n[api]\n" + "".join(f"{name} = {value}\n" for name, value in said.items()) + more
         )
         self._log = place / "api.log"
         with self._log.open("wb") as log:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import socket
 import ssl
@@ -12,13 +13,16 @@ import time
 from collections.abc import Callable, Iterator
 from http.client import HTTPResponse
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from memhint.bus.topology import declare
 from memhint.store import open_store
 from memhint.store.fleet import State
 from tests.functional.api_server import PATIENCE, ApiServer, fill_store
 from tests.functional.processes import ROOT
+from tests.functional.servers.rabbitmq import CONTROLLER, RabbitMQ
 from tests.unit import builders
 
 
@@ -212,3 +216,37 @@ def test_its_log_has_a_line_for_each_request_and_no_query(start: Callable[..., A
     assert "GET /v1/hosts by reader: 200" in server.log
     assert "GET /v1/hosts by -: 401" in server.log
     assert "limit=3" not in server.log
+
+
+def test_in_a_fleet_wishes_are_kept_whether_host_or_broker_is_there(
+    tmp_path: Path, url: str, rabbitmq: RabbitMQ
+) -> None:
+    with rabbitmq.connect() as connection:
+        declare(connection.channel())
+    server = ApiServer(tmp_path, url, more=f"[bus]\nurls = {rabbitmq.url(CONTROLLER)}\n")
+    try:
+        assert json.loads(server.get("/healthz", None)[1])["bus"] == "ok"
+        uuid = json.loads(server.get("/v1/domains?limit=1")[1])["domains"][0]["uuid"]
+
+        def wish(value: str) -> dict[str, Any]:
+            connection = server.connection()
+            headers = {"X-Auth-Token": server.tokens["admin"], "Content-Type": "application/json"}
+            body = json.dumps({"policy": {"balloon": value}})
+            connection.request("PUT", f"/v1/domains/{uuid}/policy", body, headers)
+            answer = connection.getresponse()
+            assert answer.status == 200
+            found: dict[str, Any] = json.loads(answer.read())
+            return found
+
+        told = wish("allow")
+        assert not told["delivery"]["taken"]
+        assert told["delivery"]["detail"]
+        assert told["policy"]["balloon"] == {"value": "allow", "origin": "operator"}
+        rabbitmq.kill()
+        until(lambda: json.loads(server.get("/healthz", None)[1])["bus"] == "away")
+        assert not wish("deny")["delivery"]["taken"]
+        assert json.loads(server.get(f"/v1/domains/{uuid}/policy")[1])["policy"]["balloon"]["value"] == "deny"
+        assert server.stop() == 0
+    finally:
+        server.close()
+        rabbitmq.start()

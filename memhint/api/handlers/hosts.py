@@ -6,14 +6,12 @@ from typing import Any
 
 from memhint.api.errors import Problem, not_found
 from memhint.api.handlers import pages
-from memhint.api.handlers.history import thinned
+from memhint.api.handlers.history import DAY, thinned
 from memhint.api.route import Answer, Call
 from memhint.objects.lever import LeverState
 from memhint.objects.report import Report
 from memhint.objects.summary import HostSummary
 from memhint.store.codec import to_plain
-
-DAY = 86400.0
 
 
 def index(call: Call) -> Answer:

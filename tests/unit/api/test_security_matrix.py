@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from memhint.api.context import Context
 from memhint.api.policies import list_rules
 from memhint.api.route import Route
 from memhint.api.routes import ROUTES
@@ -117,8 +118,6 @@ def test_lists_show_a_project_its_own_only(site: Site) -> None:
 
 
 def test_a_reader_without_any_project_who_is_not_of_the_system_sees_nobodys_vms(site: Site) -> None:
-    from memhint.api.context import Context
-
     lost = Context(name="lost", known=True, roles=["reader"])
     allowed = site.application.parts.enforcer.allowed
     assert not allowed("memhint:domains:show", lost, None)

@@ -85,6 +85,8 @@ def test_more_than_may_are_turned_away_until_one_leaves(hub: Hub) -> None:
         hub.join(None)
     next(first)
     first.close()  # as a server does when its client has gone
+    second = hub.join(None).messages()
+    second.close()  # also before anything was sent
     hub.join(None)
 
 
@@ -203,4 +205,7 @@ def test_streams_are_bounded(make_site: Callable[..., Site]) -> None:
     assert answer.headers["Retry-After"]
     assert answer.get_json()["errors"][0]["code"] == "memhint.stream.crowded"
     first.close()
-    site.get("/v1/stream", buffered=False).close()
+    for method in ("HEAD", "GET", "GET"):
+        answer = site.ask(method, "/v1/stream", buffered=False)
+        assert answer.status_code == 200
+        answer.close()
