@@ -38,6 +38,7 @@ from memhint.objects.host import HostObservation
 from memhint.objects.ownership import Ledger
 from memhint.objects.report import STALE_PERIODS
 from memhint.planner.plan import PlannerState, start
+from memhint.version import version
 from memhint.virt.agent_command import AgentConnections
 from memhint.virt.balloon import BalloonTarget
 from memhint.virt.caller import Caller
@@ -220,7 +221,7 @@ def build(
         stores.states,
     )
     cycle = Cycle(
-        Identity(conf.host_name, epoch, boot),
+        Identity(conf.host_name, epoch, boot, version()),
         parts,
         settings,
         slot(conf),

@@ -81,6 +81,7 @@ class Identity:
     host: str
     epoch: str
     boot: str
+    version: str | None = None  # of memhint
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,6 +316,7 @@ class Cycle:
             nova=nova,
             slot_overhead=self._settings.overhead,
             dedup=estimated,
+            agent=self._identity.version,
         )
 
     def _tell(self, report: Report) -> None:

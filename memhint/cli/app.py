@@ -6,13 +6,13 @@ import argparse
 import logging
 import time
 from collections.abc import Callable
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from cliff.app import App
 from cliff.commandmanager import CommandManager
 
 from memhint.cli.errors import Exit
+from memhint.version import version
 
 EXIT_CODES = """\
 exit codes:
@@ -36,7 +36,7 @@ class MemhintApp(App):
         # deferred: otherwise "memhint set --help" is answered with the help of memhint as a whole
         super().__init__(
             "Run more VMs on the memory you own, safely.",
-            _version(),
+            version() or "(not installed)",
             CommandManager("memhint.cli"),
             deferred_help=True,
         )
@@ -98,10 +98,3 @@ class MemhintApp(App):
             self.stderr.write(f"{argv[0]!r} is not a command of memhint: use {close}\n")
             return Exit.USAGE
         return super().run_subcommand(argv)
-
-
-def _version() -> str:
-    try:
-        return version("memhint")
-    except PackageNotFoundError:
-        return "(not installed)"

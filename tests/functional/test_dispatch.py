@@ -25,6 +25,7 @@ from memhint.objects.verdict import Reason
 from memhint.store import Store, open_store
 from memhint.store.central_policies import Wishes
 from memhint.store.reclaims import HostReclaim
+from memhint.version import version
 from tests.functional import one_agent
 from tests.functional.servers.rabbitmq import CONTROLLER, RabbitMQ
 from tests.functional.test_bus import links, until
@@ -114,6 +115,9 @@ def site(rabbitmq: RabbitMQ, url: str, tmp_path: Path) -> Iterator[Site]:
 
 def test_a_wish_and_a_request_reach_the_agent_and_what_comes_of_them_comes_back(site: Site) -> None:
     site.start()
+    line = site.store.hosts_view.one("host-a")
+    assert line is not None
+    assert (line.state, line.agent) == ("fresh", version())
     refused = site.ask()
     until(lambda: site.ended(refused))
     assert (site.row(refused).reclaim.state, site.row(refused).reclaim.verdict.reason) == (
