@@ -67,9 +67,10 @@ OPTS: list[cfg.Opt] = [
     ),
     cfg.FloatOpt(
         "weight_multiplier",
-        default=1.0,
-        help="Of MemhintWeigher: above 0 packs, below 0 spreads, 0 leaves measured headroom out. The aggregate's "
-        "metadata memhint_weight_multiplier overrules it.",
+        default=4.0,
+        help="Of MemhintWeigher: above 0 packs, below 0 spreads, 0 leaves measured headroom out. 4 is more than Nova's "
+        "own weighers for CPU, RAM and disk together, which spread. The aggregate's metadata "
+        "memhint_weight_multiplier overrules it.",
     ),
     cfg.FloatOpt(
         "totals_interval",
