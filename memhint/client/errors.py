@@ -1,0 +1,85 @@
+"""How asking the API can fail: one type for each thing that a caller would do next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+
+class ClientError(Exception):
+    """The API was not asked, could not be, or did not answer as asked."""
+
+
+class SettingsError(ClientError):
+    """The address, token or certificates cannot be used; the text never holds a token."""
+
+
+class Unreachable(ClientError):
+    """No answer came: wrong address, nobody there, no route, a certificate that is not trusted, too slow."""
+
+
+class BadAnswer(ClientError):
+    """Something answered that does not speak this API."""
+
+
+class ApiError(ClientError):
+    """The API said no. ``code`` is its word for programs, ``detail`` what it says to do next.
+
+    ``retry_after`` is how many seconds it asked to wait; None where it did not.
+    """
+
+    def __init__(self, status: int, code: str, detail: str, request_id: str = "", retry_after: float | None = None):
+        self.status = status
+        self.code = code
+        self.detail = detail
+        self.request_id = request_id
+        self.retry_after = retry_after
+        about = ", ".join(word for word in (f"HTTP {status}", code, request_id) if word)
+        super().__init__(f"{detail} ({about})")
+
+
+class BadRequest(ApiError):
+    """400, 405, 406, 413: what was asked is wrong, or of another version."""
+
+
+class Unauthenticated(ApiError):
+    """401: no token, or nobody's."""
+
+
+class Forbidden(ApiError):
+    """403: whose token it is may not."""
+
+
+class NotFound(ApiError):
+    """404: it is not there, or the caller may not see it."""
+
+
+class Conflict(ApiError):
+    """409, 412: it has changed or ended meanwhile."""
+
+
+class Expired(ApiError):
+    """410: what changed since so old a token can no longer be told; begin anew."""
+
+
+class TooMany(ApiError):
+    """429: too many requests."""
+
+
+class ServerFailed(ApiError):
+    """5xx: the server or what it stands on fails."""
+
+
+_TYPES: Mapping[int, type[ApiError]] = {
+    401: Unauthenticated,
+    403: Forbidden,
+    404: NotFound,
+    409: Conflict,
+    410: Expired,
+    412: Conflict,
+    429: TooMany,
+}
+
+
+def type_of(status: int) -> type[ApiError]:
+    """The type for an HTTP status."""
+    return _TYPES.get(status) or (ServerFailed if status >= 500 else BadRequest)

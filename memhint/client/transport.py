@@ -1,0 +1,237 @@
+"""Requests and answers: errors in our own types, and a second attempt only where the first can have done no harm."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import requests
+from keystoneauth1.adapter import Adapter
+from keystoneauth1.exceptions import ClientException, MissingAuthPlugin, Unauthorized
+
+from memhint.client.errors import (
+    ApiError,
+    BadAnswer,
+    ClientError,
+    ServerFailed,
+    SettingsError,
+    TooMany,
+    Unauthenticated,
+    Unreachable,
+    type_of,
+)
+
+ATTEMPTS = 3
+WAIT_MOST = 30.0  # seconds that are waited because the server asks for it; who is asked for more gives up
+_WAIT = 0.5  # seconds before the second attempt, doubled before each further one
+_SAFE = (429, 502, 503, 504)
+_DETAIL_MOST = 500
+
+Query = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back. ``etag`` names this state of it; None where there is none."""
+
+    body: Mapping[str, Any]
+    etag: str | None
+
+
+class Transport:
+    """One API over one adapter."""
+
+    def __init__(self, adapter: Adapter, sleep: Callable[[float], None] = time.sleep) -> None:
+        self._adapter = adapter
+        self._sleep = sleep
+
+    def get(self, path: str, query: Query | None = None) -> Answer:
+        """Read; asked again where the server is away or asks to wait.
+
+        :raises ClientError: when no answer came, or no success
+        """
+        return self._ask("GET", path, query=query, again=True)
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        *,
+        query: Query | None = None,
+        if_match: str | None = None,
+        again: bool = False,
+    ) -> Answer:
+        """Have something done. It is asked for once: whether it was done when no answer came, nobody knows.
+
+        :param again: whether it changes nothing and may be asked for twice
+        :raises ClientError: when no answer came, or no success
+        """
+        headers = {} if if_match is None else {"If-Match": if_match}
+        return self._ask(method, path, query=query, body=body, headers=headers, again=again)
+
+    @contextmanager
+    def stream(self, path: str, last: str | None, patience: float) -> Iterator[Iterator[bytes]]:
+        """The pieces of an answer that goes on, as they come.
+
+        :param last: the last id that was seen
+        :param patience: seconds of silence after which it counts as lost
+        :raises ClientError: when it does not begin, or breaks off
+        """
+        headers = {"Accept": "text/event-stream", "Cache-Control": "no-store"}
+        if last is not None:
+            headers["Last-Event-ID"] = last
+        response = self._once("GET", path, {"headers": headers, "stream": True, "timeout": (patience, patience)})
+        try:
+            if not response.headers.get("Content-Type", "").startswith("text/event-stream"):
+                raise BadAnswer(f"{response.url[:200]} does not stream: is that the API of memhint?")
+            yield _pieces(response)
+        finally:
+            response.close()
+
+    def _ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query | None = None,
+        body: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+        again: bool,
+    ) -> Answer:
+        more: dict[str, Any] = {"headers": {"Accept": "application/json", **(headers or {})}}
+        if query:
+            more["params"] = {name: _word(value) for name, value in query.items() if value is not None}
+        if body is not None:
+            more["json"] = dict(body)
+        wait = _WAIT
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                return _answer(self._once(method, path, more))
+            except ClientError as error:
+                # Whoever was told that there were too many requests has had nothing done.
+                pause = _pause(error, wait) if again or isinstance(error, TooMany) else None
+                if pause is None or attempt == ATTEMPTS:
+                    raise
+            self._sleep(pause)
+            wait *= 2
+        raise AssertionError("the last attempt returns or raises")
+
+    def _once(self, method: str, path: str, more: Mapping[str, Any]) -> requests.Response:
+        try:
+            # A redirect would take the token to wherever it leads.
+            response = self._adapter.request(path, method, raise_exc=False, redirect=False, **more)
+        except (MissingAuthPlugin, Unauthorized) as error:
+            raise Unauthenticated(401, "", _line(error)) from error
+        except ClientException as error:
+            raise Unreachable(_cause(error)) from error
+        except requests.RequestException as error:
+            raise Unreachable(_cause(error)) from error
+        except (ValueError, UnicodeError) as error:
+            raise SettingsError(f"this cannot be asked: {_line(error)}") from error
+        if response.status_code >= 300:
+            with response:
+                raise _error(response)
+        return response
+
+
+def _answer(response: requests.Response) -> Answer:
+    try:
+        body = response.json()
+    except (ValueError, requests.RequestException):
+        body = None
+    if not isinstance(body, dict):
+        raise BadAnswer(f"{response.url[:200]} answers with no JSON object: is that the API of memhint?")
+    return Answer(body, response.headers.get("ETag"))
+
+
+def _pieces(response: requests.Response) -> Iterator[bytes]:
+    # Without chunks there is no telling where a message ends but by its bytes.
+    size = 65536 if response.headers.get("Transfer-Encoding", "").lower() == "chunked" else 1
+    try:
+        yield from response.iter_content(size)
+    except requests.RequestException as error:
+        raise Unreachable(_cause(error)) from error
+
+
+def _error(response: requests.Response) -> ApiError:
+    """The error that a document tells of: ours, Keystone's, or whatever a proxy says."""
+    status = response.status_code
+    try:
+        body = response.json()
+    except (ValueError, requests.RequestException):
+        body = None
+    found: Mapping[str, Any] = {}
+    if isinstance(body, dict):
+        errors, other = body.get("errors"), body.get("error")
+        if isinstance(errors, list) and errors and isinstance(errors[0], dict):
+            found = errors[0]
+        elif isinstance(other, dict):
+            found = {"detail": other.get("message")}
+    detail = found.get("detail") or _unexplained(response)
+    return type_of(status)(
+        status,
+        _plain(found.get("code")),
+        _plain(detail),
+        _plain(found.get("request_id") or response.headers.get("X-Openstack-Request-Id")),
+        _seconds(response.headers.get("Retry-After")),
+    )
+
+
+def _unexplained(response: requests.Response) -> str:
+    where = response.headers.get("Location")
+    if 300 <= response.status_code < 400 and where:
+        return f"it leads on to {where}: name that address if you trust it"
+    return f"{response.reason or 'no'} answer without an explanation: is that the API of memhint?"
+
+
+def _pause(error: ClientError, wait: float) -> float | None:
+    """Seconds until another attempt; None where that is of no use."""
+    if isinstance(error, Unreachable):
+        return wait
+    if not isinstance(error, (ServerFailed, TooMany)) or error.status not in _SAFE:
+        return None
+    if error.retry_after is None:
+        return wait
+    return error.retry_after if error.retry_after <= WAIT_MOST else None
+
+
+def _seconds(text: str | None) -> float | None:
+    return float(text) if text and text.isascii() and text.isdigit() and len(text) < 7 else None
+
+
+def _word(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (list, tuple)):
+        return ",".join(map(str, value))
+    return str(value)
+
+
+def _plain(value: object) -> str:
+    """A server's text in one line, without what a terminal would obey."""
+    text = " ".join(str(value).split()) if value is not None else ""
+    return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)[:_DETAIL_MOST]
+
+
+def _line(error: BaseException) -> str:
+    return _plain(error) or type(error).__name__
+
+
+def _cause(error: BaseException) -> str:
+    """What went wrong at the bottom: libraries wrap "Connection refused" in five lines of their own."""
+    seen: BaseException | None = error
+    reason = ""
+    while seen is not None:
+        inner = getattr(seen, "reason", None)
+        if isinstance(seen, OSError) and seen.strerror:
+            reason = seen.strerror
+        if isinstance(inner, BaseException):
+            seen = inner
+            continue
+        wrapped = next((one for one in seen.args if isinstance(one, BaseException)), None)
+        seen = wrapped or seen.__cause__ or seen.__context__
+    return reason or _line(error)
