@@ -9,9 +9,10 @@ from collections.abc import Callable
 from typing import Any
 
 from cliff.app import App
+from cliff.command import Command
 from cliff.commandmanager import CommandManager
 
-from memhint.cli.errors import Exit
+from memhint.cli.exits import Exit
 from memhint.version import version
 
 EXIT_CODES = """\
@@ -19,10 +20,31 @@ exit codes:
   0  done
   1  failed
   2  wrong usage or configuration
-  3  there is no such domain
+  3  there is no such domain, host or request
   4  there is no fresh report: the agent is not running
   5  a rule refused it, it is not supported, or another manager owns it
+  6  the API cannot be reached, or fails
+  7  the API does not know who asks, or does not let them
 """
+
+
+class Commands(CommandManager):
+    """The subcommands. One named in full is never taken for the beginning of another.
+
+    `memhint reclaim sh` has the VM sh give back memory: it is no `memhint reclaim show`.
+    """
+
+    def find_command(self, argv: list[str]) -> tuple[type[Command], str, list[str]]:
+        """The command that argv begins with, its name, and the rest.
+
+        :raises ValueError: when it begins with none
+        """
+        for length in range(len(argv), 0, -1):
+            name = " ".join(argv[:length])
+            if name in self.commands:
+                return self.commands[name].load(), name, argv[length:]
+        found: tuple[type[Command], str, list[str]] = super().find_command(argv)
+        return found
 
 
 class MemhintApp(App):
@@ -37,7 +59,7 @@ class MemhintApp(App):
         super().__init__(
             "Run more VMs on the memory you own, safely.",
             version() or "(not installed)",
-            CommandManager("memhint.cli"),
+            Commands("memhint.cli"),
             deferred_help=True,
         )
         self.clock = clock
@@ -64,6 +86,20 @@ class MemhintApp(App):
             metavar="FILE",
             default=None,
             help="Configuration file; may be given more than once. Default: /etc/memhint/memhint.conf.",
+        )
+
+        parser.add_argument(
+            "--api",
+            metavar="URL",
+            default=None,
+            help="The API that commands on the fleet ask. Default: MEMHINT_API, [client] url, or http://127.0.0.1:8790.",
+        )
+        parser.add_argument(
+            "--token-file",
+            metavar="FILE",
+            default=None,
+            help="Whose token is shown to it. Default: MEMHINT_TOKEN (the token), MEMHINT_TOKEN_FILE, or [client] "
+            "token_file.",
         )
         return parser
 

@@ -1,53 +1,34 @@
-"""What every subcommand does alike: its help, its configuration, its report, and how it fails."""
+"""What subcommands on this host's store do alike: their configuration, their report, and how they fail."""
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from cliff.command import Command
-from cliff.display import DisplayCommandBase
 from oslo_config import cfg
 
 from memhint import conf as configuration
 from memhint.cli.app import MemhintApp
+from memhint.cli.command import Displayed, Documented
 from memhint.cli.errors import CliError, Exit, exit_of, line_of
-from memhint.cli.table import TABLE, Table
 from memhint.objects.report import Report
 from memhint.store import Store, open_store
 
 _START = "start it with: memhint agent"
 
 
-class Base(Command):
-    """A subcommand of memhint."""
+class Base(Documented):
+    """A subcommand that looks at this host's store."""
 
     app: MemhintApp
-    examples = ""
 
-    def get_epilog(self) -> str:
-        """The examples of this command; cliff would search every installed package for its origin first."""
-        return self.examples
+    def line_of(self, error: Exception) -> str:
+        """One line for a person."""
+        return line_of(error)
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """A parser whose examples keep their lines."""
-        parser = super().get_parser(prog_name)
-        parser.formatter_class = argparse.RawDescriptionHelpFormatter
-        return parser
-
-    def run(self, parsed_args: argparse.Namespace) -> int:
-        """Run the command; an error becomes one line on stderr and its exit code."""
-        try:
-            return super().run(parsed_args) or Exit.DONE
-        except BrokenPipeError:
-            raise
-        except Exception as error:
-            if self.app.options.debug:
-                self.app.LOG.exception(error)
-            else:
-                self.app.stderr.write(f"{line_of(error)}\n")
-            return exit_of(error)
+    def exit_of(self, error: Exception) -> Exit:
+        """The exit code of an error."""
+        return exit_of(error)
 
     def conf(self) -> cfg.ConfigOpts:
         """The configuration of this call.
@@ -91,25 +72,8 @@ class Base(Command):
         return report
 
 
-class Shown(Base, DisplayCommandBase):  # type: ignore[type-arg]
-    """A subcommand with output: a table in MiB for people, bytes under machine names in every other format."""
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the shorthand."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument(
-            "--json",
-            dest="formatter",
-            action="store_const",
-            const="json",
-            default=argparse.SUPPRESS,
-            help="the same as -f json: complete, in bytes",
-        )
-        return parser
-
-    def table(self, parsed_args: argparse.Namespace) -> Table | None:
-        """Where a table is wanted, the one that aligns sizes."""
-        return Table() if parsed_args.formatter == TABLE else None
+class Shown(Base, Displayed):
+    """One with output."""
 
 
 def stale_text(report: Report, now: float) -> str:

@@ -1,34 +1,15 @@
-"""How a command ends: the documented exit codes, and the error that carries one."""
+"""What errors of this host's store and kernel mean to the shell."""
 
 from __future__ import annotations
 
-from enum import IntEnum
-
+from memhint.cli.exits import CliError, Exit
 from memhint.conf.errors import ConfigError
 from memhint.kernel.errors import KernelInterfaceError
 from memhint.objects.policy import PolicyError
 from memhint.openstack.errors import OpenStackError
 from memhint.store.errors import StoreError, StoreMissing
 
-
-class Exit(IntEnum):
-    """What the shell sees."""
-
-    DONE = 0
-    FAILED = 1
-    USAGE = 2  # or a wrong configuration
-    NO_DOMAIN = 3
-    NO_REPORT = 4  # no fresh one: the agent is not running
-    REFUSED = 5  # a rule forbids it, it is not supported, or somebody else owns it
-
-
-class CliError(Exception):
-    """The end of a command: one line with what to do next, and an exit code."""
-
-    def __init__(self, code: Exit, text: str) -> None:
-        self.code = code
-        super().__init__(text)
-
+__all__ = ["CliError", "Exit", "exit_of", "line_of"]
 
 _FORESEEN = (CliError, ConfigError, PolicyError, StoreError, KernelInterfaceError, OpenStackError)
 

@@ -31,12 +31,21 @@ class Seconds(FormattableColumn[float | None]):
         return seconds(self._value)
 
 
+class Number(FormattableColumn[int | float | None]):
+    """Any other number: shown whole or with one decimal, a dash where it is not known."""
+
+    def human_readable(self) -> str:
+        """The number."""
+        value = self._value
+        return "-" if value is None else f"{value:.1f}" if isinstance(value, float) else str(value)
+
+
 class Table(TableFormatter):
     """cliff's table, with sizes to the right and nothing in it that could steer a terminal."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.ALIGNMENTS = {**TableFormatter.ALIGNMENTS, Mib: "r", Seconds: "r"}  # type: ignore[dict-item]
+        self.ALIGNMENTS = {**TableFormatter.ALIGNMENTS, Mib: "r", Number: "r", Seconds: "r"}  # type: ignore[dict-item]
 
     def emit_list(
         self,

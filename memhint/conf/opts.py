@@ -11,6 +11,7 @@ from memhint.conf import (
     api,
     base,
     bus,
+    client,
     controller,
     dedup,
     guest,
@@ -43,6 +44,7 @@ _AREAS = (
     bus,
     controller,
     api,
+    client,
     nova,
     openstack,
 )

@@ -1,0 +1,71 @@
+"""What every subcommand does alike, wherever its figures come from: its help, its formats, and how it fails."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from cliff.command import Command
+from cliff.display import DisplayCommandBase
+
+from memhint.cli.exits import Exit
+from memhint.cli.table import TABLE, Table
+
+
+class Documented(Command):
+    """A subcommand with examples, whose errors are one line on stderr and an exit code."""
+
+    app: Any
+    examples = ""
+
+    def get_epilog(self) -> str:
+        """The examples of this command; cliff would search every installed package for its origin first."""
+        return self.examples
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """A parser whose examples keep their lines."""
+        parser = super().get_parser(prog_name)
+        parser.formatter_class = argparse.RawDescriptionHelpFormatter
+        return parser
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        """Run the command; an error becomes one line on stderr and its exit code."""
+        try:
+            return super().run(parsed_args) or Exit.DONE
+        except BrokenPipeError:
+            raise
+        except Exception as error:
+            if self.app.options.debug:
+                self.app.LOG.exception(error)
+            else:
+                self.app.stderr.write(f"{self.line_of(error)}\n")
+            return self.exit_of(error)
+
+    def line_of(self, error: Exception) -> str:
+        """One line for a person."""
+        raise NotImplementedError
+
+    def exit_of(self, error: Exception) -> Exit:
+        """The exit code of an error."""
+        raise NotImplementedError
+
+
+class Displayed(Documented, DisplayCommandBase):  # type: ignore[type-arg]
+    """A subcommand with output: a table in MiB for people, bytes under machine names in every other format."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the shorthand."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "--json",
+            dest="formatter",
+            action="store_const",
+            const="json",
+            default=argparse.SUPPRESS,
+            help="the same as -f json: complete, in bytes",
+        )
+        return parser
+
+    def table(self, parsed_args: argparse.Namespace) -> Table | None:
+        """Where a table is wanted, the one that aligns sizes."""
+        return Table() if parsed_args.formatter == TABLE else None

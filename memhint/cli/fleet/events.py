@@ -1,0 +1,142 @@
+"""`memhint events` and `memhint refusals`: what happened, and what was not done and why."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+from memhint.cli.fleet.base import FleetList, Rows, positive
+from memhint.cli.fleet.columns import Column, words
+from memhint.cli.fleet.columns import moment as shown_moment
+from memhint.cli.fleet.times import moment, unix
+from memhint.cli.fleet.watch import add_watch, check_watch, tell, until_interrupted
+from memhint.cli.table import TABLE, clean
+from memhint.client.client import Client, Item
+from memhint.client.find import find_uuid
+from memhint.client.follow import Away, Connected, Happened, Lost
+
+LIMIT = 100
+KINDS = ("lever", "appeared", "silent", "returned", "restarted", "lost", "poison")
+_BEFORE = 20  # that --watch begins with
+
+
+class _Happenings(FleetList):
+    """What both have in common."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add which."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument("--host", metavar="HOST", help="on this host")
+        parser.add_argument("--vm", metavar="VM", help="of this VM: name or UUID")
+        parser.add_argument("--since", type=moment, metavar="WHEN", help="6h (ago), or 2026-01-31T12:00 (UTC)")
+        parser.add_argument("--limit", type=positive, metavar="N", help=f"the newest N (default: {LIMIT})")
+        return parser
+
+    def which(self, client: Client, parsed_args: argparse.Namespace) -> dict[str, Any]:
+        """What to ask for."""
+        vm = parsed_args.vm
+        return {
+            "host": parsed_args.host,
+            "domain": None if vm is None else find_uuid(client, vm),
+            "since": unix(parsed_args.since, time.time()),
+        }
+
+
+class EventList(_Happenings):
+    """List what happened, newest first: what levers did, and what the controllers saw of hosts."""
+
+    examples = """\
+examples:
+  %(prog)s --since 1h
+  %(prog)s --kind silent --since 1d             hosts that went silent
+  %(prog)s --vm web-1 --limit 500
+  %(prog)s --watch                              as they happen, newest last
+  %(prog)s --watch -f json                      a line of JSON for each
+"""
+    columns = (
+        Column("at", "At (UTC)", shown_moment),
+        *words(("kind", "Kind"), ("host", "Host"), ("domain", "VM"), ("lever", "Lever"), ("desired", "Wish")),
+        *words(("answer", "Answer"), ("reason", "Reason"), ("detail", "Detail")),
+    )
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add what this command takes."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument("--kind", choices=KINDS)
+        add_watch(parser)
+        return parser
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        """Once, or until interrupted."""
+        return until_interrupted(super().run, parsed_args)
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+        """Column names and rows."""
+        client = self.client()
+        which = {**self.which(client, parsed_args), "kind": parsed_args.kind}
+        if parsed_args.watch:
+            check_watch(parsed_args)
+            self._follow(client, parsed_args, which)
+        return self.rows(parsed_args, client.events(limit=parsed_args.limit or LIMIT, **which))
+
+    def _follow(self, client: Client, parsed_args: argparse.Namespace, which: dict[str, Any]) -> None:
+        shown: set[tuple[Any, ...]] = set()
+        for news in client.follow():
+            if isinstance(news, Happened):
+                self._tell(parsed_args, [news.event], which, shown)
+            elif isinstance(news, (Connected, Lost)):
+                # Listening first, then the list: what happens between the two is in both, and told once.
+                begin = list(client.events(limit=parsed_args.limit or _BEFORE, **which))
+                self._tell(parsed_args, begin[::-1], which, shown)
+            elif isinstance(news, Away):
+                self.app.stderr.write(f"{news.why}; trying again in {news.seconds:.0f} s\n")
+
+    def _tell(
+        self,
+        parsed_args: argparse.Namespace,
+        events: Sequence[Item],
+        which: dict[str, Any],
+        shown: set[tuple[Any, ...]],
+    ) -> None:
+        for one in events:
+            name = tuple(str(one.get(column.key)) for column in self.columns)
+            if name in shown or not _wanted(one, which):
+                continue
+            shown.add(name)
+            if parsed_args.formatter == TABLE:
+                line = "  ".join(str(column.cell(one)) for column in self.columns)
+                self.app.stdout.write(f"{clean(line)}\n")
+            else:
+                tell(self.app.stdout, one)
+        if len(shown) > 10_000:  # what is told twice is told soon after
+            keep = list(islice(shown, 5_000))
+            shown.clear()
+            shown.update(keep)
+        self.app.stdout.flush()
+
+
+class RefusalList(_Happenings):
+    """List what levers were refused lately, newest first, and why."""
+
+    examples = """\
+examples:
+  %(prog)s
+  %(prog)s --host compute-7 --since 1d
+  %(prog)s -f json | jq -r '.[].reason' | sort | uniq -c
+"""
+    columns = tuple(one for one in EventList.columns if one.key != "kind")
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+        """Column names and rows."""
+        client = self.client()
+        found: Iterator[Item] = client.refusals(limit=parsed_args.limit or LIMIT, **self.which(client, parsed_args))
+        return self.rows(parsed_args, found)
+
+
+def _wanted(one: Item, which: dict[str, Any]) -> bool:
+    if which["since"] is not None and float(one.get("at") or 0) < which["since"]:
+        return False
+    return all(which[name] is None or one.get(name) == which[name] for name in ("host", "domain", "kind"))

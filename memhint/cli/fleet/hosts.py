@@ -1,0 +1,215 @@
+"""`memhint hosts`, `memhint host show`, `memhint host history`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from memhint.cli.fleet.base import FleetShow, Rows, positive
+from memhint.cli.fleet.columns import moment, numbers, size, sizes, text, words
+from memhint.cli.fleet.points import HOST_POINTS, PointList
+from memhint.cli.fleet.watch import WatchedList
+from memhint.client.client import Changes, Client, Item, Listing
+from memhint.client.follow import HostsChanged, News
+
+SORT = (
+    "name",
+    "headroom",
+    "nominal_headroom",
+    "pool",
+    "assigned",
+    "footprint",
+    "resident",
+    "available",
+    "swap_used",
+    "ksm_saving",
+    "want",
+    "spare",
+    "psi",
+    "reported",
+    "unreported",
+    "returned",
+    "domains",
+    "gaps",
+)
+
+
+class HostList(WatchedList):
+    """List the hosts of the fleet, and what may be promised on each."""
+
+    examples = """\
+examples:
+  %(prog)s                                      every host, sizes in MiB
+  %(prog)s --sort headroom:desc --limit 10      where most fits
+  %(prog)s --sort psi:desc --watch              live, the ones under pressure first
+  %(prog)s -f json | jq -r '.[] | select(.state != "fresh").name'
+  %(prog)s -f value -c name -c headroom         bytes, for scripts
+
+Headroom is what may be promised now by what VMs really need, Nominal by what they were given. A host that is not fresh
+promises no more than Nominal. A dash is a value that nobody knows.
+"""
+    member, key = "hosts", "name"
+    columns = (
+        *words(("name", "Host"), ("state", "State")),
+        *numbers(("domains", "VMs")),
+        *sizes(
+            ("pool", "Pool"),
+            ("assigned", "Assigned"),
+            ("footprint", "Footprint"),
+            ("resident", "Resident"),
+            ("available", "Available"),
+            ("swap_used", "Swap"),
+            ("ksm_saving", "KSM saves"),
+            ("reported", "Reported"),
+            ("unreported", "Unreported"),
+            ("returned", "Returned"),
+            ("headroom", "Headroom"),
+            ("nominal_headroom", "Nominal"),
+        ),
+        *words(("bound", "Bound")),
+        *numbers(("slots", "More VMs"), ("nominal_slots", "Nominal VMs"), ("psi", "PSI %")),
+        *words(("admitting", "Admits"), ("rungs", "Ladder"), ("agent", "Agent")),
+        *numbers(("gaps", "Gaps")),
+        *words(("provider", "Provider")),
+    )
+    short = (
+        "name",
+        "state",
+        "domains",
+        "pool",
+        "assigned",
+        "resident",
+        "unreported",
+        "headroom",
+        "nominal_headroom",
+        "slots",
+        "psi",
+        "admitting",
+        "rungs",
+    )
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add what this command takes."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "--sort", metavar="KEY[:asc|desc]", type=sort_of(SORT), help=f"by one of: {', '.join(SORT)} (default: name)"
+        )
+        parser.add_argument("--limit", type=positive, metavar="N", help="the first N of them (default: all)")
+        return parser
+
+    def items(self, client: Client, parsed_args: argparse.Namespace) -> Iterator[Item]:
+        """The list as it is now."""
+        return client.hosts(sort=parsed_args.sort, limit=parsed_args.limit)
+
+    def everything(self, client: Client, parsed_args: argparse.Namespace) -> Listing:
+        """All hosts."""
+        return client.list_hosts()
+
+    def stream(self, client: Client, listing: Listing) -> Iterator[News]:
+        """The stream tells of hosts from the list on."""
+        return client.follow(listing.changed)
+
+    def changes(self, client: Client, parsed_args: argparse.Namespace, since: str, news: News) -> Changes | None:
+        """What the stream says."""
+        return Changes(news.hosts, news.deleted, since) if isinstance(news, HostsChanged) else None
+
+
+class HostShow(FleetShow):
+    """Show a host: every term of its headroom, its levers and its ladder."""
+
+    examples = """\
+examples:
+  %(prog)s compute-7
+  %(prog)s compute-7 -f json | jq .capacity
+"""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add what this command takes."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument("host", metavar="HOST", help="its name")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+        """Field names and values."""
+        found = self.client().host(parsed_args.host)
+        return self.one(parsed_args, found, _rows(found))
+
+
+class HostHistory(PointList):
+    """Show a host's key numbers over time."""
+
+    examples = """\
+examples:
+  %(prog)s compute-7                            the last day
+  %(prog)s compute-7 --since 2h --step 5m       the worst of each five minutes
+"""
+    columns = HOST_POINTS
+
+    def points(self, client: Client, parsed_args: argparse.Namespace, **when: float | int | None) -> Sequence[Item]:
+        """Oldest first."""
+        return client.host_history(parsed_args.host, **when)
+
+    def add_subject(self, parser: argparse.ArgumentParser) -> None:
+        """The host."""
+        parser.add_argument("host", metavar="HOST", help="its name")
+
+
+def sort_of(keys: Sequence[str]) -> Any:
+    """The type of --sort, for argparse: a key with or without a direction."""
+
+    def checked(given: str) -> str:
+        name, _, direction = given.partition(":")
+        if name not in keys or (":" in given and direction not in ("asc", "desc")):
+            raise argparse.ArgumentTypeError(f"{given!r}: write KEY, KEY:asc or KEY:desc, KEY one of {', '.join(keys)}")
+        return given
+
+    return checked
+
+
+def lever_line(one: Mapping[str, Any]) -> str:
+    """A lever's state and verdict."""
+    reason = "" if one.get("reason") in (None, "none") else f" ({one['reason']})"
+    detail = f": {one['detail']}" if one.get("detail") else ""
+    return f"{one.get('observed')}, wish {one.get('desired')}: {one.get('answer')}{reason}{detail}"
+
+
+def gap_lines(gaps: Sequence[Mapping[str, Any]]) -> str:
+    """Gaps, one in each line."""
+    return "\n".join(f"{one.get('what')}: {one.get('reason')} ({one.get('detail')})" for one in gaps) or "none"
+
+
+def _rows(one: Item) -> dict[str, str]:
+    reclaimable = {name: found for name, found in (one.get("reclaimable") or {}).items() if found is not None}
+    rows = {
+        "Host": text(one.get("name")),
+        "State": f"{one.get('state')}, report of {moment(one.get('at'))} UTC, every {one.get('period')} s",
+        "Agent": f"{text(one.get('agent'))}, epoch {one.get('epoch')}, sequence {one.get('sequence')}",
+        "Provider": text(one.get("provider")),
+        "Pool": f"{size(one.get('pool'))}, {size(one.get('reserve'))} of it kept",
+        "Available": f"{size(one.get('available'))}, {size(one.get('swap_used'))} swapped",
+        "Assigned": f"{size(one.get('assigned'))} to {one.get('domains')} VMs",
+        "Footprint": f"{size(one.get('footprint'))}, {size(one.get('resident'))} resident",
+        "Headroom": f"{size(one.get('headroom'))}, bounded by {one.get('bound')}",
+        "Nominal": size(one.get("nominal_headroom")),
+        f"More VMs of {size(one.get('slot'))}": f"{one.get('slots')} measured, {one.get('nominal_slots')} nominal",
+        "Admitting": f"{text(one.get('admitting'))}{': ' + one['detail'] if one.get('detail') else ''}",
+        "Pressure": "-" if one.get("psi") is None else f"{one['psi']:.1f} % some, over 10 s",
+        "Dedup (KSM)": f"saves {size(one.get('ksm_saving'))}",
+        "Reported": size(one.get("reported")),
+        "Unreported": size(one.get("unreported")),
+        "Returned": size(one.get("returned")),
+        "Reclaimable": "\n".join(f"at most {size(found)} by {name}" for name, found in reclaimable.items())
+        or "unknown",
+    }
+    ladder = [
+        f"{rung.get('rung')} since {moment(rung.get('since'))} UTC: {rung.get('detail')}"
+        for rung in one.get("ladder") or ()
+    ]
+    rows["Ladder"] = "\n".join(ladder) or "no rung entered"
+    for name, value in (one.get("capacity") or {}).items():
+        rows[f"Term {name}"] = size(value) if isinstance(value, int) else text(value)
+    for lever in one.get("levers") or ():
+        rows[f"Lever {lever.get('lever')}"] = lever_line(lever)
+    rows["Gaps"] = gap_lines(one.get("gaps") or ())
+    return rows

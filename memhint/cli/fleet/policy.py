@@ -1,0 +1,162 @@
+"""`memhint policy show`, `set` and `clear`: an operator's wishes for a VM of the fleet."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Sequence
+from textwrap import fill
+from typing import Any
+
+from cliff.show import ShowOne
+
+from memhint.cli.fleet.base import FleetCommand, FleetShow, Rows, machine_rows, usage
+from memhint.cli.fleet.hosts import lever_line
+from memhint.cli.fleet.vms import add_vm, policy_value
+from memhint.cli.table import clean
+from memhint.client.client import Item
+from memhint.client.find import find_uuid
+from memhint.objects.policy import KEYS
+
+INHERIT = "inherit"
+_TEXT = " " * 6
+
+
+class PolicyShow(FleetShow):
+    """Show what holds for a VM, and who said so."""
+
+    examples = """\
+examples:
+  %(prog)s web-1
+  %(prog)s web-1 -f json | jq -r .dedup.value
+"""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add what this command takes."""
+        parser = super().get_parser(prog_name)
+        add_vm(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+        """Field names and values."""
+        client = self.client()
+        found = client.policy(find_uuid(client, parsed_args.vm, parsed_args.host)).values
+        return self.one(parsed_args, found, {name: policy_value(one) for name, one in found.items()})
+
+
+class _Change(FleetCommand, ShowOne):
+    """What changing it and taking it back have in common."""
+
+    _answer: Item
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add what both take."""
+        parser = super().get_parser(prog_name)
+        add_vm(parser)
+        parser.add_argument("--dry-run", action="store_true", help="show what would hold and store nothing")
+        return parser
+
+    def produce_output(self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Sequence[Any]) -> int:
+        """What changes, and in a dry run what the levers would do."""
+        table = self.table(parsed_args)
+        if table is None:
+            super().produce_output(parsed_args, column_names, data)
+            return 0
+        out = self.app.stdout
+        changes = self._answer.get("changes") or []
+        rows = [(one.get("key"), policy_value(one.get("before")), policy_value(one.get("after"))) for one in changes]
+        if rows:
+            table.emit_list(("Key", "Before", "After"), rows, out, parsed_args)
+        else:
+            out.write("Nothing changes: it holds already.\n")
+        levers = self._answer.get("levers") or []
+        if levers:
+            table.emit_list(
+                ("Lever", "Would"), [(one.get("lever"), lever_line(one)) for one in levers], out, parsed_args
+            )
+        if parsed_args.dry_run:
+            out.write("Dry run: nothing was stored.\n")
+        elif rows:
+            out.write(
+                clean(f"{_stored(self._answer)} See what becomes of it: {self.named('vm show')} {parsed_args.vm}\n")
+            )
+        return 0
+
+    def answered(self, parsed_args: argparse.Namespace, answer: Item) -> Rows:
+        """Field names and values for machines."""
+        self._answer = answer
+        names, (values,) = machine_rows([answer], [], parsed_args.formatter)
+        return names, values
+
+
+class PolicySet(_Change):
+    """Set an operator's wishes for a VM. They are stronger than metadata, flavor, aggregate and host."""
+
+    examples = "\n".join(
+        [
+            "keys:",
+            *(
+                f"  {key.name}={key.kind.form}|{INHERIT}\n"
+                + fill(key.help.replace("%", "%%"), 100, initial_indent=_TEXT, subsequent_indent=_TEXT)
+                for key in KEYS.values()
+            ),
+            "",
+            "examples:",
+            "  %(prog)s web-1 reporting=on guest_actions=allow",
+            "  %(prog)s web-1 reporting=inherit          leave it to metadata, flavor and host again",
+            "  %(prog)s web-1 dedup=on --dry-run         what would hold, and what the levers would do",
+            "",
+        ]
+    )
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add what this command takes."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "wishes", metavar="KEY=VALUE", nargs="+", help="what shall hold; KEY=inherit takes a wish back"
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+        """Field names and values."""
+        values = wishes_of(parsed_args.wishes)
+        client = self.client()
+        uuid = find_uuid(client, parsed_args.vm, parsed_args.host)
+        return self.answered(parsed_args, client.set_policy(uuid, values, dry_run=parsed_args.dry_run))
+
+
+class PolicyClear(_Change):
+    """Take all of an operator's wishes for a VM back."""
+
+    examples = """\
+examples:
+  %(prog)s web-1 --dry-run
+  %(prog)s web-1
+"""
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+        """Field names and values."""
+        client = self.client()
+        uuid = find_uuid(client, parsed_args.vm, parsed_args.host)
+        return self.answered(parsed_args, client.clear_policy(uuid, dry_run=parsed_args.dry_run))
+
+
+def _stored(answer: Item) -> str:
+    """Whether its host has it by now, where the server says so."""
+    delivery = answer.get("delivery") or {"taken": True}
+    return "Stored." if delivery.get("taken") else f"Stored, and not at its host yet: {delivery.get('detail')}."
+
+
+def wishes_of(words: Iterable[str]) -> dict[str, str | None]:
+    """KEY=VALUE words; what each may be, the server knows.
+
+    :raises CliError: on one that is none, or a key that is named twice
+    """
+    found: dict[str, str | None] = {}
+    for word in words:
+        name, sign, value = word.partition("=")
+        if not sign or not name:
+            raise usage(f"{word!r}: write KEY=VALUE, for example reporting=off")
+        if name in found:
+            raise usage(f"{name} is set twice: say it once")
+        found[name] = None if value == INHERIT else value
+    return found

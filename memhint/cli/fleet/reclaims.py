@@ -1,0 +1,219 @@
+"""`memhint reclaim create`, `list`, `show` and `interrupt`: have guests of the fleet give page cache back."""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+from memhint.cli.exits import CliError, Exit
+from memhint.cli.fleet.base import FleetList, FleetShow, Rows, positive, usage
+from memhint.cli.fleet.columns import Column, moment, numbers, size, sizes, text, words
+from memhint.cli.fleet.times import moment as moment_word
+from memhint.cli.fleet.times import unix
+from memhint.cli.fleet.vms import add_vm
+from memhint.client.client import Client, Item
+from memhint.client.errors import Unreachable
+from memhint.client.find import find_uuid
+from memhint.objects.reclaim import PSI_LIMIT, TIME_TO_LIVE, TIMEOUT, ReclaimState
+from memhint.objects.units import parse_size
+
+LIMIT = 100
+_PATIENCE = 30.0  # seconds beyond the request's own times: what was freed comes back, and reports travel
+_STEP = 1.0  # seconds between two looks
+_ENDED = frozenset(str(state) for state in ReclaimState if state.ended)
+_ENDS = {"failed": Exit.FAILED, "refused": Exit.REFUSED, "expired": Exit.NO_REPORT}
+
+
+class ReclaimCreate(FleetShow):
+    """Have a guest give back page cache that it has not used recently, and wait for what comes of it."""
+
+    examples = """\
+examples:
+  %(prog)s web-1 --dry-run                      what would be asked of the guest
+  %(prog)s web-1                                all page cache it has not used recently
+  %(prog)s web-1 --bytes 512MiB --reason "maintenance of compute-7"
+  %(prog)s web-1 --no-wait -f value -c id       the request's id, for later
+
+It needs guest_actions=allow for the VM, and the guest agent of memhint in the guest. The guest's kernel chooses what
+it gives up; it stops when the guest loses more of its time waiting for memory than --psi-limit.
+"""
+
+    _failure: CliError | None
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add what this command takes."""
+        parser = super().get_parser(prog_name)
+        add_vm(parser)
+        parser.add_argument(
+            "--bytes", metavar="SIZE", help="at most so much, such as 512MiB (default: all that was not used recently)"
+        )
+        parser.add_argument(
+            "--psi-limit",
+            type=float,
+            metavar="PCT",
+            help=f"stop when the guest loses more of its time than this waiting for memory (default: {PSI_LIMIT:g})",
+        )
+        parser.add_argument("--timeout", type=float, metavar="S", help=f"stop after so long (default: {TIMEOUT:g})")
+        parser.add_argument("--reason", default="by hand", metavar="TEXT", help="why, for the record")
+        parser.add_argument("--dry-run", action="store_true", help="show what would be asked, and ask for nothing")
+        parser.add_argument("--no-wait", action="store_true", help="do not wait until it has ended")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+        """Field names and values."""
+        try:
+            wanted = None if parsed_args.bytes is None else parse_size(parsed_args.bytes)
+        except ValueError as error:
+            raise usage(f"--bytes: {error}") from None
+        client = self.client()
+        uuid = find_uuid(client, parsed_args.vm, parsed_args.host)
+        try:
+            queued = client.reclaim(
+                uuid,
+                parsed_args.reason,
+                bytes=wanted,
+                psi_limit=parsed_args.psi_limit,
+                timeout=parsed_args.timeout,
+                dry_run=parsed_args.dry_run or None,
+            )
+        except Unreachable as error:
+            look = f"{self.named('reclaim list')} --vm {parsed_args.vm}"
+            raise Unreachable(
+                f"{error}; it may have been queued all the same: see {look} before asking again"
+            ) from error
+        found = queued if parsed_args.no_wait else self._wait(client, queued)
+        self._failure = None if parsed_args.no_wait else self._end(parsed_args.vm, found)
+        return self.one(parsed_args, found, _rows(found))
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        """What did not end well ends the command with its own exit code."""
+        self._failure = None
+        code = super().run(parsed_args)
+        if code == Exit.DONE and self._failure is not None:
+            self.app.stdout.flush()
+            self.app.stderr.write(f"{self.line_of(self._failure)}\n")
+            return self._failure.code
+        return code
+
+    def _wait(self, client: Client, queued: Item) -> Item:
+        """The request as it ended, or as it is when nobody would wait any longer."""
+        found = queued
+        end = time.monotonic() + TIME_TO_LIVE + float(queued.get("timeout") or TIMEOUT) + _PATIENCE
+        while found.get("state") not in _ENDED and time.monotonic() < end:
+            time.sleep(_STEP)
+            found = client.one_reclaim(str(queued["id"]))
+        return found
+
+    def _end(self, vm: str, found: Item) -> CliError | None:
+        state, verdict = str(found.get("state")), _verdict(found)
+        if state in _ENDED:
+            code = _ENDS.get(state)
+            return None if code is None else CliError(code, f"reclaim of {vm}: {verdict}")
+        look = f"{self.named('reclaim show')} {found.get('id')}"
+        return CliError(Exit.NO_REPORT, f"reclaim of {vm} is still {state}: is its agent running? see: {look}")
+
+
+class ReclaimList(FleetList):
+    """List such requests, newest first."""
+
+    examples = """\
+examples:
+  %(prog)s --since 1d
+  %(prog)s --vm web-1
+  %(prog)s --state running
+"""
+    columns = (
+        Column("at", "At (UTC)", moment),
+        *words(("id", "Request"), ("domain", "VM"), ("host", "Host"), ("state", "State")),
+        *sizes(("bytes", "Asked"), ("returned", "Returned")),
+        *words(("stop", "Stopped"), ("by", "By"), ("reason", "Reason")),
+        *numbers(("psi_limit", "PSI limit"), ("timeout", "Timeout")),
+        Column("verdict", "Verdict", lambda found: _verdict({"verdict": found})),
+    )
+    short = ("at", "id", "domain", "host", "state", "bytes", "returned", "reason")
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add what this command takes."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument("--vm", metavar="VM", help="to this VM: name or UUID")
+        parser.add_argument("--host", metavar="HOST", help="on this host")
+        parser.add_argument("--state", choices=[str(one) for one in ReclaimState])
+        parser.add_argument("--since", type=moment_word, metavar="WHEN", help="6h (ago), or 2026-01-31T12:00 (UTC)")
+        parser.add_argument(
+            "--limit", type=positive, default=LIMIT, metavar="N", help=f"the newest N (default: {LIMIT})"
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+        """Column names and rows."""
+        client = self.client()
+        found = client.reclaims(
+            limit=parsed_args.limit,
+            domain=None if parsed_args.vm is None else find_uuid(client, parsed_args.vm),
+            host=parsed_args.host,
+            state=parsed_args.state,
+            since=unix(parsed_args.since, time.time()),
+        )
+        return self.rows(parsed_args, found)
+
+
+class ReclaimShow(FleetShow):
+    """Show such a request and what became of it."""
+
+    examples = """\
+examples:
+  %(prog)s 0d9a6a52-7ad0-4f0e-8a54-3c6e1d7b9f10
+"""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add what this command takes."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument("request", metavar="REQUEST", help="its id")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+        """Field names and values."""
+        found = self.ask(self.client(), parsed_args.request)
+        return self.one(parsed_args, found, _rows(found))
+
+    def ask(self, client: Client, number: str) -> Item:
+        """The request."""
+        return client.one_reclaim(number)
+
+
+class ReclaimInterrupt(ReclaimShow):
+    """Interrupt such a request. What the guest has given back until then stays given."""
+
+    examples = """\
+examples:
+  %(prog)s 0d9a6a52-7ad0-4f0e-8a54-3c6e1d7b9f10
+"""
+
+    def ask(self, client: Client, number: str) -> Item:
+        """End it."""
+        return client.interrupt(number)
+
+
+def _verdict(found: Item) -> str:
+    verdict = found.get("verdict") or {}
+    reason = "" if verdict.get("reason") in (None, "none") else f" ({verdict['reason']})"
+    detail = f": {verdict['detail']}" if verdict.get("detail") else ""
+    return f"{text(verdict.get('answer'))}{reason}{detail}"
+
+
+def _rows(found: Item) -> dict[str, str]:
+    asked = "all that was not used recently" if found.get("bytes") is None else size(found["bytes"])
+    return {
+        "Request": text(found.get("id")),
+        "VM": text(found.get("domain")),
+        "Host": text(found.get("host")),
+        "State": text(found.get("state")),
+        "Verdict": _verdict(found),
+        "Asked": f"{asked}{', as a dry run' if found.get('dry_run') else ''}",
+        "Returned": f"{size(found.get('returned'))} (seen by the host)",
+        "Stopped": text(found.get("stop")),
+        "Limits": f"{found.get('psi_limit')} % pressure, {found.get('timeout')} s",
+        "Interrupted": text(found.get("interrupted")),
+        "By": f"{text(found.get('by'))}: {text(found.get('reason'))}",
+        "Asked at": f"{moment(found.get('at'))} UTC, to begin before {moment(found.get('expires'))}",
+    }

@@ -1,0 +1,38 @@
+"""A table that is shown again and again: in place on a terminal, one after the other elsewhere."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TextIO
+
+_HOME, _REST_OF_LINE, _REST_OF_SCREEN = "\x1b[H", "\x1b[K", "\x1b[J"
+
+
+class Screen:
+    """One of them."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+        self._terminal = out.isatty()
+        self._shown: tuple[str, str] | None = None
+
+    def show(self, text: str, footer: str) -> None:
+        """Show a table and a line under it; on a terminal as much of the table as it has room for.
+
+        What would look the same is not shown again.
+        """
+        if (text, footer) == self._shown:
+            return
+        self._shown = text, footer
+        lines = text.rstrip("\n").split("\n")
+        if not self._terminal:
+            self._out.write("\n".join([*lines, footer, "", ""]))
+        else:
+            room = max(1, shutil.get_terminal_size().lines - 2)
+            if len(lines) > room:
+                hidden = len(lines) - room
+                lines = lines[:room]
+                footer = f"{footer} {hidden} lines do not fit: see --limit."
+            shown = "".join(f"{line}{_REST_OF_LINE}\n" for line in [*lines, footer])
+            self._out.write(f"{_HOME}{shown}{_REST_OF_SCREEN}")
+        self._out.flush()

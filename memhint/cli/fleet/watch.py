@@ -1,0 +1,173 @@
+"""--watch: a list that is kept up to date by the stream of changes."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from memhint.cli.exits import Exit
+from memhint.cli.fleet.base import FleetList, Rows, usage
+from memhint.cli.fleet.screen import Screen
+from memhint.cli.table import TABLE
+from memhint.client.client import Changes, Client, Item, Listing
+from memhint.client.errors import Expired
+from memhint.client.follow import Away, Lost, News
+
+
+class WatchedList(FleetList):
+    """A list with --watch. ``member`` is its name in the API, ``key`` what an item is known by."""
+
+    member = ""
+    key = ""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add it."""
+        parser = super().get_parser(prog_name)
+        add_watch(parser)
+        return parser
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        """Once, or until interrupted."""
+        return until_interrupted(super().run, parsed_args)
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+        """Column names and rows."""
+        client = self.client()
+        if parsed_args.watch:
+            check_watch(parsed_args)
+            if parsed_args.formatter == "json" and parsed_args.limit is not None:
+                raise usage("--watch with JSON tells of every change: leave --limit away")
+            self._follow(client, parsed_args)
+        return self.rows(parsed_args, self.items(client, parsed_args))
+
+    def items(self, client: Client, parsed_args: argparse.Namespace) -> Iterator[Item]:
+        """The list as it is now."""
+        raise NotImplementedError
+
+    def everything(self, client: Client, parsed_args: argparse.Namespace) -> Listing:
+        """All items of it, and from where on changes are told."""
+        raise NotImplementedError
+
+    def stream(self, client: Client, listing: Listing) -> Iterator[News]:
+        """What tells that something may have changed."""
+        raise NotImplementedError
+
+    def changes(self, client: Client, parsed_args: argparse.Namespace, since: str, news: News) -> Changes | None:
+        """What changed since then; None where the news tell of nothing.
+
+        :raises Expired: when it can no longer be told
+        """
+        raise NotImplementedError
+
+    def wanted(self, parsed_args: argparse.Namespace, item: Item) -> bool:
+        """Whether an item is of the list."""
+        return True
+
+    def _follow(self, client: Client, parsed_args: argparse.Namespace) -> None:
+        view = _View(self, parsed_args)
+        while True:
+            listing = self.everything(client, parsed_args)
+            view.begin(listing.items)
+            token = listing.changed
+            try:
+                for news in self.stream(client, listing):
+                    if isinstance(news, Lost):
+                        break
+                    if isinstance(news, Away):
+                        self.app.stderr.write(f"{news.why}; trying again in {news.seconds:.0f} s\n")
+                        continue
+                    found = self.changes(client, parsed_args, token, news)
+                    if found is not None:
+                        token = found.changed
+                        view.change(found)
+            except Expired:
+                continue
+
+
+class _View:
+    """What is shown of a list."""
+
+    def __init__(self, command: WatchedList, parsed_args: argparse.Namespace) -> None:
+        self._command = command
+        self._args = parsed_args
+        self._screen = Screen(command.app.stdout)
+        self._items: dict[str, Item] = {}
+
+    def begin(self, items: Iterable[Item]) -> None:
+        """The whole list."""
+        self._items = {str(one[self._command.key]): one for one in items if self._command.wanted(self._args, one)}
+        self._show(list(self._items.values()), [])
+
+    def change(self, found: Changes) -> None:
+        """Some of it has changed."""
+        came, gone = [], [name for name in found.deleted if self._items.pop(name, None) is not None]
+        for one in found.items:
+            name = str(one[self._command.key])
+            if self._command.wanted(self._args, one):
+                self._items[name] = one
+                came.append(one)
+            elif self._items.pop(name, None) is not None:
+                gone.append(name)
+        if came or gone:
+            self._show(came, gone)
+
+    def _show(self, came: Sequence[Item], gone: Sequence[str]) -> None:
+        command, args = self._command, self._args
+        if args.formatter == "json":
+            tell(command.app.stdout, {command.member: came, "deleted": gone})
+            return
+        shown = arranged(self._items.values(), args.sort or "name", args.limit)
+        names, rows = command.rows(args, shown)
+        titles, selector = command._generate_columns_and_selector(args, names)
+        if selector:
+            rows = [list(command._compress_iterable(row, selector)) for row in rows]
+        text = io.StringIO()
+        command.formatter.emit_list(titles, rows, text, args)
+        self._screen.show(text.getvalue(), f"{len(shown)} of {len(self._items)}, memory in MiB. Ctrl-C ends it.")
+
+
+def add_watch(parser: argparse.ArgumentParser) -> None:
+    """The option."""
+    parser.add_argument(
+        "--watch",
+        action="store_true",
+        help="go on and show each change until interrupted; with -f json a line for each",
+    )
+
+
+def check_watch(parsed_args: argparse.Namespace) -> None:
+    """Whether the format can go on for ever.
+
+    :raises CliError: when it cannot
+    """
+    if parsed_args.formatter not in (TABLE, "json"):
+        raise usage(f"--watch shows a table or JSON, not {parsed_args.formatter}")
+
+
+def until_interrupted(run: Any, parsed_args: argparse.Namespace) -> int:
+    """Run; who watches ends it by Ctrl-C, which is no failure."""
+    try:
+        return int(run(parsed_args))
+    except KeyboardInterrupt:
+        if not parsed_args.watch:
+            raise
+        return Exit.DONE
+
+
+def tell(out: Any, document: object) -> None:
+    """A line of JSON, at once."""
+    out.write(f"{json.dumps(document)}\n")
+    out.flush()
+
+
+def arranged(items: Iterable[Item], sort: str, limit: int | None) -> list[Item]:
+    """The first ``limit`` items in the order of ``sort`` ("headroom:desc"); what is unknown comes last."""
+    name, _, direction = sort.partition(":")
+    found = list(items)
+    known = sorted(
+        (one for one in found if one.get(name) is not None), key=lambda one: one[name], reverse=direction == "desc"
+    )
+    return [*known, *(one for one in found if one.get(name) is None)][:limit]
