@@ -9,6 +9,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from oslo_config import cfg
 from oslo_log import log
@@ -34,6 +35,9 @@ from memhint.planner.plan import PlannerState
 from memhint.store.database import Store, open_store
 from memhint.store.errors import StoreDamaged, StoreError
 
+if TYPE_CHECKING:
+    from memhint.agent.shown import Shown
+
 LOG = logging.getLogger(__name__)
 UNDO_DEADLINE = 30.0  # seconds, for everything that stopping has to put back
 LOOK = 1.0  # seconds between two looks at the host's memory alone
@@ -47,6 +51,7 @@ class Service:
         self._conf = conf
         self._epoch = ""
         self._rabbit: RabbitPublisher | None = None
+        self._shown: Shown | None = None
         self._wake = threading.Event()
         self._stop = False
         self._reload = False
@@ -66,8 +71,11 @@ class Service:
             before = store.reports.last_epoch(self._conf.host_name)
             self._epoch = new_epoch(time.time(), before, uuid.uuid4().hex[:8])
             self._rabbit = self._broker(store)
+            self._shown = self._metrics()
             return self._serve(store)
         finally:
+            if self._shown is not None:
+                self._shown.close()
             if self._rabbit is not None:
                 self._rabbit.close()
             store.close()
@@ -94,11 +102,17 @@ class Service:
         try:
             agent.cycle.run()
         except KernelInterfaceError as error:
+            self._failed()
             LOG.error("no plan in this cycle, the last one goes stale: %s", error)
         except Exception:
             # A defect in one cycle must not end the watch over the others.
+            self._failed()
             LOG.exception("the cycle failed")
         self._rest(began, agent.cycle.alarmed)
+
+    def _failed(self) -> None:
+        if self._shown is not None:
+            self._shown.metrics.failed()
 
     def _rest(self, began: float, alarmed: Callable[[], bool]) -> None:
         """Sleep until the period is over, or an event comes, but never run two cycles back to back.
@@ -125,7 +139,7 @@ class Service:
             LOG.error("the configuration was not reloaded, the old one holds: %s", error)
             return agent
         if _fixed(conf) != _fixed(self._conf):
-            LOG.error("host_name, [store] url and [bus] need a restart; the old configuration holds")
+            LOG.error("host_name, [store] url, [bus] and [metrics] listen need a restart; the old configuration holds")
             return agent
         agent.close()
         self._conf = conf
@@ -140,8 +154,12 @@ class Service:
         reclaims: ReclaimStore = store.reclaims
         if self._rabbit is not None:
             bus.subscribe("broker", self._rabbit.publish)
-            audit = Trail(store.events, self._rabbit)
+            audit = Trail(audit, self._rabbit)
             reclaims = ReclaimTrail(store.reclaims, self._rabbit.reclaim)
+        if self._shown is not None:
+            bus.subscribe("metrics", self._shown.metrics.take)
+            self._shown.watch(bus)
+            audit = Trail(audit, self._shown.metrics)
         stores = Stores(store.policies, store.marks, bus, audit, store.states, reclaims)
         if before is None:
             state = remembered_state(store, self._conf)
@@ -193,6 +211,14 @@ class Service:
         publisher.start()
         return publisher
 
+    def _metrics(self) -> Shown | None:
+        if not self._conf.metrics.listen:
+            return None
+        from memhint.agent.shown import Shown  # what it needs is loaded only where it is wanted
+
+        rabbit = self._rabbit
+        return Shown(self._conf.metrics.listen, (lambda: rabbit.counts) if rabbit is not None else None)
+
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
         if number == signal.SIGHUP:
             self._reload = True
@@ -217,7 +243,7 @@ class Trail:
 
 def _fixed(conf: cfg.ConfigOpts) -> tuple[object, ...]:
     """What a running agent cannot change."""
-    return (conf.host_name, conf.store.url, *(conf.bus[name] for name in conf.bus))
+    return (conf.host_name, conf.store.url, conf.metrics.listen, *(conf.bus[name] for name in conf.bus))
 
 
 def remembered_state(store: Store, conf: cfg.ConfigOpts) -> PlannerState | None:

@@ -14,6 +14,7 @@ from memhint.api.bus_watch import BusWatch
 from memhint.api.enforcer import Enforcer
 from memhint.api.handlers.stream import looker
 from memhint.api.limits import Buckets
+from memhint.api.metrics.requests import Requests
 from memhint.api.openapi import document
 from memhint.api.parts import Parts
 from memhint.api.routes import ROUTES
@@ -43,6 +44,8 @@ def build(
         dispatch=dispatch,
         enforcer=Enforcer(conf),
         hub=Hub(looker(store, log), conf.api.streams),
+        requests=Requests(),
+        metered_domains=conf.metrics.domains,
         overhead=conf.planner.overhead_mib * MIB,
         # Without a broker there is one host, and its agent reads the same file.
         inputs=None if conf.bus.urls else host_inputs(conf),

@@ -24,6 +24,7 @@ from memhint.api.schemas.common import PATHS
 from memhint.store.errors import ChangesExpired, MarkerError, StoreError, StoreRefused
 
 LOG = logging.getLogger(__name__)
+_ROUTE = "memhint.route"  # in the environment of a request: its path in the route table
 
 
 class Application:
@@ -53,14 +54,24 @@ class Application:
             response = _problem(problem, request_id)
         except Exception as error:
             LOG.exception("%s: %s %s failed", request_id, request.method, _shown(request))
+            if isinstance(error, StoreError):
+                self.parts.requests.store_failed()
             response = _problem(_server_error(error), request_id)
         response.headers["X-Openstack-Request-Id"] = request_id
         response.headers.setdefault(microversion.HEADER, f"{microversion.SERVICE} {microversion.VERSIONS[0]}")
         response.headers.add("Vary", microversion.HEADER)
         for name, value in http.SECURITY.items():
             response.headers.setdefault(name, value)
-        took = (self._monotonic() - began) * 1000
-        LOG.info("%s %s by %s: %d in %.1f ms", request.method, _shown(request), who.name, response.status_code, took)
+        took = self._monotonic() - began
+        self.parts.requests.answered(request.method, environ.get(_ROUTE), response.status_code, took)
+        LOG.info(
+            "%s %s by %s: %d in %.1f ms",
+            request.method,
+            _shown(request),
+            who.name,
+            response.status_code,
+            took * 1000,
+        )
         return response(environ, start_response)
 
     def close(self) -> None:
@@ -78,6 +89,7 @@ class Application:
         if refused is not None and refused.status != 401:
             raise refused
         route, path = self._match(request)
+        request.environ[_ROUTE] = route.path
         if route.rule is not None and not who.known:
             raise refused or Problem(
                 401,

@@ -110,7 +110,7 @@ class Hub:
     def __init__(self, look: Callable[[str | None], Change], most: int, every: float = EVERY) -> None:
         """:param look: what changed since a token; from None on there is nothing but the token of now."""
         self._look = look
-        self._most = most
+        self.most = most
         self._every = every
         self._lock = threading.Lock()
         self._listeners: set[Listener] = set()
@@ -127,8 +127,8 @@ class Hub:
         """
         listener = Listener(self)
         with self._lock:
-            if self._closed or len(self._listeners) >= self._most:
-                raise Crowded(f"{self._most} listen already")
+            if self._closed or len(self._listeners) >= self.most:
+                raise Crowded(f"{self.most} listen already")
             self._listeners.add(listener)
         try:
             # What comes while this is asked for is told twice, which does no harm: it is state, not a difference.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -14,11 +14,13 @@ from pika.adapters.blocking_connection import BlockingChannel
 from memhint.bus.envelope import Envelope, decode
 from memhint.bus.errors import BusError, Poison
 from memhint.bus.link import LOST, Backoff, LinkSettings, connect
-from memhint.bus.topology import RECORD, STATE, declare
+from memhint.bus.topology import DEAD, RECORD, STATE, declare
 
 LOG = logging.getLogger(__name__)
 
 _TICK = 0.5  # seconds, at most, between two looks at what else there is to do
+_MEASURE = 10.0  # seconds between two looks at how much waits
+_QUEUES = {"state": STATE, "record": RECORD, "dead": DEAD}
 
 
 class Away(Exception):
@@ -51,14 +53,25 @@ class _Delivery:
 class RabbitConsumer:
     """One consumer among any number; each message goes to one of them, and to another one when that one dies."""
 
-    def __init__(self, settings: LinkSettings, handler: Handler, *, batch: int, stopped: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        settings: LinkSettings,
+        handler: Handler,
+        *,
+        batch: int,
+        stopped: Callable[[], bool],
+        waits: Callable[[Mapping[str, int]], None] | None = None,
+    ) -> None:
         """:param batch: messages that are handled together, at most
         :param stopped: whether to end; looked at between batches
+        :param waits: told now and then how many messages wait in each queue
         """
         self._settings = settings
         self._handler = handler
         self._batch = batch
         self._stopped = stopped
+        self._waits = waits
+        self._measured = -_MEASURE
         self._waiting: list[_Delivery] = []
         self._backoff = Backoff(settings.backoff_max)
 
@@ -88,6 +101,7 @@ class RabbitConsumer:
         while not self._stopped():
             connection.process_data_events(0 if self._waiting else _TICK)
             self._handler.tick()
+            self._measure(channel)
             if not self._waiting:
                 self._backoff.reset()
                 continue
@@ -101,6 +115,14 @@ class RabbitConsumer:
                 while not self._stopped() and (left := until - time.monotonic()) > 0:
                     connection.process_data_events(min(left, _TICK))
                     self._handler.tick()
+                    self._measure(channel)
+
+    def _measure(self, channel: BlockingChannel) -> None:
+        if self._waits is None or time.monotonic() - self._measured < _MEASURE:
+            return
+        self._measured = time.monotonic()
+        found = {name: channel.queue_declare(queue, passive=True) for name, queue in _QUEUES.items()}
+        self._waits({name: one.method.message_count for name, one in found.items()})
 
     def _on_message(self, channel: BlockingChannel, method: Any, properties: pika.BasicProperties, body: bytes) -> None:
         user = properties.user_id or ""

@@ -17,6 +17,7 @@ from memhint.conf import (
     guest,
     host,
     ladder,
+    metrics,
     nova,
     observe,
     openstack,
@@ -45,6 +46,7 @@ _AREAS = (
     controller,
     api,
     client,
+    metrics,
     nova,
     openstack,
 )

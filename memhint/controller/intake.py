@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from memhint.bus.envelope import Envelope
@@ -40,6 +41,7 @@ class Intake:
         self._look = look
         self._clock = clock
         self._swept = self._tidied = clock()
+        self.counts: Counter[str] = Counter()  # sweeps, silenced, failed
 
     def take(self, batch: Sequence[Envelope]) -> Sequence[str | None]:
         """Keep a batch in one transaction; where one message spoils it, each in its own.
@@ -67,7 +69,9 @@ class Intake:
         try:
             if now - self._swept >= self._sweep:
                 self._swept = now
+                self.counts["sweeps"] += 1
                 for host in self._fleet.sweep():
+                    self.counts["silenced"] += 1
                     LOG.warning("%s is silent: its data count for nothing any more", host)
             if now - self._tidied >= TIDY_EVERY:
                 self._tidied = now
@@ -76,6 +80,7 @@ class Intake:
                     LOG.warning("%s was silent for so long that it is forgotten", host)
                 self._policies.prune(self._forget)
         except StoreError as error:
+            self.counts["failed"] += 1
             LOG.error("hosts that are silent now are marked later: %s", error)
 
     def _alone(self, one: Envelope) -> str | None:

@@ -7,6 +7,7 @@ import os
 import socket
 import threading
 import uuid
+from collections.abc import Mapping
 
 from oslo_config import cfg
 
@@ -55,6 +56,11 @@ class OpenStackThread:
             self._shedder = Shedder(store.hosts_view, store.reports, store.fleet, asked, options.migrate_pause)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="openstack", daemon=True)
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """What became of the ratios so far, as CapacityWriter counts it."""
+        return self._writer.counts
 
     def start(self) -> None:
         """Begin."""

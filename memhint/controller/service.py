@@ -6,18 +6,22 @@ import gc
 import logging
 import signal
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from oslo_config import cfg
 
 from memhint.bus.courier import Courier
 from memhint.bus.errors import BusError
 from memhint.bus.link import parameters
-from memhint.bus.rabbit_consumer import RabbitConsumer
+from memhint.bus.rabbit_consumer import Handler, RabbitConsumer
 from memhint.bus.settings import link_settings
 from memhint.controller.intake import Intake
 from memhint.controller.openstack import OpenStackThread
 from memhint.controller.reconcile import Reconciler
 from memhint.store.database import open_store
+
+if TYPE_CHECKING:
+    from memhint.controller.shown import Shown
 
 LOG = logging.getLogger(__name__)
 
@@ -60,6 +64,7 @@ class Service:
         courier = Courier(settings, own.command_deadline)
         courier.start()
         openstack = None
+        shown: Shown | None = None
         try:
             if self._conf.openstack.capacity != "off":
                 openstack = OpenStackThread(self._conf, store)
@@ -68,8 +73,23 @@ class Service:
             intake = Intake(store, own.sweep, own.forget_days * 86400, reconciler.look)
             LOG.info("controller, a sweep each %g s", self._conf.controller.sweep)
             batch = self._conf.controller.batch
-            RabbitConsumer(settings, intake, batch=batch, stopped=lambda: self._stop).run()
+            if self._conf.metrics.listen:
+                from memhint.controller.shown import Shown  # what it needs is loaded only where it is wanted
+
+                shown = Shown(self._conf.metrics.listen, intake, openstack)
+                handler: Handler = shown.handler
+            else:
+                handler = intake
+            RabbitConsumer(
+                settings,
+                handler,
+                batch=batch,
+                stopped=lambda: self._stop,
+                waits=None if shown is None else shown.handler.waits,
+            ).run()
         finally:
+            if shown is not None:
+                shown.close()
             if openstack is not None:
                 openstack.close()
             courier.close()

@@ -17,6 +17,7 @@ def show(call: Call) -> Answer:
         store = "ok"
     except StoreError as error:
         LOG.error("the store is away: %s", error)
+        call.parts.requests.store_failed()
         store = "away"
     works = store == "ok"
     body = {"status": "ok" if works else "failing", "store": store, "bus": call.parts.bus()}

@@ -115,3 +115,15 @@ def test_a_sweep_that_fails_is_tried_again() -> None:
     clock[0] = 12.0
     one.tick()
     assert fleet.done == ["sweep", "sweep"]
+
+
+def test_sweeps_are_counted_with_whom_they_silenced_and_how_often_they_failed() -> None:
+    fleet, clock = FakeFleet(), [0.0]
+    handler = intake(fleet, clock)
+    clock[0] = 5.0
+    handler.tick()
+    assert handler.counts == {"sweeps": 1, "silenced": 1}
+    fleet.error = StoreError("away")
+    clock[0] = 10.0
+    handler.tick()
+    assert handler.counts == {"sweeps": 2, "silenced": 1, "failed": 1}

@@ -1,0 +1,1 @@
+"""What the API tells Prometheus: of the hosts, of the largest VMs, and of itself."""

@@ -1,0 +1,25 @@
+"""[metrics]: what memhint tells Prometheus."""
+
+from __future__ import annotations
+
+from oslo_config import cfg, types
+
+GROUP = "metrics"
+
+OPTS = (
+    cfg.Opt(
+        "listen",
+        type=types.String(regex=r"^((\[[0-9a-fA-F:]+\]|[^:,\s\[\]]+):[0-9]{1,5})?$"),
+        default="",
+        help="Address and port at which agent and controller show their own metrics, to whoever asks: 127.0.0.1:8791. "
+        "Port 0 is any free one. Empty: nowhere. The API shows its own at /metrics.",
+    ),
+    cfg.IntOpt(
+        "domains",
+        default=100,
+        min=0,
+        max=10000,
+        help="VMs, at most, of which the API's /metrics has series: those with the most unreported memory and those "
+        "with the largest footprint.",
+    ),
+)

@@ -1,0 +1,107 @@
+"""What a controller tells Prometheus of itself: what it took, how long that lasted, and what still waits."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.core import CounterMetricFamily, Metric
+
+from memhint.bus.envelope import Envelope
+from memhint.bus.rabbit_consumer import Away, Handler
+
+BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)  # seconds of one batch
+WRITES = ("written", "outdated", "failed", "conflict", "refused")  # as CapacityWriter.counts has them
+
+
+class Metered:
+    """A handler of messages that counts what another one does."""
+
+    def __init__(
+        self, handler: Handler, registry: CollectorRegistry, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._handler = handler
+        self._clock = clock
+        self._messages = Counter(
+            "memhint_controller_messages", "Messages that the store kept, by kind", ["kind"], registry=registry
+        )
+        self._dead = Counter(
+            "memhint_controller_dead_letters", "Messages that went to the dead letters", registry=registry
+        )
+        self._away = Counter(
+            "memhint_controller_store_away", "Batches that waited because the store was away", registry=registry
+        )
+        self._batch = Histogram(
+            "memhint_controller_batch_duration_seconds",
+            "Time in which a batch of messages was kept",
+            buckets=BUCKETS,
+            registry=registry,
+        )
+        self._queue = Gauge(
+            "memhint_controller_queue_depth", "Messages that wait in the broker, by queue", ["queue"], registry=registry
+        )
+        for kind in ("state", "record"):
+            self._messages.labels(kind)
+
+    def take(self, batch: Sequence[Envelope]) -> Sequence[str | None]:
+        """Hand a batch on.
+
+        :raises Away: when all of it should be tried again
+        """
+        began = self._clock()
+        try:
+            answers = self._handler.take(batch)
+        except Away:
+            self._away.inc()
+            raise
+        self._batch.observe(self._clock() - began)
+        for one, refused in zip(batch, answers, strict=True):
+            if refused is None:
+                self._messages.labels(one.kind).inc()
+        return answers
+
+    def poison(self, user: str, why: str) -> None:
+        """Hand on who sent what was refused."""
+        self._dead.inc()
+        self._handler.poison(user, why)
+
+    def tick(self) -> None:
+        """Hand on that there is time between two batches."""
+        self._handler.tick()
+
+    def waits(self, depths: Mapping[str, int]) -> None:
+        """How many messages wait in each queue."""
+        for queue, depth in depths.items():
+            self._queue.labels(queue).set(depth)
+
+
+class Counts:
+    """Counters that are kept elsewhere, read when Prometheus asks."""
+
+    def __init__(self, sweeps: Callable[[], Mapping[str, int]], writes: Callable[[], Mapping[str, int]]) -> None:
+        """:param sweeps: as Intake.counts has them
+        :param writes: as CapacityWriter.counts has them; nothing where no ratio is written
+        """
+        self._sweeps = sweeps
+        self._writes = writes
+
+    def collect(self) -> Iterator[Metric]:
+        """Every family."""
+        counts = self._sweeps()
+        yield CounterMetricFamily("memhint_controller_sweeps", "Looks for silent hosts", counts.get("sweeps", 0))
+        yield CounterMetricFamily(
+            "memhint_controller_sweep_failures", "Such looks that the store did not let happen", counts.get("failed", 0)
+        )
+        yield CounterMetricFamily(
+            "memhint_controller_hosts_silenced", "Hosts that were marked as silent", counts.get("silenced", 0)
+        )
+        writes = CounterMetricFamily(
+            "memhint_controller_ratio_writes",
+            "Allocation ratios: written, outdated and begun anew, failed, or left alone (conflict, refused)",
+            labels=["outcome"],
+        )
+        found = self._writes()
+        for outcome in WRITES:
+            writes.add_metric([outcome], found.get(outcome, 0))
+        yield writes

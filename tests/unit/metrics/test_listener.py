@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import logging
+import urllib.request
+
+import pytest
+from prometheus_client import CollectorRegistry, Gauge
+
+from memhint.metrics.listener import Listener
+
+
+@pytest.fixture
+def registry() -> CollectorRegistry:
+    made = CollectorRegistry()
+    Gauge("memhint_test_answer", "The answer", registry=made).set(42)
+    return made
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "[::1]"])
+def test_what_is_registered_is_served_on_an_address_of_either_kind(registry: CollectorRegistry, address: str) -> None:
+    listener = Listener(f"{address}:0", registry)
+    listener.start()
+    try:
+        with urllib.request.urlopen(f"http://{address}:{listener.port}/metrics", timeout=30) as answer:
+            assert b"memhint_test_answer 42.0" in answer.read()
+    finally:
+        listener.close()
+
+
+def test_an_address_that_is_taken_is_logged_and_ends_nothing(
+    registry: CollectorRegistry, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = Listener("127.0.0.1:0", registry)
+    first.start()
+    try:
+        second = Listener(f"127.0.0.1:{first.port}", registry)
+        with caplog.at_level(logging.ERROR):
+            second.start()
+        assert "no metrics, [metrics] listen" in caplog.text
+        assert second.port == 0
+        second.close()
+    finally:
+        first.close()
