@@ -21,7 +21,7 @@ from memhint.objects.verdict import Answer, Reason
 
 ROOT = Path(__file__).parents[2]
 PAGES = (
-    *sorted((ROOT / "doc").glob("*.md")),
+    *sorted((ROOT / "doc").rglob("*.md")),
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "lab/README.md")),
 )
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
