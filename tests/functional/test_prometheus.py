@@ -15,12 +15,14 @@ from typing import Any
 import pytest
 import yaml
 
+from lab.servers.bus_users import CONTROLLER
+from lab.servers.place import wait_until
+from lab.servers.rabbitmq import free_ports
 from memhint.api.tokens import create
 from memhint.bus.topology import declare
 from tests.functional.processes import ROOT
-from tests.functional.servers.process import wait_until
 from tests.functional.servers.prometheus import ETC, Prometheus
-from tests.functional.servers.rabbitmq import CONTROLLER, RabbitMQ, free_ports
+from tests.functional.servers.rabbitmq import RabbitMQ
 from tests.unit.metrics.families import families_of, values
 
 HOSTS, VMS = 26, 3  # enough that one is under pressure and one stale
