@@ -12,7 +12,7 @@ from memhint.objects.units import mib
 def place(
     hosts: Iterable[HostSummary], memory: int, count: int, overhead: int, wanted: Sequence[str] | None = None
 ) -> Placement:
-    """Place ``count`` VMs of ``memory`` bytes, each with what QEMU takes beside it: as its host says, else ``overhead``.
+    """Place ``count`` VMs of ``memory`` bytes, each with QEMU's own beside it: as its host says, else ``overhead``.
 
     A new VM counts in full until it has been observed, so each takes its whole size from the headroom. The host with
     the least headroom that still takes one is filled first, by name where two have the same: memory that is left in
