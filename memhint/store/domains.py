@@ -32,7 +32,7 @@ SORT_KEYS = (
 )
 
 _NAMES = tuple(name for name in DomainSummary.__dataclass_fields__ if name != "at")
-_COLUMNS = (*(domain.c[name] for name in _NAMES), host_summary.c.at.label("made"))
+_OWN = tuple(domain.c[name] for name in _NAMES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +71,11 @@ class Domains:
         if sort not in SORT_KEYS:
             raise MarkerError(f"no list is sorted by {sort[:40]!r}: use {', '.join(SORT_KEYS)}")
         order = Order(sort, domain.c[sort], (domain.c.uuid, domain.c.host), descending)
+        # The hosts join a page's lines only, not the many that it is chosen from.
+        lines = order.apply(_chosen(select(*_OWN), which), marker, limit).subquery()
+        found = select(lines, host_summary.c.at.label("made")).join(host_summary, host_summary.c.name == lines.c.host)
         with self._database.read() as connection:
-            rows = connection.execute(order.apply(_filtered(which), marker, limit)).all()
+            rows = connection.execute(order.again(found, lines)).all()
         items = tuple(_summary(row) for row in rows[:limit])
         return Page(items, order.marker(rows[limit - 1]) if len(rows) > limit else None)
 
@@ -117,7 +120,11 @@ class Domains:
 
 
 def _filtered(which: DomainFilter) -> Select[Any]:
-    query = select(*_COLUMNS).join(host_summary, host_summary.c.name == domain.c.host)
+    query = select(*_OWN, host_summary.c.at.label("made")).join(host_summary, host_summary.c.name == domain.c.host)
+    return _chosen(query, which)
+
+
+def _chosen(query: Select[Any], which: DomainFilter) -> Select[Any]:
     for name in ("host", "project", "state"):
         wanted = getattr(which, name)
         if wanted is not None:

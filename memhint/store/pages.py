@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from sqlalchemy import ColumnElement, Row, Select, and_, or_
+from sqlalchemy import ColumnElement, Row, Select, Subquery, and_, or_
 
 from memhint.store.errors import MarkerError
 
@@ -47,16 +47,25 @@ class Order:
 
         :raises MarkerError: on one that is of no list in this order
         """
-        query = query.add_columns(self.value.label("sorted_by"), *self.keys)
+        keys = [key.label(f"key_{number}") for number, key in enumerate(self.keys)]
+        query = query.add_columns(self.value.label("sorted_by"), *keys)
         if marker is not None:
             query = query.where(self._after(marker))
-        unknown_last = (self.value.is_(None), self.value.desc() if self.descending else self.value.asc())
-        return query.order_by(*unknown_last, *self.keys).limit(limit + 1)
+        return query.order_by(*self._by(self.value), *self.keys).limit(limit + 1)
+
+    def again(self, query: Select[Any], lines: Subquery) -> Select[Any]:
+        """The same order for a query over such lines."""
+        keys = (lines.c[f"key_{number}"] for number in range(len(self.keys)))
+        return query.order_by(*self._by(lines.c.sorted_by), *keys)
 
     def marker(self, row: Row[Any]) -> str:
         """Where a part ends that has this row as its last one."""
-        plain = [self.name, self.descending, row.sorted_by, *row[-len(self.keys) :]]
+        keys = [row._mapping[f"key_{number}"] for number in range(len(self.keys))]
+        plain = [self.name, self.descending, row.sorted_by, *keys]
         return base64.urlsafe_b64encode(json.dumps(plain, separators=(",", ":")).encode()).decode().rstrip("=")
+
+    def _by(self, value: ColumnElement[Any]) -> tuple[ColumnElement[Any], ...]:
+        return (value.is_(None), value.desc() if self.descending else value.asc())
 
     def _after(self, marker: str) -> ColumnElement[bool]:
         try:
