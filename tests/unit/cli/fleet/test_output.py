@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import pytest
+
+from memhint.cli.fleet.screen import Screen
+from memhint.cli.fleet.watch import arranged
+from tests.unit.cli.fleet.conftest import Desk
+from tests.unit.client.fake_server import Reply, problem
+
+MIB = 1 << 20
+VM = "6f1d3c2a-0000-4000-8000-00000000000a"
+
+
+def hosts(*found: dict[str, Any]) -> Reply:
+    return Reply(body={"hosts": list(found), "changed": "1"})
+
+
+def test_what_is_unknown_is_a_dash_and_never_nought(desk: Desk) -> None:
+    desk.server.replies = [hosts({"name": "a", "psi": None, "headroom": None, "unreported": 0, "slots": None})]
+    row = desk.run("hosts").out.splitlines()[3]
+    cells = [cell.strip() for cell in row.strip("|").split("|")]
+    assert cells == ["a", "-", "-", "-", "-", "-", "0", "-", "-", "-", "-", "-", "-"]
+
+
+def test_a_newer_server_may_tell_more(desk: Desk) -> None:
+    desk.server.replies = [hosts({"name": "a", "beauty": {"x": 1}})] * 2
+    assert json.loads(desk.run("hosts", "--json").out) == [{"name": "a", "beauty": {"x": 1}}]
+    assert desk.run("hosts", "-f", "value").out == 'a {"x":1}\n'
+
+
+def test_names_cannot_steer_a_terminal(desk: Desk) -> None:
+    desk.server.replies = [hosts({"name": "a\x1b[2Jb", "rungs": ["\x07"], "reclaimable": {}})]
+    out = desk.run("hosts").out
+    assert "\x1b" not in out
+    assert "\x07" not in out
+
+
+def test_columns_are_chosen_by_either_name(desk: Desk) -> None:
+    desk.server.replies = [hosts({"name": "a", "ksm_saving": 3 * MIB})] * 2
+    assert desk.run("hosts", "-f", "value", "-c", "ksm_saving").out == f"{3 * MIB}\n"
+    assert "|         3 |" in desk.run("hosts", "-c", "KSM saves").out
+
+
+def test_a_name_in_full_is_no_abbreviation(desk: Desk) -> None:
+    desk.server.replies = [Reply(404, problem(404))]
+    assert desk.run("reclaim", "show", "x").code == 3
+    # a VM "sh" on this host, for which there is no store here: not `reclaim show`
+    result = desk.run("reclaim", "sh")
+    assert len(desk.server.asked) == 1
+    assert "store" in result.err
+
+
+@pytest.mark.parametrize(
+    ("state", "code"), [("done", 0), ("failed", 1), ("refused", 5), ("expired", 4)], ids=lambda value: str(value)
+)
+def test_a_request_is_followed_to_its_end(desk: Desk, monkeypatch: pytest.MonkeyPatch, state: str, code: int) -> None:
+    monkeypatch.setattr("memhint.cli.fleet.reclaims._STEP", 0.0)
+    queued = {"id": "r1", "state": "queued", "timeout": 60.0}
+    ended = {**queued, "state": state, "verdict": {"answer": "x", "reason": "none", "detail": "so it went"}}
+    replies = [queued, queued, {**queued, "state": "running"}, ended]
+    desk.server.replies = [Reply(200, {"reclaim": one}) for one in replies]
+    result = desk.run("reclaim", "create", VM, "-f", "value", "-c", "state")
+    assert (result.code, result.out) == (code, f"{state}\n")
+    assert (f"reclaim of {VM}: x: so it went" in result.err) == (code != 0)
+
+
+def test_a_request_without_an_answer_may_have_been_queued(desk: Desk) -> None:
+    desk.server.replies = [Reply(hang_up=True)]
+    result = desk.run("reclaim", "create", VM)
+    assert result.code == 6
+    assert f"see memhint reclaim list --vm {VM} before asking again" in result.err
+    assert len(desk.server.asked) == 1
+
+
+def test_a_wish_that_has_not_arrived_is_told(desk: Desk) -> None:
+    change = {"key": "dedup", "before": {"value": "off", "origin": "default"}, "after": {"value": "on", "origin": "x"}}
+    body = {"policy": {}, "changes": [change], "delivery": {"taken": False, "detail": "its agent is away"}}
+    desk.server.replies = [Reply(body=body)]
+    assert "Stored, and not at its host yet: its agent is away." in desk.run("policy", "set", VM, "dedup=on").out
+
+
+@pytest.mark.parametrize("words", [["dedup"], ["=on"], ["dedup=on", "dedup=off"]])
+def test_what_is_no_wish_is_not_sent(desk: Desk, words: list[str]) -> None:
+    assert desk.run("policy", "set", VM, *words).code == 2
+    assert desk.server.asked == []
+
+
+def test_a_token_is_never_taken_from_the_command_line(desk: Desk) -> None:
+    assert desk.run("hosts", "--token", "s3cret").code == 2
+    assert desk.server.asked == []
+
+
+def test_the_order_is_the_servers() -> None:
+    items = [{"name": "a", "psi": None}, {"name": "b", "psi": 1.0}, {"name": "c", "psi": 3.0}]
+    assert [one["name"] for one in arranged(items, "psi:desc", None)] == ["c", "b", "a"]
+    assert [one["name"] for one in arranged(items, "psi", 2)] == ["b", "c"]
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_is_drawn_in_place_and_holds_what_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LINES", "4")
+    monkeypatch.setenv("COLUMNS", "80")
+    out = Terminal()
+    screen = Screen(out)
+    screen.show("1\n2\n3\n", "end.")
+    assert out.getvalue() == "\x1b[H1\x1b[K\n2\x1b[K\nend. 1 lines do not fit: see --limit.\x1b[K\n\x1b[J"
+    before = out.getvalue()
+    screen.show("1\n2\n3\n", "end.")
+    assert out.getvalue() == before
+
+
+def test_elsewhere_tables_follow_each_other() -> None:
+    out = io.StringIO()
+    screen = Screen(out)
+    screen.show("1\n", "end.")
+    screen.show("2\n", "end.")
+    assert out.getvalue() == "1\nend.\n\n2\nend.\n\n"
