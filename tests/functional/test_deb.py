@@ -78,7 +78,9 @@ def test_what_is_in_it_runs_at_its_place(unpacked: Path) -> None:
     assert said.startswith("memhint ")
     assert "Serve the admin API and the dashboard" in said
     for unit in ("agent", "api", "controller"):
-        assert f"/opt/memhint/bin/memhint {unit}" in (unpacked / f"lib/systemd/system/memhint-{unit}.service").read_text()
+        assert (
+            f"/opt/memhint/bin/memhint {unit}" in (unpacked / f"lib/systemd/system/memhint-{unit}.service").read_text()
+        )
 
 
 def test_its_scripts_are_ones_that_a_shell_takes(unpacked: Path) -> None:
