@@ -37,7 +37,8 @@ class Place:
         self.user = pwd.getpwnam("nobody").pw_uid if os.geteuid() == 0 else None
         if not path.exists():
             path.mkdir(mode=0o700, parents=True)
-        self.own(path)
+        if self.user is not None:
+            os.chown(path, self.user, -1)  # not what is in it: an earlier server may be running there
 
     @classmethod
     def temporary(cls, name: str) -> Place:

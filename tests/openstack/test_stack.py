@@ -78,6 +78,7 @@ def test_a_vm_boots_works_migrates_and_goes(stack: Stack) -> None:
     assert domains(stack, "host-2") == []
 
 
+@pytest.mark.skipif(RELEASE == "31", reason="Nova 31 does not switch page reporting on")
 def test_freed_memory_comes_back_from_a_vm_of_nova(stack: Stack) -> None:
     vm = stack.boot("freeing", host="host-1")
     vm.alloc("a", 300 * MIB)
