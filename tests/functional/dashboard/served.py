@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 
-from lab.fleet.fill import fill
+from lab.fleet.fill import fill, keep
 from lab.fleet.fleet import Fleet, Shape
 from memhint.objects.reclaim import Compaction, Reclaim, ReclaimState, Stop
 from memhint.objects.units import GIB
@@ -22,8 +23,9 @@ from memhint.store.fleet import State
 from memhint.store.reclaims import Reclaims
 
 ROOT = Path(__file__).parents[3]
-PERIOD = 600.0  # seconds: what was reported as a test began is fresh until it ends
+PERIOD = 180.0  # seconds: what is reported as a file of tests begins is fresh until it ends
 _PATIENCE = 120.0
+_NUMBERS = count(1)
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,21 @@ class Filled:
         """The same for a test of its own."""
         copied = folder / "memhint.db"
         shutil.copyfile(self.file, copied)
-        return Filled(self.fleet, copied)
+        own = Filled(self.fleet, copied)
+        own.refresh()
+        return own
+
+    def refresh(self) -> None:
+        """A new report of each host that is not silent."""
+        now = time.time()
+        store = open_store(self.url, create=False)
+        alive = (host for host in range(self.fleet.shape.hosts) if not self.fleet.stale(host))
+        keep(store, self.fleet, (replace(self.fleet.report(host, now), sequence=self.newer(now)) for host in alive))
+        store.close()
+
+    def newer(self, at: float) -> int:
+        """A sequence number beyond that of the report of a moment, and beyond all that were made before."""
+        return self.fleet.sequence(at) + next(_NUMBERS)
 
     @property
     def url(self) -> str:
@@ -48,7 +64,7 @@ class Filled:
         now = time.time()
         known = self.fleet.report(host, now)
         capacity = replace(known.plan.capacity, **changes)  # type: ignore[arg-type]
-        newer = replace(known, sequence=known.sequence + 1, plan=replace(known.plan, capacity=capacity))
+        newer = replace(known, sequence=self.newer(now), plan=replace(known.plan, capacity=capacity))
         store = open_store(self.url, create=False)
         store.fleet.take([State(newer, self.fleet.clock(now) + PERIOD)])
         store.close()
@@ -70,7 +86,7 @@ class Api:
         self._folder = store.file.parent
         self._lines = lines or ("auth = none",)
         self._store = store
-        self._port = 0
+        self._port = _free_port()
         self._process: subprocess.Popen[bytes] | None = None
         self._log = self._folder / "api.log"
 
@@ -88,18 +104,17 @@ class Api:
             command = [sys.executable, "-m", "memhint.cli.main", "--config-file", str(config), "api"]
             self._process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT)
         try:
-            self._port = self._announced(self._process)
+            self._await(self._process)
         except BaseException:
             self.stop()
             raise
 
-    def _announced(self, process: subprocess.Popen[bytes]) -> int:
+    def _await(self, process: subprocess.Popen[bytes]) -> None:
         until = time.monotonic() + _PATIENCE
-        while not (found := re.search(r"the API is at http://127\.0\.0\.1:(\d+)", self._log.read_text())):
+        while "the API is at" not in self._log.read_text():
             assert process.poll() is None, self._log.read_text()
             assert time.monotonic() < until, self._log.read_text()
             time.sleep(0.05)
-        return int(found[1])
 
     def stop(self) -> None:
         if self._process is not None:
@@ -110,6 +125,12 @@ class Api:
                 self._process.kill()
                 self._process.wait()
             self._process = None
+
+
+def _free_port() -> int:
+    with socket.socket() as tried:
+        tried.bind(("127.0.0.1", 0))
+        return int(tried.getsockname()[1])
 
 
 class Agent(threading.Thread):

@@ -76,7 +76,8 @@ def test_what_nobody_knows_is_not_shown_as_zero(window: Window) -> None:
         """async () => {
             const { domains } = await (await fetch("../v1/domains?limit=100&sort=name:asc")).json();
             const rows = [...document.querySelectorAll("tbody tr")];
-            const column = [...document.querySelectorAll("thead th")].findIndex((one) => one.textContent.includes("Unreported"));
+            const heads = [...document.querySelectorAll("thead th")];
+            const column = heads.findIndex((one) => one.textContent.includes("Unreported"));
             return domains.map((one, at) => [one.unreported, rows[at].children[column].textContent]);
         }"""
     )

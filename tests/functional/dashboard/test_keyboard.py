@@ -9,7 +9,10 @@ from playwright.sync_api import Page, expect
 from tests.functional.dashboard.browser import Window
 from tests.functional.dashboard.served import Agent, Filled
 
-FOCUSED = "() => document.activeElement?.textContent + ' ' + (document.activeElement?.getAttribute('aria-label') ?? '')"
+FOCUSED = """() => {
+    const one = document.activeElement;
+    return (one.matches("a, button") ? one.textContent : "") + " " + (one.getAttribute("aria-label") ?? "");
+}"""
 
 
 def tab_to(page: Page, text: str, key: str = "Tab", most: int = 60) -> None:

@@ -39,7 +39,8 @@ def test_memory_in_a_column(page: Page, size: int | None, text: str) -> None:
 
 @pytest.mark.parametrize("cut", range(1, 60, 7))
 def test_events_are_parsed_wherever_the_network_cuts_them(page: Page, cut: int) -> None:
-    text = 'retry: 3000\n\nid: 7\nevent: hosts\ndata: {"a":\ndata: 1}\n\n: still here\n\r\nevent: event\r\ndata: {}\r\n\r\ndata: lost'
+    whole = 'retry: 3000\n\nid: 7\nevent: hosts\ndata: {"a":\ndata: 1}\n\n: still here\n\r\n'
+    text = f"{whole}event: event\r\ndata: {{}}\r\n\r\ndata: lost"
     body = """const seen = []; const push = m.eventParser((event) => seen.push(event));
         for (let at = 0; at < given[0].length; at += given[1]) push(given[0].slice(at, at + given[1])); return seen;"""
     assert run(page, "lib/stream.js", body, [text, cut]) == [

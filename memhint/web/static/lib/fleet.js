@@ -1,7 +1,9 @@
 // What the dashboard knows of all hosts: read once, then kept by the stream.
 
-import { get, token } from "./api.js";
+import { get } from "./api.js";
 import { follow } from "./stream.js";
+
+const POLL = 15_000; // ms
 
 /**
  * Tells its listeners "hosts" (detail: names that changed, or null for all), "event" (detail: the event) and
@@ -92,7 +94,9 @@ export class Fleet extends EventTarget {
     return this.live.state === "refused" && this.live.error?.status === 403;
   }
 
-  get signedIn() {
-    return token() !== null;
+  /** Calls `work` now and then while nothing is told to this token by itself. */
+  whileForbidden(work, signal) {
+    const timer = setInterval(() => this.forbidden && work(), POLL);
+    signal.addEventListener("abort", () => clearInterval(timer));
   }
 }

@@ -37,7 +37,7 @@ export function dataTable({ caption, quiet = true, columns, id, sort = null, onS
   const element = h(
     "div",
     { classes: "table" },
-    h("div", { classes: "scroll", role: "region", tabindex: "0", "aria-label": caption }, table),
+    h("div", { classes: "scroll", role: "region", tabindex: "0", "aria-label": `${caption}, table` }, table),
     nothing,
   );
 

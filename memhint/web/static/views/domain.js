@@ -168,10 +168,7 @@ export function domainView({ place, title, fleet, parts, query, signal }) {
   fleet.addEventListener("event", ({ detail }) => {
     if (detail.domain === uuid) loadReclaims();
   }, { signal });
-  if (fleet.forbidden) {
-    const timer = setInterval(load, 15_000);
-    signal.addEventListener("abort", () => clearInterval(timer));
-  }
+  fleet.whileForbidden(load, signal);
   load();
   loadReclaims();
 }

@@ -105,10 +105,7 @@ export function domainsView({ place, title, fleet, query, signal }) {
   }
 
   fleet.addEventListener("hosts", atMostEvery(5000, load, signal), { signal });
-  if (fleet.forbidden) {
-    const timer = setInterval(load, 15_000);
-    signal.addEventListener("abort", () => clearInterval(timer));
-  }
+  fleet.whileForbidden(load, signal);
   load();
 }
 

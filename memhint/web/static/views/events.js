@@ -95,5 +95,6 @@ export function eventsView({ place, title, fleet, query, signal }) {
     },
     { signal },
   );
+  fleet.whileForbidden(load, signal);
   load();
 }
