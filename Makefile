@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help setup demo test lint unit functional patches lab openstack soak bench sample clean
+.PHONY: help setup demo test lint unit functional patches lab openstack soak bench screenshots sample clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -12,8 +12,8 @@ help:  ## this list
 setup:  ## install what is missing: Debian packages and a virtualenv
 	@tools/setup $(VENV)
 
-demo: setup  ## real guests give memory back, and more VMs run on it (demo-out/); PATCHED=1 builds the patched pieces first
-	@$(BIN)/python -m lab.demo $(if $(filter 1,$(PATCHED)),--patched) $(if $(filter 0,$(PATCHED)),--stock)
+demo: setup  ## real guests give memory back, and more VMs run on it (demo-out/); PATCHED=1 builds the patched pieces first, KEEP=1 leaves it and its dashboard up
+	@$(BIN)/python -m lab.demo $(if $(filter 1,$(PATCHED)),--patched) $(if $(filter 0,$(PATCHED)),--stock) $(if $(filter 1,$(KEEP)),--keep)
 
 test: lint unit functional lab patches  ## every test of memhint and of its patch series
 
@@ -53,6 +53,9 @@ bench: setup  ## what agent and planner cost, what the levers do, what reporting
 	$(BIN)/python -m bench.storm
 	$(BIN)/python -m bench.planner_cost
 	$(BIN)/python -m bench.instructions --json bench/results/instructions.json
+
+screenshots: setup  ## take the pictures of doc/dashboard.md anew
+	$(BIN)/python -m tests.functional.dashboard.screenshots doc
 
 sample:  ## write etc/memhint.conf.sample and etc/policy.yaml.sample anew
 	$(BIN)/oslo-config-generator --config-file etc/memhint-config-generator.conf

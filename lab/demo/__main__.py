@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from rich.console import Console
 
 from lab import Lab, packages, patched
 from lab.agent import SHORT_HORIZON, AgentProcess
+from lab.api import ApiProcess
 from lab.demo.plot import plot
 from lab.demo.scenario import Result, Scenario, Settings
 from lab.demo.screen import Screen
@@ -25,6 +27,7 @@ EXAMPLES = """\
 examples:
   make demo                    patched kernel, guest agent and QEMU as far as they are built
   make demo PATCHED=1          builds them first, half an hour the first time; PATCHED=0 uses none
+  make demo KEEP=1             leaves host, guests and dashboard up until ctrl-c
   .venv/bin/python -m lab.demo --guests 8 --budget 7GiB --out /tmp/demo
 
 exit codes: 0 the VMs of the measured count ran without swap and OOM kills; 1 something of that did not happen
@@ -43,16 +46,19 @@ def main(argv: list[str] | None = None) -> int:
     try:
         pieces = _pieces(options)
         _say(pieces, console)
-        result = _run(settings, console, pieces)
+        return _run(settings, console, pieces, out, keep=options.keep)
     except LabError as error:
         console.print(f"[red]The demo failed:[/] {error}", highlight=False)
         return 1
     except KeyboardInterrupt:
         console.print("Interrupted; everything that was started has been ended.")
         return 130
+
+
+def _conclude(result: Result, settings: Settings, console: Console, pieces: patched.Pieces, out: Path) -> int:
+    """Show and keep what came of it; the exit code."""
     files = [*plot(result, settings, out), _write(result, settings, pieces, out)]
-    screen = Screen(console, settings)
-    screen.summary(result, [str(name) for name in files])
+    Screen(console, settings).summary(result, [str(name) for name in files])
     problems = _problems(result, settings)
     for problem in problems:
         console.print(f"[red]Not as it should be:[/] {problem}")
@@ -76,7 +82,7 @@ def _say(pieces: patched.Pieces, console: Console) -> None:
     console.print(f"Patched pieces in use: [bold]{own or 'none'}[/]{rest}.", highlight=False)
 
 
-def _run(settings: Settings, console: Console, pieces: patched.Pieces) -> Result:
+def _run(settings: Settings, console: Console, pieces: patched.Pieces, out: Path, *, keep: bool) -> int:
     console.print(
         f"A host of {settings.budget >> 20} MiB with {settings.guests} guests of {settings.memory >> 20} MiB:"
         f" {settings.guests * settings.memory >> 20} MiB assigned, {settings.swap >> 20} MiB of disk swap behind it."
@@ -105,8 +111,24 @@ def _run(settings: Settings, console: Console, pieces: patched.Pieces) -> Result
         console.print(f"  virsh -c '{host.uri}' list", highlight=False, soft_wrap=True)
         # QEMU's counters are read through its monitor, which the operator has to allow.
         allowed = {"dedup": {"allow_monitor_commands": True}} if pieces.emulator == "memhint" else None
-        with AgentProcess(host, allowed) as agent, Screen(console, settings) as screen:
-            return Scenario(host, agent, settings, screen).run()
+        with AgentProcess(host, allowed) as agent, ApiProcess(agent) as api:
+            console.print(f"The dashboard: {api.url}/dashboard/", highlight=False, soft_wrap=True)
+            with Screen(console, settings) as screen:
+                result = Scenario(host, agent, settings, screen).run()
+            code = _conclude(result, settings, console, pieces, out)
+            if keep:
+                _keep(api, console)
+            return code
+
+
+def _keep(api: ApiProcess, console: Console) -> None:
+    """Leave everything up until somebody ends it."""
+    console.print(
+        f"Host, guests and dashboard stay until ctrl-c: {api.url}/dashboard/", highlight=False, soft_wrap=True
+    )
+    with suppress(KeyboardInterrupt):
+        while True:
+            signal.pause()
 
 
 def _write(result: Result, settings: Settings, pieces: patched.Pieces, out: Path) -> Path:
@@ -157,6 +179,7 @@ def _parser() -> argparse.ArgumentParser:
         "--patched", action="store_true", help="build the patched kernel, guest agent and QEMU unless they are there"
     )
     pieces.add_argument("--stock", action="store_true", help="use no patched piece, also where they are built")
+    parser.add_argument("--keep", action="store_true", help="leave everything up at the end, until ctrl-c")
     parser.add_argument("--out", default="demo-out", help="where plot and report go (%(default)s)")
     return parser
 

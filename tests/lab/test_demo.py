@@ -1,27 +1,46 @@
 """The demo, as `make demo` runs it: its report tells the whole main job."""
 
 import json
+import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import urljoin
+from urllib.request import urlopen
 
 from lab.sizes import MIB
+from lab.waiting import wait_for
+
+_KEPT = re.compile(r"stay until ctrl-c: (\S+)")
 
 
-def test_the_main_job_on_real_guests(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "lab.demo", "--out", str(tmp_path)],
-        cwd=Path(__file__).parents[2],
-        capture_output=True,
-        text=True,
-        timeout=420,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+def test_the_main_job_on_real_guests_and_its_dashboard(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with log.open("wb") as said:
+        demo = subprocess.Popen(
+            [sys.executable, "-m", "lab.demo", "--keep", "--out", str(tmp_path)],
+            cwd=Path(__file__).parents[2],
+            stdout=said,
+            stderr=said,
+        )
+    try:
+        wait_for(lambda: _KEPT.search(log.read_text()) or demo.poll() is not None, 420, "the demo to end")
+        kept = _KEPT.search(log.read_text())
+        assert kept, log.read_text()[-4000:]
+        with urlopen(kept[1], timeout=30) as page:
+            assert b"memhint" in page.read()
+        with urlopen(urljoin(kept[1], "../v1/domains"), timeout=30) as listed:
+            domains = json.load(listed)["domains"]
+    finally:
+        demo.send_signal(signal.SIGINT)
+        code = demo.wait(120)
+    assert code == 0, log.read_text()[-4000:]
     report = json.loads((tmp_path / "demo.json").read_text())
     settings, result = report["settings"], report["result"]
     assert settings["guests"] >= 6
     assert settings["guests"] * settings["memory"] > settings["budget"]
+    assert len(domains) == result["running_vms"]
     for guest in result["guests"]:
         assert guest["resident_before_free"] - guest["resident_after_free"] >= 0.9 * settings["work"]
     assert result["measured_vms_at_first_promise"] > result["nominal_vms"]

@@ -46,7 +46,10 @@ function show() {
   };
   if (!view) {
     title("No such page");
-    place.append(h("h1", null, "No such page"), h("p", null, "This address leads nowhere. ", h("a", { href: "#/fleet" }, "Go to the fleet"), "."));
+    place.append(
+      h("h1", null, "No such page"),
+      h("p", null, "This address leads nowhere. ", h("a", { href: "#/fleet" }, "Go to the fleet"), "."),
+    );
   } else {
     const context = { place, title, fleet, parts, query, signal: life.signal };
     try {
@@ -83,7 +86,8 @@ function showState() {
   else if (state === "connecting") live.textContent = "connecting";
   else if (state === "refused" && error?.status === 403) live.textContent = "not live for this token";
   else if (state === "refused") live.textContent = "not connected";
-  else live.textContent = `stale since ${since ? moment(since / 1000) : "the start"}, next try in ${Math.ceil(pause ?? 0)} s`;
+  else
+    live.textContent = `stale since ${since ? moment(since / 1000) : "the start"}, next try in ${Math.ceil(pause ?? 0)} s`;
 }
 
 function askForToken(error) {

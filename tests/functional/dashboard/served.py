@@ -9,11 +9,12 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 
-from lab.fleet.fill import fill, keep
+from lab.fleet.fill import fill, follow, keep
 from lab.fleet.fleet import Fleet, Shape
 from memhint.objects.reclaim import Compaction, Reclaim, ReclaimState, Stop
 from memhint.objects.units import GIB
@@ -51,6 +52,12 @@ class Filled:
         keep(store, self.fleet, (replace(self.fleet.report(host, now), sequence=self.newer(now)) for host in alive))
         store.close()
 
+    def follow(self, stopped: Callable[[], bool]) -> None:
+        """Keep it up to date, as its hosts would."""
+        store = open_store(self.url, create=False)
+        follow(store, self.fleet, stopped)
+        store.close()
+
     def newer(self, at: float) -> int:
         """A sequence number beyond that of the report of a moment, and beyond all that were made before."""
         return self.fleet.sequence(at) + next(_NUMBERS)
@@ -70,9 +77,9 @@ class Filled:
         store.close()
 
 
-def filled(folder: Path, hosts: int, vms: int, past: float = 0.0) -> Filled:
+def filled(folder: Path, hosts: int, vms: int, past: float = 0.0, period: float = PERIOD) -> Filled:
     """A new store with a fleet in it, and `past` seconds of its history."""
-    made = Filled(Fleet(Shape(hosts, vms, PERIOD)), folder / "memhint.db")
+    made = Filled(Fleet(Shape(hosts, vms, period)), folder / "memhint.db")
     store = open_store(made.url)
     fill(store, made.fleet, time.time(), past=past)
     store.close()

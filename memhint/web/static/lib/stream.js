@@ -40,10 +40,15 @@ export async function follow({ take, state, lastId, signal }) {
   let wait = 1000;
   while (!signal.aborted) {
     try {
-      await once(take, () => {
-        wait = 1000;
-        state("live");
-      }, lastId(), signal);
+      await once(
+        take,
+        () => {
+          wait = 1000;
+          state("live");
+        },
+        lastId(),
+        signal,
+      );
       throw unreachable();
     } catch (error) {
       if (signal.aborted) return;

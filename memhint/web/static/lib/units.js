@@ -7,10 +7,7 @@ export const UNKNOWN = "unknown";
 const grouped = new Map();
 function decimals(value, digits) {
   if (!grouped.has(digits)) {
-    grouped.set(
-      digits,
-      new Intl.NumberFormat("en", { minimumFractionDigits: digits, maximumFractionDigits: digits }),
-    );
+    grouped.set(digits, new Intl.NumberFormat("en", { minimumFractionDigits: digits, maximumFractionDigits: digits }));
   }
   return grouped.get(digits).format(value).replaceAll(",", "\u202f");
 }

@@ -48,7 +48,6 @@ export const STOP = {
 };
 
 export const ENDED = new Set(["done", "failed", "refused", "expired"]);
-export const REFUSING = new Set(["refused", "unsupported", "conflict", "failed"]);
 
 /** The kinds of a VM's memory, in the order in which bars and legends show them. */
 export const KINDS = [

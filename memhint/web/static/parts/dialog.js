@@ -10,7 +10,12 @@ export function openDialog(title) {
   const element = h(
     "dialog",
     { "aria-labelledby": id },
-    h("div", { classes: "dialog-head" }, h("h2", { id }, title), h("button", { type: "button", classes: "quiet", "aria-label": "Close", onclick: () => element.close() }, "×")),
+    h(
+      "div",
+      { classes: "dialog-head" },
+      h("h2", { id }, title),
+      h("button", { type: "button", classes: "quiet", "aria-label": "Close", onclick: () => element.close() }, "×"),
+    ),
     body,
   );
   element.addEventListener("close", () => {
@@ -20,5 +25,11 @@ export function openDialog(title) {
   window.addEventListener("hashchange", () => element.close(), { signal: life.signal });
   document.body.append(element);
   element.showModal();
-  return { element, body, signal: life.signal, close: () => element.close(), fill: (...children) => fill(body, ...children) };
+  return {
+    element,
+    body,
+    signal: life.signal,
+    close: () => element.close(),
+    fill: (...children) => fill(body, ...children),
+  };
 }

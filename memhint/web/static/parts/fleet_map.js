@@ -47,7 +47,7 @@ export const TROUBLE = {
 };
 
 /** A host in a sentence: the cell's name for screen readers, and the line under the map. */
-export function inWords(host) {
+function inWords(host) {
   const sign = trouble(host);
   return [
     host.name,
@@ -68,7 +68,11 @@ export function fleetMap() {
   const readout = h("p", { classes: "readout", "aria-hidden": "true" });
   const rest = "Point at a host, or move with the arrow keys. Enter opens it.";
   readout.textContent = rest;
-  const grid = h("div", { classes: "map", role: "group", "aria-label": "Map of hosts. Arrow keys move, Enter opens a host. The same is there as a table." });
+  const grid = h("div", {
+    classes: "map",
+    role: "group",
+    "aria-label": "Map of hosts. Arrow keys move, Enter opens a host. The same is there as a table.",
+  });
   const element = h("div", { classes: "map-place" }, grid, readout);
   let active = null;
 
@@ -87,7 +91,14 @@ export function fleetMap() {
     const at = all.indexOf(document.activeElement);
     if (at < 0) return;
     const wide = perRow(all);
-    const next = { ArrowRight: at + 1, ArrowLeft: at - 1, ArrowDown: at + wide, ArrowUp: at - wide, Home: 0, End: all.length - 1 }[event.key];
+    const next = {
+      ArrowRight: at + 1,
+      ArrowLeft: at - 1,
+      ArrowDown: at + wide,
+      ArrowUp: at - wide,
+      Home: 0,
+      End: all.length - 1,
+    }[event.key];
     if (next === undefined) return;
     event.preventDefault();
     all[next]?.focus();
@@ -154,8 +165,12 @@ export function mapLegend(metric) {
   return h(
     "ul",
     { classes: "legend", "aria-label": "What the cells show" },
-    legend.map((text, level) => h("li", null, h("span", { classes: `cell ${metric} l${level}`, "aria-hidden": "true" }), text)),
-    Object.entries(TROUBLE).map(([kind, [mark, text]]) => h("li", null, h("span", { classes: `cell ${kind}`, "aria-hidden": "true" }, mark), text)),
+    legend.map((text, level) =>
+      h("li", null, h("span", { classes: `cell ${metric} l${level}`, "aria-hidden": "true" }), text),
+    ),
+    Object.entries(TROUBLE).map(([kind, [mark, text]]) =>
+      h("li", null, h("span", { classes: `cell ${kind}`, "aria-hidden": "true" }, mark), text),
+    ),
     h("li", { classes: "note" }, `Figure: ${figure}`),
   );
 }

@@ -16,7 +16,14 @@ const HEIGHT = 220;
 export function historyChart({ label, series, signal }) {
   const shown = series.map((one) => !one.hidden);
   const summaryId = freshId("chart");
-  const canvas = h("div", { classes: "canvas", tabindex: "0", role: "group", "aria-roledescription": "chart", "aria-label": label, "aria-describedby": summaryId });
+  const canvas = h("div", {
+    classes: "canvas",
+    tabindex: "0",
+    role: "group",
+    "aria-roledescription": "chart",
+    "aria-label": label,
+    "aria-describedby": summaryId,
+  });
   const summary = h("p", { id: summaryId, classes: "summary" });
   const values = series.map(() => h("b"));
   const when = h("span", { classes: "when" });
@@ -44,12 +51,27 @@ export function historyChart({ label, series, signal }) {
         "table",
         null,
         h("caption", { classes: "unseen" }, `${label}, GiB`),
-        h("thead", null, h("tr", null, h("th", { scope: "col" }, "Time"), series.map((one) => h("th", { scope: "col", classes: "number" }, `${one.label}, GiB`)))),
+        h(
+          "thead",
+          null,
+          h(
+            "tr",
+            null,
+            h("th", { scope: "col" }, "Time"),
+            series.map((one) => h("th", { scope: "col", classes: "number" }, `${one.label}, GiB`)),
+          ),
+        ),
         rows,
       ),
     ),
   );
-  const element = h("figure", { classes: "chart" }, h("div", { classes: "keys" }, keys, when), canvas, h("figcaption", null, summary, table));
+  const element = h(
+    "figure",
+    { classes: "chart" },
+    h("div", { classes: "keys" }, keys, when),
+    canvas,
+    h("figcaption", null, summary, table),
+  );
   let plot = null;
   let points = [];
   let shownRange = [0, 1];
@@ -77,17 +99,36 @@ export function historyChart({ label, series, signal }) {
     if (!points.length || !canvas.clientWidth) return;
     const line = colour("--line");
     const text = colour("--muted");
-    const axis = { stroke: text, grid: { stroke: line, width: 1 }, ticks: { stroke: line, width: 1 }, font: "11px Inter, sans-serif" };
+    const axis = {
+      stroke: text,
+      grid: { stroke: line, width: 1 },
+      ticks: { stroke: line, width: 1 },
+      font: "11px Inter, sans-serif",
+    };
     plot = new uPlot(
       {
         width: canvas.clientWidth,
         height: HEIGHT,
         legend: { show: false },
         cursor: { y: false, points: { size: 6 } },
-        scales: { x: { range: () => shownRange }, y: { range: (_, low, high) => [Math.min(0, low * 1.05), Math.max(high * 1.05, 0.1)] } },
+        scales: {
+          x: { range: () => shownRange },
+          y: { range: (_, low, high) => [Math.min(0, low * 1.05), Math.max(high * 1.05, 0.1)] },
+        },
         axes: [
-          { ...axis, values: [[86400, "{DD} {MMM}", null, null, null, null, null, null, 1], [3600, "{HH}:{mm}", "\n{DD} {MMM}", null, null, null, null, null, 1], [1, "{HH}:{mm}:{ss}", "\n{DD} {MMM}", null, null, null, null, null, 1]] },
-          { ...axis, size: (_, texts) => 14 + 6.5 * Math.max(4, ...(texts ?? []).map((text) => text.length)), values: (_, ticks) => ticks.map((value) => `${ticked.format(value).replaceAll(",", "\u202f")} GiB`) },
+          {
+            ...axis,
+            values: [
+              [86400, "{DD} {MMM}", null, null, null, null, null, null, 1],
+              [3600, "{HH}:{mm}", "\n{DD} {MMM}", null, null, null, null, null, 1],
+              [1, "{HH}:{mm}:{ss}", "\n{DD} {MMM}", null, null, null, null, null, 1],
+            ],
+          },
+          {
+            ...axis,
+            size: (_, texts) => 14 + 6.5 * Math.max(4, ...(texts ?? []).map((text) => text.length)),
+            values: (_, ticks) => ticks.map((value) => `${ticked.format(value).replaceAll(",", "\u202f")} GiB`),
+          },
         ],
         series: [
           {},
@@ -99,7 +140,7 @@ export function historyChart({ label, series, signal }) {
             fill: one.area ? faint(colour(one.colour)) : undefined,
             show: shown[index],
             spanGaps: false,
-            points: { show: false },
+            points: { show: (self) => self.data[0].length < 3, size: 5 }, // a line needs two
           })),
         ],
         hooks: { setCursor: [(self) => read(self.cursor.idx)] },
@@ -131,7 +172,12 @@ export function historyChart({ label, series, signal }) {
     fill(
       rows,
       chosen.map((point) =>
-        h("tr", null, h("th", { scope: "row" }, moment(point.at)), series.map((one) => h("td", { classes: "number" }, gib(point[one.key])))),
+        h(
+          "tr",
+          null,
+          h("th", { scope: "row" }, moment(point.at)),
+          series.map((one) => h("td", { classes: "number" }, gib(point[one.key]))),
+        ),
       ),
     );
   }
@@ -144,7 +190,9 @@ export function historyChart({ label, series, signal }) {
     const from = plot.cursor.idx ?? last;
     const index = event.key === "Home" ? 0 : event.key === "End" ? last : Math.max(0, Math.min(last, from + step));
     plot.setCursor({ left: plot.valToPos(data[0][index], "x"), top: 10 });
-    announce(`${moment(data[0][index])}: ${series.map((one, place) => `${one.label} ${values[place].textContent}`).join(", ")}`);
+    announce(
+      `${moment(data[0][index])}: ${series.map((one, place) => `${one.label} ${values[place].textContent}`).join(", ")}`,
+    );
   });
   const width = new ResizeObserver(() => {
     if (plot && canvas.clientWidth) plot.setSize({ width: canvas.clientWidth, height: HEIGHT });
@@ -177,7 +225,10 @@ export function historyChart({ label, series, signal }) {
 /** Columns for uPlot in GiB, broken where points are missing. */
 export function columns(points, series) {
   const all = [[], ...series.map(() => [])];
-  const distances = points.slice(1).map((point, index) => point.at - points[index].at).sort((a, b) => a - b);
+  const distances = points
+    .slice(1)
+    .map((point, index) => point.at - points[index].at)
+    .sort((a, b) => a - b);
   const usual = distances[Math.floor(distances.length / 2)] ?? 0;
   points.forEach((point, index) => {
     const before = points[index - 1];

@@ -8,24 +8,65 @@ import { badge } from "./badge.js";
 import { dataTable } from "./table.js";
 
 export function hostTable() {
-  const size = (key, label, title) => ({ key, label, unit: "GiB", title, number: true, value: (host) => host[key], text: (host) => gib(host[key], 1) });
+  const size = (key, label, title) => ({
+    key,
+    label,
+    unit: "GiB",
+    title,
+    number: true,
+    value: (host) => host[key],
+    text: (host) => gib(host[key], 1),
+  });
   return dataTable({
     caption: "Hosts",
     id: (host) => host.name,
     empty: "No host matches. Clear the search or choose another state.",
     columns: [
-      { key: "name", label: "Host", text: (host) => host.name, show: (host) => h("a", { href: to("hosts", host.name) }, host.name) },
-      { key: "state", label: "State", text: (host) => host.state, show: (host) => h("span", { title: HOST_STATE[host.state] }, badge(host.state)) },
-      { key: "domains", label: "VMs", number: true, value: (host) => host.domains, text: (host) => count(host.domains) },
+      {
+        key: "name",
+        label: "Host",
+        text: (host) => host.name,
+        show: (host) => h("a", { href: to("hosts", host.name) }, host.name),
+      },
+      {
+        key: "state",
+        label: "State",
+        text: (host) => host.state,
+        show: (host) => h("span", { title: HOST_STATE[host.state] }, badge(host.state)),
+      },
+      {
+        key: "domains",
+        label: "VMs",
+        number: true,
+        value: (host) => host.domains,
+        text: (host) => count(host.domains),
+      },
       size("pool", "Memory"),
       size("assigned", "Assigned"),
       size("footprint", "Footprint"),
       size("available", "Available"),
       size("headroom", "Headroom", "what may be promised to new VMs"),
-      { key: "slots", label: "More VMs", number: true, title: "of this host's slot size; nominal in brackets", value: (host) => host.slots, text: (host) => `${count(host.slots)} (${count(host.nominal_slots)})` },
-      { key: "bound", label: "Bound by", text: (host) => host.bound ?? "", show: (host) => h("span", { title: BOUND[host.bound] }, host.bound ?? "") },
+      {
+        key: "slots",
+        label: "More VMs",
+        number: true,
+        title: "of this host's slot size; nominal in brackets",
+        value: (host) => host.slots,
+        text: (host) => `${count(host.slots)} (${count(host.nominal_slots)})`,
+      },
+      {
+        key: "bound",
+        label: "Bound by",
+        text: (host) => host.bound ?? "",
+        show: (host) => h("span", { title: BOUND[host.bound] }, host.bound ?? ""),
+      },
       { key: "psi", label: "Pressure", number: true, value: (host) => host.psi, text: (host) => percent(host.psi) },
-      { key: "rungs", label: "Ladder", value: (host) => host.rungs?.length ?? 0, text: (host) => host.rungs?.at(-1) ?? "" },
+      {
+        key: "rungs",
+        label: "Ladder",
+        value: (host) => host.rungs?.length ?? 0,
+        text: (host) => host.rungs?.at(-1) ?? "",
+      },
       size("unreported", "Unreported"),
       size("returned", "Returned"),
     ],

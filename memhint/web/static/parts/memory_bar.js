@@ -42,6 +42,8 @@ export function memoryLegend() {
   return h(
     "ul",
     { classes: "legend", "aria-label": "What the bars show" },
-    KINDS.map(([kind, name, meaning]) => h("li", { title: meaning }, h("span", { classes: `piece ${kind}`, "aria-hidden": "true" }), name)),
+    KINDS.map(([kind, name, meaning]) =>
+      h("li", { title: meaning }, h("span", { classes: `piece ${kind}`, "aria-hidden": "true" }), name),
+    ),
   );
 }

@@ -51,8 +51,32 @@ export async function openPolicy(domain, done) {
         send(event.submitter !== apply);
       },
     },
-    h("p", null, "An operator's wish is stronger than metadata, flavor, aggregate and default. “inherit” takes it back."),
-    h("div", { classes: "scroll", role: "region", tabindex: "0", "aria-label": "Policy keys" }, h("table", { classes: "tight" }, h("caption", { classes: "unseen" }, "Policy"), h("thead", null, h("tr", null, h("th", { scope: "col" }, "Key"), h("th", { scope: "col" }, "Now"), h("th", { scope: "col" }, "Operator's wish"))), h("tbody", null, rows))),
+    h(
+      "p",
+      null,
+      "An operator's wish is stronger than metadata, flavor, aggregate and default. “inherit” takes it back.",
+    ),
+    h(
+      "div",
+      { classes: "scroll", role: "region", tabindex: "0", "aria-label": "Policy keys" },
+      h(
+        "table",
+        { classes: "tight" },
+        h("caption", { classes: "unseen" }, "Policy"),
+        h(
+          "thead",
+          null,
+          h(
+            "tr",
+            null,
+            h("th", { scope: "col" }, "Key"),
+            h("th", { scope: "col" }, "Now"),
+            h("th", { scope: "col" }, "Operator's wish"),
+          ),
+        ),
+        h("tbody", null, rows),
+      ),
+    ),
     outcome,
     h("div", { classes: "buttons" }, preview, apply),
   );
@@ -81,7 +105,12 @@ export async function openPolicy(domain, done) {
     preview.disabled = true;
     apply.disabled = true;
     try {
-      const { data } = await call("PUT", path, { query: dryRun ? { dry_run: "true" } : {}, body, ifMatch: answer.etag, signal: dialog.signal });
+      const { data } = await call("PUT", path, {
+        query: dryRun ? { dry_run: "true" } : {},
+        body,
+        ifMatch: answer.etag,
+        signal: dialog.signal,
+      });
       if (dryRun) {
         fill(outcome, changes(data));
         ready(true);
@@ -112,8 +141,20 @@ function controlFor(key, now) {
       key.words.map((word) => h("option", { value: word, selected: own === word }, word)),
     );
   }
-  const range = key.low !== undefined ? `${key.low} to ${key.high}${key.words ? `, ${key.words}` : ""}` : "letters, digits and . _ : -";
-  return h("input", { id, type: "text", value: own, placeholder: "inherit", title: range, maxlength: "64", autocomplete: "off", spellcheck: "false" });
+  const range =
+    key.low !== undefined
+      ? `${key.low} to ${key.high}${key.words ? `, ${key.words}` : ""}`
+      : "letters, digits and . _ : -";
+  return h("input", {
+    id,
+    type: "text",
+    value: own,
+    placeholder: "inherit",
+    title: range,
+    maxlength: "64",
+    autocomplete: "off",
+    spellcheck: "false",
+  });
 }
 
 function changes(data) {
@@ -128,13 +169,50 @@ function changes(data) {
           "table",
           { classes: "tight" },
           h("caption", { classes: "unseen" }, "What would change"),
-          h("thead", null, h("tr", null, ["Key", "Before", "After"].map((name) => h("th", { scope: "col" }, name)))),
-          h("tbody", null, list.map((one) => h("tr", null, h("th", { scope: "row" }, one.key), h("td", null, shown(one.before)), h("td", null, h("strong", null, shown(one.after)))))),
+          h(
+            "thead",
+            null,
+            h(
+              "tr",
+              null,
+              ["Key", "Before", "After"].map((name) => h("th", { scope: "col" }, name)),
+            ),
+          ),
+          h(
+            "tbody",
+            null,
+            list.map((one) =>
+              h(
+                "tr",
+                null,
+                h("th", { scope: "row" }, one.key),
+                h("td", null, shown(one.before)),
+                h("td", null, h("strong", null, shown(one.after))),
+              ),
+            ),
+          ),
         )
       : h("p", null, "Nothing would change."),
     levers.length ? h("h4", null, "What the levers would do") : null,
     levers.length
-      ? h("ul", { classes: "plain" }, levers.map((one) => h("li", null, h("b", null, one.lever), " → ", one.desired ?? "", " ", badge(one.answer ?? "planned"), " ", one.reason && one.reason !== "none" ? `${one.reason}: ` : "", one.detail ?? "")))
+      ? h(
+          "ul",
+          { classes: "plain" },
+          levers.map((one) =>
+            h(
+              "li",
+              null,
+              h("b", null, one.lever),
+              " → ",
+              one.desired ?? "",
+              " ",
+              badge(one.answer ?? "planned"),
+              " ",
+              one.reason && one.reason !== "none" ? `${one.reason}: ` : "",
+              one.detail ?? "",
+            ),
+          ),
+        )
       : null,
   );
 }

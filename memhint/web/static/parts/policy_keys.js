@@ -1,5 +1,6 @@
 // What each policy key takes; a test holds this list to memhint's own. From "[" on it is JSON.
 
+// prettier-ignore
 export const POLICY_KEYS = [
   {"name": "reporting", "words": ["on", "off", "auto"], "help": "free page reporting"},
   {"name": "dedup", "words": ["on", "off", "auto"], "help": "merge equal pages with VMs of the same project"},

@@ -39,7 +39,12 @@ export function rangedHistory({ label, series, read, signal }) {
   const element = h(
     "section",
     { classes: "panel", "aria-labelledby": id },
-    h("div", { classes: "panel-head" }, h("h2", { id }, label), h("div", { classes: "switch", role: "group", "aria-label": "How far back" }, buttons)),
+    h(
+      "div",
+      { classes: "panel-head" },
+      h("h2", { id }, label),
+      h("div", { classes: "switch", role: "group", "aria-label": "How far back" }, buttons),
+    ),
     trouble,
     chart.element,
   );

@@ -14,10 +14,40 @@ const POLL = 1000; // ms
 /** @param done called when a reclaim that was no dry run has ended */
 export function openReclaim(domain, done) {
   const dialog = openDialog(`Reclaim memory from ${domain.name}`);
-  const amount = h("input", { type: "number", name: "amount", min: "1", step: "1", inputmode: "numeric", placeholder: "all of it", "aria-describedby": "amount-help" });
-  const reason = h("input", { type: "text", name: "reason", required: true, maxlength: "200", value: "asked for in the dashboard" });
-  const psi = h("input", { type: "number", name: "psi", min: "0", max: "100", step: "any", value: "10", required: true });
-  const timeout = h("input", { type: "number", name: "timeout", min: "1", max: "3600", step: "1", value: "60", required: true });
+  const amount = h("input", {
+    type: "number",
+    name: "amount",
+    min: "1",
+    step: "1",
+    inputmode: "numeric",
+    placeholder: "all of it",
+    "aria-describedby": "amount-help",
+  });
+  const reason = h("input", {
+    type: "text",
+    name: "reason",
+    required: true,
+    maxlength: "200",
+    value: "asked for in the dashboard",
+  });
+  const psi = h("input", {
+    type: "number",
+    name: "psi",
+    min: "0",
+    max: "100",
+    step: "any",
+    value: "10",
+    required: true,
+  });
+  const timeout = h("input", {
+    type: "number",
+    name: "timeout",
+    min: "1",
+    max: "3600",
+    step: "1",
+    value: "60",
+    required: true,
+  });
   const dry = h("button", { type: "submit", value: "dry", classes: "primary" }, "Dry run");
   const really = h("button", { type: "submit", value: "go", disabled: true, title: "A dry run first" }, "Reclaim now");
   const outcome = h("div", { classes: "outcome", role: "status" });
@@ -44,7 +74,12 @@ export function openReclaim(domain, done) {
       "details",
       null,
       h("summary", null, "Limits"),
-      h("div", { classes: "fields" }, h("label", null, "Stop at memory pressure of, %", psi), h("label", null, "Stop after, seconds", timeout)),
+      h(
+        "div",
+        { classes: "fields" },
+        h("label", null, "Stop at memory pressure of, %", psi),
+        h("label", null, "Stop after, seconds", timeout),
+      ),
     ),
     outcome,
     h("div", { classes: "buttons" }, dry, really),
@@ -103,11 +138,35 @@ export function openReclaim(domain, done) {
       h(
         "div",
         { classes: `result ${reclaim.state}` },
-        h("h3", null, badge(reclaim.dry_run && ended ? (verdict?.answer ?? reclaim.state) : reclaim.state), " ", reclaim.dry_run ? "Dry run: nothing was changed" : RECLAIM_STATE[reclaim.state]),
+        h(
+          "h3",
+          null,
+          badge(reclaim.dry_run && ended ? (verdict?.answer ?? reclaim.state) : reclaim.state),
+          " ",
+          reclaim.dry_run ? "Dry run: nothing was changed" : RECLAIM_STATE[reclaim.state],
+        ),
         ended ? null : h("progress", { "aria-label": "Reclaim under way" }),
-        h("dl", { classes: "facts" }, facts.map(([name, value]) => [h("dt", null, name), h("dd", null, value)])),
-        verdict?.reason === "consent" ? h("p", null, "Set ", h("code", null, "guest_actions"), " to ", h("code", null, "allow"), " in the policy of this VM first: ", h("a", { href: `${to("vms", domain.uuid)}?edit=policy` }, "edit its policy"), ".") : null,
-        ended || reclaim.dry_run ? null : h("button", { type: "button", onclick: (event) => interrupt(event.target, reclaim) }, "Interrupt"),
+        h(
+          "dl",
+          { classes: "facts" },
+          facts.map(([name, value]) => [h("dt", null, name), h("dd", null, value)]),
+        ),
+        verdict?.reason === "consent"
+          ? h(
+              "p",
+              null,
+              "Set ",
+              h("code", null, "guest_actions"),
+              " to ",
+              h("code", null, "allow"),
+              " in the policy of this VM first: ",
+              h("a", { href: `${to("vms", domain.uuid)}?edit=policy` }, "edit its policy"),
+              ".",
+            )
+          : null,
+        ended || reclaim.dry_run
+          ? null
+          : h("button", { type: "button", onclick: (event) => interrupt(event.target, reclaim) }, "Interrupt"),
       ),
     );
   }
@@ -125,7 +184,11 @@ export function openReclaim(domain, done) {
     const good = reclaim.state === "done";
     allow(dryRun && good);
     if (dryRun && good) really.focus();
-    announce(dryRun ? `Dry run: ${reclaim.verdict?.answer ?? reclaim.state}` : `${RECLAIM_STATE[reclaim.state]}: returned ${memory(reclaim.returned)}`);
+    announce(
+      dryRun
+        ? `Dry run: ${reclaim.verdict?.answer ?? reclaim.state}`
+        : `${RECLAIM_STATE[reclaim.state]}: returned ${memory(reclaim.returned)}`,
+    );
     if (!dryRun) done?.(reclaim);
   }
 }

@@ -11,7 +11,15 @@ import { known } from "../lib/units.js";
  * @param sort {key, descending} or null
  * @param onSort called with the new sort; without it rows are sorted here
  */
-export function dataTable({ caption, quiet = true, columns, id, sort = null, onSort = null, empty = "Nothing to show." }) {
+export function dataTable({
+  caption,
+  quiet = true,
+  columns,
+  id,
+  sort = null,
+  onSort = null,
+  empty = "Nothing to show.",
+}) {
   const body = h("tbody");
   const heads = new Map();
   const rows = new Map();
@@ -24,16 +32,32 @@ export function dataTable({ caption, quiet = true, columns, id, sort = null, onS
     columns.map((column) => {
       const sortable = column.sortable !== false;
       const label = sortable
-        ? h("button", { type: "button", onclick: () => choose(column) }, h("span", { classes: "arrow", "aria-hidden": "true" }), column.label)
+        ? h(
+            "button",
+            { type: "button", onclick: () => choose(column) },
+            h("span", { classes: "arrow", "aria-hidden": "true" }),
+            column.label,
+          )
         : h("span", null, column.label);
       const unit = column.unit ? h("span", { classes: "unit" }, column.unit) : null;
-      const cell = h("th", { scope: "col", classes: column.number ? "number" : null, title: column.title }, label, unit);
+      const cell = h(
+        "th",
+        { scope: "col", classes: column.number ? "number" : null, title: column.title },
+        label,
+        unit,
+      );
       heads.set(column.key, cell);
       return cell;
     }),
   );
   const nothing = h("p", { classes: "empty", hidden: true }, empty);
-  const table = h("table", null, h("caption", { classes: quiet ? "unseen" : null }, caption), h("thead", null, head), body);
+  const table = h(
+    "table",
+    null,
+    h("caption", { classes: quiet ? "unseen" : null }, caption),
+    h("thead", null, head),
+    body,
+  );
   const element = h(
     "div",
     { classes: "table" },

@@ -10,6 +10,7 @@ import { figures } from "../parts/figures.js";
 import { leverTable } from "../parts/lever_table.js";
 import { memoryBar, memoryLegend } from "../parts/memory_bar.js";
 import { openPolicy } from "../parts/policy_dialog.js";
+import { panel } from "../parts/panel.js";
 import { problem } from "../parts/problem.js";
 import { rangedHistory } from "../parts/ranged_history.js";
 import { openReclaim } from "../parts/reclaim_dialog.js";
@@ -32,7 +33,20 @@ export function domainView({ place, title, fleet, parts, query, signal }) {
   const levers = leverTable("Levers of this VM");
   const returns = h("tbody");
   const notes = h("ul", { classes: "plain gaps" });
-  const reclaim = h("button", { type: "button", classes: "primary", disabled: true, onclick: () => openReclaim(domain, () => { loadReclaims(); load(); }) }, "Reclaim memory…");
+  const reclaim = h(
+    "button",
+    {
+      type: "button",
+      classes: "primary",
+      disabled: true,
+      onclick: () =>
+        openReclaim(domain, () => {
+          loadReclaims();
+          load();
+        }),
+    },
+    "Reclaim memory…",
+  );
   const edit = h("button", { type: "button", disabled: true, onclick: () => openPolicy(domain, load) }, "Edit policy…");
   const crumb = h("span");
   const reclaims = dataTable({
@@ -40,8 +54,21 @@ export function domainView({ place, title, fleet, parts, query, signal }) {
     id: (one) => one.id,
     empty: "Nobody has asked this VM to give memory back.",
     columns: [
-      { key: "at", label: "Asked", value: (one) => one.at, text: (one) => String(one.at), show: (one) => age(one.at), sortable: false },
-      { key: "state", label: "State", sortable: false, text: (one) => one.state, show: (one) => h("span", { title: RECLAIM_STATE[one.state] }, badge(one.state)) },
+      {
+        key: "at",
+        label: "Asked",
+        value: (one) => one.at,
+        text: (one) => String(one.at),
+        show: (one) => age(one.at),
+        sortable: false,
+      },
+      {
+        key: "state",
+        label: "State",
+        sortable: false,
+        text: (one) => one.state,
+        show: (one) => h("span", { title: RECLAIM_STATE[one.state] }, badge(one.state)),
+      },
       { key: "returned", label: "Returned", number: true, sortable: false, text: (one) => memory(one.returned) },
       { key: "stop", label: "Ended because", sortable: false, text: (one) => STOP[one.stop] ?? "" },
       { key: "by", label: "By", sortable: false, text: (one) => one.by ?? "" },
@@ -72,18 +99,70 @@ export function domainView({ place, title, fleet, parts, query, signal }) {
     h(
       "div",
       { classes: "pair" },
-      panel("policy", "Policy", [edit], h("div", { classes: "scroll", role: "region", tabindex: "0", "aria-label": "Policy of this VM" }, h("table", { classes: "tight" }, h("caption", { classes: "unseen" }, "Policy of this VM"), h("thead", null, h("tr", null, h("th", { scope: "col" }, "Key"), h("th", { scope: "col" }, "Value"), h("th", { scope: "col" }, "Said by"))), policy))),
+      panel(
+        "policy",
+        "Policy",
+        [edit],
+        h(
+          "div",
+          { classes: "scroll", role: "region", tabindex: "0", "aria-label": "Policy of this VM" },
+          h(
+            "table",
+            { classes: "tight" },
+            h("caption", { classes: "unseen" }, "Policy of this VM"),
+            h(
+              "thead",
+              null,
+              h(
+                "tr",
+                null,
+                h("th", { scope: "col" }, "Key"),
+                h("th", { scope: "col" }, "Value"),
+                h("th", { scope: "col" }, "Said by"),
+              ),
+            ),
+            policy,
+          ),
+        ),
+      ),
       h(
         "div",
         { classes: "stack" },
-        panel("reclaimable", "What could come back", [], h("table", { classes: "tight" }, h("caption", { classes: "unseen" }, "Reclaimable by lever"), h("thead", null, h("tr", null, h("th", { scope: "col" }, "Lever"), h("th", { scope: "col", classes: "number" }, "At most, GiB"), h("th", { scope: "col" }, "Source"), h("th", { scope: "col" }, "Seen"))), returns)),
+        panel(
+          "reclaimable",
+          "What could come back",
+          [],
+          h(
+            "table",
+            { classes: "tight" },
+            h("caption", { classes: "unseen" }, "Reclaimable by lever"),
+            h(
+              "thead",
+              null,
+              h(
+                "tr",
+                null,
+                h("th", { scope: "col" }, "Lever"),
+                h("th", { scope: "col", classes: "number" }, "At most, GiB"),
+                h("th", { scope: "col" }, "Source"),
+                h("th", { scope: "col" }, "Seen"),
+              ),
+            ),
+            returns,
+          ),
+        ),
         panel("notes", "Excluded and not known", [], notes),
       ),
     ),
     panel("levers", "Levers", [], levers.element),
     panel("reclaims", "Reclaims", [], reclaims.element),
   );
-  place.append(h("p", { classes: "crumbs" }, h("a", { href: "#/vms" }, "VMs"), " / ", crumb), h("div", { classes: "title" }, heading, state, h("div", { classes: "actions" }, reclaim)), trouble, content);
+  place.append(
+    h("p", { classes: "crumbs" }, h("a", { href: "#/vms" }, "VMs"), " / ", crumb),
+    h("div", { classes: "title" }, heading, state, h("div", { classes: "actions" }, reclaim)),
+    trouble,
+    content,
+  );
 
   async function load() {
     try {
@@ -106,11 +185,27 @@ export function domainView({ place, title, fleet, parts, query, signal }) {
     title(domain.name);
     heading.textContent = domain.name;
     fill(crumb, domain.host ? h("a", { href: to("hosts", domain.host) }, domain.host) : "VM");
-    fill(state, badge(domain.state), h("span", { classes: "small" }, "seen ", age(domain.at), " on ", h("a", { href: to("hosts", domain.host) }, domain.host)));
+    fill(
+      state,
+      badge(domain.state),
+      h(
+        "span",
+        { classes: "small" },
+        "seen ",
+        age(domain.at),
+        " on ",
+        h("a", { href: to("hosts", domain.host) }, domain.host),
+      ),
+    );
     key.update([
       { name: "Assigned", value: memory(domain.assigned) },
       { name: "Resident", value: memory(domain.resident), title: "host memory behind it now" },
-      { name: "Unreported", value: memory(domain.unreported), kind: "unreported", title: "free in the guest, still held by the host" },
+      {
+        name: "Unreported",
+        value: memory(domain.unreported),
+        kind: "unreported",
+        title: "free in the guest, still held by the host",
+      },
       { name: "Reported", value: memory(domain.reported), title: "free in the guest and given back to the host" },
       { name: "Shared", value: memory(domain.shared), title: "merged with other VMs" },
       { name: "Demand", value: memory(domain.demand), note: domain.demand_reason, title: "what it may come to need" },
@@ -131,19 +226,47 @@ export function domainView({ place, title, fleet, parts, query, signal }) {
         ["Told by", domain.source ?? "unknown"],
         ["Guest and host", domain.agreement ?? "unknown"],
         ["UUID", domain.uuid],
-      ].map(([name, value]) => h("div", null, h("dt", null, name), h("dd", { classes: value === "unknown" ? "unknown" : null }, value))),
+      ].map(([name, value]) =>
+        h("div", null, h("dt", null, name), h("dd", { classes: value === "unknown" ? "unknown" : null }, value)),
+      ),
     );
     fill(
       policy,
       Object.entries(domain.policy ?? {}).map(([name, { value, origin }]) =>
-        h("tr", null, h("th", { scope: "row" }, name), h("td", null, value === null ? h("span", { classes: "unknown" }, "unknown") : value === "" ? "nobody" : value), h("td", null, origin === "operator" ? badge(origin) : (origin ?? "unknown"))),
+        h(
+          "tr",
+          null,
+          h("th", { scope: "row" }, name),
+          h(
+            "td",
+            null,
+            value === null ? h("span", { classes: "unknown" }, "unknown") : value === "" ? "nobody" : value,
+          ),
+          h("td", null, origin === "operator" ? badge(origin) : (origin ?? "unknown")),
+        ),
       ),
     );
     const by = Object.entries(domain.reclaimable_by ?? {});
-    fill(returns, by.length ? by.map(([lever, one]) => h("tr", null, h("th", { scope: "row" }, lever), h("td", { classes: known(one.at_most) ? "number" : "number unknown" }, gib(one.at_most)), h("td", null, one.source ?? "unknown"), h("td", null, age(one.at)))) : h("tr", null, h("td", { colspan: "4", classes: "unknown" }, "unknown")));
+    fill(
+      returns,
+      by.length
+        ? by.map(([lever, one]) =>
+            h(
+              "tr",
+              null,
+              h("th", { scope: "row" }, lever),
+              h("td", { classes: known(one.at_most) ? "number" : "number unknown" }, gib(one.at_most)),
+              h("td", null, one.source ?? "unknown"),
+              h("td", null, age(one.at)),
+            ),
+          )
+        : h("tr", null, h("td", { colspan: "4", classes: "unknown" }, "unknown")),
+    );
     const list = [
       ...(domain.excluded ?? []).map((one) => h("li", null, badge(one.reason, "warn"), " ", one.detail)),
-      ...(domain.gaps ?? []).map((gap) => h("li", null, h("b", null, gap.what), " ", badge(gap.reason, "plain"), " ", gap.detail)),
+      ...(domain.gaps ?? []).map((gap) =>
+        h("li", null, h("b", null, gap.what), " ", badge(gap.reason, "plain"), " ", gap.detail),
+      ),
     ];
     fill(notes, list.length ? list : h("li", { classes: "empty" }, "Excluded from nothing, and everything is known."));
     levers.update(domain.levers ?? []);
@@ -165,14 +288,14 @@ export function domainView({ place, title, fleet, parts, query, signal }) {
     },
     { signal },
   );
-  fleet.addEventListener("event", ({ detail }) => {
-    if (detail.domain === uuid) loadReclaims();
-  }, { signal });
+  fleet.addEventListener(
+    "event",
+    ({ detail }) => {
+      if (detail.domain === uuid) loadReclaims();
+    },
+    { signal },
+  );
   fleet.whileForbidden(load, signal);
   load();
   loadReclaims();
-}
-
-function panel(id, heading, more, ...children) {
-  return h("section", { classes: "panel", "aria-labelledby": `${id}-heading` }, h("div", { classes: "panel-head" }, h("h2", { id: `${id}-heading` }, heading), more), children);
 }

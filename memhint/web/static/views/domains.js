@@ -10,19 +10,48 @@ import { problem } from "../parts/problem.js";
 import { dataTable } from "../parts/table.js";
 
 const PAGE = 100;
-const SORTED = ["name", "host", "assigned", "resident", "footprint", "demand", "unreported", "reported", "returned", "reclaimable"];
+const SORTED = [
+  "name",
+  "host",
+  "assigned",
+  "resident",
+  "footprint",
+  "demand",
+  "unreported",
+  "reported",
+  "returned",
+  "reclaimable",
+];
 const STATES = ["", "running", "paused", "shutoff", "incoming", "other"];
 
 export function domainsView({ place, title, fleet, query, signal }) {
   title("VMs");
-  const filters = { name: query.get("name") ?? "", host: query.get("host") ?? "", project: query.get("project") ?? "", state: query.get("state") ?? "" };
+  const filters = {
+    name: query.get("name") ?? "",
+    host: query.get("host") ?? "",
+    project: query.get("project") ?? "",
+    state: query.get("state") ?? "",
+  };
   const [wanted, direction] = (query.get("sort") ?? "").split(":");
-  let sort = SORTED.includes(wanted) ? { key: wanted, descending: direction !== "asc" } : { key: "unreported", descending: true };
+  let sort = SORTED.includes(wanted)
+    ? { key: wanted, descending: direction !== "asc" }
+    : { key: "unreported", descending: true };
   let pages = 1;
   let largest = 0;
   const trouble = h("div");
   const shown = h("span", { classes: "small", role: "status" });
-  const more = h("button", { type: "button", hidden: true, onclick: () => { pages += 1; load(); } }, "Show more");
+  const more = h(
+    "button",
+    {
+      type: "button",
+      hidden: true,
+      onclick: () => {
+        pages += 1;
+        load();
+      },
+    },
+    "Show more",
+  );
   const table = dataTable({
     caption: "VMs",
     id: (domain) => domain.uuid,
@@ -30,18 +59,35 @@ export function domainsView({ place, title, fleet, query, signal }) {
     onSort: (next) => {
       sort = next;
       pages = 1;
-      remember({ sort: sort.key === "unreported" && sort.descending ? "" : `${sort.key}:${sort.descending ? "desc" : "asc"}` });
+      remember({
+        sort: sort.key === "unreported" && sort.descending ? "" : `${sort.key}:${sort.descending ? "desc" : "asc"}`,
+      });
       load();
     },
     empty: "No VM matches. Clear a filter.",
     columns: [
-      { key: "name", label: "VM", text: (one) => `${one.name}\n${one.state}`, value: (one) => one.name, show: (one) => [h("a", { href: to("vms", one.uuid) }, one.name), one.state === "running" ? null : [" ", badge(one.state)]] },
-      { key: "host", label: "Host", text: (one) => one.host ?? "", show: (one) => h("a", { href: to("hosts", one.host) }, one.host) },
+      {
+        key: "name",
+        label: "VM",
+        text: (one) => `${one.name}\n${one.state}`,
+        value: (one) => one.name,
+        show: (one) => [
+          h("a", { href: to("vms", one.uuid) }, one.name),
+          one.state === "running" ? null : [" ", badge(one.state)],
+        ],
+      },
+      {
+        key: "host",
+        label: "Host",
+        text: (one) => one.host ?? "",
+        show: (one) => h("a", { href: to("hosts", one.host) }, one.host),
+      },
       {
         key: "bar",
         label: "Memory",
         sortable: false,
-        text: (one) => JSON.stringify([largest, one.assigned, one.resident, one.unreported, one.reported, one.shared, one.swap]),
+        text: (one) =>
+          JSON.stringify([largest, one.assigned, one.resident, one.unreported, one.reported, one.shared, one.swap]),
         show: (one) => memoryBar(one, largest),
       },
       size("unreported", "Unreported", "free in the guest, still held by the host"),
@@ -52,20 +98,54 @@ export function domainsView({ place, title, fleet, query, signal }) {
       size("demand", "Demand", "what it may come to need"),
       size("returned", "Returned", "what the host saw come back"),
       { key: "class", label: "Class", sortable: false, text: (one) => one.class ?? "unknown" },
-      { key: "project", label: "Project", sortable: false, text: (one) => one.project ?? "unknown", show: (one) => h("span", { classes: one.project ? "clip" : "clip unknown", title: one.project }, one.project ?? "unknown") },
-      { key: "source", label: "Source", sortable: false, title: "who tells what is inside the guest", text: (one) => one.source ?? "unknown" },
+      {
+        key: "project",
+        label: "Project",
+        sortable: false,
+        text: (one) => one.project ?? "unknown",
+        show: (one) =>
+          h("span", { classes: one.project ? "clip" : "clip unknown", title: one.project }, one.project ?? "unknown"),
+      },
+      {
+        key: "source",
+        label: "Source",
+        sortable: false,
+        title: "who tells what is inside the guest",
+        text: (one) => one.source ?? "unknown",
+      },
     ],
   });
-  const filter = (key, label, control) => h("label", { classes: "inline" }, label, control);
+  const filter = (label, control) => h("label", { classes: "inline" }, label, control);
   const input = (key, placeholder) =>
-    h("input", { type: "search", value: filters[key], placeholder, oninput: (event) => set(key, event.target.value.trim()) });
-  const states = h("select", { onchange: () => set("state", states.value) }, STATES.map((state) => h("option", { value: state, selected: filters.state === state }, state || "any")));
+    h("input", {
+      type: "search",
+      value: filters[key],
+      placeholder,
+      oninput: (event) => set(key, event.target.value.trim()),
+    });
+  const states = h(
+    "select",
+    { onchange: () => set("state", states.value) },
+    STATES.map((state) => h("option", { value: state, selected: filters.state === state }, state || "any")),
+  );
   place.append(
     h("div", { classes: "title" }, h("h1", null, "VMs"), shown),
     h(
       "section",
       { classes: "panel", "aria-label": "VMs of the fleet" },
-      h("div", { classes: "panel-head" }, h("div", { classes: "toolbar" }, filter("name", "Name", input("name", "part of the name")), filter("host", "Host", input("host", "whole name")), filter("project", "Project", input("project", "whole id")), filter("state", "State", states)), memoryLegend()),
+      h(
+        "div",
+        { classes: "panel-head" },
+        h(
+          "div",
+          { classes: "toolbar" },
+          filter("Name", input("name", "part of the name")),
+          filter("Host", input("host", "whole name")),
+          filter("Project", input("project", "whole id")),
+          filter("State", states),
+        ),
+        memoryLegend(),
+      ),
       trouble,
       table.element,
       h("div", { classes: "buttons" }, more),
@@ -88,9 +168,14 @@ export function domainsView({ place, title, fleet, query, signal }) {
       const all = [];
       let page = null;
       for (let at = 0; at < pages && (at === 0 || page.next); at += 1) {
-        page = at === 0
-          ? await get("/v1/domains", { ...filters, limit: PAGE, sort: `${sort.key}:${sort.descending ? "desc" : "asc"}` }, signal)
-          : await get(page.next, {}, signal);
+        page =
+          at === 0
+            ? await get(
+                "/v1/domains",
+                { ...filters, limit: PAGE, sort: `${sort.key}:${sort.descending ? "desc" : "asc"}` },
+                signal,
+              )
+            : await get(page.next, {}, signal);
         all.push(...page.domains);
       }
       if (mine !== asked) return; // a newer question is under way

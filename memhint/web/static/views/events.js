@@ -10,7 +10,7 @@ import { dataTable } from "../parts/table.js";
 
 const PAGE = 200;
 const KEPT = 1000;
-const KINDS = ["", "lever", "appeared", "silent", "returned", "restarted", "lost", "poison"];
+const KINDS = ["", "lever", "appeared", "silent", "returned", "restarted", "lost", "poison", "migration", "capacity"];
 
 export function eventsView({ place, title, fleet, query, signal }) {
   title("Events");
@@ -24,25 +24,86 @@ export function eventsView({ place, title, fleet, query, signal }) {
     empty: "Nothing has happened that matches.",
     columns: [
       { key: "at", label: "When", sortable: false, text: (one) => String(one.at), show: (one) => age(one.at) },
-      { key: "kind", label: "Kind", sortable: false, text: (one) => one.kind, show: (one) => badge(one.kind, { silent: "bad", lost: "bad", poison: "bad", restarted: "warn", appeared: "good", returned: "good" }[one.kind] ?? "info") },
-      { key: "host", label: "Host", sortable: false, text: (one) => one.host ?? "", show: (one) => (one.host ? h("a", { href: to("hosts", one.host) }, one.host) : "") },
-      { key: "domain", label: "VM", sortable: false, text: (one) => one.domain ?? "", show: (one) => (one.domain ? h("a", { href: to("vms", one.domain), title: one.domain }, shortly(one.domain)) : "") },
-      { key: "lever", label: "Lever", sortable: false, text: (one) => (one.lever ? `${one.lever} → ${one.desired ?? ""}` : "") },
-      { key: "answer", label: "Answer", sortable: false, text: (one) => one.answer ?? "", show: (one) => (one.answer ? badge(one.answer) : "") },
-      { key: "reason", label: "Reason", sortable: false, text: (one) => (one.reason && one.reason !== "none" ? one.reason : "") },
+      {
+        key: "kind",
+        label: "Kind",
+        sortable: false,
+        text: (one) => one.kind,
+        show: (one) =>
+          badge(
+            one.kind,
+            { silent: "bad", lost: "bad", poison: "bad", restarted: "warn", appeared: "good", returned: "good" }[
+              one.kind
+            ] ?? "info",
+          ),
+      },
+      {
+        key: "host",
+        label: "Host",
+        sortable: false,
+        text: (one) => one.host ?? "",
+        show: (one) => (one.host ? h("a", { href: to("hosts", one.host) }, one.host) : ""),
+      },
+      {
+        key: "domain",
+        label: "VM",
+        sortable: false,
+        text: (one) => one.domain ?? "",
+        show: (one) =>
+          one.domain ? h("a", { href: to("vms", one.domain), title: one.domain }, shortly(one.domain)) : "",
+      },
+      {
+        key: "lever",
+        label: "Lever",
+        sortable: false,
+        text: (one) => (one.lever ? `${one.lever} → ${one.desired ?? ""}` : ""),
+      },
+      {
+        key: "answer",
+        label: "Answer",
+        sortable: false,
+        text: (one) => one.answer ?? "",
+        show: (one) => (one.answer ? badge(one.answer) : ""),
+      },
+      {
+        key: "reason",
+        label: "Reason",
+        sortable: false,
+        text: (one) => (one.reason && one.reason !== "none" ? one.reason : ""),
+      },
       { key: "detail", label: "Detail", prose: true, sortable: false, text: (one) => one.detail ?? "" },
     ],
   });
   const more = h("button", { type: "button", hidden: true, onclick: older }, "Show older");
-  const kinds = h("select", { onchange: () => set("kind", kinds.value) }, KINDS.map((kind) => h("option", { value: kind, selected: filters.kind === kind }, kind || "any")));
-  const text = (key, placeholder) => h("input", { type: "search", value: filters[key], placeholder, onchange: (event) => set(key, event.target.value.trim()) });
+  const kinds = h(
+    "select",
+    { onchange: () => set("kind", kinds.value) },
+    KINDS.map((kind) => h("option", { value: kind, selected: filters.kind === kind }, kind || "any")),
+  );
+  const text = (key, placeholder) =>
+    h("input", {
+      type: "search",
+      value: filters[key],
+      placeholder,
+      onchange: (event) => set(key, event.target.value.trim()),
+    });
   place.append(
     h("h1", null, "Events"),
     trouble,
     h(
       "section",
       { classes: "panel", "aria-label": "Events" },
-      h("div", { classes: "panel-head" }, h("div", { classes: "toolbar" }, h("label", { classes: "inline" }, "Host", text("host", "whole name")), h("label", { classes: "inline" }, "VM", text("domain", "UUID")), h("label", { classes: "inline" }, "Kind", kinds))),
+      h(
+        "div",
+        { classes: "panel-head" },
+        h(
+          "div",
+          { classes: "toolbar" },
+          h("label", { classes: "inline" }, "Host", text("host", "whole name")),
+          h("label", { classes: "inline" }, "VM", text("domain", "UUID")),
+          h("label", { classes: "inline" }, "Kind", kinds),
+        ),
+      ),
       table.element,
       h("div", { classes: "buttons" }, more),
     ),

@@ -20,7 +20,12 @@ const SORTS = {
   unreported: ["Most unreported", (host) => host.unreported, -1],
   vms: ["Most VMs", (host) => host.domains, -1],
 };
-const STATES = { "": "All hosts", admitting: "Admitting", trouble: "Any trouble", ...Object.fromEntries(Object.entries(TROUBLE).map(([key, [, text]]) => [key, text[0].toUpperCase() + text.slice(1)])) };
+const STATES = {
+  "": "All hosts",
+  admitting: "Admitting",
+  trouble: "Any trouble",
+  ...Object.fromEntries(Object.entries(TROUBLE).map(([key, [, text]]) => [key, text[0].toUpperCase() + text.slice(1)])),
+};
 const REDRAW = 500; // ms
 const TOP = 6;
 
@@ -47,7 +52,13 @@ export function fleetView({ place, title, fleet, query, signal }) {
   const redraw = atMostEvery(REDRAW, draw, signal);
   const readMost = atMostEvery(10_000, loadMost, signal);
 
-  const search = h("input", { type: "search", value: chosen.q, placeholder: "Host name", "aria-label": "Search hosts by name", oninput: () => set("q", search.value.trim()) });
+  const search = h("input", {
+    type: "search",
+    value: chosen.q,
+    placeholder: "Host name",
+    "aria-label": "Search hosts by name",
+    oninput: () => set("q", search.value.trim()),
+  });
   const history = rangedHistory({
     label: "Memory of the fleet",
     signal,
@@ -63,50 +74,94 @@ export function fleetView({ place, title, fleet, query, signal }) {
   const body = h(
     "div",
     { classes: "columns" },
-    h("div", { classes: "stack" }, h(
-      "section",
-      { classes: "panel", "aria-labelledby": "hosts-heading" },
+    h(
+      "div",
+      { classes: "stack" },
       h(
-        "div",
-        { classes: "panel-head" },
-        h("h2", { id: "hosts-heading" }, "Hosts"),
-        shownCount,
+        "section",
+        { classes: "panel", "aria-labelledby": "hosts-heading" },
         h(
           "div",
-          { classes: "toolbar" },
-          search,
-          choice("State", "state", STATES),
-          choice("Sort", "sort", Object.fromEntries(Object.entries(SORTS).map(([name, [text]]) => [name, text]))),
-          choice("Colour by", "colour", Object.fromEntries(Object.entries(METRICS).map(([name, { name: text }]) => [name, text]))),
-          h("div", { classes: "switch", role: "group", "aria-label": "Show hosts as" }, asButton("map", "Map"), asButton("table", "Table")),
+          { classes: "panel-head" },
+          h("h2", { id: "hosts-heading" }, "Hosts"),
+          shownCount,
+          h(
+            "div",
+            { classes: "toolbar" },
+            search,
+            choice("State", "state", STATES),
+            choice("Sort", "sort", Object.fromEntries(Object.entries(SORTS).map(([name, [text]]) => [name, text]))),
+            choice(
+              "Colour by",
+              "colour",
+              Object.fromEntries(Object.entries(METRICS).map(([name, { name: text }]) => [name, text])),
+            ),
+            h(
+              "div",
+              { classes: "switch", role: "group", "aria-label": "Show hosts as" },
+              asButton("map", "Map"),
+              asButton("table", "Table"),
+            ),
+          ),
         ),
+        hosts,
+        legend,
       ),
-      hosts,
-      legend,
-    ), history.element),
+      history.element,
+    ),
     h(
       "div",
       { classes: "side" },
-      h("section", { classes: "panel", "aria-labelledby": "most-heading" }, h("div", { classes: "panel-head" }, h("h2", { id: "most-heading" }, "Most unreported memory"), h("a", { href: "#/vms", classes: "more" }, "All VMs")), mostProblem, most),
-      h("section", { classes: "panel", "aria-labelledby": "attention-heading" }, h("div", { classes: "panel-head" }, h("h2", { id: "attention-heading" }, "Needs attention"), attentionNote), attention),
+      h(
+        "section",
+        { classes: "panel", "aria-labelledby": "most-heading" },
+        h(
+          "div",
+          { classes: "panel-head" },
+          h("h2", { id: "most-heading" }, "Most unreported memory"),
+          h("a", { href: "#/vms", classes: "more" }, "All VMs"),
+        ),
+        mostProblem,
+        most,
+      ),
+      h(
+        "section",
+        { classes: "panel", "aria-labelledby": "attention-heading" },
+        h("div", { classes: "panel-head" }, h("h2", { id: "attention-heading" }, "Needs attention"), attentionNote),
+        attention,
+      ),
     ),
   );
   place.append(h("h1", null, "Fleet"), forbidden, key.element, body);
 
   function choice(label, name, options) {
-    const select = h("select", { onchange: () => set(name, select.value) }, Object.entries(options).map(([value, text]) => h("option", { value, selected: chosen[name] === value }, text)));
+    const select = h(
+      "select",
+      { onchange: () => set(name, select.value) },
+      Object.entries(options).map(([value, text]) => h("option", { value, selected: chosen[name] === value }, text)),
+    );
     return h("label", { classes: "inline" }, label, select);
   }
 
   function asButton(value, text) {
-    return h("button", { type: "button", "aria-pressed": String(chosen.as === value), "data-as": value, onclick: () => set("as", value) }, text);
+    return h(
+      "button",
+      {
+        type: "button",
+        "aria-pressed": String(chosen.as === value),
+        "data-as": value,
+        onclick: () => set("as", value),
+      },
+      text,
+    );
   }
 
   function set(name, value) {
     chosen[name] = value;
     const usual = { sort: "name", colour: "headroom", as: "map" };
     remember({ [name]: value === usual[name] ? "" : value });
-    for (const button of place.querySelectorAll("[data-as]")) button.setAttribute("aria-pressed", String(button.dataset.as === chosen.as));
+    for (const button of place.querySelectorAll("[data-as]"))
+      button.setAttribute("aria-pressed", String(button.dataset.as === chosen.as));
     draw();
   }
 
@@ -143,7 +198,13 @@ export function fleetView({ place, title, fleet, query, signal }) {
     const total = (name) => sum(all.map((host) => host[name]));
     const item = (name, field, text, more = {}) => {
       const { total: value, missing } = total(field);
-      return { name, value: memory(value), note: known(value) && missing ? `${missing} hosts unknown` : null, title: text, ...more };
+      return {
+        name,
+        value: memory(value),
+        note: known(value) && missing ? `${missing} hosts unknown` : null,
+        title: text,
+        ...more,
+      };
     };
     const states = { fresh: 0, stale: 0, silent: 0 };
     for (const host of all) states[host.state] = (states[host.state] ?? 0) + 1;
@@ -156,7 +217,13 @@ export function fleetView({ place, title, fleet, query, signal }) {
       item("Assigned", "assigned", "what the VMs were given"),
       item("Footprint", "footprint", "what they would cost without merging and swap"),
       item("Headroom", "headroom", "what may be promised to new VMs", { kind: "strong" }),
-      { name: "More VMs", value: count(slots), note: known(nominal) ? `nominal ${count(nominal)}` : null, title: "of each host's slot size", kind: "strong" },
+      {
+        name: "More VMs",
+        value: count(slots),
+        note: known(nominal) ? `nominal ${count(nominal)}` : null,
+        title: "of each host's slot size",
+        kind: "strong",
+      },
       item("Unreported", "unreported", "free in guests, still held by hosts"),
       item("Returned", "returned", "what hosts saw come back"),
     ]);
@@ -166,7 +233,12 @@ export function fleetView({ place, title, fleet, query, signal }) {
     const order = ["silent", "pressed", "stale"];
     const troubled = all
       .filter((host) => order.includes(trouble(host)))
-      .sort((a, b) => order.indexOf(trouble(a)) - order.indexOf(trouble(b)) || compare(a.psi, b.psi, -1) || compare(a.name, b.name, 1));
+      .sort(
+        (a, b) =>
+          order.indexOf(trouble(a)) - order.indexOf(trouble(b)) ||
+          compare(a.psi, b.psi, -1) ||
+          compare(a.name, b.name, 1),
+      );
     attentionNote.textContent = troubled.length > TOP ? `${TOP} of ${troubled.length}` : "";
     const text = JSON.stringify(troubled.slice(0, TOP).map((host) => [host.name, trouble(host), host.rungs, host.psi]));
     if (attention.dataset.shown === text) return;
@@ -174,22 +246,42 @@ export function fleetView({ place, title, fleet, query, signal }) {
     fill(
       attention,
       troubled.length
-        ? troubled.slice(0, TOP).map((host) =>
-            h(
-              "li",
-              null,
-              h("a", { href: to("hosts", host.name) }, host.name),
-              badge(trouble(host), trouble(host) === "stale" ? "warn" : "bad", TROUBLE[trouble(host)][0]),
-              h("span", { classes: "small" }, trouble(host) === "pressed" ? `${host.rungs.at(-1)}, ${percent(host.psi, 0)}` : "promises nominal only"),
-            ),
-          )
-        : h("li", { classes: "empty" }, all.length ? "No host is silent, stale or under pressure." : "No host has reported yet."),
+        ? troubled
+            .slice(0, TOP)
+            .map((host) =>
+              h(
+                "li",
+                null,
+                h("a", { href: to("hosts", host.name) }, host.name),
+                badge(trouble(host), trouble(host) === "stale" ? "warn" : "bad", TROUBLE[trouble(host)][0]),
+                h(
+                  "span",
+                  { classes: "small" },
+                  trouble(host) === "pressed"
+                    ? `${host.rungs.at(-1)}, ${percent(host.psi, 0)}`
+                    : "promises nominal only",
+                ),
+              ),
+            )
+        : h(
+            "li",
+            { classes: "empty" },
+            all.length ? "No host is silent, stale or under pressure." : "No host has reported yet.",
+          ),
     );
   }
 
   async function loadMost() {
     try {
-      const { domains } = await get("/v1/domains", { sort: "unreported:desc", limit: TOP, fields: "uuid,name,host,assigned,resident,reported,unreported,shared,swap" }, signal);
+      const { domains } = await get(
+        "/v1/domains",
+        {
+          sort: "unreported:desc",
+          limit: TOP,
+          fields: "uuid,name,host,assigned,resident,reported,unreported,shared,swap",
+        },
+        signal,
+      );
       const seen = domains.filter((domain) => known(domain.unreported));
       const largest = Math.max(...seen.map((domain) => domain.assigned), 0);
       fill(
@@ -226,6 +318,12 @@ function notYours(error) {
     { classes: "problem", role: "alert" },
     h("h3", null, "This token does not see hosts"),
     h("p", null, error?.detail),
-    h("p", null, "A token of one project sees the VMs of that project: ", h("a", { href: "#/vms" }, "go to your VMs"), "."),
+    h(
+      "p",
+      null,
+      "A token of one project sees the VMs of that project: ",
+      h("a", { href: "#/vms" }, "go to your VMs"),
+      ".",
+    ),
   );
 }

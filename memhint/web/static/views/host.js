@@ -9,6 +9,7 @@ import { age, badge } from "../parts/badge.js";
 import { figures } from "../parts/figures.js";
 import { leverTable } from "../parts/lever_table.js";
 import { memoryBar, memoryLegend } from "../parts/memory_bar.js";
+import { panel } from "../parts/panel.js";
 import { problem } from "../parts/problem.js";
 import { rangedHistory } from "../parts/ranged_history.js";
 import { dataTable } from "../parts/table.js";
@@ -57,12 +58,26 @@ export function hostView({ place, title, fleet, parts, query, signal }) {
     onSort: null,
     empty: "No VM is on this host.",
     columns: [
-      { key: "name", label: "VM", text: (domain) => domain.name, show: (domain) => h("a", { href: to("vms", domain.uuid) }, domain.name) },
+      {
+        key: "name",
+        label: "VM",
+        text: (domain) => domain.name,
+        show: (domain) => h("a", { href: to("vms", domain.uuid) }, domain.name),
+      },
       {
         key: "bar",
         label: "Memory",
         sortable: false,
-        text: (domain) => JSON.stringify([largest, domain.assigned, domain.resident, domain.unreported, domain.reported, domain.shared, domain.swap]),
+        text: (domain) =>
+          JSON.stringify([
+            largest,
+            domain.assigned,
+            domain.resident,
+            domain.unreported,
+            domain.reported,
+            domain.shared,
+            domain.swap,
+          ]),
         show: (domain) => memoryBar(domain, largest),
       },
       size("assigned", "Assigned"),
@@ -94,13 +109,49 @@ export function hostView({ place, title, fleet, parts, query, signal }) {
     h(
       "div",
       { classes: "pair" },
-      panel("capacity", "Where the headroom comes from", [], h("div", { classes: "scroll", role: "region", tabindex: "0", "aria-label": "Terms of the headroom" }, h("table", { classes: "tight" }, h("caption", { classes: "unseen" }, "Terms of the headroom, GiB"), h("thead", null, h("tr", null, h("th", { scope: "col" }, "Term"), h("th", { scope: "col", classes: "number" }, "GiB"), h("th", { scope: "col" }, "Meaning"))), capacity))),
-      h("div", { classes: "stack" }, panel("ladder", "Pressure ladder", [], ladder), panel("gaps", "Not known", [], gaps), panel("actions", "To be pulled", [], actions)),
+      panel(
+        "capacity",
+        "Where the headroom comes from",
+        [],
+        h(
+          "div",
+          { classes: "scroll", role: "region", tabindex: "0", "aria-label": "Terms of the headroom" },
+          h(
+            "table",
+            { classes: "tight" },
+            h("caption", { classes: "unseen" }, "Terms of the headroom, GiB"),
+            h(
+              "thead",
+              null,
+              h(
+                "tr",
+                null,
+                h("th", { scope: "col" }, "Term"),
+                h("th", { scope: "col", classes: "number" }, "GiB"),
+                h("th", { scope: "col" }, "Meaning"),
+              ),
+            ),
+            capacity,
+          ),
+        ),
+      ),
+      h(
+        "div",
+        { classes: "stack" },
+        panel("ladder", "Pressure ladder", [], ladder),
+        panel("gaps", "Not known", [], gaps),
+        panel("actions", "To be pulled", [], actions),
+      ),
     ),
     panel("levers", "Levers", [], levers.element),
     history.element,
   );
-  place.append(h("p", { classes: "crumbs" }, h("a", { href: "#/fleet" }, "Fleet"), " / Host"), h("div", { classes: "title" }, h("h1", null, name), state), trouble, content);
+  place.append(
+    h("p", { classes: "crumbs" }, h("a", { href: "#/fleet" }, "Fleet"), " / Host"),
+    h("div", { classes: "title" }, h("h1", null, name), state),
+    trouble,
+    content,
+  );
 
   async function load() {
     try {
@@ -120,14 +171,36 @@ export function hostView({ place, title, fleet, parts, query, signal }) {
       state,
       h("span", { title: HOST_STATE[host.state] }, badge(host.state)),
       host.admitting ? badge("admitting", "good") : badge("admits no VM", "warn"),
-      h("span", { classes: "small" }, "report ", age(host.at), `, every ${span(host.period)}`, host.agent ? `, agent ${host.agent}` : ""),
+      h(
+        "span",
+        { classes: "small" },
+        "report ",
+        age(host.at),
+        `, every ${span(host.period)}`,
+        host.agent ? `, agent ${host.agent}` : "",
+      ),
     );
     key.update([
       { name: "Memory", value: memory(host.pool) },
       { name: "VMs", value: count(host.domains) },
-      { name: "Footprint", value: memory(host.footprint), note: known(host.assigned) ? `of ${memory(host.assigned)} assigned` : null },
-      { name: "Headroom", value: memory(host.headroom), note: host.bound ? `by ${host.bound}` : null, title: BOUND[host.bound], kind: "strong" },
-      { name: "More VMs", value: count(host.slots), note: `of ${memory(host.slot)}, nominal ${count(host.nominal_slots)}`, kind: "strong" },
+      {
+        name: "Footprint",
+        value: memory(host.footprint),
+        note: known(host.assigned) ? `of ${memory(host.assigned)} assigned` : null,
+      },
+      {
+        name: "Headroom",
+        value: memory(host.headroom),
+        note: host.bound ? `by ${host.bound}` : null,
+        title: BOUND[host.bound],
+        kind: "strong",
+      },
+      {
+        name: "More VMs",
+        value: count(host.slots),
+        note: `of ${memory(host.slot)}, nominal ${count(host.nominal_slots)}`,
+        kind: "strong",
+      },
       { name: "Pressure", value: percent(host.psi), kind: host.rungs?.length ? "bad" : "" },
       { name: "Unreported", value: memory(host.unreported) },
       { name: "Returned", value: memory(host.returned) },
@@ -140,23 +213,69 @@ export function hostView({ place, title, fleet, parts, query, signal }) {
       ladder,
       RUNGS.map(([rung, meaning]) => {
         const one = entered.get(rung);
-        return h("li", { classes: one ? "entered" : null }, h("b", null, rung), " ", one ? badge("entered", "bad") : null, h("span", { classes: "small" }, one ? ` since ` : meaning, one ? age(one.since) : null, one?.detail ? `: ${one.detail}` : ""));
+        return h(
+          "li",
+          { classes: one ? "entered" : null },
+          h("b", null, rung),
+          " ",
+          one ? badge("entered", "bad") : null,
+          h(
+            "span",
+            { classes: "small" },
+            one ? ` since ` : meaning,
+            one ? age(one.since) : null,
+            one?.detail ? `: ${one.detail}` : "",
+          ),
+        );
       }),
     );
-    fill(gaps, host.gaps?.length ? host.gaps.map((gap) => h("li", null, h("b", null, gap.what), " ", badge(gap.reason, "plain"), " ", gap.detail)) : h("li", { classes: "empty" }, "Nothing is missing about the host itself."));
-    fill(actions, host.actions?.length ? host.actions.map((one) => h("li", null, h("b", null, one.lever), ` → ${one.desired} `, h("span", { classes: "small" }, `${one.subject}: ${one.why}`))) : h("li", { classes: "empty" }, "Nothing."));
+    fill(
+      gaps,
+      host.gaps?.length
+        ? host.gaps.map((gap) =>
+            h("li", null, h("b", null, gap.what), " ", badge(gap.reason, "plain"), " ", gap.detail),
+          )
+        : h("li", { classes: "empty" }, "Nothing is missing about the host itself."),
+    );
+    fill(
+      actions,
+      host.actions?.length
+        ? host.actions.map((one) =>
+            h(
+              "li",
+              null,
+              h("b", null, one.lever),
+              ` → ${one.desired} `,
+              h("span", { classes: "small" }, `${one.subject}: ${one.why}`),
+            ),
+          )
+        : h("li", { classes: "empty" }, "Nothing."),
+    );
     levers.update(host.levers ?? []);
   }
 
   function drawCapacity(host) {
     const terms = { ...(host.capacity ?? {}) };
     const value = (name) => (name in terms ? terms[name] : host[name]);
-    const rest = Object.keys(terms).filter((name) => typeof terms[name] === "number" && !TERMS.some(([known_]) => known_ === name));
+    const rest = Object.keys(terms).filter(
+      (name) => typeof terms[name] === "number" && !TERMS.some(([known_]) => known_ === name),
+    );
     const rows = [...TERMS.filter(([name]) => name in terms || name in host), ...rest.map((name) => [name, ""])];
     fill(
       capacity,
       rows.map(([name, meaning]) =>
-        h("tr", { classes: name === host.bound || name === "headroom" ? "binding" : null }, h("th", { scope: "row" }, name.replaceAll("_", " ")), h("td", { classes: "number" }, OPTIONAL.has(name) && !known(value(name)) ? "no limit" : gib(value(name))), h("td", { classes: "small" }, meaning, name === host.bound && name !== "headroom" ? " (this one bounds it)" : "")),
+        h(
+          "tr",
+          { classes: name === host.bound || name === "headroom" ? "binding" : null },
+          h("th", { scope: "row" }, name.replaceAll("_", " ")),
+          h("td", { classes: "number" }, OPTIONAL.has(name) && !known(value(name)) ? "no limit" : gib(value(name))),
+          h(
+            "td",
+            { classes: "small" },
+            meaning,
+            name === host.bound && name !== "headroom" ? " (this one bounds it)" : "",
+          ),
+        ),
       ),
     );
   }
@@ -184,8 +303,4 @@ async function everyDomain(host, signal) {
 
 function size(key, label) {
   return { key, label, unit: "GiB", number: true, value: (domain) => domain[key], text: (domain) => gib(domain[key]) };
-}
-
-function panel(id, heading, more, ...children) {
-  return h("section", { classes: "panel", "aria-labelledby": `${id}-heading` }, h("div", { classes: "panel-head" }, h("h2", { id: `${id}-heading` }, heading), more), children);
 }

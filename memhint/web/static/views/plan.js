@@ -11,7 +11,14 @@ import { dataTable } from "../parts/table.js";
 
 export function planView({ place, title, query, signal }) {
   title("Plan");
-  const number = (name, usual, more) => h("input", { type: "number", name, value: Number(query.get(name)) > 0 ? query.get(name) : usual, required: true, ...more });
+  const number = (name, usual, more) =>
+    h("input", {
+      type: "number",
+      name,
+      value: Number(query.get(name)) > 0 ? query.get(name) : usual,
+      required: true,
+      ...more,
+    });
   const vms = number("count", "20", { min: "1", max: "100000", step: "1" });
   const size = number("gib", "4", { min: "0.0625", step: "any" });
   const outcome = h("div", { classes: "stack" });
@@ -23,19 +30,59 @@ export function planView({ place, title, query, signal }) {
     sort: { key: "placed", descending: true },
     empty: "No host is known.",
     columns: [
-      { key: "name", label: "Host", text: (one) => one.name, show: (one) => h("a", { href: to("hosts", one.name) }, one.name) },
-      { key: "placed", label: "Would go here", number: true, value: (one) => one.placed, text: (one) => count(one.placed) },
-      { key: "slots", label: "Fit by measure", number: true, value: (one) => one.slots, text: (one) => count(one.slots) },
-      { key: "nominal_slots", label: "Fit nominally", number: true, value: (one) => one.nominal_slots, text: (one) => count(one.nominal_slots) },
-      { key: "headroom", label: "Headroom", unit: "GiB", number: true, value: (one) => one.headroom, text: (one) => gib(one.headroom) },
-      { key: "refusal", label: "Refuses", value: (one) => one.refusal?.reason ?? null, text: (one) => one.refusal?.reason ?? "", show: (one) => (one.refusal ? badge(one.refusal.reason, "bad") : "") },
+      {
+        key: "name",
+        label: "Host",
+        text: (one) => one.name,
+        show: (one) => h("a", { href: to("hosts", one.name) }, one.name),
+      },
+      {
+        key: "placed",
+        label: "Would go here",
+        number: true,
+        value: (one) => one.placed,
+        text: (one) => count(one.placed),
+      },
+      {
+        key: "slots",
+        label: "Fit by measure",
+        number: true,
+        value: (one) => one.slots,
+        text: (one) => count(one.slots),
+      },
+      {
+        key: "nominal_slots",
+        label: "Fit nominally",
+        number: true,
+        value: (one) => one.nominal_slots,
+        text: (one) => count(one.nominal_slots),
+      },
+      {
+        key: "headroom",
+        label: "Headroom",
+        unit: "GiB",
+        number: true,
+        value: (one) => one.headroom,
+        text: (one) => gib(one.headroom),
+      },
+      {
+        key: "refusal",
+        label: "Refuses",
+        value: (one) => one.refusal?.reason ?? null,
+        text: (one) => one.refusal?.reason ?? "",
+        show: (one) => (one.refusal ? badge(one.refusal.reason, "bad") : ""),
+      },
       { key: "detail", label: "Why", prose: true, sortable: false, text: (one) => one.refusal?.detail ?? "" },
     ],
   });
   const run = h("button", { type: "submit", classes: "primary" }, "Dry run");
   place.append(
     h("h1", null, "Plan"),
-    h("p", { classes: "lead" }, "Where would new VMs go, which hosts refuse, and why? This is a dry run: nothing is changed and nothing is kept free."),
+    h(
+      "p",
+      { classes: "lead" },
+      "Where would new VMs go, which hosts refuse, and why? This is a dry run: nothing is changed and nothing is kept free.",
+    ),
     h(
       "form",
       {
@@ -69,17 +116,38 @@ export function planView({ place, title, query, signal }) {
   function draw(plan, wanted) {
     const refusing = plan.hosts.filter((one) => one.refusal);
     key.update([
-      { name: "Placed", value: `${count(plan.placed)} of ${count(wanted)}`, kind: plan.placed < wanted ? "warn" : "strong", note: plan.placed < wanted ? "the rest finds no place" : null },
+      {
+        name: "Placed",
+        value: `${count(plan.placed)} of ${count(wanted)}`,
+        kind: plan.placed < wanted ? "warn" : "strong",
+        note: plan.placed < wanted ? "the rest finds no place" : null,
+      },
       { name: "Nominal accounting", value: count(plan.nominal), note: `of ${count(wanted)}` },
       { name: "Hosts used", value: count(plan.hosts.filter((one) => one.placed > 0).length) },
       { name: "Hosts that refuse", value: count(refusing.length), note: `of ${count(plan.hosts.length)}` },
     ]);
     const counts = new Map();
     for (const { refusal } of refusing) counts.set(refusal.reason, (counts.get(refusal.reason) ?? 0) + 1);
-    fill(reasons, [...counts].sort((a, b) => b[1] - a[1]).map(([reason, seen]) => h("li", null, badge(reason, "bad"), ` ${count(seen)} ${seen === 1 ? "host" : "hosts"}`)));
+    fill(
+      reasons,
+      [...counts]
+        .sort((a, b) => b[1] - a[1])
+        .map(([reason, seen]) =>
+          h("li", null, badge(reason, "bad"), ` ${count(seen)} ${seen === 1 ? "host" : "hosts"}`),
+        ),
+    );
     table.update(plan.hosts);
     if (outcome.firstChild !== key.element) {
-      fill(outcome, key.element, h("section", { classes: "panel", "aria-labelledby": "plan-heading" }, h("div", { classes: "panel-head" }, h("h2", { id: "plan-heading" }, "By host"), reasons), table.element));
+      fill(
+        outcome,
+        key.element,
+        h(
+          "section",
+          { classes: "panel", "aria-labelledby": "plan-heading" },
+          h("div", { classes: "panel-head" }, h("h2", { id: "plan-heading" }, "By host"), reasons),
+          table.element,
+        ),
+      );
     }
     announce(`${plan.placed} of ${wanted} VMs placed, ${refusing.length} hosts refuse`);
   }

@@ -22,9 +22,27 @@ export function refusalsView({ place, title, fleet, query, signal }) {
     id: (one) => `${one.host}/${one.domain}/${one.lever}/${one.at}`,
     empty: "No lever refuses anything.",
     columns: [
-      { key: "at", label: "Since", value: (one) => one.at, number: false, text: (one) => String(one.at), show: (one) => age(one.at) },
-      { key: "host", label: "Host", text: (one) => one.host, show: (one) => h("a", { href: to("hosts", one.host) }, one.host) },
-      { key: "domain", label: "VM", text: (one) => one.domain ?? "", show: (one) => (one.domain ? h("a", { href: to("vms", one.domain), title: one.domain }, shortly(one.domain)) : "the host") },
+      {
+        key: "at",
+        label: "Since",
+        value: (one) => one.at,
+        number: false,
+        text: (one) => String(one.at),
+        show: (one) => age(one.at),
+      },
+      {
+        key: "host",
+        label: "Host",
+        text: (one) => one.host,
+        show: (one) => h("a", { href: to("hosts", one.host) }, one.host),
+      },
+      {
+        key: "domain",
+        label: "VM",
+        text: (one) => one.domain ?? "",
+        show: (one) =>
+          one.domain ? h("a", { href: to("vms", one.domain), title: one.domain }, shortly(one.domain)) : "the host",
+      },
       { key: "lever", label: "Lever", text: (one) => one.lever },
       { key: "desired", label: "Desired", text: (one) => one.desired ?? "" },
       { key: "answer", label: "Answer", text: (one) => one.answer, show: (one) => badge(one.answer) },
@@ -32,14 +50,40 @@ export function refusalsView({ place, title, fleet, query, signal }) {
       { key: "detail", label: "What to do", prose: true, sortable: false, text: (one) => one.detail ?? "" },
     ],
   });
-  place.append(h("h1", null, "Refusals"), h("p", { classes: "lead" }, "Wishes that were not fulfilled: forbidden by a rule, impossible for this guest or host, or in somebody else's hands."), trouble, h("section", { classes: "panel", "aria-label": "Refusals" }, chips, table.element));
+  place.append(
+    h("h1", null, "Refusals"),
+    h(
+      "p",
+      { classes: "lead" },
+      "Wishes that were not fulfilled: forbidden by a rule, impossible for this guest or host, or in somebody else's hands.",
+    ),
+    trouble,
+    h("section", { classes: "panel", "aria-label": "Refusals" }, chips, table.element),
+  );
 
   function draw() {
     const counts = new Map();
     for (const one of all) counts.set(one.reason, (counts.get(one.reason) ?? 0) + 1);
     const chip = (value, text) =>
-      h("button", { type: "button", "aria-pressed": String(reason === value), onclick: () => { reason = value; remember({ reason }); draw(); chips.querySelector("[aria-pressed=true]")?.focus(); } }, text);
-    fill(chips, chip("", `all ${count(all.length)}`), [...counts].sort((a, b) => b[1] - a[1]).map(([word, seen]) => chip(word, `${word} ${count(seen)}`)));
+      h(
+        "button",
+        {
+          type: "button",
+          "aria-pressed": String(reason === value),
+          onclick: () => {
+            reason = value;
+            remember({ reason });
+            draw();
+            chips.querySelector("[aria-pressed=true]")?.focus();
+          },
+        },
+        text,
+      );
+    fill(
+      chips,
+      chip("", `all ${count(all.length)}`),
+      [...counts].sort((a, b) => b[1] - a[1]).map(([word, seen]) => chip(word, `${word} ${count(seen)}`)),
+    );
     table.update(all.filter((one) => !reason || one.reason === reason));
   }
 
