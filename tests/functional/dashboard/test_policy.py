@@ -4,6 +4,7 @@ from playwright.sync_api import Page, expect
 
 from memhint.objects.policy import Origin
 from memhint.store import open_store
+from tests.functional.dashboard.browser import Window
 from tests.functional.dashboard.served import Api, Filled
 
 
@@ -42,7 +43,9 @@ def test_a_wish_is_tried_dry_then_applied_then_taken_back(page: Page, api: Api, 
     assert wishes(store, uuid) == {}
 
 
-def test_a_value_that_a_key_does_not_take_is_refused_in_words(page: Page, api: Api, store: Filled, window) -> None:
+def test_a_value_that_a_key_does_not_take_is_refused_in_words(
+    page: Page, api: Api, store: Filled, window: Window
+) -> None:
     page.goto(f"{api.dashboard}#/vms/{store.fleet.most_unreported}")
     page.get_by_role("button", name="Edit policy").click()
     dialog = page.get_by_role("dialog")
@@ -56,3 +59,21 @@ def test_a_value_that_a_key_does_not_take_is_refused_in_words(page: Page, api: A
 def test_a_link_leads_straight_to_the_policy(page: Page, api: Api, store: Filled) -> None:
     page.goto(f"{api.dashboard}#/vms/{store.fleet.most_unreported}?edit=policy")
     expect(page.get_by_role("dialog")).to_contain_text("Policy of")
+
+
+def test_what_somebody_else_changed_meanwhile_is_not_overwritten(
+    page: Page, api: Api, store: Filled, window: Window
+) -> None:
+    uuid = store.fleet.most_unreported
+    page.goto(f"{api.dashboard}#/vms/{uuid}")
+    page.get_by_role("button", name="Edit policy").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("dedup").select_option("auto")
+    database = open_store(store.url, create=False)
+    database.policies.set_operator(uuid, {"balloon": "allow"})
+    database.close()
+    dialog.get_by_role("button", name="Dry run").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("Somebody changed it since it was read")
+    expect(dialog.get_by_role("button", name="Apply")).to_be_disabled()
+    assert "dedup" not in wishes(store, uuid)
+    window.complaints.clear()  # Chromium tells the console of every 412
