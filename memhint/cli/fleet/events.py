@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from typing import Any
 
 from memhint.cli.fleet.base import FleetList, Rows, positive
@@ -19,8 +18,9 @@ from memhint.client.find import find_uuid
 from memhint.client.follow import Away, Connected, Happened, Lost
 
 LIMIT = 100
-KINDS = ("lever", "appeared", "silent", "returned", "restarted", "lost", "poison")
+KINDS = ("lever", "appeared", "restarted", "silent", "returned", "lost", "poison", "migration", "capacity")
 _BEFORE = 20  # that --watch begins with
+_REMEMBERED = 5_000  # that are not told twice
 
 
 class _Happenings(FleetList):
@@ -83,7 +83,7 @@ examples:
         return self.rows(parsed_args, client.events(limit=parsed_args.limit or LIMIT, **which))
 
     def _follow(self, client: Client, parsed_args: argparse.Namespace, which: dict[str, Any]) -> None:
-        shown: set[tuple[Any, ...]] = set()
+        shown: dict[tuple[Any, ...], None] = {}
         for news in client.follow():
             if isinstance(news, Happened):
                 self._tell(parsed_args, [news.event], which, shown)
@@ -99,22 +99,20 @@ examples:
         parsed_args: argparse.Namespace,
         events: Sequence[Item],
         which: dict[str, Any],
-        shown: set[tuple[Any, ...]],
+        shown: dict[tuple[Any, ...], None],
     ) -> None:
         for one in events:
             name = tuple(str(one.get(column.key)) for column in self.columns)
             if name in shown or not _wanted(one, which):
                 continue
-            shown.add(name)
+            shown[name] = None
             if parsed_args.formatter == TABLE:
                 line = "  ".join(str(column.cell(one)) for column in self.columns)
                 self.app.stdout.write(f"{clean(line)}\n")
             else:
                 tell(self.app.stdout, one)
-        if len(shown) > 10_000:  # what is told twice is told soon after
-            keep = list(islice(shown, 5_000))
-            shown.clear()
-            shown.update(keep)
+        for name in list(shown)[:-_REMEMBERED]:
+            del shown[name]
         self.app.stdout.flush()
 
 

@@ -22,8 +22,11 @@ SORT = (
     "resident",
     "footprint",
     "demand",
+    "free",
     "unreported",
     "reported",
+    "shared",
+    "swap",
     "returned",
     "reclaimable",
 )
