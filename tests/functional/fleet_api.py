@@ -23,6 +23,7 @@ from memhint.store import Store, open_store
 from tests.functional.processes import ROOT
 
 FLEET = Fleet(Shape(hosts=60, vms=20, period=600.0))  # 1200 VMs; nothing of it grows stale while tests run
+SMALL = Fleet(Shape(hosts=6, vms=2, period=600.0))
 PEOPLE: Mapping[str, tuple[str, str | None]] = {
     "admin": ("admin", None),
     "service": ("service", None),
@@ -45,11 +46,12 @@ class Ended:
 class FleetApi:
     """A running one. ``options`` are those of [api]."""
 
-    def __init__(self, place: Path, options: Mapping[str, str] | None = None) -> None:
+    def __init__(self, place: Path, options: Mapping[str, str] | None = None, fleet: Fleet = FLEET) -> None:
         self.place = place
+        self._fleet = fleet
         self.database = f"sqlite:///{place}/memhint.db"
         self.store: Store = open_store(self.database)
-        fill(self.store, FLEET, time.time())
+        fill(self.store, fleet, time.time())
         lines = []
         for name, (role, project) in PEOPLE.items():
             token, entry = create(name, [role], project)
@@ -104,7 +106,7 @@ class FleetApi:
 
     def change(self, host: int, later: float) -> None:
         """Have a host report anew, so many seconds after the fleet was filled."""
-        keep(self.store, FLEET, iter([FLEET.report(host, time.time() + later)]))
+        keep(self.store, FLEET, iter([self._fleet.report(host, time.time() + later)]))
 
     def memhint(self, *words: str, who: str | None = "admin") -> Ended:
         """`memhint` in this process, as one of PEOPLE or as nobody."""

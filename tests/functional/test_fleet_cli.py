@@ -29,7 +29,7 @@ from memhint.objects.lever import LeverName
 from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.store.events import Event
 from memhint.store.fleet import Past
-from tests.functional.fleet_api import FLEET, PATIENCE, FleetApi
+from tests.functional.fleet_api import FLEET, PATIENCE, SMALL, FleetApi
 from tests.functional.processes import ROOT
 
 HOARDER = f"build-{FLEET.hoarder}-19"
@@ -266,7 +266,7 @@ def test_a_certificate_must_be_known(tmp_path: Path) -> None:
     key, cert = tmp_path / "key.pem", tmp_path / "cert.pem"
     command = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=memhint -addext subjectAltName=IP:127.0.0.1"
     subprocess.run([*command.split(), "-keyout", str(key), "-out", str(cert)], check=True, capture_output=True)
-    api = FleetApi(tmp_path, {"cert_file": str(cert), "key_file": str(key)})
+    api = FleetApi(tmp_path, {"cert_file": str(cert), "key_file": str(key)}, SMALL)
     try:
         unknown = api.memhint("hosts")
         assert unknown.returncode == 6
@@ -371,7 +371,7 @@ def test_an_event_is_seen_once_as_it_happens(api: FleetApi) -> None:
 
 def test_watching_outlives_the_server(tmp_path: Path) -> None:
     (port,) = free_ports(1)  # one that nobody shared before: the second process is to have it too
-    api = FleetApi(tmp_path, {"listen": f"127.0.0.1:{port}"})
+    api = FleetApi(tmp_path, {"listen": f"127.0.0.1:{port}"}, SMALL)
     try:
         with watching(api, "hosts", "-f", "json") as live:
             live.until("hosts")
@@ -406,9 +406,9 @@ def test_openstackclient_without_a_login(tmp_path: Path, api: FleetApi) -> None:
     refused = api.openstack("--os-auth-type", "none", "memhint", "host", "list")
     assert refused.returncode == 7, refused
     assert "--os-token" in refused.stderr
-    alone = FleetApi(tmp_path, {"auth": "none"})
+    alone = FleetApi(tmp_path, {"auth": "none"}, SMALL)
     try:
         result = alone.openstack("--os-auth-type", "none", "memhint", "host", "list", "-f", "value", "-c", "name")
-        assert len(result.stdout.split()) == FLEET.shape.hosts, result
+        assert len(result.stdout.split()) == SMALL.shape.hosts, result
     finally:
         alone.close()
