@@ -50,6 +50,11 @@ class Envelope:
 
 def encode(envelope: Envelope) -> tuple[bytes, str | None]:
     """The message's body, and its content encoding."""
+    return pack(text_of(envelope))
+
+
+def text_of(envelope: Envelope) -> str:
+    """The message as JSON."""
     head = {
         "memhint": VERSION,
         "kind": str(envelope.kind),
@@ -58,7 +63,7 @@ def encode(envelope: Envelope) -> tuple[bytes, str | None]:
         "sequence": envelope.sequence,
         "clock": envelope.clock,
     }
-    return pack(f'{json.dumps(head)[:-1]}, "body":{codec.dump(envelope.body)}}}')
+    return f'{json.dumps(head)[:-1]}, "body":{codec.dump(envelope.body)}}}'
 
 
 def decode(body: bytes, encoding: str | None) -> Envelope:

@@ -8,7 +8,7 @@ from itertools import count
 import pytest
 
 from lab.servers.mariadb import MariaDB
-from tests.functional.servers.postgres import Postgres
+from lab.servers.postgres import Postgres
 from tests.functional.servers.rabbitmq import RabbitMQ
 
 DATABASES = ("sqlite", "postgresql", "mariadb")

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from schemathesis import GenerationMode
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
+from lab.servers.postgres import Postgres
 from memhint.api.route import Route
 from memhint.api.routes import ROUTES
-from tests.functional.servers.postgres import Postgres
 from tests.unit.api.site import OWN, Site, fill_template
 
 SECONDS = float(os.environ.get("MEMHINT_FUZZ_SECONDS", "40"))

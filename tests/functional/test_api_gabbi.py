@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from gabbi import handlers, suitemaker, utils
 
+from lab.servers.postgres import Postgres
 from memhint.store import open_store
 from tests.functional.api_server import ApiServer, fill_store
-from tests.functional.servers.postgres import Postgres
 from tests.unit.api.site import OTHER, OWN
 
 FILES = sorted((Path(__file__).parent / "gabbits").glob("*.yaml"))

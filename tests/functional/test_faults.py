@@ -10,12 +10,12 @@ import pytest
 
 from lab.servers.bus_users import CONTROLLER, rights
 from lab.servers.mariadb import MariaDB
+from lab.servers.postgres import Postgres
 from lab.servers.rabbitmq import definitions
 from lab.servers.rabbitmq_cluster import Cluster
 from memhint.bus.topology import DEAD, RECORD, STATE, declare
 from memhint.store import open_store
 from tests.functional.fleet_parts import HOSTS, Agents, Controllers
-from tests.functional.servers.postgres import Postgres
 from tests.functional.servers.rabbitmq import RabbitMQ
 from tests.functional.test_bus import until
 

@@ -1,4 +1,4 @@
-"""A PostgreSQL server of a test: its own directory and socket, no port."""
+"""A PostgreSQL server: its own directory and socket, no port."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from lab.servers.place import Place, ServerFailed, kill, wait_until
 
 
 class Postgres:
-    """Started once per session; each test has a database of its own in it."""
+    """One server; whoever uses it makes a database of his own in it."""
 
     def __init__(self) -> None:
         self.place = Place.temporary("pg")
         self._bin = _programs()
         self._data = self.place.path / "data"
-        self._process: subprocess.Popen[bytes] | None = None
+        self.process: subprocess.Popen[bytes] | None = None
         self.place.run(
             [
                 f"{self._bin}/initdb",
@@ -34,6 +34,7 @@ class Postgres:
         )
 
     def start(self) -> None:
+        """Start it, and wait until it answers."""
         options = (
             "listen_addresses=",
             "fsync=off",
@@ -42,23 +43,26 @@ class Postgres:
             "max_connections=60",
         )
         command = [f"{self._bin}/postgres", "-D", str(self._data), "-k", str(self.place.path)]
-        self._process = self.place.start([*command, *(word for one in options for word in ("-c", one))])
-        wait_until(self._ready, "PostgreSQL", self._process)
+        self.process = self.place.start([*command, *(word for one in options for word in ("-c", one))])
+        wait_until(self._ready, "PostgreSQL", self.process)
 
     def kill(self) -> None:
         """As a power cut would."""
-        kill(self._process)
+        kill(self.process)
         (self._data / "postmaster.pid").unlink(missing_ok=True)
 
     def close(self) -> None:
-        kill(self._process, signal.SIGINT)
+        """End it, and remove its data."""
+        kill(self.process, signal.SIGINT)
         self.place.remove()
 
     def create(self, name: str) -> str:
+        """The URL of a new database."""
         self._sql(f"CREATE DATABASE {name}")
         return f"postgresql+psycopg://memhint@/{name}?host={self.place.path}"
 
     def drop(self, name: str) -> None:
+        """Remove a database."""
         self._sql(f"DROP DATABASE {name} WITH (FORCE)")
 
     def _sql(self, words: str) -> None:
