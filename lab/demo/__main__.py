@@ -6,8 +6,9 @@ import argparse
 import json
 import signal
 import sys
+import threading
 import time
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 
@@ -126,9 +127,12 @@ def _keep(api: ApiProcess, console: Console) -> None:
     console.print(
         f"Host, guests and dashboard stay until ctrl-c: {api.url}/dashboard/", highlight=False, soft_wrap=True
     )
-    with suppress(KeyboardInterrupt):
-        while True:
-            signal.pause()
+    ended = threading.Event()
+    # Said in so many words: whoever is started in the background of a script has SIGINT ignored.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: ended.set())
+    while not ended.wait(1):
+        pass
 
 
 def _write(result: Result, settings: Settings, pieces: patched.Pieces, out: Path) -> Path:
