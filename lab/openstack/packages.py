@@ -19,7 +19,8 @@ from lab.programs import find
 
 def virtualenv(release: Release, tell: Progress) -> Path:
     """The release's virtualenv, made unless the cache has it; a few minutes then."""
-    wanted = release.constraints.read_bytes() + "\n".join((*PACKAGES, sys.version)).encode()
+    packages = (*PACKAGES, *release.unsaid)
+    wanted = release.constraints.read_bytes() + "\n".join((*packages, sys.version)).encode()
     folder = cache_dir() / "openstack" / f"{release.nova}-{hashlib.sha256(wanted).hexdigest()[:12]}"
     folder.parent.mkdir(parents=True, exist_ok=True)
     ready = folder / "ready"
@@ -28,7 +29,7 @@ def virtualenv(release: Release, tell: Progress) -> Path:
             tell("packages", f"OpenStack {release.series} into {folder}", 0, 1)
             shutil.rmtree(folder, ignore_errors=True)
             _run([sys.executable, "-m", "venv", str(folder / "venv")])
-            _pip(folder / "venv", ["-c", str(release.constraints), *PACKAGES])
+            _pip(folder / "venv", ["-c", str(release.constraints), *packages])
             ready.touch()
     tell("packages", "ready", 1, 1)
     return folder / "venv"

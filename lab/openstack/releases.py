@@ -20,6 +20,8 @@ class Release:
 
     nova: str
     series: str
+    unsaid: tuple[str, ...] = ()
+    """What its packages need and forget to ask for."""
 
     @property
     def constraints(self) -> Path:
@@ -27,7 +29,12 @@ class Release:
         return _CONSTRAINTS / f"{self.nova}.txt"
 
 
-RELEASES = (Release("34", "2026.2"), Release("33", "2026.1"), Release("32", "2025.2"), Release("31", "2025.1"))
+RELEASES = (
+    Release("34", "2026.2"),
+    Release("33", "2026.1", ("pyroute2",)),
+    Release("32", "2025.2"),
+    Release("31", "2025.1"),
+)
 NEWEST = RELEASES[0]
 
 

@@ -104,6 +104,45 @@ def test_a_full_host_refuses_until_placement_promises_more(stack: Stack, compute
         vm.delete()
 
 
+def test_a_vm_moves_cold_and_changes_its_size(stack: Stack) -> None:
+    vm = stack.boot("cold", host="host-1")
+    compute = stack.cloud.compute
+    compute.migrate_server(vm.uuid, host="host-2")
+    vm.wait("VERIFY_RESIZE")
+    compute.confirm_server_resize(vm.uuid)
+    vm.wait("ACTIVE")
+    assert vm.ready().compute.name == "host-2"
+
+    compute.resize_server(vm.uuid, flavor(stack.cloud, "half", 512 * MIB).id)
+    vm.wait("VERIFY_RESIZE")
+    compute.confirm_server_resize(vm.uuid)
+    vm.wait("ACTIVE")
+    assert vm.ready().meminfo()["MemTotal"] < 512 * MIB
+    vm.delete()
+    assert domains(stack, "host-1") == domains(stack, "host-2") == []
+
+
+def test_a_vm_of_a_dead_host_is_evacuated(stack: Stack) -> None:
+    vm = stack.boot("evacuated", host="host-1")
+    dead = stack.compute("host-1")
+    stack.kill(dead.service)
+    os.kill(vm.pid(), signal.SIGKILL)
+    (service,) = stack.cloud.compute.services(binary="nova-compute", host="host-1")
+    stack.cloud.compute.update_service_forced_down(service, forced=True)
+    stack.cloud.compute.evacuate_server(vm.uuid, host="host-2")
+    wait_for(lambda: vm.compute.name == "host-2", 120, "the evacuation", 0.5)
+    vm.wait("SHUTOFF")  # as Nova leaves them since API 2.95
+    stack.cloud.compute.start_server(vm.uuid)
+    vm.wait("ACTIVE")
+    vm.ready()
+
+    stack.cloud.compute.update_service_forced_down(service, forced=False)
+    stack.start(dead.service)
+    stack.wait_for_computes()
+    wait_for(lambda: domains(stack, "host-1") == [], 60, "the host that is back to forget the VM", 0.5)
+    vm.delete()
+
+
 def test_what_is_plugged_in_decides(stack: Stack) -> None:
     with pytest.raises(ServerFailed, match="No valid host"):
         stack.boot("refused", flavor="refused")
