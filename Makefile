@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help setup demo test lint unit functional patches lab openstack soak bench screenshots sample clean
+.PHONY: help setup demo test lint unit functional patches lab openstack nova soak bench screenshots sample clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -46,6 +46,9 @@ openstack: setup  ## a real OpenStack on lab hosts (lab/openstack/README.md); it
 
 soak: setup  ## ten minutes of arbitrary requests at the API
 	MEMHINT_FUZZ_SECONDS=600 $(PYTEST) -q tests/functional/test_api_fuzz.py
+
+nova: setup  ## the Nova plugin against Nova 31 to 34, each with the whole of Nova in one process (the first time it installs them)
+	nova_plugin/check
 
 bench: setup  ## what agent and planner cost, what the levers do, what reporting costs a guest (doc/measurements.md)
 	$(BIN)/python -m bench.agent_cost

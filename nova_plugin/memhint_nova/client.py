@@ -56,22 +56,29 @@ class HostsClient:
         self._most_seconds = most_seconds
         self._clock = clock
         self._etag: tuple[str | None, str] | None = None  # of the look that began at this token
+        self._anew = False
 
     def look(self, token: str | None) -> News | None:
         """What changed since a token, or everything; None where the server says that nothing did.
 
         :raises LookFailed: nothing was learned
         """
+        if self._anew:
+            token = None
+        # Whatever was wrong with asking for changes, as an answer that is too large: a whole list is in parts.
+        self._anew = token is not None
         try:
-            return self._walk(token)
+            news = self._walk(token)
         except TokenExpired:
-            return self._walk(None)
+            news = self._walk(None)
+        self._anew = False
+        return news
 
     def _walk(self, token: str | None) -> News | None:
         until = self._clock() + self._most_seconds
-        first = {"fields": ",".join(FIELDS), "limit": str(PAGE)}
-        if token is not None:
-            first["changed_since"] = token
+        # What changed comes in one part, and the API takes no limit with it.
+        begin = {"limit": str(PAGE)} if token is None else {"changed_since": token}
+        first = {"fields": ",".join(FIELDS), **begin}
         params: Mapping[str, str] | None = first
         etag = self._etag[1] if self._etag and self._etag[0] == token else None
         found: list[Mapping[str, Any]] = []

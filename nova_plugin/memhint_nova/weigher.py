@@ -20,14 +20,17 @@ class MemhintWeigher(weights.BaseHostWeigher):
     def __init__(self) -> None:
         super().__init__()
         self._shared = shared(nova.conf.CONF)
+        self._multiplier: float = nova.conf.CONF.memhint.weight_multiplier
 
     def weight_multiplier(self, host_state: Any) -> float:
         """``memhint_weight_multiplier`` of the aggregate, else [memhint] weight_multiplier."""
-        configured = nova.conf.CONF.memhint.weight_multiplier
-        return float(utils.get_weight_multiplier(host_state, "memhint_weight_multiplier", configured))
+        if not host_state.aggregates:
+            return self._multiplier
+        return float(utils.get_weight_multiplier(host_state, "memhint_weight_multiplier", self._multiplier))
 
     def weigh_objects(self, weighed_obj_list: Iterable[Any], weight_properties: Any) -> list[float]:
-        """One snapshot for all hosts of a request."""
+        """One snapshot for all hosts of a request, and one look at the option: Nova asks for it once for each host."""
+        self._multiplier = nova.conf.CONF.memhint.weight_multiplier
         weighed = self._shared.judge().weighed
         return [-weighed(one.obj) for one in weighed_obj_list]
 

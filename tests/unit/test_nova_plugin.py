@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import importlib.machinery
 import importlib.util
+import re
 import sys
 from pathlib import Path
 
@@ -90,3 +92,24 @@ def test_nova_is_imported_by_nobody_else_and_the_plugin_imports_nothing_of_memhi
             if path.is_relative_to(ROOT / "lab/openstack/programs"):
                 continue  # run by an OpenStack's own Python
             assert not imports(path) & {"nova", "memhint_nova"}, path
+
+
+def test_the_page_of_extra_specs_is_the_table() -> None:
+    loader = importlib.machinery.SourceFileLoader("flavor_page", str(ROOT / "tools" / "flavor_page"))
+    spec = importlib.util.spec_from_loader("flavor_page", loader)
+    tool = importlib.util.module_from_spec(spec)
+    loader.exec_module(tool)
+    assert (ROOT / "doc" / "flavor.md").read_text() == tool.page(PLUGIN_KEYS), "run tools/flavor_page"
+
+
+def test_every_operation_of_the_page_is_a_test_and_every_test_has_its_row() -> None:
+    source = (ROOT / "nova_plugin/tests/functional/test_operations.py").read_text()
+    tests = {
+        test.name
+        for group in ast.parse(source).body
+        if isinstance(group, ast.ClassDef) and group.name != "ExtraSpecsTest"
+        for test in group.body
+        if isinstance(test, ast.FunctionDef) and test.name.startswith("test_")
+    }
+    named = set(re.findall(r"`(test_\w+)`", (ROOT / "doc" / "nova.md").read_text()))
+    assert tests - {"test_packs", "test_stale", "test_another_compute_by_that_name"} == named

@@ -57,7 +57,7 @@ def test_pages_are_followed_with_the_first_ones_token() -> None:
 def test_later_looks_ask_for_changes() -> None:
     server = Server(page(told(2), changed="t2", deleted=["host-1"]))
     news = client(server).look("t1")
-    assert server.asked[0][0]["changed_since"] == "t1"
+    assert server.asked[0][0] == {"fields": ",".join(FIELDS), "changed_since": "t1"}
     assert (news.deleted, news.whole, news.token) == (("host-1",), False, "t2")
 
 
@@ -84,6 +84,16 @@ def test_an_expired_token_begins_anew_at_once() -> None:
     news = client(server).look("old")
     assert (news.whole, news.token) == (True, "t9")
     assert "changed_since" not in server.asked[1][0]
+
+
+def test_after_changes_that_could_not_be_had_everything_is_asked_for() -> None:
+    server = Server(Answer(400, None, b""), page(told(1), changed="t9"), page(changed="t10"))
+    looks = client(server)
+    with pytest.raises(LookFailed):
+        looks.look("t1")
+    assert looks.look("t1").whole
+    assert not looks.look("t9").whole
+    assert ["changed_since" in params for params, _ in server.asked] == [True, False, True]
 
 
 def test_gone_without_a_token_is_a_failure_and_no_endless_loop() -> None:

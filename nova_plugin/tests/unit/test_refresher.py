@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 
 import pytest
 from memhint_nova.client import News
@@ -124,6 +125,9 @@ def test_a_forked_worker_has_a_thread_of_its_own(refresher) -> None:
     one = refresher(looks)
     one.view()
     assert looks.done.wait(DEADLINE)
+    one.stop()
+    while any(thread.name == "memhint-snapshot" for thread in threading.enumerate()):
+        time.sleep(0.01)
     reading, writing = os.pipe()
     looks.brought.append(news(told(2)))
     child = os.fork()
