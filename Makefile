@@ -4,16 +4,19 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help setup demo test lint unit functional patches lab openstack nova soak bench screenshots sample clean
+.PHONY: help setup demo demo-openstack test lint unit functional patches lab openstack nova soak bench screenshots sample clean
 
 help:  ## this list
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
 setup:  ## install what is missing: Debian packages and a virtualenv
 	@tools/setup $(VENV)
 
 demo: setup  ## real guests give memory back, and more VMs run on it (demo-out/); PATCHED=1 builds the patched pieces first, KEEP=1 leaves it and its dashboard up
 	@$(BIN)/python -m lab.demo $(if $(filter 1,$(PATCHED)),--patched) $(if $(filter 0,$(PATCHED)),--stock) $(if $(filter 1,$(KEEP)),--keep)
+
+demo-openstack: setup  ## the same on a real OpenStack: Nova lets in what fits; its packages are installed into the cache first
+	@$(BIN)/python -m lab.openstack.demo
 
 test: lint unit functional lab patches  ## every test of memhint and of its patch series
 

@@ -75,6 +75,7 @@ class Stack:
         memory: int = 5 * GIB,
         reserved: int = GIB,
         fake_memory: int = 8 * GIB,
+        swap: int = 0,
         kernel: str = "6.12",
         agent: str = "stock",
         extras: Extras | None = None,
@@ -85,14 +86,15 @@ class Stack:
         progress: Progress | None = None,
     ) -> None:
         """`computes` hosts with a libvirt of their own and `memory` bytes each, of which Nova leaves `reserved` to the
-        host; `fakes` that pretend to have `fake_memory`. `kernel` and `agent` as a Lab takes them, for all guests."""
+        host; `fakes` that pretend to have `fake_memory`. `swap` bytes of disk swap are for all hosts together; `kernel`
+        and `agent` as a Lab takes them, for all guests."""
         self.extras = extras or Extras()
         self.record = StackRecord(
             find(release).nova, computes, fakes, memory, fake_memory, reserved, "", debug, asdict(self.extras)
         )
         self._tell = progress or (lambda *_: None)
         self.lab = Lab(
-            hosts=computes, guests=0, budget=memory, kernel=kernel, agent=agent, accel=accel, name=name,
+            hosts=computes, guests=0, budget=memory, swap=swap, kernel=kernel, agent=agent, accel=accel, name=name,
             state_dir=state_dir, progress=progress,
         )  # fmt: skip
         self.network = Network.of(self.lab.directory)
@@ -150,6 +152,10 @@ class Stack:
     def environment(self, user: str = "admin", project: str = "admin") -> dict[str, str]:
         """OS_* variables with which clients find the stack."""
         return catalog.credentials(self.network, user, project)
+
+    def database(self) -> MariaDB:
+        """The stack's MariaDB, for whoever needs a database of his own on it."""
+        return MariaDB(self._database_place())
 
     def broker_url(self, user: str = bus_users.CONTROLLER) -> str:
         """AMQP URL of memhint's bus, as the controllers' user or as a compute's, which has its name."""

@@ -1,0 +1,104 @@
+"""`make demo-openstack`: the main job on a real OpenStack, told as it happens, with the figures at the end."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from lab.errors import LabError
+from lab.openstack.installed import Installed
+from lab.openstack.packing import FLAVOR, SPECS, Packed, Packing, Settings, ready
+from lab.openstack.releases import NEWEST
+from lab.openstack.stack import Stack
+from lab.sizes import MIB
+from lab.waiting import wait_for
+
+STORM = 256 * MIB
+
+
+def run(release: str, settings: Settings) -> Packed:
+    """The demo.
+
+    :raises LabError: when something that it is to show did not happen
+    """
+    installed = Installed()
+    try:
+        with Stack(
+            release,
+            computes=2,
+            memory=settings.memory,
+            reserved=settings.reserved,
+            swap=settings.swap,
+            extras=installed.extras(settings.reserved),
+            name="demo",
+            progress=_progress,
+        ) as stack:
+            installed.attach(stack)
+            packing = Packing(stack, installed, settings, _say)
+            return _show(packing, installed)
+    finally:
+        installed.close()
+
+
+def _show(packing: Packing, installed: Installed) -> Packed:
+    settings = packing.settings
+    specs = ", ".join(f"{key}={value}" for key, value in SPECS.items())
+    _say(f"\nNova may give away {(settings.memory - settings.reserved) // MIB} MiB of {settings.host}.")
+    _say(f"VMs of the flavor {FLAVOR} (1024 MiB; {specs}) through Nova's API, until it refuses one:")
+    packing.fill()
+    _say(f"\n{packing.result.nominal} run. memhint's agent starts on {settings.host}; controller and filter are there.")
+    installed.agent(packing.compute)
+    ready(installed, packing.stack, settings.host)
+    _say(f"Every guest fills {settings.work // MIB} MiB and frees them again; Nova lets in what then fits:")
+    packing.work_and_free()
+    packing.pack()
+    before = packing.ratio()
+    _say(f"\nNow every guest wants {STORM // MIB} MiB at once, and keeps them:")
+    packing.storm(STORM)
+    wait_for(lambda: packing.ratio() < before, 120.0, "the ratio to fall")
+    packing.result.ratio_in_storm = packing.ratio()
+    _say(f"the ratio falls from {before:g} to {packing.result.ratio_in_storm:g}")
+    vm = packing.vms[-1]
+    name = vm.show().name
+    vm.live_migrate()
+    packing.vms.remove(vm)
+    _say(f"{name} moves to {vm.compute.name}: one VM less")
+    return packing.verify()
+
+
+def _told(found: Packed) -> str:
+    highest = max(ratio for _, ratio in found.ratios)
+    return f"""
+By nominal accounting {found.nominal} VMs ran, and the next was refused: {found.refused or "it was not tried"}
+With memhint {found.running} ran at once; the allocation ratio in Placement went from 1 to {highest:g}, and in the
+storm to {found.ratio_in_storm:g}. The host used {found.highest_use // MIB} of {found.budget // MIB} MiB at most, \
+{found.swap_used // MIB} MiB of swap; OOM kills: {found.oom_kills}.
+"""
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)
+
+
+def _progress(what: str, text: str, done: int, total: int) -> None:
+    print(f"  {what}: {text} ({done}/{total})", flush=True)
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run it; 0 when more VMs ran than the nominal count, without swap and OOM kills."""
+    parser = argparse.ArgumentParser(prog="make demo-openstack", description=__doc__)
+    parser.add_argument("--release", default=NEWEST.nova, help="of Nova: 34, 33, 32, 31 (%(default)s)")
+    parser.add_argument("--most", type=int, default=Settings().most, help="VMs that it stops at (%(default)s)")
+    given = parser.parse_args(words)
+    try:
+        found = run(given.release, Settings(most=given.most))
+    except LabError as error:
+        print(f"demo-openstack: {error}", file=sys.stderr)
+        return 1
+    _say(_told(found))
+    return 0 if found.running > found.nominal and not found.swap_used and not found.oom_kills else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
