@@ -16,6 +16,7 @@ from pathlib import Path
 
 import libvirt
 import pytest
+from openstack.exceptions import BadRequestException
 
 from lab.cgroup import PARENT, detect
 from lab.openstack import Extras, Stack
@@ -136,8 +137,16 @@ def test_a_vm_of_a_dead_host_is_evacuated(stack: Stack) -> None:
     vm.wait("ACTIVE")
     vm.ready()
 
-    stack.cloud.compute.update_service_forced_down(service, forced=False)
     stack.start(dead.service)
+
+    def back() -> bool:
+        try:
+            stack.cloud.compute.update_service_forced_down(service, forced=False)
+        except BadRequestException:
+            return False  # Nova waits for the compute to clean up after its evacuated VMs
+        return True
+
+    wait_for(back, 120, "Nova to take the host back", 1)
     stack.wait_for_computes()
     wait_for(lambda: domains(stack, "host-1") == [], 60, "the host that is back to forget the VM", 0.5)
     vm.delete()
