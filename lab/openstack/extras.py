@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-PARTS = ("api", "conductor", "scheduler", "compute")
-"""Parts of Nova that can be given more configuration."""
+PARTS = ("api", "conductor", "scheduler", "compute", "libvirt")
+"""Parts of Nova that can be given more configuration; `libvirt` are those computes that do not pretend."""
 
 
 @dataclass(frozen=True)

@@ -88,10 +88,10 @@ token_file = {self._nova_token}
 interval = 0.5
 overhead_mib = {SHORT_HORIZON["planner"]["overhead_mib"]}
 """
-        compute = "[DEFAULT]\ncompute_driver = memhint.MemhintLibvirtDriver\n" if self._driver else ""
+        libvirt = "[DEFAULT]\ncompute_driver = memhint.MemhintLibvirtDriver\n" if self._driver else ""
         # The plugin is built from a copy that is no git checkout.
         os.environ.setdefault("PBR_VERSION", "0.0.0")
-        return Extras(packages=(str(plugin),), nova={"scheduler": scheduler, "compute": compute})
+        return Extras(packages=(str(plugin),), nova={"scheduler": scheduler, "libvirt": libvirt})
 
     def attach(self, stack: Stack) -> None:
         """Start controller and API on a stack that is up."""

@@ -268,7 +268,8 @@ class Stack:
                 **self._virtualization(),
             }
             kind = "libvirt" if one.host else "fake"
-            settings.write(self.etc, kind, variables, one.service, self.extras.nova.get("compute", ""))
+            more = [self.extras.nova.get(part, "") for part in ("compute", *(["libvirt"] if one.host else []))]
+            settings.write(self.etc, kind, variables, one.service, "\n".join(more))
 
     def _virtualization(self) -> dict[str, str]:
         if self.lab.record.accel == "kvm":

@@ -50,8 +50,10 @@ def test_a_compute_leaves_the_ratio_to_others_and_the_database_alone(kind: str, 
 
 
 def test_every_part_that_can_be_added_to_has_a_configuration() -> None:
-    assert set(PARTS) == {"api", "conductor", "scheduler", "compute"}
-    assert {f"nova-{part}" for part in PARTS if part != "compute"} <= set(settings.TEMPLATES)
+    assert set(PARTS) == {"api", "conductor", "scheduler", "compute", "libvirt"}
+    assert {part if part == "libvirt" else f"nova-{part}" for part in PARTS if part != "compute"} <= set(
+        settings.TEMPLATES
+    )
 
 
 @pytest.mark.parametrize("release", RELEASES, ids=lambda release: release.nova)
