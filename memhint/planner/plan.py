@@ -66,7 +66,7 @@ class Planned:
 
 
 def start(settings: PlannerSettings) -> PlannerState:
-    """The state of a planner that has seen nothing: every VM is new, nothing is promised."""
+    """The state of a planner that has seen nothing: every VM is new, what was promised is nominal."""
     return PlannerState(other=Window(settings.other_window), fault_in=Window(settings.fault_in_window))
 
 
@@ -192,7 +192,10 @@ def _promise(
     if ladder.entered:
         return replace(found, headroom=0, bound=Bound.PRESSURE)
     elapsed = 0.0 if state.at is None else now - state.at
-    promised = next_headroom(state.headroom, found.headroom, found.pool, elapsed, settings)
+    # Nobody promised anything before the first plan but whoever counts what VMs were given: to begin below that would
+    # close every host on which an agent starts.
+    before = max(0, found.nominal_headroom()) if state.at is None else state.headroom
+    promised = next_headroom(before, found.headroom, found.pool, elapsed, settings)
     if found.headroom - promised >= max(1, hysteresis(found.pool, settings)):
         return replace(found, headroom=promised, bound=Bound.RATE)
     return replace(found, headroom=promised)  # as good as there: what bounds it is what bounds the formula

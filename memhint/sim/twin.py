@@ -100,6 +100,8 @@ class Twin:
         ceiling = int(settings.max_ratio * max(0, hosts.pool - reserve)) - assigned
         terms = np.stack([model, free, back, ceiling])
         found, bound = np.maximum(0.0, terms.min(axis=0)), terms.argmin(axis=0)
+        if self._at is None:
+            self._headroom = np.maximum(0.0, hosts.pool - reserve - assigned)
         self._headroom, bound = self._promise(found, bound, hosts.pool, elapsed)
         self._at = now
         return Promise(want, kept, self._headroom.copy(), bound, self._entered.copy())

@@ -30,12 +30,23 @@ def run(now: float, state: PlannerState, host=HOST_SEEN, domains=(), sight=Sight
     return plan(host, domains, policies(domains, **values), state, now, SETTINGS, sight=sight)
 
 
-def test_capacity_rises_by_its_rate_and_falls_at_once() -> None:
-    first = run(0.0, start(SETTINGS))
-    assert (first.plan.capacity.headroom, first.plan.capacity.bound) == (0, Bound.RATE)
-    second = run(60.0, first.state)
-    assert second.plan.capacity.headroom == int(64 * GIB * 0.10)
+def test_the_first_plan_promises_what_nominal_accounting_would_and_no_more_than_there_is() -> None:
+    first = run(0.0, start(SETTINGS)).plan.capacity
+    assert first.bound is not Bound.RATE
+    assert first.headroom == min(first.model, first.now, first.back) <= first.nominal_headroom()
+    idle = [builders.domain_observation(facts=builders.facts(memory=32 * GIB))]
+    packed = run(0.0, start(SETTINGS), domains=idle).plan.capacity
+    assert packed.headroom <= max(0, packed.nominal_headroom())
     scarce = replace(HOST_SEEN, memory=replace(HOST_SEEN.memory, available=3 * GIB))
+    assert run(0.0, start(SETTINGS), host=scarce).plan.capacity.headroom <= 2 * GIB
+
+
+def test_capacity_rises_by_its_rate_and_falls_at_once() -> None:
+    scarce = replace(HOST_SEEN, memory=replace(HOST_SEEN.memory, available=3 * GIB))
+    first = run(0.0, replace(start(SETTINGS), at=-1.0))
+    assert (first.plan.capacity.headroom, first.plan.capacity.bound) == (int(64 * GIB * 0.10 / 60), Bound.RATE)
+    second = run(60.0, first.state)
+    assert second.plan.capacity.headroom - first.plan.capacity.headroom == int(64 * GIB * 0.10)
     third = run(61.0, second.state, host=scarce)
     # What is not VMs is other work: its peak now holds, and what is free now is little.
     assert third.plan.capacity.headroom <= 2 * GIB
@@ -116,6 +127,8 @@ def test_the_headroom_never_rises_faster_than_its_rate(steps: list[tuple[float, 
         now += step
         host = replace(HOST_SEEN, memory=replace(HOST_SEEN.memory, available=available))
         found = run(now, state, host=host)
+        if state.at is None:
+            before = found.plan.capacity.nominal_headroom()
         allowed = 64 * GIB * 0.10 * (step if state.at is not None else 0) / 60
         assert found.plan.capacity.headroom <= before + allowed
         state, before = found.state, found.plan.capacity.headroom
