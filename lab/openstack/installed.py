@@ -154,6 +154,12 @@ overhead_mib = {SHORT_HORIZON["planner"]["overhead_mib"]}
         answer.raise_for_status()
         return answer.json()
 
+    def verdict(self) -> str:
+        """What the filter in Nova's scheduler said last, empty where it never refused."""
+        lines = (self.stack.logs / "nova-scheduler.log").read_text(errors="replace").splitlines()
+        said = [line.partition("memhint_nova.")[2] for line in lines if "memhint_nova." in line]
+        return said[-1] if said else ""
+
     def close(self) -> None:
         """End what is memhint's, and remove its files."""
         for agent in self.agents.values():

@@ -138,7 +138,7 @@ class Packing:
         try:
             vm = self.stack.boot(name, flavor=FLAVOR, host=self.settings.host)
         except ServerFailed as error:
-            self.result.refused = f"{error} {self._verdict()}"
+            self.result.refused = f"{error} {self.installed.verdict()}"
             self._say(self.result.refused)
             for server in self.stack.cloud.compute.servers(name=f"^{name}$"):
                 Vm(self.stack, server.id).delete()
@@ -146,12 +146,6 @@ class Packing:
         self.vms.append(vm)
         self.result.booted.append((time.monotonic() - self._began, name))
         return True
-
-    def _verdict(self) -> str:
-        """What memhint's filter said last, if it was asked."""
-        lines = (self.stack.logs / "nova-scheduler.log").read_text(errors="replace").splitlines()
-        said = [line.partition("memhint_nova.")[2] for line in lines if "memhint_nova." in line]
-        return said[-1] if said else ""
 
     def _base(self) -> int:
         inventory = self.stack.inventory(self.compute)

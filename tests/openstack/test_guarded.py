@@ -232,7 +232,10 @@ def test_an_opt_out_outlives_hard_reboot_resize_and_rebuild(stack: Stack, instal
     for name in ("host-1", "host-2"):
         installed.agent(stack.compute(name))
         ready(installed, stack, name)
-    vm = stack.boot("closed", flavor="closed", host="host-1")
+    try:
+        vm = stack.boot("closed", flavor="closed", host="host-1")
+    except ServerFailed as error:
+        pytest.fail(f"{error} {installed.verdict()} {installed.get('/v1/hosts/host-1')}")
     wish = {"policy": {"overcommit": "deny"}}
     wait_for(lambda: known(installed, vm), 60, "the fleet to know the VM")
     answer = requests.put(
