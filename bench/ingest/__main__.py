@@ -36,7 +36,7 @@ from lab.servers.place import wait_until
 from lab.servers.postgres import Postgres
 from lab.servers.rabbitmq import RabbitMQ, definitions
 from memhint.bus.topology import DEAD, RECORD, STATE, declare
-from memhint.store import open_store
+from memhint.store import Store, open_store
 
 ROOT = Path(__file__).parents[2]
 AGENTS = "agents"
@@ -179,26 +179,29 @@ class _Watch:
 
 
 def _drained(broker: RabbitMQ, url: str, sent: int, hosts: int) -> int:
-    """Wait for what is under way; how many hosts have their newest report."""
+    """Wait for what is under way; how many hosts have their newest report then."""
     store = open_store(url)
     try:
+        end = time.monotonic() + 60
+        while (taken := _newest(store, sent, hosts)) < hosts and time.monotonic() < end:
+            time.sleep(0.5)
         with pika.BlockingConnection(pika.URLParameters(broker.url(CONTROLLER))) as connection:
-            channel = connection.channel()
-            end = time.monotonic() + 60
-            while time.monotonic() < end:
-                if not any(channel.queue_declare(one, passive=True).method.message_count for one in (STATE, RECORD)):
-                    break
-                connection.sleep(0.2)
-            dead = channel.queue_declare(DEAD, passive=True).method.message_count
-        if dead:
-            raise Refused(f"{dead} messages were refused by the controllers")
-        last = {number: (sent - 1 - number) // hosts for number in range(hosts)}
-        known = sorted(store.fleet.hosts(), key=lambda one: one.name)
-        first = min((one.sequence for one in known), default=0)
-        lowest = min(last.values())
-        return sum(one.sequence - first == last[number] - lowest for number, one in enumerate(known))
+            dead = connection.channel().queue_declare(DEAD, passive=True).method.message_count
     finally:
         store.close()
+    if dead:
+        raise Refused(f"{dead} messages were refused by the controllers")
+    return taken
+
+
+def _newest(store: Store, sent: int, hosts: int) -> int:
+    """Hosts of which the store has the last report that was sent. They send in the order of their names."""
+    found = [one.sequence for one in sorted(store.fleet.hosts(), key=lambda one: one.name)]
+    cycles = [(sent - 1 - number) // hosts for number in range(hosts)]
+    if len(found) < hosts:
+        return 0
+    begin = max(found) - max(cycles)
+    return sum(sequence == begin + cycle for sequence, cycle in zip(found, cycles, strict=True))
 
 
 @contextmanager
@@ -310,7 +313,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--vms", type=int, default=50)
     parser.add_argument("--period", type=float, default=10.0)
     parser.add_argument("--seconds", type=float, default=300.0)
-    parser.add_argument("--controllers", type=int, default=1)
+    parser.add_argument("--controllers", type=int, default=2)
     parser.add_argument("--databases", default="postgresql,mariadb,sqlite")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args(words)
