@@ -13,7 +13,6 @@ from typing import Protocol
 from memhint.objects.provider import Inventory, Provider, Standing, Tenure
 from memhint.openstack.errors import NotThere, OpenStackError, Outdated
 from memhint.planner.capacity_write import Decision, HostView, Why, WriterSettings, decide
-from memhint.store.errors import StoreError
 
 LOG = logging.getLogger(__name__)
 TRIES = 10  # of one write, when somebody else changes the provider in between
@@ -112,8 +111,6 @@ class CapacityWriter:
         for provider, view in views.items():
             try:
                 self._one(provider, view, standings.get(provider))
-            except StoreError:
-                raise
             except OpenStackError as error:
                 self.counts["failed"] += 1
                 self._known.pop(provider, None)
@@ -196,7 +193,9 @@ class CapacityWriter:
         if decision.tenure in (Tenure.CONFLICT, Tenure.REFUSED):
             self.counts[str(decision.tenure)] += 1
             self._say(view.host, f"left alone, {decision.tenure}: {decision.detail}")
-        if self._write or decision.tenure is not Tenure.MANAGED:
+        # Most hosts stand as they stood: for these the database is not asked.
+        news = (decision.tenure, decision.detail) != (standing.tenure, standing.detail)
+        if news and (self._write or decision.tenure is not Tenure.MANAGED):
             self._standings.note(provider, decision.tenure, decision.detail)
 
     def _unique(self, views: Iterable[HostView]) -> Sequence[HostView]:

@@ -74,7 +74,7 @@ def decide(view: HostView, known: Provider, standing: Standing, settings: Writer
         detail = f"memhint left {standing.adopted if standing.written is None else standing.written:g}, found {now:g}"
         return Decision(Tenure.CONFLICT, Why.FOREIGN, detail=detail)
     if view.stale:
-        wanted, tenure, why = min(1.0, standing.adopted), Tenure.NOMINAL, Why.SILENT
+        wanted, tenure, why = nominal(standing), Tenure.NOMINAL, Why.SILENT
     else:
         wanted, tenure, why = _wanted(view, known, settings), Tenure.MANAGED, Why.HEADROOM
     if abs(wanted - now) < settings.quantum / 2:

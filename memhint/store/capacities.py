@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import Connection, select
 
 from memhint.objects.epoch import place_of
 from memhint.objects.provider import Standing, Tenure
@@ -110,11 +110,6 @@ class Capacities:
             return True
 
         return self._database.transact(work)
-
-    def forget(self, provider: str) -> None:
-        """Remove what is remembered: the ratio that was found is back, or the provider is gone."""
-        with self._database.write() as connection:
-            connection.execute(delete(capacity).where(capacity.c.provider == provider))
 
     def _locked(self, connection: Connection, provider: str) -> Standing | None:
         query = select(*(capacity.c[name] for name in _FIELDS)).where(capacity.c.provider == provider).with_for_update()
