@@ -117,7 +117,7 @@ class Guest:
         command += ["-m", f"{mib}M" + (f",maxmem={mib + hotplug_mib}M" if hotplug_mib else "")]
         command += ["-nodefaults", "-no-reboot", "-display", "none"]
         command += ["-kernel", str(image / "bzImage"), "-initrd", str(initramfs(self.folder, image))]
-        command += ["-append", f"console=ttyS0 panic=-1 quiet {arguments}"]
+        command += ["-append", f"console=ttyS0 panic=-1 quiet no_timer_check {arguments}"]
         command += ["-serial", f"file:{self.console}"]
         command += ["-serial", f"unix:{self.folder}/shell,server=on,wait=off"]
         command += ["-qmp", f"unix:{self.folder}/qmp,server=on,wait=off"]
