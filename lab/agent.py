@@ -6,7 +6,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from lab.errors import LabError
 from lab.process import Process
 from lab.waiting import wait_for
+from memhint.cli.exits import Exit
 from memhint.objects.report import DomainReport, Report
 from memhint.store.database import Store, open_store
 from memhint.store.errors import StoreError, StoreMissing
@@ -121,7 +123,7 @@ class AgentProcess:
             self.host.record.processes["agent"] = started
             self.host.save()
         epoch = before.epoch if before is not None else None
-        wait_for(lambda: self._alive() and self._reported(epoch), 30.0, f"the first report of {self.host.name}'s agent")
+        wait_for(lambda: self._alive() and self._reported(epoch), 60.0, f"the first report of {self.host.name}'s agent")
 
     def stop(self, deadline: float = 60.0) -> int:
         """Tell it to end, which undoes what it changed; its exit code."""
@@ -150,7 +152,7 @@ class AgentProcess:
         except StoreMissing:
             return None
 
-    def report(self, deadline: float = 15.0) -> Report:
+    def report(self, deadline: float = 60.0) -> Report:
         """A report of a cycle that began after this call."""
         before = self.newest()
         known = (before.epoch, before.sequence + 1) if before is not None else ("", 0)
@@ -166,7 +168,7 @@ class AgentProcess:
         assert found is not None
         return found
 
-    def domain(self, name: str, deadline: float = 15.0) -> DomainReport:
+    def domain(self, name: str, deadline: float = 60.0) -> DomainReport:
         """One VM in a report of a cycle that began after this call."""
         for one in self.report(deadline).domains:
             if one.observation.name == name:
@@ -179,9 +181,17 @@ class AgentProcess:
             self._store = open_store(f"sqlite:///{self.directory / 'memhint.db'}", host=self.name, create=False)
         return self._store
 
-    def memhint(self, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-        """Run a `memhint` command against this host."""
-        done = subprocess.run(
+    def memhint(self, *words: str, check: bool = True, patience: float = 60.0) -> subprocess.CompletedProcess[str]:
+        """Run a `memhint` command against this host; for `patience` seconds anew where a report comes late."""
+        end = time.monotonic() + patience
+        while (done := self._run(words)).returncode == Exit.NO_REPORT and time.monotonic() < end:
+            time.sleep(0.5)
+        if check and done.returncode:
+            raise LabError(f"memhint {' '.join(words)} ended with {done.returncode}: {done.stderr or done.stdout}")
+        return done
+
+    def _run(self, words: Sequence[str]) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
             [sys.executable, "-m", "memhint.cli.main", *words, "--config-file", str(self.config)],
             capture_output=True,
             text=True,
@@ -190,9 +200,6 @@ class AgentProcess:
             cwd=Path(__file__).resolve().parent.parent,
             env={**os.environ, "COLUMNS": "200"},
         )
-        if check and done.returncode:
-            raise LabError(f"memhint {' '.join(words)} ended with {done.returncode}: {done.stderr or done.stdout}")
-        return done
 
     def _alive(self) -> bool:
         if self.process is None or self.process.poll() is not None:
@@ -205,4 +212,7 @@ class AgentProcess:
             report = self.newest()
         except StoreError:
             return False  # it is being made just now
-        return report is not None and report.epoch != known_epoch
+        if report is None or report.epoch == known_epoch:
+            return False
+        # Its first call to libvirt may come too late: what it says until then is of a host without VMs.
+        return not any(gap.what == "bulk statistics" for gap in report.gaps)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +10,7 @@ from types import TracebackType
 from lab.agent import AgentProcess, agent_config
 from lab.errors import LabError
 from lab.process import Process
+from lab.servers.ports import free_ports
 from lab.waiting import wait_for
 
 _SAYS = "the API is at"
@@ -23,7 +23,7 @@ class ApiProcess:
         self.agent = agent
         self.config = agent.directory / "api.conf"
         self.log = agent.directory / "api.log"
-        self.port = _free_port()
+        (self.port,) = free_ports(1)
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -76,9 +76,3 @@ class ApiProcess:
         if self._process is not None and self._process.poll() is not None:
             raise LabError(f"the API ended with {self._process.returncode}: {self.log.read_text()[-2000:]}")
         return _SAYS in self.log.read_text()
-
-
-def _free_port() -> int:
-    with socket.socket() as tried:
-        tried.bind(("127.0.0.1", 0))
-        return int(tried.getsockname()[1])

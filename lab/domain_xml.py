@@ -38,6 +38,10 @@ class DomainSpec:
     reporting: bool = True
     emulator: Path | None = None
     """QEMU's program; None is the distribution's."""
+    kernel_words: tuple[str, ...] = ()
+    """Added to what every kernel is told."""
+    translation_cache: int = TRANSLATION_CACHE
+    """Bytes QEMU may fill with translated code, where it emulates."""
     project: str | None = None
     extra_specs: dict[str, str] = field(default_factory=dict)
 
@@ -48,7 +52,7 @@ def kernel_command_line(spec: DomainSpec) -> str:
     if spec.accel == "tcg":
         # Emulated timers are late under load; these stop the kernel from testing (and distrusting) them.
         words += ["no_timer_check", "tsc=reliable"]
-    return " ".join(words)
+    return " ".join([*words, *spec.kernel_words])
 
 
 def domain_xml(spec: DomainSpec) -> str:
@@ -68,7 +72,7 @@ def domain_xml(spec: DomainSpec) -> str:
     features = ET.SubElement(domain, "features")
     ET.SubElement(features, "acpi")
     if spec.accel == "tcg":
-        _text(ET.SubElement(features, "tcg"), "tb-cache", str(TRANSLATION_CACHE // MIB), unit="MiB")
+        _text(ET.SubElement(features, "tcg"), "tb-cache", str(spec.translation_cache // MIB), unit="MiB")
     else:
         ET.SubElement(domain, "cpu", mode="host-passthrough")
     ET.SubElement(domain, "clock", offset="utc")

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import libvirt
 import libvirt_qemu
 
+from lab import patched
 from lab.domain_xml import DomainSpec, domain_xml
-from lab.errors import BootError, HostError, LabError, WorkError
+from lab.errors import BootError, HostError, LabError, Timeout, WorkError
 from lab.image import Image
 from lab.process import Process
 from lab.state import GuestRecord
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 BOOT_DEADLINE = 120.0
 """Seconds until a guest that does not answer counts as failed; several may share one emulating core."""
+_HEARD_OF = 40.0
+"""Seconds after which an agent opens its port anew: libvirt drops the news of it when the domain is busy for 30 s."""
 
 
 class Guest(Worker):
@@ -99,6 +102,8 @@ class Guest(Worker):
             work_socket=self.work_socket,
             reporting=self.record.reporting,
             emulator=self.host.lab.emulator_program(self.record.emulator),
+            kernel_words=patched.WORDS.get(self.record.kernel, ()),
+            translation_cache=self.host.lab.translation_cache,
             project=self.record.project,
             extra_specs=self.record.extra_specs,
         )
@@ -124,7 +129,11 @@ class Guest(Worker):
         end = time.monotonic() + deadline
         try:
             self.work("ping", deadline=deadline)
-            self.wait_agent(max(1.0, end - time.monotonic()))
+            try:
+                self.wait_agent(min(_HEARD_OF, max(1.0, end - time.monotonic())))
+            except Timeout:
+                self.work("agent start")
+                self.wait_agent(max(1.0, end - time.monotonic()))
         except LabError as reason:
             raise BootError(
                 f"{self.name} did not come up: {reason}\nlast lines of its console:\n{self.console_tail()}"

@@ -22,7 +22,7 @@ from lab.paths import cache_dir
 from lab.process import Process, end_all
 from lab.programs import find
 from lab.state import GuestRecord, HostRecord, check_name
-from lab.waiting import wait_for
+from lab.waiting import listens, wait_for
 
 if TYPE_CHECKING:
     from lab.lab import Lab
@@ -237,7 +237,7 @@ class Host:
         def listening() -> bool:
             if child.poll() is not None:
                 raise HostError(f"{self.name}: {role} ended with {child.returncode}: {self._log_tail(role)}")
-            return outside.exists()
+            return listens(outside)
 
         wait_for(listening, 60, f"{role} of {self.name} to listen", 0.02)
 

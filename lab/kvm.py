@@ -37,20 +37,32 @@ def verdict(image: Image) -> tuple[bool, str]:
     """(KVM works, why), tried once per boot of this machine and kernel."""
     if not os.access("/dev/kvm", os.R_OK | os.W_OK):
         return False, "no usable /dev/kvm"
-    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    key = f"{boot} {os.uname().release}"
-    file = cache_dir() / "lab" / "kvm.json"
+    found = known()
+    if found is None:
+        found = _boot(image)
+        file = _file()
+        fresh = file.with_suffix(f".{os.getpid()}")
+        fresh.write_text(json.dumps({"key": _key(), "works": found[0], "reason": found[1]}))
+        fresh.rename(file)
+    return found
+
+
+def known() -> tuple[bool, str] | None:
+    """The verdict of this boot of the machine, None where nobody has tried."""
     try:
-        known = json.loads(file.read_text())
-        if known["key"] == key:
-            return bool(known["works"]), str(known["reason"])
+        told = json.loads(_file().read_text())
+        return (bool(told["works"]), str(told["reason"])) if told["key"] == _key() else None
     except (OSError, ValueError, KeyError):
-        pass
-    works, reason = _boot(image)
-    fresh = file.with_suffix(f".{os.getpid()}")
-    fresh.write_text(json.dumps({"key": key, "works": works, "reason": reason}))
-    fresh.rename(file)
-    return works, reason
+        return None
+
+
+def _file() -> Path:
+    return cache_dir() / "lab" / "kvm.json"
+
+
+def _key() -> str:
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return f"{boot} {os.uname().release}"
 
 
 def _boot(image: Image) -> tuple[bool, str]:

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from lab import image, kvm, packages, patched, paths, programs, swap
 from lab.cgroup import detect
+from lab.domain_xml import TRANSLATION_CACHE
 from lab.errors import BudgetTooLarge, StateError, UnknownKernel
 from lab.guest import Guest
 from lab.host import Host, add_all
@@ -48,10 +49,12 @@ class Lab:
         reporting: bool = True,
         progress: image.Progress | None = None,
         network: str | None = None,
+        translation_cache: int = TRANSLATION_CACHE,
     ) -> None:
         """`guests` for each host, with `memory` bytes assigned to each; `budget` bytes for each host; `swap` bytes for
         the lab, shared evenly. `state_dir` holds one directory per lab. `network`, such as "127.1.2", gives each host
-        an address there, where its libvirtd takes live migrations."""
+        an address there, where its libvirtd takes live migrations. `translation_cache`: bytes that each QEMU may fill
+        with translated code, where it emulates."""
         self.name = check_name(name or f"lab-{secrets.token_hex(3)}")
         self.directory = Path(state_dir or paths.labs_dir()) / self.name
         self.kernel = kernel
@@ -70,6 +73,7 @@ class Lab:
         self._emulator: Path | None = None
         self._keeper: Keeper | None = None
         self.network = network
+        self.translation_cache = translation_cache
 
     @classmethod
     def attach(cls, name: str, state_dir: Path | str | None = None) -> Lab:

@@ -16,8 +16,8 @@ from lab.sizes import MIB
 from lab.waiting import wait_for
 from memhint.objects.report import Report
 
-SETTLED = 20.0  # seconds without room for one more VM: the host is full
-MARGIN = 24 * MIB  # that a guest's own kernel and agent keep to themselves
+SETTLED = 35.0  # seconds without room for one more VM: the host is full
+MARGIN = 32 * MIB  # that a guest's own kernel and agent keep to themselves, and may take until it is asked
 
 
 @dataclass(frozen=True, slots=True)

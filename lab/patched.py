@@ -9,8 +9,12 @@ from pathlib import Path
 from lab.errors import ImageError
 
 _CHECKOUT = Path(__file__).resolve().parent.parent
-KERNELS = {"6.12-memhint": "6.12", "6.1-memhint": "6.1"}
-"""Names of patched kernels, and the series that is patched."""
+KERNELS = {"6.12-memhint": "6.12", "6.1-memhint": "6.1", "6.12-plain": "6.12", "6.12-bitmap": "6.12"}
+"""Names of kernels that are built here, and the version that each is of."""
+_SERIES = {"6.12-plain": "none", "6.12-bitmap": "bitmap"}
+"""Those with other patches than memhint's guests have: none, for comparison, or the bitmap of the proposal of 2019."""
+WORDS = {"6.12-bitmap": ("page_reporting.bitmap=1",)}
+"""What a kernel is told at boot besides what all are."""
 _AGENT = [str(_CHECKOUT / "guest_agent" / "build")]
 _EMULATOR = [str(_CHECKOUT / "qemu" / "build")]
 AGENTS = ("stock", "memhint")
@@ -70,7 +74,8 @@ def emulator_program() -> Path:
 
 
 def _kernel_command(name: str) -> list[str]:
-    return [str(_CHECKOUT / "kernel" / "build"), "--version", KERNELS[name]]
+    series = ["--series", _SERIES[name]] if name in _SERIES else []
+    return [str(_CHECKOUT / "kernel" / "build"), "--version", KERNELS[name], *series]
 
 
 def _in_cache(command: list[str]) -> bool:

@@ -50,8 +50,10 @@ def _stat(pid: int) -> list[str] | None:
     except (FileNotFoundError, ProcessLookupError):
         return None
     fields = text.rpartition(")")[2].split()
-    # A zombie holds no memory and no files: for the lab it has ended.
-    return None if not fields or fields[0] in "ZX" else fields
+    # A zombie holds no memory and no files: for the lab it has ended, unless threads of it (field 20 counts them and
+    # itself) are still on their way out.
+    ended = not fields or fields[0] == "X" or (fields[0] == "Z" and int(fields[17]) <= 1)
+    return None if ended else fields
 
 
 def end_all(processes: Iterable[Process], grace: float) -> list[Process]:

@@ -23,6 +23,8 @@ _PACKAGE_OF = {
     "nsenter": "util-linux",
     "unshare": "util-linux",
     "mkswap": "util-linux",
+    "mke2fs": "e2fsprogs",
+    "qemu-img": "qemu-utils",
     "dpkg": "dpkg",
     "apt-get": "apt",
     "ldd": "libc-bin",

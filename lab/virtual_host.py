@@ -26,7 +26,6 @@ from lab.packages import Package, candidate, dependencies, fetch, kernel_package
 from lab.paths import cache_dir
 from lab.programs import find, run
 from lab.sizes import MIB
-from lab.waiting import wait_for
 from lab.work_channel import WorkChannel
 
 KERNEL = "6.12"
@@ -109,7 +108,6 @@ class VirtualHost:
             command += ["-drive", f"if=virtio,format=raw,cache=unsafe,file={disk}"]
         self._qemu = subprocess.Popen(command, stdin=subprocess.DEVNULL)
         try:
-            wait_for(lambda: (self._folder / "work.sock").exists() or not self.running(), 30, "QEMU's socket")
             self.call("time.monotonic", deadline=BOOT_DEADLINE)
         except WorkError as reason:
             raise BootError(f"{reason}\nits console:\n{self.console[-3000:]}") from reason

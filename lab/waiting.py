@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
 
 from lab.errors import Timeout
@@ -21,3 +23,13 @@ def wait_for(predicate: Callable[[], T], deadline: float, what: str, interval: f
         if time.monotonic() > end:
             raise Timeout(f"waited {deadline:g} s for {what}; last seen: {seen!r}")
         time.sleep(interval)
+
+
+def listens(path: Path) -> bool:
+    """Whether somebody accepts clients at this Unix socket: its name is there a moment before."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+        try:
+            client.connect(str(path))
+        except (FileNotFoundError, ConnectionRefusedError):
+            return False
+    return True

@@ -31,7 +31,7 @@ class WorkChannel:
             self._lock(lock.fileno(), end, command)
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
                 try:
-                    client.connect(str(self._path))
+                    self._connect(client, end, running)
                     client.sendall(f"\n@{tag} {command}\n".encode())
                     answer = self._answer(client, tag, end, running)
                 except OSError as reason:
@@ -55,6 +55,16 @@ class WorkChannel:
                 if time.monotonic() > end:
                     raise WorkError(f"{self._guest}: {command}: the guest is still busy with another request") from None
                 time.sleep(0.02)
+
+    def _connect(self, client: socket.socket, end: float, running: Callable[[], bool]) -> None:
+        # A QEMU that has just started has no socket yet, and one that has been named does not listen at once.
+        while True:
+            try:
+                return client.connect(str(self._path))
+            except (FileNotFoundError, ConnectionRefusedError):
+                if not running() or time.monotonic() > end:
+                    raise
+            time.sleep(0.02)
 
     @staticmethod
     def _answer(client: socket.socket, tag: str, end: float, running: Callable[[], bool]) -> dict[str, Any] | None:

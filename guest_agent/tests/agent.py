@@ -129,13 +129,22 @@ class Agent:
             raise AgentError(answer["error"])
         return answer["return"]
 
+    def run_state(self):
+        """One letter, as /proc has it: "R" is running, or put off."""
+        return Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(") ")[2][0]
+
     def stop(self, kill=False):
         """Returns the exit status; kill spares the file systems a thaw.
 
         The connection stays until then: qemu-ga quits in its signal handler, which blocks
         for ever if the signal comes while GLib is busy, as it is with a connection that ends.
         """
-        time.sleep(0.02)
+        end = time.monotonic() + 20
+        while True:
+            time.sleep(0.02)
+            # Asleep in poll(); one that was only put off is still to run.
+            if self.run_state() != "R" or time.monotonic() > end:
+                break
         self.process.kill() if kill else self.process.terminate()
         try:
             status = self.process.wait(20)

@@ -154,7 +154,7 @@ def main():
         root=root,
         env={"ASAN_OPTIONS": "detect_leaks=1:abort_on_error=1", "UBSAN_OPTIONS": "halt_on_error=1"},
     )
-    counts, slowest, begin, ok = {}, 0.0, time.monotonic(), False
+    counts, slowest, late, begin, ok = {}, 0.0, 0, time.monotonic(), False
     data = answer = b""
     try:
         while time.monotonic() - begin < args.seconds:
@@ -180,9 +180,11 @@ def main():
                 counts[kind] = counts.get(kind, 0) + 1
                 if answer.get("return") == 4711:
                     break
-            slowest = max(slowest, time.monotonic() - start)
-            if time.monotonic() - start > args.limit:
-                raise AssertionError(f"took {time.monotonic() - start:.1f} s")
+            took = time.monotonic() - start
+            slowest, late = max(slowest, took), late + (took > args.limit)
+            # A flush takes its 1.5 s, as nobody carries it out here: once or twice the machine may add to that.
+            if took > 5 * args.limit or late > 2:
+                raise AssertionError(f"took {took:.1f} s; {late} took more than {args.limit:g} s")
             if (root.dir / PARAMS / "page_reporting_order").exists() and (
                 root.dir / PARAMS / "page_reporting_delay_ms"
             ).exists():

@@ -132,7 +132,7 @@ class AgentTest(unittest.TestCase):
             while self.root.read(f"{PARAMS}/flush") == "0":
                 time.sleep(0.01)
             for done in range(1, 5):
-                time.sleep(0.1)
+                time.sleep(0.02)
                 self.root.vmstat(page_report_pages=50000 + done * 512)
                 self.root.write(f"{PARAMS}/flush", f"{2048 - done * 512}\n")
 
@@ -147,7 +147,7 @@ class AgentTest(unittest.TestCase):
         agent = self.agent()
         begin = time.monotonic()
         answer = agent.call(SET, flush=MIB)
-        self.assertLess(time.monotonic() - begin, 2)
+        self.assertLess(time.monotonic() - begin, 10)
         self.assertTrue(answer["more"])
         self.assertEqual(self.root.read(f"{PARAMS}/flush"), "512")
 
@@ -158,8 +158,8 @@ class AgentTest(unittest.TestCase):
         os.mkfifo(compact)  # opening it blocks until there is a reader
         agent = self.agent()
         begin = time.monotonic()
-        answer = agent.call(RECLAIM, bytes=MIB, time_limit_ms=300)
-        self.assertLess(time.monotonic() - begin, 1)
+        answer = agent.call(RECLAIM, bytes=MIB, time_limit_ms=1000)
+        self.assertLess(time.monotonic() - begin, 5)
         self.assertEqual((answer["compaction"], answer["more"], answer["stop"]), ("running", True, "done"))
         self.assertEqual(answer["remaining"], 0)
         agent.call("guest-ping")
@@ -175,7 +175,7 @@ class AgentTest(unittest.TestCase):
         compact.unlink()
         os.mkfifo(compact)
         agent = self.agent()
-        agent.call(RECLAIM, bytes=0, time_limit_ms=100)
+        agent.call(RECLAIM, bytes=0, time_limit_ms=1000)
         self.root.write(
             "proc/pressure/memory",
             "some avg10=60.00 avg60=0.00 avg300=0.00 total=0\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n",
@@ -190,9 +190,9 @@ class AgentTest(unittest.TestCase):
         stop = threading.Event()
 
         def stall():
-            total = 0
+            began = time.monotonic()
             while not stop.is_set():
-                total += 30000
+                total = int((time.monotonic() - began) * 1e6)  # all of the time, however seldom it is written
                 self.root.write(
                     "proc/pressure/memory",
                     f"some avg10=0.00 avg60=0.00 avg300=0.00 total={total}\n"
@@ -207,12 +207,12 @@ class AgentTest(unittest.TestCase):
         thread = threading.Thread(target=stall)
         thread.start()
         try:
-            answer = agent.call(RECLAIM, bytes=0, psi_limit=20)
+            answer = agent.call(RECLAIM, bytes=0, psi_limit=20, time_limit_ms=1500)
         finally:
             stop.set()
             thread.join()
         self.assertEqual(answer["stop"], "pressure")
-        self.assertLess(answer["elapsed-ms"], 500)
+        self.assertLess(answer["elapsed-ms"], 1500)
 
     def test_client_loops(self):
         """The loop of a client ends, whatever cursor it is given."""

@@ -124,13 +124,13 @@ def _run(settings: Settings, console: Console, pieces: patched.Pieces, out: Path
 
 def _keep(api: ApiProcess, console: Console) -> None:
     """Leave everything up until somebody ends it."""
-    console.print(
-        f"Host, guests and dashboard stay until ctrl-c: {api.url}/dashboard/", highlight=False, soft_wrap=True
-    )
     ended = threading.Event()
     # Said in so many words: whoever is started in the background of a script has SIGINT ignored.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: ended.set())
+    console.print(
+        f"Host, guests and dashboard stay until ctrl-c: {api.url}/dashboard/", highlight=False, soft_wrap=True
+    )
     while not ended.wait(1):
         pass
 

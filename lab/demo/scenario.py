@@ -19,6 +19,7 @@ from memhint.objects.units import GIB, MIB, mib
 
 DRAIN_DEADLINE = 30.0  # seconds in which the freed memory must have come back
 SETTLED = 10.0  # seconds that the headroom may take to hold one more VM, once nothing else moves
+FIRST = 60.0  # and for the first one: the burst of the last batch is remembered, and promises rise at a rate
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +167,7 @@ class Scenario:
         while len(self.host.guests) < self.settings.most and time.monotonic() < until:
             self._enter(f"{len(self.host.guests)} VMs run; waiting until the measured headroom holds one more")
             try:
-                report = self._follow(self._room_for_one_more, SETTLED)
+                report = self._follow(self._room_for_one_more, SETTLED if self.result.rounds else FIRST)
             except LabError:
                 if not self.result.rounds:
                     raise

@@ -18,7 +18,7 @@ from lab.openstack.compute import Compute
 from lab.openstack.extras import Extras
 from lab.openstack.settings import PASSWORD
 from lab.openstack.stack import Stack
-from lab.servers.rabbitmq import free_ports
+from lab.servers.ports import free_ports
 from lab.sizes import MIB
 from lab.waiting import wait_for
 from memhint.api.tokens import create

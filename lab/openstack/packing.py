@@ -83,7 +83,7 @@ class Packing:
     def fill(self) -> int:
         """Boot VMs until Nova refuses one; how many run."""
         while True:
-            if not self._boot():
+            if not self.boot():
                 break
             self._say(f"{self.vms[-1].show().name} runs")
         self.result.nominal = len(self.vms)
@@ -104,7 +104,7 @@ class Packing:
         """Boot further VMs as Nova lets them in, until there are enough or the time is over; how many run."""
         end = time.monotonic() + self.settings.seconds
         while len(self.vms) < self.settings.most and time.monotonic() < end:
-            if self.ratio() * self._base() >= (len(self.vms) + 1) * GIB // MIB and self._boot():
+            if self.room() > len(self.vms) and self.boot():
                 self._say(f"{len(self.vms)} VMs run at the ratio {self.ratio():g}")
             else:
                 time.sleep(0.5)
@@ -133,7 +133,8 @@ class Packing:
             for done in [pool.submit(vm.alloc, "storm", size, content="random") for vm in self.vms]:
                 done.result()
 
-    def _boot(self) -> bool:
+    def boot(self) -> bool:
+        """Boot one more VM; whether Nova let it in."""
         name = f"vm-{len(self.vms) + 1}"
         try:
             vm = self.stack.boot(name, flavor=FLAVOR, host=self.settings.host)
@@ -146,6 +147,10 @@ class Packing:
         self.vms.append(vm)
         self.result.booted.append((time.monotonic() - self._began, name))
         return True
+
+    def room(self) -> int:
+        """VMs of the flavor that Placement's ratio has room for, those that run included."""
+        return int(self.ratio() * self._base() * MIB // GIB)
 
     def _base(self) -> int:
         inventory = self.stack.inventory(self.compute)

@@ -93,7 +93,6 @@ class Vm(Worker):
             raise ServerFailed(f"{self.uuid} is on a compute that only pretends")
         name = self.instance
         socket = host.state_dir / "var" / "qemu" / f"{WORK_PORT}.{name}.sock"
-        wait_for(socket.exists, deadline, f"the work port of {name}")
         return WorkChannel(socket, name).request(request, deadline, lambda: self._qemu() is not None)
 
     def pid(self) -> int:

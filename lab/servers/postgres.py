@@ -6,6 +6,7 @@ import signal
 import subprocess
 from pathlib import Path
 
+from lab.process import Process
 from lab.servers.place import Place, ServerFailed, kill, wait_until
 
 
@@ -48,7 +49,12 @@ class Postgres:
 
     def kill(self) -> None:
         """As a power cut would."""
+        # Its children have sessions of their own; one that lives on keeps a new server from starting.
+        children = self._children()
         kill(self.process)
+        for one in children:
+            one.kill(signal.SIGKILL)
+        wait_until(lambda: not any(one.alive for one in children), "PostgreSQL's children to end")
         (self._data / "postmaster.pid").unlink(missing_ok=True)
 
     def close(self) -> None:
@@ -64,6 +70,12 @@ class Postgres:
     def drop(self, name: str) -> None:
         """Remove a database."""
         self._sql(f"DROP DATABASE {name} WITH (FORCE)")
+
+    def _children(self) -> list[Process]:
+        if self.process is None or self.process.poll() is not None:
+            return []
+        text = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
+        return [found for one in text.split() if (found := Process.of(int(one))) is not None]
 
     def _sql(self, words: str) -> None:
         self.place.run(

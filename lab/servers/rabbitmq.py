@@ -5,23 +5,20 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import random
 import signal
-import socket
 import subprocess
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pika
 
 from lab.servers.place import Place, ServerFailed, kill, wait_until
+from lab.servers.ports import free_ports
 
 PASSWORD = "guessed"
 """Of every user that `definitions` makes."""
 
-_PORTS = (20_000, 32_000)  # below those that Linux gives to whoever asks for any
 _CONF = """\
 listeners.tcp.1 = 127.0.0.1:{port}
 load_definitions = {place}/definitions.json
@@ -137,17 +134,6 @@ def definitions(rights: Sequence[tuple[str, str, str, str, str]]) -> dict[str, A
             for user, vhost, configure, write, read in rights
         ],
     }
-
-
-def free_ports(number: int) -> list[int]:
-    """Ports that nobody listens on just now, of those that the kernel gives to no outgoing connection meanwhile."""
-    found: list[int] = []
-    while len(found) < number:
-        port = random.randrange(*_PORTS)
-        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
-            if port not in found:
-                found.append(port)
-    return found
 
 
 def _hash(password: str) -> str:

@@ -8,8 +8,9 @@ import subprocess
 from collections.abc import Mapping
 from typing import Any
 
-from lab.servers.place import Place, kill, wait_until
-from lab.servers.rabbitmq import RabbitMQ, free_ports
+from lab.servers.place import Place, ServerFailed, kill, wait_until
+from lab.servers.ports import free_ports
+from lab.servers.rabbitmq import RabbitMQ
 
 
 class Cluster:
@@ -42,7 +43,7 @@ class Cluster:
         self._epmd = self._place.start(["/usr/bin/epmd", "-address", "127.0.0.1", "-port", str(self._mapper)])
         for node in self.nodes:
             node.start(mapper=False)
-        wait_until(lambda: all(self._joined(node) for node in self.nodes), "the cluster to form")
+        wait_until(self._formed, "the cluster to form")
 
     def urls(self, user: str) -> list[str]:
         """AMQP URL of a user at each node."""
@@ -57,7 +58,10 @@ class Cluster:
 
     def whole(self) -> bool:
         """Whether every node takes part, and every quorum queue has all its members back."""
-        return all(self._joined(node) for node in self.nodes) and self._settled()
+        try:
+            return self._formed() and self._settled()
+        except (ServerFailed, subprocess.TimeoutExpired):
+            return False
 
     def _settled(self) -> bool:
         told = self.nodes[0].control("list_queues", "-p", "memhint", "name", "online", "--formatter", "json")
@@ -67,6 +71,12 @@ class Cluster:
         """Messages in a queue."""
         told = self.nodes[0].control("list_queues", "-p", "memhint", "name", "messages", "--formatter", "json")
         return next(int(one["messages"]) for one in json.loads(told) if one["name"] == queue)
+
+    def _formed(self) -> bool:
+        try:
+            return all(self._joined(node) for node in self.nodes)
+        except (ServerFailed, subprocess.TimeoutExpired):
+            return False  # a node that has just started refuses some questions
 
     def _joined(self, node: RabbitMQ) -> bool:
         told = json.loads(node.control("cluster_status", "--formatter", "json"))

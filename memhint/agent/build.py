@@ -20,7 +20,8 @@ from memhint.agent.observer import Observer
 from memhint.agent.page_samples import PageSamples
 from memhint.agent.policies import Policies, PolicyStore
 from memhint.agent.processes import Processes
-from memhint.agent.reclaims import Reclaims, ReclaimStore
+from memhint.agent.reclaim_work import ReclaimStore
+from memhint.agent.reclaims import Reclaims
 from memhint.agent.relief_worker import ReliefWorker
 from memhint.agent.settings import dedup_settings, ksm_pace, planner_settings, slot, swap_out_settings
 from memhint.agent.swap_out_worker import SwapOutWorker
@@ -71,7 +72,14 @@ class Agent:
     parts: Parts
     samples: PageSamples
     counters: BalloonReads
+    definitions: Definitions
     connections: tuple[Connection | AgentConnections, ...]
+
+    def inherit(self, before: Agent) -> None:
+        """Go on from what an earlier agent of this process saw of the same libvirt's VMs."""
+        self.parts.observer.inherit(before.parts.observer)
+        self.definitions.inherit(before.definitions)
+        self.cycle.inherit(before.cycle)
 
     def settled(self) -> bool:
         """Whether every guest has been asked and no pass of a worker is under way."""
@@ -159,7 +167,9 @@ def build(
             return None
         return memory.footprint if memory.instance == domain.process.instance else None
 
-    reclaims = Reclaims(guests, stores.reclaims, footprint, at_once=conf.guest.in_flight)
+    reclaims = Reclaims(
+        guests, stores.reclaims, footprint, at_once=conf.guest.in_flight, hold_every=conf.guest.interval
+    )
     deep = DeepReads(root, PAGE_SIZE, conf.observe.deep_cpu_percent, conf.observe.deep_interval)
     looks = PageSamples(
         root,
@@ -188,6 +198,7 @@ def build(
     counters = BalloonReads(lambda uuid: Monitor(counting_caller, uuid), conf.guest.interval, conf.guest.max_age)
     # Asking QEMU's monitor taints the VM: not without the operator's leave, and not in a dry run.
     counted = conf.dedup.allow_monitor_commands and not dry_run
+    slack = conf.guest.conversation_timeout + conf.guest.call_timeout
     observer = Observer(
         root,
         lambda: read_stats(caller),
@@ -199,7 +210,7 @@ def build(
         pressure_cgroup=conf.host.pressure_cgroup or None,
         guest_max_age=conf.guest.max_age,
         list_max_age=STALE_PERIODS * conf.period,
-        discarded=Discarded(counters, conf.guest.conversation_timeout).join if counted else tuple,
+        discarded=Discarded(counters, slack).join if counted else tuple,
     )
     parts = Parts(
         observer,
@@ -219,6 +230,7 @@ def build(
         stores.publisher,
         stores.audit,
         stores.states,
+        stores.ledger,
     )
     cycle = Cycle(
         Identity(conf.host_name, epoch, boot, version()),
@@ -236,4 +248,4 @@ def build(
     connections = (connection, monitors, counting, agents)
     if not dry_run:
         looks.start()
-    return Agent(cycle, parts, looks, counters, connections)
+    return Agent(cycle, parts, looks, counters, definitions, connections)

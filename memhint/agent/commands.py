@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from memhint.agent.reclaims import ReclaimStore
+from memhint.agent.reclaim_work import ReclaimStore
 from memhint.bus.commands import Handler
 from memhint.objects.policy import Origin, PolicyError, parse_policy
 from memhint.objects.reclaim import Reclaim, ReclaimRequest

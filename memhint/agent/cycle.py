@@ -6,7 +6,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from memhint.agent.dedup_worker import DedupNews, DedupWorker
@@ -34,16 +34,21 @@ from memhint.kernel.process import process_memory
 from memhint.kernel.root import KernelRoot
 from memhint.levers.dedup import DedupLever
 from memhint.levers.qos import QosLever, QosTarget
+from memhint.objects.domain import DomainObservation
 from memhint.objects.estimate import DedupEstimate
 from memhint.objects.gap import Gap, GapReason
 from memhint.objects.ladder import Rung
 from memhint.objects.lever import LeverName, LeverState
-from memhint.objects.policy import Policy, effective
+from memhint.objects.ownership import Ledger
+from memhint.objects.policy import Mode, Policy, effective
+from memhint.objects.relief import Relief
 from memhint.objects.report import STALE_PERIODS, Cost, DomainReport, Report
 from memhint.objects.tuning import GUESTS_OWN
-from memhint.objects.verdict import Answer, Verdict
+from memhint.objects.verdict import Answer, Reason, Verdict
+from memhint.planner.dedup import DedupPlan
 from memhint.planner.plan import Planned, PlannerState, plan
 from memhint.planner.pressure import alarms
+from memhint.planner.relief import CALM, PRESSED
 from memhint.planner.settings import PlannerSettings
 from memhint.store.errors import StoreError
 
@@ -103,6 +108,7 @@ class Parts:
     publisher: Publisher
     audit: Audit
     states: StateStore
+    ledger: Ledger
 
 
 class Cycle:
@@ -149,7 +155,8 @@ class Cycle:
         seen = self._parts.observer.look(at, began)
         self._seen = seen
         policies, policy_gaps = self._policies_of(seen)
-        self._parts.samples.want(candidates(seen.domains, policies, allow_cross_tenant=self._allow_cross_tenant))
+        if seen.complete or self._dry_run:
+            self._parts.samples.want(candidates(seen.domains, policies, allow_cross_tenant=self._allow_cross_tenant))
         estimated = self._parts.samples.newest()
         planned = plan(
             seen.host,
@@ -161,15 +168,28 @@ class Cycle:
             allow_cross_tenant=self._allow_cross_tenant,
             sight=seen.sight,
             estimated=estimated,
+            unread=seen.unread,
         )
-        self.state = planned.state
-        self._pull(seen, policies, planned)
+        if not seen.complete:
+            planned = self._merging_as_before(seen, policies, planned)
+        if seen.listed:
+            self.state = planned.state
+            self._pull(seen, policies, planned)
+        else:
+            # Of VMs that nobody has named nothing is forgotten, and nothing is taken back.
+            now = planned.state
+            self.state = replace(self.state, at=now.at, headroom=now.headroom, ladder=now.ladder)
+        self._merge(seen, planned)
         report = self._report(
             at, seen, policies, planned, estimated, policy_gaps, time.process_time() - cpu, self._clock() - began
         )
         self.sequence += 1
         self._tell(report)
         return report
+
+    def inherit(self, before: Cycle) -> None:
+        """Go on from what an earlier cycle of this process has seen: to undo, and where the store is away."""
+        self._seen, self._policies, self._told = before._seen, before._policies, before._told
 
     def alarmed(self) -> bool:
         """Whether the host is short of memory and no cycle has seen it yet: a look for between two cycles."""
@@ -185,6 +205,12 @@ class Cycle:
         """Put back what memhint changed, for at most ``deadline`` seconds; what could not be put back, in words."""
         if self._seen is None:
             return []
+        if not self._seen.listed:
+            left = self._undo_classes()
+            if self._parts.ledger.all():
+                left.append("libvirt has not said which VMs there are; the marks are kept for the next start")
+            return left
+        until = self._clock() + deadline
         self._parts.reclaims.close(deadline * 0.05)
         left = [f"reporting of {uuid}: {verdict}" for uuid, verdict in self._parts.guests.undo(deadline * 0.35).items()]
         if not self._parts.swap_out.stop(deadline * 0.05):
@@ -193,10 +219,10 @@ class Cycle:
         seen, lever = self._seen, self._parts.dedup
         shrunk = self._parts.relief.undo(seen.domains, self._policies, deadline * 0.15)
         left += [f"balloon of {uuid or 'every VM'}: {verdict}" for uuid, verdict in shrunk.items()]
-        if not self._parts.worker.settle(deadline * 0.1):
+        if not self._parts.worker.settle(max(deadline * 0.1, (until - self._clock()) / 2)):
             return [*left, "dedup: a pass is still under way"]
         self._parts.worker.submit(None, lambda: ({}, lever.undo(seen.domains, seen.host)))
-        if not self._parts.worker.settle(deadline * 0.3):
+        if not self._parts.worker.settle(max(deadline * 0.3, until - self._clock())):
             return [*left, "dedup: separating the pages takes too long; the marks are kept for the next start"]
         verdict = self._parts.worker.news().host
         return left if verdict.ok else [*left, f"dedup: {verdict}"]
@@ -224,25 +250,60 @@ class Cycle:
 
     def _pull(self, seen: Observation, policies: Mapping[str, Policy], planned: Planned) -> None:
         relief = planned.plan.relief
-        self._parts.guests.follow(seen.domains, policies, relief.tuning)
-        self._parts.relief.submit(relief, seen.domains, policies)
+        # Nothing is done to a VM of which nobody knows what holds for it: neither its policy nor what it is made of.
+        known = [one for one in seen.domains if one.uuid not in seen.unread]
+        self._parts.guests.follow(known, policies, relief.tuning)
+        self._parts.relief.submit(relief, known, policies)
         if not self._dry_run:
-            self._ladder_reclaims.ask(relief.cache, self._wall())
-            if Rung.CACHE not in self.state.ladder.rungs:
-                self._ladder_reclaims.withdraw(one.uuid for one in seen.domains)
-            self._parts.reclaims.follow(seen.domains, policies)
-        self._parts.swap_out.submit(relief.swap_out, seen.domains, policies)
-        self._bring_to_class(seen, policies)
-        lever, domains, host, dry_run = self._parts.dedup, seen.domains, seen.host, self._dry_run
-        self._parts.worker.submit(planned.dedup, lambda: lever.reconcile(planned.dedup, domains, host, dry_run=dry_run))
+            self._bring_back_caches(seen, relief)
+            self._parts.reclaims.follow(known, policies)
+        self._parts.swap_out.submit(relief.swap_out, known, policies)
+        self._bring_to_class(known, policies, seen.host.pool)
 
-    def _bring_to_class(self, seen: Observation, policies: Mapping[str, Policy]) -> None:
+    def _merge(self, seen: Observation, planned: Planned) -> None:
+        lever, dedup = self._parts.dedup, planned.dedup
+        if seen.complete:
+            self._parts.worker.submit(
+                dedup, lambda: lever.reconcile(dedup, seen.domains, seen.host, dry_run=self._dry_run)
+            )
+        elif not self._dry_run:
+            self._parts.worker.submit(None, lambda: ({}, lever.hold()))
+
+    def _merging_as_before(self, seen: Observation, policies: Mapping[str, Policy], planned: Planned) -> Planned:
+        """The plan without a new word on who merges: KSM knows no groups, so that takes all VMs, and whose they are."""
+        held = _held(seen)
+        asking = {uuid: held for uuid, policy in policies.items() if policy.dedup is not Mode.OFF}
+        dedup = DedupPlan(frozenset(), None, {**planned.dedup.verdicts, **asking}, self.state.dedup_auto)
+        actions = tuple(one for one in planned.plan.actions if one.lever is not LeverName.DEDUP)
+        state = replace(
+            planned.state,
+            dedup_project=self.state.dedup_project,
+            dedup_auto=self.state.dedup_auto,
+            dedup_pace=self.state.dedup_pace,
+        )
+        return Planned(replace(planned.plan, actions=actions), dedup, state)
+
+    def _bring_back_caches(self, seen: Observation, relief: Relief) -> None:
+        if Rung.CACHE in self.state.ladder.rungs:
+            # What was asked of idle VMs would keep what is short from being asked for.
+            self._ladder_reclaims.withdraw((one.uuid for one in seen.domains), f"{PRESSED} now", asked=CALM)
+            self._ladder_reclaims.ask(relief.cache, self._wall(), PRESSED)
+            return
+        self._ladder_reclaims.ask_idle(relief.cache, self._wall(), CALM)
+        always = Rung.CACHE in self._settings.ladder.always
+        idle = self.state.idle if always else frozenset()
+        busy = [one.uuid for one in seen.domains if one.process is None or one.process.instance not in idle]
+        why = "the host is not under pressure" + (", and the VM not idle any more" if always else " any more")
+        self._ladder_reclaims.withdraw(busy, why)
+        self._ladder_reclaims.woke(busy)
+
+    def _bring_to_class(self, domains: Sequence[DomainObservation], policies: Mapping[str, Policy], pool: int) -> None:
         """Every cycle anew: systemd may have put its own values back meanwhile."""
-        overhead, pool = self._settings.overhead, seen.host.pool
+        overhead = self._settings.overhead
         targets = [
             # Explicit huge pages are charged to no memory cgroup: what is left to protect is QEMU itself.
             QosTarget(one, policies[one.uuid].qos, (0 if one.facts.hugepages else one.facts.memory) + overhead)
-            for one in seen.domains
+            for one in domains
         ]
         ceiling = pool - self._settings.reserve_of(pool)
         try:
@@ -266,7 +327,9 @@ class Cycle:
         wall: float,
     ) -> Report:
         news = self._parts.worker.news()
-        if news.plan != planned.dedup:
+        if not seen.complete:
+            news = DedupNews(planned.dedup, host=_held(seen))
+        elif news.plan != planned.dedup:
             news = DedupNews()  # what was said of another plan says nothing of this one
         merging, host_lever = self._parts.dedup.states(
             seen.domains, seen.host, planned.dedup, policies, news.verdicts, news.host
@@ -333,3 +396,10 @@ class Cycle:
             self._parts.states.save(report.host, self._identity.boot, self.state)
         except StoreError as error:
             LOG.error("working on without the store: %s", error)
+
+
+def _held(seen: Observation) -> Verdict:
+    """Why KSM rests."""
+    names = ", ".join(one.name for one in seen.domains if one.uuid in seen.unread)
+    why = f"the definition of {names} cannot be read" if seen.listed else "libvirt has not said which VMs there are"
+    return Verdict(Answer.REFUSED, Reason.NOT_VERIFIED, f"nothing is merged any more while {why}")

@@ -16,7 +16,7 @@ class Discarded:
     """Carries from one cycle to the next where each guest's and each host's count stood at first."""
 
     def __init__(self, reads: BalloonReads, slack: float) -> None:
-        """:param slack: seconds that a conversation with a guest may take."""
+        """:param slack: seconds that a conversation with a guest may take, and its last call beyond that."""
         self._reads = reads
         self._slack = slack
         self._pairs: dict[str, Pair] = {}

@@ -31,6 +31,7 @@ from memhint.objects.tuning import GUESTS_OWN, Tuning
 from memhint.objects.verdict import Answer, Reason, Verdict
 
 _T = TypeVar("_T")
+_AGAIN = 0.5  # seconds between two tries to put back what memhint changed
 _LATE = 2  # seconds beyond its call_timeout for a call that works: it may take 1.5 s in the guest by itself
 
 
@@ -130,7 +131,7 @@ class Guests:
         policies: Mapping[str, Policy],
         tunings: Mapping[str, Tuning] | None = None,
     ) -> None:
-        """Start the conversations that are due: the interval is over, or what is wished is another.
+        """Start the conversations that are due: the interval is over, what is wished is another, or the guest rests.
 
         :param tunings: order and delay of reporting, for those who are to have others than their own
         """
@@ -144,6 +145,7 @@ class Guests:
                     del table[uuid]
             due = [Task(uuid, wish.domain.facts.memory) for uuid, wish in wishes.items() if self._due(uuid, wish, now)]
         self._poller.retain(wishes)
+        self.lever.retain(wishes)
         taken = self._poller.submit(due)
         with self._lock:
             for task in due:
@@ -203,11 +205,11 @@ class Guests:
         self._poller.close(timeout_s=0.0)
         done: dict[str, Verdict] = {}
         threads = []
+        until = self._clock() + deadline
         for uuid, wish in wishes.items():
-            thread = threading.Thread(target=self._undo_one, args=(uuid, wish, done), name="undo", daemon=True)
+            thread = threading.Thread(target=self._undo_one, args=(uuid, wish, done, until), name="undo", daemon=True)
             thread.start()
             threads.append(thread)
-        until = self._clock() + deadline
         for thread in threads:
             thread.join(max(0.0, until - self._clock()))
         late = Verdict(Answer.FAILED, Reason.GUEST_TIMEOUT, "the guest took too long")
@@ -219,8 +221,11 @@ class Guests:
         self._poller.close(timeout_s=1.0)
 
     def _due(self, uuid: str, wish: _Wish, now: float) -> bool:
-        asked = self._asked.get(uuid)
-        return asked is None or now - asked[0] >= self._timing.interval or asked[1] != wish.wished
+        if uuid not in self._asked:
+            return True
+        at, wished = self._asked[uuid]
+        rested = wished[1].rests != wish.tuning.rests
+        return rested or now - at >= self._timing.interval or wished != wish.wished
 
     def _converse(self, task: Task) -> GuestReading:
         with self._lock:
@@ -243,29 +248,38 @@ class Guests:
         gaps: list[Gap] = []
         memory = self._attempt("guest memory", gaps, lambda: read_memory(agent, capabilities, at, task.assigned))
         kernel = self._attempt("guest kernel", gaps, lambda: self._kernel(wish.domain, agent, capabilities))
-        if self._pull(replace(wish, domain=replace(wish.domain, guest_kernel=kernel)), agent):
+        if self._pull(replace(wish, domain=replace(wish.domain, guest_kernel=kernel, guest=memory)), agent):
             kernel = self._attempt("guest kernel", gaps, lambda: self._kernel(wish.domain, agent, capabilities))
         return GuestReading(at, memory, kernel, capabilities, tuple(gaps))
 
     def _pull(self, wish: _Wish, agent: GuestAgent | None, trouble: str = "") -> bool:
-        """Pull the lever; True when something was changed in the guest."""
-        target = ReportingTarget(wish.domain, wish.policy, agent, self._next_boot(wish.domain.uuid), wish.tuning)
-        with self._alone(wish.domain.uuid):
+        """Pull the lever; True when something was changed in the guest.
+
+        :param agent: the conversation in which the guest's kernel and memory were just read; None where there is none
+        """
+        uuid, fresh = wish.domain.uuid, agent is not None
+        target = ReportingTarget(wish.domain, wish.policy, agent, self._next_boot(uuid), wish.tuning, fresh)
+        with self._alone(uuid):
             if self._stopping:
                 return False
             verdict = self.lever.pull(target, wish.policy.reporting, dry_run=self._dry_run)
         if trouble and verdict.reason is Reason.NO_GUEST_AGENT:
             verdict = replace(verdict, detail=f"{verdict.detail}: {trouble}")
         with self._lock:
-            self._verdicts[wish.domain.uuid] = (wish.wished, verdict)
+            self._verdicts[uuid] = (wish.wished, verdict)
         return verdict.answer is Answer.APPLIED
 
-    def _undo_one(self, uuid: str, wish: _Wish, done: dict[str, Verdict]) -> None:
-        with self._transport(uuid) as transport:
-            agent = self._agent(transport) if wish.domain.facts.guest_agent and self._enabled else None
-            target = ReportingTarget(wish.domain, wish.policy, agent, self._next_boot(uuid))
-            with self._alone(uuid):
-                done[uuid] = self.lever.pull(target, Mode.AUTO, dry_run=False)
+    def _undo_one(self, uuid: str, wish: _Wish, done: dict[str, Verdict], until: float) -> None:
+        """Again while there is time, where the guest or libvirt was too slow."""
+        while True:
+            with self._transport(uuid) as transport:
+                agent = self._agent(transport) if wish.domain.facts.guest_agent and self._enabled else None
+                target = ReportingTarget(wish.domain, wish.policy, agent, self._next_boot(uuid))
+                with self._alone(uuid):
+                    done[uuid] = self.lever.pull(target, Mode.AUTO, dry_run=False)
+            if done[uuid].answer is not Answer.FAILED or self._clock() + _AGAIN >= until:
+                return
+            time.sleep(_AGAIN)
 
     def _alone(self, uuid: str) -> threading.Lock:
         with self._lock:

@@ -50,6 +50,15 @@ class Observation:
     domains: tuple[DomainObservation, ...]
     gaps: tuple[Gap, ...]
     sight: Sight
+    listed: bool = True
+    """Whether libvirt has said which VMs there are, be it a while ago; if not, ``domains`` is empty."""
+    unread: frozenset[str] = frozenset()
+    """UUIDs of VMs that run, and of which no more than the size is known: neither whose they are nor what they are."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether every VM is there, with all that decides what may be done to it."""
+        return self.listed and not self.unread
 
 
 class Observer:
@@ -88,6 +97,10 @@ class Observer:
         self._last: Sequence[DomainStats] | None = None
         self._listed_at = float("-inf")
 
+    def inherit(self, before: Observer) -> None:
+        """Go on from the list of VMs of an earlier observer of this process, until libvirt says it anew."""
+        self._last, self._listed_at = before._last, before._listed_at
+
     def look(self, at: float, monotonic: float) -> Observation:
         """Observe.
 
@@ -110,6 +123,9 @@ class Observer:
         processes, process_gaps = self._read_processes(listed)
         self._deep.want(processes)
         domains = []
+        unread = frozenset(
+            one.uuid for one in listed if one.uuid not in definitions and one.state is not DomainState.SHUTOFF
+        )
         for one in listed:
             definition = definitions.get(one.uuid)
             own = [gap for gap in (missing.get(one.uuid), process_gaps.get(one.uuid)) if gap is not None]
@@ -119,7 +135,9 @@ class Observer:
                 sight = Sight.STALE if known else Sight.BLIND
             domains.append(self._join(one, definition, processes.get(one.uuid), own, at))
         host = observe_host(self._root, at, memory_cgroup=self._memory_cgroup, pressure_cgroup=self._pressure_cgroup)
-        return Observation(host, tuple(self._discarded(domains)), tuple(gaps), sight)
+        return Observation(
+            host, tuple(self._discarded(domains)), tuple(gaps), sight, listed=self._last is not None, unread=unread
+        )
 
     def glance(self) -> PressureSample:
         """The host's signals that cost next to nothing, between two cycles.

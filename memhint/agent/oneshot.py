@@ -12,7 +12,7 @@ from oslo_config import cfg
 from memhint.agent.build import Agent, Stores, build
 from memhint.agent.page_candidates import Candidate
 from memhint.agent.page_samples import IDLE, PageSamples
-from memhint.agent.reclaims import NoRequests
+from memhint.agent.reclaim_work import NoRequests
 from memhint.agent.service import remembered_state
 from memhint.agent.settings import ksm_pace
 from memhint.kernel.root import PAGE_SIZE, KernelRoot

@@ -70,11 +70,14 @@ class PagePass:
         rate: int,
         page_size: int,
         frequent: set[int] | None = None,
+        began: float = 0.0,
     ) -> None:
         """:param rate: one content in so many is kept, a power of two
+        :param began: unix seconds
         :param frequent: contents that are counted wherever they are; those that this pass finds are added
         """
         self.process = process
+        self.began = began
         self.phase = Phase.FIRST
         self._pages = pages
         self._page = page_size
@@ -104,14 +107,13 @@ class PagePass:
             self._second()
         return self.phase
 
-    def sample(self, at: float, zeros_merged: int) -> PageSample:
+    def sample(self, zeros_merged: int) -> PageSample:
         """What a pass that is done has found.
 
-        :param at: unix seconds
         :param zeros_merged: pages that KSM has replaced by the zero page
         """
         return PageSample(
-            at=at,
+            at=self.began,
             rate=self._rate,
             looked=self._looked,
             kept=self._held,

@@ -196,7 +196,8 @@ class PageSamples:
             self._fail(uuid)
             return
         rate = rate_for(pages, KEPT_AT_MOST)
-        self._running = (uuid, PagePass(process, found, spans, rate, self._page_size, self._frequent))
+        under_way = PagePass(process, found, spans, rate, self._page_size, self._frequent, self._wall())
+        self._running = (uuid, under_way)
 
     def _go_on(self, uuid: str, under_way: PagePass, now: float) -> None:
         before = under_way.phase
@@ -223,7 +224,7 @@ class PageSamples:
             if current is None or current.process.instance != under_way.process.instance:
                 return
             merged = (current.process.ksm_zero or 0) // self._page_size
-            self._samples[uuid] = under_way.sample(self._wall(), merged)
+            self._samples[uuid] = under_way.sample(merged)
             self._due[uuid] = now + self._interval
             self._failed.discard(uuid)
             self._version += 1

@@ -11,12 +11,14 @@ import threading
 import time
 import uuid as uuids
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import Protocol
+from dataclasses import replace
 
 from memhint.agent.guests import Guests
+from memhint.agent.holds import Holds
+from memhint.agent.reclaim_work import ReclaimStore, Work, objection
 from memhint.levers.cache import CacheLever, CacheTarget
-from memhint.objects.domain import DomainObservation, DomainState
+from memhint.levers.cache_hold import CacheHold, interrupted
+from memhint.objects.domain import DomainObservation
 from memhint.objects.lever import LeverState
 from memhint.objects.policy import Policy
 from memhint.objects.reclaim import (
@@ -34,47 +36,6 @@ from memhint.store.errors import StoreError
 LOG = logging.getLogger(__name__)
 
 
-class ReclaimStore(Protocol):
-    """Where requests are kept. Every method raises StoreError when it is away."""
-
-    def open(self) -> tuple[Reclaim, ...]:
-        """Those of this host that have not ended, oldest first."""
-
-    def interrupted(self) -> Mapping[str, str]:
-        """Why requests of this host that have not ended shall end, by id."""
-
-    def save(self, reclaim: Reclaim) -> bool:
-        """Keep how far it has come; False where it had ended already, which nothing changes any more."""
-
-
-class NoRequests:
-    """A store without requests: of a dry run."""
-
-    def open(self) -> tuple[Reclaim, ...]:
-        """None."""
-        return ()
-
-    def interrupted(self) -> Mapping[str, str]:
-        """None."""
-        return {}
-
-    def save(self, reclaim: Reclaim) -> bool:
-        """Drop it."""
-        return True
-
-
-@dataclass(slots=True)
-class _Work:
-    """One reclaim under way. Guarded by the lock of Reclaims."""
-
-    domain: DomainObservation  # as it was when it began
-    policy: Policy
-    reclaim: Reclaim
-    stored: bool
-    thread: threading.Thread | None = None
-    withdrawn: Verdict | None = None
-
-
 class Reclaims:
     """The cache lever's requests of one host. Thread-safe; nothing here makes the cycle wait for a guest."""
 
@@ -85,12 +46,14 @@ class Reclaims:
         footprint: Callable[[DomainObservation], int | None],
         *,
         at_once: int = 4,
+        hold_every: float = 10.0,
         lever: CacheLever | None = None,
         wall: Callable[[], float] = time.time,
         start: Callable[[Callable[[], None]], threading.Thread | None] | None = None,
     ) -> None:
         """:param footprint: what this very QEMU process costs the host now, in bytes
         :param at_once: guests that are reclaimed from at the same time
+        :param hold_every: seconds, at least, between two looks at a guest whose reclaim holds
         """
         self.lever = lever or CacheLever()
         self._guests = guests
@@ -105,9 +68,11 @@ class Reclaims:
         self._domains: dict[str, DomainObservation] = {}
         self._policies: dict[str, Policy] = {}
         self._waiting: list[Reclaim] = []  # submitted here, oldest first
-        self._working: dict[str, _Work] = {}  # by the domain's UUID
+        self._queued: set[str] = set()  # VMs for which something waited in the store in the last cycle
+        self._working: dict[str, Work] = {}  # by the domain's UUID
         self._newest: dict[str, Reclaim] = {}  # by the domain's UUID: the last that began, or ended without
         self._unsaved: dict[str, Reclaim] = {}  # ended while the store was away, by request
+        self._holds = Holds(CacheHold(self.lever, hold_every), self, hold_every, at_once, wall, self._start)
 
     # -- for callers within the agent --------------------------------------------------------------------------------
 
@@ -140,12 +105,17 @@ class Reclaims:
 
     def news(self, uuid: str) -> Reclaim | None:
         """The newest of one VM that began or ended, with its progress; None where there was none."""
+        held = self._holds.of(uuid)
         with self._lock:
-            work = self._working.get(uuid)
-            return work.reclaim if work is not None else self._newest.get(uuid)
+            work, newest = self._working.get(uuid), self._newest.get(uuid)
+        if work is not None:
+            return work.reclaim
+        if held is not None and newest is not None and newest.request.id == held.reclaim.request.id:
+            return held.reclaim
+        return newest
 
     def busy(self, uuid: str) -> bool:
-        """Whether something of this VM goes on, or was submitted here and waits."""
+        """Whether something of this VM goes on, or was submitted here and waits. A hold goes on beside others."""
         with self._lock:
             return uuid in self._working or any(one.request.uuid == uuid for one in self._waiting)
 
@@ -155,10 +125,25 @@ class Reclaims:
         with self._lock:
             for one in [one for one in self._waiting if one.request.id == request]:
                 self._waiting.remove(one)
-                self._newest[one.request.uuid] = self._over(one, word)
+                self._newest[one.request.uuid] = self._failed(one, word)
             for work in self._working.values():
                 if work.reclaim.request.id == request:
                     work.withdrawn = work.withdrawn or word
+        self._holds.cancel(request, word)
+
+    def withdraw(self, uuid: str, by: str, why: str, asked: str | None = None) -> None:
+        """Take back what ``by`` submitted here for one VM, whether it waits or goes on.
+
+        :param asked: only what was submitted for this reason
+        """
+        with self._lock:
+            work = self._working.get(uuid)
+            mine = [one.request for one in self._waiting if one.request.uuid == uuid]
+            if work is not None and not work.stored:
+                mine.append(work.reclaim.request)
+        for request in mine:
+            if request.by == by and asked in (None, request.reason):
+                self.cancel(request.id, why)
 
     # -- for the cycle -----------------------------------------------------------------------------------------------
 
@@ -173,8 +158,12 @@ class Reclaims:
         stored = self._from_store()
         with self._lock:
             candidates = [*((one, True) for one in stored), *((one, False) for one in self._waiting)]
+            self._queued = {one.request.uuid for one in stored}
         for reclaim, in_store in sorted(candidates, key=lambda pair: pair[0].request.at):
             self._consider(reclaim, in_store)
+        with self._lock:
+            busy = {*self._working, *self._queued, *(one.request.uuid for one in self._waiting)}
+        self._holds.follow(busy)
 
     def state(self, domain: DomainObservation) -> LeverState:
         """The lever's three fields for one VM."""
@@ -191,6 +180,7 @@ class Reclaims:
             threads = [work.thread for work in self._working.values() if work.thread is not None]
             for work in self._working.values():
                 work.withdrawn = work.withdrawn or word
+        threads += self._holds.close()
         until = time.monotonic() + timeout
         for thread in threads:
             thread.join(max(0.0, until - time.monotonic()))
@@ -203,9 +193,13 @@ class Reclaims:
             self._save_late()
             found = self._store.open()
             for one in found:
-                if one.state is ReclaimState.RUNNING and one.owner != self._owner:
-                    lost = Verdict(Answer.FAILED, Reason.INTERRUPTED, "the agent ended while it went on")
-                    self._store.save(self._over(one, lost))
+                if one.owner == self._owner:
+                    continue
+                lost = Verdict(Answer.FAILED, Reason.INTERRUPTED, "the agent ended while it went on")
+                if one.state is ReclaimState.RUNNING:
+                    self._store.save(self._failed(one, lost))
+                elif one.state is ReclaimState.HOLDING:
+                    self._store.save(interrupted(one, lost, self._wall()))
             taken_back = self._store.interrupted()
             for one in found:
                 why = taken_back.get(one.request.id)
@@ -213,7 +207,7 @@ class Reclaims:
                     continue
                 self.cancel(one.request.id, why)
                 if one.state is ReclaimState.QUEUED:
-                    self._store.save(self._over(one, Verdict(Answer.FAILED, Reason.INTERRUPTED, why)))
+                    self._store.save(self._failed(one, Verdict(Answer.FAILED, Reason.INTERRUPTED, why)))
         except StoreError as error:
             LOG.error("no requests can be taken up: %s", error)
             return []
@@ -235,6 +229,7 @@ class Reclaims:
         with self._lock:
             domain = self._domains.get(uuid)
             free = uuid not in self._working and len(self._working) < self._at_once
+        free = free and not self._holds.looking(uuid)
         if self._wall() > reclaim.request.expires:
             why = "its VM is not on this host" if domain is None else "its turn did not come"
             self._end_unbegun(
@@ -244,7 +239,7 @@ class Reclaims:
             self._begin(domain, reclaim, in_store)
 
     def _end_unbegun(self, reclaim: Reclaim, in_store: bool, verdict: Verdict) -> None:
-        ended = replace(self._over(reclaim, verdict), state=ReclaimState.EXPIRED)
+        ended = replace(self._failed(reclaim, verdict), state=ReclaimState.EXPIRED)
         with self._lock:
             if not in_store:
                 self._waiting.remove(reclaim)
@@ -270,65 +265,95 @@ class Reclaims:
                 LOG.error("a request is not begun while it cannot be marked: %s", error)
                 return
         with self._lock:
-            work = _Work(domain, self._policies[domain.uuid], running, in_store)
+            work = Work(domain, self._policies[domain.uuid], running, in_store)
             if not in_store:
                 self._waiting.remove(reclaim)
             self._working[domain.uuid] = work
         LOG.info("reclaim %s of %s begins: %s, %s", running.request.id, domain.name, running.request.by,
                  running.request.reason)  # fmt: skip
-        thread = self._start(lambda: self._work(work))
+        try:
+            thread = self._start(lambda: self._work(work))
+        except RuntimeError as error:  # the machine has no thread to spare
+            verdict = Verdict(Answer.FAILED, Reason.HYPERVISOR, f"it could not be begun: {error}")
+            self.over(work, self._failed(running, verdict))
+            return
         with self._lock:
             work.thread = thread
 
-    def _work(self, work: _Work) -> None:
+    def _work(self, work: Work) -> None:
+        uuid, target = work.domain.uuid, self.target(work)
+        try:
+            ended = self.lever.pull(target, work.reclaim, lambda now: self.tell(work, now))
+            ended = self._holds.lever.begin(target, ended, self._wall())
+        except Exception as error:  # a defect here must show as a verdict
+            LOG.exception("the cache lever failed")
+            verdict = Verdict(Answer.FAILED, Reason.HYPERVISOR, f"{type(error).__name__}: {error}")
+            ended = replace(work.reclaim, state=ReclaimState.FAILED, verdict=verdict, stop=Stop.LOST)
+        if ended.held is None:
+            self.over(work, replace(ended, ended=self._wall()))
+            return
+        self.tell(work, ended)
+        with self._lock:
+            self._newest[uuid] = ended
+            del self._working[uuid]
+        LOG.info("reclaim %s of %s holds: %s", ended.request.id, work.domain.name, ended.verdict)
+        self._holds.add(work)
+
+    # -- for its holds too -------------------------------------------------------------------------------------------
+
+    def target(self, work: Work) -> CacheTarget:
+        """See Surroundings."""
         uuid = work.domain.uuid
         with self._lock:
             domain = self._domains.get(uuid, work.domain)
             policy = self._policies.get(uuid, work.policy)
-        target = CacheTarget(
+        return CacheTarget(
             domain,
             policy,
             lambda: self._guests.ask_capabilities(uuid),
             lambda: self._guests.conversation(uuid),
             lambda: self._footprint(domain),
         )
-        try:
-            ended = self.lever.pull(target, work.reclaim, lambda now: self._tell(work, now))
-        except Exception as error:  # a defect here must show as a verdict
-            LOG.exception("the cache lever failed")
-            verdict = Verdict(Answer.FAILED, Reason.HYPERVISOR, f"{type(error).__name__}: {error}")
-            ended = replace(work.reclaim, state=ReclaimState.FAILED, verdict=verdict, stop=Stop.LOST)
-        ended = replace(ended, ended=self._wall())
+
+    def word(self, work: Work) -> Verdict | None:
+        """See Surroundings."""
+        uuid = work.domain.uuid
+        with self._lock:
+            return work.withdrawn or objection(work, self._domains.get(uuid), self._policies.get(uuid))
+
+    def waited_for(self, work: Work) -> bool:
+        """See Surroundings."""
+        uuid = work.domain.uuid
+        with self._lock:
+            return uuid in self._queued or any(one.request.uuid == uuid for one in self._waiting)
+
+    def over(self, work: Work, ended: Reclaim) -> None:
+        """See Surroundings."""
+        uuid = work.domain.uuid
         if work.stored:
             self._keep(ended)
         with self._lock:
-            self._newest[uuid] = ended
-            del self._working[uuid]
-        LOG.info("reclaim %s of %s: %s", ended.request.id, domain.name, ended.verdict)
+            newest = self._newest.get(uuid)
+            if self._working.get(uuid) is work:
+                del self._working[uuid]
+                newest = None
+            if newest is None or newest.request.id == ended.request.id:
+                self._newest[uuid] = ended
+        LOG.info("reclaim %s of %s: %s", ended.request.id, work.domain.name, ended.verdict)
 
-    def _tell(self, work: _Work, now: Reclaim) -> Verdict | None:
-        """Keep the progress; a verdict where it may not go on."""
+    def tell(self, work: Work, now: Reclaim) -> Verdict | None:
+        """See Surroundings."""
         with self._lock:
             moved, work.reclaim = work.reclaim != now, now
-            word = work.withdrawn or self._objection(work)
-        if work.stored and moved and word is None:
+        word = self.word(work)
+        if work.stored and (moved or work.unsaved) and word is None:
             try:
                 self._store.save(now)
+                work.unsaved = False
             except StoreError as error:
+                work.unsaved = True
                 LOG.warning("the progress of a reclaim is not stored: %s", error)
         return word
-
-    def _objection(self, work: _Work) -> Verdict | None:
-        """Whether VM and consent are still those under which it began. Needs the lock."""
-        uuid = work.domain.uuid
-        domain, policy = self._domains.get(uuid), self._policies.get(uuid)
-        if domain is None or policy is None or domain.state is not DomainState.RUNNING:
-            return Verdict(Answer.FAILED, Reason.NOT_RUNNING, "the VM went away meanwhile")
-        if _instance(domain) not in ("", _instance(work.domain)):
-            return Verdict(Answer.FAILED, Reason.NOT_RUNNING, "the VM was started anew meanwhile")
-        if not policy.guest_actions:
-            return Verdict(Answer.REFUSED, Reason.CONSENT, "guest_actions was set to deny meanwhile")
-        return None
 
     def _keep(self, ended: Reclaim) -> None:
         try:
@@ -338,12 +363,8 @@ class Reclaims:
             with self._lock:
                 self._unsaved[ended.request.id] = ended
 
-    def _over(self, reclaim: Reclaim, verdict: Verdict) -> Reclaim:
+    def _failed(self, reclaim: Reclaim, verdict: Verdict) -> Reclaim:
         return replace(reclaim, state=ReclaimState.FAILED, verdict=verdict, ended=self._wall())
-
-
-def _instance(domain: DomainObservation) -> str:
-    return domain.process.instance if domain.process is not None else ""
 
 
 def _daemon(work: Callable[[], None]) -> threading.Thread:

@@ -18,7 +18,7 @@ from memhint.agent.build import Agent, Stores, build, host_boot
 from memhint.agent.commands import Commands, ReclaimTrail
 from memhint.agent.cycle import Audit
 from memhint.agent.lock import HostLock
-from memhint.agent.reclaims import ReclaimStore
+from memhint.agent.reclaim_work import ReclaimStore
 from memhint.bus.inprocess import InProcessBus
 from memhint.bus.rabbit_publisher import RabbitPublisher
 from memhint.bus.settings import link_settings
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 UNDO_DEADLINE = 30.0  # seconds, for everything that stopping has to put back
 LOOK = 1.0  # seconds between two looks at the host's memory alone
+PASS = 5.0  # seconds that a reload waits for a pass under way
 EVENT_SPACING = 0.5  # seconds between a cycle and one that an event asks for
 
 
@@ -141,11 +142,17 @@ class Service:
         if _fixed(conf) != _fixed(self._conf):
             LOG.error("host_name, [store] url, [bus] and [metrics] listen need a restart; the old configuration holds")
             return agent
+        # A pass under way would lose its connection, and KSM would rest because of it.
+        agent.parts.worker.settle(PASS)
         agent.close()
+        same = conf.virt.uri == self._conf.virt.uri
         self._conf = conf
         log.setup(conf, "memhint")
         LOG.info("configuration reloaded")
-        return self._build(store, agent)
+        built = self._build(store, agent)
+        if same:
+            built.inherit(agent)
+        return built
 
     def _build(self, store: Store, before: Agent | None) -> Agent:
         bus = InProcessBus()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from oslo_config import cfg
 
 from memhint.conf.aggregate import max_ratio
-from memhint.levers.dedup import DedupSettings
+from memhint.levers.dedup import ADAPTIVE, FAST, DedupSettings
 from memhint.levers.swap_out import SwapOutSettings
 from memhint.objects.ladder import Rung
 from memhint.objects.plan import PredictorName
@@ -66,6 +66,7 @@ def ladder_settings(conf: cfg.ConfigOpts) -> LadderSettings:
     return LadderSettings(
         rungs=rungs(lowest, (Rung.ADMISSION, *(Rung(name) for name in ladder.rungs))),
         climb=ladder.climb,
+        busy_for=ladder.busy_for,
         idle_growth=ladder.idle_growth_mib * MIB,
         busy_growth=ladder.busy_growth_mib * MIB,
         delay_ms=ladder.delay_ms,
@@ -74,13 +75,14 @@ def ladder_settings(conf: cfg.ConfigOpts) -> LadderSettings:
         cache_least=ladder.cache_least_mib * MIB,
         balloon_step_percent=ladder.balloon_step_percent,
         swap_out_step_percent=ladder.swap_out_step_percent,
+        always=frozenset(Rung(name) for name in ladder.always),
     )
 
 
 def dedup_settings(conf: cfg.ConfigOpts) -> DedupSettings:
     """What the dedup lever is told; "leave it" becomes None."""
     options = conf.dedup
-    advised = options.advisor != "none"
+    advised = options.advisor == "scan-time"
     return DedupSettings(
         allow_monitor_commands=options.allow_monitor_commands,
         advisor=options.advisor,
@@ -93,13 +95,13 @@ def dedup_settings(conf: cfg.ConfigOpts) -> DedupSettings:
 
 
 def ksm_pace(conf: cfg.ConfigOpts) -> KsmPace:
-    """How KSM would scan, for what it would cost."""
+    """How KSM would scan, for what it would cost: at most, where memhint paces it, for that is its fast pace."""
     settings = dedup_settings(conf)
     return KsmPace(
-        advised=settings.advisor != "none",
+        advised=settings.advisor == "scan-time",
         target_scan_time=settings.target_scan_time,
         max_cpu=settings.max_cpu,
-        pages_to_scan=settings.pages_to_scan,
+        pages_to_scan=settings.pages_to_scan or (FAST[0] if settings.advisor == ADAPTIVE else None),
         sleep_millisecs=settings.sleep_millisecs,
         use_zero_pages=settings.use_zero_pages,
     )

@@ -6,6 +6,7 @@ import argparse
 import logging
 import time
 from collections.abc import Callable
+from importlib.metadata import entry_points
 from typing import Any
 
 from cliff.app import App
@@ -29,10 +30,16 @@ exit codes:
 
 
 class Commands(CommandManager):
-    """The subcommands. One named in full is never taken for the beginning of another.
+    """The subcommands. Only the one that is run is imported: an agent carries no client of the API with it.
 
-    `memhint reclaim sh` has the VM sh give back memory: it is no `memhint reclaim show`.
+    One named in full is never taken for the beginning of another: `memhint reclaim sh` has the VM sh give back memory,
+    it is no `memhint reclaim show`.
     """
+
+    def load_commands(self, namespace: str) -> None:
+        """Name the commands of an entry point group."""
+        self.group_list.append(namespace)
+        self.commands.update({one.name.replace("_", " "): one for one in entry_points(group=namespace)})
 
     def find_command(self, argv: list[str]) -> tuple[type[Command], str, list[str]]:
         """The command that argv begins with, its name, and the rest.

@@ -35,6 +35,7 @@ examples:
   memhint dedup estimate --json | jq '.projects[] | {project, saving, recommended}'
 
 Nothing is switched on. Only memory that is present is read, and no VM's footprint changes.
+KSM's CPU with [dedup] advisor = adaptive is that of its fast pace, the most that it takes.
 """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

@@ -8,6 +8,7 @@ import os
 import uuid as uuids
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from typing import Any
 
 from cliff.show import ShowOne
@@ -16,7 +17,9 @@ from oslo_config import cfg
 from memhint.cli.base import Shown
 from memhint.cli.errors import CliError, Exit
 from memhint.cli.find import find_domain
+from memhint.cli.fleet.times import span
 from memhint.objects.reclaim import (
+    HOLD_MAX,
     PSI_LIMIT,
     TIME_TO_LIVE,
     TIMEOUT,
@@ -48,11 +51,13 @@ examples:
   memhint reclaim web-1                        all page cache it has not used recently
   memhint reclaim web-1 --bytes 512MiB         so much of it at most
   memhint reclaim web-1 --percent 50           so much of its page cache at most
+  memhint reclaim web-1 --hold 10m             and keep it from filling its page cache again for so long
   memhint reclaim web-1 --psi-limit 5 --timeout 20
   memhint reclaim web-1 --no-wait --json | jq -r .request.id
 
 It needs guest_actions=allow for the VM, and the guest agent of memhint in the guest. The guest's kernel chooses what
-it gives up; it stops when the guest loses more of its time waiting for memory than --psi-limit.
+it gives up; it stops when the guest loses more of its time waiting for memory than --psi-limit. With --hold the
+command returns when the hold begins; the same limit, or a guest that uses its cache again, ends it.
 """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -74,6 +79,14 @@ it gives up; it stops when the guest loses more of its time waiting for memory t
         )
         parser.add_argument(
             "--timeout", type=float, default=TIMEOUT, metavar="S", help="stop after so long (default: %(default)g)"
+        )
+        parser.add_argument(
+            "--hold",
+            type=span,
+            default=0,
+            metavar="TIME",
+            help=f"take back what the guest fills again without using it, for so long, {HOLD_MAX / 60:g}m at most "
+            "(default: not)",
         )
         parser.add_argument("--reason", default="by hand", metavar="TEXT", help="why, for the record")
         parser.add_argument("--dry-run", action="store_true", help="show what would be asked, and ask for nothing")
@@ -119,12 +132,13 @@ it gives up; it stops when the guest loses more of its time waiting for memory t
                 at=at,
                 expires=at + TIME_TO_LIVE,
                 dry_run=parsed_args.dry_run,
+                hold=float(parsed_args.hold),
             ).check()
         except ReclaimError as error:
             raise CliError(Exit.USAGE, str(error)) from error
 
     def _follow(self, conf: cfg.ConfigOpts, store: Store, report: Report, queued: Reclaim) -> Reclaim:
-        """The request as it ended, or as it is when nobody would wait any longer."""
+        """The request as it ended or holds, or as it is when nobody would wait any longer."""
         request, shown, clock = queued.request, queued, self.app.clock
         began, terminal = clock(), self.app.stderr
         queue = max(TIME_TO_LIVE, STALE_PERIODS * report.period)
@@ -134,14 +148,14 @@ it gives up; it stops when the guest loses more of its time waiting for memory t
                 from rich.console import Console
 
                 status = stack.enter_context(Console(file=terminal).status("waiting for the agent…"))
-            while not shown.state.ended:
+            while not _settled(shown):
                 shown = store.reclaims.get(request.id) or shown
                 waited = clock() - (shown.begun or began)
                 if waited > _PATIENCE + (queue if shown.begun is None else request.timeout):
                     return shown
                 if status is not None:
                     status.update(_progress(shown, waited))
-                if not shown.state.ended:
+                if not _settled(shown):
                     self.app.sleep(_STEP)
         return shown
 
@@ -185,7 +199,7 @@ def _progress(shown: Reclaim, waited: float) -> str:
 
 def _failure(domain: DomainReport, found: Reclaim) -> CliError | None:
     name = domain.observation.name
-    if found.state.ended:
+    if _settled(found):
         code = _ENDS.get(found.state)
         return None if code is None else CliError(code, f"reclaim of {name}: {found.verdict}")
     return CliError(
@@ -195,8 +209,9 @@ def _failure(domain: DomainReport, found: Reclaim) -> CliError | None:
 
 def _rows(domain: DomainReport, found: Reclaim) -> dict[str, str]:
     request, took = found.request, None
-    if found.begun is not None and found.ended is not None:
-        took = found.ended - found.begun
+    end = found.ended if found.held is None else found.held.since
+    if found.begun is not None and end is not None:
+        took = end - found.begun
     return {
         "VM": domain.observation.name,
         "Request": request.id,
@@ -210,8 +225,24 @@ def _rows(domain: DomainReport, found: Reclaim) -> dict[str, str]:
         "Flushed": "-" if found.flushed is None else _mib(found.flushed),
         "Stopped": str(found.stop) if found.stop else "-",
         "Pressure": "-" if found.pressure is None else f"{found.pressure:.1f} % at most, limit {request.psi_limit:g} %",
+        "Hold": _held(found),
         "Took": "-" if took is None else f"{took:.1f} s in {found.calls} calls",
     }
+
+
+def _held(found: Reclaim) -> str:
+    held = found.held
+    if held is None:
+        return f"{found.request.hold:g} s, not begun" if found.request.hold else "-"
+    again = f"{_mib(held.again)} reclaimed again in {held.rounds} goes"
+    if held.stop is not None:
+        return f"ended ({held.stop}), {again}"
+    return f"until {datetime.fromtimestamp(held.until, UTC):%Y-%m-%d %H:%M:%S} UTC, {again}"
+
+
+def _settled(found: Reclaim) -> bool:
+    """Whether the guest has given up what it gives up by itself: a hold may go on for an hour."""
+    return found.state.ended or found.state is ReclaimState.HOLDING
 
 
 def _wished(request: ReclaimRequest) -> str:

@@ -30,6 +30,7 @@ INHERIT = "inherit"
 _TEXT = " " * 6  # before the explanation of a key
 _PATIENCE = 5.0  # seconds beyond the agent's own periods
 _REFUSALS = (Answer.REFUSED, Answer.CONFLICT, Answer.UNSUPPORTED)
+_NOT_YET = {(Answer.PENDING, Reason.NONE), (Answer.FAILED, Reason.GUEST_TIMEOUT)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,9 +208,9 @@ def _key_of(lever: LeverName) -> str:
 
 
 def _under_way(domain: DomainReport, wishes: Wishes) -> bool:
-    """Whether a lever that was named has not been pulled yet."""
+    """Whether a lever that was named has not been pulled yet, or its guest was slow to answer: it is asked again."""
     return any(
-        state.verdict.answer is Answer.PENDING and state.verdict.reason is Reason.NONE
+        (state.verdict.answer, state.verdict.reason) in _NOT_YET
         for state in domain.levers
         if _key_of(state.lever) in wishes.values or _key_of(state.lever) in wishes.unset
     )

@@ -153,7 +153,7 @@ class Client:
         return _object(self._transport.send("POST", "/v1/plans", body, again=True), "plan")
 
     def reclaim(self, domain: str, reason: str, **how: object) -> Item:
-        """Ask a guest for page cache; ``how``: bytes, psi_limit, timeout, dry_run. The request as queued.
+        """Ask a guest for page cache; ``how``: bytes, psi_limit, timeout, hold, dry_run. The request as queued.
 
         It is sent once. After Unreachable look at `reclaims` before asking again.
         """

@@ -26,6 +26,7 @@ OPTS = (
         default="scan-time",
         choices=[
             ("scan-time", "the kernel's own advisor (Linux 6.8 and later), by the two options below"),
+            ("adaptive", "memhint: fast while idle VMs hold memory that KSM has not been over, slow otherwise"),
             ("none", "the fixed pages_to_scan and sleep_millisecs"),
         ],
         help="Who paces KSM.",
@@ -34,20 +35,29 @@ OPTS = (
         "target_scan_time",
         default=200,
         min=1,
-        help="Seconds in which the advisor aims to scan all mergeable memory once.",
+        help="Seconds in which the advisor of advisor=scan-time aims to scan all mergeable memory once.",
     ),
-    cfg.IntOpt("max_cpu", default=70, min=1, max=100, help="Percent of one CPU that the advisor lets KSM take."),
+    cfg.IntOpt(
+        "max_cpu",
+        default=70,
+        min=1,
+        max=100,
+        help="Percent of one CPU that the advisor of advisor=scan-time lets KSM take. "
+        "advisor=adaptive does not heed it.",
+    ),
     cfg.IntOpt(
         "pages_to_scan",
         default=0,
         min=0,
-        help="Pages that KSM scans between two sleeps, with advisor=none. 0: left as it is.",
+        help="Pages that KSM scans between two sleeps, with advisor=none, and at the fast pace of advisor=adaptive. 0: "
+        "left as it is; 5000 at the fast pace.",
     ),
     cfg.IntOpt(
         "sleep_millisecs",
         default=-1,
         min=-1,
-        help="Milliseconds that KSM sleeps between two scans. -1: left as it is.",
+        help="Milliseconds that KSM sleeps between two scans, with advisor=none, and at the fast pace of "
+        "advisor=adaptive. -1: left as it is; 20 at the fast pace.",
     ),
     cfg.BoolOpt(
         "use_zero_pages",

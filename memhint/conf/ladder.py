@@ -7,6 +7,7 @@ from oslo_config import cfg, types
 from memhint.objects.ladder import Rung
 
 GROUP = "ladder"
+ALWAYS = (Rung.REPORTING, Rung.CACHE, Rung.ORDER)
 _RUNGS = [str(rung) for rung in Rung if rung is not Rung.ADMISSION]
 
 OPTS = (
@@ -17,6 +18,13 @@ OPTS = (
         help="The rungs above 'stop admitting', which is always the first; their order is fixed. The limits of "
         "[planner] are the lowest rung's, a higher one waits for more pressure. What is done to a VM also needs that "
         "VM's own policy: guest_actions for its guest, balloon and swap_out for these two.",
+    ),
+    cfg.ListOpt(
+        "always",
+        default=[],
+        item_type=types.String(choices=[str(rung) for rung in ALWAYS]),
+        help="What is done to idle VMs while the host is calm, too: reporting sooner, giving back cold page cache, or "
+        "reporting finer blocks. A VM that wakes reads again what it needs again, and reports as before.",
     ),
     cfg.FloatOpt(
         "climb",
@@ -36,19 +44,27 @@ OPTS = (
         min=0,
         help="MiB per second; an idle VM whose footprint grows faster is not idle any more.",
     ),
+    cfg.FloatOpt(
+        "busy_for",
+        default=15.0,
+        min=0,
+        help="Seconds; a VM that is busy for less keeps reporting as it did while it was idle, and is not called.",
+    ),
     cfg.IntOpt(
         "delay_ms",
         default=200,
         min=0,
         max=60_000,
-        help="Milliseconds between two passes of free page reporting in an idle guest under pressure.",
+        help="Milliseconds between two passes of free page reporting in an idle guest under pressure, or with "
+        "`always`.",
     ),
     cfg.IntOpt(
         "fine_order",
         default=4,
         min=0,
         max=10,
-        help="Order of the smallest block that an idle guest reports under pressure; finer costs the guest run time.",
+        help="Order of the smallest block that an idle guest reports under pressure, or with `always`; finer costs "
+        "the guest run time.",
     ),
     cfg.FloatOpt(
         "psi_limit",

@@ -11,7 +11,7 @@ _SIZE_MAX = 1 << 60
 
 
 def read_meminfo(agent: GuestAgent) -> MemInfo:
-    """The same numbers that a stock agent's /proc/meminfo gives.
+    """The same numbers that a stock agent's /proc/meminfo gives, and the guest's pressure.
 
     :raises GuestAnswerMalformed: the answer makes no sense
     :raises GuestError: as the agent's calls do
@@ -29,4 +29,11 @@ def read_meminfo(agent: GuestAgent) -> MemInfo:
         # Shared memory is counted among the page cache and cannot be dropped.
         cached=None if pages is None else max(0, pages + (buffers or 0) - (shared or 0)),
         cold=size("inactive-file"),
+        pressure=_pressure(answer),
     )
+
+
+def _pressure(answer: object) -> float | None:
+    if not fields.has(answer, "pressure"):
+        return None
+    return fields.number(answer, "pressure.some-avg10", minimum=0, maximum=100)

@@ -25,6 +25,7 @@ class MemInfo:
     available: int | None = None
     cached: int | None = None  # file pages that can be dropped: Cached and Buffers without Shmem
     cold: int | None = None  # file pages that were not used recently
+    pressure: float | None = None  # percent of the last ten seconds that something waited for memory
 
 
 def parse_meminfo(text: str) -> MemInfo:

@@ -23,6 +23,7 @@ class KsmKnob(StrEnum):
     USE_ZERO_PAGES = "use_zero_pages"
     PAGES_TO_SCAN = "pages_to_scan"
     SLEEP_MILLISECS = "sleep_millisecs"
+    SMART_SCAN = "smart_scan"
     ADVISOR_MODE = "advisor_mode"
     ADVISOR_TARGET_SCAN_TIME = "advisor_target_scan_time"
     ADVISOR_MAX_CPU = "advisor_max_cpu"

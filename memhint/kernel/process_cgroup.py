@@ -31,11 +31,7 @@ class Home:
     @property
     def ancestors(self) -> tuple[str, ...]:
         """The cgroups above it, the nearest first, the hierarchy's root left out."""
-        found, level = [], dirname(self.path)
-        while len(level) > len(self.mount):
-            found.append(level)
-            level = dirname(level)
-        return tuple(found)
+        return tuple(_levels(dirname(self.path), self.mount))
 
 
 def home(root: KernelRoot, pid: int) -> Home:
@@ -59,15 +55,23 @@ def home(root: KernelRoot, pid: int) -> Home:
         raise InterfaceMissing(where, "no hierarchy with the memory controller")
     if "/../" in f"{path}/":
         raise InterfaceMissing(where, "its cgroup lies outside of the agent's cgroup namespace")
-    level = (mount + path).rstrip("/")
-    while len(level) > len(mount):
+    for level in _levels((mount + path).rstrip("/"), mount):
         try:
             if detect(root, level) is version:
                 return Home(version, level, mount)
         except InterfaceMissing:
             pass  # threaded, or the controller is not handed down to here
-        level = dirname(level)
     raise InterfaceMissing(where, "it is in the root cgroup, which has no memory of its own")
+
+
+def _levels(path: str, mount: str) -> Iterator[str]:
+    """A cgroup and those above it, the nearest first, the hierarchy's root left out."""
+    while len(path) > len(mount):
+        yield path
+        above = dirname(path)
+        if above == path:
+            return  # slashes and nothing else: text that names no cgroup
+        path = above
 
 
 def _mount(root: KernelRoot, version: CgroupVersion) -> str | None:

@@ -88,7 +88,7 @@ class CacheLever:
         return Verdict(Answer.UNCHANGED)
 
     def read(self, domain: DomainObservation, capabilities: Capabilities | None, last: Reclaim | None) -> Observed:
-        """``on`` while a reclaim goes on, ``off`` where one could; a guest that cannot be asked is unknown."""
+        """``on`` while a reclaim or its hold goes on, ``off`` where one could; who cannot be asked is unknown."""
         support = self.probe(domain, capabilities)
         if support.reason in (Reason.NOT_RUNNING, Reason.NO_GUEST_AGENT):
             return Observed.UNKNOWN
@@ -134,7 +134,7 @@ class CacheLever:
             return _ended(wanted, Verdict(Answer.PLANNED, Reason.DRY_RUN, detail))
         if not wanted.asked:
             return replace(_ended(wanted, Verdict(Answer.UNCHANGED, Reason.NONE, detail)), stop=Stop.EXHAUSTED)
-        return self._carry_out(target, replace(wanted, before=target.footprint()), tell)
+        return self.carry_out(target, replace(wanted, before=target.footprint()), tell)
 
     def undo(self) -> Verdict:
         """Nothing was set: a guest reads again what it needs again."""
@@ -155,9 +155,12 @@ class CacheLever:
         holds = f"it holds {mib(cached)} MiB, {mib(cold)} of them not used recently"
         limits = f"for {wanted.request.timeout:g} s at most, below {wanted.request.psi_limit:g} % pressure"
         detail = f"ask the guest for {mib(asked)} MiB of page cache, {limits}; {holds}"
+        if wanted.request.hold:
+            detail += f"; then take back for {wanted.request.hold:g} s what it fills again"
         return replace(wanted, asked=asked), detail if asked else f"there is no cold page cache to ask for: {holds}"
 
-    def _carry_out(self, target: CacheTarget, wanted: Reclaim, tell: Callable[[Reclaim], Verdict | None]) -> Reclaim:
+    def carry_out(self, target: CacheTarget, wanted: Reclaim, tell: Callable[[Reclaim], Verdict | None]) -> Reclaim:
+        """Ask for what ``wanted.asked`` says, of a guest that may be asked; the request as it ended."""
         request, assigned = wanted.request, target.domain.facts.memory
         now = wanted
         word: Verdict | None = None
@@ -208,7 +211,8 @@ class CacheLever:
             with target.conversation() as agent:
                 settings = read_settings(agent)
             delay_ms = delay_ms if settings.delay_ms is None else settings.delay_ms
-            left = settings.unreported or 0
+            # A flush first puts back what CPUs keep to themselves, which is free and counts as nothing of this.
+            left = max(settings.unreported or 0, now.reclaimed)
             if Setting.FLUSH in settings.settable:
                 flushed = 0
                 for _ in range(_FLUSHES_MAX):
@@ -281,8 +285,9 @@ def _ended(reclaim: Reclaim, verdict: Verdict) -> Reclaim:
 
 
 def _wish(reclaim: Reclaim) -> str:
-    size = reclaim.request.size
-    return "reclaim all that is cold" if size is None else f"reclaim {mib(size)} MiB"
+    size, hold = reclaim.request.size, reclaim.request.hold
+    what = "reclaim all that is cold" if size is None else f"reclaim {mib(size)} MiB"
+    return f"{what}, hold {hold:.0f} s" if hold else what
 
 
 def _delay_ms(kernel: GuestKernel | None) -> int:

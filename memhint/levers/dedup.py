@@ -23,6 +23,7 @@ from memhint.objects.policy import Policy
 from memhint.objects.units import MIB, mib
 from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.planner.dedup import DedupPlan
+from memhint.planner.dedup_pace import Pace
 from memhint.virt.errors import VirtError
 
 MERGE_KNOB = "qemu merge"
@@ -30,6 +31,9 @@ OTHER_MANAGERS = frozenset({"ksmtuned", "momd", "vdsmd"})
 # QEMU's own small blocks (firmware, option ROMs, ACPI tables, video memory) stay mergeable whatever the guest's memory
 # object says; nothing but nosharepages in the domain's XML keeps them out.
 RESIDUE = 64 * MIB
+ADAPTIVE = "adaptive"
+FAST = (5000, 20)  # pages, and the milliseconds of the sleep after them: about 38 % of a core
+SLOW = (100, 1000)  # no load worth the name; what the pages hold is still looked at now and then
 
 
 class QemuMonitor(Protocol):
@@ -47,7 +51,10 @@ class QemuMonitor(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DedupSettings:
-    """What the operator allows, and how KSM is to scan. None leaves the kernel's own value."""
+    """What the operator allows, and how KSM is to scan. None leaves the kernel's own value.
+
+    With ``advisor`` ADAPTIVE memhint paces KSM itself; pages and sleep are then those of the fast pace.
+    """
 
     allow_monitor_commands: bool = False
     advisor: str | None = "scan-time"
@@ -57,15 +64,23 @@ class DedupSettings:
     sleep_millisecs: int | None = None
     use_zero_pages: bool = True
 
-    def knobs(self) -> list[tuple[ksm.KsmKnob, str]]:
+    def knobs(self, pace: Pace = Pace.FAST) -> list[tuple[ksm.KsmKnob, str]]:
         """The knobs in the order in which they are written; ``run`` is not among them."""
+        advisor, pages, sleep = self.advisor, self.pages_to_scan, self.sleep_millisecs
+        if advisor == ADAPTIVE:
+            advisor = "none"
+            fast = (pages or FAST[0], FAST[1] if sleep is None else sleep)
+            pages, sleep = fast if pace is Pace.FAST else SLOW
         wanted: list[tuple[ksm.KsmKnob, int | str | None]] = [
             (ksm.KsmKnob.USE_ZERO_PAGES, int(self.use_zero_pages)),
-            (ksm.KsmKnob.ADVISOR_MODE, self.advisor),
+            # It skips pages that found no equal so far, at most every ninth scan looks at them: those of two VMs that
+            # began to merge at different times may be looked at in turns for ever, and then never meet.
+            (ksm.KsmKnob.SMART_SCAN, 0),
+            (ksm.KsmKnob.ADVISOR_MODE, advisor),
             (ksm.KsmKnob.ADVISOR_TARGET_SCAN_TIME, self.target_scan_time),
             (ksm.KsmKnob.ADVISOR_MAX_CPU, self.max_cpu),
-            (ksm.KsmKnob.PAGES_TO_SCAN, self.pages_to_scan),
-            (ksm.KsmKnob.SLEEP_MILLISECS, self.sleep_millisecs),
+            (ksm.KsmKnob.PAGES_TO_SCAN, pages),
+            (ksm.KsmKnob.SLEEP_MILLISECS, sleep),
         ]
         return [(knob, str(value)) for knob, value in wanted if value is not None]
 
@@ -93,7 +108,7 @@ class DedupLever:
         self._ledger = ledger
         self._monitor = monitor
         self._settings = settings
-        self._ksm = HostKsm(root, ledger, settings.knobs(), host_boot, now)
+        self._ksm = HostKsm(root, ledger, host_boot, now)
         self._reserve = reserve
         self._now = now
         self._known: dict[str, bool] = {}  # verified: QEMU process → its memory is mergeable
@@ -143,7 +158,7 @@ class DedupLever:
         """Bring every VM and KSM to the plan; the verdict per domain UUID, and the host's."""
         verdicts = dict(plan.verdicts)
         running = [one for one in domains if one.state is not DomainState.SHUTOFF and one.process is not None]
-        self._forget_ended(running)
+        self._forget_ended(running, domains)
         if not plan.members:
             return verdicts, self._stop(running, host, dry_run=dry_run)
         support = self.probe(host)
@@ -166,7 +181,12 @@ class DedupLever:
             return {**verdicts, **dict.fromkeys(plan.members, held)}, held
         for domain in inside:
             verdicts[domain.uuid] = self._set_merge(domain, True, host, dry_run=dry_run)
-        return verdicts, self._ksm.run(host, dry_run=dry_run)
+        return verdicts, self._ksm.run(host, self._settings.knobs(plan.pace), dry_run=dry_run)
+
+    def hold(self) -> Verdict:
+        """While it is not known who may merge: KSM rests, where memhint runs it. Nothing is separated, or forgotten."""
+        self._ksm.pause()
+        return Verdict(Answer.UNCHANGED)
 
     def states(
         self,
@@ -254,11 +274,13 @@ class DedupLever:
     def _is(self, domain: DomainObservation, merge: bool) -> bool:
         return domain.process is not None and self._known.get(domain.process.instance) is merge
 
-    def _forget_ended(self, running: Sequence[DomainObservation]) -> None:
+    def _forget_ended(self, running: Sequence[DomainObservation], domains: Sequence[DomainObservation]) -> None:
+        # One missed reading of a process is no end of it.
+        missed = {one.uuid for one in domains if one.state is not DomainState.SHUTOFF and one.process is None}
         alive = {one.process.instance for one in running if one.process is not None}
         self._known = {instance: merge for instance, merge in self._known.items() if instance in alive}
         for mark in self._ledger.all():
-            if mark.knob == MERGE_KNOB and mark.instance not in alive:
+            if mark.knob == MERGE_KNOB and mark.instance not in alive and mark.subject not in missed:
                 self._ledger.remove(mark.subject, mark.knob)
 
     # -- going back ----------------------------------------------------------------------------------------------------

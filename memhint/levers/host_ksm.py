@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 
 from memhint.kernel import ksm
-from memhint.kernel.errors import KernelInterfaceError
+from memhint.kernel.errors import InterfaceMissing, KernelInterfaceError
 from memhint.kernel.root import KernelRoot
 from memhint.objects.host import HostObservation
 from memhint.objects.ownership import HOST, Ledger, Mark
@@ -32,17 +32,12 @@ class HostKsm:
         self,
         root: KernelRoot,
         ledger: Ledger,
-        wanted: Sequence[tuple[ksm.KsmKnob, str]],
         host_boot: str,
         now: Callable[[], float],
     ) -> None:
-        """:param wanted: the knobs in the order in which they are written; ``run`` follows them
-        :param host_boot: names this boot of the host; marks of another one are void
-        """
+        """:param host_boot: names this boot of the host; marks of another one are void"""
         self._root = root
         self._ledger = ledger
-        self._wanted = wanted
-        self._advised = any(knob is ksm.KsmKnob.ADVISOR_MODE and value == "scan-time" for knob, value in wanted)
         self._host_boot = host_boot
         self._now = now
 
@@ -50,18 +45,29 @@ class HostKsm:
         """Whether it was memhint that switched KSM on."""
         return self._ledger.get(HOST, ksm.KsmKnob.RUN) is not None
 
-    def run(self, host: HostObservation, *, dry_run: bool) -> Verdict:
-        """Write every knob that differs, and switch KSM on last."""
-        changes = [(knob, value) for knob, value in self._wanted if self._differs(knob, value)]
-        if host.ksm is not None and host.ksm.run != 1:
-            changes.append((ksm.KsmKnob.RUN, "1"))
-        if not changes:
+    def run(self, host: HostObservation, wanted: Sequence[tuple[ksm.KsmKnob, str]], *, dry_run: bool) -> Verdict:
+        """Write every knob that differs, in the order given, put back what is wanted no more, and switch KSM on."""
+        advised = (ksm.KsmKnob.ADVISOR_MODE, "scan-time") in wanted
+        # the advisor owns pages_to_scan
+        steered = [one for one in wanted if not (advised and one[0] is ksm.KsmKnob.PAGES_TO_SCAN)]
+        changes = [(knob, value) for knob, value in steered if self._differs(knob, value)]
+        switch_on = [(ksm.KsmKnob.RUN, "1")] if host.ksm is not None and host.ksm.run != 1 else []
+        kept = {ksm.KsmKnob.RUN, *(knob for knob, _ in wanted), *([ksm.KsmKnob.PAGES_TO_SCAN] if advised else [])}
+        dropped = [mark for mark in self._marks() if mark.knob not in kept]
+        if not changes and not dropped and not switch_on:
             return Verdict(Answer.UNCHANGED)
-        what = ", ".join(f"{knob}={value}" for knob, value in changes)
+        words = [f"{knob}={value}" for knob, value in changes]
+        words += [f"{mark.knob} as it was" for mark in dropped]
+        words += [f"{knob}={value}" for knob, value in switch_on]
+        what = ", ".join(words)
         if dry_run:
             return Verdict(Answer.PLANNED, Reason.DRY_RUN, f"write {what}")
         try:
             for knob, value in changes:
+                self._write_marked(knob, value)
+            for mark in dropped:
+                self._put_back(mark)
+            for knob, value in switch_on:
                 self._write_marked(knob, value)
         except KernelInterfaceError as error:
             return Verdict(Answer.FAILED, Reason.KERNEL, str(error))
@@ -77,35 +83,62 @@ class HostKsm:
             LOG.error("KSM could not be stopped: %s", error)
 
     def restore(self) -> list[str]:
-        """Put the knobs back, but leave to others what they changed since; what failed, in words."""
+        """Put all knobs back, but leave to others what they changed since; what failed, in words."""
         problems = []
-        mine = [mark for mark in self._ledger.all() if is_ksm(mark)]
-        for mark in sorted(mine, key=lambda mark: _RESTORE_ORDER.get(mark.knob, 1)):
-            knob = ksm.KsmKnob(mark.knob)
+        for mark in self._marks():
             try:
-                seen = ksm.read_knob(self._root, knob)
-                if mark.instance == self._host_boot and mark.after in (seen, ADVISED):
-                    ksm.write_knob(self._root, knob, mark.before)
-                self._ledger.remove(HOST, mark.knob)
+                self._put_back(mark)
             except KernelInterfaceError as error:
-                problems.append(f"{knob}: {error}")
+                problems.append(f"{mark.knob}: {error}")
         return problems
+
+    def _marks(self) -> list[Mark]:
+        """Those of KSM's knobs, in the order in which they go back."""
+        mine = [mark for mark in self._ledger.all() if is_ksm(mark)]
+        return sorted(mine, key=lambda mark: _RESTORE_ORDER.get(mark.knob, 1))
+
+    def _put_back(self, mark: Mark) -> None:
+        knob = ksm.KsmKnob(mark.knob)
+        seen = ksm.read_knob(self._root, knob)
+        mine = mark.instance == self._host_boot and mark.after in (seen, ADVISED)
+        if mine and not (knob is ksm.KsmKnob.PAGES_TO_SCAN and self._advisor_of_others()):
+            ksm.write_knob(self._root, knob, mark.before)
+        self._ledger.remove(HOST, mark.knob)
+
+    def _advisor_of_others(self) -> bool:
+        """Whether an advisor moves pages_to_scan that memhint did not set: the kernel takes no value for it then."""
+        mode = ksm.KsmKnob.ADVISOR_MODE
+        try:
+            return self._ledger.get(HOST, mode) is None and ksm.read_knob(self._root, mode) != "none"
+        except InterfaceMissing:
+            return False  # an older kernel
 
     def _differs(self, knob: ksm.KsmKnob, value: str) -> bool:
         try:
             seen = ksm.read_knob(self._root, knob)
         except KernelInterfaceError:
             return False  # an older kernel: what it does not have is left alone
-        if knob is ksm.KsmKnob.PAGES_TO_SCAN and self._advised:
-            return False  # the advisor owns it
         return seen != value
 
     def _write_marked(self, knob: ksm.KsmKnob, value: str) -> None:
         if knob is ksm.KsmKnob.ADVISOR_MODE and value != "none":
             self._mark(ksm.KsmKnob.PAGES_TO_SCAN, ADVISED)
+        known = self._ledger.get(HOST, knob)
         self._mark(knob, value)
-        ksm.write_knob(self._root, knob, value)
+        try:
+            ksm.write_knob(self._root, knob, value)
+        except KernelInterfaceError:
+            if known is not None:  # what stands there is of the write before, not of somebody else
+                self._ledger.remove(HOST, knob)
+                self._ledger.put(known)
+            raise
 
     def _mark(self, knob: ksm.KsmKnob, after: str) -> None:
-        before = ksm.read_knob(self._root, knob)
-        self._ledger.put(Mark(HOST, knob, before, after, self._host_boot, self._now()))
+        """Note what the knob goes back to: what it was before memhint's first write, or what others set since.
+
+        A write that is not there, for the agent was killed before it, leaves ``before``: nobody else set that.
+        """
+        seen, known = ksm.read_knob(self._root, knob), self._ledger.get(HOST, knob)
+        if known is not None and known.after not in (seen, ADVISED) and known.before != seen:
+            self._ledger.remove(HOST, knob)  # or the ledger would keep its before
+        self._ledger.put(Mark(HOST, knob, seen, after, self._host_boot, self._now()))

@@ -9,7 +9,7 @@ off the device. All of them need the owner's consent, and the owner can undo the
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -18,6 +18,7 @@ from memhint.guest.page_reporting import Setting, set_page_reporting
 from memhint.guest.protocol import GuestAgent
 from memhint.guest.reporting_knob import STOP_ORDER, UNSET_ORDERS, bind, unbind, write_order
 from memhint.levers import reporting_tuning
+from memhint.levers.reporting_flush import Flushes
 from memhint.objects.domain import DomainObservation, DomainState
 from memhint.objects.guest import GuestKernel
 from memhint.objects.lever import LeverName, LeverState, Observed
@@ -57,6 +58,8 @@ class ReportingTarget:
     agent: GuestAgent | None
     next_boot: NextBootConfig
     tuning: Tuning = GUESTS_OWN
+    fresh: bool = False
+    """Whether the guest's kernel and memory, as observed, were read in this very conversation."""
 
 
 class ReportingLever:
@@ -74,6 +77,11 @@ class ReportingLever:
         self._read_kernel = read_kernel
         self._order = order
         self._now = now
+        self._flushes = Flushes()
+
+    def retain(self, uuids: Collection[str]) -> None:
+        """Forget what is remembered of all VMs but these."""
+        self._flushes.retain(uuids)
 
     def probe(self, domain: DomainObservation) -> Verdict:
         """Whether this VM's reporting can be switched at run time at all, consent aside."""
@@ -141,6 +149,8 @@ class ReportingLever:
                 return Verdict(Answer.UNCHANGED, Reason.DEVICE, "the VM was started without it")
             return support
         if self.read(target.domain) == Observed(desired):
+            if not dry_run:
+                self._forget_settled(target.domain)
             return Verdict(Answer.UNCHANGED)
         refusal = self._refusal(target, desired)
         if refusal is not None:
@@ -161,7 +171,8 @@ class ReportingLever:
             detail = "this guest's kernel and agent cannot change order and delay while reporting is on"
             return Verdict(Answer.UNSUPPORTED, Reason.KERNEL, detail)
         try:
-            if target.agent is not None and any(self._ledger.get(domain.uuid, knob) for knob in reporting_tuning.KNOBS):
+            marked = any(self._ledger.get(domain.uuid, knob) for knob in reporting_tuning.KNOBS)
+            if marked and target.agent is not None and not target.fresh:
                 # What was seen a cycle ago may be from before memhint's own change.
                 kernel = self._read_kernel(target.agent)
         except GuestError as error:
@@ -174,9 +185,12 @@ class ReportingLever:
             return Verdict(Answer.PLANNED, Reason.DRY_RUN, f"set {words} in the guest")
         if target.agent is None:
             return Verdict(Answer.PENDING, Reason.NO_GUEST_AGENT, "the guest cannot be asked now") if words else None
-        free = domain.guest.free if domain.guest is not None else None
+        if dry_run or not target.policy.guest_actions:
+            wish = replace(wish, flush=False)
         try:
-            return reporting_tuning.tune(self._ledger, self._now, domain.uuid, kernel, target.agent, wish, free)
+            return reporting_tuning.tune(
+                self._ledger, self._now, domain.uuid, kernel, target.agent, wish, domain.guest, self._flushes
+            )
         except GuestError as error:
             return _failed(error)
 
@@ -314,6 +328,21 @@ class ReportingLever:
         if verdict.answer is Answer.APPLIED and mark is not None and mark.before == now:
             self._ledger.remove(uuid, knob)
         return verdict
+
+    def _forget_settled(self, domain: DomainObservation) -> None:
+        """The same for what took effect although the guest's answer to it came too late."""
+        kernel = domain.guest_kernel
+        if kernel is None:
+            return
+        now = {
+            ENABLED_KNOB: str(kernel.enabled).lower(),
+            ORDER_KNOB: str(kernel.order),
+            DRIVER_KNOB: (kernel.balloon_device or "") if kernel.balloon_bound else "",
+        }
+        for knob, value in now.items():
+            mark = self._ledger.get(domain.uuid, knob)
+            if mark is not None and mark.instance == (kernel.boot_id or "") and mark.before == value:
+                self._ledger.remove(domain.uuid, knob)
 
     def _read_back(self, agent: GuestAgent, took: Callable[[GuestKernel], bool]) -> Verdict:
         if took(self._read_kernel(agent)):

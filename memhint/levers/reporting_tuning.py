@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from memhint.guest.page_reporting import Setting, set_page_reporting
 from memhint.guest.protocol import GuestAgent
-from memhint.objects.guest import GuestKernel
+from memhint.levers.reporting_flush import Flushes
+from memhint.objects.guest import GuestKernel, GuestMemory
 from memhint.objects.ownership import Ledger, Mark
 from memhint.objects.tuning import Tuning
 from memhint.objects.verdict import Answer, Reason, Verdict
@@ -41,11 +42,14 @@ def tune(
     kernel: GuestKernel,
     agent: GuestAgent,
     tuning: Tuning,
-    free: int | None,
+    memory: GuestMemory | None,
+    flushes: Flushes,
 ) -> Verdict:
     """Bring order and delay to what is wished, all in one call, and what is not wished any more to what it was.
 
-    :param free: bytes free in the guest, the most that a flush can report; None flushes nothing
+    Where a flush is wished it goes with a change, or by itself when the guest came to rest after it freed memory.
+
+    :param memory: what the guest says now: what is free there is the most that a flush can report; None flushes nothing
     :raises GuestError: the guest refused, or did not answer; a mark tells what may have been changed
     """
     missing = [
@@ -53,16 +57,21 @@ def tune(
     ]
     _forget(ledger, uuid, kernel, tuning)
     changes = list(_changes(ledger, uuid, kernel, tuning))
+    free = memory.free if memory is not None else None
+    flush = {"flush": free} if tuning.flush and free and kernel.enabled and Setting.FLUSH in kernel.settable else {}
     if not changes:
+        if flush and flushes.due(uuid, kernel, memory, tuning.rests):
+            flushes.note(uuid, kernel, memory, tuning.rests)
+            flushes.note(uuid, kernel, memory, tuning.rests, set_page_reporting(agent, **flush).flushed)
         if missing:
             return Verdict(Answer.UNSUPPORTED, Reason.KERNEL, f"the guest cannot change {' and '.join(missing)}")
         return Verdict(Answer.UNCHANGED)
     for change in changes:
         ledger.put(Mark(uuid, change.knob, str(change.before), str(change.after), kernel.boot_id or "", now()))
     arguments: dict[str, int] = {change.argument: change.after for change in changes}
-    if tuning.flush and free and kernel.enabled and Setting.FLUSH in kernel.settable:
-        arguments["flush"] = free
-    answer = set_page_reporting(agent, **arguments)
+    answer = set_page_reporting(agent, **arguments, **flush)
+    if flush:
+        flushes.note(uuid, kernel, memory, tuning.rests, answer.flushed)
     seen = {"order": answer.order, "delay_ms": answer.delay_ms}
     if any(seen[change.argument] != change.after for change in changes):
         return Verdict(Answer.FAILED, Reason.GUEST_ANSWER, "the guest took the settings and shows others")

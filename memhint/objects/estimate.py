@@ -10,7 +10,7 @@ class VmEstimate:
     """One VM's part. ``zero``, ``within`` and ``across`` exclude each other, and add up over the VMs of a group."""
 
     uuid: str
-    at: float  # unix seconds: when its pages had been looked at for the second time
+    at: float  # unix seconds: when looking at its pages began
     looked: int  # present memory that was read, and what KSM has replaced by the zero page
     zero: int  # pages of zeros
     within: int  # copies of a page that the VM has itself

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from memhint.objects.units import KIB
+from memhint.objects.units import KIB, mib
 from memhint.objects.verdict import Answer, Reason, Verdict
 
 PSI_LIMIT = 10.0  # percent of the time that the guest may lose waiting for memory
 TIMEOUT = 60.0  # seconds that a reclaim may take
 TIME_TO_LIVE = 60.0  # seconds within which it must have begun
+HOLD_MAX = 3600.0  # seconds for which a guest may be kept from filling its page cache again
 SMALLEST = 64 * KIB  # bytes: no less than one page, whatever the guest's page size
 _TIMEOUT_MAX = 3600.0
 _TIME_TO_LIVE_MAX = 86400.0
@@ -27,6 +28,7 @@ class ReclaimState(StrEnum):
 
     QUEUED = "queued"
     RUNNING = "running"
+    HOLDING = "holding"  # the reclaim itself is done; what the guest fills again is reclaimed again
     DONE = "done"  # also where it stopped early by its own limits
     FAILED = "failed"
     REFUSED = "refused"  # a rule forbids it, or this guest cannot
@@ -35,18 +37,19 @@ class ReclaimState(StrEnum):
     @property
     def ended(self) -> bool:
         """True once nothing more will happen."""
-        return self not in (ReclaimState.QUEUED, ReclaimState.RUNNING)
+        return self not in (ReclaimState.QUEUED, ReclaimState.RUNNING, ReclaimState.HOLDING)
 
 
 class Stop(StrEnum):
-    """Why a reclaim that had begun came to its end."""
+    """Why a reclaim that had begun, or its hold, came to its end."""
 
-    DONE = "done"  # all that was asked for
-    EXHAUSTED = "exhausted"  # the guest has no more page cache to give up
+    DONE = "done"  # all that was asked for; of a hold: its time is over
+    EXHAUSTED = "exhausted"  # the guest has no more page cache to give up; of a hold: it gives none, go after go
     PRESSURE = "pressure"  # the guest's memory pressure passed the limit
     SWAP = "swap"  # the guest began to swap
     DEADLINE = "deadline"  # the time it was given is over
     INTERRUPTED = "interrupted"  # by whoever asked, by the agent's end, or because consent or VM went away
+    WANTED = "wanted"  # of a hold: the guest uses what it filled again, or fills it again and again
     LOST = "lost"  # the guest stopped answering, or answered with an error
 
 
@@ -75,6 +78,7 @@ class ReclaimRequest:
     at: float
     expires: float  # it must have begun by then
     dry_run: bool = False
+    hold: float = 0.0  # seconds after its end for which what the guest fills again is reclaimed again
 
     def check(self) -> ReclaimRequest:
         """The request itself.
@@ -87,6 +91,8 @@ class ReclaimRequest:
             raise ReclaimError(f"a limit of {self.psi_limit:g} % pressure: say 0 to 100")
         if not 1 <= self.timeout <= _TIMEOUT_MAX:
             raise ReclaimError(f"a timeout of {self.timeout:g} s: say 1 to {_TIMEOUT_MAX:g}")
+        if not 0 <= self.hold <= HOLD_MAX:
+            raise ReclaimError(f"a hold of {self.hold:g} s: say 0 to {HOLD_MAX:g}")
         if not 0 < self.expires - self.at <= _TIME_TO_LIVE_MAX:
             raise ReclaimError(f"{self.expires - self.at:g} s to live: say up to {_TIME_TO_LIVE_MAX:g}")
         for what, text, limit in (("reason", self.reason, _WHY_MAX), ("name of who asks", self.by, _WHO_MAX)):
@@ -97,6 +103,24 @@ class ReclaimRequest:
 
 def _queued() -> Verdict:
     return Verdict(Answer.PENDING, Reason.NONE, "queued")
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """What is kept on the host after a reclaim, and what that took so far. Bytes, and unix seconds.
+
+    ``again`` is the guest's word, as ``Reclaim.reclaimed`` is.
+    """
+
+    since: float
+    until: float
+    kept: int  # page cache that the reclaim left the guest
+    used: int  # the part of it that the guest used recently
+    again: int = 0  # reclaimed again
+    rounds: int = 0  # in so many goes
+    fruitless: int = 0  # goes in a row, up to the last, that brought nothing
+    boot: str | None = None  # the guest's boot of which this is the page cache; None where it does not say
+    stop: Stop | None = None  # why it ended; None while it goes on
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +145,7 @@ class Reclaim:
     after: int | None = None
     begun: float | None = None
     ended: float | None = None
+    held: Hold | None = None  # None: nothing was to be held, or nothing is held yet
 
     @property
     def returned(self) -> int | None:
@@ -135,3 +160,28 @@ def state_of(verdict: Verdict) -> ReclaimState:
     if verdict.ok:
         return ReclaimState.DONE
     return ReclaimState.FAILED if verdict.answer is Answer.FAILED else ReclaimState.REFUSED
+
+
+def released(reclaim: Reclaim, stop: Stop, at: float, reason: Reason = Reason.NONE, why: str = "") -> Reclaim:
+    """A reclaim whose hold has ended. What it gave back was given, so it is done whatever ended the hold.
+
+    :param at: unix seconds
+    :param why: what ended it before its time
+    """
+    held = reclaim.held
+    if held is None:
+        return reclaim
+    wished, lasted = held.until - held.since, max(0.0, min(at, held.until) - held.since)
+    so_long = f"{wished:.0f} s" if stop is Stop.DONE else f"{lasted:.0f} of {wished:.0f} s"
+    detail = f"{reclaim.verdict.detail}; held for {so_long}, {mib(held.again)} MiB reclaimed again"
+    return replace(
+        reclaim,
+        state=ReclaimState.DONE,
+        verdict=Verdict(
+            reclaim.verdict.answer,
+            reclaim.verdict.reason if reason is Reason.NONE else reason,
+            f"{detail}: {why}" if why else detail,
+        ),
+        held=replace(held, stop=stop),
+        ended=at,
+    )

@@ -32,6 +32,7 @@ class Reason(StrEnum):
     GUEST_TIMEOUT = "guest_timeout"
     GUEST_COMMAND = "guest_command"  # the guest's agent does not have the command, or blocks it
     GUEST_PRESSURE = "guest_pressure"  # the guest's own memory pressure passed the limit
+    IN_USE = "in_use"  # the guest uses what it would be asked for
     KERNEL = "kernel"  # the kernel, the guest's or the host's, does not have it
     DEVICE = "device"  # the VM was started without the device or its feature
     NEXT_BOOT = "next_boot"  # takes effect when the VM next starts

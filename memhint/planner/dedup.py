@@ -12,6 +12,7 @@ from memhint.objects.host import Ksm
 from memhint.objects.policy import Mode, Policy
 from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.planner.dedup_auto import AutoSettings, AutoState, decide, without
+from memhint.planner.dedup_pace import Pace
 from memhint.planner.exclusions import exclusions, forbidden
 
 _OFF = Verdict(Answer.UNCHANGED, Reason.OPT_OUT)
@@ -25,6 +26,7 @@ class DedupPlan:
     project: str | None  # the one that has the pool; None with nobody in it, or with allow_cross_tenant
     verdicts: Mapping[str, Verdict]  # why a VM that asked is not a member
     auto: AutoState = field(default_factory=AutoState, compare=False)  # for the next plan; on by auto are its members
+    pace: Pace = field(default=Pace.FAST, compare=False)  # where memhint paces KSM
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ _HELD = Verdict(
     Reason.DOES_NOT_PAY,
     "KSM's general_profit was negative: it took more memory than it saved. After [dedup] auto_hold it may begin again",
 )
+_DOUBT = 86_400.0  # seconds after which nothing new is waited for: a VM may never be looked at again
 _SETTLED = 3  # full scans: the first fills checksums, the second merges, the third has all of it behind it
 
 
@@ -34,12 +35,25 @@ def pressed(settings: AutoSettings) -> AutoSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class Doubt:
+    """What merges has ceased to pay, by samples of different ages.
+
+    Two VMs that both took in the same are looked at one after the other, and what one has seems to be its own until
+    then: merging ends when all samples are as new.
+    """
+
+    newest: float  # unix seconds of the newest sample at first
+    since: float  # of the planner's clock
+
+
+@dataclass(frozen=True, slots=True)
 class AutoState:
     """What one cycle hands to the next."""
 
     members: tuple[str, ...] = ()  # UUIDs of the VMs that auto has switched on
     scans: int | None = None  # KSM's full_scans when it was seen running for them first
     held: Mapping[str, float] = field(default_factory=dict)  # project → when it may be tried again
+    doubted: Mapping[str, Doubt] = field(default_factory=dict)  # by project
 
 
 def pays(group: GroupEstimate, settings: AutoSettings, *, now_on: bool) -> bool:
@@ -88,6 +102,7 @@ def decide(
     )
     verdicts: dict[str, Verdict] = {}
     members: list[str] = []
+    doubted: dict[str, Doubt] = {}
     for project, uuids in asking.items():
         uuids = list(uuids)
         was_on = not before.isdisjoint(uuids)
@@ -99,22 +114,38 @@ def decide(
         group = estimated.asking_of(project or None) if estimated is not None else None
         known = frozenset(group.members) if group is not None else frozenset()
         if group is not None and not pays(group, settings, now_on=was_on):
-            verdict = Verdict(Answer.UNCHANGED, Reason.DOES_NOT_PAY, in_words(group, settings, now_on=was_on))
-            verdicts.update(dict.fromkeys(uuids, verdict))
-            continue
+            # What merging saves lies between VMs: without all of those that merge, or could, too little of it is seen.
+            sure = known.issuperset(before.intersection(uuids) if was_on else uuids)
+            if was_on and estimated is not None:
+                newest = _newest(group, estimated)
+                first = state.doubted.get(project, Doubt(newest, now))
+                # A clock that was set back must not make it wait for the time that it showed before.
+                doubt = doubted[project] = Doubt(min(first.newest, newest), first.since)
+                sure = (sure and group.at >= doubt.newest) or now - doubt.since >= _DOUBT
+            if sure:
+                doubted.pop(project, None)
+                verdict = Verdict(Answer.UNCHANGED, Reason.DOES_NOT_PAY, in_words(group, settings, now_on=was_on))
+                verdicts.update(dict.fromkeys(uuids, verdict))
+                continue
+            known = frozenset()
         for uuid in uuids:
-            # One that was on stays on while nothing is known, as after a restart: separating pages has its price.
+            # One that was on stays on until all is known, as after a restart: separating pages has its price.
             if uuid in known or uuid in before:
                 members.append(uuid)
             else:
                 verdicts[uuid] = _unknown(estimated)
-    return verdicts, AutoState(tuple(members), scans if members else None, held)
+    return verdicts, AutoState(tuple(members), scans if members else None, held, doubted)
 
 
 def without(state: AutoState, kept_out: Iterable[str]) -> AutoState:
     """The state when some of its members cannot merge for another reason."""
     out = frozenset(kept_out)
     return replace(state, members=tuple(uuid for uuid in state.members if uuid not in out))
+
+
+def _newest(group: GroupEstimate, estimated: DedupEstimate) -> float:
+    """Unix seconds of the newest sample behind a group's estimate."""
+    return max((one.at for one in estimated.vms if one.uuid in group.members), default=group.at)
 
 
 def _unknown(estimated: DedupEstimate | None) -> Verdict:
@@ -125,5 +156,7 @@ def _unknown(estimated: DedupEstimate | None) -> Verdict:
             "auto stays off: nothing is estimated, see [dedup] estimate_cpu_percent",
         )
     return Verdict(
-        Answer.PENDING, Reason.NO_ESTIMATE, "its memory is still being looked at: see memhint dedup estimate"
+        Answer.PENDING,
+        Reason.NO_ESTIMATE,
+        "its memory, or that of VMs it could merge with, is still being looked at: see memhint dedup estimate",
     )

@@ -24,7 +24,7 @@ from memhint.objects.estimate import GroupEstimate, KsmCost, VmEstimate
 
 RMAP_ITEM = 64  # bytes of the kernel's struct ksm_rmap_item, one for each page scanned
 MAX_PAGE_SHARING = 256  # the kernel's default of that knob
-SCAN_SECONDS_PER_PAGE = 2.5e-6  # CPU of ksmd for one page, merging included: see doc/measurements.md
+SCAN_SECONDS_PER_PAGE = 2.5e-6  # CPU of ksmd for one page, merging included: see doc/measured-by-tests.md
 ADVISOR_PAGES = (500, 30_000)  # the least and the most that the kernel's advisor scans between two sleeps
 _SLEEP = 20  # ms, the kernel's default
 _PAGES = 100  # between two sleeps, the kernel's default
@@ -36,7 +36,7 @@ _UNSEEN = 3  # of which nothing is seen, there are in 95 of 100 cases fewer than
 class PageSample:
     """What two looks at one VM's pages gave. Counts are pages."""
 
-    at: float  # unix seconds
+    at: float  # unix seconds: when looking began
     rate: int  # one content in so many was kept, a power of two: hash % rate == 0
     looked: int  # present at the first look, those of zeros with memory of their own included
     kept: Sequence[int]  # hashes of kept pages that held the same at the second look

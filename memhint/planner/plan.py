@@ -13,9 +13,12 @@ from memhint.objects.lever import Action, LeverName
 from memhint.objects.ownership import HOST
 from memhint.objects.plan import Bound, Capacity, Plan, PressureVerdict
 from memhint.objects.policy import Mode, Policy
+from memhint.objects.tuning import Tuning
+from memhint.planner.activity import keep_tuning, next_busy, next_idle, next_rest
 from memhint.planner.capacity import Sums, capacity
 from memhint.planner.dedup import AutoInput, DedupPlan, plan_dedup
 from memhint.planner.dedup_auto import AutoState, pressed
+from memhint.planner.dedup_pace import PaceState, next_pace
 from memhint.planner.demand import demands_of, remember
 from memhint.planner.ladder import LadderState, admission, next_ladder, shown
 from memhint.planner.nodes import tightest
@@ -23,7 +26,7 @@ from memhint.planner.past import Past
 from memhint.planner.predictors import predictor_of
 from memhint.planner.pressure import PressureSample
 from memhint.planner.promise import hysteresis, next_headroom
-from memhint.planner.relief import fruitless, next_idle, relief_actions, relieve
+from memhint.planner.relief import fruitless, relief_actions, relieve
 from memhint.planner.settings import PlannerSettings
 from memhint.planner.window import Window
 
@@ -49,11 +52,15 @@ class PlannerState:
     refaulted: int | None = None
     ladder: LadderState = field(default_factory=LadderState)
     idle: frozenset[str] = frozenset()  # QEMU processes
+    busy: Mapping[str, float] = field(default_factory=dict)  # the others, and for how many seconds
+    tops: Mapping[str, int] = field(default_factory=dict)  # by QEMU process: its largest footprint since it was at rest
+    tuning: Mapping[str, Tuning] = field(default_factory=dict)  # as asked for last
     migrate: str | None = None
-    headroom: int = 0  # as promised last
+    headroom: int = 0  # as promised last, or as it would have been had all VMs been seen
     dedup_project: str | None = None
     predictor: str = ""  # whose past it is
     dedup_auto: AutoState = field(default_factory=AutoState)
+    dedup_pace: PaceState = field(default_factory=PaceState)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +88,12 @@ def plan(
     allow_cross_tenant: bool = False,
     sight: Sight = Sight.CLEAR,
     estimated: DedupEstimate | None = None,
+    unread: frozenset[str] = frozenset(),
 ) -> Planned:
     """Plan one cycle.
 
     :param now: seconds of any clock that only moves forward
+    :param unread: UUIDs of VMs of which no more than the size is known: they count, and are asked for nothing
     :param estimated: what merging would save; None where nothing estimates it
     """
     predictor = predictor_of(settings)
@@ -105,8 +114,12 @@ def plan(
     idle = next_idle(state.idle, state.footprint, footprint, elapsed, settings.ladder)
     excluded = {one.uuid: one.excluded for one in demands if one.excluded}
     shortage = _shortage(host, pool, settings)
-    relief = relieve(ladder.rungs, domains, policies, idle, shortage, settings.ladder, state.migrate, excluded)
-    ladder = ladder.after(fruitless(relief))
+    busy = next_busy(state.busy, state.idle, idle, footprint, elapsed)
+    tops, rested = next_rest(state.tops, state.footprint, footprint, idle, elapsed, settings.ladder)
+    kept = keep_tuning(state.tuning, domains, busy, rested, settings.ladder)
+    known = [one for one in domains if one.uuid not in unread] if unread else domains
+    relief = relieve(ladder.rungs, known, policies, idle, shortage, settings.ladder, state.migrate, excluded, kept)
+    ladder = ladder.after(fruitless(relief, settings.ladder))
     sums = Sums(
         pool=pool,
         available=host.memory.available,
@@ -118,14 +131,23 @@ def plan(
         node=tightest(host, domains, demands, settings),
     )
     promised = _promise(capacity(sums, demands, settings), ladder, state, now, settings)
+    remembered = promised.headroom
     if sight is not Sight.CLEAR:
+        # One late answer costs the promise of one cycle: it need not rise again from nominal once all is seen.
+        remembered = 0 if sight is Sight.BLIND else min(remembered, state.headroom)
         most = 0 if sight is Sight.BLIND else max(0, promised.nominal_headroom())
         if promised.headroom > most:
             promised = replace(promised, headroom=most, bound=Bound.STALE)
     wanted = pressed(settings.dedup_auto) if relief.dedup else settings.dedup_auto
     auto = AutoInput(estimated, host.ksm, state.dedup_auto, now, wanted)
     dedup = plan_dedup(domains, policies, state.dedup_project, allow_cross_tenant, nodes, auto)
-    actions = (*_reporting_actions(domains, policies), *_dedup_actions(domains, dedup), *relief_actions(relief))
+    pace, pace_state = next_pace(state.dedup_pace, host.ksm, _unmerged(domains, dedup), idle, settings.dedup_pace)
+    dedup = replace(dedup, pace=pace)
+    actions = (
+        *_reporting_actions(domains, policies),
+        *_dedup_actions(domains, dedup),
+        *relief_actions(relief, calm=not ladder.entered),
+    )
     return Planned(
         Plan(promised, demands, _admission(ladder, now, sight, settings), actions, shown(ladder, now), relief),
         dedup,
@@ -139,11 +161,15 @@ def plan(
             refaulted=host.swap.refaulted if host.swap else None,
             ladder=ladder,
             idle=idle,
+            busy=busy,
+            tops=tops,
+            tuning=relief.tuning,
             migrate=relief.migrate,
-            headroom=promised.headroom,
+            headroom=remembered,
             dedup_project=dedup.project,
             predictor=predictor.key,
             dedup_auto=dedup.auto,
+            dedup_pace=pace_state,
         ),
     )
 
@@ -155,6 +181,15 @@ def _ksm_saving(host: HostObservation, domains: Sequence[DomainObservation]) -> 
     counted = sum(one.process.ksm_zero or 0 for one in domains if one.process)
     zero = max(0, (host.ksm.zero_pages or 0) * host.page_size - counted)
     return host.ksm.pages_sharing * host.page_size + zero
+
+
+def _unmerged(domains: Sequence[DomainObservation], dedup: DedupPlan) -> dict[str, int]:
+    """Resident bytes that are not merged, of each QEMU process that may merge."""
+    return {
+        one.process.instance: max(0, one.process.rss - (one.process.ksm_merging or 0))
+        for one in domains
+        if one.uuid in dedup.members and one.process is not None
+    }
 
 
 def _fault_in_rate(state: PlannerState, footprint: Mapping[str, int], now: float) -> float | None:

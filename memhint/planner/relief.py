@@ -16,6 +16,11 @@ from memhint.planner.exclusions import forbidden
 from memhint.planner.settings import LadderSettings
 
 _NOBODY: Mapping[str, tuple[Excluded, ...]] = {}
+_UNTUNED: Mapping[str, Tuning] = {}
+
+PRESSED = "the host is under pressure"
+CALM = "the VM is idle"
+"""Why something is asked for: as reports and events have it."""
 
 MARGIN = 128 << 20  # bytes beyond what a guest uses that a balloon leaves it
 
@@ -28,6 +33,7 @@ class Candidate:
     policy: Policy
     idle: bool
     excluded: tuple[Excluded, ...] = ()
+    kept: Tuning = GUESTS_OWN  # what it goes on with
 
     def may(self, way: Way) -> bool:
         """Whether memory may be had from it this way."""
@@ -39,30 +45,6 @@ class Candidate:
         return self.domain.uuid
 
 
-def next_idle(
-    idle: frozenset[str],
-    before: Mapping[str, int],
-    footprint: Mapping[str, int],
-    elapsed: float | None,
-    settings: LadderSettings,
-) -> frozenset[str]:
-    """The QEMU processes that are idle: they hardly grow. What was not there before is not.
-
-    :param before: footprint by process a cycle ago, bytes
-    :param elapsed: seconds since then
-    """
-    if not elapsed:
-        return frozenset(name for name in idle if name in footprint)
-    found = set()
-    for name, use in footprint.items():
-        if name not in before:
-            continue
-        growth = (use - before[name]) / elapsed
-        if growth <= settings.idle_growth or (name in idle and growth <= settings.busy_growth):
-            found.add(name)
-    return frozenset(found)
-
-
 def relieve(
     rungs: frozenset[Rung],
     domains: Sequence[DomainObservation],
@@ -72,31 +54,35 @@ def relieve(
     settings: LadderSettings,
     migrate: str | None = None,
     excluded: Mapping[str, tuple[Excluded, ...]] = _NOBODY,
+    kept: Mapping[str, Tuning] = _UNTUNED,
 ) -> Relief:
-    """What is asked for with these rungs entered.
+    """What is asked for with these rungs entered, and of idle VMs by those that always hold.
 
     :param idle: names of QEMU processes
     :param shortage: bytes that must become available before the host is calm
     :param migrate: whom somebody was asked to move before; asked again as long as that can be done
     :param excluded: why VMs count in full, which may forbid some ways of having memory from them
+    :param kept: tuning of VMs that go on with it, idle or busy for a moment only, from `keep_tuning`
     """
+    wanted = rungs | settings.always
     candidates = [
         Candidate(
             one,
             policies[one.uuid],
             one.process is not None and one.process.instance in idle,
             excluded.get(one.uuid, ()),
+            kept.get(one.uuid, GUESTS_OWN),
         )
         for one in domains
         # While the host is calm only policy's own wishes count, and hardly anybody has one.
-        if (rungs or _tuned(policies[one.uuid]))
+        if (wanted or _tuned(policies[one.uuid]))
         and one.state is DomainState.RUNNING
         and one.process is not None
         and not one.facts.hugepages
     ]
     return Relief(
-        tuning=_tuning(rungs, candidates, settings),
-        cache=_cache(candidates, shortage, settings) if Rung.CACHE in rungs else {},
+        tuning=_tuning(wanted, candidates, settings),
+        cache=_caches(rungs, candidates, shortage, settings),
         balloon=_balloon(candidates, settings) if Rung.BALLOON in rungs else {},
         swap_out=_swap_out(candidates, shortage, settings) if Rung.SWAP_OUT in rungs else {},
         dedup=Rung.DEDUP in rungs,
@@ -104,8 +90,8 @@ def relieve(
     )
 
 
-def fruitless(relief: Relief) -> frozenset[Rung]:
-    """The rungs on which there is nobody to ask: the next one need not wait for their effect."""
+def fruitless(relief: Relief, settings: LadderSettings) -> frozenset[Rung]:
+    """The rungs on which there is nobody to ask, or nothing new: the next one need not wait for their effect."""
     asked = {
         Rung.REPORTING: any(one.delay_ms is not None for one in relief.tuning.values()),
         Rung.CACHE: bool(relief.cache),
@@ -114,15 +100,17 @@ def fruitless(relief: Relief) -> frozenset[Rung]:
         Rung.BALLOON: bool(relief.balloon),
         Rung.SWAP_OUT: bool(relief.swap_out),
     }
-    return frozenset({Rung.ADMISSION, *(rung for rung, somebody in asked.items() if not somebody)})
+    # What is always set was set before the host came under pressure; page cache has grown since.
+    before = settings.always - {Rung.CACHE}
+    return frozenset({Rung.ADMISSION, *before, *(rung for rung, somebody in asked.items() if not somebody)})
 
 
-def relief_actions(relief: Relief) -> tuple[Action, ...]:
-    """The same as actions of a plan."""
-    why = "the host is under pressure"
+def relief_actions(relief: Relief, *, calm: bool = False) -> tuple[Action, ...]:
+    """The same as actions of a plan. `calm`: no rung is entered."""
+    why = CALM if calm else PRESSED
     found = [
         *(
-            Action(LeverName.REPORTING, uuid, _words(tuning), "policy or pressure")
+            Action(LeverName.REPORTING, uuid, _words(tuning), f"policy, or {why}")
             for uuid, tuning in relief.tuning.items()
         ),
         *(Action(LeverName.CACHE, uuid, f"{size >> 20} MiB back", why) for uuid, size in relief.cache.items()),
@@ -148,21 +136,32 @@ def _words(tuning: Tuning) -> str:
 
 
 def _tuning(rungs: frozenset[Rung], candidates: Iterable[Candidate], settings: LadderSettings) -> dict[str, Tuning]:
-    """Policy's own order and delay; under pressure what the ladder wants of idle guests that policy leaves free."""
+    """Policy's own order and delay; else what these rungs want of idle guests that policy leaves free."""
     found = {}
     for one in candidates:
         order, delay = one.policy.reporting_order, one.policy.reporting_delay_ms
-        pressed = (
-            one.idle and one.policy.guest_actions and one.policy.qos is not QosClass.GUARANTEED and one.may(Way.RETURN)
-        )
-        if pressed and order is None and Rung.ORDER in rungs:
+        may = one.policy.guest_actions and one.policy.qos is not QosClass.GUARANTEED and one.may(Way.RETURN)
+        finer = may and Rung.ORDER in rungs and (one.idle or one.kept.order is not None)
+        sooner = may and Rung.REPORTING in rungs and (one.idle or one.kept.delay_ms is not None)
+        if finer and order is None:
             order = settings.fine_order
-        if pressed and delay is None and Rung.REPORTING in rungs:
+        if sooner and delay is None:
             delay = settings.delay_ms
-        wish = Tuning(order, delay, flush=pressed and Rung.REPORTING in rungs)
-        if wish != GUESTS_OWN and not wish.empty:
+        wish = Tuning(order, delay, sooner and one.idle, one.kept.rests if sooner else 0)
+        if not wish.empty:
             found[one.uuid] = wish
     return found
+
+
+def _caches(
+    rungs: frozenset[Rung], candidates: Sequence[Candidate], shortage: int, settings: LadderSettings
+) -> dict[str, int]:
+    if Rung.CACHE in rungs:
+        return _cache(candidates, shortage, settings)
+    if Rung.CACHE in settings.always:
+        # Nothing is short, so nobody is spared for another's sake; how much of it is cold the guest's kernel knows.
+        return {uuid: cached for cached, uuid in _holders((one for one in candidates if one.idle), settings)}
+    return {}
 
 
 def _cache(candidates: Iterable[Candidate], shortage: int, settings: LadderSettings) -> dict[str, int]:
@@ -171,7 +170,19 @@ def _cache(candidates: Iterable[Candidate], shortage: int, settings: LadderSetti
     What a guest says of its cache counts as far as it is resident, and nobody covers more than half of what is short:
     a guest that says too much must not keep the others from being asked.
     """
-    holders = [
+    found: dict[str, int] = {}
+    left, most = shortage, max(shortage // 2, settings.cache_least)
+    for cached, uuid in sorted(_holders(candidates, settings), key=lambda holder: (-holder[0], holder[1])):
+        if left <= 0:
+            break
+        found[uuid] = min(cached, most, max(left, settings.cache_least))
+        left -= found[uuid]
+    return found
+
+
+def _holders(candidates: Iterable[Candidate], settings: LadderSettings) -> list[tuple[int, str]]:
+    """(bytes of page cache as far as they are resident, UUID) of those who may be asked for it."""
+    return [
         (min(one.domain.guest.cached, one.domain.footprint or 0), one.uuid)
         for one in candidates
         if one.policy.guest_actions
@@ -181,14 +192,6 @@ def _cache(candidates: Iterable[Candidate], shortage: int, settings: LadderSetti
         and one.domain.guest.cached is not None
         and one.domain.guest.cached >= settings.cache_least
     ]
-    found: dict[str, int] = {}
-    left, most = shortage, max(shortage // 2, settings.cache_least)
-    for cached, uuid in sorted(holders, key=lambda holder: (-holder[0], holder[1])):
-        if left <= 0:
-            break
-        found[uuid] = min(cached, most, max(left, settings.cache_least))
-        left -= found[uuid]
-    return found
 
 
 def _balloon(candidates: Iterable[Candidate], settings: LadderSettings) -> dict[str, int]:

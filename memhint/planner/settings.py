@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from memhint.objects.ladder import Rung
 from memhint.objects.plan import PredictorName
 from memhint.planner.dedup_auto import AutoSettings
+from memhint.planner.dedup_pace import PaceSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +83,14 @@ class LadderSettings:
     climb: float = 20.0  # a rung is given this long to show before the next is entered
     idle_growth: float = 1024.0 * 1024  # bytes per second; a guest that grows less is idle
     busy_growth: float = 8.0 * 1024 * 1024  # an idle guest that grows more is not any more
+    busy_for: float = 15.0  # seconds; a guest that is busy for less keeps how it reports
     delay_ms: int = 200  # between two passes of reporting
     fine_order: int = 4  # smallest reported block: 64 KiB
     psi_limit: float = 10.0  # percent, where a guest stops giving back its cache
     cache_least: int = 64 << 20  # a guest with less page cache is left alone
     balloon_step_percent: float = 10.0  # of the VM's memory, per cycle
     swap_out_step_percent: float = 5.0  # of the VM's footprint, per cycle
+    always: frozenset[Rung] = frozenset()  # of reporting, cache and order: done to idle VMs while the host is calm, too
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +119,7 @@ class PlannerSettings:
     lever_latency: float = 10.0  # how long reclaiming takes to show
     ladder: LadderSettings = LadderSettings()
     dedup_auto: AutoSettings = field(default_factory=AutoSettings)
+    dedup_pace: PaceSettings = field(default_factory=PaceSettings)
 
     def reserve_of(self, pool: int) -> int:
         """What the host keeps of a pool of this size."""

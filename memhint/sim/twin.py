@@ -142,7 +142,7 @@ class Twin:
             sample = PressureSample(psi_some=None, swap_in=None, available=float(available[host]))
             state = next_ladder(self._ladders.get(host, LadderState()), sample, now, ladder)
             relief = relieve(state.rungs, (), {}, frozenset(), 0, ladder)
-            self._ladders[host] = state.after(fruitless(relief))
+            self._ladders[host] = state.after(fruitless(relief, ladder))
             if not state.entered:
                 del self._ladders[host]
         self._entered = np.zeros(self._hosts, dtype=bool)

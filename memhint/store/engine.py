@@ -27,6 +27,10 @@ TRIES = 5  # of a transaction that the database ends because it stood in another
 
 _READS = "memhint_reads"
 _LOCK = 0x6D656D68  # one number and one name for what only one process may do at a time in this database
+# Backslashes mean themselves in this session. The driver then only doubles quotes; else it looks at each character of a
+# report by itself, which took more time than all else that a controller does. What does not fit is refused, whatever
+# the server's own default is.
+_SESSION = "SET SESSION sql_mode = CONCAT(@@SESSION.sql_mode, ',NO_BACKSLASH_ESCAPES,STRICT_ALL_TABLES')"
 _DEADLOCKS = ("40001", "40P01", 1213, 1205)  # PostgreSQL's SQLSTATEs, MariaDB's error numbers
 
 T = TypeVar("T")
@@ -130,9 +134,12 @@ def connect(url: URL) -> Database:
         if url.get_backend_name() != "sqlite":
             # A lock taken by a read that decides (FOR UPDATE) is enough here; the servers' stricter levels only
             # add conflicts. A connection that a restarted server closed is noticed before it is used.
-            return Database(
-                create_engine(url, pool_pre_ping=True, isolation_level="READ COMMITTED", connect_args=_patience(url))
+            engine = create_engine(
+                url, pool_pre_ping=True, isolation_level="READ COMMITTED", connect_args=_patience(url)
             )
+            if url.get_driver_name() == "pymysql":
+                event.listen(engine, "connect", _prepare_mariadb)
+            return Database(engine)
         engine = create_engine(url, connect_args={"timeout": BUSY_SECONDS})
     except (NoSuchModuleError, ImportError) as error:
         raise StoreError(f"no driver for {shown(url)}: {error}; install it, or use sqlite:////path") from error
@@ -147,17 +154,17 @@ def shown(url: URL) -> str:
 
 
 def _patience(url: URL) -> dict[str, Any]:
-    """How long a server's driver waits, in its own words."""
-    driver = url.get_driver_name()
+    """How long a server's driver waits, in its own words, unless the URL says it."""
+    driver, words = url.get_driver_name(), {}
     if driver == "psycopg":
-        return {"connect_timeout": int(BUSY_SECONDS), "tcp_user_timeout": int(ANSWER_SECONDS * 1000)}
+        words = {"connect_timeout": int(BUSY_SECONDS), "tcp_user_timeout": int(ANSWER_SECONDS * 1000)}
     if driver == "pymysql":
-        return {
+        words = {
             "connect_timeout": int(BUSY_SECONDS),
             "read_timeout": int(ANSWER_SECONDS),
             "write_timeout": int(ANSWER_SECONDS),
         }
-    return {}
+    return {name: value for name, value in words.items() if name not in url.query}
 
 
 def _in_the_way(error: BaseException | None) -> bool:
@@ -165,6 +172,18 @@ def _in_the_way(error: BaseException | None) -> bool:
         return False
     orig = error.orig
     return getattr(orig, "sqlstate", None) in _DEADLOCKS or bool(orig and orig.args and orig.args[0] in _DEADLOCKS)
+
+
+def _prepare_mariadb(connection: Any, _record: object) -> None:
+    from pymysql.constants.SERVER_STATUS import SERVER_STATUS_NO_BACKSLASH_ESCAPES
+
+    with connection.cursor() as cursor:
+        cursor.execute(_SESSION)
+    # A proxy that keeps this to itself would have the driver write for one mode and the server read in the other.
+    if not connection.server_status & SERVER_STATUS_NO_BACKSLASH_ESCAPES:
+        raise StoreError(
+            "the database did not take NO_BACKSLASH_ESCAPES for the session: name it without a proxy between"
+        )
 
 
 def _prepare_sqlite(connection: Any, _record: object) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import Select, Table, and_, func, or_, select
+from sqlalchemy import Connection, Select, Table, and_, func, or_, select
 
 from memhint.objects.lever import LeverName
 from memhint.objects.ownership import HOST
@@ -28,6 +28,7 @@ class Happening:
     host: str
     detail: str
     domain: str | None = None
+    domain_name: str | None = None  # None too of a VM that no host has any more
     lever: LeverName | None = None
     desired: str | None = None
     answer: Answer | None = None
@@ -85,10 +86,11 @@ class Log:
                 for number, *row in connection.execute(query):
                     happening = _HAPPENINGS[rank](row)
                     found.append(((-happening.at, rank, -number), happening))
-        found.sort(key=lambda one: one[0])
-        shown = found[:limit]
+            found.sort(key=lambda one: one[0])
+            shown = found[:limit]
+            named = _named(connection, [one for _, one in shown])
         last = shown[-1][0] if len(found) > limit else None
-        return LogPage(tuple(one for _, one in shown), None if last is None else f"{-last[0]!r},{last[1]},{-last[2]}")
+        return LogPage(named, None if last is None else f"{-last[0]!r},{last[1]},{-last[2]}")
 
     def place(self) -> Place:
         """Where the log ends now.
@@ -113,7 +115,16 @@ class Log:
                 for number, *row in connection.execute(query):
                     ends[rank] = number
                     found.append(_HAPPENINGS[rank](row))
-        return tuple(sorted(found, key=lambda one: one.at)), Place(*ends)
+            named = _named(connection, sorted(found, key=lambda one: one.at))
+        return named, Place(*ends)
+
+
+def _named(connection: Connection, found: Sequence[Happening]) -> tuple[Happening, ...]:
+    """With the names of the VMs, as their hosts have them now."""
+    uuids = sorted({one.domain for one in found if one.domain is not None})
+    query = select(domain.c.uuid, domain.c.name).where(domain.c.uuid.in_(uuids))
+    names = {uuid: name for uuid, name in connection.execute(query)} if uuids else {}
+    return tuple(replace(one, domain_name=names.get(one.domain)) if one.domain else one for one in found)
 
 
 def _queries(which: LogFilter) -> Iterable[tuple[int, Select[Any]]]:
@@ -167,7 +178,7 @@ def _lever(row: Sequence[Any]) -> Happening:
         words = LeverName(lever), desired, Answer(answer), Reason(reason)
     except ValueError as error:
         raise StoreDamaged(f"a stored event is of another version or damaged: {error}") from error
-    return Happening(at, LEVER, host, detail, None if subject == HOST else subject, *words)
+    return Happening(at, LEVER, host, detail, None if subject == HOST else subject, None, *words)
 
 
 def _host(row: Sequence[Any]) -> Happening:

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, delete, insert, select, update
 
-from memhint.objects.reclaim import Reclaim, ReclaimError, ReclaimState, Stop
+from memhint.objects.reclaim import Reclaim, ReclaimError, ReclaimState, Stop, released
 from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.store import codec
 from memhint.store.engine import Database
@@ -17,6 +17,7 @@ from memhint.store.tables import domain, reclaim
 from memhint.store.upsert import add_new, upsert
 
 _OPEN = tuple(str(state) for state in ReclaimState if not state.ended)
+_STAGES = (ReclaimState.QUEUED, ReclaimState.RUNNING, ReclaimState.HOLDING)
 _ENDED = tuple(str(state) for state in ReclaimState if state.ended)
 PRESUMED = "controller"  # the owner of what is said to have ended because its host says nothing
 _GRACE = 60.0  # seconds beyond a request's own times until that is said
@@ -180,8 +181,9 @@ class Reclaims:
         rows = []
         for host, document in connection.execute(query.with_for_update()).all():
             one = _parse(document)
-            begun = one.state is ReclaimState.RUNNING
-            last = one.request.expires + (one.request.timeout + _LATE if begun else _GRACE)
+            last = one.request.expires + _GRACE
+            if one.state is not ReclaimState.QUEUED:
+                last = one.request.expires + one.request.timeout + one.request.hold + _LATE
             if now > last:
                 rows.append(_row(host, _presumed(one, now)))
         upsert(connection, reclaim, *rows)
@@ -256,14 +258,17 @@ def _listed(host: str, document: str, interrupted: str | None) -> HostReclaim:
 def _place(one: Reclaim) -> tuple[int, int, int]:
     """How far it has come: what has a larger one came later."""
     if one.state.ended:
-        return (2 if one.owner == PRESUMED else 3, 0, 0)
-    return (1 if one.state is ReclaimState.RUNNING else 0, one.calls, one.reclaimed)
+        return (len(_STAGES) if one.owner == PRESUMED else len(_STAGES) + 1, 0, 0)
+    return (_STAGES.index(one.state), one.calls, one.reclaimed + (one.held.again if one.held else 0))
 
 
 def _presumed(one: Reclaim, now: float) -> Reclaim:
     if one.state is ReclaimState.QUEUED:
         verdict = Verdict(Answer.FAILED, Reason.EXPIRED, "its host did not say that it began within its time to live")
         return replace(one, state=ReclaimState.EXPIRED, verdict=verdict, owner=PRESUMED, ended=now)
+    if one.state is ReclaimState.HOLDING:
+        why = "its host has said nothing of it since it began to hold"
+        return replace(released(one, Stop.LOST, now, Reason.INTERRUPTED, why), owner=PRESUMED)
     verdict = Verdict(Answer.FAILED, Reason.INTERRUPTED, "its host has said nothing of it since it began")
     return replace(one, state=ReclaimState.FAILED, verdict=verdict, owner=PRESUMED, stop=Stop.LOST, ended=now)
 

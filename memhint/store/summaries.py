@@ -18,7 +18,7 @@ from memhint.store import revisions
 from memhint.store.domain_history import DomainHistory
 from memhint.store.tables import DOMAIN_SIZES, HOST_SIZES, domain
 from memhint.store.tables import host_summary as table
-from memhint.store.upsert import Row, upsert_many
+from memhint.store.upsert import Row, prepare_many
 
 _PARTS = 1024  # of a VM's memory: less than one of these, or than a MiB, is no change
 _WORDS = ("name", "project", "state", "qos", "demand_reason", "source", "agreement")
@@ -75,10 +75,12 @@ class Summaries:
         rows = [(line, _fingerprint(line)) for line in lines]
         changed = [row for row in rows if there.pop((row[0].host, row[0].uuid), None) != row[1]]
         self._history.add(connection, points)
+        write_hosts = prepare_many(connection, table, list(map(_host, seen)), late=("revision",))
+        write_domains = prepare_many(connection, domain, [_domain(*row) for row in changed], late=("revision",))
         # From here on nobody else can tell of changes: whatever takes time is done.
         number = revisions.take(connection)
-        upsert_many(connection, table, [_host(one, number) for one in seen])
-        upsert_many(connection, domain, [_domain(line, print_, number) for line, print_ in changed])
+        write_hosts(revision=number)
+        write_domains(revision=number)
         _remove(connection, there, number, now)
 
     def silence(self, connection: Connection, names: Sequence[str]) -> None:
@@ -126,7 +128,7 @@ def _fingerprint(line: DomainSummary) -> int:
     return int.from_bytes(blake2b(repr(parts).encode(errors="replace"), digest_size=8).digest(), signed=True)
 
 
-def _host(one: Seen, number: int) -> Row:
+def _host(one: Seen) -> Row:
     line: HostSummary = host_summary(one.report, one.heard)
     row: dict[str, object] = {name: getattr(line, name) for name in (*HOST_SIZES, *_PLAIN, *_SUMS)}
     for lever in RECLAIMABLE:
@@ -134,7 +136,6 @@ def _host(one: Seen, number: int) -> Row:
     return {
         **row,
         "name": line.name,
-        "revision": number,
         "silent": int(one.silent),
         "heard": one.heard,
         "agent": None if line.agent is None else line.agent[:64],
@@ -145,9 +146,9 @@ def _host(one: Seen, number: int) -> Row:
     }
 
 
-def _domain(line: DomainSummary, fingerprint: int, number: int) -> Row:
+def _domain(line: DomainSummary, fingerprint: int) -> Row:
     row: dict[str, object] = {name: getattr(line, name) for name in ("uuid", "host", "assigned", *DOMAIN_SIZES)}
     for name in _WORDS:
         word = getattr(line, name)
         row[name] = word if word is None else str(word).replace("\0", "")[:255]
-    return {**row, "revision": number, "fingerprint": fingerprint}
+    return {**row, "fingerprint": fingerprint}

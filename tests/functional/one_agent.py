@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from oslo_log import log
@@ -23,6 +24,7 @@ from tests.unit.builders import WEB
 from tests.unit.guest.fake_reclaim import FakeGuest
 
 GUEST = FakeGuest()
+FILL = "fill"  # a file beside the configuration: the guest reads so many bytes into its page cache, once
 
 
 class _Definitions:
@@ -44,6 +46,12 @@ class _Connections:
     @contextmanager
     def conversation(self, uuid: str) -> Iterator[FakeGuest]:
         assert uuid == WEB
+        wished = Path(sys.argv[1]).with_name(FILL)
+        own = wished.with_suffix(f".{threading.get_ident()}")
+        with suppress(FileNotFoundError):  # of two threads one gets it
+            wished.rename(own)
+            GUEST.cold += int(own.read_text())
+            own.unlink()
         yield GUEST
 
     def close(self) -> None:

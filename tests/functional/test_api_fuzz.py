@@ -73,7 +73,6 @@ def test_no_request_is_answered_with_a_fault(route: Route, site: Site) -> None:
 
     while True:
         ask()
-        if time.monotonic() > end:
+        if time.monotonic() > end and sum(asked.values()) >= 10:
             break
-    assert sum(asked.values()) >= 10
     assert max(asked) < 500

@@ -162,6 +162,7 @@ def test_an_agent_starts_and_stops_where_there_is_no_broker_at_all(tmp_path: Pat
 def test_a_state_that_nobody_takes_in_time_expires_and_is_no_dead_letter(broker: RabbitMQ, tmp_path: Path) -> None:
     publisher = make_agent(broker, tmp_path)
     publisher.start()
+    until(lambda: publisher.counts.connected)  # its time to live is short, and begins when it is published
     publisher.publish(report(1, period=0.5))
     until(lambda: publisher.counts.states == 1)
     publisher.close()

@@ -110,7 +110,7 @@ def test_several_controllers_tell_once_that_a_host_is_silent_and_end_when_they_a
     running = [controllers.start() for _ in range(2)]
     agents["host-a"].publish(builders.report(host="host-a", epoch=EPOCH, sequence=1, at=time.time(), period=600.0))
     until(lambda: len(store.fleet.hosts()) == 1)
-    agents["host-b"].publish(builders.report(host="host-b", epoch=EPOCH, sequence=1, at=time.time(), period=2.0))
+    agents["host-b"].publish(builders.report(host="host-b", epoch=EPOCH, sequence=1, at=time.time(), period=10.0))
     until(lambda: [str(one.kind) for one in store.fleet.happened(name="host-b")][:1] == ["silent"])
     agents["host-b"].publish(builders.report(host="host-b", epoch=EPOCH, sequence=2, at=time.time(), period=600.0))
     until(lambda: str(store.fleet.happened(name="host-b")[0].kind) == "returned")

@@ -10,16 +10,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pika.exceptions import ChannelClosedByBroker
 
 from memhint.bus.asker import Asker
 from memhint.bus.courier import Command, Courier
 from memhint.bus.errors import BusError
-from memhint.bus.topology import DEAD, RECORD, STATE, declare
+from memhint.bus.topology import DEAD, RECORD, STATE, command_queue, declare
 from memhint.conf.load import load
 from memhint.controller.dispatch import Dispatch, dispatch_of
 from memhint.controller.messages import interrupt_command, policy_command, reclaim_command
 from memhint.controller.reconcile import operators
-from memhint.objects.reclaim import ReclaimRequest, ReclaimState
+from memhint.objects.reclaim import ReclaimRequest, ReclaimState, Stop
 from memhint.objects.units import MIB
 from memhint.objects.verdict import Reason
 from memhint.store import Store, open_store
@@ -32,6 +33,8 @@ from tests.functional.test_bus import links, until
 from tests.functional.test_controller import Controllers
 from tests.unit.builders import WEB
 
+_NOT_FOUND = 404  # as AMQP has it
+
 
 class Site:
     """Everything of a fleet with one host."""
@@ -40,7 +43,7 @@ class Site:
         self.config = directory / "controller.conf"
         self.config.write_text(
             f"[store]\nurl = {url}\n[bus]\nurls = {broker.url(CONTROLLER)}\nbackoff_max = 1\n"
-            "[controller]\nsweep = 0.5\nresend = 1\n"
+            "[controller]\nsweep = 0.5\nresend = 1\ncommand_deadline = 60\n"
         )
         self.agents_config = directory / "agent.conf"
         self.agents_config.write_text(
@@ -56,8 +59,8 @@ class Site:
         self.agent: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        self.agent = one_agent.start(self.agents_config, "agent")
         before = self.epoch()
+        self.agent = one_agent.start(self.agents_config, "agent")
         until(lambda: self.epoch() != before)
 
     def end(self, number: signal.Signals = signal.SIGTERM) -> int:
@@ -76,16 +79,33 @@ class Site:
         line = self.store.hosts_view.one("host-a")
         return "" if line is None else line.epoch
 
+    def listens(self) -> bool:
+        """Whether the broker has an agent to give commands to."""
+        with self.broker.connect() as connection:
+            try:
+                connection.channel().queue_declare(command_queue("host-a"), passive=True)
+            except ChannelClosedByBroker as error:
+                return error.reply_code != _NOT_FOUND  # another code: it is there, and somebody else's alone
+        return True
+
     def wishes(self) -> dict[str, str]:
         """What an operator wishes of the VM, as its host has it."""
         report = self.store.reports.newest("host-a")
         return {} if report is None or not report.domains else operators(report.domains[0].policy)
 
-    def ask(self, time_to_live: float = 60.0) -> str:
+    def ask(self, time_to_live: float = 60.0, hold: float = 0.0, size: int | None = 64 * MIB) -> str:
         now, name = time.time(), str(uuid.uuid4())
-        request = ReclaimRequest(name, WEB, 64 * MIB, 10.0, 60.0, "a test", "operator", now, now + time_to_live)
+        request = ReclaimRequest(name, WEB, size, 10.0, 60.0, "a test", "operator", now, now + time_to_live, hold=hold)
         assert self.dispatch.reclaim(request).host == "host-a"
         return name
+
+    def fill(self, size: int) -> None:
+        """Have the guest read so much into its page cache."""
+        wished = self.agents_config.with_name(one_agent.FILL)
+        part = wished.with_suffix(".part")
+        part.write_text(str(size))
+        part.rename(wished)
+        until(lambda: not wished.exists())
 
     def row(self, name: str) -> HostReclaim:
         found = self.store.reclaims.find(name)
@@ -115,9 +135,10 @@ def site(rabbitmq: RabbitMQ, url: str, tmp_path: Path) -> Iterator[Site]:
 
 def test_a_wish_and_a_request_reach_the_agent_and_what_comes_of_them_comes_back(site: Site) -> None:
     site.start()
+    until(lambda: (line := site.store.hosts_view.one("host-a")) is not None and line.state == "fresh")
     line = site.store.hosts_view.one("host-a")
     assert line is not None
-    assert (line.state, line.agent) == ("fresh", version())
+    assert line.agent == version()
     refused = site.ask()
     until(lambda: site.ended(refused))
     assert (site.row(refused).reclaim.state, site.row(refused).reclaim.verdict.reason) == (
@@ -148,6 +169,7 @@ def test_what_is_asked_while_the_agent_is_away_is_done_when_it_is_back(site: Sit
     assert site.dispatch.set_policy(WEB, {"guest_actions": "allow"}).taken
     until(lambda: site.wishes() == {"guest_actions": "allow"})
     assert site.end() == 0
+    until(lambda: not site.listens())  # the broker may learn a little later that its connection is gone
     delivery = site.dispatch.set_policy(WEB, {"reporting": "off"})
     assert not delivery.taken
     assert "no agent of host-a listens" in delivery.detail
@@ -163,6 +185,34 @@ def test_what_is_asked_while_the_agent_is_away_is_done_when_it_is_back(site: Sit
         Reason.INTERRUPTED,
     )
     assert site.row(mistake).reclaim.calls == 0
+
+
+def test_a_hold_is_carried_out_shown_and_taken_back_through_the_fleet(site: Site) -> None:
+    site.start()
+    site.dispatch.set_policy(WEB, {"guest_actions": "allow"})
+    until(lambda: site.wishes() == {"guest_actions": "allow"})
+    name = site.ask(hold=600.0, size=None)
+    until(lambda: site.row(name).reclaim.state is ReclaimState.HOLDING)
+    held = site.row(name).reclaim.held
+    assert held is not None
+    assert held.until - held.since == 600.0
+    site.fill(300 * MIB)
+    until(lambda: (now := site.row(name).reclaim.held) is not None and now.again == 300 * MIB)
+    assert site.row(name).reclaim.state is ReclaimState.HOLDING
+    site.dispatch.interrupt(name, "enough")
+    until(lambda: site.ended(name))
+    ended = site.row(name).reclaim
+    assert ended.held is not None
+    assert (ended.state, ended.held.stop) == (ReclaimState.DONE, Stop.INTERRUPTED)
+    assert ended.verdict.detail.endswith("enough")
+    # An agent that is told to end says of what it holds that it has ended.
+    site.fill(300 * MIB)
+    other = site.ask(hold=600.0, size=None)
+    until(lambda: site.row(other).reclaim.state is ReclaimState.HOLDING)
+    assert site.end() == 0
+    site.start()
+    until(lambda: site.ended(other))
+    assert "stopped" in site.row(other).reclaim.verdict.detail
 
 
 def test_what_is_sent_twice_or_late_or_to_another_life_changes_nothing(site: Site) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from lab.servers.rabbitmq import free_ports
+from lab.servers.ports import free_ports
 from memhint.client.client import Client
 from memhint.client.errors import BadRequest, Expired
 from memhint.client.follow import Connected, Lost

@@ -17,7 +17,7 @@ import yaml
 
 from lab.servers.bus_users import CONTROLLER
 from lab.servers.place import wait_until
-from lab.servers.rabbitmq import free_ports
+from lab.servers.ports import free_ports
 from memhint.api.tokens import create
 from memhint.bus.topology import declare
 from tests.functional.processes import ROOT
@@ -206,4 +206,5 @@ def test_each_metric_of_an_alert_is_there_in_real_life(prometheus: Prometheus, r
 
 def test_the_alert_of_a_host_that_says_nothing_names_it(prometheus: Prometheus) -> None:
     stale = 'ALERTS{alertname="MemhintHostStale"}'
-    assert {one["metric"]["host"] for one in prometheus.comes(stale)} == {"compute-0024"}
+    # The agent beside it reports every second, and may be late once on a machine that is busy.
+    assert {one["metric"]["host"] for one in prometheus.comes(stale)} - {AGENT} == {"compute-0024"}

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from lab.servers.place import wait_until
-from lab.servers.rabbitmq import free_ports
+from lab.servers.ports import free_ports
 from tests.functional.processes import ROOT
 
 # Whether it holds for the dashboard's files is not to depend on there being any.

@@ -133,7 +133,8 @@ def test_cold_memory_goes_to_swap_as_much_as_was_asked(inside: Inside, encrypted
     assert seen["answer"] == "applied", seen["detail"]
     assert seen["asked"] == 64 * MIB
     assert seen["reclaimed"] >= 60 * MIB
-    assert seen["memory_before"] - seen["memory_after"] == seen["reclaimed"]
+    moved = seen["memory_before"] - seen["memory_after"]
+    assert abs(moved - seen["reclaimed"]) <= 2 * MIB  # each CPU charges some pages ahead
     assert seen["in_swap"] >= 60 * MIB
     assert seen["idle_in_swap"] == 0
     assert seen["stalled"]["idle"] == 0

@@ -25,7 +25,7 @@ def test_the_main_job_on_real_guests_and_its_dashboard(tmp_path: Path) -> None:
             stderr=said,
         )
     try:
-        wait_for(lambda: _KEPT.search(log.read_text()) or demo.poll() is not None, 420, "the demo to end")
+        wait_for(lambda: _KEPT.search(log.read_text()) or demo.poll() is not None, 900, "the demo to end")
         kept = _KEPT.search(log.read_text())
         assert kept, log.read_text()[-4000:]
         with urlopen(kept[1], timeout=30) as page:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 
@@ -35,7 +35,7 @@ def stage() -> Iterator[tuple[AgentProcess, list[Guest]]]:
 
 def cycles(agent: AgentProcess, count: int) -> list[Report]:
     """So many reports, one after the other."""
-    return [agent.report(deadline=3 * PERIOD + 5) for _ in range(count)]
+    return [agent.report() for _ in range(count)]
 
 
 def pace(agent: AgentProcess, count: int = 5) -> float:
@@ -47,30 +47,48 @@ def pace(agent: AgentProcess, count: int = 5) -> float:
     return (last.at - first.at) / (last.sequence - first.sequence)
 
 
+def keeps_its_pace(agent: AgentProcess) -> None:
+    """A machine that stalls for some seconds spoils one look; what hangs delays every cycle."""
+    wait_for(lambda: pace(agent) < 1.5 * PERIOD, 60.0, "the cycle to keep its pace")
+
+
 def answered(report: Report, name: str) -> bool:
     guest = named(report)[name].observation.guest
     return guest is not None and guest.source is GuestSource.PROC and report.at - guest.at < 6 * PERIOD
 
 
+def all_answered(report: Report, guests: Sequence[Guest]) -> bool:
+    return all(answered(report, one.name) for one in guests)
+
+
+def none_answered(report: Report, guests: Sequence[Guest]) -> bool:
+    return not any(answered(report, one.name) for one in guests)
+
+
 def test_ten_hung_guest_agents_delay_neither_the_cycle_nor_virsh(stage) -> None:
     agent, (healthy, *others) = stage
-    wait_for(lambda: all(answered(agent.report(), one.name) for one in [healthy, *others]), 60.0, "all to be read")
+    wait_for(lambda: all_answered(agent.report(), [healthy, *others]), 60.0, "all to be read")
     for one in others:
         one.work("agent stop")
-    wait_for(lambda: not any(answered(agent.report(), one.name) for one in others), 60.0, "the hung ones to show")
-    assert pace(agent) < 1.5 * PERIOD
+    wait_for(lambda: none_answered(agent.report(), others), 60.0, "the hung ones to show")
+    keeps_its_pace(agent)
+    took = []
     for _ in range(5):
         began = time.monotonic()
-        subprocess.run(["virsh", "-c", healthy.host.uri, "list"], check=True, capture_output=True, timeout=20)
-        assert time.monotonic() - began < 2.0
-    report = agent.report()
-    assert answered(report, healthy.name)
-    gaps = named(report)[others[0].name].observation.gaps
-    assert any(gap.reason is GapReason.TIMEOUT for gap in gaps)
-    assert named(report)[others[0].name].observation.process is not None  # the host's own view needs no agent
+        subprocess.run(["virsh", "-c", healthy.host.uri, "list"], check=True, capture_output=True, timeout=60)
+        took.append(time.monotonic() - began)
+    assert sorted(took)[2] < 2.0, took
+    wait_for(lambda: answered(agent.report(), healthy.name), 60.0, "the healthy one to be read all the same")
+
+    def timed_out() -> bool:
+        seen = named(agent.report())[others[0].name].observation
+        assert seen.process is not None  # the host's own view needs no agent
+        return any(gap.reason is GapReason.TIMEOUT for gap in seen.gaps)
+
+    wait_for(timed_out, 60.0, "the reason to be told")
     for one in others:
         one.work("agent cont")
-    wait_for(lambda: all(answered(agent.report(), one.name) for one in others), 60.0, "all to be read again")
+    wait_for(lambda: all_answered(agent.report(), others), 60.0, "all to be read again")
 
 
 @pytest.mark.parametrize("mode", ["noise", "nesting 90", "nesting 100000", "huge", "silent"])
@@ -79,11 +97,15 @@ def test_a_guest_agent_that_answers_nonsense_hurts_only_itself(stage, mode: str)
     victim.work(f"agent garbage {mode}")
     try:
         wait_for(lambda: not answered(agent.report(), victim.name), 60.0, "the nonsense to show")
-        reports = cycles(agent, 3)
-        for report in reports:
+
+        def told() -> bool:
+            seen = named(agent.report())[victim.name].observation
+            return bool(seen.gaps or (seen.guest is not None and seen.guest.clamped))
+
+        wait_for(told, 60.0, "the nonsense to be told as what it is")
+        wait_for(lambda: answered(agent.report(), healthy.name), 60.0, "the healthy one to be read all the same")
+        for report in cycles(agent, 3):
             seen = named(report)[victim.name].observation
-            assert answered(report, healthy.name)
-            assert seen.gaps or (seen.guest is not None and seen.guest.clamped)
             if seen.guest is not None and seen.guest.free is not None:
                 assert seen.guest.free <= victim.memory
     finally:
@@ -100,11 +122,16 @@ def test_a_megabyte_of_nesting_may_cost_the_host_its_libvirtd_and_not_the_agent(
         wait_for(lambda: not libvirtd.alive or not answered(agent.report(), victim.name), 60.0, "the answer to show")
     finally:
         victim.work("agent start")
-        if not libvirtd.alive:
+
+    def read_again() -> bool:
+        # It may still be at the answer, and die of it now.
+        if not healthy.host.record.processes["libvirtd"].alive:
             healthy.host.restart_libvirtd()
-    wait_for(lambda: answered(agent.report(), healthy.name), 60.0, "the others to be read again")
+        return answered(agent.report(), healthy.name)
+
+    wait_for(read_again, 60.0, "the others to be read again")
     wait_for(lambda: answered(agent.report(), victim.name), 60.0, "the guest to be read again")
-    assert pace(agent) < 1.5 * PERIOD
+    keeps_its_pace(agent)
 
 
 def test_a_stopped_qemu_does_not_stop_the_cycle(stage) -> None:
@@ -112,11 +139,9 @@ def test_a_stopped_qemu_does_not_stop_the_cycle(stage) -> None:
     victim.pause()
     try:
         wait_for(lambda: not answered(agent.report(), victim.name), 60.0, "the stopped one to show")
-        assert pace(agent) < 3 * PERIOD  # one bulk call runs into its deadline of 2 s; the next pass it by
-        assert pace(agent) < 1.5 * PERIOD
-        report = agent.report()
-        assert answered(report, healthy.name)
-        assert named(report)[victim.name].observation.process is not None
+        keeps_its_pace(agent)  # one bulk call runs into its deadline of 2 s; the next pass it by
+        wait_for(lambda: answered(agent.report(), healthy.name), 60.0, "the healthy one to be read all the same")
+        assert named(agent.report())[victim.name].observation.process is not None
     finally:
         victim.resume()
     wait_for(lambda: answered(agent.report(), victim.name), 60.0, "the guest to be read again")
@@ -125,7 +150,7 @@ def test_a_stopped_qemu_does_not_stop_the_cycle(stage) -> None:
 def test_libvirtd_may_be_restarted(stage) -> None:
     agent, (healthy, *_) = stage
     healthy.host.stop_libvirtd()
-    report = wait_for(lambda: next((one for one in cycles(agent, 1) if one.gaps), None), 20.0, "the loss to show")
+    report = wait_for(lambda: next((one for one in cycles(agent, 1) if one.gaps), None), 60.0, "the loss to show")
     assert report is not None
     assert len(report.domains) == HUNG + 1  # the VMs are still there, and so are their processes
     assert named(report)[healthy.name].observation.process is not None
@@ -138,10 +163,10 @@ def test_a_vm_that_is_killed_is_seen_to_be_gone(stage) -> None:
     agent, (healthy, *_, victim) = stage
     victim.process().kill(9)
     wait_for(
-        lambda: named(agent.report())[victim.name].observation.state is DomainState.SHUTOFF, 20.0, "the VM to be off"
+        lambda: named(agent.report())[victim.name].observation.state is DomainState.SHUTOFF, 60.0, "the VM to be off"
     )
+    wait_for(lambda: answered(agent.report(), healthy.name), 60.0, "the healthy one to be read all the same")
     report = agent.report()
-    assert answered(report, healthy.name)
     demand = next(one for one in report.plan.demands if one.uuid == victim.uuid)
     assert demand.demand == demand.assigned  # it may start again at any time
     victim.start()
@@ -152,9 +177,10 @@ def test_a_killed_agent_is_followed_by_one_that_knows_what_it_knew(stage) -> Non
     agent, (healthy, *_) = stage
     agent.memhint("set", healthy.name, "guest_actions=allow", "guest_unbind=allow")
     agent.memhint("set", healthy.name, "reporting=off")
+    wait_for(lambda: len(agent.store().marks.all()) == 1, 60.0, "what was changed to be marked")
     before = agent.report()
     agent.kill()
-    assert agent.memhint("status", check=False).returncode in (0, 4)
+    assert agent.memhint("status", check=False, patience=0).returncode in (0, 4)
     agent.start()
     after = agent.report()
     assert after.epoch != before.epoch
@@ -162,7 +188,7 @@ def test_a_killed_agent_is_followed_by_one_that_knows_what_it_knew(stage) -> Non
     assert len(agent.store().marks.all()) == 1
     assert after.plan.capacity.headroom > 0  # it was away for less than three periods: the forecasts go on
     agent.memhint("set", healthy.name, "reporting=inherit")
-    wait_for(lambda: agent.store().marks.all() == (), 20.0, "the guest to be as it was")
+    wait_for(lambda: agent.store().marks.all() == (), 60.0, "the guest to be as it was")
     assert healthy.meminfo()["balloon"] is True
 
 
@@ -175,10 +201,10 @@ def test_a_second_agent_is_refused_and_a_reload_is_taken(stage) -> None:
     agent.configure({**AGENT_ONLY, "DEFAULT": {"period": 2}})
     assert agent.process is not None
     agent.process.send_signal(1)
-    wait_for(lambda: agent.report().period == 2.0, 20.0, "the new period")
+    wait_for(lambda: agent.report().period == 2.0, 60.0, "the new period")
     after = agent.report()
     assert after.epoch == before.epoch
     agent.configure({"DEFAULT": {"period": -1}})
     agent.process.send_signal(1)
-    wait_for(lambda: "not reloaded" in agent.log.read_text(), 20.0, "the wrong configuration to be refused")
+    wait_for(lambda: "not reloaded" in agent.log.read_text(), 60.0, "the wrong configuration to be refused")
     assert agent.report().period == 2.0

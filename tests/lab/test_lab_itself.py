@@ -183,7 +183,7 @@ def test_what_was_started_ends_when_its_user_is_killed(tmp_path: Path) -> None:
         cgroups = running.hosts[0].cgroup.paths
         user.send_signal(signal.SIGKILL)
         user.wait()
-        wait_for(lambda: not directory.exists(), 30, "the keeper to end the lab")
+        wait_for(lambda: not directory.exists(), 90, "the keeper to end the lab")
         assert not any(process.alive for process in processes)
         assert not any(path.exists() for path in cgroups)
         assert str(directory) not in Path("/proc/swaps").read_text()

@@ -45,7 +45,7 @@ def test_an_idle_best_effort_guest_shrinks_under_pressure_and_gets_it_back() -> 
         with AgentProcess(host, PRESSED) as agent:
             wait_for(lambda: rungs(agent) == [Rung.ADMISSION, Rung.BALLOON], 30.0, "the rung to be entered")
             wait_for(lambda: actual(willing) < GUEST - 100 * MIB, 60.0, "the guest to shrink")
-            wait_for(lambda: balloon(agent, "willing").observed is Observed.ON, 15.0, "the report to show it")
+            wait_for(lambda: balloon(agent, "willing").observed is Observed.ON, 60.0, "the report to show it")
             wait_for(
                 lambda: agent.report().plan.relief.balloon.get(willing.uuid) == actual(willing), 60.0, "what was asked"
             )
@@ -62,7 +62,7 @@ def test_an_idle_best_effort_guest_shrinks_under_pressure_and_gets_it_back() -> 
             wait_for(lambda: actual(willing) == GUEST, 60.0, "all of it to be given back")
             wait_for(
                 lambda: agent.store().marks.get(willing.uuid, BALLOON_KNOB) is None,
-                15.0,
+                60.0,
                 "nothing to be owned",
             )
             events = agent.store().events.newest(200, willing.uuid)

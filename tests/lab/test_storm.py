@@ -10,6 +10,7 @@ import pytest
 
 from lab import Lab, wait_for
 from lab.agent import AgentProcess
+from lab.guest import Guest
 from lab.host import Host
 from lab.packing import pack, storm
 from lab.sizes import GIB, MIB
@@ -26,7 +27,6 @@ SETTINGS = {
     "planner": {"slot_mib": GUEST // MIB},
 }
 BUDGET = 2 * GIB
-DELAY = "read /sys/module/page_reporting/parameters/page_reporting_delay_ms"
 
 
 def vm(number: int) -> dict[str, object]:
@@ -61,11 +61,20 @@ class Watch:
         self._over.set()
         self._thread.join()
 
+    def reached(self, rung: Rung) -> bool:
+        """Whether the ladder stood on that rung in a report so far."""
+        return any(rung in [step.rung for step in one.plan.rungs] for one in self.reports)
+
     def _run(self) -> None:
         while not self._over.wait(0.2):
             found = self._agent.newest()
             if found is not None and (not self.reports or found.sequence != self.reports[-1].sequence):
                 self.reports.append(found)
+
+
+def delay(guest: Guest) -> str:
+    """What a guest's kernel waits for after memory was freed before it reports it, ms."""
+    return str(guest.work("read /sys/module/page_reporting/parameters/page_reporting_delay_ms")["text"]).strip()
 
 
 def alarmed(report: Report) -> list[str]:
@@ -77,6 +86,10 @@ def alarmed(report: Report) -> list[str]:
     )
 
 
+def admits(report: Report) -> bool:
+    return report.plan.pressure.admitting and not report.plan.rungs
+
+
 def test_a_storm_kills_nobody_and_the_ladder_goes_up_and_down(packed: tuple[AgentProcess, Host]) -> None:
     agent, host = packed
     before = agent.newest()
@@ -86,10 +99,13 @@ def test_a_storm_kills_nobody_and_the_ladder_goes_up_and_down(packed: tuple[Agen
     assert host.swap_used() == 0
     with Watch(agent) as watch:
         outcome = storm(host.guests, 180.0)
+        # They hold what they took, so the ladder climbs on although they answer; idle ones it asks for more.
+        wait_for(lambda: watch.reached(Rung.CACHE), 60.0, "the ladder to climb to page cache")
+        wait_for(lambda: "200" in [delay(one) for one in host.guests], 60.0, "a guest that is idle to report sooner")
     print(f"\n{len(host.guests)} VMs, nominal {nominal}; {sum(one.touched for one in outcome) // MIB} MiB wanted")
     print(f"all answered after {max(one.answered or 999 for one in outcome):.0f} s; swap {host.swap_used() // MIB} MiB")
     assert host.oom_kills() == 0
-    assert all(one.answered is not None and one.answered <= 60.0 for one in outcome), outcome
+    assert all(one.answered is not None and one.answered <= 120.0 for one in outcome), outcome
 
     # Admission closes in the very cycle that sees the storm.
     pressed = [one for one in watch.reports if alarmed(one)]
@@ -99,19 +115,18 @@ def test_a_storm_kills_nobody_and_the_ladder_goes_up_and_down(packed: tuple[Agen
         assert report.plan.capacity.headroom == 0
     reached = max((one.plan.rungs for one in watch.reports), key=len)
     assert [one.rung for one in reached[:3]] == [Rung.ADMISSION, Rung.REPORTING, Rung.CACHE]
-    fast = [one for one in host.guests if one.work(DELAY)["text"].strip() == "200"]
-    assert fast or any(one.plan.relief.tuning for one in watch.reports)
+    assert any(one.plan.relief.tuning for one in watch.reports)
 
-    for guest in host.guests:
-        guest.free("storm")
+    for guest, one in zip(host.guests, outcome, strict=True):
+        if one.filled is not None:
+            guest.free("storm")
     wait_for(lambda: (found := agent.newest()) is not None and not found.plan.rungs, 120.0, "the ladder to be left")
-    wait_for(
-        lambda: all(one.work(DELAY)["text"].strip() == "2000" for one in host.guests), 30.0, "every delay to be back"
-    )
+    wait_for(lambda: all(delay(one) == "2000" for one in host.guests), 90.0, "every guest's own delay to be back")
+    # What comes back from swap meanwhile may close admission once more, for its cooldown.
+    wait_for(lambda: admits(agent.report()), 60.0, "the host to be at ease")
     events = [one for one in reversed(agent.store().events.newest(2000, HOST)) if one.lever is LeverName.LADDER]
     steps = [len(one.verdict.detail.split(", ")) if one.verdict.detail else 0 for one in events]
     assert max(steps) >= len(reached)  # it may have climbed on until the memory was freed
     # One rung at a time, and at the end all the way down.
     assert all(abs(after - now) == 1 for now, after in pairwise(steps)), steps
     assert steps[-1] == 0
-    assert agent.report().plan.pressure.admitting

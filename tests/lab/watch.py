@@ -31,7 +31,7 @@ def named(report: Report) -> dict[str, DomainReport]:
 
 
 def wait_verdict(
-    agent: AgentProcess, vm: str, lever: LeverName, answers: set[Answer], deadline: float = 30.0
+    agent: AgentProcess, vm: str, lever: LeverName, answers: set[Answer], deadline: float = 60.0
 ) -> LeverState:
     """The first state of a VM's lever whose verdict is one of these."""
 
@@ -40,6 +40,6 @@ def wait_verdict(
         state = lever_of(found, lever) if found is not None else None
         return state if state is not None and state.verdict.answer in answers else None
 
-    found = wait_for(look, 30.0, f"{lever} of {vm} to be {' or '.join(answers)}")
+    found = wait_for(look, deadline, f"{lever} of {vm} to be {' or '.join(answers)}")
     assert found is not None
     return found

@@ -58,6 +58,25 @@ def test_after_guests_freed_memory_nearly_twice_as_many_run(packing: Packing, in
     assert (found.swap_used, found.oom_kills) == (0, 0)
 
 
+def test_with_agent_and_controller_dead_the_filter_judges_by_nominal_accounting(
+    packing: Packing, installed: Installed
+) -> None:
+    """Nobody is left to lower the ratio: Placement would let one more in, and it is the filter that does not."""
+    wait_for(lambda: packing.room() > len(packing.vms), 60.0, "room for one more")
+    installed.kill(CONTROLLER)
+    installed.agents[SETTINGS.host].kill()
+    wait_for(
+        lambda: installed.get(f"/v1/hosts/{SETTINGS.host}")["host"]["state"] == "stale", 60.0, "the host to be stale"
+    )
+    assert packing.room() > len(packing.vms)
+    assert not packing.boot()
+    assert "stale" in packing.result.refused
+    installed.start(CONTROLLER)
+    installed.agent(packing.compute)
+    # A new agent promises nominal accounting at first, and more from cycle to cycle.
+    wait_for(lambda: packing.room() >= len(packing.vms), 180.0, "the promise to come back")
+
+
 def test_a_storm_lowers_the_ratio_and_nobody_dies(packing: Packing) -> None:
     before = packing.ratio()
     packing.storm(256 * MIB)

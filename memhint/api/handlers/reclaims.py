@@ -41,6 +41,7 @@ def create(call: Call) -> Answer:
             at=now,
             expires=now + TIME_TO_LIVE,
             dry_run=body.get("dry_run", False),
+            hold=float(body.get("hold", 0)),
         ).check()
     except ReclaimError as error:
         raise bad_request("reclaim.invalid", str(error)) from None
@@ -102,6 +103,8 @@ def shown(one: HostReclaim) -> dict[str, Any]:
         "dry_run": request.dry_run,
         "psi_limit": request.psi_limit,
         "timeout": request.timeout,
+        "hold": request.hold,
+        "held": to_plain(found.held),
         "interrupted": one.interrupted,
         "returned": found.returned,
         "stop": None if found.stop is None else str(found.stop),

@@ -23,6 +23,7 @@ EVENT = record(
         "kind": {"type": "string", "enum": list(KINDS)},
         "host": schema_of(str),
         "domain": _TEXT,
+        "domain_name": _TEXT,
         "lever": _or_null(LeverName),
         "desired": _TEXT,
         "answer": _or_null(Answer),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from memhint.api.schemas.common import BIGGEST, NAME, TIME, UUID, one, page, page_query
 from memhint.api.schemas.levers import VERDICT
 from memhint.api.schemas.records import Schema, nullable, record, schema_of
-from memhint.objects.reclaim import PSI_LIMIT, SMALLEST, TIMEOUT, ReclaimState, Stop
+from memhint.objects.reclaim import HOLD_MAX, PSI_LIMIT, SMALLEST, TIMEOUT, Hold, ReclaimState, Stop
 
 _SIZE = schema_of(int | None)
 _TEXT = schema_of(str)
@@ -24,6 +24,8 @@ RECLAIM: Schema = record(
         "dry_run": schema_of(bool),
         "psi_limit": _NUMBER,
         "timeout": _NUMBER,
+        "hold": _NUMBER,
+        "held": nullable(schema_of(Hold)),
         "interrupted": schema_of(str | None),
         "returned": _SIZE,
         "stop": nullable(schema_of(Stop)),
@@ -52,6 +54,14 @@ CREATE_BODY: Schema = {
         },
         "psi_limit": {"type": "number", "minimum": 0, "maximum": 100, "default": PSI_LIMIT},
         "timeout": {"type": "number", "minimum": 1, "maximum": 3600, "default": TIMEOUT},
+        "hold": {
+            "type": "number",
+            "minimum": 0,
+            "maximum": HOLD_MAX,
+            "default": 0,
+            "description": "seconds after its end for which page cache that the guest fills again, without using it, "
+            "is reclaimed again",
+        },
         "dry_run": {"type": "boolean", "default": False},
     },
 }

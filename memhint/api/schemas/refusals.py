@@ -13,6 +13,7 @@ REFUSAL = record(
         "at": schema_of(float),
         "host": _TEXT,
         "domain": schema_of(str | None),
+        "domain_name": schema_of(str | None),
         "lever": schema_of(LeverName),
         "desired": _TEXT,
         "answer": schema_of(Answer),

@@ -19,6 +19,7 @@ from memhint.client.follow import Away, Connected, Happened, Lost
 
 LIMIT = 100
 KINDS = ("lever", "appeared", "restarted", "silent", "returned", "lost", "poison", "migration", "capacity")
+_NAME = "domain_name"  # which may be gone by the time that something is told again
 _BEFORE = 20  # that --watch begins with
 _REMEMBERED = 5_000  # that are not told twice
 
@@ -58,8 +59,8 @@ examples:
 """
     columns = (
         Column("at", "At (UTC)", shown_moment),
-        *words(("kind", "Kind"), ("host", "Host"), ("domain", "VM"), ("lever", "Lever"), ("desired", "Wish")),
-        *words(("answer", "Answer"), ("reason", "Reason"), ("detail", "Detail")),
+        *words(("kind", "Kind"), ("host", "Host"), (_NAME, "VM"), ("domain", "UUID"), ("lever", "Lever")),
+        *words(("desired", "Wish"), ("answer", "Answer"), ("reason", "Reason"), ("detail", "Detail")),
     )
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -102,7 +103,7 @@ examples:
         shown: dict[tuple[Any, ...], None],
     ) -> None:
         for one in events:
-            name = tuple(str(one.get(column.key)) for column in self.columns)
+            name = tuple(str(one.get(column.key)) for column in self.columns if column.key != _NAME)
             if name in shown or not _wanted(one, which):
                 continue
             shown[name] = None

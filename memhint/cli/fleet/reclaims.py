@@ -9,18 +9,19 @@ from memhint.cli.exits import CliError, Exit
 from memhint.cli.fleet.base import FleetList, FleetShow, Rows, positive, usage
 from memhint.cli.fleet.columns import Column, moment, numbers, size, sizes, text, words
 from memhint.cli.fleet.times import moment as moment_word
-from memhint.cli.fleet.times import unix
+from memhint.cli.fleet.times import span, unix
 from memhint.cli.fleet.vms import add_vm
 from memhint.client.client import Client, Item
 from memhint.client.errors import Unreachable
 from memhint.client.find import find_uuid
-from memhint.objects.reclaim import PSI_LIMIT, TIME_TO_LIVE, TIMEOUT, ReclaimState
+from memhint.objects.reclaim import HOLD_MAX, PSI_LIMIT, TIME_TO_LIVE, TIMEOUT, ReclaimState
 from memhint.objects.units import parse_size
 
 LIMIT = 100
 _PATIENCE = 30.0  # seconds beyond the request's own times: what was freed comes back, and reports travel
 _STEP = 1.0  # seconds between two looks
 _ENDED = frozenset(str(state) for state in ReclaimState if state.ended)
+_SETTLED = _ENDED | {str(ReclaimState.HOLDING)}  # what the guest gives up by itself, it has given
 _ENDS = {"failed": Exit.FAILED, "refused": Exit.REFUSED, "expired": Exit.NO_REPORT}
 
 
@@ -32,10 +33,12 @@ examples:
   %(prog)s web-1 --dry-run                      what would be asked of the guest
   %(prog)s web-1                                all page cache it has not used recently
   %(prog)s web-1 --bytes 512MiB --reason "maintenance of compute-7"
+  %(prog)s web-1 --hold 10m                     and keep it from filling its page cache again for so long
   %(prog)s web-1 --no-wait -f value -c id       the request's id, for later
 
 It needs guest_actions=allow for the VM, and the guest agent of memhint in the guest. The guest's kernel chooses what
-it gives up; it stops when the guest loses more of its time waiting for memory than --psi-limit.
+it gives up; it stops when the guest loses more of its time waiting for memory than --psi-limit. With --hold the
+command returns when the hold begins; the same limit, or a guest that uses its cache again, ends it.
 """
 
     _failure: CliError | None
@@ -54,6 +57,13 @@ it gives up; it stops when the guest loses more of its time waiting for memory t
             help=f"stop when the guest loses more of its time than this waiting for memory (default: {PSI_LIMIT:g})",
         )
         parser.add_argument("--timeout", type=float, metavar="S", help=f"stop after so long (default: {TIMEOUT:g})")
+        parser.add_argument(
+            "--hold",
+            type=span,
+            metavar="TIME",
+            help=f"take back what the guest fills again without using it, for so long, {HOLD_MAX / 60:g}m at most "
+            "(default: not)",
+        )
         parser.add_argument("--reason", default="by hand", metavar="TEXT", help="why, for the record")
         parser.add_argument("--dry-run", action="store_true", help="show what would be asked, and ask for nothing")
         parser.add_argument("--no-wait", action="store_true", help="do not wait until it has ended")
@@ -74,6 +84,7 @@ it gives up; it stops when the guest loses more of its time waiting for memory t
                 bytes=wanted,
                 psi_limit=parsed_args.psi_limit,
                 timeout=parsed_args.timeout,
+                hold=parsed_args.hold,
                 dry_run=parsed_args.dry_run or None,
             )
         except Unreachable as error:
@@ -96,17 +107,17 @@ it gives up; it stops when the guest loses more of its time waiting for memory t
         return code
 
     def _wait(self, client: Client, queued: Item) -> Item:
-        """The request as it ended, or as it is when nobody would wait any longer."""
+        """The request as it ended or holds, or as it is when nobody would wait any longer."""
         found = queued
         end = time.monotonic() + TIME_TO_LIVE + float(queued.get("timeout") or TIMEOUT) + _PATIENCE
-        while found.get("state") not in _ENDED and time.monotonic() < end:
+        while found.get("state") not in _SETTLED and time.monotonic() < end:
             time.sleep(_STEP)
             found = client.one_reclaim(str(queued["id"]))
         return found
 
     def _end(self, vm: str, found: Item) -> CliError | None:
         state, verdict = str(found.get("state")), _verdict(found)
-        if state in _ENDED:
+        if state in _SETTLED:
             code = _ENDS.get(state)
             return None if code is None else CliError(code, f"reclaim of {vm}: {verdict}")
         look = f"{self.named('reclaim show')} {found.get('id')}"
@@ -127,7 +138,8 @@ examples:
         *words(("id", "Request"), ("domain", "VM"), ("host", "Host"), ("state", "State")),
         *sizes(("bytes", "Asked"), ("returned", "Returned")),
         *words(("stop", "Stopped"), ("by", "By"), ("reason", "Reason")),
-        *numbers(("psi_limit", "PSI limit"), ("timeout", "Timeout")),
+        *numbers(("psi_limit", "PSI limit"), ("timeout", "Timeout"), ("hold", "Hold")),
+        Column("held", "Held", lambda found: _held({"held": found})),
         Column("verdict", "Verdict", lambda found: _verdict({"verdict": found})),
     )
     short = ("at", "id", "domain", "host", "state", "bytes", "returned", "reason")
@@ -201,6 +213,16 @@ def _verdict(found: Item) -> str:
     return f"{text(verdict.get('answer'))}{reason}{detail}"
 
 
+def _held(found: Item) -> str:
+    held = found.get("held")
+    if not held:
+        return f"{found['hold']:g} s, not begun" if found.get("hold") else text(None)
+    again = f"{size(held.get('again'))} reclaimed again"
+    if held.get("stop") is None:
+        return f"until {moment(held.get('until'))} UTC, {again}"
+    return f"ended ({held['stop']}), {again}"
+
+
 def _rows(found: Item) -> dict[str, str]:
     asked = "all that was not used recently" if found.get("bytes") is None else size(found["bytes"])
     return {
@@ -213,6 +235,7 @@ def _rows(found: Item) -> dict[str, str]:
         "Returned": f"{size(found.get('returned'))} (seen by the host)",
         "Stopped": text(found.get("stop")),
         "Limits": f"{found.get('psi_limit')} % pressure, {found.get('timeout')} s",
+        "Hold": _held(found),
         "Interrupted": text(found.get("interrupted")),
         "By": f"{text(found.get('by'))}: {text(found.get('reason'))}",
         "Asked at": f"{moment(found.get('at'))} UTC, to begin before {moment(found.get('expires'))}",

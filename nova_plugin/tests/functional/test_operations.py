@@ -38,10 +38,10 @@ class CreateTest(PluginTestCase):
         self._wait_for_state_change(first, "ERROR")
         self.say("two", room=1)
         body["name"] = "again"
-        created = self.api.post_server({"server": body})
-        self._wait_for_state_change(created, "ACTIVE")
+        self.api.post_server({"server": body})
         again = [one for one in self.api.get_servers() if one["name"].startswith("again")]
-        self.assertEqual(["ACTIVE"] * 3, [one["status"] for one in again])
+        self.assertEqual(3, len(again))
+        again = [self._wait_for_state_change(one, "ACTIVE") for one in again]
         self.assertEqual(["one", "one", "two"], sorted(map(self.host_of, again)))
 
     def test_create_one_after_the_other_between_two_reports(self):
@@ -108,18 +108,24 @@ class MoveTest(PluginTestCase):
         self._revert_resize(self.server)
         self.assertFalse(self.moved())
 
+    def live_migrate(self, status, host=None):
+        """Nova's own helper takes no host before release 33."""
+        self.api.post_server_action(self.server["id"], {"os-migrateLive": {"host": host, "block_migration": "auto"}})
+        self._wait_for_migration_status(self.server, [status])
+        self._wait_for_state_change(self.server, "ACTIVE")
+
     def test_live_migrate(self):
-        self._live_migrate(self.server, "error")
+        self.live_migrate("error")
         self.assertFalse(self.moved())
         self.say("two", room=1)
-        self._live_migrate(self.server, "completed")
+        self.live_migrate("completed")
         self.assertTrue(self.moved())
 
     def test_live_migrate_to_host(self):
-        self._live_migrate(self.server, "error", host="two")
+        self.live_migrate("error", "two")
         self.assertFalse(self.moved())
         self.say("two", room=1)
-        self._live_migrate(self.server, "completed", host="two")
+        self.live_migrate("completed", "two")
         self.assertTrue(self.moved())
 
     def test_live_migrate_forced(self):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -16,7 +15,8 @@ from pathlib import Path
 
 from lab.fleet.fill import fill, follow, keep
 from lab.fleet.fleet import Fleet, Shape
-from memhint.objects.reclaim import Compaction, Reclaim, ReclaimState, Stop
+from lab.servers.ports import free_ports
+from memhint.objects.reclaim import Compaction, Hold, Reclaim, ReclaimState, Stop
 from memhint.objects.units import GIB
 from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.store import open_store
@@ -93,7 +93,7 @@ class Api:
         self._folder = store.file.parent
         self._lines = lines or ("auth = none",)
         self._store = store
-        self._port = _free_port()
+        (self._port,) = free_ports(1)
         self._process: subprocess.Popen[bytes] | None = None
         self._log = self._folder / "api.log"
 
@@ -134,12 +134,6 @@ class Api:
             self._process = None
 
 
-def _free_port() -> int:
-    with socket.socket() as tried:
-        tried.bind(("127.0.0.1", 0))
-        return int(tried.getsockname()[1])
-
-
 class Agent(threading.Thread):
     """The agent of the host whose VM hoards memory: it does what is asked, a step at a time, until told to end."""
 
@@ -175,4 +169,11 @@ def further(one: Reclaim) -> Reclaim:
     if before - after < 24 * GIB:
         return going
     verdict = Verdict(Answer.APPLIED, Reason.NONE, "the guest gave back what it had not used")
+    if one.request.hold:
+        held = one.held or Hold(one.request.at, one.request.at + one.request.hold, kept=GIB, used=GIB)
+        held = replace(held, again=min(held.again + GIB, 3 * GIB))
+        return replace(
+            one, state=ReclaimState.HOLDING, stop=Stop.EXHAUSTED, before=before, after=before - 24 * GIB,
+            reclaimed=24 * GIB, verdict=verdict, held=held,
+        )  # fmt: skip
     return replace(going, state=ReclaimState.DONE, stop=Stop.EXHAUSTED, compaction=Compaction.DONE, verdict=verdict)

@@ -6,6 +6,8 @@ import re
 
 from playwright.sync_api import expect
 
+from lab.servers.place import wait_until
+from memhint.objects.reclaim import ReclaimState, Stop, released
 from memhint.store import open_store
 from memhint.store.reclaims import Reclaims
 from tests.functional.dashboard.browser import Window
@@ -65,6 +67,40 @@ def test_what_was_tried_dry_must_be_tried_again_once_it_is_changed(window: Windo
     expect(page.get_by_role("button", name="Reclaim now")).to_be_enabled()
     page.get_by_label("Amount, MiB").fill("100")
     expect(page.get_by_role("button", name="Reclaim now")).to_be_disabled()
+
+
+def test_a_hold_shows_what_is_taken_back_until_it_is_ended(window: Window, store: Filled, agent: Agent) -> None:
+    page = window.page
+    page.goto(f"{page.url}#/vms/{store.fleet.most_unreported}")
+    page.get_by_role("button", name="Reclaim memory").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Hold, minutes").fill("10")
+    dialog.get_by_role("button", name="Dry run").click()
+    expect(dialog).to_contain_text("Dry run: nothing was changed")
+    dialog.get_by_role("button", name="Reclaim now").click()
+    expect(dialog).to_contain_text("what the guest fills again is taken back")
+    expect(dialog).to_contain_text("3.0 GiB taken back again")
+    database = open_store(store.url, create=False)
+    reclaims = Reclaims(database.database, store.fleet.name(store.fleet.hoarder), 86400.0)
+    (held,) = [one for one in reclaims.open() if one.state is ReclaimState.HOLDING]
+    assert held.request.hold == 600
+    end = dialog.get_by_role("button", name="End the hold")
+    page.route("**/v1/reclaims/*", lambda one: one.abort() if one.request.method == "DELETE" else one.fallback())
+    end.click()
+    expect(dialog.get_by_role("alert")).to_be_visible()  # and it stays, and can be tried again
+    expect(end).to_be_enabled()
+    page.unroute("**/v1/reclaims/*")
+    window.complaints.clear()  # Chromium tells the console of every request that failed
+    end.click()
+    expect(end).to_be_disabled()
+    wait_until(lambda: held.request.id in reclaims.interrupted(), "the word to end it")
+    agent.end()
+    reclaims.save(released(held, Stop.INTERRUPTED, held.held.until - 300))
+    database.close()
+    expect(dialog).to_contain_text("ended (it was interrupted)")
+    page.keyboard.press("Escape")
+    rows = page.get_by_role("region", name="Reclaims asked of this VM").get_by_role("row")
+    expect(rows.nth(1)).to_contain_text("it was interrupted")
 
 
 def test_what_nobody_knows_is_not_shown_as_zero(window: Window) -> None:

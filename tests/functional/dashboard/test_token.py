@@ -59,7 +59,7 @@ def test_a_token_opens_the_page_that_was_asked_for(window: Window, api: Api, tok
     expect(page.get_by_role("heading", level=1)).to_have_text("compute-0000")
     page.get_by_role("button", name="Sign out").click()
     expect(page.get_by_label("Token")).to_be_visible()
-    assert page.evaluate("sessionStorage.length") == 0
+    page.wait_for_function("sessionStorage.length === 0")  # signing out loads the page anew
 
 
 def test_a_wrong_token_is_told_from_none(window: Window, tokens: Tokens) -> None:

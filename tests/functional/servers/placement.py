@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import signal
-import socket
 import subprocess
 import sys
 
 import requests
 
 from lab.servers.place import Place, kill, wait_until
+from lab.servers.ports import free_ports
 
 _SERVE = """\
 import sys
@@ -37,9 +37,7 @@ class Placement:
     def __init__(self, database: str) -> None:
         self.place = Place.temporary("pl")
         self.place.user = None  # a virtualenv need not be readable for anybody else
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        (self.port,) = free_ports(1)
         self.url = f"http://127.0.0.1:{self.port}"
         self.place.write(
             "placement.conf",

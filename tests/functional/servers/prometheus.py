@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 
 from lab.servers.place import Place, kill, wait_until
-from lab.servers.rabbitmq import free_ports
+from lab.servers.ports import free_ports
 
 ETC = Path(__file__).parents[3] / "etc" / "prometheus"
 

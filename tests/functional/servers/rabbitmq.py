@@ -7,7 +7,8 @@ import pika
 from lab.servers import rabbitmq
 from lab.servers.bus_users import CONTROLLER, rights
 from lab.servers.place import Place, kill, wait_until
-from lab.servers.rabbitmq import PASSWORD, definitions, free_ports
+from lab.servers.ports import free_ports
+from lab.servers.rabbitmq import PASSWORD, definitions
 from memhint.bus.topology import DEAD, RECORD, STATE
 
 HOSTS = ("host-a", "host-b")

@@ -57,6 +57,18 @@ def test_the_log_of_a_project_has_its_vms_only(filled: Store) -> None:
     assert {one.answer for one in found} <= set(REFUSED)
 
 
+def test_vms_are_told_by_their_names_while_a_host_has_them(filled: Store) -> None:
+    log, moment = Log(filled.database), time.time() + 60
+    gone, line = str(uuid.uuid4()), filled.domains.page(limit=1).items[0]
+    place = log.place()
+    for subject in (gone, line.uuid):
+        filled.events.record("host-a", moment, [builders.lever_state(subject=subject)])
+    wanted = {gone: None, line.uuid: line.name}
+    assert {one.domain: one.domain_name for one in log.page(LogFilter(since=moment), 10).items} == wanted
+    assert {one.domain: one.domain_name for one in log.after(place, 10)[0]} == wanted
+    assert all(one.domain_name is None for one in log.page(LogFilter(), 1000).items if one.domain is None)
+
+
 def test_what_comes_after_a_place_is_told_once(filled: Store) -> None:
     log = Log(filled.database)
     place = log.place()

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from memhint.objects.policy import Origin, PolicyError
-from memhint.objects.reclaim import Reclaim, ReclaimState
+from memhint.objects.reclaim import Hold, Reclaim, ReclaimState, Stop, released
 from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.store import Store, open_store
 from memhint.store.central_policies import CentralPolicies
@@ -137,6 +137,30 @@ def test_a_request_that_began_on_a_host_that_is_silent_since_is_over_much_later(
     assert (central.row().state, central.row().verdict.reason) == (ReclaimState.FAILED, Reason.INTERRUPTED)
     central.hear(DONE)
     assert central.row() == DONE
+
+
+def test_a_hold_is_told_in_any_order_and_is_over_long_after_its_own_time(central: Central) -> None:
+    central.reclaims.add(replace(QUEUED, request=replace(QUEUED.request, hold=600.0)), "host-a")
+    held = Hold(NOW + 9, NOW + 609, kept=2**20, used=0)
+    holding = replace(
+        DONE, request=replace(DONE.request, hold=600.0), state=ReclaimState.HOLDING, ended=None, held=held
+    )
+    further = replace(holding, calls=5, held=replace(held, again=2**24, rounds=1))
+    for one in (further, RUNNING, holding, FURTHER):
+        central.hear(one)
+    assert central.row() == further
+    central.now += 60 + 60 + 600 + 599
+    central.fleet.sweep()
+    assert central.row().state is ReclaimState.HOLDING
+    central.now += 2
+    central.fleet.sweep()
+    presumed = central.row()
+    assert (presumed.state, presumed.owner, presumed.held.stop) == (ReclaimState.DONE, PRESUMED, Stop.LOST)
+    told = released(further, Stop.DONE, NOW + 609)
+    central.hear(further, told)
+    assert central.row() == told
+    central.hear(further)
+    assert central.row() == told
 
 
 def test_requests_are_listed_in_parts_and_filtered(central: Central) -> None:

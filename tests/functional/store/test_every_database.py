@@ -29,8 +29,10 @@ from tests.unit.store.test_policies import (
 )
 from tests.unit.store.test_reclaims import (
     test_a_request_goes_from_its_making_to_its_end,
+    test_a_request_of_a_memhint_that_knew_no_hold_is_read,
     test_a_store_of_the_first_version_is_upgraded_and_keeps_what_it_has,
     test_hosts_that_share_a_store_do_not_share_requests,
+    test_one_that_holds_has_not_ended,
     test_the_oldest_waits_first_and_the_newest_shows_first,
     test_what_cannot_be_a_request_is_damage,
     test_what_ended_long_ago_goes_and_what_waits_stays,

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import pytest
-from sqlalchemy import insert
+from sqlalchemy import insert, select
+from sqlalchemy import text as sql
 
-from memhint.store import StoreError, open_store
+from lab.servers.mariadb import MariaDB
+from memhint.objects.gap import Gap, GapReason
+from memhint.objects.verdict import Answer, Reason, Verdict
+from memhint.store import StoreError, open_store, upsert
 from memhint.store.errors import StoreRefused
-from memhint.store.tables import event
+from memhint.store.fleet import State
+from memhint.store.tables import DOMAIN_HISTORY_SIZES, DOMAIN_SIZES, domain, domain_history, event
+from memhint.store.upsert import add_many, prepare_many, upsert_many
 from tests.unit import builders
-from tests.unit.builders import NOW
+from tests.unit.builders import NOW, WEB
 
 
 @pytest.mark.parametrize("url", ["postgresql", "mariadb"], indirect=True)
@@ -46,6 +52,122 @@ def test_a_value_that_does_not_fit_is_refused_and_the_database_is_not_said_to_be
     with pytest.raises(StoreRefused), store.database.write() as connection:
         connection.execute(insert(event).values(row))
     assert store.events.newest() == ()
+    store.close()
+
+
+@pytest.mark.parametrize(
+    "text", ["".join(map(chr, range(1, 256))), "ends with \\", "'; -- \\'", '"%s" %(x)s', "\U0001f4be"]
+)
+def test_a_text_comes_back_as_it_was(url: str, text: str) -> None:
+    store = open_store(url)
+    gap = Gap(text, GapReason.UNREADABLE, text)
+    store.reports.save(builders.report(gaps=(gap,)))
+    found = store.reports.newest()
+    assert found is not None
+    assert found.gaps == (gap,)
+    verdict = Verdict(Answer.FAILED, Reason.HYPERVISOR, text)
+    store.events.record("host-a", NOW, [builders.lever_state(verdict=verdict)])
+    assert [one.verdict for one in store.events.newest()] == [verdict]
+    store.close()
+
+
+def line(**changes: object) -> dict[str, object]:
+    """A row of the table of VMs."""
+    sizes = dict.fromkeys(DOMAIN_SIZES, 2**40)
+    words = {"name": "web-1", "project": None, "state": "running", "qos": "burstable", "source": "host"}
+    numbers = {"revision": 1, "fingerprint": -(2**63), "assigned": 2**62}
+    return {
+        "uuid": WEB,
+        "host": "host-a",
+        "demand_reason": None,
+        "agreement": None,
+        **sizes,
+        **words,
+        **numbers,
+    } | changes
+
+
+def test_many_rows_at_once_are_kept_as_they_are(url: str) -> None:
+    store = open_store(url)
+    rows = [line(), line(host="host-b", name="a'b\\c\"d\u2028\U0001f4be\x01", project="", demand=None)]
+    for _ in range(2):
+        with store.database.write() as connection:
+            upsert_many(connection, domain, rows)
+    with store.database.read() as connection:
+        found = [dict(one._mapping) for one in connection.execute(select(domain).order_by(domain.c.host))]
+    assert found == rows
+    point = {"uuid": WEB, "span": 0, "at": NOW + 0.125, "bucket": 3, "assigned": 2**40}
+    sizes = dict.fromkeys(DOMAIN_HISTORY_SIZES)
+    for shared in (None, 5):  # what is there already stays as it is
+        with store.database.write() as connection:
+            add_many(connection, domain_history, [{**point, **sizes, "shared": shared}])
+    with store.database.read() as connection:
+        assert [dict(one._mapping) for one in connection.execute(select(domain_history))] == [{**point, **sizes}]
+    store.close()
+
+
+@pytest.mark.parametrize("url", ["postgresql", "mariadb"], indirect=True)
+@pytest.mark.parametrize("changes", [{"name": "x" * 256}, {"assigned": 2**70}, {"assigned": None}])
+def test_of_many_rows_at_once_none_is_kept_where_one_does_not_fit(url: str, changes: dict[str, object]) -> None:
+    store = open_store(url)
+    with pytest.raises(StoreRefused), store.database.write() as connection:
+        upsert_many(connection, domain, [line(), line(host="host-b", **changes)])
+    assert store.domains.one(WEB) is None
+    store.close()
+
+
+def test_more_rows_than_a_statement_takes_are_all_kept(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upsert, "ROWS", 3)
+    store = open_store(url)
+    names = [f"host-{number}" for number in range(8)]
+    with store.database.write() as connection:
+        upsert_many(connection, domain, [line(host=one) for one in names])
+        rows = [{name: value for name, value in line(host=one).items() if name != "revision"} for one in names[:5]]
+        prepare_many(connection, domain, rows, late=("revision",))(revision=7)
+    with store.database.read() as connection:
+        found = connection.execute(select(domain.c.host, domain.c.revision).order_by(domain.c.host)).all()
+    assert [tuple(one) for one in found] == [(one, 7 if one in names[:5] else 1) for one in names]
+    store.close()
+
+
+@pytest.mark.parametrize("url", ["mariadb"], indirect=True)
+@pytest.mark.parametrize("changes", [{"name": "x" * 256}, {"assigned": 2**70}, {"assigned": None}])
+def test_what_does_not_fit_is_refused_by_a_server_that_would_make_it_fit(
+    url: str, changes: dict[str, object], mariadb: MariaDB
+) -> None:
+    mariadb.sql("SET GLOBAL sql_mode = ''")
+    try:
+        store = open_store(url)
+        with pytest.raises(StoreRefused), store.database.write() as connection:
+            upsert_many(connection, domain, [line(), line(host="host-b", **changes)])
+        store.close()
+    finally:
+        mariadb.sql("SET GLOBAL sql_mode = DEFAULT")
+
+
+@pytest.mark.parametrize("url", ["mariadb"], indirect=True)
+def test_what_an_url_says_of_the_session_is_kept(url: str) -> None:
+    store = open_store(f"{url}&init_command=SET SESSION max_statement_time=17&read_timeout=30")
+    with store.database.read() as connection:
+        assert connection.execute(sql("SELECT @@SESSION.max_statement_time")).scalar_one() == 17
+        assert "NO_BACKSLASH_ESCAPES" in connection.execute(sql("SELECT @@SESSION.sql_mode")).scalar_one()
+    store.close()
+
+
+@pytest.mark.parametrize("url", ["mariadb"], indirect=True)
+def test_many_rows_go_in_few_statements(url: str) -> None:
+    store = open_store(url)
+
+    def inserts() -> int:
+        with store.database.read() as connection:
+            return int(connection.execute(sql("SHOW GLOBAL STATUS LIKE 'Com_insert'")).one()[1])
+
+    epoch = "001700000000000-0000000a"
+    reports = [builders.report(host=f"host-{number}", epoch=epoch) for number in range(100)]
+    before = inserts()
+    store.fleet.take([State(one, 70.0) for one in reports])
+    assert len(store.hosts_view.all()) == 100
+    assert inserts() - before <= 20
     store.close()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from contextlib import nullcontext
 from dataclasses import replace
@@ -21,13 +22,14 @@ from memhint.agent.observer import Observer
 from memhint.agent.page_samples import PageSamples
 from memhint.agent.policies import Policies
 from memhint.agent.processes import Processes
-from memhint.agent.reclaims import NoRequests, Reclaims
+from memhint.agent.reclaim_work import NoRequests
+from memhint.agent.reclaims import Reclaims
 from memhint.agent.relief_worker import ReliefWorker
 from memhint.agent.swap_out_worker import SwapOutWorker
 from memhint.guest.commands import GET_MEMINFO, RECLAIM_MEMORY
 from memhint.guest.errors import GuestAgentAbsent
 from memhint.levers.balloon import BalloonLever
-from memhint.levers.dedup import DedupLever, DedupSettings
+from memhint.levers.dedup import MERGE_KNOB, DedupLever, DedupSettings
 from memhint.levers.qos import QosLever
 from memhint.levers.swap_out import SwapOutLever, SwapOutSettings
 from memhint.objects.domain import DomainState
@@ -35,13 +37,18 @@ from memhint.objects.gap import GapReason
 from memhint.objects.guest import GuestSource
 from memhint.objects.ladder import Rung
 from memhint.objects.lever import LeverName, Observed
+from memhint.objects.ownership import Mark
 from memhint.objects.plan import Bound, DemandReason
 from memhint.objects.policy import Origin
+from memhint.objects.tuning import Tuning
 from memhint.objects.units import GIB, KIB, MIB
 from memhint.objects.verdict import Answer, Reason, Verdict
+from memhint.planner.dedup_auto import AutoState
 from memhint.planner.dedup_estimate import KsmPace
 from memhint.planner.demand import Past
+from memhint.planner.ladder import LadderState, RungState
 from memhint.planner.plan import start
+from memhint.planner.relief import CALM, PRESSED
 from memhint.planner.settings import PlannerSettings
 from memhint.store.errors import StoreError
 from memhint.virt.domain_xml import Definition
@@ -112,7 +119,7 @@ class FakeHost:
         self.stats_error: Exception | None = None
         for number, name in enumerate(names):
             self.add(name, 4000 + number)
-        ledger = FakeLedger()
+        ledger = self.ledger = FakeLedger()
         # Conversations run at once, on the caller's thread: nothing here waits for a thread.
         self.guests = Guests(
             lambda uuid: nullcontext(self.agents[uuid]),
@@ -166,6 +173,7 @@ class FakeHost:
             self.recorder,
             self.recorder,
             self.recorder,
+            ledger,
         )
         self.cycle = Cycle(
             Identity("host-1", "epoch", "boot"),
@@ -257,6 +265,103 @@ def test_a_host_whose_vms_were_never_listed_promises_nothing(host: FakeHost) -> 
     host.stats_error = CallTimeout("hangs")
     capacity = host.run_cycles(3).plan.capacity
     assert (capacity.headroom, capacity.bound) == (0, Bound.STALE)
+
+
+def test_a_guest_that_came_to_rest_is_asked_at_once_and_once(host: FakeHost) -> None:
+    host.run_cycles(2)
+    domains, web = host.cycle._seen.domains, host.agents["uuid-web"]
+    policies = {one.uuid: builders.policy() for one in domains}
+
+    def asked(tuning: Tuning) -> bool:
+        before = len(web.commands())
+        host.guests.follow(domains, policies, {"uuid-web": tuning})
+        return len(web.commands()) > before
+
+    assert asked(Tuning(delay_ms=200))  # another wish
+    assert not asked(Tuning(delay_ms=200, flush=True))
+    assert asked(Tuning(delay_ms=200, flush=True, rests=1))
+    assert not asked(Tuning(delay_ms=200, rests=1))
+
+
+MERGING = AutoState(("uuid-web", "uuid-db"))
+
+
+def remember_merging(host: FakeHost) -> None:
+    """As an agent left it that was restarted, or reloaded."""
+    host.cycle.state = replace(host.cycle.state, dedup_auto=MERGING, dedup_project="p1")
+    for uuid in MERGING.members:
+        host.ledger.put(Mark(uuid, MERGE_KNOB, "false", "true", "an earlier look's", 1.0))
+
+
+def merging(host: FakeHost) -> tuple[AutoState, str | None, int]:
+    assert host.cycle._parts.worker.settle(10.0)
+    state = host.cycle.state
+    return state.dedup_auto, state.dedup_project, sum(mark.knob == MERGE_KNOB for mark in host.ledger.all())
+
+
+def test_before_libvirt_answers_nothing_is_forgotten_or_taken_back(host: FakeHost) -> None:
+    remember_merging(host)
+    before = host.cycle.state
+    host.stats_error = CallTimeout("hangs")
+    host.run_cycles(2)
+    now = host.cycle.state
+    # Only how old it is goes on, what is promised, and the ladder.
+    assert replace(now, at=before.at, headroom=before.headroom, ladder=before.ladder) == before
+    assert (now.at, now.headroom) == (1010.0, 0)
+    assert merging(host) == (MERGING, "p1", 2)
+    assert "libvirt has not said" in host.cycle.undo(10.0)[0]
+    assert merging(host) == (MERGING, "p1", 2)
+    host.stats_error = None
+    host.run_cycles()
+    # What was remembered is of other processes, and nobody asks for merging.
+    assert merging(host) == (AutoState(), None, 0)
+
+
+def test_nothing_is_done_to_a_vm_of_which_nobody_knows_what_it_is(host: FakeHost) -> None:
+    remember_merging(host)
+    host.recorder.wishes = {uuid: {Origin.OPERATOR: {"dedup": "on"}} for uuid in ("uuid-web", "uuid-old")}
+    host.definitions.missing = {"uuid-db"}
+    report = host.run_cycles(2)
+    assert set(by_name(report)) == {"web", "db", "old"}
+    assert host.cycle.state.past
+    assert merging(host) == (MERGING, "p1", 2)
+    assert host.agents["uuid-db"].commands() == []
+    assert host.agents["uuid-web"].commands()
+    web = next(one for one in by_name(report)["web"].levers if one.lever is LeverName.DEDUP)
+    assert (web.verdict.answer, web.verdict.reason) == (Answer.REFUSED, Reason.NOT_VERIFIED)
+    assert "the definition of db" in web.verdict.detail
+    assert not [one for one in report.plan.actions if one.lever is LeverName.DEDUP]
+    host.definitions.missing = set()
+    host.run_cycles()
+    assert merging(host)[2] == 0
+    assert host.agents["uuid-db"].commands()
+
+
+def test_a_reloaded_agent_knows_the_vms_of_the_one_before(host: FakeHost, tmp_path) -> None:
+    host.run_cycles(2)
+    (tmp_path / "next").mkdir()
+    after = FakeHost(tmp_path / "next")
+    after.now = host.now
+    after.stats_error = CallTimeout("hangs")
+    after.cycle._parts.observer.inherit(host.cycle._parts.observer)
+    after.cycle.inherit(host.cycle)
+    after.cycle.state = host.cycle.state
+    report = after.run_cycles()
+    assert set(by_name(report)) == {"web", "db", "old"}
+
+
+def test_an_agent_that_saw_no_vm_and_changed_nothing_ends_well(host: FakeHost) -> None:
+    host.stats_error = CallTimeout("hangs")
+    host.run_cycles()
+    assert host.cycle.undo(10.0) == []
+
+
+def test_one_that_is_off_keeps_nobody_waiting(host: FakeHost) -> None:
+    remember_merging(host)
+    host.definitions.missing = {"uuid-old"}
+    host.listed[2] = replace(host.listed[2], state=DomainState.SHUTOFF)
+    host.run_cycles()
+    assert merging(host) == (AutoState(), None, 0)
 
 
 def test_a_list_that_is_older_than_three_periods_promises_nothing(host: FakeHost) -> None:
@@ -511,13 +616,60 @@ def test_the_cache_lever_shows_who_could_and_how_much_at_most(host: FakeHost) ->
 def test_a_request_within_the_agent_is_refused_in_the_report_without_consent(host: FakeHost) -> None:
     give_commands(host.agents["uuid-web"], RECLAIM_MEMORY, GET_MEMINFO)
     host.run_cycles(2)
-    host.reclaims.submit("uuid-web", None, reason="pressure", by="ladder")
+    host.reclaims.submit("uuid-web", None, reason="a test", by="somebody")
     lever, _ = of_cache(host.run_cycles(), "web")
     assert (lever.observed, lever.desired) == (Observed.ON, "reclaim all that is cold")
     host.reclaiming.pop()()
     lever, _ = of_cache(host.run_cycles(), "web")
     assert (lever.verdict.answer, lever.verdict.reason) == (Answer.REFUSED, Reason.CONSENT)
     assert any(one.lever is LeverName.CACHE and one.verdict == lever.verdict for one in host.recorder.events)
+
+
+def test_an_idle_vm_of_a_calm_host_is_asked_for_its_cache_where_that_always_holds(host: FakeHost) -> None:
+    ladder = replace(SETTINGS.ladder, always=frozenset({Rung.CACHE}), cache_least=1)
+    host.cycle._settings = replace(SETTINGS, ladder=ladder)
+    host.recorder.replace = lambda uuid, origin, values: None
+    for name in ("web", "db"):
+        policy = {"guest_actions": "allow"} if name == "web" else {}
+        host.definitions.known[f"uuid-{name}"] = Definition(builders.facts(memory=4 * GIB, policy=policy))
+    report = host.run_cycles(4)
+    assert report.plan.pressure.admitting
+    assert host.reclaims.busy("uuid-web")
+    assert not host.reclaims.busy("uuid-db")
+    request = host.reclaims.news("uuid-web").request
+    assert (request.by, request.reason) == ("ladder", "the VM is idle")
+    # It wakes: what was asked is taken back after the call under way.
+    status = host.root.text("proc/4000/status")
+    grown = int(re.search(r"VmRSS:\s+(\d+)", status)[1]) + 200 * 1024
+    host.root.write("proc/4000/status", re.sub(r"VmRSS:\s+\d+", f"VmRSS: {grown}", status))
+    host.run_cycles(1)
+    work = host.reclaims._working["uuid-web"]
+    assert work.withdrawn is not None
+    assert work.withdrawn.reason is Reason.INTERRUPTED
+
+
+def bring_back(host: FakeHost, uuid: str = "uuid-web", wanted: int = 0) -> None:
+    seen = SimpleNamespace(domains=[builders.domain_observation(uuid=uuid)])
+    host.cycle._bring_back_caches(seen, SimpleNamespace(cache={uuid: wanted} if wanted else {}))
+
+
+@pytest.mark.parametrize("always", [True, False])
+def test_what_was_asked_on_a_calm_host_and_waits_is_taken_back_and_it_says_why(host: FakeHost, always: bool) -> None:
+    rungs = frozenset({Rung.CACHE}) if always else frozenset()
+    host.cycle._settings = replace(SETTINGS, ladder=replace(SETTINGS.ladder, always=rungs))
+    host.reclaims.submit("uuid-web", None, reason=CALM, by="ladder")
+    bring_back(host)
+    assert not host.reclaims.busy("uuid-web")
+    assert host.reclaims.news("uuid-web").verdict.detail.endswith("not idle any more") is always
+
+
+def test_a_host_under_pressure_asks_anew_of_who_was_asked_because_it_was_idle(host: FakeHost) -> None:
+    host.cycle.state = replace(host.cycle.state, ladder=LadderState((RungState(Rung.CACHE, host.now, "short"),)))
+    host.reclaims.submit("uuid-web", None, reason=CALM, by="ladder")
+    bring_back(host, wanted=100 * MIB)
+    bring_back(host, wanted=100 * MIB)
+    (waiting,) = host.reclaims._waiting
+    assert (waiting.request.reason, waiting.request.size) == (PRESSED, 100 * MIB)
 
 
 def test_a_reclaims_conversation_waits_for_the_look_under_way_and_is_refused_while_stopping(host: FakeHost) -> None:

@@ -254,7 +254,7 @@ def test_every_rateth_page_of_zeros_is_tried_again_across_chunks() -> None:
     one = PagePass(builders.process(), Recorded(), [Span(0, 1000 * PAGE_SIZE)], 8, PAGE_SIZE)
     while one.step() is not Phase.DONE:
         pass
-    found = one.sample(1.0, 0)
+    found = one.sample(0)
     assert (found.zeros, found.zeros_tried) == (1000, 125)
     assert found.zeros_held == 63
     assert found.still_zero == pytest.approx(1000 * 63 / 125)
@@ -312,7 +312,7 @@ def test_a_large_vm_goes_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
         one.step()
     turns = [after for before, after in pairwise(phases) if before is not after]
     assert turns == [Phase.SECOND, Phase.FIRST] * 3 + [Phase.SECOND]
-    assert (one.sample(1.0, 0).zeros, one.sample(1.0, 0).zeros_tried) == (2000, 500)
+    assert (one.sample(0).zeros, one.sample(0).zeros_tried) == (2000, 500)
 
 
 def test_this_process_itself_can_be_looked_at(clock: Clock) -> None:

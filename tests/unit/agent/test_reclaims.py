@@ -95,6 +95,7 @@ class Bench:
             self.store,
             lambda domain: self.guests.guests[domain.uuid].footprint(),
             at_once=self.at_once,
+            hold_every=10.0,
             lever=CacheLever(self.web.clock, self._sleep),
             wall=lambda: self.now,
             start=self.threads.append,
@@ -332,3 +333,39 @@ def test_one_in_the_store_is_taken_back_while_it_goes_on() -> None:
     bench.cycle()
     assert (bench.row().stop, bench.row().verdict.detail) == (Stop.INTERRUPTED, "enough")
     assert len(bench.web.calls()) == 1
+
+
+def test_what_one_asked_of_a_vm_is_taken_back_whether_it_waits_or_goes_on() -> None:
+    bench = Bench(queued(by="ladder", uuid=DB))
+    bench.reclaims.submit(WEB, None, reason="idle", by="ladder")
+    bench.cycle(run=False)  # both go on
+    bench.reclaims.submit(WEB, None, reason="idle", by="ladder")
+    other = bench.reclaims.submit(WEB, None, reason="idle", by="somebody")
+    for uuid in (WEB, DB):
+        bench.reclaims.withdraw(uuid, "ladder", "enough", asked="short")
+    assert len(bench.reclaims._waiting) == 2
+    for uuid in (WEB, DB):
+        bench.reclaims.withdraw(uuid, "ladder", "enough")
+    assert [one.request.id for one in bench.reclaims._waiting] == [other.request.id]
+    bench.cycle()
+    assert bench.row().state is ReclaimState.DONE  # of the store: not submitted here
+    assert bench.reclaims.news(WEB).verdict.detail == "enough"
+    assert bench.web.calls() == []
+
+
+def test_one_that_gets_no_thread_has_failed_and_blocks_nobody() -> None:
+    bench = Bench(queued())
+    start = bench.reclaims._start
+
+    def no_thread(_) -> None:
+        raise RuntimeError("can't start new thread")
+
+    bench.reclaims._start = no_thread
+    bench.cycle()
+    assert bench.row().state is ReclaimState.FAILED
+    assert "can't start new thread" in bench.row().verdict.detail
+    assert not bench.reclaims.busy(WEB)
+    bench.reclaims._start = start
+    bench.store.rows["req-2"] = queued(id="req-2", at=NOW + 1)
+    bench.cycle()
+    assert bench.row("req-2").state is ReclaimState.DONE

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from memhint.objects.reclaim import SMALLEST, ReclaimState
+from memhint.objects.reclaim import SMALLEST, Hold, ReclaimState, Stop, released
 from memhint.objects.verdict import Answer, Reason, Verdict
 from tests.unit.api.site import Site
 
@@ -42,6 +42,9 @@ def test_what_is_not_said_is_as_the_command_line_has_it(site: Site) -> None:
         ({"bytes": 1.5}, 400),
         ({"psi_limit": 101}, 400),
         ({"timeout": 0}, 400),
+        ({"hold": -1}, 400),
+        ({"hold": 3601}, 400),
+        ({"hold": "10m"}, 400),
         ({"reason": ""}, 400),
         ({"reason": "a\nb"}, 400),
         ({"reason": "a\u202eb"}, 400),
@@ -59,6 +62,29 @@ def end(site: Site, request: str) -> None:
     assert found is not None
     verdict = Verdict(Answer.FAILED, Reason.INTERRUPTED, "taken back")
     assert site.store.reclaims.save(replace(found.reclaim, state=ReclaimState.FAILED, verdict=verdict))
+
+
+def test_a_hold_is_asked_for_shown_and_ended_early(site: Site) -> None:
+    made = ask(site, hold=600).get_json()["reclaim"]
+    assert (made["hold"], made["held"]) == (600, None)
+    assert ask(site).get_json()["reclaim"]["hold"] == 0
+    found = site.store.reclaims.find(made["id"])
+    assert found is not None
+    held = Hold(since=10.0, until=610.0, kept=5, used=4, again=3, rounds=2)
+    holding = replace(found.reclaim, state=ReclaimState.HOLDING, reclaimed=9, stop=Stop.DONE, held=held)
+    assert site.store.reclaims.save(holding)
+    path = f"/v1/reclaims/{made['id']}"
+    shown = site.get(path).get_json()["reclaim"]
+    assert (shown["state"], shown["stop"]) == ("holding", "done")
+    assert shown["held"] == {
+        "since": 10.0, "until": 610.0, "kept": 5, "used": 4, "again": 3, "rounds": 2, "fruitless": 0, "boot": None,
+        "stop": None,
+    }  # fmt: skip
+    assert [one["id"] for one in site.get("/v1/reclaims?state=holding").get_json()["reclaims"]] == [made["id"]]
+    assert site.ask("DELETE", path).status_code == 202
+    assert site.store.reclaims.save(released(holding, Stop.INTERRUPTED, 20.0))
+    assert site.get(path).get_json()["reclaim"]["held"]["stop"] == "interrupted"
+    assert site.ask("DELETE", path).status_code == 409
 
 
 def test_a_request_is_taken_back_until_it_has_ended(site: Site) -> None:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import logging
+import subprocess
+import sys
 
 import pytest
 from oslo_config import cfg
@@ -132,3 +134,12 @@ def test_the_agent_gets_the_configuration_and_gives_the_exit_code(
     monkeypatch.setattr(service, "run", run)
     assert bench.run("agent").code == 1
     assert seen == ["memhint", "host-a"]
+
+
+def test_a_command_imports_no_other() -> None:
+    """An agent would otherwise carry a client of the API in its memory for as long as it runs."""
+    script = (
+        "import sys; from memhint.cli.main import main; main(['agent', '--help'])\nprint('requests' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "False"

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from memhint.objects.reclaim import Compaction, Reclaim, ReclaimState, Stop
+from memhint.cli import reclaim
+from memhint.objects.reclaim import Compaction, Hold, Reclaim, ReclaimState, Stop, released
 from memhint.objects.units import MIB
 from memhint.objects.verdict import Answer, Reason, Verdict
 from tests.unit import builders
@@ -36,7 +37,7 @@ def agent(bench: Bench, **changes: Any) -> Callable[[], None]:
             if one.state is ReclaimState.QUEUED:
                 bench.store.reclaims.save(replace(one, state=ReclaimState.RUNNING, begun=bench.now))
             else:
-                bench.store.reclaims.save(replace(one, ended=bench.now, **(DONE | changes)))
+                bench.store.reclaims.save(replace(one, **({"ended": bench.now} | DONE | changes)))
 
     return cycle
 
@@ -151,6 +152,22 @@ def test_waiting_ends_where_nobody_begins_and_where_nobody_ends(bench: Bench) ->
     assert "still running" in result.err
 
 
+def test_it_is_followed_until_it_holds(bench: Bench) -> None:
+    save(bench)
+    held = Hold(bench.now + 2, bench.now + 602, kept=40 * MIB, used=30 * MIB)
+    bench.on_sleep = agent(bench, state=ReclaimState.HOLDING, ended=None, held=held)
+    result = bench.run("reclaim", "web-1", "--hold", "10m")
+    assert (result.code, result.err) == (0, "")
+    assert asked(bench).request.hold == 600.0
+    lines = [" ".join(line.split()) for line in result.out.splitlines()]
+    assert "| State | holding |" in lines
+    (row,) = [line for line in lines if line.startswith("| Hold ")]
+    assert "UTC, 0 MiB reclaimed again in 0 goes" in row
+    over = released(asked(bench), Stop.PRESSURE, bench.now + 60)
+    assert reclaim._held(over) == "ended (pressure), 0 MiB reclaimed again in 0 goes"
+    assert reclaim._held(Reclaim(builders.reclaim_request(hold=90.0))) == "90 s, not begun"
+
+
 def test_without_an_agent_nothing_is_queued(bench: Bench) -> None:
     save(bench)
     bench.now += 100
@@ -169,6 +186,8 @@ def test_without_an_agent_nothing_is_queued(bench: Bench) -> None:
         (["--percent", "101"], 2, "100 at most"),
         (["--psi-limit", "101"], 2, "0 to 100"),
         (["--timeout", "0"], 2, "timeout"),
+        (["--hold", "2h"], 2, "0 to 3600"),
+        (["--hold", "long"], 2, "write 15m"),
         (["--reason", ""], 2, "reason"),
         (["--bytes", "1G", "--all"], 2, "not allowed"),
     ],

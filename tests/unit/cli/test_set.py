@@ -72,6 +72,16 @@ def test_the_verdict_decides_the_exit_code(bench: Bench, answer: Answer, code: i
     assert "this is why" in result.out
 
 
+def test_a_guest_that_was_slow_is_waited_for_as_the_agent_asks_it_again(bench: Bench) -> None:
+    save(bench)
+    slow = agent(bench, Verdict(Answer.FAILED, Reason.GUEST_TIMEOUT, "no answer within 2 s"))
+    done = agent(bench, Verdict(Answer.APPLIED))
+    looks = iter((slow, slow, done))
+    bench.on_sleep = lambda: next(looks)()
+    result = bench.run("set", "web-1", "reporting=off")
+    assert (result.code, result.err) == (0, "")
+
+
 def test_a_lever_that_was_not_named_is_not_answered_for(bench: Bench) -> None:
     save(bench)
     bench.on_sleep = agent(bench, Verdict(Answer.REFUSED, Reason.CONSENT), LeverName.DEDUP)

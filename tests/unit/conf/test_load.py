@@ -69,7 +69,7 @@ def test_the_environment_sets_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         ("[host]\nmemory_cgroup = slice\n", "[host] memory_cgroup", "Absolute path"),
         ("[policy]\ndedup = maybe\n", "[policy] dedup", "one of on, off, auto"),
         ("[dedup]\nuse_zero_pages = perhaps\n", "[dedup] use_zero_pages", "true or false"),
-        ("[dedup]\nadvisor = scan\n", "[dedup] advisor", "one of scan-time, none"),
+        ("[dedup]\nadvisor = scan\n", "[dedup] advisor", "one of scan-time, adaptive, none"),
         ("[planner]\npsi_exot = 1\n", "[planner] psi_exot", "psi_exit"),
         ("[planer]\npsi_exit = 1\n", "[planer]", "planner"),
         ("nonsense\n", "line 1", "[section]"),

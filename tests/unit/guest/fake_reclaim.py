@@ -26,6 +26,8 @@ class FakeGuest:
         self.other = 300 * MIB  # what its QEMU costs besides
         self.compactions = 0
         self.silent = 0
+        self.avg10: float | None = None  # of guest-get-meminfo, in percent; None: not measured
+        self.deaf = 0  # so many looks at its memory are not answered
         self.refusal = ""
         self.changes: dict[str, object] = {}
         self.pressure = lambda at: 0.5
@@ -68,6 +70,9 @@ class FakeGuest:
             raise GuestTimeout("no answer")
         if command == RECLAIM_MEMORY and self.refusal:
             return json.dumps({"error": {"class": "GenericError", "desc": self.refusal}})
+        if command == GET_MEMINFO and self.deaf:
+            self.deaf -= 1
+            raise GuestTimeout("no answer")
         answers = {
             "guest-info": lambda _: {"version": "10.0", "supported_commands": self.commands},
             GET_MEMINFO: self._meminfo,
@@ -78,7 +83,8 @@ class FakeGuest:
         return json.dumps({"return": answers[command](arguments)})
 
     def _meminfo(self, _: dict[str, object]) -> object:
-        return {
+        pressure = {} if self.avg10 is None else {"pressure": {"some-avg10": self.avg10}}
+        return pressure | {
             "page-size": 4096,
             "total": 960 * MIB,
             "free": 100 * MIB,

@@ -68,6 +68,20 @@ def test_no_cgroup_with_memory_is_missing(fake: FakeRoot, cgroup: str, mounts: s
         home(host(fake, cgroup, mounts, "/vm").kernel, 7)
 
 
+@pytest.mark.parametrize(
+    ("cgroup", "mounts"),
+    [
+        ("0:://\n", "cgroup2  cgroup2 rw 0 0\n"),
+        ("0::/a\n", "cgroup2  cgroup2 rw 0 0\n"),
+        ("0:://a\n", "cgroup2 / cgroup2 rw 0 0\n"),
+        ("0::a\n", "cgroup2  cgroup2 rw 0 0\n"),
+    ],
+)
+def test_damaged_text_has_an_end(fake: FakeRoot, cgroup: str, mounts: str) -> None:
+    with pytest.raises(InterfaceMissing):
+        home(host(fake, cgroup, mounts).kernel, 7)
+
+
 def test_a_process_that_ended_is_gone(fake: FakeRoot) -> None:
     with pytest.raises(ProcessGone):
         home(fake.write("proc/self/mounts", V2).kernel, 7)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import socket
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from lab.cpio import Archive
-from lab.errors import StateError, Timeout
+from lab.errors import StateError, Timeout, WorkError
 from lab.process import Process
 from lab.state import GuestRecord, HostRecord, LabRecord, StateFile, check_name
 from lab.swap import zram_used
-from lab.waiting import wait_for
+from lab.waiting import listens, wait_for
+from lab.work_channel import WorkChannel
 
 
 def test_a_record_comes_back_as_it_was(tmp_path: Path) -> None:
@@ -43,6 +47,50 @@ def test_waiting_says_what_it_saw_last() -> None:
     assert wait_for(lambda: 7, 0, "seven") == 7
     with pytest.raises(Timeout, match=r"for a value; last seen: 0"):
         wait_for(lambda: 0, 0.01, "a value", interval=0.001)
+
+
+def test_a_socket_that_has_only_its_name_does_not_listen(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    assert not listens(path)
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+        assert not listens(path)
+        server.listen()
+        assert listens(path)
+    assert not listens(path)
+
+
+def test_a_request_waits_for_a_qemu_that_has_just_started(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    waited = iter([True, True, False])
+    with pytest.raises(WorkError, match="is the guest running"):
+        WorkChannel(path, "g").request("ping", 30, lambda: next(waited))
+    assert next(waited, None) is None
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+
+        def running() -> bool:
+            server.listen()
+            return True
+
+        with ThreadPoolExecutor(1) as pool:
+            asked = pool.submit(WorkChannel(path, "g").request, "ping", 30, running)
+            client = wait_for(lambda: client_of(server), 10, "the request")
+            assert client is not None
+            with client, client.makefile("rw") as line:
+                assert line.readline() == "\n"
+                tag = line.readline().split()[0].removeprefix("@")
+                line.write(json.dumps({"id": tag, "ok": True, "result": 1}) + "\n")
+                line.flush()
+                assert asked.result(10) == {"result": 1}
+
+
+def client_of(server: socket.socket) -> socket.socket | None:
+    """Whoever waits to be taken."""
+    try:
+        return server.accept()[0]
+    except OSError:
+        return None  # it does not listen yet
 
 
 def test_the_archive_is_one_that_cpio_reads(tmp_path: Path) -> None:

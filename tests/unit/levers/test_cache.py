@@ -97,6 +97,18 @@ def test_pressure_before_the_first_byte_is_a_refusal_and_later_an_end() -> None:
     assert found.returned == found.reclaimed > 0  # what it freed is flushed even so
 
 
+def test_what_was_reported_on_the_way_is_flushed_too_for_cpus_keep_some_of_it() -> None:
+    class Quick(FakeGuest):
+        def __call__(self, request: str, timeout: int) -> str:
+            told = super().__call__(request, timeout)
+            self.unreported = 0  # its delay is short
+            return told
+
+    guest = Quick(cold=600 * MIB)
+    pull(guest)
+    assert [call["flush"] for call in guest.calls(SET_PAGE_REPORTING)] == [600 * MIB]
+
+
 def test_a_kernel_without_flush_is_waited_for() -> None:
     guest = FakeGuest()
     guest.settable = ["order"]

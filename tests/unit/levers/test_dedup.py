@@ -4,13 +4,18 @@ from dataclasses import replace
 
 import pytest
 
+from memhint.kernel.errors import WriteRejected
+from memhint.kernel.ksm import KsmKnob
+from memhint.kernel.root import KernelRoot
 from memhint.levers.dedup import DedupLever, DedupSettings
+from memhint.objects.domain import DomainState
 from memhint.objects.lever import Observed
 from memhint.objects.ownership import HOST
 from memhint.objects.policy import Origin, effective
 from memhint.objects.units import GIB, MIB
 from memhint.objects.verdict import Answer, Reason
 from memhint.planner.dedup import plan_dedup
+from memhint.planner.dedup_pace import Pace
 from tests.unit import builders
 from tests.unit.kernel.fake_root import FakeRoot
 from tests.unit.levers.fakes import FakeLedger, FakeMonitor
@@ -20,11 +25,27 @@ BEFORE = {
     "run": "0\n",
     "use_zero_pages": "0\n",
     "pages_to_scan": "100\n",
-    "sleep_millisecs": "20\n",
+    "sleep_millisecs": "25\n",
     "advisor_mode": "[none] scan-time\n",
     "advisor_target_scan_time": "200\n",
     "advisor_max_cpu": "70\n",
+    "smart_scan": "1\n",
 }
+
+
+class SysfsKsm(KernelRoot):
+    """KSM's files as the kernel has them: all advisors are shown, and one that runs keeps pages_to_scan to itself."""
+
+    refused = ""
+
+    def write_text(self, relative: str, text: str) -> None:
+        name = relative.removeprefix(f"{KSM}/")
+        if name == "advisor_mode":
+            text = "none [scan-time]\n" if text.strip() == "scan-time" else "[none] scan-time\n"
+        advised = "[scan-time]" in self.read_text(f"{KSM}/advisor_mode")
+        if name == self.refused or (name == "pages_to_scan" and advised):
+            raise WriteRejected(self.path(relative), "Invalid argument")
+        super().write_text(relative, text)
 
 
 class Host:
@@ -40,6 +61,10 @@ class Host:
         self.monitors = {one.uuid: FakeMonitor(self.root, one.process.pid, 1 * GIB) for one in self.domains}
         self.available = 8 * GIB
         self.settings = DedupSettings(**{"allow_monitor_commands": True, **settings})
+        self.lever = self.make()
+
+    def as_sysfs(self) -> None:
+        self.root.kernel = SysfsKsm(self.root.path)
         self.lever = self.make()
 
     def make(self) -> DedupLever:
@@ -132,6 +157,34 @@ def test_ksm_stops_when_a_newcomer_cannot_be_kept_out(host: Host) -> None:
     host.reconcile()
     assert host.knob("run") == "1"
     assert host.merging() == {"a", "b"}
+
+
+def test_on_hold_ksm_rests_and_nothing_is_separated_or_forgotten(host: Host) -> None:
+    host.reconcile()
+    marks = host.ledger.all()
+    assert host.lever.hold().ok
+    assert host.knob("run") == "0"
+    assert (host.ledger.all(), host.merging()) == (marks, {"a", "b"})
+    host.reconcile()
+    assert host.knob("run") == "1"
+
+
+def test_ksm_of_somebody_else_does_not_rest_for_memhint(host: Host) -> None:
+    host.root.write(f"{KSM}/run", "1\n")
+    host.lever.hold()
+    assert host.knob("run") == "1"
+
+
+def test_one_missed_reading_of_a_process_forgets_no_mark(host: Host) -> None:
+    host.reconcile()
+    marks = {mark.subject for mark in host.ledger.all()}
+    seen = host.domains[2]
+    host.domains[2] = replace(seen, process=None)
+    host.reconcile()
+    assert {mark.subject for mark in host.ledger.all()} == marks
+    host.domains[2] = replace(seen, process=None, state=DomainState.SHUTOFF)
+    host.reconcile()
+    assert {mark.subject for mark in host.ledger.all()} == marks - {"c"}
 
 
 def test_off_separates_stops_and_restores_everything(host: Host) -> None:
@@ -231,3 +284,100 @@ def test_the_scan_speed_is_marked_before_the_advisor_may_move_it(tmp_path) -> No
     mark = host.ledger.get(HOST, "pages_to_scan")
     assert mark is not None
     assert mark.before == "100"
+
+
+def test_a_pace_of_its_own_is_written_as_the_plan_has_it_and_goes_back_to_what_was_before(tmp_path) -> None:
+    host = Host(tmp_path, advisor="adaptive", target_scan_time=None, max_cpu=None)
+    for pace, pages, sleep in ((Pace.FAST, "5000", "20"), (Pace.SLOW, "100", "1000"), (Pace.FAST, "5000", "20")):
+        plan = replace(host.plan(), pace=pace)
+        host.lever.reconcile(plan, host.domains, host.seen(), dry_run=False)
+        assert (host.knob("run"), host.knob("pages_to_scan"), host.knob("sleep_millisecs")) == ("1", pages, sleep)
+    host.lever.undo(host.domains, host.seen())
+    assert {name: host.knob(name) for name in ("run", "pages_to_scan", "sleep_millisecs")} == {
+        "run": "0",
+        "pages_to_scan": "100",
+        "sleep_millisecs": "25",
+    }
+
+
+def test_the_fast_pace_can_be_chosen() -> None:
+    settings = DedupSettings(advisor="adaptive", pages_to_scan=700, sleep_millisecs=0)
+    assert (KsmKnob.PAGES_TO_SCAN, "700") in settings.knobs(Pace.FAST)
+    assert (KsmKnob.SLEEP_MILLISECS, "0") in settings.knobs(Pace.FAST)
+    assert (KsmKnob.PAGES_TO_SCAN, "700") not in settings.knobs(Pace.SLOW)
+    assert (KsmKnob.ADVISOR_MODE, "none") in settings.knobs()
+
+
+def test_knobs_that_a_reload_leaves_to_the_kernel_are_put_back(tmp_path) -> None:
+    host = Host(tmp_path, advisor="adaptive", target_scan_time=None, max_cpu=None)
+    host.reconcile()
+    assert host.knob("pages_to_scan") == "5000"
+    assert host.knob("smart_scan") == "0"
+    host.settings = replace(host.settings, advisor="none")
+    host.lever = host.make()
+    _, own = host.reconcile(dry_run=True)
+    assert "pages_to_scan as it was" in own.detail
+    assert host.knob("pages_to_scan") == "5000"
+    _, own = host.reconcile()
+    assert own.answer is Answer.APPLIED
+    assert (host.knob("run"), host.knob("pages_to_scan"), host.knob("sleep_millisecs")) == ("1", "100", "25")
+    assert host.ledger.get(HOST, "sleep_millisecs") is None
+    _, own = host.reconcile()
+    assert own.answer is Answer.UNCHANGED
+
+
+def test_a_reload_leaves_what_somebody_changed_and_what_the_advisor_moves(tmp_path) -> None:
+    host = Host(tmp_path, advisor="adaptive", target_scan_time=None, max_cpu=None)
+    host.as_sysfs()
+    host.reconcile()
+    host.root.write(f"{KSM}/sleep_millisecs", "77\n")
+    host.settings = replace(host.settings, advisor="scan-time")
+    host.lever = host.make()
+    _, own = host.reconcile()
+    assert own.answer is Answer.APPLIED
+    assert host.knob("sleep_millisecs") == "77"
+    assert host.ledger.get(HOST, "sleep_millisecs") is None
+    assert host.knob("pages_to_scan") == "5000"  # the advisor's from now on
+    host.lever.undo(host.domains, host.seen())
+    assert (host.knob("pages_to_scan"), host.ledger.all()) == ("100", ())
+
+
+def test_what_an_operator_set_between_two_paces_is_what_goes_back(tmp_path) -> None:
+    host = Host(tmp_path, advisor="adaptive", target_scan_time=None, max_cpu=None)
+    host.reconcile()
+    host.root.write(f"{KSM}/sleep_millisecs", "77\n")
+    host.lever.reconcile(replace(host.plan(), pace=Pace.SLOW), host.domains, host.seen(), dry_run=False)
+    assert host.knob("sleep_millisecs") == "1000"
+    host.lever.undo(host.domains, host.seen())
+    assert (host.knob("sleep_millisecs"), host.knob("pages_to_scan")) == ("77", "100")
+
+
+def test_a_write_that_the_kernel_refuses_does_not_make_memhints_own_value_an_operators(tmp_path) -> None:
+    host = Host(tmp_path, advisor="adaptive", target_scan_time=None, max_cpu=None)
+    host.as_sysfs()
+    host.reconcile()
+    host.root.kernel.refused = "sleep_millisecs"
+    slow = replace(host.plan(), pace=Pace.SLOW)
+    for _ in range(2):
+        _, own = host.lever.reconcile(slow, host.domains, host.seen(), dry_run=False)
+        assert own.answer is Answer.FAILED
+    host.root.kernel.refused = ""
+    host.settings = replace(host.settings, sleep_millisecs=33)
+    host.lever = host.make()
+    host.reconcile()
+    assert host.knob("sleep_millisecs") == "33"
+    host.lever.undo(host.domains, host.seen())
+    assert {name: host.knob(name) for name in BEFORE} == {name: text.strip() for name, text in BEFORE.items()}
+
+
+def test_the_scan_speed_stays_with_an_advisor_that_was_there_before(tmp_path) -> None:
+    """The kernel would answer EINVAL, and the mark would stay for ever."""
+    host = Host(tmp_path, advisor="adaptive", target_scan_time=None, max_cpu=None)
+    host.as_sysfs()
+    host.root.write(f"{KSM}/advisor_mode", "none [scan-time]\n")
+    host.reconcile()
+    assert host.knob("advisor_mode") == "[none] scan-time"
+    verdict = host.lever.undo(host.domains, host.seen())
+    assert verdict.answer is Answer.APPLIED
+    assert (host.knob("advisor_mode"), host.knob("pages_to_scan")) == ("none [scan-time]", "5000")
+    assert host.ledger.all() == ()

@@ -7,9 +7,12 @@ from dataclasses import replace
 import pytest
 
 from memhint.guest.capabilities import read_capabilities
+from memhint.guest.errors import GuestTimeout
 from memhint.guest.protocol import GuestAgent
 from memhint.guest.reporting_knob import read_guest_kernel
 from memhint.levers.reporting import DRIVER_KNOB, NEXT_BOOT_KNOB, ORDER_KNOB, ReportingLever, ReportingTarget
+from memhint.levers.reporting_flush import AGAIN
+from memhint.levers.reporting_tuning import DELAY_KNOB
 from memhint.objects.domain import DomainState
 from memhint.objects.lever import Observed
 from memhint.objects.ownership import Mark
@@ -259,14 +262,19 @@ class PatchedGuest(Guest):
         self.enabled = True
         self.order, self.delay_ms = 9, 2000
         self.settable = ["enabled", "order", "delay-ms", "flush"]
-        self.stubborn = False
+        self.stubborn = self.too_slow = False
         self.tuning = Tuning()
+        self.reported: int | None = 1 * GIB  # in its life
         self.changes: list[dict[str, object]] = []
+        self.asked: list[str] = []
         stock = self.agent
 
         def extended(request: str, timeout: int) -> str:
             message = json.loads(request)
+            self.asked.append(message["execute"])
             if message["execute"] == "guest-set-page-reporting":
+                if self.too_slow:
+                    raise GuestTimeout("no answer within 2 s")
                 self.changes.append(message["arguments"])
                 self.change(**{name.replace("-", "_"): value for name, value in message["arguments"].items()})
                 settings = {"enabled": self.enabled, "order": self.order, "delay-ms": self.delay_ms}
@@ -297,7 +305,7 @@ class PatchedGuest(Guest):
 
     def target(self, agent: bool = True) -> ReportingTarget:
         target = super().target(agent)
-        memory = builders.guest_memory(free=300 * MIB)
+        memory = builders.guest_memory(free=300 * MIB, lifetime_reported=self.reported)
         return replace(target, tuning=self.tuning, domain=replace(target.domain, guest=memory))
 
 
@@ -309,6 +317,17 @@ def test_a_patched_kernel_is_switched_by_its_own_switch_without_unbinding() -> N
     assert guest.pull(Mode.OFF).answer is Answer.UNCHANGED
     assert guest.pull(Mode.ON).answer is Answer.APPLIED
     assert guest.changes == [{"enabled": False}, {"enabled": True}]
+    assert guest.ledger.all() == ()
+
+
+def test_a_mark_goes_when_what_it_says_is_undone_though_the_answer_came_too_late() -> None:
+    guest = PatchedGuest(guest_actions="allow")
+    assert guest.pull(Mode.OFF).answer is Answer.APPLIED
+    assert guest.ledger.all()
+    guest.enabled = True
+    assert guest.pull(Mode.ON, dry_run=True).answer is Answer.UNCHANGED
+    assert guest.ledger.all()
+    assert guest.pull(Mode.ON).answer is Answer.UNCHANGED
     assert guest.ledger.all() == ()
 
 
@@ -339,6 +358,86 @@ def test_order_and_delay_are_changed_in_one_call_with_a_flush_and_undone_by_anot
     assert guest.pull(Mode.AUTO).answer is Answer.APPLIED
     assert (guest.order, guest.delay_ms) == (9, 2000)
     assert guest.ledger.all() == ()
+
+
+def test_a_kernel_that_this_conversation_has_read_is_not_read_again() -> None:
+    guest = PatchedGuest(guest_actions="allow")
+    guest.tuning = Tuning(delay_ms=200)
+    guest.pull(Mode.AUTO)
+    for fresh in (True, False):
+        target = replace(guest.target(), fresh=fresh)
+        guest.asked.clear()
+        assert guest.lever.pull(target, Mode.AUTO, dry_run=False).answer is Answer.UNCHANGED
+        assert bool(guest.asked) is not fresh
+    guest.tuning = Tuning(delay_ms=500)
+    target = replace(guest.target(), fresh=True)
+    guest.asked.clear()
+    assert guest.lever.pull(target, Mode.AUTO, dry_run=False).answer is Answer.APPLIED
+    assert guest.asked == ["guest-set-page-reporting"]
+
+
+def flushes(guest: PatchedGuest, **pull: bool) -> list[object]:
+    """What one more look at the guest flushes."""
+    guest.changes.clear()
+    assert guest.pull(Mode.AUTO, **pull).answer is Answer.UNCHANGED
+    assert all(set(change) == {"flush"} for change in guest.changes)
+    return [change["flush"] for change in guest.changes]
+
+
+def test_what_a_guest_freed_is_flushed_once_more_when_it_comes_to_rest() -> None:
+    guest = PatchedGuest(guest_actions="allow")
+    guest.tuning = Tuning(delay_ms=200, flush=True)
+    assert guest.pull(Mode.AUTO).answer is Answer.APPLIED
+    guest.reported += AGAIN - 1
+    guest.tuning = Tuning(delay_ms=200, flush=True, rests=1)
+    assert flushes(guest) == []  # it gave back next to nothing
+    guest.reported += 1
+    guest.tuning = Tuning(delay_ms=200, rests=1)  # it is busy
+    assert flushes(guest) == []
+    guest.tuning = Tuning(delay_ms=200, flush=True, rests=1)
+    assert flushes(guest, dry_run=True) == []
+    assert flushes(guest) == [300 * MIB]
+    # It goes on freeing and allocating, and never comes to rest: what it says it reported has it asked for nothing.
+    for _ in range(3):
+        guest.reported += GIB
+        assert flushes(guest) == []
+
+
+def test_a_guest_that_booted_or_is_not_known_any_more_is_flushed_anew() -> None:
+    guest = PatchedGuest(guest_actions="allow")
+    guest.tuning = Tuning(delay_ms=200, flush=True)
+    guest.pull(Mode.AUTO)
+    guest.files["/proc/sys/kernel/random/boot_id"] = "99999999-2222-3333-4444-555555555555"
+    guest.reported = 1 * MIB
+    guest.ledger.remove(guest.target().domain.uuid, DELAY_KNOB)  # and has the same setting by chance
+    assert flushes(guest) == [300 * MIB]
+    assert flushes(guest) == []
+    guest.lever.retain(())
+    assert flushes(guest) == [300 * MIB]
+    # Consent that was taken back holds for it too.
+    guest.lever.retain(())
+    guest.policy = effective({})
+    assert flushes(guest) == []
+
+
+def test_a_flush_that_takes_too_long_is_not_tried_again() -> None:
+    guest = PatchedGuest(guest_actions="allow")
+    guest.tuning = Tuning(delay_ms=200, flush=True)
+    guest.pull(Mode.AUTO)
+    guest.reported += GIB
+    guest.tuning = Tuning(delay_ms=200, flush=True, rests=1)
+    guest.too_slow = True
+    assert guest.pull(Mode.AUTO).reason is Reason.GUEST_TIMEOUT
+    guest.too_slow = False
+    assert flushes(guest) == []
+
+
+def test_a_guest_that_does_not_count_what_it_reported_is_flushed_with_a_change_only() -> None:
+    guest = PatchedGuest(guest_actions="allow")
+    guest.tuning, guest.reported = Tuning(delay_ms=200, flush=True), None
+    assert guest.pull(Mode.AUTO).answer is Answer.APPLIED
+    assert guest.changes == [{"delay-ms": 200, "flush": 300 * MIB}]
+    assert flushes(guest) == []
 
 
 def test_tuning_needs_consent_and_says_what_it_would_do() -> None:

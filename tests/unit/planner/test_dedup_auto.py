@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memhint.objects.estimate import DedupEstimate, GroupEstimate, KsmCost
+from memhint.objects.estimate import DedupEstimate, GroupEstimate, KsmCost, VmEstimate
 from memhint.objects.policy import Origin, effective
 from memhint.objects.units import GIB, MIB
 from memhint.objects.verdict import Answer, Reason
@@ -85,6 +87,67 @@ def test_after_a_restart_those_that_were_on_stay_and_a_newcomer_waits() -> None:
     verdicts, state = once(DedupEstimate(), AutoState(members=("a",)))
     assert state.members == ("a",)
     assert verdicts["b"].reason is Reason.NO_ESTIMATE
+
+
+def test_what_is_known_of_one_vm_says_nothing_of_what_two_save() -> None:
+    alone = told(group(3, members=("a",)))
+    verdicts, state = once(alone)
+    assert state.members == ()
+    assert {verdicts[uuid].answer for uuid in VMS} == {Answer.PENDING}
+    # Both merge already, and the samples of one are lost: nothing is judged by the other.
+    _, state = once(alone, AutoState(VMS))
+    assert state.members == VMS
+    # A newcomer is not waited for by those that merge.
+    verdicts, state = once(told(group(3)), AutoState(VMS), asking={"p1": (*VMS, "c")})
+    assert state.members == ()
+    assert verdicts["a"].reason is Reason.DOES_NOT_PAY
+
+
+def test_it_ends_only_when_every_vm_was_looked_at_since_it_ceased_to_pay() -> None:
+    def low(first: float, second: float, percent: float = 2) -> DedupEstimate:
+        """Both took in the same; one has been looked at since."""
+        found = replace(group(percent), at=min(first, second))
+        vms = tuple(
+            VmEstimate(uuid, at, 0, 0, 0, 0, 0) for uuid, at in zip((*VMS, "x"), (first, second, 99.0), strict=True)
+        )
+        return DedupEstimate(vms=vms, groups=(found,), asking=(found,))
+
+    on = AutoState(VMS)
+    _, doubting = once(low(10.0, 3.0), on)
+    assert doubting.members == VMS
+    _, again = once(low(20.0, 3.0), doubting)
+    assert again.members == VMS
+    assert once(low(20.0, 9.0), again)[1].members == VMS
+    # The other is looked at: both have the same, and it goes on as if nothing had been.
+    _, calm = once(low(20.0, 12.0, percent=30), again)
+    assert calm == on
+    # Or they have not.
+    verdicts, ended = once(low(20.0, 12.0), again)
+    assert ended == AutoState()
+    assert verdicts["a"].reason is Reason.DOES_NOT_PAY
+
+
+def test_doubt_ends_within_a_day_and_heeds_no_clock_that_was_set_back() -> None:
+    def found(first: float, second: float) -> DedupEstimate:
+        vms = tuple(VmEstimate(uuid, at, 0, 0, 0, 0, 0) for uuid, at in zip(VMS, (first, second), strict=True))
+        one = replace(group(2), at=min(first, second))
+        return DedupEstimate(vms=vms, groups=(one,), asking=(one,))
+
+    on = AutoState(VMS)
+    _, doubting = once(found(9000.0, 3.0), on, now=50.0)
+    # One of them is never looked at again.
+    assert once(found(9500.0, 3.0), doubting, now=50.0 + 86_399.0)[1].members == VMS
+    assert once(found(9500.0, 3.0), doubting, now=50.0 + 86_400.0)[1].members == ()
+    # Both are, by a clock that was wrong before.
+    assert once(found(7.0, 8.0), doubting, now=60.0)[1].members == VMS
+    _, corrected = once(found(7.0, 8.0), doubting, now=60.0)
+    assert once(found(9.0, 8.0), corrected, now=70.0)[1].members == ()
+
+
+def test_what_one_vm_saves_by_itself_is_enough_for_it() -> None:
+    verdicts, state = once(told(group(30, members=("a",))))
+    assert state.members == ("a",)
+    assert verdicts["b"].answer is Answer.PENDING
 
 
 def test_a_negative_general_profit_ends_it_and_holds() -> None:

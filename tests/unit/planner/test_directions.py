@@ -183,10 +183,11 @@ def test_the_headroom_goes_the_way_of_its_line(name: str, world: World, pages: i
     for predictor in line.predictors:
         was = capacity_of(world, SETTINGS, predictor).headroom
         now = capacity_of(after, chosen, predictor, sight=line.sight).headroom
+        rounded = len(after.vms) + 1  # bytes: each VM's share of a forecast is rounded down by itself
         if line.direction == "never up":
-            assert now <= was
+            assert now <= was + rounded
         elif line.direction == "never down":
-            assert now >= was
+            assert now >= was - rounded
         elif line.direction == "same":
             assert now == was
         else:

@@ -5,12 +5,15 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memhint.objects.domain import DomainObservation
 from memhint.objects.host import Scope
+from memhint.objects.ladder import Rung
 from memhint.objects.lever import LeverName
 from memhint.objects.ownership import HOST
 from memhint.objects.plan import Bound
 from memhint.objects.policy import Origin, effective
 from memhint.objects.units import GIB, MIB
+from memhint.planner.ladder import LadderState, RungState
 from memhint.planner.plan import PlannerState, Sight, plan, start
 from memhint.planner.settings import PlannerSettings
 from memhint.planner.window import BUCKETS, Window
@@ -66,8 +69,8 @@ def test_swap_in_is_a_rate_between_two_cycles() -> None:
     assert run(601.0, state, host=swapping).plan.pressure.detail.startswith("swap-in")
 
 
-def test_stale_data_promises_no_more_than_nominal() -> None:
-    domains = [
+def four_idle_vms() -> list[DomainObservation]:
+    return [
         builders.domain_observation(
             uuid=f"vm-{pid}",
             facts=builders.facts(memory=15 * GIB),
@@ -75,6 +78,10 @@ def test_stale_data_promises_no_more_than_nominal() -> None:
         )
         for pid in range(4)
     ]
+
+
+def test_stale_data_promises_no_more_than_nominal() -> None:
+    domains = four_idle_vms()
     state = start(SETTINGS)
     for now in range(0, 7200, 600):
         state = run(float(now), state, domains=domains).state
@@ -84,6 +91,33 @@ def test_stale_data_promises_no_more_than_nominal() -> None:
     assert fresh.headroom > stale.headroom == max(0, stale.nominal_headroom())
     assert stale.bound is Bound.STALE
     assert (blind.headroom, blind.bound) == (0, Bound.STALE)
+
+
+def test_one_look_at_less_than_all_costs_the_promise_of_one_cycle_only() -> None:
+    domains = four_idle_vms()
+    state = start(SETTINGS)
+    for now in range(0, 7200, 600):
+        state = run(float(now), state, domains=domains).state
+    before = state.headroom
+    stale = run(7200.0, state, domains=domains, sight=Sight.STALE)
+    assert stale.plan.capacity.headroom < before == stale.state.headroom
+    assert run(7210.0, stale.state, domains=domains).plan.capacity.headroom >= before
+    # What was promised to nobody for want of sight rises slowly.
+    blind = run(7200.0, state, domains=domains, sight=Sight.BLIND)
+    assert blind.state.headroom == 0
+    assert run(7210.0, blind.state, domains=domains).plan.capacity.headroom < before
+
+
+def test_a_vm_of_which_little_is_known_counts_and_is_asked_for_nothing() -> None:
+    vm = builders.domain_observation(facts=builders.facts(memory=8 * GIB))
+    pressed = replace(HOST_SEEN, pressure=builders.pressure(some_avg10=90.0))
+    state = replace(start(SETTINGS), ladder=LadderState((RungState(Rung.MIGRATION, 0.0, "short"),)))
+    found = {}
+    for unread in (frozenset(), frozenset({vm.uuid})):
+        planned = plan(pressed, [vm], policies([vm]), state, 1.0, SETTINGS, unread=unread)
+        assert [one.uuid for one in planned.plan.demands] == [vm.uuid]
+        found[bool(unread)] = planned.plan.relief.migrate
+    assert found == {False: vm.uuid, True: None}
 
 
 def test_other_work_is_remembered_by_its_peak() -> None:

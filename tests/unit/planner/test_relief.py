@@ -13,7 +13,13 @@ from memhint.objects.lever import LeverName
 from memhint.objects.policy import Origin, Policy, effective
 from memhint.objects.tuning import Tuning
 from memhint.objects.units import GIB, MIB
-from memhint.planner.relief import MARGIN, fruitless, next_idle, relief_actions, relieve
+from memhint.planner.activity import keep_tuning
+from memhint.planner.relief import (
+    MARGIN,
+    fruitless,
+    relief_actions,
+    relieve,
+)
 from memhint.planner.settings import LadderSettings
 from tests.unit import builders
 
@@ -45,15 +51,17 @@ WILLING = {
 }
 
 
-def ask(rungs, domains, policies, idle=None, shortage=1 * GIB, migrate=None):
+def ask(rungs, domains, policies, idle=None, shortage=1 * GIB, migrate=None, kept=None):
     everyone = frozenset(one.process.instance for one in domains if one.process)
-    return relieve(frozenset(rungs), domains, policies, everyone if idle is None else idle, shortage, SETTINGS, migrate)
+    idle = everyone if idle is None else idle
+    return relieve(frozenset(rungs), domains, policies, idle, shortage, SETTINGS, migrate, kept=kept or {})
 
 
 def test_a_willing_idle_vm_gives_on_every_rung() -> None:
     one = vm("a")
     found = ask(EVERY, [one], {"a": policy(**WILLING)})
-    assert found.tuning == {"a": Tuning(order=4, delay_ms=200, flush=True)}
+    assert found.tuning == {"a": Tuning(order=4, delay_ms=200)}
+    assert found.tuning["a"].flush
     assert found.cache == {"a": 512 * MIB}
     assert found.balloon == {"a": 4 * GIB - int(4 * GIB * 0.10)}
     assert found.swap_out == {"a": int(2 * GIB * 0.05)}
@@ -66,13 +74,62 @@ def test_a_willing_idle_vm_gives_on_every_rung() -> None:
         LeverName.SWAP_OUT,
         LeverName.MIGRATION,
     }
-    assert fruitless(found) == {Rung.ADMISSION}
+    assert fruitless(found, SETTINGS) == {Rung.ADMISSION}
 
 
 def test_nothing_is_asked_while_no_rung_is_entered() -> None:
     found = ask([], [vm("a")], {"a": policy(**WILLING)})
     assert relief_actions(found) == ()
-    assert fruitless(found) == EVERY - {Rung.MIGRATION}
+    assert fruitless(found, SETTINGS) == EVERY - {Rung.MIGRATION}
+
+
+ALWAYS = replace(SETTINGS, always=frozenset({Rung.REPORTING, Rung.CACHE, Rung.ORDER}))
+
+
+def calm(domains, policies, idle, settings=ALWAYS):
+    return relieve(frozenset(), domains, policies, frozenset(idle), 1, settings)
+
+
+def test_what_always_holds_is_done_to_idle_vms_of_a_calm_host_and_nothing_else() -> None:
+    idle, busy = vm("a"), vm("b")
+    policies = {"a": policy(**WILLING), "b": policy(**WILLING)}
+    found = calm([idle, busy], policies, [idle.process.instance])
+    assert found.tuning == {"a": Tuning(order=4, delay_ms=200)}
+    assert found.tuning["a"].flush
+    assert found.cache == {"a": 512 * MIB}  # all of it, though next to nothing is short
+    assert (found.balloon, found.swap_out, found.dedup, found.migrate) == ({}, {}, False, None)
+    whys = {action.why for action in relief_actions(found, calm=True)}
+    assert whys == {"the VM is idle", "policy, or the VM is idle"}
+
+
+def test_the_ladder_does_not_wait_for_what_held_before_it_was_climbed() -> None:
+    found = relieve(EVERY, [vm("a")], {"a": policy(**WILLING)}, frozenset({vm("a").process.instance}), GIB, ALWAYS)
+    assert fruitless(found, ALWAYS) == {Rung.ADMISSION, Rung.REPORTING, Rung.ORDER}
+
+
+def test_what_always_holds_needs_the_same_consent() -> None:
+    one = vm("a")
+    for refusing in (policy(), policy(**{**WILLING, "class_": "guaranteed"})):
+        found = calm([one], {"a": refusing}, [one.process.instance])
+        assert not found.tuning
+        assert not found.cache
+
+
+def test_the_cache_rung_under_pressure_is_not_changed_by_what_always_holds() -> None:
+    domains = [vm("a"), vm("b", cached=256 * MIB)]
+    policies = {name: policy(**WILLING) for name in "ab"}
+    for idle in (frozenset(), frozenset(one.process.instance for one in domains)):
+        asked = [
+            relieve(frozenset({Rung.CACHE}), domains, policies, idle, 300 * MIB, settings).cache
+            for settings in (SETTINGS, replace(SETTINGS, always=frozenset({Rung.CACHE})))
+        ]
+        assert asked[0] == asked[1]
+        assert asked[0]
+
+
+def test_a_small_cache_is_left_alone_while_the_host_is_calm_too() -> None:
+    one = vm("a", cached=SETTINGS.cache_least - 1)
+    assert not calm([one], {"a": policy(**WILLING)}, [one.process.instance]).cache
 
 
 @pytest.mark.parametrize(
@@ -105,7 +162,9 @@ def test_a_busy_vm_keeps_its_reporting_and_its_balloon() -> None:
 def test_policy_s_own_order_and_delay_hold_without_and_against_the_ladder() -> None:
     chosen = policy(**WILLING, reporting_order="2", reporting_delay_ms="5000")
     assert ask([], [vm("a")], {"a": chosen}).tuning == {"a": Tuning(2, 5000)}
-    assert ask(EVERY, [vm("a")], {"a": chosen}).tuning == {"a": Tuning(2, 5000, flush=True)}
+    assert ask(EVERY, [vm("a")], {"a": chosen}).tuning == {"a": Tuning(2, 5000)}
+    assert not ask([], [vm("a")], {"a": chosen}).tuning["a"].flush
+    assert ask(EVERY, [vm("a")], {"a": chosen}).tuning["a"].flush
 
 
 def test_the_largest_caches_go_first_until_the_shortage_is_covered() -> None:
@@ -133,13 +192,40 @@ def test_whom_to_move_is_best_effort_first_then_the_largest_and_stays_the_same()
     assert ask([Rung.MIGRATION], pinned, policies, migrate="b").migrate is None
 
 
-def test_idle_has_a_hysteresis_and_a_new_vm_is_not_idle() -> None:
-    assert next_idle(frozenset(), {"p": 100}, {"p": 100, "new": 5}, 10.0, SETTINGS) == {"p"}
-    grown = {"p": 100 + 40 * MIB}  # 4 MiB/s: between the two limits
-    assert next_idle(frozenset(), {"p": 100}, grown, 10.0, SETTINGS) == frozenset()
-    assert next_idle(frozenset({"p"}), {"p": 100}, grown, 10.0, SETTINGS) == {"p"}
-    assert next_idle(frozenset({"p"}), {"p": 100}, {"p": 100 + 90 * MIB}, 10.0, SETTINGS) == frozenset()
-    assert next_idle(frozenset({"p", "q"}), {}, {"p": 1}, None, SETTINGS) == {"p"}
+def test_a_vm_that_is_busy_for_a_moment_keeps_its_tuning_and_is_asked_for_nothing_new() -> None:
+    one = vm("a")
+    willing = {"a": policy(**WILLING)}
+    nobody: frozenset[str] = frozenset()
+    tuned = ask([Rung.REPORTING], [one], willing).tuning
+    assert tuned == {"a": Tuning(delay_ms=200)}
+    assert tuned["a"].flush
+    kept = keep_tuning(tuned, [one], {one.process.instance: SETTINGS.busy_for - 1}, nobody, SETTINGS)
+    assert kept == tuned
+    assert keep_tuning(tuned, [one], {one.process.instance: SETTINGS.busy_for}, nobody, SETTINGS) == {}
+    # A rung entered meanwhile waits until it is idle; one that is left gives it its own settings back at once.
+    both = [Rung.REPORTING, Rung.ORDER]
+    held = ask(both, [one], willing, idle=nobody, kept=kept).tuning
+    assert held == tuned
+    assert not held["a"].flush  # while it allocates, what is free is not had from it in one go
+    assert ask([Rung.ORDER], [one], willing, idle=nobody, kept=kept).tuning == {}
+    assert ask(both, [one], willing, idle=nobody).tuning == {}
+    # Consent that was taken back meanwhile holds at once, too.
+    assert ask(both, [one], {"a": policy()}, idle=nobody, kept=kept).tuning == {}
+
+
+def test_a_vm_that_came_to_rest_is_asked_once_more() -> None:
+    one = vm("a")
+    itself, policies = frozenset({one.process.instance}), {"a": policy(**WILLING)}
+    tuned = ask([Rung.REPORTING], [one], policies).tuning
+    for rested, rests in ((frozenset(), 0), (itself, 1), (frozenset(), 1), (itself, 2)):
+        kept = keep_tuning(tuned, [one], {}, rested, SETTINGS)
+        tuned = ask([Rung.REPORTING], [one], policies, kept=kept).tuning
+        assert tuned["a"].rests == rests
+    # Also where no burst is short enough for it to keep its tuning.
+    assert keep_tuning(tuned, [one], {}, itself, replace(SETTINGS, busy_for=0.0))["a"].rests == 3
+    # What it has by policy alone is flushed by nobody.
+    chosen = policy(**WILLING, reporting_order="2")
+    assert ask([], [one], {"a": chosen}, kept=keep_tuning(tuned, [one], {}, itself, SETTINGS)).tuning["a"].rests == 0
 
 
 NUMBERS = st.none() | st.integers(-(2**62), 2**62)

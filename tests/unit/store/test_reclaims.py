@@ -9,7 +9,7 @@ from alembic import command
 from alembic.config import Config
 from sqlalchemy import inspect, text
 
-from memhint.objects.reclaim import Compaction, Reclaim, ReclaimError, ReclaimState, Stop
+from memhint.objects.reclaim import Compaction, Hold, Reclaim, ReclaimError, ReclaimState, Stop, released
 from memhint.objects.units import MIB
 from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.store import Store, StoreDamaged, open_store, schema
@@ -61,6 +61,32 @@ def test_a_request_goes_from_its_making_to_its_end(store: Store) -> None:
     assert store.reclaims.get("req-2") is None
 
 
+def test_one_that_holds_has_not_ended(store: Store) -> None:
+    one = queued(hold=600.0)
+    store.reclaims.add(one)
+    held = Hold(NOW + 5, NOW + 605, kept=40 * MIB, used=30 * MIB)
+    holding = replace(done(one), state=ReclaimState.HOLDING, ended=None, held=held)
+    assert store.reclaims.save(holding)
+    assert store.reclaims.open() == (holding,)
+    over = released(holding, Stop.DONE, NOW + 606)
+    assert store.reclaims.save(over)
+    assert store.reclaims.open() == ()
+    assert store.reclaims.get("req-1") == over
+
+
+def test_a_request_of_a_memhint_that_knew_no_hold_is_read(store: Store) -> None:
+    store.reclaims.add(queued())
+    with store.database.write() as connection:
+        for member in (',"hold":0.0', ',"held":null'):
+            told = {"member": member}
+            changed = connection.execute(
+                text("UPDATE reclaim SET document = REPLACE(document, :member, '') WHERE document LIKE :some"),
+                {**told, "some": f"%{member}%"},
+            )
+            assert changed.rowcount == 1
+    assert store.reclaims.get("req-1") == queued()
+
+
 def test_what_has_ended_stays_as_it_ended(store: Store) -> None:
     store.reclaims.add(queued())
     store.reclaims.save(done(queued()))
@@ -94,7 +120,17 @@ def test_what_ended_long_ago_goes_and_what_waits_stays(short: Store) -> None:
 
 @pytest.mark.parametrize(
     "changes",
-    [{"size": 0}, {"psi_limit": -1.0}, {"timeout": 1e9}, {"expires": NOW}, {"reason": ""}, {"by": "x" * 65}],
+    [
+        {"size": 0},
+        {"psi_limit": -1.0},
+        {"timeout": 1e9},
+        {"expires": NOW},
+        {"reason": ""},
+        {"by": "x" * 65},
+        {"hold": -1.0},
+        {"hold": 3600.5},
+        {"hold": float("nan")},
+    ],
 )
 def test_what_no_guest_could_be_asked_is_not_stored(store: Store, changes) -> None:
     with pytest.raises(ReclaimError):

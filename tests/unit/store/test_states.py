@@ -5,11 +5,14 @@ from dataclasses import replace
 
 import pytest
 
-from memhint.planner.dedup_auto import AutoState
+from memhint.objects.policy import Origin, effective
+from memhint.objects.units import MIB
+from memhint.planner.dedup_auto import AutoState, Doubt
 from memhint.planner.past import Past
-from memhint.planner.plan import PlannerState, start
+from memhint.planner.plan import PlannerState, plan, start
 from memhint.planner.settings import PlannerSettings
 from memhint.store import Store, StoreDamaged, codec
+from tests.unit import builders
 
 
 def test_a_planners_state_comes_back_in_the_same_boot_only(store: Store) -> None:
@@ -21,10 +24,22 @@ def test_a_planners_state_comes_back_in_the_same_boot_only(store: Store) -> None
 
 
 def test_what_auto_has_switched_on_outlives_the_agent(store: Store) -> None:
-    auto = AutoState(members=("a", "b"), scans=7, held={"p2": 12.5})
+    auto = AutoState(members=("a", "b"), scans=7, held={"p2": 12.5}, doubted={"p3": Doubt(1.5, 2.5)})
     state = replace(start(PlannerSettings()), dedup_auto=auto)
     store.states.save("host-a", "boot-1", state)
     assert store.states.newest("host-a", "boot-1").dedup_auto == auto
+
+
+def test_what_the_planner_remembers_after_any_look_comes_back(store: Store) -> None:
+    """Also after the first one at a VM, which nobody has seen idle yet."""
+    settings = PlannerSettings()
+    policies = {builders.WEB: effective({Origin.OPERATOR: {"guest_actions": "allow"}})}
+    state = start(settings)
+    for number, rss in enumerate((600 * MIB, 600 * MIB, 900 * MIB, 500 * MIB, 500 * MIB)):
+        vm = builders.domain_observation(uuid=builders.WEB, process=builders.process(rss=rss))
+        state = plan(builders.host_observation(), [vm], policies, state, 100.0 + 10 * number, settings).state
+        store.states.save("host-a", "boot-1", state)
+        assert store.states.newest("host-a", "boot-1") == state
 
 
 def test_a_new_boot_replaces_the_state_of_the_last(store: Store) -> None:

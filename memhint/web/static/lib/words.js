@@ -1,5 +1,7 @@
 // The API's words as people read them.
 
+import { memory, moment } from "./units.js";
+
 export const HOST_STATE = {
   fresh: "reports in time",
   stale: "no report for three periods: counts as nominal",
@@ -31,6 +33,7 @@ export const RUNGS = [
 export const RECLAIM_STATE = {
   queued: "Waiting for the host to begin",
   running: "The guest is giving memory back",
+  holding: "Done; what the guest fills again is taken back",
   done: "Done",
   failed: "Failed",
   refused: "Refused",
@@ -44,8 +47,17 @@ export const STOP = {
   swap: "the guest began to swap",
   deadline: "its time was over",
   interrupted: "it was interrupted",
+  wanted: "the guest uses its page cache again",
   lost: "the guest stopped answering",
 };
+
+/** What became of a hold. */
+export function heldWords(held) {
+  const again = `${memory(held.again)} taken back again`;
+  return held.stop === null
+    ? `until ${moment(held.until)}, ${again}`
+    : `ended (${held.stop === "done" ? "its time was over" : (STOP[held.stop] ?? held.stop)}), ${again}`;
+}
 
 export const ENDED = new Set(["done", "failed", "refused", "expired"]);
 

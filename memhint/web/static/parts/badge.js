@@ -13,6 +13,7 @@ const KIND = {
   planned: "info",
   pending: "info",
   queued: "info",
+  holding: "good",
   done: "good",
   refused: "bad",
   failed: "bad",

@@ -4,7 +4,7 @@ import { call, get } from "../lib/api.js";
 import { announce, fill, h } from "../lib/dom.js";
 import { to } from "../lib/route.js";
 import { MIB, memory } from "../lib/units.js";
-import { ENDED, RECLAIM_STATE, STOP } from "../lib/words.js";
+import { ENDED, RECLAIM_STATE, STOP, heldWords } from "../lib/words.js";
 import { badge } from "./badge.js";
 import { openDialog } from "./dialog.js";
 import { problem } from "./problem.js";
@@ -48,10 +48,22 @@ export function openReclaim(domain, done) {
     value: "60",
     required: true,
   });
+  const hold = h("input", {
+    type: "number",
+    name: "hold",
+    min: "0",
+    max: "60",
+    step: "any",
+    inputmode: "decimal",
+    placeholder: "not",
+    "aria-describedby": "hold-help",
+  });
   const dry = h("button", { type: "submit", value: "dry", classes: "primary" }, "Dry run");
   const really = h("button", { type: "submit", value: "go", disabled: true, title: "A dry run first" }, "Reclaim now");
   const outcome = h("div", { classes: "outcome", role: "status" });
   let working = false;
+  let ending = null; // of which reclaim the end was asked for
+  let shown = "";
 
   const form = h(
     "form",
@@ -69,6 +81,12 @@ export function openReclaim(domain, done) {
     ),
     h("label", null, "Amount, MiB", amount),
     h("p", { id: "amount-help", classes: "small" }, "Empty: all of its cold page cache."),
+    h("label", null, "Hold, minutes", hold),
+    h(
+      "p",
+      { id: "hold-help", classes: "small" },
+      "For so long, an hour at most, what the guest fills again without using it is taken back. Its own memory pressure ends it.",
+    ),
     h("label", null, "Why", reason),
     h(
       "details",
@@ -96,6 +114,7 @@ export function openReclaim(domain, done) {
     working = true;
     dry.disabled = true;
     really.disabled = true;
+    shown = "";
     fill(outcome, h("p", null, dryRun ? "Asking what would happen…" : "Sending the request…"));
     const body = {
       domain: domain.uuid,
@@ -103,16 +122,22 @@ export function openReclaim(domain, done) {
       reason: reason.value,
       psi_limit: Number(psi.value),
       timeout: Number(timeout.value),
+      hold: Math.round(Number(hold.value) * 60),
       dry_run: dryRun,
     };
     try {
       let { reclaim } = (await call("POST", "/v1/reclaims", { body, signal: dialog.signal })).data;
       show(reclaim);
+      let settled = false;
       while (!ENDED.has(reclaim.state)) {
         await new Promise((resolve) => setTimeout(resolve, POLL));
         if (dialog.signal.aborted) return;
         ({ reclaim } = await get(`/v1/reclaims/${encodeURIComponent(reclaim.id)}`, {}, dialog.signal));
         show(reclaim);
+        if (reclaim.state === "holding" && !settled) {
+          settled = true;
+          finish(reclaim, dryRun);
+        }
       }
       finish(reclaim, dryRun);
     } catch (error) {
@@ -125,10 +150,15 @@ export function openReclaim(domain, done) {
   }
 
   function show(reclaim) {
+    // What is the same stays: somebody may be pressing its button, or reading why that failed.
+    const now = JSON.stringify(reclaim);
+    if (now === shown) return;
+    shown = now;
     const ended = ENDED.has(reclaim.state);
     const { verdict } = reclaim;
     const facts = [
       reclaim.dry_run ? null : ["Returned", memory(reclaim.returned)],
+      reclaim.held ? ["Held", heldWords(reclaim.held)] : null,
       reclaim.stop ? ["Ended because", STOP[reclaim.stop] ?? reclaim.stop] : null,
       verdict?.detail ? ["Detail", verdict.detail] : null,
       verdict?.reason && verdict.reason !== "none" ? ["Reason", verdict.reason] : null,
@@ -145,7 +175,7 @@ export function openReclaim(domain, done) {
           " ",
           reclaim.dry_run ? "Dry run: nothing was changed" : RECLAIM_STATE[reclaim.state],
         ),
-        ended ? null : h("progress", { "aria-label": "Reclaim under way" }),
+        ended || reclaim.state === "holding" ? null : h("progress", { "aria-label": "Reclaim under way" }),
         h(
           "dl",
           { classes: "facts" },
@@ -166,17 +196,29 @@ export function openReclaim(domain, done) {
           : null,
         ended || reclaim.dry_run
           ? null
-          : h("button", { type: "button", onclick: (event) => interrupt(event.target, reclaim) }, "Interrupt"),
+          : h(
+              "button",
+              {
+                type: "button",
+                disabled: ending === reclaim.id,
+                onclick: (event) => interrupt(event.target, reclaim),
+              },
+              reclaim.state === "holding" ? "End the hold" : "Interrupt",
+            ),
       ),
     );
   }
 
   async function interrupt(button, reclaim) {
     button.disabled = true;
+    ending = reclaim.id;
     try {
       await call("DELETE", `/v1/reclaims/${encodeURIComponent(reclaim.id)}`, { signal: dialog.signal });
     } catch (error) {
-      if (error.name !== "AbortError") outcome.append(problem(error));
+      if (error.name === "AbortError") return;
+      ending = null;
+      for (const one of outcome.querySelectorAll(".result > button")) one.disabled = false; // it may be a new one
+      outcome.append(problem(error));
     }
   }
 

@@ -4,7 +4,7 @@ import { get } from "../lib/api.js";
 import { atMostEvery, fill, h } from "../lib/dom.js";
 import { remember, to } from "../lib/route.js";
 import { gib, known, memory, percent } from "../lib/units.js";
-import { RECLAIM_STATE, STOP } from "../lib/words.js";
+import { RECLAIM_STATE, STOP, heldWords } from "../lib/words.js";
 import { age, badge } from "../parts/badge.js";
 import { figures } from "../parts/figures.js";
 import { leverTable } from "../parts/lever_table.js";
@@ -71,6 +71,7 @@ export function domainView({ place, title, fleet, parts, query, signal }) {
       },
       { key: "returned", label: "Returned", number: true, sortable: false, text: (one) => memory(one.returned) },
       { key: "stop", label: "Ended because", sortable: false, text: (one) => STOP[one.stop] ?? "" },
+      { key: "held", label: "Held", sortable: false, text: (one) => (one.held ? heldWords(one.held) : "") },
       { key: "by", label: "By", sortable: false, text: (one) => one.by ?? "" },
       { key: "reason", label: "Why", sortable: false, text: (one) => one.reason ?? "" },
       { key: "detail", label: "Detail", prose: true, sortable: false, text: (one) => one.verdict?.detail ?? "" },

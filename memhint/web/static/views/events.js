@@ -48,9 +48,11 @@ export function eventsView({ place, title, fleet, query, signal }) {
         key: "domain",
         label: "VM",
         sortable: false,
-        text: (one) => one.domain ?? "",
+        text: (one) => one.domain_name ?? one.domain ?? "",
         show: (one) =>
-          one.domain ? h("a", { href: to("vms", one.domain), title: one.domain }, shortly(one.domain)) : "",
+          one.domain
+            ? h("a", { href: to("vms", one.domain), title: one.domain }, one.domain_name ?? shortly(one.domain))
+            : "",
       },
       {
         key: "lever",

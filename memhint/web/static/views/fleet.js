@@ -284,6 +284,10 @@ export function fleetView({ place, title, fleet, query, signal }) {
       );
       const seen = domains.filter((domain) => known(domain.unreported));
       const largest = Math.max(...seen.map((domain) => domain.assigned), 0);
+      fill(mostProblem);
+      const text = JSON.stringify(seen);
+      if (most.dataset.shown === text) return; // one of them may just be pressed
+      most.dataset.shown = text;
       fill(
         most,
         seen.length
@@ -299,7 +303,6 @@ export function fleetView({ place, title, fleet, query, signal }) {
             )
           : h("li", { classes: "empty" }, "No VM is known to hold unreported memory."),
       );
-      fill(mostProblem);
     } catch (error) {
       if (error.name !== "AbortError") fill(mostProblem, problem(error));
     }

@@ -39,9 +39,11 @@ export function refusalsView({ place, title, fleet, query, signal }) {
       {
         key: "domain",
         label: "VM",
-        text: (one) => one.domain ?? "",
+        text: (one) => one.domain_name ?? one.domain ?? "",
         show: (one) =>
-          one.domain ? h("a", { href: to("vms", one.domain), title: one.domain }, shortly(one.domain)) : "the host",
+          one.domain
+            ? h("a", { href: to("vms", one.domain), title: one.domain }, one.domain_name ?? shortly(one.domain))
+            : "the host",
       },
       { key: "lever", label: "Lever", text: (one) => one.lever },
       { key: "desired", label: "Desired", text: (one) => one.desired ?? "" },
@@ -74,25 +76,29 @@ export function refusalsView({ place, title, fleet, query, signal }) {
             reason = value;
             remember({ reason });
             draw();
-            chips.querySelector("[aria-pressed=true]")?.focus();
           },
         },
         text,
       );
-    fill(
-      chips,
-      chip("", `all ${count(all.length)}`),
-      [...counts].sort((a, b) => b[1] - a[1]).map(([word, seen]) => chip(word, `${word} ${count(seen)}`)),
-    );
+    const text = JSON.stringify([reason, ...counts]);
+    if (chips.dataset.shown !== text) {
+      // Only what is new is drawn anew: one of them may just be pressed.
+      const held = chips.contains(document.activeElement);
+      chips.dataset.shown = text;
+      fill(
+        chips,
+        chip("", `all ${count(all.length)}`),
+        [...counts].sort((a, b) => b[1] - a[1]).map(([word, seen]) => chip(word, `${word} ${count(seen)}`)),
+      );
+      if (held) chips.querySelector("[aria-pressed=true]")?.focus();
+    }
     table.update(all.filter((one) => !reason || one.reason === reason));
   }
 
   async function load() {
     try {
       all = (await get("/v1/refusals", { limit: MOST }, signal)).refusals;
-      const held = chips.contains(document.activeElement);
       draw();
-      if (held) chips.querySelector("[aria-pressed=true]")?.focus();
       fill(trouble);
     } catch (error) {
       if (error.name !== "AbortError") fill(trouble, problem(error, load));

@@ -68,6 +68,19 @@ def test_a_request_is_followed_to_its_end(desk: Desk, monkeypatch: pytest.Monkey
     assert (f"reclaim of {VM}: x: so it went" in result.err) == (code != 0)
 
 
+def test_a_request_is_followed_until_it_holds(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memhint.cli.fleet.reclaims._STEP", 0.0)
+    held = {"since": 0.0, "until": 600.0, "kept": 1, "used": 1, "again": 5 << 20, "rounds": 1, "stop": None}
+    queued = {"id": "r1", "state": "queued", "timeout": 60.0, "hold": 600.0, "held": None}
+    replies = [queued, {**queued, "state": "holding", "held": held}]
+    desk.server.replies = [Reply(200, {"reclaim": one}) for one in replies]
+    result = desk.run("reclaim", "create", VM, "--hold", "10m")
+    assert result.code == 0
+    assert "until 1970-01-01 00:10:00 UTC, 5 MiB reclaimed again" in result.out
+    assert desk.server.asked[0].body["hold"] == 600
+    assert desk.run("reclaim", "create", VM, "--hold", "soon").code == 2
+
+
 def test_a_request_without_an_answer_may_have_been_queued(desk: Desk) -> None:
     desk.server.replies = [Reply(hang_up=True)]
     result = desk.run("reclaim", "create", VM)
