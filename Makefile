@@ -4,7 +4,11 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help setup demo demo-openstack test lint unit functional patches lab openstack nova soak bench screenshots sample clean
+# A package index that does not answer at once is asked again.
+export PIP_RETRIES ?= 10
+export PIP_TIMEOUT ?= 60
+
+.PHONY: help setup demo demo-openstack test lint unit functional patches lab openstack nova soak bench measurements screenshots sample clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -30,7 +34,7 @@ unit: setup  ## pure logic, and kernel files as fakes
 	$(PYTEST) -q tests/unit
 
 functional: setup  ## real processes and a real store
-	$(PYTEST) -q tests/functional
+	$(PYTEST) -q --durations=10 tests/functional
 
 patches: setup  ## guest kernel, QEMU and guest agent: style of each patch, builds, their own tests (minutes; the first time it builds them)
 	kernel/check --style --version 6.12
@@ -53,12 +57,11 @@ soak: setup  ## ten minutes of arbitrary requests at the API
 nova: setup  ## the Nova plugin against Nova 31 to 34, each with the whole of Nova in one process (the first time it installs them)
 	nova_plugin/check
 
-bench: setup  ## what agent and planner cost, what the levers do, what reporting costs a guest (doc/measurements.md)
-	$(BIN)/python -m bench.agent_cost
-	$(BIN)/python -m bench.levers
-	$(BIN)/python -m bench.storm
-	$(BIN)/python -m bench.planner_cost
-	$(BIN)/python -m bench.instructions --json bench/results/instructions.json
+bench: setup  ## run the benches of doc/measurements.md, ten minutes each, and write it anew (doc/measured-by-tests.md has the commands of all other figures); NAME=density for one, SCALE=full for an hour at most, SCALE=1 at the sizes of the published tests
+	$(BIN)/python -m bench $(NAME) --scale $(if $(filter 1,$(SCALE)),seed,$(or $(SCALE),short))
+
+measurements: setup  ## write doc/measurements.md and its pictures anew, of what was measured before
+	$(BIN)/python -m bench --document
 
 screenshots: setup  ## take the pictures of doc/dashboard.md anew
 	$(BIN)/python -m tests.functional.dashboard.screenshots doc

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,10 +21,18 @@ HERE = Path(__file__).resolve().parent
 CHECKOUT = HERE.parent
 # Where the linker puts the two functions that the plugin looks out for: nothing else of a static program is there.
 BEGIN, END = 0x6D650000, 0x6D651000
+QEMU = "qemu-system-x86_64"
 MEMORY_MIB = 1024
 # Processors clear and copy with one string instruction. Without erms and fsrm it works on words, not bytes, which takes
 # an eighth of the time here and is the same number of instructions.
 CPU = "max,-rdrand,-rdseed,-erms,-fsrm"
+SHIFT = 2
+"""An instruction takes 2 to its power nanoseconds of the guest's time: 250 million a second, a tenth of what processors
+have or less. Passes of reporting come ten times as often per instruction, which overstates what they cost."""
+CODE_MIB = 256
+"""For translated code. QEMU reserves a GiB unless told otherwise, which a locked one would have to fill."""
+REFUSED = "Failed to discard range"
+"""What QEMU says when the host does not take memory back that was reported."""
 FIXED = "console=ttyS0 panic=-1 quiet nokaslr norandmaps tsc=reliable"
 PATIENCE = 900.0
 
@@ -67,35 +74,60 @@ def qemu_version(qemu: str) -> tuple[int, str]:
 
 @dataclass(frozen=True, slots=True)
 class Workshop:
-    """The guest's program and the plugin, built for one QEMU."""
+    """A guest's program and the plugin, built for one QEMU."""
 
     qemu: str
     plugin: Path
     initrd: Path
 
     def run(
-        self, kernel: Kernel, *, reporting: bool, words: str, shift: int, timeout: float = PATIENCE
+        self,
+        kernel: Kernel,
+        *,
+        reporting: bool,
+        words: str,
+        shift: int = SHIFT,
+        locked: bool = False,
+        timeout: float = PATIENCE,
     ) -> list[Window]:
         """Boot, let the guest work through its windows, and return them.
 
         `shift`: an instruction takes 2 to the power of `shift` nanoseconds of the guest's time. `words` go to the
-        kernel's command line. Raises GuestFailed.
+        kernel's command line. `locked`: QEMU locks its memory, as if for an assigned device. Raises GuestFailed, also
+        when QEMU does not discard what is reported although it could, or does although its memory is locked.
         """
         with tempfile.TemporaryDirectory(prefix="memhint-count-") as scratch:
             console, counted = Path(scratch) / "console", Path(scratch) / "counted"
-            command = [self.qemu, "-accel", "tcg", "-icount", f"shift={shift},sleep=off"]
-            command += ["-M", "q35", "-cpu", CPU, "-smp", "1", "-m", f"{MEMORY_MIB}M", "-nodefaults", "-no-reboot"]
+            command = [self.qemu, "-accel", f"tcg,tb-size={CODE_MIB}", "-icount", f"shift={shift},sleep=off"]
+            # KSM, where it runs, would make faults of its own
+            command += [
+                "-M",
+                "q35,mem-merge=off",
+                "-cpu",
+                CPU,
+                "-smp",
+                "1",
+                "-m",
+                f"{MEMORY_MIB}M",
+                "-nodefaults",
+                "-no-reboot",
+            ]
             command += ["-display", "none", "-rtc", "base=2026-01-01,clock=vm", "-seed", "1"]
             command += ["-kernel", str(kernel.folder / "bzImage"), "-initrd", str(self.initrd)]
             command += ["-append", f"{FIXED} {words}", "-serial", f"file:{console}"]
             command += ["-device", f"virtio-balloon-pci,free-page-reporting={'on' if reporting else 'off'}"]
             command += ["-plugin", f"{self.plugin},begin={BEGIN:#x},end={END:#x},out={counted}"]
+            if locked:
+                command += ["-overcommit", "mem-lock=on"]
             try:
                 done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
             except subprocess.TimeoutExpired:
                 raise GuestFailed(f"a guest was not done after {timeout:.0f} s: {' '.join(command)}") from None
             if done.returncode or not counted.exists():
-                raise GuestFailed(f"{' '.join(command)}: status {done.returncode}\n{done.stderr.strip()}")
+                raise GuestFailed(f"{' '.join(command)}: status {done.returncode}\n{done.stderr.strip()[-2000:]}")
+            if locked != (REFUSED in done.stderr):
+                said = f"it said {done.stderr.strip()[-200:]!r}"
+                raise GuestFailed(f"QEMU {'discarded' if locked else 'could not discard'} what was reported: {said}")
             try:
                 return windows(console.read_text(errors="replace"), counted.read_text(), kernel.symbols)
             except ValueError as error:
@@ -103,8 +135,8 @@ class Workshop:
 
 
 @contextmanager
-def workshop(qemu: str) -> Iterator[Workshop]:
-    """Build the guest's program and the plugin. Raises GuestFailed."""
+def workshop(program: str, qemu: str = QEMU) -> Iterator[Workshop]:
+    """Build a program of bench/guest for the guest, and the plugin. Raises GuestFailed."""
     major, _ = qemu_version(qemu)
     with tempfile.TemporaryDirectory(prefix="memhint-work-") as scratch:
         folder = Path(scratch)
@@ -118,8 +150,8 @@ def workshop(qemu: str) -> Iterator[Workshop]:
             plugin,
         )
         _compile(
-            ["-static", f"-Wl,--section-start=.begin={BEGIN:#x},--section-start=.end={END:#x}"],
-            HERE / "guest/work.c",
+            ["-static", "-pthread", f"-Wl,--section-start=.begin={BEGIN:#x},--section-start=.end={END:#x}"],
+            HERE / f"guest/{program}.c",
             root / "init",
         )
         files = "\n".join(str(path.relative_to(root)) for path in sorted(root.rglob("*")))
@@ -139,8 +171,3 @@ def _compile(options: list[str], source: Path, program: Path) -> None:
     done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
     if done.returncode:
         raise GuestFailed(f"{source.name} does not compile\n{done.stderr}")
-
-
-def say(text: str) -> None:
-    """Progress is for people, on standard error."""
-    print(text, file=sys.stderr, flush=True)

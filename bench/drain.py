@@ -1,101 +1,213 @@
-"""How fast a guest gives back what it freed: bytes reported by its kernel, and bytes that left QEMU, over time."""
+"""How fast a guest's free memory leaves QEMU: by page reporting, by a balloon, by unplugging."""
 
 from __future__ import annotations
 
-import re
+import statistics
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 from bench.counted_guest import GuestFailed, Kernel
-from bench.figures import PAGE, time_to, value_at
-from kernel.tests.guest import Guest, GuestError, wait_until
+from bench.figures import time_to
+from kernel.tests.guest import PARAMETERS, Guest, GuestError, wait_until
 from memhint.objects.units import MIB
 
 MEMORY_MIB = 2048
-FREED_MIB = 1280
-WINDOW = 40.0  # seconds a drain gets
-TIMES = (0.25, 0.5, 1.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0)
+PLUGGED_AT_MOST_MIB = 1280
+WINDOW = 60.0  # seconds a drain gets
+QUIET = 10.0  # seconds without progress after which it is over: passes are 2 apart
+ENOUGH = 0.95  # of what is free, after which nobody looks on
+EVERY = 0.02  # seconds between two looks
+SPARE_MIB = 256
+"""Used and freed besides, so that all that may be taken is resident."""
+PRESSED_DELAY_MS = 200
+"""What memhint's ladder sets under pressure unless the operator says otherwise: [ladder] delay_ms."""
 
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """One free of FREED_MIB: samples of (seconds, bytes), and how many batches and pages were reported meanwhile."""
+    """`size` bytes were to leave; `left` are samples of (seconds, bytes that had)."""
 
-    reported: tuple[tuple[float, float], ...]
+    size: int
     left: tuple[tuple[float, float], ...]
-    batches: int
-    pages: int
 
     def seconds(self, share: float) -> float | None:
-        """When that share of what was freed had left QEMU, None if it never had."""
-        return time_to(self.left, share * FREED_MIB * MIB)
+        """When that share of it had left, None if it never had."""
+        return time_to(self.left, share * self.size)
 
-    def as_json(self) -> dict[str, Any]:
-        """For the results file; the curve at a few points, in MiB."""
-        return {
-            "seconds_to_50_percent": self.seconds(0.5),
-            "seconds_to_90_percent": self.seconds(0.9),
-            "batches": self.batches,
-            "pages": self.pages,
-            "reported_mib": {f"{at:g}": round(value_at(self.reported, at) / MIB) for at in TIMES},
-            "left_qemu_mib": {f"{at:g}": round(value_at(self.left, at) / MIB) for at in TIMES},
-        }
+    @property
+    def bound(self) -> float:
+        """Seconds to 90 %; where that was not reached, the whole window, also of one that stalled and was given up."""
+        reached = self.seconds(0.9)
+        return WINDOW if reached is None else reached
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """A guest, and what is done to it. `start` begins what makes memory leave, and returns at once."""
+
+    name: str
+    series: str
+    words: str
+    prepare: Callable[[Guest, int], None]
+    start: Callable[[Guest, int], None]
+    finish: Callable[[Guest, int], None]
+    hotplug: bool = False
+
+    @property
+    def guest(self) -> tuple[str, str, bool]:
+        """Arms of which this is equal share a guest."""
+        return self.series, self.words, self.hotplug
+
+
+def _use(guest: Guest, mib: int) -> None:
+    guest.hold(mib)
+
+
+def _use_after(delay_ms: int) -> Callable[[Guest, int], None]:
+    def use(guest: Guest, mib: int) -> None:
+        # what the last drain left over would count here
+        guest.set(page_reporting_delay_ms=PRESSED_DELAY_MS)
+        guest.drained()
+        guest.set(page_reporting_delay_ms=delay_ms)
+        guest.hold(mib)
+
+    return use
+
+
+def _free(guest: Guest, mib: int) -> None:
+    guest.run("kill $(cat /tmp/holder)")
+
+
+def _free_pressed(guest: Guest, mib: int) -> None:
+    """As memhint's ladder asks of the guest agent: a shorter delay, and what is free now at once."""
+    guest.run(
+        "kill $(cat /tmp/holder); wait; "
+        f"echo {PRESSED_DELAY_MS} > {PARAMETERS}/page_reporting_delay_ms; echo {mib * MIB // 4096} > {PARAMETERS}/flush"
+    )
+
+
+def _freed(guest: Guest, mib: int) -> None:
+    guest.run("wait; rm -f /tmp/held /tmp/holder")
+
+
+def _use_and_free(guest: Guest, mib: int) -> None:
+    guest.hold(min(mib + SPARE_MIB, MEMORY_MIB - SPARE_MIB))
+    guest.release()
+
+
+def _inflate(guest: Guest, mib: int) -> None:
+    guest.qmp("balloon", value=(MEMORY_MIB - mib) * MIB)
+
+
+def _deflate(guest: Guest, mib: int) -> None:
+    guest.qmp("balloon", value=MEMORY_MIB * MIB)
+    wait_until(lambda: guest.qmp("query-balloon")["actual"] == MEMORY_MIB * MIB, "the balloon to deflate")
+
+
+def _request(guest: Guest, mib: int) -> None:
+    guest.qmp("qom-set", path="/machine/peripheral/mem0", property="requested-size", value=mib * MIB)
+
+
+def _plugged(guest: Guest, mib: int) -> None:
+    wait_until(
+        lambda: guest.qmp("qom-get", path="/machine/peripheral/mem0", property="size") == mib * MIB,
+        f"{mib} MiB to be plugged",
+    )
+
+
+def _plug(guest: Guest, mib: int) -> None:
+    _request(guest, mib)
+    _plugged(guest, mib)
+    # movable memory, which the plugged is, is used first
+    guest.hold(mib + SPARE_MIB)
+    guest.release()
+
+
+_OFF = "page_reporting.enabled=0"
+STOCK = Arm("stock reporting", "none", "", _use, _free, _freed)
+SLOW = Arm("free lists, 2000 ms", "stats", "", _use_after(2000), _free, _freed)
+FAST = Arm("free lists, 200 ms", "stats", "", _use_after(200), _free, _freed)
+PRESSED = Arm("memhint under pressure", "stats", "", _use_after(2000), _free_pressed, _freed)
+BITMAP = Arm("bitmap", "bitmap", "page_reporting.bitmap=1", _use, _free, _freed)
+BALLOON = Arm("balloon inflated", "stats", _OFF, _use_and_free, _inflate, _deflate)
+UNPLUGGED = Arm(
+    "virtio-mem unplugged",
+    "stats",
+    f"{_OFF} memhp_default_state=online_movable",
+    _plug,
+    lambda guest, mib: _request(guest, 0),
+    lambda guest, mib: _plugged(guest, 0),
+    hotplug=True,
+)
+ARMS = (STOCK, SLOW, FAST, PRESSED, BITMAP, BALLOON, UNPLUGGED)
 
 
 @contextmanager
-def draining_guest(kernel: Kernel, words: str = "") -> Iterator[Guest]:
-    """A guest whose free memory is reported. Raises GuestFailed, also for what fails in the body."""
-    try:
-        guest = Guest(kernel.folder, mib=MEMORY_MIB, arguments=words)
-    except GuestError as error:
-        raise GuestFailed(str(error)) from None
-    try:
-        yield guest
-    except GuestError as error:
-        raise GuestFailed(str(error)) from None
-    finally:
-        guest.close()
+def guests(kernels: dict[str, Kernel], arms: Sequence[Arm]) -> Iterator[dict[tuple[str, str, bool], Guest]]:
+    """A guest for all arms that can share it. Raises GuestFailed, also for what fails in the body."""
+    with ExitStack() as stack:
+        try:
+            found: dict[tuple[str, str, bool], Guest] = {}
+            for arm in arms:
+                if arm.guest not in found:
+                    plugged = PLUGGED_AT_MOST_MIB if arm.hotplug else 0
+                    mib = MEMORY_MIB // 2 if arm.hotplug else MEMORY_MIB
+                    guest = Guest(kernels[arm.series].folder, mib=mib, arguments=arm.words, hotplug_mib=plugged)
+                    stack.callback(guest.close)
+                    found[arm.guest] = guest
+            yield found
+        except GuestError as error:
+            raise GuestFailed(str(error)) from None
 
 
-def drain(guest: Guest, delay_ms: int | None) -> Drain:
-    """Use FREED_MIB and free them; `delay_ms` None leaves the delay as it is."""
-    if delay_ms is not None:
-        # what the last drain left over would be counted here
-        guest.set(page_reporting_delay_ms=200)
-        _settle(guest)
-        guest.set(page_reporting_delay_ms=delay_ms)
-    guest.hold(FREED_MIB)
-    before, (pages_before, batches_before) = guest.resident_mib() * MIB, _counters(guest)
-    reported, left = [], []
-    guest.run("kill $(cat /tmp/holder)")
-    began = time.monotonic()
-    while (at := time.monotonic() - began) < WINDOW:
-        left.append((at, float(before - guest.resident_mib() * MIB)))
-        pages = _counters(guest)[0] - pages_before
-        reported.append((time.monotonic() - began, float(pages * PAGE)))
-        if left[-1][1] >= 0.95 * FREED_MIB * MIB and reported[-1][1] == reported[-2][1]:
+def drain(arm: Arm, guest: Guest, mib: int) -> Drain:
+    """Let it use that much, and look on as it leaves. Raises GuestError."""
+    arm.prepare(guest, mib)
+    _settle(guest)
+    before = guest.resident_mib()
+    samples = [(0.0, 0.0)]
+    began = moved = time.monotonic()
+    arm.start(guest, mib)
+    while (now := time.monotonic()) - began < WINDOW and now - moved < QUIET:
+        left = float((before - guest.resident_mib()) * MIB)
+        if left > samples[-1][1]:
+            moved = now
+        samples.append((now - began, left))
+        if left >= ENOUGH * mib * MIB:
             break
-        time.sleep(0.05)
-    pages, batches = _counters(guest)
-    guest.run("wait; rm -f /tmp/held /tmp/holder")
-    return Drain(tuple(reported), tuple(left), batches - batches_before, pages - pages_before)
+        time.sleep(EVERY)
+    arm.finish(guest, mib)
+    return Drain(mib * MIB, tuple(samples))
 
 
-def _counters(guest: Guest) -> tuple[int, int]:
-    """Pages and batches reported since boot. The serial line of a guest on a busy host may lose a character."""
-    wanted = re.compile(r"page_report_pages (\d+)\npage_report_batch (\d+)")
-    found = wait_until(
-        lambda: wanted.fullmatch(guest.run("grep -E '^page_report_(pages|batch) ' /proc/vmstat")), "the counters", 10
-    )
-    return int(found[1]), int(found[2])
+def middle(drains: Sequence[Drain]) -> Drain:
+    """The one whose time to 90 % is the median; of an even number the slower of the two in the middle."""
+    return sorted(drains, key=lambda one: one.bound)[len(drains) // 2]
+
+
+def ratio(drains: Sequence[Drain], others: Sequence[Drain]) -> float:
+    """Median over the rounds of the time to 90 %, over that of the other in the same round."""
+    return statistics.median(one.bound / max(other.bound, EVERY) for one, other in zip(drains, others, strict=True))
+
+
+def curve(found: Drain) -> list[tuple[float, float]]:
+    """Seconds, and MiB that had left; only where it bends."""
+    points = [(round(at, 3), round(left / MIB, 1)) for at, left in found.left]
+    return [
+        point
+        for number, point in enumerate(points)
+        if number in (0, len(points) - 1) or not (points[number - 1][1] == point[1] == points[number + 1][1])
+    ]
 
 
 def _settle(guest: Guest) -> None:
-    """Until a look and the next one a second later show as many reported pages."""
-    before = -1
-    while (now := _counters(guest)[0]) != before:
-        before = now
-        time.sleep(1)
+    """Until QEMU's memory stands still."""
+    looks: list[int] = []
+
+    def still() -> bool:
+        looks.append(guest.resident_mib())
+        return len(looks) > 20 and max(looks[-20:]) - min(looks[-20:]) <= 1
+
+    wait_until(still, "QEMU's memory to stand still")

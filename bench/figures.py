@@ -43,7 +43,8 @@ def symbols(text: str) -> Symbols:
 class Window:
     """What a guest did between opening and closing a window, and what that cost.
 
-    Instructions count a repeated string instruction once, steps count each repetition. Time is of QEMU's process.
+    Instructions count a repeated string instruction once, steps count each repetition. Faults and system time are of
+    QEMU's process; `resident` are its bytes when the window opened.
     """
 
     name: str
@@ -55,6 +56,8 @@ class Window:
     steps: int
     minor_faults: int
     system_us: int
+    wall_us: int
+    resident: int
     functions: Mapping[str, int] = field(default_factory=dict)
 
     @property
@@ -89,8 +92,23 @@ def windows(console: str, counted: str, kernel: Symbols) -> list[Window]:
     found = []
     for (name, *numbers), measured, where in zip(told, sums, functions, strict=True):
         operations, ticks, pages, batches = map(int, numbers)
-        instructions, steps, faults, system = measured
-        found.append(Window(name, operations, ticks, pages, batches, instructions, steps, faults, system, where))
+        instructions, steps, faults, system, wall, resident = measured
+        found.append(
+            Window(
+                name,
+                operations,
+                ticks,
+                pages,
+                batches,
+                instructions,
+                steps,
+                faults,
+                system,
+                wall,
+                resident * PAGE,
+                where,
+            )
+        )
     return found
 
 
@@ -112,6 +130,10 @@ class Figure:
     def spread_percent(self) -> float:
         """Highest minus lowest, in percent of the median; 0 where that is 0."""
         return 100 * self.spread / abs(self.median) if self.median else 0.0
+
+    def times(self, factor: float) -> Figure:
+        """The same in another unit; `factor` is above 0."""
+        return Figure(self.median * factor, self.lowest * factor, self.highest * factor, self.runs)
 
     def as_json(self) -> dict[str, float | int]:
         """For the results file."""

@@ -134,6 +134,7 @@ class FakeFleet:
             bus,
             self._store.events,
             self._store.states,
+            self._store.marks,
         )
         settings = PlannerSettings()
         return Cycle(Identity("bench", "epoch", "boot"), parts, settings, GIB, start(settings))

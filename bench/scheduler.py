@@ -1,149 +1,50 @@
-"""What the Nova plugin costs a scheduler: the filter alone, the snapshot's memory, and a whole select_destinations.
+"""Times Nova's scheduler with the plugin in it. Run by the Python of a Nova (nova_plugin/venv), which has no memhint.
 
-    python -m bench.scheduler [--json FILE] [--nova RELEASE] [--rounds N]
-
-It runs itself with a Nova of that release, from nova_plugin/venv. The filter is timed on Nova's own HostState objects.
-The whole call is Nova's SchedulerManager.select_destinations with its default filters and weighers; left out are what
-waits for others (Placement, databases, messages), which makes the plugin's part look larger than it is. The arms take
-turns within one run, and each round's cost is held against the same round of stock Nova.
+The filter is timed on Nova's own HostState objects. The whole call is Nova's SchedulerManager.select_destinations with
+its default filters and weighers; left out are what waits for others (Placement, databases, messages), which makes the
+plugin's part look larger than it is. The arms take turns, and each round's cost is held against the same round of stock
+Nova.
 """
 
 from __future__ import annotations
 
-import argparse
 import gc
-import importlib.util
 import json
 import os
-import platform
 import random
-import subprocess
 import sys
 import time
 import tracemalloc
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from bench.figures import Figure, Verdict, figure, table
-
-ROOT = Path(__file__).parents[1]
-SIZES = (100, 1_000, 10_000)
-GOAL_FILTER = 50.0  # ms, the median of filter_all over the most hosts
-GOAL_ADDED = 5.0  # percent of a whole select_destinations
+ARMS = ("all pass", "mixed", "none passes")
+"""What the filter finds; in "mixed" a fifth of the hosts is refused."""
 MIB, GIB = 1 << 20, 1 << 30
 MEMORY_MB = 262144
 REPORTED_AT = 1_000_000.0
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Measure and print; 0 when the goals are met."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="write the figures to this file, too")
-    parser.add_argument("--nova", default="34", help="release of Nova, one of nova_plugin/constraints")
-    parser.add_argument("--rounds", type=int, default=31)
-    options = parser.parse_args(argv)
-    if importlib.util.find_spec("memhint_nova") is None:
-        prepared = subprocess.run(
-            [ROOT / "nova_plugin/venv", options.nova], check=True, stdout=subprocess.PIPE, text=True
-        )
-        words = sys.argv[1:] if argv is None else argv
-        return subprocess.call([prepared.stdout.strip(), "-W", "ignore", "-m", "bench.scheduler", *words], cwd=ROOT)
-    figures = measure(options.rounds)
-    if options.json:
-        options.json.write_text(json.dumps(figures, indent=1) + "\n")
-    return 0 if figures["met"] else 1
+def main() -> int:
+    """Measure, and tell it as JSON on standard output: `python -m bench.scheduler ROUNDS SIZE...`."""
+    rounds, sizes = int(sys.argv[1]), [int(one) for one in sys.argv[2:]]
+    print(json.dumps(measure(rounds, sizes)))
+    return 0
 
 
-def measure(rounds: int) -> dict[str, Any]:
-    """Every figure, printed on the way."""
+def measure(rounds: int, sizes: Sequence[int]) -> dict[str, Any]:
+    """Every figure, by number of hosts. Milliseconds of CPU, bytes, and percent of the same round of stock Nova."""
     from importlib.metadata import version
 
     scheduler = Scheduler()
-    found: dict[str, Any] = {
-        "environment": {
-            "host": f"{platform.machine()}, Linux {platform.release()}, {os.cpu_count()} CPUs",
-            "python": platform.python_version(),
-            "nova": version("nova"),
-            "rounds": rounds,
-            "clock": "CPU time of this process",
-        },
-        "filter": [],
-        "snapshot": [],
-        "select_destinations": [],
-    }
-    for size in SIZES:
-        for arm in ("all pass", "mixed", "none passes"):
-            took = scheduler.filter_all(size, arm, rounds)
-            found["filter"].append({"hosts": size, "arm": arm, "ms": took.as_json()})
-        found["snapshot"].append({"hosts": size, **scheduler.snapshot_memory(size)})
-    for size in SIZES[1:]:
-        found["select_destinations"].append({"hosts": size, "arms": scheduler.select(size, rounds)})
-    verdicts = [
-        Verdict(
-            f"filter_all over {SIZES[-1]} hosts, all pass, ms",
-            GOAL_FILTER,
-            None,
-            _of(found["filter"], SIZES[-1], "all pass")["ms"]["median"],
-        ),
-        Verdict(
-            f"filter_all over {SIZES[-1]} hosts, a fifth refused, ms",
-            GOAL_FILTER,
-            None,
-            _of(found["filter"], SIZES[-1], "mixed")["ms"]["median"],
-        ),
-        *(
-            Verdict(
-                f"added to select_destinations over {one['hosts']} hosts by {arm['arm']}, percent",
-                GOAL_ADDED,
-                None,
-                arm["added_percent"]["median"],
-            )
-            for one in found["select_destinations"]
-            for arm in one["arms"]
-            if arm["arm"] != "stock"
-        ),
-    ]
-    found["verdicts"] = [verdict.as_json() for verdict in verdicts]
-    found["met"] = all(verdict.met for verdict in verdicts)
-    _print(found, verdicts)
+    found: dict[str, Any] = {"nova": version("nova"), "filter": {}, "snapshot": {}, "select": {}}
+    for size in sizes:
+        found["filter"][size] = {arm: scheduler.filter_all(size, arm, rounds) for arm in ARMS}
+        found["snapshot"][size] = scheduler.snapshot_memory(size)
+    for size in sizes[-2:]:
+        found["select"][size] = scheduler.select(size, rounds)
     return found
-
-
-def _of(rows: Sequence[Mapping[str, Any]], hosts: int, arm: str) -> Any:
-    return next(row for row in rows if row["hosts"] == hosts and row["arm"] == arm)
-
-
-def _print(found: Mapping[str, Any], verdicts: Sequence[Verdict]) -> None:
-    print(", ".join(str(value) for value in found["environment"].values()))
-    rows = [
-        [f"{row['hosts']} hosts, {row['arm']}", *(f"{row['ms'][key]:.2f}" for key in ("median", "lowest", "highest"))]
-        for row in found["filter"]
-    ]
-    print(table(["filter_all, ms", "median", "lowest", "highest"], rows))
-    rows = [
-        [
-            f"{row['hosts']} hosts",
-            f"{row['mib']:.2f}",
-            f"{row['bytes_per_host']:.0f}",
-            f"{row['replace_ms']['median']:.1f}",
-        ]
-        for row in found["snapshot"]
-    ]
-    print(table(["snapshot", "MiB", "bytes per host", "ms to replace"], rows))
-    rows = [
-        [
-            f"{row['hosts']} hosts, {arm['arm']}",
-            f"{arm['ms']['median']:.1f}",
-            *(f"{arm['added_percent'][key]:.2f}" for key in ("median", "lowest", "highest")),
-        ]
-        for row in found["select_destinations"]
-        for arm in row["arms"]
-    ]
-    print(table(["select_destinations", "ms", "added %", "lowest", "highest"], rows))
-    for verdict in verdicts:
-        print(verdict)
 
 
 def provider(number: int) -> str:
@@ -306,7 +207,7 @@ class Scheduler:
             requested_networks=objects.NetworkRequestList(objects=[]),
         )
 
-    def filter_all(self, size: int, arm: str, rounds: int) -> Figure:
+    def filter_all(self, size: int, arm: str, rounds: int) -> list[float]:
         """Milliseconds of CPU."""
         from memhint_nova.filter import MemhintFilter
 
@@ -318,7 +219,7 @@ class Scheduler:
         # of those that are refused in "mixed", the stale ones pass by nominal accounting
         if not wanted <= kept <= wanted + (size // 20 if arm == "mixed" else 0):
             raise RuntimeError(f"{kept} of {size} hosts passed, {wanted} should")
-        return figure(_timed(lambda: list(veto.filter_all(states, spec))) for _ in range(rounds))
+        return [_timed(lambda: list(veto.filter_all(states, spec))) for _ in range(rounds)]
 
     def snapshot_memory(self, size: int) -> dict[str, Any]:
         """What the snapshot of so many hosts holds, and how long a whole new one takes."""
@@ -339,15 +240,13 @@ class Scheduler:
         gc.collect()
         held, _ = tracemalloc.get_traced_memory()
         tracemalloc.stop()
-        took = figure(_timed(lambda: refresher.refresh(Parsed())) for _ in range(9))
+        took = [_timed(lambda: refresher.refresh(Parsed())) for _ in range(9)]
         return {
-            "mib": held / MIB,
-            "bytes_per_host": held / size,
-            "replace_ms": took.as_json(),
-            "json_mib": len(text) / MIB,
+            "bytes": held,
+            "replace": took,
         }
 
-    def select(self, size: int, rounds: int) -> list[dict[str, Any]]:
+    def select(self, size: int, rounds: int) -> dict[str, list[float]]:
         """select_destinations by stock Nova, with the filter, and with filter and weigher, in turn."""
         chance = random.Random(1)
         # A host that is refused need not be weighed, which makes the whole call cheaper: here none is.
@@ -359,7 +258,7 @@ class Scheduler:
             "filter and weigher": self.manager(computes, ["MemhintFilter"], ["memhint_nova.weigher.MemhintWeigher"]),
         }
         took: dict[str, list[float]] = {arm: [] for arm in arms}
-        for turn in range((rounds if size < SIZES[-1] else max(5, rounds // 3)) + 2):
+        for turn in range(rounds + 2):
             order = list(arms)
             random.Random(turn).shuffle(order)
             for arm in order:
@@ -367,16 +266,7 @@ class Scheduler:
                 milliseconds = _timed(lambda arm=arm, spec=spec: arms[arm](spec))  # type: ignore[misc]
                 if turn >= 2:  # the first two warm up
                     took[arm].append(milliseconds)
-        return [
-            {
-                "arm": arm,
-                "ms": figure(took[arm]).as_json(),
-                "added_percent": figure(
-                    100 * (one / stock - 1) for one, stock in zip(took[arm], took["stock"], strict=True)
-                ).as_json(),
-            }
-            for arm in arms
-        ]
+        return took
 
     def manager(
         self, computes: Sequence[Any], more_filters: list[str], more_weighers: list[str]

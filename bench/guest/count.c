@@ -6,12 +6,13 @@
  *
  * A window opens when the instruction at `begin` is executed and closes at the one at `end`. For each the file gets
  *
- *   window INSTRUCTIONS STEPS MINOR_FAULTS SYSTEM_US
+ *   window INSTRUCTIONS STEPS MINOR_FAULTS SYSTEM_US WALL_US RESIDENT
  *   at ADDRESS INSTRUCTIONS            (hexadecimal; one line per block of code that ran)
  *
  * INSTRUCTIONS counts a repeated string instruction (rep movs, rep stos) once, as a CPU's counter of retired instructions
  * does. STEPS counts each repetition, as QEMU's clock does with -icount. A block that a page fault ends early is counted
- * whole. Faults and system time are those of QEMU, by getrusage(2): what /proc/PID/stat shows. For a guest with one CPU.
+ * whole. Faults and system time are those of QEMU, by getrusage(2): what /proc/PID/stat shows. RESIDENT: its pages when the
+ * window opened. For a guest with one CPU.
  *
  * The functions of QEMU are declared here: no package has the header for every version. These did not change since 4.2.
  */
@@ -20,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -48,6 +50,8 @@ EXPORT int qemu_plugin_version = VERSION;
 static struct block *blocks;
 static uint64_t begin, end, latest;
 static struct rusage opened;
+static int64_t opened_at;
+static unsigned long resident;
 static FILE *out;
 
 static void run_block(unsigned cpu, void *data)
@@ -62,18 +66,39 @@ static void run_block(unsigned cpu, void *data)
 	latest = block->last;
 }
 
+static int64_t microseconds(struct timeval time)
+{
+	return time.tv_sec * 1000000LL + time.tv_usec;
+}
+
+static int64_t wall(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000000LL + now.tv_nsec / 1000;
+}
+
+static unsigned long resident_pages(void)
+{
+	FILE *file = fopen("/proc/self/statm", "r");
+	unsigned long pages = 0;
+
+	if (!file || fscanf(file, "%*u %lu", &pages) != 1)
+		abort();
+	fclose(file);
+	return pages;
+}
+
 static void open_window(unsigned cpu, void *data)
 {
 	(void)cpu;
 	(void)data;
 	for (struct block *block = blocks; block; block = block->next)
 		block->runs = block->repeats = 0;
+	resident = resident_pages();
+	opened_at = wall();
 	getrusage(RUSAGE_SELF, &opened);
-}
-
-static int64_t microseconds(struct timeval time)
-{
-	return time.tv_sec * 1000000LL + time.tv_usec;
 }
 
 static void close_window(unsigned cpu, void *data)
@@ -88,8 +113,9 @@ static void close_window(unsigned cpu, void *data)
 		instructions += block->runs * block->nr - block->repeats;
 		steps += block->runs * block->nr;
 	}
-	fprintf(out, "window %" PRIu64 " %" PRIu64 " %ld %" PRId64 "\n", instructions, steps,
-		now.ru_minflt - opened.ru_minflt, microseconds(now.ru_stime) - microseconds(opened.ru_stime));
+	fprintf(out, "window %" PRIu64 " %" PRIu64 " %ld %" PRId64 " %" PRId64 " %lu\n", instructions, steps,
+		now.ru_minflt - opened.ru_minflt, microseconds(now.ru_stime) - microseconds(opened.ru_stime),
+		wall() - opened_at, resident);
 	for (struct block *block = blocks; block; block = block->next)
 		if (block->runs)
 			fprintf(out, "at %" PRIx64 " %" PRIu64 "\n", block->first, block->runs * block->nr - block->repeats);

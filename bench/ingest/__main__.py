@@ -1,337 +1,43 @@
-"""A fleet's reports for some minutes, on each database in turn: backlog, CPU, memory, and how fast the API answers.
+"""The reports of a fleet of any size, without keeping the result: to look for what breaks first.
 
-    python -m bench.ingest [--hosts 2000] [--vms 50] [--seconds 300] [--databases postgresql,…] [--json FILE]
+    python -m bench.ingest [--hosts 2000] [--vms 50] [--period 10] [--seconds 60] [--databases postgresql,…]
 
-Broker, database, controller, API, the agents' stand-in and the one who asks the API share this machine's cores. The run
-is refused where the agents could not keep time: what was not sent was not taken.
+`python -m bench ingest` measures the fleet that memhint has to bear.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import platform
-import re
-import statistics
-import subprocess
 import sys
-import tempfile
-import threading
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any
 
-import pika
-import requests
-
-from bench.figures import table
-from bench.ingest.measured import cpu_of, resident_of
-from lab.servers.bus_users import CONTROLLER, VHOST, rights
-from lab.servers.mariadb import MariaDB
-from lab.servers.place import wait_until
-from lab.servers.postgres import Postgres
-from lab.servers.rabbitmq import RabbitMQ, definitions
-from memhint.bus.topology import DEAD, RECORD, STATE, declare
-from memhint.store import Store, open_store
-
-ROOT = Path(__file__).parents[2]
-AGENTS = "agents"
-_ASK_EVERY = 0.5  # seconds between two questions to the API
-_LOOK_EVERY = 2.0  # seconds between two looks at the queues
-_QUESTIONS = (
-    "/v1/hosts?limit=100",
-    "/v1/domains?sort=unreported:desc&limit=100",
-    "/v1/domains?limit=100",
-    "/v1/history",
-)
+from bench.harness.bench import say
+from bench.harness.precondition import PreconditionFailed
+from bench.ingest.load import Load, measure
+from bench.suite.ingest import told
 
 
-class Refused(Exception):
-    """The run does not show what it should."""
-
-
-@dataclass(frozen=True, slots=True)
-class Arm:
-    """What one database gave. Seconds, bytes, messages."""
-
-    database: str
-    sent: int
-    records: int
-    late: float  # the most by which the agents were behind
-    taken: int  # reports that are the newest of their host in the end
-    backlog: tuple[int, int, int]  # messages that waited: median of the first third, of the last, and the most
-    cpu: Mapping[str, float]  # seconds per second, by who took them
-    memory: Mapping[str, tuple[int, int]]  # at a third of the time and in the end
-    api: tuple[float, float]  # median and p99 of its answers
-    asked: int
-    met: bool
-
-
-def measure(database: str, hosts: int, vms: int, period: float, seconds: float, controllers: int) -> Arm:
-    """One arm, everything started for it alone.
-
-    :raises Refused: when the load was not what it should be
-    """
-    with ExitStack() as stack:
-        place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="memhint-ingest-")))
-        url, database_pids = stack.enter_context(_database(database, place))
-        broker = stack.enter_context(_broker())
-        conf = place / "memhint.conf"
-        conf.write_text(
-            f"[store]\nurl = {url}\n[bus]\nurls = {broker.url(CONTROLLER)}\n"
-            "[api]\nauth = none\nlisten = 127.0.0.1:0\nrate = 0\n"
-        )
-        open_store(url).close()
-        pids = {"broker": [_pid(broker.process)], "database": database_pids}
-        started = [stack.enter_context(_memhint(conf, "controller")) for _ in range(controllers)]
-        pids["controllers"] = [_pid(one) for one in started]
-        api = stack.enter_context(_memhint(conf, "api"))
-        pids["api"] = [_pid(api)]
-        base = _address(conf.with_suffix(".api.log"))
-        words = [broker.url(AGENTS), "--hosts", str(hosts), "--vms", str(vms), "--period", str(period)]
-        words += ["--seconds", str(seconds)]
-        agents = stack.enter_context(_started([sys.executable, "-m", "bench.ingest.agents", *words]))
-        assert agents.stdout is not None
-        if not agents.stdout.readline():
-            raise Refused("the agents did not begin")
-        pids["agents"] = [_pid(agents)]
-        watch = _Watch(broker, base, pids, seconds)
-        watch.run()
-        told = json.loads(agents.stdout.readline())
-        if told["late"] > period:
-            raise Refused(f"{database}: the agents were {told['late']:.0f} s late: this machine cannot make that load")
-        taken = _drained(broker, url, told["sent"], hosts)
-        return watch.arm(database, told, taken)
-
-
-class _Watch:
-    """Looks at queues and processes, and asks the API, while the load lasts."""
-
-    def __init__(self, broker: RabbitMQ, base: str, pids: Mapping[str, list[int]], seconds: float) -> None:
-        self._broker, self._base, self._pids, self._seconds = broker, base, pids, seconds
-        self._backlog: list[tuple[float, int]] = []
-        self._answers: list[float] = []
-        self._memory: dict[str, list[int]] = {name: [] for name in pids}
-        self._cpu: dict[str, float] = {}
-        self._failed: list[str] = []
-
-    def run(self) -> None:
-        """For as long as the load lasts."""
-        began = time.monotonic()
-        before = {name: cpu_of(its) for name, its in self._pids.items()}
-        asking = threading.Thread(target=self._ask, args=(began,))
-        asking.start()
-        with pika.BlockingConnection(pika.URLParameters(self._broker.url(CONTROLLER))) as connection:
-            channel = connection.channel()
-            while (now := time.monotonic() - began) < self._seconds:
-                waiting = sum(channel.queue_declare(one, passive=True).method.message_count for one in (STATE, RECORD))
-                self._backlog.append((now, waiting))
-                for name, its in self._pids.items():
-                    self._memory[name].append(resident_of(its))
-                connection.sleep(_LOOK_EVERY)
-        asking.join()
-        passed = time.monotonic() - began
-        self._cpu = {name: (cpu_of(its) - before[name]) / passed for name, its in self._pids.items()}
-
-    def _ask(self, began: float) -> None:
-        session = requests.Session()
-        count = 0
-        while time.monotonic() - began < self._seconds:
-            at = time.monotonic()
-            answer = session.get(self._base + _QUESTIONS[count % len(_QUESTIONS)], timeout=60)
-            self._answers.append(time.monotonic() - at)
-            if answer.status_code != 200:
-                self._failed.append(f"{answer.status_code} {answer.url}")
-            count += 1
-            time.sleep(max(0.0, at + _ASK_EVERY - time.monotonic()))
-
-    def arm(self, database: str, told: Mapping[str, Any], taken: int) -> Arm:
-        """What was seen.
-
-        :raises Refused: when the API failed
-        """
-        if self._failed:
-            raise Refused(f"{database}: the API failed {len(self._failed)} times: {self._failed[0]}")
-        depths = [depth for _, depth in self._backlog]
-        third = max(1, len(depths) // 3)
-        early, late = statistics.median(depths[:third]), statistics.median(depths[-third:])
-        answers = sorted(self._answers)
-        memory = {name: (seen[len(seen) // 3], seen[-1]) for name, seen in self._memory.items()}
-        flat = all(end <= 1.25 * begin + 32 * 2**20 for name, (begin, end) in memory.items() if name != "database")
-        per_second = told["sent"] / self._seconds
-        return Arm(
-            database,
-            told["sent"],
-            told["records"],
-            told["late"],
-            taken,
-            (int(early), int(late), max(depths)),
-            self._cpu,
-            memory,
-            (statistics.median(answers), answers[min(len(answers) - 1, int(len(answers) * 0.99))]),
-            len(answers),
-            met=late <= early + per_second and flat,  # a second's worth of messages is no growth
-        )
-
-
-def _drained(broker: RabbitMQ, url: str, sent: int, hosts: int) -> int:
-    """Wait for what is under way; how many hosts have their newest report then."""
-    store = open_store(url)
-    try:
-        end = time.monotonic() + 60
-        while (taken := _newest(store, sent, hosts)) < hosts and time.monotonic() < end:
-            time.sleep(0.5)
-        with pika.BlockingConnection(pika.URLParameters(broker.url(CONTROLLER))) as connection:
-            dead = connection.channel().queue_declare(DEAD, passive=True).method.message_count
-    finally:
-        store.close()
-    if dead:
-        raise Refused(f"{dead} messages were refused by the controllers")
-    return taken
-
-
-def _newest(store: Store, sent: int, hosts: int) -> int:
-    """Hosts of which the store has the last report that was sent. They send in the order of their names."""
-    found = [one.sequence for one in sorted(store.fleet.hosts(), key=lambda one: one.name)]
-    cycles = [(sent - 1 - number) // hosts for number in range(hosts)]
-    if len(found) < hosts:
-        return 0
-    begin = max(found) - max(cycles)
-    return sum(sequence == begin + cycle for sequence, cycle in zip(found, cycles, strict=True))
-
-
-@contextmanager
-def _database(name: str, place: Path) -> Iterator[tuple[str, list[int]]]:
-    if name == "sqlite":
-        yield f"sqlite:///{place}/lib/memhint.db", []
-        return
-    server = Postgres() if name == "postgresql" else MariaDB()
-    try:
-        server.start()
-        yield server.create("memhint"), [_pid(server.process)]
-    finally:
-        server.close()
-
-
-@contextmanager
-def _broker() -> Iterator[RabbitMQ]:
-    defined = definitions([*rights(()), (AGENTS, VHOST, "", ".*", "")])
-    for one in defined["users"]:
-        if one["name"] == AGENTS:
-            one["tags"] = "impersonator"
-    broker = RabbitMQ(defined)
-    try:
-        broker.start()
-        with pika.BlockingConnection(pika.URLParameters(broker.url(CONTROLLER))) as connection:
-            declare(connection.channel())
-        yield broker
-    finally:
-        broker.close()
-
-
-@contextmanager
-def _memhint(conf: Path, command: str) -> Iterator[subprocess.Popen[str]]:
-    words = [sys.executable, "-m", "memhint.cli.main", "--config-file", str(conf), command]
-    with _started(words, conf.with_suffix(f".{command}.log")) as process:
-        yield process
-
-
-@contextmanager
-def _started(words: Sequence[str], log: Path | None = None) -> Iterator[subprocess.Popen[str]]:
-    with ExitStack() as stack:
-        said = stack.enter_context(log.open("a")) if log else None
-        process = subprocess.Popen(words, cwd=ROOT, stdout=said or subprocess.PIPE, stderr=said, text=True)
-        try:
-            yield process
-        finally:
-            process.terminate()
-            try:
-                process.wait(30)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-
-
-def _pid(process: subprocess.Popen[Any] | None) -> int:
-    assert process is not None
-    return process.pid
-
-
-def _address(log: Path) -> str:
-    """Where the API says that it listens."""
-    found: list[str] = []
-
-    def told() -> bool:
-        found[:] = re.findall(r"the API is at (http://\S+),", log.read_text() if log.exists() else "")
-        return bool(found)
-
-    wait_until(told, f"the API ({log})")
-    return found[0]
-
-
-def _environment(hosts: int, vms: int, period: float, seconds: float, controllers: int) -> dict[str, Any]:
-    return {
-        "host": f"{platform.machine()}, {platform.system()} {platform.release()}",
-        "cores": os.cpu_count(),
-        "python": platform.python_version(),
-        "hosts": hosts,
-        "vms": vms,
-        "period": period,
-        "seconds": seconds,
-        "controllers": controllers,
-        "messages_per_second": hosts / period,
-        "vm_rows_per_second": hosts * vms / period,
-    }
-
-
-def _shown(arms: Sequence[Arm]) -> str:
-    waiting = ("database", "waiting first/last third", "most", "API p50", "p99")
-    head = (*waiting, "CPU broker", "database", "controllers", "API", "agents", "verdict")
-    rows = [
-        (
-            one.database,
-            f"{one.backlog[0]} / {one.backlog[1]}",
-            str(one.backlog[2]),
-            f"{one.api[0] * 1000:.0f} ms",
-            f"{one.api[1] * 1000:.0f} ms",
-            *(f"{one.cpu.get(name, 0.0):.2f}" for name in ("broker", "database", "controllers", "api", "agents")),
-            "no growth" if one.met else "GROWS",
-        )
-        for one in arms
-    ]
-    return table(head, rows)
-
-
-def main(words: Sequence[str] | None = None) -> int:
-    """Run the arms; 0 when the first of them keeps up."""
+def main() -> int:
+    """Measure and print; 0 when every database kept up."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--hosts", type=int, default=2000)
     parser.add_argument("--vms", type=int, default=50)
     parser.add_argument("--period", type=float, default=10.0)
-    parser.add_argument("--seconds", type=float, default=300.0)
+    parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--controllers", type=int, default=2)
     parser.add_argument("--databases", default="postgresql,mariadb,sqlite")
-    parser.add_argument("--json", type=Path)
-    given = parser.parse_args(words)
-    load = (given.hosts, given.vms, given.period, given.seconds, given.controllers)
-    arms: list[Arm] = []
-    refused: list[str] = []
+    given = parser.parse_args()
+    load = Load(given.hosts, given.vms, given.period, given.seconds, given.controllers)
+    arms = []
     for database in given.databases.split(","):
-        print(f"{database}: {given.hosts} hosts, {given.vms} VMs each, {given.seconds:g} s …", flush=True)
+        say(f"{database}: {load}")
         try:
-            arms.append(measure(database, *load))
-        except Refused as error:
-            print(f"refused: {error}", flush=True)
-            refused.append(str(error))
-    print(_shown(arms))
-    if given.json:
-        told = {"environment": _environment(*load), "arms": [asdict(one) for one in arms], "refused": refused}
-        given.json.write_text(json.dumps(told, indent=1) + "\n")
-    return 0 if arms and arms[0].met else 1
+            arms.append((load, measure(database, load)))
+        except PreconditionFailed as error:
+            say(f"refused: {error}")
+    if not arms:
+        return 2
+    print("\n\n".join(f"{one}" for one in told(arms)))
+    return 0 if all(arm.met for _, arm in arms) else 1
 
 
 if __name__ == "__main__":

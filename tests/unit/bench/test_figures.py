@@ -25,12 +25,12 @@ MAP = symbols(
     "ffffffff81000000 T _text\nffffffff81000100 t free_one\nffffffff81000200 D data\nffffffff81000300 T alloc\n"
 )
 CONSOLE = "booting\r\nwindow small\t10\t400\t512\t1\r\nwindow huge\t2\t80\t0\t0\r\ndone\r\nreboot\r\n"
-COUNTED = """window 100 200 3 4000
+COUNTED = """window 100 200 3 4000 5000 7
 at 400100 60
 at ffffffff81000100 10
 at ffffffff81000250 10
 at ffffffff81000300 20
-window 50 50 0 0
+window 50 50 0 0 0 0
 at 400100 50
 """
 
@@ -39,6 +39,7 @@ def test_windows_join_what_the_guest_and_the_plugin_tell() -> None:
     small, huge = windows(CONSOLE, COUNTED, MAP)
     assert (small.name, small.operations, small.ticks, small.pages, small.batches) == ("small", 10, 400, 512, 1)
     assert (small.instructions, small.steps, small.minor_faults, small.system_us) == (100, 200, 3, 4000)
+    assert (small.wall_us, small.resident) == (5000, 7 * 4096)
     assert small.per_operation == 10
     # data is no function: what lies behind it belongs to the function before it
     assert small.functions == {"(program)": 60, "free_one": 20, "alloc": 20}
@@ -53,7 +54,7 @@ def test_windows_join_what_the_guest_and_the_plugin_tell() -> None:
         (CONSOLE.replace("window huge", "widow huge"), COUNTED, "opened 1 windows, the plugin saw 2"),
         (CONSOLE, COUNTED.replace("at 400100 60", "what"), "not a line of the plugin"),
         (CONSOLE, "at 400100 1\n" + COUNTED, "not a line of the plugin"),
-        (CONSOLE, COUNTED.replace("window 50 50 0 0", "window 50"), "unpack"),
+        (CONSOLE, COUNTED.replace("window 50 50 0 0 0 0", "window 50"), "unpack"),
     ],
 )
 def test_half_a_story_is_refused(console: str, counted: str, said: str) -> None:

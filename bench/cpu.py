@@ -1,0 +1,12 @@
+"""CPU time of a process."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def cpu_seconds(pid: int, root: Path = Path("/")) -> float:
+    """Seconds of CPU that a process took so far, in and outside the kernel, without those of its children."""
+    fields = (root / f"proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

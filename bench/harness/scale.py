@@ -1,0 +1,18 @@
+"""How much of a bench is run."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Scale(Enum):
+    """Each bench says what they mean for it."""
+
+    SMOKE = "smoke"
+    """A minute or less, to see that the bench still works; its figures say nothing."""
+    SHORT = "short"
+    """About ten minutes."""
+    FULL = "full"
+    """An hour at most."""
+    SEED = "seed"
+    """The sizes of the published test, where the bench has them and the machine can; `FULL` otherwise."""
