@@ -174,6 +174,20 @@ static void fill_page(uint64_t *page, uint64_t seed, uint64_t number)
 	}
 }
 
+/*
+ * MemAvailable, once it is enough or 5 s are over. While the host is told of free blocks they are on no free list: up to
+ * 32 at a time, of 4 MiB each.
+ */
+static unsigned long wait_available(unsigned long wanted)
+{
+	unsigned long available = meminfo("MemAvailable");
+	for (int tries = 0; available < wanted && tries < 500; tries++) {
+		usleep(10 * 1000);
+		available = meminfo("MemAvailable");
+	}
+	return available;
+}
+
 static void alloc_command(char *name, char *mib, char *content)
 {
 	if (!name || !mib) {
@@ -213,7 +227,7 @@ static void alloc_command(char *name, char *mib, char *content)
 		fail("content %s is not zero, random or seed:N", content);
 		return;
 	}
-	unsigned long available = meminfo("MemAvailable");
+	unsigned long available = wait_available(new.bytes + MARGIN);
 	if (new.bytes + MARGIN > available) {
 		fail("%lu MiB asked, %lu MiB available, of which %lu are kept for the guest itself", count, available / MIB, MARGIN / MIB);
 		return;
