@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
-from memhint.objects.domain import DomainState
 from memhint.objects.lever import Observed
 from memhint.objects.reclaim import ReclaimState, Stop
 from memhint.objects.units import MIB
 from memhint.objects.verdict import Reason
-from tests.unit import builders
-from tests.unit.agent.test_reclaims import DENY, Bench, queued
+from tests.unit.agent.test_reclaims import WENT_AWAY, Bench, queued
 from tests.unit.builders import DB, NOW, WEB
 from tests.unit.guest.fake_reclaim import GET_MEMINFO
 
@@ -136,27 +132,10 @@ def test_an_operator_takes_it_back_while_it_takes_back() -> None:
     assert (bench.row().held.stop, bench.row().held.again) == (Stop.INTERRUPTED, 200 * MIB)
 
 
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        ("deny", Reason.CONSENT),
-        ("gone", Reason.NOT_RUNNING),
-        ("paused", Reason.NOT_RUNNING),
-        ("new", Reason.NOT_RUNNING),
-    ],
-)
+@WENT_AWAY
 def test_it_ends_when_consent_or_vm_go_away(change: str, reason: Reason) -> None:
     bench = holding()
-    web = bench.domains[0]
-    if change == "deny":
-        bench.policies[WEB] = DENY
-    elif change == "gone":
-        bench.domains.pop(0)
-        del bench.policies[WEB]
-    elif change == "paused":
-        bench.domains[0] = replace(web, state=DomainState.PAUSED)
-    else:
-        bench.domains[0] = replace(web, process=builders.process(pid=5000))
+    bench.go_away(change)
     asked = len(bench.web.asked)
     later(bench)
     assert (bench.row().state, bench.row().held.stop) == (ReclaimState.DONE, Stop.INTERRUPTED)

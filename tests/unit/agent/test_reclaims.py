@@ -75,6 +75,18 @@ class FakeStore:
         return True
 
 
+WENT_AWAY = pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ("deny", Reason.CONSENT),
+        ("gone", Reason.NOT_RUNNING),
+        ("paused", Reason.NOT_RUNNING),
+        ("new", Reason.NOT_RUNNING),
+    ],
+)
+"""How a VM, or consent to ask it, goes away meanwhile, and the reason that is given."""
+
+
 class Bench:
     """Two guests, a store, and reclaims whose threads are run when they are told to."""
 
@@ -100,6 +112,19 @@ class Bench:
             wall=lambda: self.now,
             start=self.threads.append,
         )
+
+    def go_away(self, change: str) -> None:
+        """Take from the first VM what a reclaim began under: see WENT_AWAY."""
+        web = self.domains[0]
+        if change == "deny":
+            self.policies[WEB] = DENY
+        elif change == "gone":
+            self.domains.pop(0)
+            del self.policies[WEB]
+        elif change == "paused":
+            self.domains[0] = replace(web, state=DomainState.PAUSED)
+        else:
+            self.domains[0] = replace(web, process=builders.process(pid=5000))
 
     def _sleep(self, seconds: float) -> None:
         self.web.sleep(seconds)
@@ -207,29 +232,12 @@ def test_without_its_store_nothing_is_begun_and_an_end_is_kept_for_later() -> No
     assert sum(call["bytes"] == 600 * MIB for call in bench.web.calls()) == 1
 
 
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        ("deny", Reason.CONSENT),
-        ("gone", Reason.NOT_RUNNING),
-        ("paused", Reason.NOT_RUNNING),
-        ("new", Reason.NOT_RUNNING),
-    ],
-)
+@WENT_AWAY
 def test_it_ends_when_consent_or_vm_go_away_meanwhile(change: str, reason: Reason) -> None:
     bench = Bench(queued())
     bench.cycle(run=False)
-    web = bench.domains[0]
-    if change == "deny":
-        bench.policies[WEB] = DENY
-    elif change == "gone":
-        bench.domains.pop(0)
-        del bench.policies[WEB]
-    elif change == "paused":
-        bench.domains[0] = replace(web, state=DomainState.PAUSED)
+    bench.go_away(change)
     work, bench.threads = bench.threads, []
-    if change == "new":
-        bench.domains[0] = replace(web, process=builders.process(pid=5000))
     bench.reclaims.follow(bench.domains, bench.policies)
     work[0]()
     assert bench.row().verdict.reason is reason
