@@ -26,6 +26,7 @@ from memhint.store.database import Store, open_store
 from memhint.store.errors import StoreMissing
 
 POLL = 0.05  # seconds
+_TRIES = 3  # of a first cycle: libvirt's first answer may take longer than a cycle waits for it
 
 
 class _Nothing:
@@ -95,7 +96,7 @@ def estimate_now(conf: cfg.ConfigOpts, settle: float) -> Report:
     with _stores(conf) as (stores, _):
         agent = build(conf, stores, "", dry_run=True, samples=samples)
         try:
-            agent.cycle.run()
+            _look_first(agent)
             while not samples.complete():
                 if samples.step() >= IDLE:
                     time.sleep(POLL)  # the second look is not due yet
@@ -136,11 +137,18 @@ def _stores(conf: cfg.ConfigOpts) -> Iterator[tuple[Stores, Store | None]]:
         store.close()
 
 
+def _look_first(agent: Agent) -> None:
+    """A first cycle, and another where it saw no VM because libvirt was late."""
+    for _ in range(_TRIES):
+        if not any(gap.what == "bulk statistics" for gap in agent.cycle.run().gaps):
+            return
+
+
 def _look(agent: Agent, conf: cfg.ConfigOpts) -> Report:
     """The first cycle begins the conversations and the dedup pass; the second shows what they brought."""
     try:
         state = agent.cycle.state
-        agent.cycle.run()
+        _look_first(agent)
         until = time.monotonic() + conf.guest.conversation_timeout
         while not agent.settled() and time.monotonic() < until:
             time.sleep(POLL)
