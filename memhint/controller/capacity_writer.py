@@ -149,7 +149,7 @@ class CapacityWriter:
             if self._wrote(provider, view, known.provider, standing, decision):
                 self._done.pop(provider, None)
                 return
-            self._sleep(random.uniform(0, 2 * _PAUSE * 2 ** min(attempt, 5)))
+            self._rest(attempt)
         raise OpenStackError(f"the provider changed {TRIES} times while its ratio was to be written")
 
     def _read(self, provider: str, view: HostView) -> _Known:
@@ -182,9 +182,22 @@ class CapacityWriter:
         self._tell(view.host, f"ratio {decision.detail} ({decision.why})")
         self._told.pop(view.host, None)
         if standing.written is None:
-            self._placement.mark(provider, managed=True)
+            self._mark(provider)
             self._known.pop(provider, None)  # a trait moves the generation
         return True
+
+    def _mark(self, provider: str) -> None:
+        """Set the trait. Nobody comes back to it: a VM that is claimed at this moment is no reason to go without."""
+        for attempt in range(TRIES):
+            try:
+                self._placement.mark(provider, managed=True)
+                return
+            except Outdated:
+                self._rest(attempt)
+        raise OpenStackError(f"the provider changed {TRIES} times while its trait was to be set")
+
+    def _rest(self, attempt: int) -> None:
+        self._sleep(random.uniform(0, 2 * _PAUSE * 2 ** min(attempt, 5)))
 
     def _leave(self, provider: str, view: HostView, standing: Standing, decision: Decision) -> None:
         if decision.ratio is not None:

@@ -17,7 +17,7 @@ from memhint.conf.load import load
 from memhint.controller.capacity_writer import CapacityWriter, release
 from memhint.objects.provider import Tenure
 from memhint.objects.units import MIB
-from memhint.openstack.errors import OpenStackError
+from memhint.openstack.errors import OpenStackError, Outdated
 from memhint.openstack.placement import MICROVERSION, TRAIT
 from memhint.openstack.placement import Placement as Client
 from memhint.openstack.session import service
@@ -231,6 +231,27 @@ def test_a_lost_answer_looks_like_nobody_elses_write(fleet: Fleet) -> None:
     fleet.report(name, headroom=5120)
     writer.round()
     assert fleet.ratio(name) == 0.5
+
+
+class ClaimedMeanwhile(Client):
+    """A VM is claimed between the two requests that set the trait."""
+
+    claims = 2
+
+    def mark(self, uuid, *, managed):
+        if self.claims:
+            self.claims -= 1
+            raise Outdated("PUT traits: the generation has changed")
+        super().mark(uuid, managed=managed)
+
+
+def test_the_trait_is_set_though_a_vm_is_claimed_at_that_moment(fleet: Fleet) -> None:
+    name = fleet.host()
+    writer = fleet.writer(placement=ClaimedMeanwhile(fleet.client._service))
+    fleet.report(name, headroom=15360)
+    writer.round()
+    assert TRAIT in fleet.placement.traits(fleet.provider(name))
+    assert (writer.counts["written"], writer.counts["failed"]) == (1, 0)
 
 
 def test_placement_away_and_back(fleet: Fleet) -> None:
