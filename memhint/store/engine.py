@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -25,6 +27,7 @@ ANSWER_SECONDS = 60.0  # for which a database server may say nothing before the 
 LOCK_SECONDS = 60.0  # that a process waits for another one's upgrade or tidying
 TRIES = 5  # of a transaction that the database ends because it stood in another one's way
 
+_AGAIN = 0.02  # seconds between two tries to switch a new SQLite file to its write-ahead log
 _READS = "memhint_reads"
 _LOCK = 0x6D656D68  # one number and one name for what only one process may do at a time in this database
 # Backslashes mean themselves in this session. The driver then only doubles quotes; else it looks at each character of a
@@ -190,10 +193,24 @@ def _prepare_sqlite(connection: Any, _record: object) -> None:
     # The driver would begin transactions by itself, and only before the first write.
     connection.isolation_level = None
     cursor = connection.cursor()
-    cursor.execute("PRAGMA journal_mode=WAL")
+    _write_ahead(cursor)
     # With a write-ahead log this loses the last cycles in a power cut and damages nothing.
     cursor.execute("PRAGMA synchronous=NORMAL")
     cursor.close()
+
+
+def _write_ahead(cursor: Any) -> None:
+    # A new file is changed by this. Where two processes do that at once, SQLite has the second one fail instead of
+    # letting it wait as long as the connection says.
+    end = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            cursor.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > end:
+                raise
+        time.sleep(_AGAIN)
 
 
 def _begin_sqlite(connection: Connection) -> None:
