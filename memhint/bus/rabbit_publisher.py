@@ -146,7 +146,7 @@ class RabbitPublisher:
                     self._serve(connection, user, backoff)
                 finally:
                     self._connection = None
-                    self._counts = replace(self._counts, connected=False)
+                    self._connected(False)
                     _close(connection)
             except (BusError, *LOST) as error:
                 LOG.warning("no broker for now, %d things wait: %s", len(self._spool), error or repr(error))
@@ -160,7 +160,7 @@ class RabbitPublisher:
         self._user = user
         commands = self._listen(connection)
         retry = self._clock() + _LISTEN_AGAIN
-        self._counts = replace(self._counts, connected=True)
+        self._connected(True)
         LOG.info("connected to the broker as %s", user)
         while True:
             last = self._stop.is_set()
@@ -173,6 +173,14 @@ class RabbitPublisher:
                 commands, retry = self._listen(connection), self._clock() + _LISTEN_AGAIN
             connection.process_data_events(_TICK)
 
+    def _connected(self, now: bool) -> None:
+        with self._lock:  # `publish` counts too, on another thread
+            self._counts = replace(self._counts, connected=now)
+
+    def _count(self, name: str) -> None:
+        with self._lock:
+            self._counts = replace(self._counts, **{name: getattr(self._counts, name) + 1})
+
     def _send_state(self, channel: BlockingChannel, user: str) -> None:
         with self._lock:
             taken, self._state = self._state, None
@@ -181,7 +189,7 @@ class RabbitPublisher:
         report, clock = taken
         left = STALE_PERIODS * report.period - (self._clock() - clock)
         if left <= 0:
-            self._counts = replace(self._counts, expired=self._counts.expired + 1)
+            self._count("expired")
             return
         envelope = Envelope(Kind.STATE, self._host, self._epoch, report.sequence, clock, report)
         try:
@@ -190,7 +198,7 @@ class RabbitPublisher:
             with self._lock:
                 self._state = self._state or taken  # again on the next connection, if none newer came
             raise
-        self._counts = replace(self._counts, states=self._counts.states + 1)
+        self._count("states")
 
     def _send_records(self, channel: BlockingChannel, user: str) -> None:
         now = time.monotonic()
@@ -204,7 +212,7 @@ class RabbitPublisher:
             envelope = Envelope(Kind.RECORD, self._host, self._epoch, self._sequence, self._clock(), record)
             self._publish(channel, user, envelope)
             self._spool.remove(waiting)
-            self._counts = replace(self._counts, records=self._counts.records + 1)
+            self._count("records")
             if len(waiting) < _AT_ONCE:
                 break
         self._flushed = now
