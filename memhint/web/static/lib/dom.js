@@ -41,6 +41,24 @@ export function announce(text) {
   });
 }
 
+/**
+ * Answers may overtake each other. Called for each question, it gives a function that says whether the answer may be
+ * shown: not where that of a later question is shown already.
+ */
+export function inTurn() {
+  let asked = 0;
+  let shown = 0;
+  return () => {
+    asked += 1;
+    const mine = asked;
+    return () => {
+      if (mine < shown) return false;
+      shown = mine;
+      return true;
+    };
+  };
+}
+
 /** `work`, at most once in `wait` milliseconds, the last call always heard. Ends with `signal`. */
 export function atMostEvery(wait, work, signal) {
   let timer = null;

@@ -1,6 +1,6 @@
 // A history chart with a choice of how far back.
 
-import { fill, freshId, h } from "../lib/dom.js";
+import { fill, freshId, h, inTurn } from "../lib/dom.js";
 import { historyChart } from "./history_chart.js";
 import { problem } from "./problem.js";
 
@@ -49,18 +49,22 @@ export function rangedHistory({ label, series, read, signal }) {
     chart.element,
   );
 
+  const turn = inTurn();
   async function load() {
     clearTimeout(timer);
+    const mayShow = turn();
     const [, back, every] = range;
     try {
       const now = Math.ceil(Date.now() / 1000);
       const { points } = await read({ since: now - back, step: Math.max(LEAST_STEP, Math.ceil(back / POINTS)) });
+      if (!mayShow()) return; // and who asked later reads it again in time
       chart.update(points, [now - back, now]);
       fill(trouble);
     } catch (error) {
-      if (error.name === "AbortError") return;
+      if (error.name === "AbortError" || !mayShow()) return;
       fill(trouble, problem(error, load));
     }
+    clearTimeout(timer);
     if (!signal.aborted) timer = setTimeout(load, every);
   }
 

@@ -1,7 +1,7 @@
 // One VM: where its memory is, how it went, what may be done with it, and doing it.
 
 import { get } from "../lib/api.js";
-import { atMostEvery, fill, h } from "../lib/dom.js";
+import { atMostEvery, fill, h, inTurn } from "../lib/dom.js";
 import { remember, to } from "../lib/route.js";
 import { gib, known, memory, percent } from "../lib/units.js";
 import { RECLAIM_STATE, STOP, heldWords } from "../lib/words.js";
@@ -165,9 +165,13 @@ export function domainView({ place, title, fleet, parts, query, signal }) {
     content,
   );
 
+  const domainsTurn = inTurn();
   async function load() {
+    const mayShow = domainsTurn();
     try {
-      ({ domain } = await get(path, {}, signal));
+      const found = await get(path, {}, signal);
+      if (!mayShow()) return;
+      ({ domain } = found);
       draw();
       fill(trouble);
       content.hidden = false;
@@ -178,7 +182,7 @@ export function domainView({ place, title, fleet, parts, query, signal }) {
         openPolicy(domain, load);
       }
     } catch (error) {
-      if (error.name !== "AbortError") fill(trouble, problem(error, load));
+      if (error.name !== "AbortError" && mayShow()) fill(trouble, problem(error, load));
     }
   }
 
@@ -273,11 +277,14 @@ export function domainView({ place, title, fleet, parts, query, signal }) {
     levers.update(domain.levers ?? []);
   }
 
+  const reclaimsTurn = inTurn();
   async function loadReclaims() {
+    const mayShow = reclaimsTurn();
     try {
-      reclaims.update((await get("/v1/reclaims", { domain: uuid, limit: 20 }, signal)).reclaims);
+      const found = await get("/v1/reclaims", { domain: uuid, limit: 20 }, signal);
+      if (mayShow()) reclaims.update(found.reclaims);
     } catch (error) {
-      if (error.name !== "AbortError") fill(trouble, problem(error, loadReclaims));
+      if (error.name !== "AbortError" && mayShow()) fill(trouble, problem(error, loadReclaims));
     }
   }
 

@@ -1,7 +1,7 @@
 // What happened: pulls of levers, and hosts that came, fell silent or returned. New ones come by themselves.
 
 import { get } from "../lib/api.js";
-import { fill, h } from "../lib/dom.js";
+import { fill, h, inTurn } from "../lib/dom.js";
 import { remember, to } from "../lib/route.js";
 import { shortly } from "../lib/words.js";
 import { age, badge } from "../parts/badge.js";
@@ -129,12 +129,14 @@ export function eventsView({ place, title, fleet, query, signal }) {
     fill(trouble);
   }
 
+  const turn = inTurn();
   async function load() {
+    const mayShow = turn();
     try {
       const page = await get("/v1/events", { ...filters, limit: PAGE }, signal);
-      take(page.events.map(keyed), page);
+      if (mayShow()) take(page.events.map(keyed), page);
     } catch (error) {
-      if (error.name !== "AbortError") fill(trouble, problem(error, load));
+      if (error.name !== "AbortError" && mayShow()) fill(trouble, problem(error, load));
     }
   }
 

@@ -1,7 +1,7 @@
 // One host: its VMs as bars, what its headroom is made of, the ladder, its levers, and what is not known.
 
 import { get } from "../lib/api.js";
-import { atMostEvery, fill, h } from "../lib/dom.js";
+import { atMostEvery, fill, h, inTurn } from "../lib/dom.js";
 import { to } from "../lib/route.js";
 import { count, gib, known, memory, percent, span } from "../lib/units.js";
 import { BOUND, HOST_STATE, RUNGS } from "../lib/words.js";
@@ -153,14 +153,17 @@ export function hostView({ place, title, fleet, parts, query, signal }) {
     content,
   );
 
+  const turn = inTurn();
   async function load() {
+    const mayShow = turn();
     try {
       const [{ host }, domains] = await Promise.all([get(path, {}, signal), everyDomain(name, signal)]);
+      if (!mayShow()) return;
       draw(host, domains);
       fill(trouble);
       content.hidden = false;
     } catch (error) {
-      if (error.name === "AbortError") return;
+      if (error.name === "AbortError" || !mayShow()) return;
       fill(trouble, problem(error, load));
       if (!key.element.childElementCount) content.hidden = true;
     }
