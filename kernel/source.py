@@ -24,6 +24,9 @@ SERIES = ("none", "stats", "bitmap")
 # Part of every cache key: raise it when the way of building changes what comes out.
 RECIPE = 1
 
+# A mirror that does not answer is asked again, and another apt on this machine is waited for.
+PATIENT = ("-o", "Acquire::Retries=10", "-o", "DPkg::Lock::Timeout=600")
+
 
 class KernelError(Exception):
     """Something the person at the terminal can act on; the text says how."""
@@ -104,22 +107,57 @@ def fetch(package: Package) -> Path:
     say(f"downloading {package.name} {package.version}")
     with tempfile.TemporaryDirectory(dir=into) as scratch:
         # Without the sandbox option apt warns that its own user cannot write here.
-        command = ["apt-get", "-q", "-o", "APT::Sandbox::User=root", "download", f"{package.name}={package.version}"]
-        run(command, f"download of {package.name}", cwd=scratch)
+        command = ["apt-get", "-q", *PATIENT, "-o", "APT::Sandbox::User=root"]
+        command += ["download", f"{package.name}={package.version}"]
+        run(command, f"download of {package.name} {package.version}; apt-get update may help", cwd=scratch)
         (deb,) = Path(scratch).glob("*.deb")
         return Path(shutil.move(deb, into / deb.name))
 
 
+def fetch_offered(name: str) -> tuple[Package, Path]:
+    """The package that apt offers and its .deb in the cache.
+
+    The archive drops a version some time after it has a newer one. An index older than that is read anew.
+    """
+    package = find_package(name)
+    try:
+        return package, fetch(package)
+    except KernelError as error:
+        if not refreshed():
+            raise
+        newer = find_package(name)
+        if newer == package:
+            raise
+        say(f"{error}\n{name} is {newer.version} by now")
+        return newer, fetch(newer)
+
+
+def refreshed() -> bool:
+    """Read apt's index anew, which only root may; whether it was."""
+    if os.geteuid() != 0:
+        return False
+    try:
+        run(["apt-get", "-q", *PATIENT, "update"], "reading apt's index anew")
+    except KernelError as error:
+        say(str(error))
+        return False
+    return True
+
+
 def pristine(version: str) -> tuple[Package, Path]:
     """The unpacked, unchanged source tree. Never built in, never written to."""
-    package = find_package(f"linux-source-{version}")
+    name = f"linux-source-{version}"
+    package = find_package(name)
     tree = cache_dir() / "src" / package.file_name
     if tree.exists():
         return package, tree
-    with locked(f"linux-source-{version}"):
+    with locked(name):
         if tree.exists():
             return package, tree
-        deb = fetch(package)
+        package, deb = fetch_offered(name)
+        tree = cache_dir() / "src" / package.file_name
+        if tree.exists():
+            return package, tree
         say(f"unpacking {deb.name}")
         tree.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=tree.parent) as scratch:

@@ -80,6 +80,9 @@ class Apt:
             'Dir::Cache::pkgcache "";',
             'Dir::Cache::srcpkgcache "";',
             'APT::Sandbox::User "root";',
+            # a mirror that does not answer is asked again, and half an index is none
+            'Acquire::Retries "10";',
+            'APT::Update::Error-Mode "any";',
         ]
         (directory / "apt.conf").write_text("\n".join(config) + "\n")
         self.env = dict(os.environ, APT_CONFIG=str(directory / "apt.conf"))
@@ -160,10 +163,16 @@ class Build:
             directory = self.root / "source" / version.replace(":", "_")
             if not list(directory.glob("*.dsc")):
                 say(f"fetching qemu {version}")
-                shutil.rmtree(directory, ignore_errors=True)
-                directory.mkdir(parents=True)
-                apt.fetch("qemu", version, directory)
-            file.write_text(version + "\n")
+                # it gets its name when it is whole: a download that was ended half-way has a .dsc too
+                new = directory.with_name(directory.name + ".new")
+                for one in (new, directory):
+                    shutil.rmtree(one, ignore_errors=True)
+                new.mkdir(parents=True)
+                apt.fetch("qemu", version, new)
+                new.rename(directory)
+            whole = file.with_name(file.name + ".new")
+            whole.write_text(version + "\n")
+            whole.replace(file)
         self.version = file.read_text().strip()
         self.source = self.root / "source" / self.version.replace(":", "_")
         return self.version
@@ -194,7 +203,8 @@ class Build:
     def meson(self):
         venv = self.root / f"meson-{MESON}"
         with lock(self.root / "meson.lock"):
-            if not (venv / "bin/meson").exists():
+            # pip writes RECORD last
+            if not all(list(venv.glob(f"lib/python3*/site-packages/{p}-*/RECORD")) for p in ("meson", "pycotap")):
                 say(f"getting meson {MESON}")
                 run([sys.executable, "-m", "venv", "--clear", venv], log=self.log)
                 run([venv / "bin/pip", "-q", "install", f"meson=={MESON}", "pycotap"], log=self.log)
@@ -267,6 +277,7 @@ class Build:
                 self.stamp.touch()
         current = self.root / self.name
         link = self.root / f".{self.name}.{os.getpid()}"
+        link.unlink(missing_ok=True)  # of a process of this number that was ended
         link.symlink_to(self.dir.name)
         link.replace(current)
         return self

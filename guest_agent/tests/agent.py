@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 PARAMS = "sys/module/page_reporting/parameters"
+PATIENCE = 60  # seconds: it only bounds a failure
 
 
 class AgentError(Exception):
@@ -96,10 +97,10 @@ class Agent:
         self.connect()
 
     def connect(self):
-        end = time.monotonic() + 20
+        end = time.monotonic() + PATIENCE
         while True:
             self.sock = socket.socket(socket.AF_UNIX)
-            self.sock.settimeout(20)
+            self.sock.settimeout(PATIENCE)
             try:
                 self.sock.connect(str(self.dir / "sock"))
                 break
@@ -139,7 +140,7 @@ class Agent:
         The connection stays until then: qemu-ga quits in its signal handler, which blocks
         for ever if the signal comes while GLib is busy, as it is with a connection that ends.
         """
-        end = time.monotonic() + 20
+        end = time.monotonic() + PATIENCE
         while True:
             time.sleep(0.02)
             # Asleep in poll(); one that was only put off is still to run.
@@ -147,7 +148,7 @@ class Agent:
                 break
         self.process.kill() if kill else self.process.terminate()
         try:
-            status = self.process.wait(20)
+            status = self.process.wait(PATIENCE)
         finally:
             self.process.kill()
             self.file.close()

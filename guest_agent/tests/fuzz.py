@@ -5,7 +5,8 @@
 
 Every request has to be answered, with a return or an error, within two seconds; the agent
 must not end; and what it writes has to be a number in range. Use a qemu-ga that was built
-with --enable-asan to see more. The seed of a run is printed and reproduces its requests.
+with --enable-asan to see more. The seed of a run is printed and reproduces its requests and
+its files.
 """
 
 import argparse
@@ -133,6 +134,22 @@ def check_written(root):
             raise AssertionError(f"{name} is {text!r}")
 
 
+def ask(agent, data, counts):
+    """One request, which may be none; the last answer before ours, and the seconds until all were there."""
+    start = time.monotonic()
+    # what is not JSON may have no end, or several
+    agent.raw(data + b"\n\xff")
+    agent.raw(b'{"execute": "guest-sync", "arguments": {"id": 4711}}\n')
+    last = None
+    while True:
+        answer = agent.receive()
+        kind = "return" if "return" in answer else answer["error"]["class"]
+        counts[kind] = counts.get(kind, 0) + 1
+        if answer.get("return") == 4711:
+            return last, time.monotonic() - start
+        last = answer
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("agent")
@@ -145,7 +162,7 @@ def main():
     print(f"seed {seed}", flush=True)
     root = FakeRoot()
     root.ours = {}
-    (root.dir / "proc/kpageflags").write_bytes(os.urandom(16384 * 8))
+    (root.dir / "proc/kpageflags").write_bytes(rng.randbytes(16384 * 8))
     root.write(FILES[9], "2097152\n")
     root.write(FILES[10], "0" * 64 + "\n")
     good = root.snapshot()
@@ -154,7 +171,7 @@ def main():
         root=root,
         env={"ASAN_OPTIONS": "detect_leaks=1:abort_on_error=1", "UBSAN_OPTIONS": "halt_on_error=1"},
     )
-    counts, slowest, late, begin, ok = {}, 0.0, 0, time.monotonic(), False
+    counts, slowest, begin, ok = {}, 0.0, time.monotonic(), False
     data = answer = b""
     try:
         while time.monotonic() - begin < args.seconds:
@@ -170,21 +187,15 @@ def main():
                     file.unlink()
                 root.ours[file] = file.read_bytes() if file.exists() else b""
             data = request(rng)
-            start = time.monotonic()
-            # what is not JSON may have no end, or several
-            agent.raw(data + b"\n\xff")
-            agent.raw(b'{"execute": "guest-sync", "arguments": {"id": 4711}}\n')
-            while True:
-                answer = agent.receive()
-                kind = "return" if "return" in answer else answer["error"]["class"]
-                counts[kind] = counts.get(kind, 0) + 1
-                if answer.get("return") == 4711:
+            # A flush takes its 1.5 s, as nobody carries it out here, and the machine may add to that; it hardly does so
+            # each time that the same is asked for.
+            for _ in range(4):
+                answer, took = ask(agent, data, counts)
+                slowest = max(slowest, took)
+                if took <= args.limit or took > 5 * args.limit:
                     break
-            took = time.monotonic() - start
-            slowest, late = max(slowest, took), late + (took > args.limit)
-            # A flush takes its 1.5 s, as nobody carries it out here: once or twice the machine may add to that.
-            if took > 5 * args.limit or late > 2:
-                raise AssertionError(f"took {took:.1f} s; {late} took more than {args.limit:g} s")
+            if took > args.limit:
+                raise AssertionError(f"took {took:.1f} s, slowest {slowest:.1f} s")
             if (root.dir / PARAMS / "page_reporting_order").exists() and (
                 root.dir / PARAMS / "page_reporting_delay_ms"
             ).exists():

