@@ -14,6 +14,8 @@ PHASES = ("build", "built", "clean", "cleaned", "drop", "idle")
 WORKING = ("build", "clean")
 """Those in which the guest has work to do."""
 FAILED = "failed"
+TICK = 0.01
+"""Seconds that CPU time is counted in: less may show as none."""
 
 _TOLD = re.compile(r"(?:\[ *\d+\.\d+\] )?phase (\w+)")
 
@@ -90,7 +92,7 @@ class Track:
     @property
     def rate(self) -> float:
         """Instructions of the build per second of QEMU's CPU."""
-        return self.build_instructions / self.build_cpu
+        return self.build_instructions / max(self.build_cpu, TICK)
 
     def paced(self, rate: float) -> Track:
         """The same by the clock of a guest that has a core for itself and executes `rate` instructions a second on it.

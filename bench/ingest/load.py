@@ -141,7 +141,8 @@ class _Watch:
         asking.start()
         with pika.BlockingConnection(pika.URLParameters(self._broker.url(CONTROLLER))) as connection:
             channel = connection.channel()
-            while (now := time.monotonic() - began) < self._seconds:
+            # Once at least: on a busy machine a smoke may be over before the broker has answered.
+            while (now := time.monotonic() - began) < self._seconds or not self._backlog:
                 waiting = sum(channel.queue_declare(one, passive=True).method.message_count for one in (STATE, RECORD))
                 self._backlog.append((now, waiting))
                 for name, its in self._pids.items():
@@ -154,12 +155,15 @@ class _Watch:
     def _ask(self, began: float) -> None:
         session = requests.Session()
         count = 0
-        while time.monotonic() - began < self._seconds:
+        while time.monotonic() - began < self._seconds or not count:
             at = time.monotonic()
-            answer = session.get(self._base + _QUESTIONS[count % len(_QUESTIONS)], timeout=60)
+            try:
+                answer = session.get(self._base + _QUESTIONS[count % len(_QUESTIONS)], timeout=60)
+                if answer.status_code != 200:
+                    self._failed.append(f"{answer.status_code} {answer.url}")
+            except requests.RequestException as error:  # this thread must not end without a word
+                self._failed.append(str(error))
             self._answers.append(time.monotonic() - at)
-            if answer.status_code != 200:
-                self._failed.append(f"{answer.status_code} {answer.url}")
             count += 1
             time.sleep(max(0.0, at + _ASK_EVERY - time.monotonic()))
 
