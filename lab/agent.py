@@ -17,11 +17,15 @@ from lab.process import Process
 from lab.waiting import wait_for
 from memhint.cli.exits import Exit
 from memhint.objects.report import DomainReport, Report
+from memhint.objects.verdict import Reason
 from memhint.store.database import Store, open_store
 from memhint.store.errors import StoreError, StoreMissing
 
 if TYPE_CHECKING:
     from lab.host import Host
+
+# What the emulated guest of a busy machine says by not answering in time; asked again, it does.
+_LATE_GUEST = (f"({Reason.GUEST_TIMEOUT})", f"({Reason.NO_GUEST_AGENT})")
 
 # A lab's time is short and its hosts are small; everything else is as shipped. Seconds, MiB and percent.
 SHORT_HORIZON: Mapping[str, Mapping[str, Any]] = {
@@ -182,9 +186,9 @@ class AgentProcess:
         return self._store
 
     def memhint(self, *words: str, check: bool = True, patience: float = 60.0) -> subprocess.CompletedProcess[str]:
-        """Run a `memhint` command against this host; for `patience` seconds anew where a report comes late."""
+        """Run a `memhint` command against this host; for `patience` seconds anew where a report or a guest is late."""
         end = time.monotonic() + patience
-        while (done := self._run(words)).returncode == Exit.NO_REPORT and time.monotonic() < end:
+        while _late(done := self._run(words)) and time.monotonic() < end:
             time.sleep(0.5)
         if check and done.returncode:
             raise LabError(f"memhint {' '.join(words)} ended with {done.returncode}: {done.stderr or done.stdout}")
@@ -196,7 +200,7 @@ class AgentProcess:
             capture_output=True,
             text=True,
             check=False,
-            timeout=120,
+            timeout=300,  # a reclaim may wait for its turn, and then take as long again
             cwd=Path(__file__).resolve().parent.parent,
             env={**os.environ, "COLUMNS": "200"},
         )
@@ -216,3 +220,10 @@ class AgentProcess:
             return False
         # Its first call to libvirt may come too late: what it says until then is of a host without VMs.
         return not any(gap.what == "bulk statistics" for gap in report.gaps)
+
+
+def _late(done: subprocess.CompletedProcess[str]) -> bool:
+    """Whether a command ended as it does where a report or a guest did not come in time."""
+    if done.returncode == Exit.NO_REPORT:
+        return True
+    return bool(done.returncode) and any(word in done.stderr for word in _LATE_GUEST)

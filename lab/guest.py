@@ -229,8 +229,8 @@ class Guest(Worker):
         """Whether the guest agent answers a ping within `timeout` seconds."""
         try:
             libvirt_qemu.qemuAgentCommand(self.domain(), '{"execute": "guest-ping"}', timeout, 0)
-        except libvirt.libvirtError:
-            return False
+        except (libvirt.libvirtError, HostError):
+            return False  # nobody answers either where libvirtd does not, as one that is just being restarted
         return True
 
     def wait_agent(self, deadline: float = BOOT_DEADLINE) -> None:

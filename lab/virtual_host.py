@@ -31,7 +31,7 @@ from lab.work_channel import WorkChannel
 KERNEL = "6.12"
 MODULES = ("virtio_pci", "virtio_console", "virtio_blk", "dm_crypt", "xts", "aes_generic", "ecb")
 BOOT_DEADLINE = 300.0
-CALL_DEADLINE = 300.0
+CALL_DEADLINE = 600.0
 _PORT = "memhint.lab.0"
 _QEMU = ("qemu-system-x86", "qemu-system-common")
 _CHECKOUT = Path(__file__).resolve().parent.parent

@@ -14,13 +14,17 @@ T = TypeVar("T")
 
 
 def wait_for(predicate: Callable[[], T], deadline: float, what: str, interval: float = 0.05) -> T:
-    """The first true value of `predicate`, looked at every `interval` seconds for at most `deadline` seconds."""
+    """The first true value of `predicate`, looked at every `interval` seconds for at most `deadline` seconds.
+
+    The last look begins after the deadline: whoever was stopped for seconds looks once more at what has become of it.
+    """
     end = time.monotonic() + deadline
     while True:
+        over = time.monotonic() > end
         seen = predicate()
         if seen:
             return seen
-        if time.monotonic() > end:
+        if over:
             raise Timeout(f"waited {deadline:g} s for {what}; last seen: {seen!r}")
         time.sleep(interval)
 

@@ -19,7 +19,7 @@ from memhint.objects.units import GIB, MIB, mib
 
 DRAIN_DEADLINE = 30.0  # seconds in which the freed memory must have come back
 SETTLED = 10.0  # seconds that the headroom may take to hold one more VM, once nothing else moves
-FIRST = 60.0  # and for the first one: the burst of the last batch is remembered, and promises rise at a rate
+FIRST = 120.0  # and for the first one: the burst of the last batch is remembered, and promises rise at a rate
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ class Scenario:
         :raises LabError: when something that the demo is to show did not happen
         """
         self._enter("the guests idle; the agent sees them for the first time")
-        report = self._follow(lambda seen: len(seen.domains) == self.settings.guests and _all_read(seen), 30.0)
+        report = self._follow(lambda seen: len(seen.domains) == self.settings.guests and _all_read(seen), 60.0)
         self.result.slot = report.slot
         self.result.nominal_vms = self._nominal(report)
         self._work()
@@ -188,14 +188,14 @@ class Scenario:
         with ThreadPoolExecutor(1) as pool:
             wishes = [{"name": name, "memory": self.settings.memory} for name in names]
             started = pool.submit(self.host.add_guests, wishes)
-            self._follow(lambda _: started.done(), 120.0)
+            self._follow(lambda _: started.done(), 300.0)
             started.result()
         spent = time.monotonic() - began
         self.result.rounds.append(Round(report.plan.capacity.headroom, places, tuple(names), spent))
 
     def _verify(self) -> None:
         self._enter("every VM is asked whether it runs")
-        report = self._follow(lambda seen: len(seen.domains) == len(self.host.guests) and _all_read(seen), 30.0)
+        report = self._follow(lambda seen: len(seen.domains) == len(self.host.guests) and _all_read(seen), 60.0)
         self._count()
         self.result.running_vms = sum(one.observation.state == "running" for one in report.domains)
         self.result.answering_vms = sum(1 for one in self.host.guests if one.work("ping") is not None)
@@ -230,7 +230,7 @@ class Scenario:
     def _together(self, batch: Sequence[Guest], action: Callable[[Guest], object]) -> None:
         with ThreadPoolExecutor(len(batch)) as pool:
             futures = [pool.submit(action, one) for one in batch]
-            self._follow(lambda _: all(one.done() for one in futures), 120.0)
+            self._follow(lambda _: all(one.done() for one in futures), 200.0)  # longer than each may take
             for one in futures:
                 one.result()
 

@@ -18,7 +18,7 @@ from memhint.store import open_store
 from tests.functional.processes import ROOT
 from tests.unit.api.site import FLEET, PEOPLE
 
-_ADDRESS = re.compile(r"the API is at (https?)://127\.0\.0\.1:(\d+)")
+_ADDRESS = re.compile(r"the API is at (https?)://127\.0\.0\.1:(\d+),")
 PATIENCE = 60.0
 
 

@@ -31,7 +31,7 @@ PEOPLE: Mapping[str, tuple[str, str | None]] = {
     "own": ("reader", "violet"),
 }
 PATIENCE = 60.0
-_ADDRESS = re.compile(r"the API is at (https?://127\.0\.0\.1:\d+)")
+_ADDRESS = re.compile(r"the API is at (https?://127\.0\.0\.1:\d+),")
 
 
 @dataclass(frozen=True)

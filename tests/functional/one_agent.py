@@ -23,7 +23,8 @@ from tests.functional.processes import ROOT
 from tests.unit.builders import WEB
 from tests.unit.guest.fake_reclaim import FakeGuest
 
-GUEST = FakeGuest()
+# All of it in one call: how many more it takes would be a matter of how busy the machine is, as a call's time is real.
+GUEST = FakeGuest(speed=1024 * GIB)
 FILL = "fill"  # a file beside the configuration: the guest reads so many bytes into its page cache, once
 
 

@@ -96,6 +96,8 @@ def test_nothing_is_lost_or_counted_twice_when_controllers_and_broker_are_killed
     publish(20)
     until(lambda: all(taken(host) == sent for host in HOSTS))
     until(lambda: [one.sequence for one in store.fleet.hosts()] == [len(sent)] * 2)
+    # What belongs to one cycle may come in several messages, its events last.
+    until(lambda: len(store.events.newest(10_000)) >= len(sent) * len(HOSTS))
     events = store.events.newest(10_000)
     assert sorted((one.host, one.at) for one in events) == sorted((host, at) for host in HOSTS for at in sent)
     assert [one.lost for one in store.fleet.hosts()] == [0, 0]

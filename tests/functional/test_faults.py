@@ -16,7 +16,7 @@ from lab.servers.rabbitmq_cluster import Cluster
 from memhint.bus.topology import DEAD, RECORD, STATE, declare
 from memhint.store import open_store
 from tests.functional.fleet_parts import HOSTS, Agents, Controllers
-from tests.functional.servers.rabbitmq import RabbitMQ
+from tests.functional.servers.rabbitmq import RabbitMQ, wait_for_queues
 from tests.functional.test_bus import until
 
 
@@ -50,6 +50,7 @@ def test_a_cluster_of_three_goes_on_without_any_one_node(cluster: Cluster, postg
         agents.publish(10)
         until(lambda: agents.complete(store))
         for node in cluster.nodes:
+            wait_for_queues(node)
             agents.publish(10)
             node.kill()
             before = agents.taken(store)

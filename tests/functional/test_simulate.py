@@ -12,6 +12,8 @@ from tests.functional.processes import ROOT
 
 def test_a_small_fleet_under_every_policy(tmp_path: Path) -> None:
     drawn = tmp_path / "out.png"
+    # The first process of a machine that draws looks for its fonts, and says so on stderr where that takes long.
+    subprocess.run([sys.executable, "-c", "import matplotlib.font_manager"], check=True, capture_output=True)
     command = [sys.executable, "-m", "memhint.cli.main", "simulate", "--hosts", "4", "--days", "1", "--processes", "2"]
     result = subprocess.run(
         [*command, "--plot", str(drawn), "--json"], cwd=ROOT, capture_output=True, text=True, check=False

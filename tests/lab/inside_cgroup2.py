@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -138,8 +139,9 @@ class QemuVm(Vm):
         self.pid = self.qemu.pid
         self._touched()
         for thread in Path(f"/proc/{self.pid}/task").iterdir():
-            virtual = (thread / "comm").read_text().startswith("CPU ")
-            (self.cgroup / ("vcpu0" if virtual else "emulator") / "cgroup.threads").write_text(thread.name)
+            with suppress(FileNotFoundError, ProcessLookupError):  # QEMU's helpers come and go
+                virtual = (thread / "comm").read_text().startswith("CPU ")
+                (self.cgroup / ("vcpu0" if virtual else "emulator") / "cgroup.threads").write_text(thread.name)
 
     def touch(self) -> None:
         """Let the guest write to every page of its memory, and wait until it has."""

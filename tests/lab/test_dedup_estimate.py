@@ -30,7 +30,7 @@ from memhint.objects.estimate import DedupEstimate
 from memhint.objects.lever import LeverName
 from memhint.objects.verdict import Answer, Reason
 from memhint.planner.dedup_estimate import KsmPace
-from tests.lab.watch import lever_of, named
+from tests.lab.watch import lever_of, named, wait_verdict
 
 ROOT = KernelRoot()
 DATA = 96 * MIB  # in every guest
@@ -167,27 +167,42 @@ def page_out(guest: Guest) -> None:
     assert done > 0, os.strerror(ctypes.get_errno())
 
 
+def traces(guest: Guest) -> list[tuple[str, int, int]]:
+    """What differs after a pass over a guest of which half is swapped out, or was missed by it: before, and after."""
+    page_out(guest)
+    before = process_memory(ROOT, guest.pid())
+    assert before.swap >= 16 * MIB
+    present = len(frames(guest))
+    samples = PageSamples(ROOT, PAGE_SIZE, 100.0, 3600.0, 0.1, KsmPace())
+    samples.want(candidates({"a": guest}))
+    wait_for(lambda: samples.step() and samples.complete(), 60.0, "the guest to be looked at", interval=0.001)
+    found = samples.newest()
+    assert found is not None
+    # All that is present but for the kernel's zero page, which is behind many.
+    own = sum(1 for count in Counter(frames(guest)).values() if count == 1)
+    after = process_memory(ROOT, guest.pid())
+    pairs = (
+        ("looked at", own * PAGE_SIZE, found.vms[0].looked),
+        ("present", present, len(frames(guest))),
+        ("resident", before.rss, after.rss),
+        ("swapped", before.swap, after.swap),
+    )
+    return [one for one in pairs if one[1] != one[2]]
+
+
 def test_sampling_leaves_the_footprint_as_it_was(guests: dict[str, Guest]) -> None:
-    """Half of the guest is swapped out and its processors stand still: every page that moved would be the sampler's."""
+    """Half of the guest is swapped out and its processors stand still: every page that moved would be the sampler's.
+
+    Or that of the kernel's own khugepaged, which comes every ten seconds: the sampler would leave traces each time.
+    """
     guest = guests["a"]
     guest.alloc("data", 64 * MIB)
     guest.domain().suspend()
     try:
-        page_out(guest)
-        before = process_memory(ROOT, guest.pid())
-        assert before.swap >= 16 * MIB
-        present = len(frames(guest))
-        samples = PageSamples(ROOT, PAGE_SIZE, 100.0, 3600.0, 0.1, KsmPace())
-        samples.want(candidates({"a": guest}))
-        wait_for(lambda: samples.step() and samples.complete(), 60.0, "the guest to be looked at", interval=0.001)
-        found = samples.newest()
-        assert found is not None
-        # All that is present but for the kernel's zero page, which is behind many.
-        own = sum(1 for count in Counter(frames(guest)).values() if count == 1)
-        assert found.vms[0].looked == own * PAGE_SIZE
-        after = process_memory(ROOT, guest.pid())
-        assert len(frames(guest)) == present
-        assert (after.rss, after.swap) == (before.rss, before.swap)
+        found = [traces(guest)]
+        while found[-1] and len(found) < 3:
+            found.append(traces(guest))
+        assert not found[-1], found
     finally:
         guest.domain().resume()
     guest.wait_agent(60.0)
@@ -251,19 +266,22 @@ def test_auto_begins_where_it_pays_and_ends_where_it_does_not(guests: dict[str, 
         hold(guests, "common", "seed:7")
         wait_for(lambda: read_knob(ROOT, KsmKnob.RUN) == "1", 60.0, "KSM to be switched on")
         wait_for(lambda: merged(guests) >= 0.9 * 2 * DATA, 90.0, "the pages to merge")
-        shown = agent.memhint("dedup", "estimate", "a").stdout
-        assert "merge:" in shown
+        # The estimate goes on while KSM does: what it says now is of pages that were looked at some seconds ago.
+        wait_for(lambda: "merge:" in agent.memhint("dedup", "estimate", "a").stdout, 60.0, "the estimate to say yes")
         assert agent.process is not None
         agent.process.send_signal(signal.SIGHUP)
         wait_for(lambda: "configuration reloaded" in agent.log.read_text(), 60.0, "the reload")
         agent.report()
         # what was looked at is not lost
         assert "merge:" in agent.memhint("dedup", "estimate", "a").stdout
-        assert "the estimate says that it pays" in agent.memhint("plan", "--dry-run").stdout
-        assert verdict("a").answer in (Answer.APPLIED, Answer.UNCHANGED)
+        # What the agent remembers counts for three periods, which a stalled machine may be away for.
+        wait_for(
+            lambda: "the estimate says that it pays" in agent.memhint("plan", "--dry-run").stdout, 60.0, "the same plan"
+        )
+        wait_verdict(agent, "a", LeverName.DEDUP, {Answer.APPLIED, Answer.UNCHANGED})
         hold(guests, "own", "random")
         wait_for(lambda: read_knob(ROOT, KsmKnob.RUN) == "0", 90.0, "KSM to be switched off")
-        wait_for(lambda: verdict("a").reason is Reason.DOES_NOT_PAY, 30.0, "the verdict to say why")
+        wait_for(lambda: verdict("a").reason is Reason.DOES_NOT_PAY, 60.0, "the verdict to say why")
         for name in NAMES:
             agent.memhint("set", name, "dedup=inherit", "--no-wait")
 

@@ -15,7 +15,7 @@ KERNELS = ("6.1", "6.12", "6.12-memhint")
 
 
 def supports(guest: Guest, command: str) -> bool:
-    answer = json.loads(libvirt_qemu.qemuAgentCommand(guest.domain(), '{"execute": "guest-info"}', 10, 0))
+    answer = json.loads(libvirt_qemu.qemuAgentCommand(guest.domain(), '{"execute": "guest-info"}', 60, 0))
     return command in [one["name"] for one in answer["return"]["supported_commands"]]
 
 

@@ -82,16 +82,21 @@ def prepare(guest: Guest) -> int:
     guest.fragment("pieces", FRAGMENTED)  # last, or the cache would take the pieces
     wait_for(lambda: guest.hot_resident() == HOT, 60.0, "all of the hot set to be there")
     # Single pages stay on the CPU's own lists for some seconds, where nothing counts them as free.
-    wait_for(lambda: free_in_large_blocks(guest) <= 0.5 * guest.meminfo()["MemFree"], 30.0, "free memory in pieces")
+    wait_for(lambda: free_in_large_blocks(guest) <= 0.5 * guest.meminfo()["MemFree"], 60.0, "free memory in pieces")
     wait_for(lambda: guest.resident() >= cold + HOT, 60.0, "the host to bear the cache")
-    wait_for(lambda: pressure_of(guest) < 1.0, 60.0, "a guest at ease")
+    # An average over ten seconds takes 46 s from all of the time to a hundredth of it.
+    wait_for(lambda: pressure_of(guest) < 1.0, 120.0, "a guest at ease")
     return cold
 
 
 def shown(agent: AgentProcess, guest: Guest, cold: int) -> Reclaimable | None:
-    """What the report says a reclaim could bring, once it is no less than the cold cache."""
+    """What the report says a reclaim could bring, once it is no less than the cold cache, by the guest's own word.
+
+    A guest that just read its disk may answer late: then the balloon's statistics stand for it.
+    """
     (found,) = (one for one in agent.domain(guest.name).reclaimable if one.lever is LeverName.CACHE)
-    return found if found.at_most is not None and found.at_most >= cold else None
+    known = found.at_most is not None and found.at_most >= cold
+    return found if known and found.source is GuestSource.KERNEL else None
 
 
 def test_a_dry_run_tells_and_a_guest_without_consent_is_left_alone(stage) -> None:
@@ -135,7 +140,12 @@ def test_cold_cache_comes_back_and_the_hot_set_stays(stage, capsys) -> None:
     assert done["returned"] >= 0.8 * cold
     assert cost.refaults <= HOT // PAGE // 100
     assert cost.hot_left >= 0.99 * HOT
-    assert lever_of(agent.domain(guest.name), LeverName.CACHE).observed is Observed.OFF
+    # The store has its end before the agent has let go of it.
+    wait_for(
+        lambda: lever_of(agent.domain(guest.name), LeverName.CACHE).observed is Observed.OFF,
+        60.0,
+        "the lever to be off",
+    )
 
 
 def test_a_balloon_of_the_same_size_beside_it(stage, capsys) -> None:
@@ -146,7 +156,7 @@ def test_a_balloon_of_the_same_size_beside_it(stage, capsys) -> None:
     began = time.monotonic()
     try:
         domain.setMemoryFlags((MEMORY - cold) // KIB, libvirt.VIR_DOMAIN_AFFECT_LIVE)
-        wait_for(lambda: domain.memoryStats()["actual"] <= (MEMORY - cold) // KIB, 90.0, "the balloon to be inflated")
+        wait_for(lambda: domain.memoryStats()["actual"] <= (MEMORY - cold) // KIB, 180.0, "the balloon to be inflated")
         took = time.monotonic() - began
         left = guest.hot_resident()
         refaulted = vmstat(guest, "workingset_refault_file") - refaults
@@ -154,7 +164,7 @@ def test_a_balloon_of_the_same_size_beside_it(stage, capsys) -> None:
         free = guest.meminfo()["MemFree"]
     finally:
         domain.setMemoryFlags(MEMORY // KIB, libvirt.VIR_DOMAIN_AFFECT_LIVE)
-        wait_for(lambda: domain.memoryStats()["actual"] >= MEMORY // KIB, 90.0, "the balloon to be empty")
+        wait_for(lambda: domain.memoryStats()["actual"] >= MEMORY // KIB, 180.0, "the balloon to be empty")
     with capsys.disabled():
         print(f"\n{cost}; {mib(free)} MiB free in the guest meanwhile, {mib(guest.resident())} MiB resident afterwards")
     assert cost.returned > 0.3 * cold
@@ -174,7 +184,7 @@ def test_it_stops_when_the_guest_comes_under_pressure(stage, capsys) -> None:
     began = time.time()
     try:
         queued = json.loads(agent.memhint(*words).stdout)["request"]["id"]
-        wait_for(lambda: pressure_of(guest) > limit, 30.0, "the guest's pressure to pass the limit")
+        wait_for(lambda: pressure_of(guest) > limit, 60.0, "the guest's pressure to pass the limit")
         over = time.time()
         wait_for(lambda: row(agent, queued).stop is not None, 60.0, "it to stop")
         stopped = time.time()
@@ -191,10 +201,10 @@ def test_it_stops_when_the_guest_comes_under_pressure(stage, capsys) -> None:
     assert stopped - over <= 3 * WINDOW  # a call may go unanswered, and the next one comes later
 
 
-def held(agent: AgentProcess, guest: Guest) -> str:
+def held(agent: AgentProcess, guest: Guest, *words: str) -> str:
     """A reclaim of all that is cold, which holds: its id."""
     prepare(guest)
-    done = json.loads(agent.memhint("reclaim", guest.name, "--hold", "10m", "--json").stdout)
+    done = json.loads(agent.memhint("reclaim", guest.name, "--hold", "10m", "--json", *words).stdout)
     assert done["state"] == ReclaimState.HOLDING
     assert done["held"]["until"] - done["held"]["since"] == 600
     return str(done["request"]["id"])
@@ -242,7 +252,7 @@ def test_a_guest_that_comes_under_pressure_ends_the_hold(stage, capsys) -> None:
     request, limit = held(agent, guest), 10.0
     guest.work("hog 64 16")
     try:
-        wait_for(lambda: pressure_of(guest) > limit, 30.0, "the guest's pressure to pass the limit")
+        wait_for(lambda: pressure_of(guest) > limit, 60.0, "the guest's pressure to pass the limit")
         over = time.time()
         ended = end_of(agent, request)
     finally:
@@ -256,11 +266,12 @@ def test_a_guest_that_comes_under_pressure_ends_the_hold(stage, capsys) -> None:
 
 def test_a_guest_that_uses_what_it_filled_again_keeps_it(stage, capsys) -> None:
     agent, guest = stage
-    request, wanted = held(agent, guest), 300 * MIB
+    # Reading what was given up again is pressure too, the more the slower the disk: here that is not to end it first.
+    request, wanted = held(agent, guest, "--psi-limit", "100"), 300 * MIB
     guest.work("hot stop")
     guest.hot(wanted)
-    ended = end_of(agent, request)
+    ended = end_of(agent, request, 120.0)
     with capsys.disabled():
         print(f"\n{ended.verdict}")
     assert (ended.held.stop, ended.verdict.reason) == (Stop.WANTED, Reason.IN_USE)
-    wait_for(lambda: guest.hot_resident() >= 0.99 * wanted, 60.0, "what it uses to be there")
+    wait_for(lambda: guest.hot_resident() >= 0.99 * wanted, 120.0, "what it uses to be there")

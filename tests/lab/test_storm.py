@@ -20,6 +20,7 @@ from memhint.objects.ownership import HOST
 from memhint.objects.report import Report
 from memhint.planner.pressure import PressureSample, alarms
 from memhint.planner.settings import PressureThresholds
+from memhint.store.errors import StoreError
 
 GUEST = 384 * MIB
 SETTINGS = {
@@ -71,7 +72,10 @@ class Watch:
 
     def _run(self) -> None:
         while not self._over.wait(0.2):
-            found = self._agent.newest()
+            try:
+                found = self._agent.newest()
+            except StoreError:
+                continue  # somebody had the store for long: it is looked at again, and this thread must not end
             if found is not None and (not self.reports or found.sequence != self.reports[-1].sequence):
                 self.reports.append(found)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
 import time
 from collections.abc import Callable, Mapping
 
 from lab import wait_for
 from lab.agent import AgentProcess
+from memhint.cli.exits import Exit
 from memhint.objects.lever import LeverName, LeverState
 from memhint.objects.report import DomainReport, Report
 from memhint.objects.verdict import Answer
@@ -41,5 +43,19 @@ def wait_verdict(
         return state if state is not None and state.verdict.answer in answers else None
 
     found = wait_for(look, deadline, f"{lever} of {vm} to be {' or '.join(answers)}")
+    assert found is not None
+    return found
+
+
+def wait_refusal(agent: AgentProcess, *words: str, deadline: float = 60.0) -> subprocess.CompletedProcess[str]:
+    """The first run of a command that is refused: it waits some seconds for the agent, which may come to it later."""
+
+    def look() -> subprocess.CompletedProcess[str] | None:
+        done = agent.memhint(*words, check=False)
+        # The only other outcome: nobody has come to it while the command waited, and it says so.
+        assert done.returncode == Exit.REFUSED or (not done.returncode and "pending" in done.stdout), done
+        return done if done.returncode == Exit.REFUSED else None
+
+    found = wait_for(look, deadline, f"memhint {' '.join(words)} to be refused")
     assert found is not None
     return found

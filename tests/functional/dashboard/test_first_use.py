@@ -31,7 +31,7 @@ def test_the_vm_with_the_most_unreported_memory_is_found_and_reclaimed(
     expect(dialog).to_contain_text("the guest has no more to give")
     expect(dialog).to_contain_text("24.0 GiB")
     assert window.clicks <= MOST_CLICKS
-    assert page.url.endswith(store.fleet.most_unreported)
+    expect(page).to_have_url(re.compile(f"{store.fleet.most_unreported}$"))
     database = open_store(store.url, create=False)
     asked = Reclaims(database.database, store.fleet.name(store.fleet.hoarder), 86400.0).newest()
     database.close()

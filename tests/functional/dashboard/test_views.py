@@ -18,7 +18,7 @@ def test_the_map_is_filtered_by_what_is_in_the_address(page: Page, api: Api, sto
         assert "▲" in (cell.text_content() or "")
     page.get_by_label("State").select_option("silent")
     expect(page.locator(".map a").first).to_have_text("×")
-    assert "state=silent" in page.url
+    expect(page).to_have_url(re.compile("state=silent"))
 
 
 def test_a_host_shows_its_vms_its_terms_its_ladder_and_its_levers(page: Page, api: Api, store: Filled) -> None:
@@ -60,7 +60,7 @@ def test_refusals_are_narrowed_to_one_reason(page: Page, api: Api) -> None:
     page.get_by_role("button", name=re.compile(r"^consent \d")).click()
     for row in rows.all()[:10]:
         expect(row).to_contain_text("consent")
-    assert "reason=consent" in page.url
+    expect(page).to_have_url(re.compile("reason=consent"))
 
 
 def test_events_are_narrowed_by_kind(page: Page, api: Api) -> None:

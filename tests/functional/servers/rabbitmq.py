@@ -32,11 +32,8 @@ class RabbitMQ(rabbitmq.RabbitMQ):
         super().__init__(definitions(rights(HOSTS)), place, name, _CONF.format(port=self.tls_port, place=place.path))
 
     def kill(self) -> None:
-        """As a power cut would, but not within a second of a queue's making: such a queue hangs afterwards."""
-        names = self.place.path / "data" / self.node / "quorum" / self.node / "names.dets"
-        wait_until(
-            lambda: all(one.encode() in names.read_bytes() for one in (STATE, RECORD, DEAD)), "the queues on disk"
-        )
+        """As a power cut would, but not within a second of a queue's making."""
+        wait_for_queues(self)
         kill(self.process)
 
     def tls_url(self, user: str) -> str:
@@ -53,6 +50,12 @@ class RabbitMQ(rabbitmq.RabbitMQ):
         with self.connect() as connection:
             for queue in queues:
                 connection.channel().queue_purge(queue)
+
+
+def wait_for_queues(node: rabbitmq.RabbitMQ) -> None:
+    """Until a node has written down which queues it has: where it is killed before, they hang afterwards."""
+    names = node.place.path / "data" / node.node / "quorum" / node.node / "names.dets"
+    wait_until(lambda: all(one.encode() in names.read_bytes() for one in (STATE, RECORD, DEAD)), "the queues on disk")
 
 
 def _certificates(place: Place) -> None:

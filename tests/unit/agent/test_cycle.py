@@ -59,6 +59,7 @@ from tests.unit.guest.fake_agent import FakeAgent
 from tests.unit.kernel.fake_root import FakeRoot
 from tests.unit.levers.fakes import FakeLedger, FakeNextBoot
 
+WAIT_S = 60.0  # for threads; never reached unless the test fails
 SETTINGS = PlannerSettings(reserve=1 * GIB, reserve_percent=0.0, raise_percent_per_minute=6000.0, new_vm_decay=1.0)
 
 
@@ -211,8 +212,14 @@ class FakeHost:
     def run_cycles(self, count: int = 1):
         for _ in range(count):
             report = self.cycle.run()
+            self.settle()
             self.now += 10.0
         return report
+
+    def settle(self) -> None:
+        """End what the cycle began on threads, as it does between two cycles: the next one shows what came of it."""
+        for worker in (self.cycle._parts.worker, self.relief, self.swap_out):
+            assert worker.settle(WAIT_S)
 
 
 @pytest.fixture
@@ -294,7 +301,7 @@ def remember_merging(host: FakeHost) -> None:
 
 
 def merging(host: FakeHost) -> tuple[AutoState, str | None, int]:
-    assert host.cycle._parts.worker.settle(10.0)
+    assert host.cycle._parts.worker.settle(WAIT_S)
     state = host.cycle.state
     return state.dedup_auto, state.dedup_project, sum(mark.knob == MERGE_KNOB for mark in host.ledger.all())
 
@@ -353,7 +360,7 @@ def test_a_reloaded_agent_knows_the_vms_of_the_one_before(host: FakeHost, tmp_pa
 def test_an_agent_that_saw_no_vm_and_changed_nothing_ends_well(host: FakeHost) -> None:
     host.stats_error = CallTimeout("hangs")
     host.run_cycles()
-    assert host.cycle.undo(10.0) == []
+    assert host.cycle.undo(WAIT_S) == []
 
 
 def test_one_that_is_off_keeps_nobody_waiting(host: FakeHost) -> None:
@@ -505,7 +512,7 @@ def test_a_guest_that_falls_silent_while_stopping_is_said_to_be_left(host: FakeH
     assert len(left) == 1
     assert "uuid-db" in left[0]
     agent.hang_at = set()
-    assert host.cycle.undo(deadline=5.0) == []
+    assert host.cycle.undo(WAIT_S) == []
     assert agent.files["/sys/module/page_reporting/parameters/page_reporting_order"].strip() == "9"
 
 
@@ -535,7 +542,7 @@ def test_a_conversation_under_way_does_not_pull_again_what_stopping_put_back(hos
     host.guests._poller._start = held.append  # conversations that have begun, and go on only when called
     host.now += 10.0
     host.cycle.run()
-    assert host.cycle.undo(deadline=5.0) == []
+    assert host.cycle.undo(WAIT_S) == []
     assert agent.files[order].strip() == "9"
     for conversation in held:
         conversation()
@@ -570,16 +577,14 @@ def test_an_idle_best_effort_vm_is_ballooned_under_pressure_and_gets_it_back(hos
     host.recorder.replace = lambda uuid, origin, values: None
     host.run_cycles(2)
     short_of_memory(host)
-    for _ in range(14):
-        report = host.run_cycles(1)
-        assert host.relief.settle(5.0)
+    host.run_cycles(14)
     (uuid, size) = host.balloons[0]
     assert uuid == "uuid-db"
     assert size < 4 * GIB
     report = host.run_cycles(1)
     (state,) = [state for one in report.domains for state in one.levers if state.lever is LeverName.BALLOON]
     assert state.verdict.ok
-    assert host.cycle.undo(deadline=5.0) == []
+    assert host.cycle.undo(WAIT_S) == []
     assert host.balloons[-1] == ("uuid-db", 4 * GIB)
 
 
@@ -686,7 +691,7 @@ def test_a_reclaims_conversation_waits_for_the_look_under_way_and_is_refused_whi
         thread.join(0.05)
         agent.call("guest-info")
         order.append("look")
-    thread.join(5.0)
+    thread.join(WAIT_S)
     assert order == ["look", "reclaim"]
     host.cycle.undo(deadline=1.0)
     with pytest.raises(GuestAgentAbsent, match="stopping"), host.guests.conversation("uuid-web"):
@@ -759,7 +764,7 @@ def test_a_class_is_carried_out_every_cycle_and_taken_back_at_the_end(host: Fake
     assert lever_of(host.run_cycles(), "web", LeverName.QOS).verdict.answer is Answer.APPLIED
     assert host.root.text("sys/fs/cgroup/machine.slice/memory.min") == str(size)
     assert lever_of(host.run_cycles(), "db", LeverName.QOS).verdict.answer is Answer.UNCHANGED
-    assert host.cycle.undo(5.0) == []
+    assert host.cycle.undo(WAIT_S) == []
     assert host.root.text(f"{scope}/memory.min") == host.root.text("sys/fs/cgroup/machine.slice/memory.min") == "0"
     assert host.root.text("proc/4000/oom_score_adj") == "0"
 
@@ -775,14 +780,14 @@ def test_what_the_ladder_asks_is_swapped_out_on_a_thread_and_shown(host: FakeHos
     observations = [one.observation for one in report.domains]
     policies = {one.observation.uuid: one.policy for one in report.domains}
     assert host.swap_out.submit({"uuid-web": 32 * MIB}, observations, policies)
-    assert host.swap_out.settle(10.0)
+    assert host.swap_out.settle(WAIT_S)
     assert host.root.text(f"{scope}/memory.reclaim") == str(16 * MIB)
     web = by_name(report)["web"]
     assert "asked 32 MiB" in host.swap_out.state(web.observation, web.policy).verdict.detail
     # asked for nothing any more, it says again whether it could be
     assert not host.swap_out.submit({}, observations, policies)
     assert host.swap_out.state(web.observation, web.policy).verdict == Verdict(Answer.UNCHANGED)
-    assert host.swap_out.stop(1.0)
+    assert host.swap_out.stop(WAIT_S)
     assert not host.swap_out.submit({"uuid-web": 32 * MIB}, observations, policies)
 
 

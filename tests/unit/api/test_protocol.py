@@ -186,7 +186,7 @@ def test_a_store_that_is_away_is_said_to_be(site: Site, monkeypatch: pytest.Monk
 
 
 def test_too_many_requests_are_told_when_to_come_back(make_site: Callable[..., Site]) -> None:
-    site = make_site(rate="0.5", burst="3")
+    site = make_site(rate="0.001", burst="3")  # so slow that no further one is let in meanwhile
     assert [site.get("/v1/hosts").status_code for _ in range(4)] == [200, 200, 200, 429]
     answer = site.get("/v1/hosts")
     assert int(answer.headers["Retry-After"]) >= 1

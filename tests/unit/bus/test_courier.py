@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from lab import waiting
 from memhint.bus import asker, courier
 from memhint.bus.asker import Asker
 from memhint.bus.commands import Outcome, Reply
@@ -29,7 +30,7 @@ class Broker:
 
     def __call__(self, _: LinkSettings) -> Broker:
         self.made += 1
-        if not self.open.wait(30):
+        if not self.open.wait(60):
             raise AssertionError("nobody opened it")
         return self
 
@@ -69,17 +70,12 @@ def sender(broker: Broker) -> Iterator[Courier]:
     made = Courier(SETTINGS, 1.0)
     made.start()
     yield made
-    made.close(30)
+    made.close(60)
     assert not made.alive
 
 
 def wait_for(broker: Broker, number: int) -> None:
-    tick = threading.Event()
-    for _ in range(3000):
-        if len(broker.told) >= number:
-            return
-        tick.wait(0.01)
-    raise AssertionError(f"only {broker.told}")
+    waiting.wait_for(lambda: len(broker.told) >= number, 60, f"{number} commands")
 
 
 def test_a_newer_command_takes_the_place_of_one_that_waits(broker: Broker, sender: Courier) -> None:
@@ -104,8 +100,7 @@ def test_a_host_that_is_away_keeps_nobody_waiting(broker: Broker, sender: Courie
 def test_after_a_broken_connection_it_goes_on_with_the_next(broker: Broker, sender: Courier) -> None:
     broker.failures = 1
     sender.send(command(1))
-    while broker.failures:
-        threading.Event().wait(0.01)
+    waiting.wait_for(lambda: not broker.failures, 60, "the failure")
     sender.send(command(2))
     wait_for(broker, 1)
     assert broker.told == [("host-a", 2)]

@@ -74,15 +74,15 @@ def test_a_request_waits_for_a_qemu_that_has_just_started(tmp_path: Path) -> Non
             return True
 
         with ThreadPoolExecutor(1) as pool:
-            asked = pool.submit(WorkChannel(path, "g").request, "ping", 30, running)
-            client = wait_for(lambda: client_of(server), 10, "the request")
+            asked = pool.submit(WorkChannel(path, "g").request, "ping", 60, running)
+            client = wait_for(lambda: client_of(server), 60, "the request")
             assert client is not None
             with client, client.makefile("rw") as line:
                 assert line.readline() == "\n"
                 tag = line.readline().split()[0].removeprefix("@")
                 line.write(json.dumps({"id": tag, "ok": True, "result": 1}) + "\n")
                 line.flush()
-                assert asked.result(10) == {"result": 1}
+                assert asked.result(60) == {"result": 1}
 
 
 def client_of(server: socket.socket) -> socket.socket | None:

@@ -4,15 +4,18 @@ import threading
 
 import pytest
 
+from lab.waiting import wait_for
 from memhint.virt.bounded import Bounded
 from memhint.virt.errors import CallTimeout
+
+WAIT_S = 60.0  # for threads; never reached unless the test fails
 
 
 def test_the_value_and_the_error_come_through() -> None:
     bounded = Bounded()
-    assert bounded.call("sum", lambda: 1 + 1, 5) == 2
+    assert bounded.call("sum", lambda: 1 + 1, WAIT_S) == 2
     with pytest.raises(ZeroDivisionError):
-        bounded.call("division", lambda: 1 // 0, 5)
+        bounded.call("division", lambda: 1 // 0, WAIT_S)
 
 
 def test_a_call_that_hangs_is_left_behind_and_counted_until_it_returns() -> None:
@@ -23,9 +26,8 @@ def test_a_call_that_hangs_is_left_behind_and_counted_until_it_returns() -> None
     assert bounded.hanging == 2
     started = threading.Event()
     with pytest.raises(CallTimeout, match="hang already"):
-        bounded.call("third", started.set, 5)
+        bounded.call("third", started.set, WAIT_S)
     assert not started.is_set()
     gate.set()
-    while bounded.hanging:  # both threads end now
-        pass
-    assert bounded.call("again", lambda: "fine", 5) == "fine"
+    wait_for(lambda: not bounded.hanging, WAIT_S, "both threads to end")
+    assert bounded.call("again", lambda: "fine", WAIT_S) == "fine"
