@@ -1,8 +1,8 @@
 """memhint's benches: what doc/measurements.md tells of. What tests and demos measure is in doc/measured-by-tests.md.
 
 examples:
-  python -m bench                          # all benches, ten minutes each
-  python -m bench density --scale full     # one, an hour at most
+  python -m bench                          # all benches, 75 minutes
+  python -m bench density --scale full     # one, about an hour
   python -m bench density memhog --scale seed   # at the sizes of the published tests
   python -m bench --list
   python -m bench --document               # doc/measurements.md of what was measured before
