@@ -13,13 +13,16 @@ export PIP_TIMEOUT ?= 60
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
+preflight-%:
+	@$(or $(PYTHON),python3) lab/preflight.py $*
+
 setup:  ## install what is missing: Debian packages and a virtualenv
 	@tools/setup $(VENV)
 
-demo: setup  ## real guests give memory back, and more VMs run on it (demo-out/); PATCHED=1 builds the patched pieces first, KEEP=1 leaves it and its dashboard up
+demo: preflight-demo setup  ## real guests give memory back, and more VMs run on it (demo-out/); PATCHED=1 builds the patched pieces first, KEEP=1 leaves it and its dashboard up
 	@$(BIN)/python -m lab.demo $(if $(filter 1,$(PATCHED)),--patched) $(if $(filter 0,$(PATCHED)),--stock) $(if $(filter 1,$(KEEP)),--keep)
 
-demo-openstack: setup  ## the same on a real OpenStack: Nova lets in what fits; its packages are installed into the cache first
+demo-openstack: preflight-demo-openstack setup  ## the same on a real OpenStack: Nova lets in what fits; its packages are installed into the cache first
 	@$(BIN)/python -m lab.openstack.demo
 
 test: lint unit functional lab patches  ## every test of memhint and of its patch series

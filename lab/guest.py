@@ -211,6 +211,17 @@ class Guest(Worker):
         """Bytes of host memory its QEMU process holds (VmRSS)."""
         return self.status_field("VmRSS")
 
+    def memory_resident(self) -> int:
+        """Bytes of host memory behind the guest's own memory, without what QEMU takes for itself."""
+        largest = resident = size = 0
+        for line in Path(f"/proc/{self.pid()}/smaps").read_text().splitlines():
+            key, _, value = line.partition(":")
+            if key == "Size":
+                size = int(value.split()[0])
+            elif key == "Rss" and size > largest:  # no other mapping of a QEMU comes near its guest's memory
+                largest, resident = size, int(value.split()[0]) * 1024
+        return resident
+
     def status_field(self, name: str) -> int:
         """Bytes of a memory row of /proc/PID/status of its QEMU process, such as "VmSwap"."""
         for line in Path(f"/proc/{self.pid()}/status").read_text().splitlines():

@@ -13,19 +13,28 @@ from lab.errors import Timeout
 T = TypeVar("T")
 
 
-def wait_for(predicate: Callable[[], T], deadline: float, what: str, interval: float = 0.05) -> T:
+def wait_for(
+    predicate: Callable[[], T],
+    deadline: float,
+    what: str,
+    interval: float = 0.05,
+    seen: Callable[[], str] | None = None,
+) -> T:
     """The first true value of `predicate`, looked at every `interval` seconds for at most `deadline` seconds.
 
     The last look begins after the deadline: whoever was stopped for seconds looks once more at what has become of it.
+
+    :param seen: says what there was instead, where the false value does not
+    :raises Timeout: with what was seen last
     """
     end = time.monotonic() + deadline
     while True:
         over = time.monotonic() > end
-        seen = predicate()
-        if seen:
-            return seen
+        found = predicate()
+        if found:
+            return found
         if over:
-            raise Timeout(f"waited {deadline:g} s for {what}; last seen: {seen!r}")
+            raise Timeout(f"waited {deadline:g} s for {what}; last seen: {seen() if seen else repr(found)}")
         time.sleep(interval)
 
 

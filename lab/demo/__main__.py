@@ -34,6 +34,8 @@ examples:
 exit codes: 0 the VMs of the measured count ran without swap and OOM kills; 1 something of that did not happen
 """
 
+NEXT = "`make demo KEEP=1` leaves it and its dashboard up; `make demo-openstack` shows the same on a real OpenStack"
+
 
 def main(argv: list[str] | None = None) -> int:
     """Run the demo; its exit code."""
@@ -49,7 +51,7 @@ def main(argv: list[str] | None = None) -> int:
         _say(pieces, console)
         return _run(settings, console, pieces, out, keep=options.keep)
     except LabError as error:
-        console.print(f"[red]The demo failed:[/] {error}", highlight=False)
+        console.print(f"[red]The demo failed:[/] {error}", highlight=False, soft_wrap=True)
         return 1
     except KeyboardInterrupt:
         console.print("Interrupted; everything that was started has been ended.")
@@ -62,7 +64,9 @@ def _conclude(result: Result, settings: Settings, console: Console, pieces: patc
     Screen(console, settings).summary(result, [str(name) for name in files])
     problems = _problems(result, settings)
     for problem in problems:
-        console.print(f"[red]Not as it should be:[/] {problem}")
+        console.print(f"[red]Not as it should be:[/] {problem}", soft_wrap=True)
+    if not problems:
+        console.print(f"  next: {NEXT}", soft_wrap=True, highlight=False)
     return 1 if problems else 0
 
 

@@ -15,6 +15,7 @@ from memhint.objects.report import DomainReport, Report
 from memhint.objects.units import MIB, mib
 
 BAR = 32
+EVERY = 5.0  # seconds between two lines about the host, where the output is no terminal
 
 
 class Screen:
@@ -27,6 +28,7 @@ class Screen:
         self._began = time.monotonic()
         self._phase = ""
         self._last: tuple[Report, Sample] | None = None
+        self._said = float("-inf")
 
     def __enter__(self) -> Screen:
         if self._live is not None:
@@ -51,6 +53,9 @@ class Screen:
         if self._live is not None:
             self._live.update(self._drawn(report, sample))
             return
+        if sample.at - self._said < EVERY:
+            return
+        self._said = sample.at
         total = sum(sample.resident.values())
         self._console.print(
             f"{time.monotonic() - self._began:6.1f} s    resident {mib(total):>5} of {mib(sample.assigned)} MiB,"
@@ -63,7 +68,7 @@ class Screen:
         """The last word."""
         table = Table(title="What the guests gave back", title_justify="left")
         counted = any(one.discarded is not None for one in result.guests)
-        names = ("guest", "assigned", "in use", "after the free", "returned", "in")
+        names = ("guest", "assigned", "at rest", "filled", "freed", "returned", "of it", "after", "in")
         for name in (*names, "guest reported", "QEMU discarded", "claim") if counted else names:
             table.add_column(name, justify="left" if name == "guest" else "right")
         for one in result.guests:
@@ -71,16 +76,21 @@ class Screen:
             table.add_row(
                 one.name,
                 mib(one.assigned),
+                mib(one.resident_idle),
                 mib(one.resident_before_free),
-                mib(one.resident_after_free),
+                mib(one.freed),
                 mib(back),
+                f"{back / one.freed:.0%}" if one.freed > 0 else "-",
+                mib(one.resident_after_free),
                 f"{one.drained_in:.1f} s",
                 *((mib(one.reported), mib(one.discarded), one.claim or "-") if counted else ()),
             )
         self._console.print(table)
-        text = "MiB resident on the host"
+        text = (
+            "MiB. At rest, filled, after: of the guest's memory, resident on the host. Freed: by the guest's own count"
+        )
         if counted:
-            text += "; reported and discarded are totals since the guest's boot and QEMU's start"
+            text += ". Reported and discarded: totals since the guest's boot and QEMU's start"
         self._console.print(f"{text}\n", style="dim")
         self._console.print(
             f"Nominal accounting places [bold]{result.nominal_vms}[/] VMs of {mib(self._settings.memory)} MiB here."
@@ -98,8 +108,13 @@ class Screen:
             f" highest use {mib(result.highest_use)} of {mib(self._settings.budget)} MiB,"
             f" swap used at most {mib(result.highest_swap_used)} MiB, OOM kills {result.oom_kills}."
         )
-        for name in files:
-            self._console.print(f"  wrote {name}")
+        returned = sum(one.resident_before_free - one.resident_after_free for one in result.guests)
+        self._console.print(
+            f"\n[bold]Shown: {len(result.guests)} guests freed memory, the host got {mib(returned)} MiB of it back, and"
+            f" {result.running_vms} VMs run where nominal accounting stops at {result.nominal_vms}.[/]",
+            soft_wrap=True,
+        )
+        self._console.print(f"  pictures and figures: {', '.join(files)}", soft_wrap=True, highlight=False)
 
     def _drawn(self, report: Report, sample: Sample) -> Group:
         capacity = report.plan.capacity
