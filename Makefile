@@ -8,7 +8,7 @@ PYTEST := $(BIN)/python -m pytest
 export PIP_RETRIES ?= 10
 export PIP_TIMEOUT ?= 60
 
-.PHONY: help setup demo demo-openstack test lint unit functional patches lab openstack nova soak bench measurements screenshots sample clean
+.PHONY: help setup demo demo-openstack test check lint unit functional patches lab openstack nova soak bench measurements screenshots sample clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -25,7 +25,16 @@ demo: preflight-demo setup  ## real guests give memory back, and more VMs run on
 demo-openstack: preflight-demo-openstack setup  ## the same on a real OpenStack: Nova lets in what fits; its packages are installed into the cache first
 	@$(BIN)/python -m lab.openstack.demo
 
-test: lint unit functional lab patches  ## every test of memhint and of its patch series
+# Most of a test's time is spent waiting for guests and servers, so a machine bears more of them than it has processors.
+AT_ONCE ?= $(shell echo $$(( $$(nproc) + 1 )))
+SIDE_BY_SIDE := -q -n $(AT_ONCE) --dist loadgroup --durations=25
+
+test: setup  ## every test of memhint and of its patch series, several at a time; AT_ONCE=1 for one after another
+	$(MAKE) --no-print-directory lint
+	$(PYTEST) $(SIDE_BY_SIDE) tests/unit tests/functional tests/lab tests/patches
+
+check: lint  ## the daily round, some three minutes: style, types, unit tests, and the quick half of the functional ones
+	$(PYTEST) $(SIDE_BY_SIDE) -m "not slow" tests/unit tests/functional
 
 lint: setup  ## style, types and the direction of imports
 	$(BIN)/ruff check .
@@ -34,22 +43,16 @@ lint: setup  ## style, types and the direction of imports
 	$(BIN)/lint-imports --no-logo 2>/dev/null || $(BIN)/lint-imports
 
 unit: setup  ## pure logic, and kernel files as fakes
-	$(PYTEST) -q tests/unit
+	$(PYTEST) -q -n $(AT_ONCE) --dist worksteal tests/unit
 
 functional: setup  ## real processes and a real store
-	$(PYTEST) -q --durations=10 tests/functional
+	$(PYTEST) $(SIDE_BY_SIDE) tests/functional
 
 patches: setup  ## guest kernel, QEMU and guest agent: style of each patch, builds, their own tests (minutes; the first time it builds them)
-	kernel/check --style --version 6.12
-	kernel/check --style --version 6.1
-	$(BIN)/python kernel/tests/run --version 6.12 --series stats
-	$(BIN)/python kernel/tests/run --version 6.1 --series bitmap
-	guest_agent/check
-	guest_agent/check --series 10.0
-	qemu/check
+	$(PYTEST) $(SIDE_BY_SIDE) tests/patches
 
 lab: setup  ## real hosts with real guests
-	$(PYTEST) -v --durations=10 tests/lab
+	$(PYTEST) $(SIDE_BY_SIDE) tests/lab
 
 openstack: setup  ## a real OpenStack on lab hosts (lab/openstack/README.md); its packages are installed into the cache first
 	$(PYTEST) -v --durations=10 tests/openstack

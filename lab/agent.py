@@ -45,6 +45,11 @@ SHORT_HORIZON: Mapping[str, Mapping[str, Any]] = {
 }
 
 
+STOP_DEADLINE = 120.0
+"""Seconds for an agent to put back what it changed and to end, on a machine that emulates guests at the same time."""
+STACKS = 12_000  # characters of the log of an agent that does not end
+
+
 def agent_config(
     host: Host, directory: Path, settings: Mapping[str, Mapping[str, Any]] | None = None, name: str | None = None
 ) -> str:
@@ -114,7 +119,11 @@ class AgentProcess:
         before = self.newest()
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "memhint.cli.main", "agent", "--config-file", str(self.config)],
+                [
+                    sys.executable,
+                    *("-X", "faulthandler"),  # an agent that hangs is asked where
+                    *("-m", "memhint.cli.main", "agent", "--config-file", str(self.config)),
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -129,7 +138,7 @@ class AgentProcess:
         epoch = before.epoch if before is not None else None
         wait_for(lambda: self._alive() and self._reported(epoch), 60.0, f"the first report of {self.host.name}'s agent")
 
-    def stop(self, deadline: float = 60.0) -> int:
+    def stop(self, deadline: float = STOP_DEADLINE) -> int:
         """Tell it to end, which undoes what it changed; its exit code."""
         if self.process is None:
             return 0
@@ -137,8 +146,11 @@ class AgentProcess:
         try:
             code = self.process.wait(deadline)
         except subprocess.TimeoutExpired:
-            self.kill()
-            raise LabError(f"the agent did not end within {deadline:g} s; see {self.log}") from None
+            self.process.send_signal(signal.SIGABRT)  # each of its threads says where it is
+            self.process.wait()
+            self.process = None
+            tail = self.log.read_text(errors="replace")[-STACKS:]
+            raise LabError(f"the agent did not end within {deadline:g} s; its log ends with\n{tail}") from None
         self.process = None
         return code
 

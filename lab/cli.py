@@ -20,6 +20,7 @@ from lab.errors import BadSize, LabError, StateError
 from lab.guest import Guest
 from lab.host import Host
 from lab.lab import KERNELS, Lab
+from lab.leftovers import sweep
 from lab.progress import shown_progress
 from lab.sizes import GIB, format_size, parse_size
 from lab.state import check_name, existing
@@ -109,7 +110,11 @@ def _parser() -> argparse.ArgumentParser:
     shell.add_argument("host")
 
     down = _command(commands, "down", _down, "end a lab and remove all it made")
-    down.add_argument("--all", action="store_true", help="every lab in the lab directory, also those of running tests")
+    down.add_argument(
+        "--all",
+        action="store_true",
+        help="every lab in the lab directory, also those of running tests, and what killed tests left",
+    )
 
     build = _command(commands, "image", _image, "build guest images, nothing else", named=False)
     build.add_argument("--kernel", choices=KERNELS, action="append", help="(default: the distribution's)")
@@ -225,6 +230,9 @@ def _down(options: argparse.Namespace) -> int:
     for name in names:
         ended = teardown(labs / name)
         print(f"lab {name}: {'ended' if ended else 'there is none'}")
+    if options.all:
+        for line in sweep(labs):
+            print(f"left behind: {line}: ended")
     return 0
 
 

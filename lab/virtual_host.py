@@ -19,6 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from lab import leftovers
 from lab.cpio import Archive
 from lab.errors import BootError, ImageError, WorkError
 from lab.image import APPLETS, libraries, locked, modules_of
@@ -59,7 +60,7 @@ class VirtualHost:
         self._with_qemu = qemu
         self._memory = memory
         self._disks = dict(disks or {})
-        self._folder = Path(tempfile.mkdtemp(prefix="memhint-vhost-"))
+        self._folder = leftovers.scratch("vhost")
         self._channel = WorkChannel(self._folder / "work.sock", "virtual host")
         self._qemu: subprocess.Popen[bytes] | None = None
 

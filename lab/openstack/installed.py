@@ -8,11 +8,11 @@ import signal
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any
 
 import requests
 
+from lab import leftovers
 from lab.agent import SHORT_HORIZON, AgentProcess
 from lab.openstack.compute import Compute
 from lab.openstack.extras import Extras
@@ -56,7 +56,7 @@ class Installed:
 
     def __init__(self, driver: bool = True) -> None:
         """:param driver: give Nova's computes memhint's driver too"""
-        self.directory = Path(mkdtemp(prefix="memhint-installed-"))
+        self.directory = leftovers.scratch("installed")
         (port,) = free_ports(1)
         self.url = f"http://127.0.0.1:{port}"
         self.token, entry = create("operator", ["admin"])

@@ -34,7 +34,7 @@ class Settings:
     swap: int = 24 * GIB  # of two hosts
     work: int = 640 * MIB  # what each guest fills and frees
     most: int = 8  # VMs that it stops at
-    seconds: float = 300.0  # for starting more of them: emulated guests that share a machine boot slowly
+    seconds: float = 300.0  # without room for one more: the host is full, or its guests gave nothing back
 
 
 @dataclass(slots=True)
@@ -101,11 +101,12 @@ class Packing:
                 done.result()
 
     def pack(self) -> int:
-        """Boot further VMs as Nova lets them in, until there are enough or the time is over; how many run."""
+        """Boot further VMs as Nova lets them in, until there are enough or no more fit; how many run."""
         end = time.monotonic() + self.settings.seconds
         while len(self.vms) < self.settings.most and time.monotonic() < end:
             if self.room() > len(self.vms) and self.boot():
                 self._say(f"{len(self.vms)} VMs run at the ratio {self.ratio():g}")
+                end = time.monotonic() + self.settings.seconds
             else:
                 time.sleep(0.5)
             self.look()

@@ -9,11 +9,11 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from lab import leftovers
 from lab.errors import LabError
 
 PATIENCE = 90.0  # seconds for a server to come up on a machine that is busy with something else
@@ -43,7 +43,7 @@ class Place:
     @classmethod
     def temporary(cls, name: str) -> Place:
         """A new one below /tmp."""
-        return cls(Path(tempfile.mkdtemp(prefix=f"memhint-{name}-", dir="/tmp")))
+        return cls(leftovers.scratch(name, "/tmp"))
 
     def own(self, path: Path) -> None:
         """Give a file, or a directory and all in it, to the server's user."""
@@ -104,7 +104,18 @@ class Place:
         shutil.rmtree(self.path, ignore_errors=True)
 
     def _env(self, more: Mapping[str, str] | None) -> dict[str, str]:
-        return {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": str(self.path), "LC_ALL": "C.UTF-8", **(more or {})}
+        return {
+            "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+            "HOME": str(self.path),
+            "LC_ALL": "C.UTF-8",
+            **_owner(),
+            **(more or {}),
+        }
+
+
+def _owner() -> dict[str, str]:
+    """Whose server it is, so that it is found when its owner was killed."""
+    return {leftovers.OWNER: os.environ[leftovers.OWNER]} if leftovers.OWNER in os.environ else {}
 
 
 def wait_until(true: Callable[[], bool], what: str, process: subprocess.Popen[bytes] | None = None) -> None:

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
 
 from lab.agent import AgentProcess
+from tests.side_by_side import WHOLE_MACHINE, guests_on_this_machine
 
 TAIL = 6000  # characters of each log
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _beside_others(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Guests of several processes run beside each other, but for those that change something for all of them."""
+    marks = getattr(request.module, "pytestmark", [])
+    with guests_on_this_machine(alone=any(one.name == WHOLE_MACHINE for one in marks)):
+        yield
 
 
 @pytest.hookimpl(wrapper=True)

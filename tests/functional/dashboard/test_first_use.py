@@ -103,6 +103,20 @@ def test_a_hold_shows_what_is_taken_back_until_it_is_ended(window: Window, store
     expect(rows.nth(1)).to_contain_text("it was interrupted")
 
 
+def test_a_reclaim_is_followed_on_when_the_api_was_away(window: Window, store: Filled, agent: Agent) -> None:
+    page = window.page
+    page.goto(f"{page.url}#/vms/{store.fleet.most_unreported}")
+    page.get_by_role("button", name="Reclaim memory").click()
+    dialog = page.get_by_role("dialog")
+    page.route("**/v1/reclaims/*", lambda one: one.abort() if one.request.method == "GET" else one.fallback())
+    dialog.get_by_role("button", name="Dry run").click()
+    expect(dialog).to_contain_text("asking for its state again")
+    page.unroute("**/v1/reclaims/*")
+    expect(dialog).to_contain_text("Dry run: nothing was changed", timeout=60_000)
+    expect(dialog).not_to_contain_text("asking for its state again")
+    window.complaints.clear()  # Chromium tells the console of every request that failed
+
+
 def test_what_nobody_knows_is_not_shown_as_zero(window: Window) -> None:
     page = window.page
     page.goto(f"{page.url}#/vms?sort=name:asc")

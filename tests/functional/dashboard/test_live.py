@@ -3,9 +3,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
+from lab.servers.place import wait_until
 from memhint.objects.units import GIB
+from memhint.store import open_store
 from tests.functional.dashboard.browser import Window
 from tests.functional.dashboard.served import Api, Filled
 
@@ -19,6 +21,25 @@ def test_a_report_is_seen_without_a_reload(window: Window, store: Filled) -> Non
     store.report(3, headroom=77 * GIB)
     expect(cell).to_have_attribute("aria-label", re.compile("headroom 77.0 GiB"))
     assert page.evaluate("window.same")
+
+
+def test_an_event_that_comes_before_the_list_does_stays(window: Window, store: Filled) -> None:
+    page = window.page
+    expect(page.locator("#live")).to_have_text("live")
+    asked: list[Route] = []
+    page.route("**/v1/events?*", lambda one: asked.append(one))
+    page.goto(f"{page.url}#/events")
+    wait_until(lambda: bool(page.evaluate("1")) and bool(asked), "the list to be asked for")  # it waits for the page
+    answer = asked[0].fetch()  # of now: the event comes after it
+    database = open_store(store.url, create=False)
+    database.fleet.refused(store.fleet.name(3), "a word too many")
+    database.close()
+    table = page.get_by_role("table", name="Events")
+    expect(table).to_contain_text("a word too many")
+    page.unroute("**/v1/events?*")
+    asked[0].fulfill(response=answer)
+    expect(table.locator("tbody tr").nth(1)).to_be_visible()
+    expect(table).to_contain_text("a word too many")
 
 
 def test_the_loss_of_the_api_shows_and_its_return_does(

@@ -10,6 +10,7 @@ import { openDialog } from "./dialog.js";
 import { problem } from "./problem.js";
 
 const POLL = 1000; // ms
+const SLOWEST = 15_000; // ms between two attempts while the API does not answer
 
 /** @param done called when a reclaim that was no dry run has ended */
 export function openReclaim(domain, done) {
@@ -129,10 +130,23 @@ export function openReclaim(domain, done) {
       let { reclaim } = (await call("POST", "/v1/reclaims", { body, signal: dialog.signal })).data;
       show(reclaim);
       let settled = false;
+      let pause = POLL;
       while (!ENDED.has(reclaim.state)) {
-        await new Promise((resolve) => setTimeout(resolve, POLL));
+        await new Promise((resolve) => setTimeout(resolve, pause));
         if (dialog.signal.aborted) return;
-        ({ reclaim } = await get(`/v1/reclaims/${encodeURIComponent(reclaim.id)}`, {}, dialog.signal));
+        try {
+          ({ reclaim } = await get(`/v1/reclaims/${encodeURIComponent(reclaim.id)}`, {}, dialog.signal));
+          if (pause !== POLL) shown = ""; // what stands there is of the failure
+          pause = POLL;
+        } catch (error) {
+          // The request goes on whether or not it is looked at. Only a refusal says that looking again is no use.
+          if (error.name === "AbortError" || (error.status >= 400 && error.status < 500 && error.status !== 429))
+            throw error;
+          pause = Math.min(SLOWEST, pause * 2);
+          shown = "";
+          fill(outcome, problem(error), h("p", null, "The request goes on; asking for its state again…"));
+          continue;
+        }
         show(reclaim);
         if (reclaim.state === "holding" && !settled) {
           settled = true;

@@ -17,6 +17,7 @@ export function eventsView({ place, title, fleet, query, signal }) {
   const filters = { host: query.get("host") ?? "", domain: query.get("domain") ?? "", kind: query.get("kind") ?? "" };
   let all = [];
   let next = null;
+  let heard = []; // since the newest list was asked for: its answer may be older
   const trouble = h("div");
   const table = dataTable({
     caption: "Events, newest first",
@@ -121,6 +122,11 @@ export function eventsView({ place, title, fleet, query, signal }) {
     load();
   }
 
+  function merged(list) {
+    const seen = new Map(list.map((one) => [one.key, one]));
+    return [...seen.values()].sort((a, b) => b.at - a.at);
+  }
+
   function take(list, page) {
     all = list;
     next = page.next ?? null;
@@ -132,9 +138,10 @@ export function eventsView({ place, title, fleet, query, signal }) {
   const turn = inTurn();
   async function load() {
     const mayShow = turn();
+    heard = [];
     try {
       const page = await get("/v1/events", { ...filters, limit: PAGE }, signal);
-      if (mayShow()) take(page.events.map(keyed), page);
+      if (mayShow()) take(merged([...heard, ...page.events.map(keyed)]), page);
     } catch (error) {
       if (error.name !== "AbortError" && mayShow()) fill(trouble, problem(error, load));
     }
@@ -154,8 +161,8 @@ export function eventsView({ place, title, fleet, query, signal }) {
     ({ detail }) => {
       if (Object.entries(filters).some(([key, value]) => value && detail[key] !== value)) return;
       const one = keyed(detail);
-      if (all.some((seen) => seen.key === one.key)) return;
-      all = [one, ...all].sort((a, b) => b.at - a.at).slice(0, KEPT);
+      heard = merged([one, ...heard]).slice(0, KEPT);
+      all = merged([one, ...all]).slice(0, KEPT);
       table.update(all);
     },
     { signal },

@@ -1,0 +1,65 @@
+"""What a killed test run leaves is found and ended, and what belongs to somebody is not touched."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lab import leftovers, paths
+from lab.process import Process
+from lab.servers.place import Place
+from lab.waiting import wait_for
+
+RUN = """\
+import os, subprocess, sys
+from lab.servers.place import Place
+os.environ.pop("MEMHINT_OWNER", None)
+place = Place.temporary("left")
+server = place.start(["/bin/sleep", "1000"])
+print(server.pid, place.path, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def killed() -> Iterator[tuple[Process, Path]]:
+    """A server and its directory, whose owner has been killed."""
+    run = subprocess.Popen(
+        [sys.executable, "-c", RUN], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=paths_root()
+    )
+    assert run.stdout is not None
+    pid, folder = run.stdout.readline().split()
+    server = Process.of(int(pid))
+    assert server is not None
+    run.send_signal(signal.SIGKILL)
+    run.communicate()
+    yield server, Path(folder)
+    server.kill(signal.SIGKILL)
+
+
+def paths_root() -> Path:
+    return Path(__file__).parents[2]
+
+
+def test_what_belongs_to_nobody_is_ended_and_removed(killed: tuple[Process, Path]) -> None:
+    server, folder = killed
+    mine = Place.temporary("kept")
+    try:
+        own = mine.start(["/bin/sleep", "1000"])
+        said = leftovers.sweep(paths.labs_dir())
+        assert any(str(server.pid) in line for line in said)
+        assert any(str(folder) in line for line in said)
+        wait_for(lambda: not server.alive, 10, "the server that was left behind to end")
+        assert not folder.exists()
+        assert own.poll() is None
+        assert mine.path.exists()
+        assert not any(str(server.pid) in line for line in leftovers.sweep(paths.labs_dir()))
+        own.kill()
+        own.wait()
+    finally:
+        mine.remove()
