@@ -36,10 +36,10 @@ def test_an_event_that_comes_before_the_list_does_stays(window: Window, store: F
     database.close()
     table = page.get_by_role("table", name="Events")
     expect(table).to_contain_text("a word too many")
-    page.unroute("**/v1/events?*")
     asked[0].fulfill(response=answer)
     expect(table.locator("tbody tr").nth(1)).to_be_visible()
     expect(table).to_contain_text("a word too many")
+    page.unroute("**/v1/events?*")
 
 
 def test_the_loss_of_the_api_shows_and_its_return_does(
