@@ -115,11 +115,18 @@ class Guest:
     """A running guest with a balloon that reports free pages to the host."""
 
     def __init__(
-        self, image: Path, *, mib: int = 2048, arguments: str = "", balloon: bool = True, hotplug_mib: int = 0
+        self,
+        image: Path,
+        *,
+        mib: int = 2048,
+        arguments: str = "",
+        balloon: bool = True,
+        hotplug_mib: int = 0,
+        machine: str = "q35",
     ) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="memhint-guest-"))
         self.console = self.folder / "console"
-        command = ["qemu-system-x86_64", "-accel", accelerator(), "-M", "q35", "-cpu", "max", "-smp", "2"]
+        command = ["qemu-system-x86_64", "-accel", accelerator(), "-M", machine, "-cpu", "max", "-smp", "2"]
         command += ["-m", f"{mib}M" + (f",maxmem={mib + hotplug_mib}M" if hotplug_mib else "")]
         # It starts once the shell's port has us at its other end: what it says before that would be lost.
         command += ["-nodefaults", "-no-reboot", "-display", "none", "-S"]
@@ -204,6 +211,13 @@ class Guest:
         for name, value in values.items():
             self.run(f"echo {value} > {PARAMETERS}/{name}")
 
+    def pause(self) -> None:
+        """Turn reporting off, and wait for the batch that may be under way: the kernel does not."""
+        self.set(enabled=0)
+        seen = "grep page_report_batch /proc/vmstat"
+        still = f'a=$({seen}); usleep 300000; [ "$a" = "$({seen})" ]'
+        wait_until(lambda: self.try_run(still)[0] == 0, "the batch under way to end")
+
     def vmstat(self) -> dict[str, int]:
         """All of /proc/vmstat."""
         return {key: int(value) for key, value in (line.split() for line in self.run("cat /proc/vmstat").splitlines())}
@@ -260,18 +274,18 @@ class Guest:
         def done() -> bool:
             self.set(enabled=1)
             self.drained()
-            self.set(enabled=0)
+            self.pause()
             # Nothing is under way any more: what is left now was left behind.
             return self.unreported() <= 0
 
         wait_until(done, "all free blocks to be reported, and reporting to be off")
 
 
-def image_folder() -> Path:
+def image_folder(variable: str = "MEMHINT_KERNEL") -> Path:
     """The kernel under test, as kernel/build made it."""
-    if "MEMHINT_KERNEL" not in os.environ:
-        raise GuestError("MEMHINT_KERNEL does not name a kernel: start the tests with kernel/tests/run")
-    return Path(os.environ["MEMHINT_KERNEL"])
+    if variable not in os.environ:
+        raise GuestError(f"{variable} does not name a kernel: start the tests with kernel/tests/run")
+    return Path(os.environ[variable])
 
 
 def manifest() -> dict[str, Any]:

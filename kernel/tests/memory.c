@@ -4,6 +4,7 @@
  *
  *   memory hold MIB   use that much memory, print "held", keep it until killed
  *   memory walk       print the free pages that /proc/kpageflags shows as reported
+ *   memory kick FILE  notify all queues of a virtio device, FILE being the memory of its BAR 4 as QEMU lays it out
  */
 #include <fcntl.h>
 #include <stdint.h>
@@ -74,12 +75,28 @@ static int walk(void)
 	return 0;
 }
 
+static int kick(const char *path)
+{
+	enum { NOTIFY = 0x3000, SIZE = 0x4000, STEP = 4, QUEUES = 8 };
+	int fd = open(path, O_RDWR);
+	volatile char *p;
+
+	p = fd < 0 ? MAP_FAILED : mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (p == MAP_FAILED)
+		return 1;
+	for (int queue = 0; queue < QUEUES; queue++)
+		*(volatile uint16_t *)(p + NOTIFY + STEP * queue) = queue;
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	if (argc == 3 && !strcmp(argv[1], "hold"))
 		return hold(strtoul(argv[2], NULL, 10) << 20);
 	if (argc == 2 && !strcmp(argv[1], "walk"))
 		return walk();
-	fprintf(stderr, "usage: memory hold MIB | memory walk\n");
+	if (argc == 3 && !strcmp(argv[1], "kick"))
+		return kick(argv[2]);
+	fprintf(stderr, "usage: memory hold MIB | memory walk | memory kick FILE\n");
 	return 2;
 }

@@ -11,7 +11,7 @@ import unittest
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from guest import MIB, PAGES_PER_MIB, PARAMETERS, Guest, image_folder, manifest, wait_until
+from guest import MIB, PAGES_PER_MIB, PARAMETERS, Guest, GuestError, image_folder, manifest, wait_until
 
 NEVER = 2**31 - 1
 USED = 1024
@@ -24,11 +24,12 @@ class GuestCase(unittest.TestCase):
 
     arguments = ""
     options: ClassVar[dict[str, Any]] = {}
+    kernel = "MEMHINT_KERNEL"
     guest: Guest
 
     @classmethod
     def setUpClass(cls) -> None:
-        cls.guest = Guest(image_folder(), arguments=cls.arguments, **cls.options)
+        cls.guest = Guest(image_folder(cls.kernel), arguments=cls.arguments, **cls.options)
 
     @classmethod
     def tearDownClass(cls) -> None:
@@ -60,8 +61,8 @@ class GuestCase(unittest.TestCase):
     def flush(self, pages: int) -> int:
         """Flush, wait for its end, and return what it reported."""
         before = self.guest.counter("page_report_pages")
-        self.guest.set(flush=pages)
-        wait_until(lambda: self.guest.get("flush") == "0", "the flush to end")
+        self.guest.set(flush_pages=pages)
+        wait_until(lambda: self.guest.get("flush_pages") == "0", "the flush to end")
         return self.guest.counter("page_report_pages") - before
 
 
@@ -158,7 +159,7 @@ class FreeListTest(GuestCase):
             "page_reporting_order": ("99", "-1", "x"),
             "page_reporting_delay_ms": ("-1", "2147483648", "x"),
             "enabled": ("2", "x"),
-            "flush": ("0", "-1", "x", "99999999999999999999999"),
+            "flush_pages": ("0", "-1", "x", "99999999999999999999999"),
         }.items():
             before = self.guest.get(name)
             for value in values:
@@ -201,20 +202,20 @@ class FreeListTest(GuestCase):
 
     def test_flush_refused(self) -> None:
         self.guest.set(enabled=0)
-        status, output = self.guest.try_run(f"echo 512 > {PARAMETERS}/flush")
+        status, output = self.guest.try_run(f"echo 512 > {PARAMETERS}/flush_pages")
         assert status != 0
         assert "Operation not permitted" in output
 
     def test_tracepoints(self) -> None:
         tracing = "/sys/kernel/tracing"
         self.guest.set(page_reporting_delay_ms=100)
-        self.guest.set(enabled=0)  # waits for the end of a pass, so that none is traced in part
+        self.guest.pause()  # so that no pass is traced in part
         self.guest.run(f"echo 1 > {tracing}/events/page_reporting/enable; echo > {tracing}/trace")
         self.guest.set(enabled=1)
         self.guest.hold(USED)
         self.guest.release()
         self.guest.drained()
-        self.guest.set(enabled=0)
+        self.guest.pause()
         self.guest.run(f"echo 0 > {tracing}/events/page_reporting/enable")
         trace = self.guest.run(f"cat {tracing}/trace")
         for event in ("pass_begin: order=9", "batch: node=0 zone=", "pass_end: nr_pages="):
@@ -237,13 +238,114 @@ class FreeListTest(GuestCase):
         device = self.guest.run(f"cd {driver}; ls -d virtio*; cd /")
         self.guest.run(f"echo {device} > {driver}/unbind")
         self.exact()
-        status, output = self.guest.try_run(f"echo 512 > {PARAMETERS}/flush")
+        status, output = self.guest.try_run(f"echo 512 > {PARAMETERS}/flush_pages")
         assert status != 0
         assert "No such device" in output
         self.guest.hold(64)
         self.guest.release()
         self.guest.run(f"echo {device} > {driver}/bind")
         self.guest.drained()
+        self.exact()
+
+
+class FirstPassTest(GuestCase):
+    """A balloon that appears while the guest allocates, with a kernel that takes its time to enable the static key."""
+
+    kernel = "MEMHINT_KERNEL_SLOW_KEY"
+    arguments = "page_reporting.page_reporting_delay_ms=0"
+    # this machine type takes a balloon at run time
+    options: ClassVar[dict[str, Any]] = {"balloon": False, "machine": "pc"}
+
+    def test_key_before_first_pass(self) -> None:
+        use = "dd if=/dev/zero of=/tmp/used bs=1M count=300 2> /dev/null; rm /tmp/used"
+        self.guest.qmp("device_add", driver="virtio-balloon-pci", id="balloon0", **{"free-page-reporting": True})
+        self.guest.run("(echo 1 > /sys/bus/pci/rescan; touch /tmp/found) &")
+        # taken and freed until the driver has registered: what a pass reported too early leaves the free lists again
+        self.guest.run(f"while [ ! -e /tmp/found ]; do {use}; done")
+        assert "Free page reporting enabled" in self.guest.run("dmesg")
+        self.guest.drained()
+        self.guest.pause()
+        self.exact()
+
+
+class StalledCase(GuestCase):
+    """A host that does not answer: the balloon may not reach memory, so that a batch in its hands stays there."""
+
+    # the flag of the PCI command register that lets a device reach memory
+    MASTER = 4
+    TRACING = "/sys/kernel/tracing"
+
+    def stall(self, stalled: bool) -> None:
+        """Let the balloon reach memory, or not; what it missed meanwhile it is told again."""
+        link = "/sys/bus/virtio/drivers/virtio_balloon/virtio*"
+        device = "/sys/bus/pci/devices/" + self.guest.run(f"basename $(dirname $(readlink -f {link}))")
+        now = int(self.guest.run(f"od -A n -t u1 -j 4 -N 1 {device}/config"))
+        byte = now & ~self.MASTER if stalled else now | self.MASTER
+        self.guest.run(f"printf '\\{byte:03o}' | dd of={device}/config bs=1 seek=4 conv=notrunc 2> /dev/null")
+        if not stalled:
+            self.guest.run(f"memory kick {device}/resource4")
+
+    def trace(self) -> str:
+        """What page reporting did since it was traced."""
+        return self.guest.run(f"cat {self.TRACING}/trace")
+
+    def trace_on(self) -> None:
+        """Begin to trace."""
+        self.guest.run(f"echo 1 > {self.TRACING}/events/page_reporting/enable; echo > {self.TRACING}/trace")
+
+
+class StalledHostTest(StalledCase):
+    """Nobody waits for the host, who may take any time."""
+
+    arguments = "page_reporting.page_reporting_delay_ms=100"
+
+    def in_time(self, line: str) -> bool:
+        """Whether a line of the shell ends although a batch does not."""
+        self.guest.run(f"rm -f /tmp/ended; {{ {line}; echo ended > /tmp/ended; }} > /tmp/said 2>&1 &")
+        try:
+            wait_until(lambda: self.guest.try_run("[ -s /tmp/ended ]")[0] == 0, f"{line} to end", 20)
+        except GuestError:
+            return False
+        return True
+
+    def test_nobody_waits_for_the_host(self) -> None:
+        self.guest.drained()
+        self.guest.pause()
+        self.trace_on()
+        self.stall(True)
+        self.guest.hold(USED)
+        self.guest.release()
+        self.guest.set(enabled=1)
+        wait_until(lambda: "pass_begin" in self.trace(), "a pass to begin")
+        assert "batch:" not in self.trace()
+        assert self.in_time(f"echo 0 > {PARAMETERS}/enabled")
+        assert self.guest.get("enabled") == "N"
+        assert self.in_time(f"echo 1 > {PARAMETERS}/enabled; echo 512 > {PARAMETERS}/flush_pages")
+        assert self.in_time(f"echo 200 > {PARAMETERS}/page_reporting_delay_ms")
+        # taking the driver away has to wait, and nobody for that
+        self.guest.run("(cd /sys/bus/virtio/drivers/virtio_balloon; echo virtio* > unbind) &")
+        assert self.in_time(f"echo 0 > {PARAMETERS}/enabled; echo 300 > {PARAMETERS}/page_reporting_delay_ms")
+        assert self.guest.get("enabled") == "N"
+        assert "pass_end" not in self.trace()
+
+
+class ShortOfMemoryTest(StalledCase):
+    """Memory runs short during a flush, between one batch and the next."""
+
+    arguments = f"page_reporting.enabled=0 page_reporting.page_reporting_delay_ms={NEVER}"
+
+    def test_watermark_per_batch(self) -> None:
+        self.guest.hold(1400)
+        self.guest.set(enabled=1)
+        self.trace_on()
+        self.stall(True)
+        self.guest.set(flush_pages=USED * PAGES_PER_MIB)
+        wait_until(lambda: "pass_begin" in self.trace(), "the flush to begin")
+        # What is free now is less than the low watermark, and more than the one below which no block is isolated.
+        self.guest.run("echo 400000 > /proc/sys/vm/min_free_kbytes; echo 1000 > /proc/sys/vm/watermark_scale_factor")
+        self.stall(False)
+        wait_until(lambda: self.guest.get("flush_pages") == "0", "the flush to end")
+        assert self.trace().count("mm_page_reporting_batch:") == 1
         self.exact()
 
 
@@ -278,7 +380,7 @@ class NoDeviceTest(GuestCase):
 
     def test_no_device(self) -> None:
         assert self.guest.counter("nr_free_reported") == 0
-        status, output = self.guest.try_run(f"echo 512 > {PARAMETERS}/flush")
+        status, output = self.guest.try_run(f"echo 512 > {PARAMETERS}/flush_pages")
         assert status != 0
         assert "No such device" in output
         self.guest.set(enabled=0)
