@@ -8,7 +8,7 @@ PYTEST := $(BIN)/python -m pytest
 export PIP_RETRIES ?= 10
 export PIP_TIMEOUT ?= 60
 
-.PHONY: help setup demo demo-openstack test check lint unit functional patches lab openstack nova soak bench measurements screenshots sample clean
+.PHONY: help setup demo demo-openstack test check lint unit functional patches patches-full lab openstack nova soak bench measurements screenshots sample clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -50,6 +50,11 @@ functional: setup  ## real processes and a real store
 
 patches: setup  ## guest kernel, QEMU and guest agent: style of each patch, builds, their own tests (minutes; the first time it builds them)
 	$(PYTEST) $(SIDE_BY_SIDE) tests/patches
+
+patches-full: patches  ## the same, each patch of the kernel as vmlinux, and QEMU with its default features (hours): before a release
+	kernel/check
+	qemu/check bisect
+	qemu/check default
 
 lab: setup  ## real hosts with real guests
 	$(PYTEST) $(SIDE_BY_SIDE) tests/lab

@@ -41,11 +41,16 @@ class FakeRoot:
         )
         self.write("proc/buddyinfo", "Node 0, zone DMA32 10 4 2 1 1 1 1 1 1 2 10\n")
         self.write("proc/zoneinfo", "Node 0, zone    DMA32\n        spanned  16384\n  start_pfn:           0\n")
+        self.write(
+            "proc/pagetypeinfo",
+            "Pages per block:  512\nNumber of blocks type Unmovable Movable Reclaimable HighAtomic CMA Isolate\n"
+            "Node 0, zone DMA32 8 24 0 0 0 0\n",
+        )
         for name, value in (
             ("page_reporting_order", "9"),
             ("page_reporting_delay_ms", "2000"),
             ("enabled", "Y"),
-            ("flush", "0"),
+            ("flush_pages", "0"),
         ):
             self.write(f"{PARAMS}/{name}", value + "\n")
         self.write("sys/fs/cgroup/memory.reclaim", "")

@@ -65,10 +65,11 @@ FILES = (
     f"{PARAMS}/page_reporting_order",
     f"{PARAMS}/page_reporting_delay_ms",
     f"{PARAMS}/enabled",
-    f"{PARAMS}/flush",
+    f"{PARAMS}/flush_pages",
     "sys/kernel/mm/transparent_hugepage/hpage_pmd_size",
     "sys/bus/virtio/drivers/virtio_balloon/virtio0/features",
     "proc/kpageflags",
+    "proc/pagetypeinfo",
 )
 
 

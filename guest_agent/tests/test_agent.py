@@ -113,7 +113,7 @@ class AgentTest(unittest.TestCase):
         self.refused(agent, RECLAIM, "psi-limit", bytes=MIB, psi_limit=1e300)
 
     def test_without_feature(self):
-        for name in ("enabled", "flush", "page_reporting_delay_ms"):
+        for name in ("enabled", "flush_pages", "page_reporting_delay_ms"):
             (self.root.dir / PARAMS / name).unlink()
         agent = self.agent()
         self.assertEqual(agent.call(GET)["settable"], ["order"])
@@ -159,12 +159,12 @@ class AgentTest(unittest.TestCase):
         agent = self.agent()
 
         def kernel():
-            while self.root.read(f"{PARAMS}/flush") == "0":
+            while self.root.read(f"{PARAMS}/flush_pages") == "0":
                 time.sleep(0.01)
             for done in range(1, 5):
                 time.sleep(0.02)
                 self.root.vmstat(page_report_pages=50000 + done * 512)
-                self.root.write(f"{PARAMS}/flush", f"{2048 - done * 512}\n")
+                self.root.write(f"{PARAMS}/flush_pages", f"{2048 - done * 512}\n")
 
         for _ in range(TRIES):
             self.root.vmstat(page_report_pages=50000)
@@ -180,13 +180,13 @@ class AgentTest(unittest.TestCase):
         self.assertEqual((answer["flushed"], answer["more"]), (2048 * PAGE, False))
 
     def test_flush_time(self):
-        self.root.write(f"{PARAMS}/flush", "512\n")  # somebody else's, and it does not end
+        self.root.write(f"{PARAMS}/flush_pages", "512\n")  # somebody else's, and it does not end
         agent = self.agent()
         begin = time.monotonic()
         answer = agent.call(SET, flush=MIB)
         self.assertLess(time.monotonic() - begin, 10)
         self.assertTrue(answer["more"])
-        self.assertEqual(self.root.read(f"{PARAMS}/flush"), "512")
+        self.assertEqual(self.root.read(f"{PARAMS}/flush_pages"), "512")
 
     def test_compaction_outlives_call(self):
         """What compaction does not finish in time goes on, and is waited for later."""
