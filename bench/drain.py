@@ -84,7 +84,8 @@ def _free_pressed(guest: Guest, mib: int) -> None:
     """As memhint's ladder asks of the guest agent: a shorter delay, and what is free now at once."""
     guest.run(
         "kill $(cat /tmp/holder); wait; "
-        f"echo {PRESSED_DELAY_MS} > {PARAMETERS}/page_reporting_delay_ms; echo {mib * MIB // 4096} > {PARAMETERS}/flush_pages"
+        f"echo {PRESSED_DELAY_MS} > {PARAMETERS}/page_reporting_delay_ms; "
+        f"echo {mib * MIB // 4096} > {PARAMETERS}/flush_pages"
     )
 
 

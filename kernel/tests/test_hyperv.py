@@ -1,4 +1,4 @@
-"""What the driver for Hyper-V makes of free blocks of any size. It needs Hyper-V to run, so its function runs here alone.
+"""What the driver for Hyper-V makes of free blocks of any size. It needs Hyper-V, so its function runs here alone.
 
 Run with kernel/tests/run, which builds the kernel and names it in MEMHINT_KERNEL.
 """
@@ -54,7 +54,14 @@ static int hv_hypercall_multi_failure;
 #define EINVAL 22
 #define hv_result(status) ((status) & 0xffff)
 #define hv_result_success(status) (!hv_result(status))
-static inline int get_order(unsigned long size) { int order = 0; while ((4096UL << order) < size) order++; return order; }
+static inline int get_order(unsigned long size)
+{
+	int order = 0;
+
+	while ((4096UL << order) < size)
+		order++;
+	return order;
+}
 static u64 hv_do_rep_hypercall(int code, unsigned int nents, int size, struct hv_memory_hint *hint, void *out)
 {
 	for (unsigned int i = 0; i < nents; i++) {
@@ -95,8 +102,12 @@ def test_each_block_is_discarded_as_it_is() -> None:
                 assert only
                 subprocess.run(["patch", "-p1", "-s", "-d", scratch], input=only[0], text=True, check=True)
         text = copy.read_text()
-        found = re.search(r"^(?:/\*[^/]*\*/\n)?(?:#define HV_\w+_REPORTING[^\n]*\n(?:[^\n]*ORDER\)\n)?)*"
-                          r"static int hv_free_page_report\(.*?^}\n", text, re.M | re.S)
+        found = re.search(
+            r"^(?:/\*[^/]*\*/\n)?(?:#define HV_\w+_REPORTING[^\n]*\n(?:[^\n]*ORDER\)\n)?)*"
+            r"static int hv_free_page_report\(.*?^}\n",
+            text,
+            re.M | re.S,
+        )
         assert found
         program = Path(scratch) / "program.c"
         program.write_text(AROUND + found[0] + MAIN)
