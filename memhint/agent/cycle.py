@@ -46,6 +46,7 @@ from memhint.objects.report import STALE_PERIODS, Cost, DomainReport, Report
 from memhint.objects.tuning import GUESTS_OWN
 from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.planner.dedup import DedupPlan
+from memhint.planner.demand import on_pools
 from memhint.planner.plan import Planned, PlannerState, plan
 from memhint.planner.pressure import alarms
 from memhint.planner.relief import CALM, PRESSED
@@ -178,7 +179,7 @@ class Cycle:
         else:
             # Of VMs that nobody has named nothing is forgotten, and nothing is taken back.
             now = planned.state
-            self.state = replace(self.state, at=now.at, headroom=now.headroom, ladder=now.ladder)
+            self.state = replace(self.state, at=now.at, headroom=now.headroom, ladder=now.ladder, counters=now.counters)
         self._merge(seen, planned)
         report = self._report(
             at, seen, policies, planned, estimated, policy_gaps, time.process_time() - cpu, self._clock() - began
@@ -301,8 +302,8 @@ class Cycle:
         """Every cycle anew: systemd may have put its own values back meanwhile."""
         overhead = self._settings.overhead
         targets = [
-            # Explicit huge pages are charged to no memory cgroup: what is left to protect is QEMU itself.
-            QosTarget(one, policies[one.uuid].qos, (0 if one.facts.hugepages else one.facts.memory) + overhead)
+            # Explicit huge pages are charged to no memory cgroup: what is left to protect is the rest, and QEMU itself.
+            QosTarget(one, policies[one.uuid].qos, one.facts.memory - on_pools(one, overhead) + overhead)
             for one in domains
         ]
         ceiling = pool - self._settings.reserve_of(pool)

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from memhint.agent.deep_reads import DeepReads
 from memhint.agent.processes import Processes
+from memhint.agent.vms_cgroup import VmsCgroupReads
 from memhint.guest.source_balloon import from_balloon_stats
 from memhint.guest.sources import best
 from memhint.kernel.errors import InterfaceMissing, KernelInterfaceError
 from memhint.kernel.host import observe_host, read_memory
 from memhint.kernel.psi import read_pressure
-from memhint.kernel.root import KernelRoot
+from memhint.kernel.root import PAGE_SIZE, KernelRoot
 from memhint.objects.domain import DomainFacts, DomainObservation, DomainState, ProcessMemory
 from memhint.objects.gap import Gap, GapReason
 from memhint.objects.guest import GuestKernel, GuestMemory
 from memhint.objects.host import HostObservation
 from memhint.objects.units import KIB
 from memhint.planner.plan import Sight
-from memhint.planner.pressure import PressureSample
+from memhint.planner.pressure import PressureSample, Waits
 from memhint.virt.domain_xml import Definition
 from memhint.virt.errors import VirtError
 from memhint.virt.stats import DomainStats
@@ -77,6 +78,7 @@ class Observer:
         pressure_cgroup: str | None,
         guest_max_age: float,
         list_max_age: float,
+        page_size: int = PAGE_SIZE,
         discarded: Callable[[Sequence[DomainObservation]], Sequence[DomainObservation]] = tuple,
     ) -> None:
         """:param guest_max_age: seconds after which a guest's word counts for nothing
@@ -94,6 +96,7 @@ class Observer:
         self._guest_max_age = guest_max_age
         self._list_max_age = list_max_age
         self._discarded = discarded
+        self._vms = VmsCgroupReads(root, page_size)
         self._last: Sequence[DomainStats] | None = None
         self._listed_at = float("-inf")
 
@@ -135,6 +138,7 @@ class Observer:
                 sight = Sight.STALE if known else Sight.BLIND
             domains.append(self._join(one, definition, processes.get(one.uuid), own, at))
         host = observe_host(self._root, at, memory_cgroup=self._memory_cgroup, pressure_cgroup=self._pressure_cgroup)
+        host = replace(host, vms=self._vms.read(processes, monotonic, complete=not process_gaps))
         return Observation(
             host, tuple(self._discarded(domains)), tuple(gaps), sight, listed=self._last is not None, unread=unread
         )
@@ -149,7 +153,8 @@ class Observer:
             psi = read_pressure(self._root, self._pressure_cgroup).some_avg10
         except InterfaceMissing:
             psi = None
-        return PressureSample(psi, None, 100.0 * memory.available / memory.total if memory.total else 0.0)
+        available = 100.0 * memory.available / memory.total if memory.total else 0.0
+        return PressureSample(psi, None, available, vms=Waits(self._vms.pressure()))
 
     def _read_processes(self, listed: Sequence[DomainStats]) -> tuple[dict[str, ProcessMemory], dict[str, Gap]]:
         found: dict[str, ProcessMemory] = {}

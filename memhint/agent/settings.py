@@ -62,6 +62,8 @@ def ladder_settings(conf: cfg.ConfigOpts) -> LadderSettings:
         refault_enter=options.refault_enter_mib * MIB,
         refault_exit=options.refault_exit_mib * MIB,
         cooldown=options.cooldown,
+        scarce_enter=options.scarce_enter_percent,
+        scarce_exit=options.scarce_exit_percent,
     )
     return LadderSettings(
         rungs=rungs(lowest, (Rung.ADMISSION, *(Rung(name) for name in ladder.rungs))),

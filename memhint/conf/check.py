@@ -10,6 +10,8 @@ _BELOW = (
     ("planner", "psi_exit", "psi_enter"),
     ("planner", "swap_in_exit_mib", "swap_in_enter_mib"),
     ("planner", "available_enter_percent", "available_exit_percent"),
+    ("planner", "refault_exit_mib", "refault_enter_mib"),
+    ("planner", "scarce_enter_percent", "scarce_exit_percent"),
     ("dedup", "auto_exit_percent", "auto_enter_percent"),
 )
 _NOT_ABOVE = (

@@ -146,6 +146,23 @@ OPTS = (
         "Below refault_enter_mib.",
     ),
     cfg.FloatOpt(
+        "scarce_enter_percent",
+        default=15.0,
+        min=0,
+        max=100,
+        help="Percent of the host's memory that are available, at and below which memory counts as scarce. While it is "
+        "not, pressure, swap-in and refaults count as far as they are the VMs' own, where the kernel tells, and enter "
+        "no rung that takes anything from VMs.",
+    ),
+    cfg.FloatOpt(
+        "scarce_exit_percent",
+        default=20.0,
+        min=0,
+        max=100,
+        help="Percent of the host's memory that are available, at and above which memory does not count as scarce any "
+        "more. Above scarce_enter_percent.",
+    ),
+    cfg.FloatOpt(
         "cooldown",
         default=60.0,
         min=0,

@@ -87,10 +87,13 @@ def cgroup_memory(root: KernelRoot, path: str) -> HostMemory:
     files = _FILES[detect(root, path)]
     machine = machine_memory(root)
     total, available, swap_total = machine.total, machine.available, machine.swap_total
+    # Others, in this cgroup or beside it, may have used what the cgroup itself could have.
+    swap_free = machine.free_swap
     for level in _lineage(root, path, files):
         limit, swap_limit = _limit(root, level, files), _swap_limit(root, level, files)
         if swap_limit is not None:
             swap_total = min(swap_total, swap_limit)
+            swap_free = min(swap_free, max(0, swap_limit - _swap_used(root, level, machine)))
         # a parent without a limit bounds nothing, and its statistics are dear to read
         if limit is None and level != path:
             continue
@@ -104,8 +107,26 @@ def cgroup_memory(root: KernelRoot, path: str) -> HostMemory:
         available=max(0, min(available, total)),
         swap_total=swap_total,
         # what exceeds the total is in zram, or was there before the limit
-        swap_used=min(_swap_used(root, path, files, machine), swap_total),
+        swap_used=min(_swap_used(root, path, machine), swap_total),
+        swap_free=swap_free,
+        swap_in_memory=machine.swap_in_memory,
     )
+
+
+def cgroup_swapped(root: KernelRoot, path: str) -> int | None:
+    """Bytes of swap that are charged to a cgroup and its children; None where the kernel does not account them.
+
+    A page that KSM merged is charged once, however many processes have it.
+
+    :raises KernelInterfaceError: when the cgroup cannot be read or makes no sense
+    """
+    files = _FILES[detect(root, path)]
+    try:
+        if files is _FILES[CgroupVersion.V2]:
+            return root.read_int(f"{path}/memory.swap.current")
+        return _stat(root, path).number("total_swap")
+    except InterfaceMissing:
+        return None
 
 
 def cgroup_oom_kills(root: KernelRoot, path: str) -> int:
@@ -130,6 +151,20 @@ def cgroup_swap_activity(root: KernelRoot, path: str, page_size: int = PAGE_SIZE
         stat.number(f"{prefix}pswpout") * page_size,
         refaulted(stat, page_size, prefix),
     )
+
+
+def cgroup_faults(root: KernelRoot, path: str, page_size: int = PAGE_SIZE) -> tuple[int | None, int | None]:
+    """Bytes swapped in, and bytes reclaimed and wanted again, in a cgroup and its children since it was made.
+
+    None for what this kernel does not count by cgroup.
+
+    :raises KernelInterfaceError: when they cannot be read or make no sense
+    """
+    prefix = _FILES[detect(root, path)].prefix
+    stat = _stat(root, path)
+    name = f"{prefix}pswpin"
+    swapped_in = stat.number(name) * page_size if name in stat.values else None
+    return swapped_in, refaulted(stat, page_size, prefix)
 
 
 def members(root: KernelRoot, path: str) -> set[int]:
@@ -201,14 +236,10 @@ def _swap_limit(root: KernelRoot, path: str, files: _Files) -> int | None:
     return None if both is None or limit is None else max(0, both - limit)
 
 
-def _swap_used(root: KernelRoot, path: str, files: _Files, machine: HostMemory) -> int:
-    try:
-        if files is _FILES[CgroupVersion.V2]:
-            return root.read_int(f"{path}/memory.swap.current")
-        return _stat(root, path).number("total_swap")
-    except InterfaceMissing:
-        # not accounted by cgroup: the machine's is the upper bound
-        return machine.swap_used
+def _swap_used(root: KernelRoot, path: str, machine: HostMemory) -> int:
+    used = cgroup_swapped(root, path)
+    # not accounted by cgroup: the machine's is the upper bound
+    return machine.swap_used if used is None else used
 
 
 def _reclaimable(stat: Fields, files: _Files) -> int:

@@ -33,4 +33,5 @@ def machine_memory(root: KernelRoot) -> HostMemory:
     total = fields.kib("MemTotal")
     available = fields.kib("MemAvailable")
     # the two are counted apart, and memory hotplug can come between
-    return HostMemory(Scope.MACHINE, total, min(available, total), swap.total, swap.used)
+    free = swap.total - swap.used
+    return HostMemory(Scope.MACHINE, total, min(available, total), swap.total, swap.used, free, swap.in_memory)

@@ -31,10 +31,11 @@ class SwapArea:
 
 @dataclass(frozen=True, slots=True)
 class DiskSwap:
-    """Swap that lies outside the memory. Bytes."""
+    """Swap that lies outside the memory, and what is swapped into the memory itself. Bytes."""
 
     total: int
     used: int
+    in_memory: int = 0  # used of zram and RAM disks
 
 
 def swap_areas(root: KernelRoot) -> tuple[SwapArea, ...]:
@@ -70,8 +71,10 @@ def disk_swap(root: KernelRoot) -> DiskSwap:
     :raises InterfaceMissing: when the kernel is built without swap
     :raises KernelInterfaceError: when the table cannot be read or makes no sense
     """
-    disks = [area for area in swap_areas(root) if not area.in_memory]
-    return DiskSwap(sum(area.total for area in disks), sum(area.used for area in disks))
+    areas = swap_areas(root)
+    disks = [area for area in areas if not area.in_memory]
+    in_memory = sum(area.used for area in areas if area.in_memory)
+    return DiskSwap(sum(area.total for area in disks), sum(area.used for area in disks), in_memory)
 
 
 def swap_activity(root: KernelRoot, page_size: int = PAGE_SIZE) -> SwapActivity:

@@ -221,7 +221,8 @@ class DedupLever:
     def _set_merge(self, domain: DomainObservation, merge: bool, host: HostObservation, *, dry_run: bool) -> Verdict:
         if self._is(domain, merge):
             return Verdict(Answer.UNCHANGED)
-        if domain.facts.shared_memory or domain.facts.hugepages:
+        if merge and (domain.facts.shared_memory or domain.facts.hugepages):
+            # Not so of keeping it out: a part may be on ordinary pages, whatever the definition says of the whole.
             return Verdict(Answer.UNCHANGED, Reason.DEVICE, "KSM cannot touch this VM's memory")
         if not merge:
             refusal = self._no_room(domain, host)

@@ -34,7 +34,8 @@ class DomainFacts:
     reporting_offered: bool = False  # freePageReporting='on' in the live XML
     deflate_on_oom: bool = False  # autodeflate='on': the guest takes back what it needs before it kills
     stats_period: int = 0  # seconds, 0: the balloon statistics are off
-    hugepages: bool = False
+    hugepages: bool = False  # some or all of it is on explicit huge pages, or may be
+    hugetlb: int = 0  # bytes of ``memory`` that the host's pools of huge pages hold
     locked: bool = False
     no_share_pages: bool = False
     shared_memory: bool = False  # memfd or file backed: KSM cannot merge it

@@ -24,6 +24,13 @@ class HostMemory:
     available: int
     swap_total: int  # usable disk swap in this scope; zram counts 0
     swap_used: int
+    swap_free: int | None = None  # what nobody uses of it, here and in every cgroup above; None in older reports
+    swap_in_memory: int = 0  # swapped to zram or a RAM disk of the machine, before compression
+
+    @property
+    def free_swap(self) -> int:
+        """Usable disk swap that nobody uses."""
+        return max(0, self.swap_total - self.swap_used) if self.swap_free is None else self.swap_free
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +51,17 @@ class SwapActivity:
     swapped_in: int
     swapped_out: int
     refaulted: int | None = None  # reclaimed and wanted again soon; None where the kernel does not count it
+
+
+@dataclass(frozen=True, slots=True)
+class VmsCgroup:
+    """What the kernel counts of the VMs alone: the smallest cgroup that holds all of their QEMUs."""
+
+    path: str  # its directory
+    swap: int | None = None  # bytes of swap that are charged to it, in memory or on a disk
+    pressure: Pressure | None = None
+    swapped_in: int | None = None  # bytes since the cgroup was made
+    refaulted: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +126,7 @@ class HostObservation:
     hugetlb: tuple[HugetlbPool, ...] = ()
     numa: tuple[NumaNode, ...] = ()
     gaps: tuple[Gap, ...] = ()
+    vms: VmsCgroup | None = None  # None where no cgroup holds the VMs and not everything else, too
 
     @property
     def hugetlb_bytes(self) -> int:

@@ -73,7 +73,7 @@ class Capacity:
     resident: int  # ΣRSS
     want: int
     spare: int
-    backing: int  # usable disk swap and allow_unbacked
+    backing: int  # disk swap that others than the VMs do not use, and allow_unbacked
     model: int
     now: int
     back: int

@@ -18,7 +18,7 @@ class Sums:
     resident: int  # ΣRSS of the VMs in the pool
     ksm_saving: int  # what unmerging would bring back and no VM's footprint counts already
     other: int  # the peak of other work
-    swap: int  # usable disk swap, used or not
+    swap: int  # disk swap that could hold VMs' memory: what is free of it, and what holds some now
     fault_in_rate: float  # bytes per second, a high quantile
     node: int | None = None  # the room of the tightest NUMA node; None where no VM is bound to one
 

@@ -70,7 +70,8 @@ def demands_of(
     for domain in domains:
         uuid, policy, process = domain.uuid, policies[domain.uuid], domain.process
         use = process.footprint if process else 0
-        assigned = max(domain.facts.memory + settings.overhead, use)
+        pools = on_pools(domain, settings.overhead)
+        assigned = max(domain.facts.memory - pools + settings.overhead, use)
         minimum = policy.minimum
         if minimum:
             minimum = min(assigned, minimum + settings.overhead)
@@ -83,7 +84,7 @@ def demands_of(
             pasts.append(seen)
             found.append(None)
             continue
-        reason, detail = _in_full(domain, excluded)
+        reason, detail = _in_full(domain, excluded, outside=0 < domain.facts.memory <= pools)
         demand = 0 if reason is DemandReason.OUTSIDE else assigned
         found.append(Demand(uuid, assigned, use, demand, reason, detail, None, minimum, policy.group, excluded))
     forecasts = predictor.forecast(uses, most, pasts)
@@ -102,9 +103,28 @@ def demands_of(
     return tuple(one for one in found if one is not None)
 
 
-def _in_full(domain: DomainObservation, excluded: Sequence[Excluded]) -> tuple[DemandReason, str]:
-    """Why a VM has no forecast."""
-    if excluded and excluded[0].reason is Exclusion.HUGEPAGES:
+def on_pools(domain: DomainObservation, overhead: int) -> int:
+    """Bytes of a VM's memory that really are on the host's pools of huge pages: they are in no sum of the others.
+
+    The definition says how much should be. No process has huge pages among its RSS, so one with more there than the
+    rest of its VM and a QEMU could take has its memory on ordinary pages after all, as QEMU falls back to them: then
+    nothing is believed.
+
+    :param overhead: bytes that QEMU itself takes
+    """
+    facts, process = domain.facts, domain.process
+    if not facts.hugetlb:
+        return 0
+    most = facts.memory - facts.hugetlb + overhead + facts.hugetlb // 8
+    return 0 if process is not None and process.footprint > most else facts.hugetlb
+
+
+def _in_full(domain: DomainObservation, excluded: Sequence[Excluded], *, outside: bool) -> tuple[DemandReason, str]:
+    """Why a VM has no forecast.
+
+    :param outside: whether all of its memory is on the host's pools of huge pages
+    """
+    if outside and excluded and excluded[0].reason is Exclusion.HUGEPAGES:
         return DemandReason.OUTSIDE, excluded[0].detail
     if domain.state is not DomainState.RUNNING:
         return DemandReason.STOPPED, f"is {domain.state}"

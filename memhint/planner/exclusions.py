@@ -17,7 +17,7 @@ _RELEASE = re.compile(r"([0-9]{1,3})\.([0-9]{1,4})")
 _NO_REPORTING = re.compile(r"microsoft\.com/|mswindows|windows|(free|open|net)bsd|solaris|apple\.com/|macos")
 
 _FACTS = {
-    "hugepages": Excluded(Exclusion.HUGEPAGES, "backed by explicit huge pages"),
+    "hugepages": Excluded(Exclusion.HUGEPAGES, "backed by explicit huge pages, as a whole or in part"),
     "locked": Excluded(Exclusion.LOCKED, "its memory is locked"),
     "realtime": Excluded(Exclusion.REALTIME, "its CPUs are scheduled in real time"),
     "vfio": Excluded(Exclusion.PASSTHROUGH, "a passed-through device pins its memory"),

@@ -155,7 +155,7 @@ def _back(one: Capacity) -> Lines:
         ("pool", one.pool, "memory for VMs and all else, without huge page pools"),
         ("reserve", -one.reserve, "kept back for the host"),
         ("other", -one.other, "peak of the host's other work"),
-        ("backing", one.backing, "usable disk swap and allow_unbacked"),
+        ("backing", one.backing, "disk swap that others do not use, and allow_unbacked"),
         ("assigned", -one.assigned, "what all VMs were given, with QEMU's overhead"),
     ]
 

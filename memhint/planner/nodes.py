@@ -14,6 +14,19 @@ from memhint.objects.plan import Demand, DemandReason
 from memhint.planner.settings import PlannerSettings
 
 
+def scarcest(host: HostObservation, domains: Sequence[DomainObservation]) -> float | None:
+    """The least percent of its memory that a node has left that VMs are bound to; None where none is bound."""
+    with_memory = {node.node: node for node in host.numa if node.total > 0}
+    if len(with_memory) < 2:
+        return None
+    bound: set[int] = set()
+    for domain in domains:
+        if domain.facts.numa_strict and domain.process is not None:
+            bound |= set(domain.facts.numa_nodes) & with_memory.keys() or with_memory.keys()
+    left = [100.0 * (with_memory[node].free + with_memory[node].file) / with_memory[node].total for node in bound]
+    return min(left, default=None)
+
+
 def tightest(
     host: HostObservation,
     domains: Sequence[DomainObservation],

@@ -11,10 +11,11 @@ from memhint.objects.estimate import DedupEstimate
 from memhint.objects.host import HostObservation
 from memhint.objects.lever import Action, LeverName
 from memhint.objects.ownership import HOST
-from memhint.objects.plan import Bound, Capacity, Plan, PressureVerdict
+from memhint.objects.plan import Bound, Capacity, DemandReason, Plan, PressureVerdict
 from memhint.objects.policy import Mode, Policy
 from memhint.objects.tuning import Tuning
 from memhint.planner.activity import keep_tuning, next_busy, next_idle, next_rest
+from memhint.planner.backing import swap_backing
 from memhint.planner.capacity import Sums, capacity
 from memhint.planner.dedup import AutoInput, DedupPlan, plan_dedup
 from memhint.planner.dedup_auto import AutoState, pressed
@@ -24,10 +25,10 @@ from memhint.planner.ladder import LadderState, admission, next_ladder, shown
 from memhint.planner.nodes import tightest
 from memhint.planner.past import Past
 from memhint.planner.predictors import predictor_of
-from memhint.planner.pressure import PressureSample
 from memhint.planner.promise import hysteresis, next_headroom
 from memhint.planner.relief import fruitless, relief_actions, relieve
 from memhint.planner.settings import PlannerSettings
+from memhint.planner.signals import Counters, counters_of, sample_of
 from memhint.planner.window import Window
 
 
@@ -48,8 +49,7 @@ class PlannerState:
     at: float | None = None
     past: Mapping[str, Past] = field(default_factory=dict)
     footprint: Mapping[str, int] = field(default_factory=dict)  # by QEMU process
-    swapped_in: int | None = None
-    refaulted: int | None = None
+    counters: Counters = field(default_factory=Counters)
     ladder: LadderState = field(default_factory=LadderState)
     idle: frozenset[str] = frozenset()  # QEMU processes
     busy: Mapping[str, float] = field(default_factory=dict)  # the others, and for how many seconds
@@ -101,7 +101,7 @@ def plan(
     past = remember(state.past if state.predictor == predictor.key else {}, domains, now, predictor)
     nodes = sum(node.total > 0 for node in host.numa)
     demands = demands_of(domains, policies, past, now, settings, predictor, nodes)
-    inside = [domain for domain in domains if not domain.facts.hugepages]
+    inside = [domain for domain, one in zip(domains, demands, strict=True) if one.reason is not DemandReason.OUTSIDE]
     resident = sum(domain.process.rss for domain in inside if domain.process)
     pool = host.pool
     saving = _ksm_saving(host, inside)
@@ -109,8 +109,9 @@ def plan(
     footprint = {past[one.uuid].instance: one.process.footprint for one in inside if one.process}
     faulted = _fault_in_rate(state, footprint, now)
     fault_in = state.fault_in if faulted is None else state.fault_in.add(now, faulted)
-    ladder = next_ladder(state.ladder, _sample(host, pool, state, now), now, settings.ladder)
     elapsed = None if state.at is None else now - state.at
+    sample = sample_of(host, pool, inside, state.counters, elapsed)
+    ladder = next_ladder(state.ladder, sample, now, settings.ladder)
     idle = next_idle(state.idle, state.footprint, footprint, elapsed, settings.ladder)
     excluded = {one.uuid: one.excluded for one in demands if one.excluded}
     shortage = _shortage(host, pool, settings)
@@ -126,7 +127,7 @@ def plan(
         resident=resident,
         ksm_saving=saving,
         other=int(other.peak()),
-        swap=host.memory.swap_total,
+        swap=swap_backing(host, inside),
         fault_in_rate=fault_in.quantile(0.99),
         node=tightest(host, domains, demands, settings),
     )
@@ -157,8 +158,7 @@ def plan(
             other=other,
             fault_in=fault_in,
             footprint=footprint,
-            swapped_in=host.swap.swapped_in if host.swap else None,
-            refaulted=host.swap.refaulted if host.swap else None,
+            counters=counters_of(host),
             ladder=ladder,
             idle=idle,
             busy=busy,
@@ -201,17 +201,6 @@ def _fault_in_rate(state: PlannerState, footprint: Mapping[str, int], now: float
         return None
     grown = sum(max(0, use - state.footprint[name]) for name, use in footprint.items() if name in state.footprint)
     return grown / (now - state.at)
-
-
-def _sample(host: HostObservation, pool: int, state: PlannerState, now: float) -> PressureSample:
-    swap_in = refault = None
-    if host.swap and state.at is not None and now > state.at:
-        if state.swapped_in is not None:
-            swap_in = max(0, host.swap.swapped_in - state.swapped_in) / (now - state.at)
-        if state.refaulted is not None and host.swap.refaulted is not None:
-            refault = max(0, host.swap.refaulted - state.refaulted) / (now - state.at)
-    available = 100.0 * host.memory.available / pool if pool else 0.0
-    return PressureSample(host.pressure.some_avg10 if host.pressure else None, swap_in, available, refault)
 
 
 def _shortage(host: HostObservation, pool: int, settings: PlannerSettings) -> int:

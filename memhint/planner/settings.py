@@ -23,6 +23,9 @@ class PressureThresholds:
     refault_enter: float = 32.0 * 1024 * 1024  # bytes per second that were dropped and are read again
     refault_exit: float = 8.0 * 1024 * 1024
     cooldown: float = 60.0  # seconds that every signal must stay below its exit
+    scarce_enter: float = 15.0  # percent of the pool that is available; with more, memory is not scarce
+    scarce_exit: float = 20.0
+    needs_scarcity: bool = False  # whether signals other than available memory enter the rung only where it is scarce
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,8 @@ class RungLimits:
     limits: PressureThresholds
 
 
+# Nothing is taken from anybody on these; the others need memory to be scarce, whatever else is signalled.
+_COSTS_NOBODY = frozenset({Rung.ADMISSION, Rung.REPORTING})
 # How many times the lowest rung's pressure, and which part of its available memory, a rung waits for.
 _SEVERITY = {
     Rung.ADMISSION: (1.0, 1.0),
@@ -69,6 +74,9 @@ def rungs(lowest: PressureThresholds, wanted: tuple[Rung, ...] = tuple(Rung)) ->
                     refault_exit=lowest.refault_exit * pressure,
                     available_enter=lowest.available_enter * available,
                     available_exit=lowest.available_exit * available,
+                    scarce_enter=lowest.scarce_enter * available,
+                    scarce_exit=lowest.scarce_exit * available,
+                    needs_scarcity=rung not in _COSTS_NOBODY,
                 ),
             )
         )

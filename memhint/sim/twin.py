@@ -1,8 +1,8 @@
 """The planner's formulas over arrays: what `memhint.planner` says of one host, for all hosts at once.
 
 Only for what a simulation has: VMs that run and are observed in every step, none excluded or guaranteed, no minimum,
-no KSM and no NUMA binding. Every operation is the planner's own in the same order, on whole bytes below 2^53, so that
-both agree to the byte; a property test holds it. No I/O, no clock.
+no KSM, no NUMA binding, and nobody but VMs in swap. Every operation is the planner's own in the same order, on whole
+bytes below 2^53, so that both agree to the byte; a property test holds it. No I/O, no clock.
 """
 
 from __future__ import annotations

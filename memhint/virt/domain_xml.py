@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from xml.etree import ElementTree
 
 from memhint.objects.domain import DomainFacts
 from memhint.objects.policy import SCHEDULER_KEYS, PolicyError, parse_policy
-from memhint.objects.units import KIB
 from memhint.virt.errors import DomainXMLError
+from memhint.virt.huge_pages import hugetlb_bytes
 from memhint.virt.metadata import NAMESPACE, PREFIX, read_policy
+from memhint.virt.xml_words import amount, nodeset
 
 NOVA_NAMESPACE = "http://openstack.org/xmlns/libvirt/nova/1.1"
 NOVA = f"{{{NOVA_NAMESPACE}}}"
@@ -19,7 +19,6 @@ SPEC_PREFIX = "memhint:"
 LIBOSINFO_NAMESPACE = "http://libosinfo.org/xmlns/libvirt/domain/1.0"
 LIBOSINFO = f"{{{LIBOSINFO_NAMESPACE}}}"
 _SCHEDULED = ("vcpusched", "iothreadsched", "emulatorsched")
-_NODESET = re.compile(r"(?P<not>\^)?(?P<low>[0-9]{1,3})(?:-(?P<high>[0-9]{1,3}))?")
 # Prefixes are for people: a definition that is written back reads as it did.
 for _prefix, _namespace in (
     (PREFIX, NAMESPACE),
@@ -28,21 +27,6 @@ for _prefix, _namespace in (
     ("qemu", "http://libvirt.org/schemas/domain/qemu/1.0"),
 ):
     ElementTree.register_namespace(_prefix, _namespace)
-_UNITS = {
-    "b": 1,
-    "bytes": 1,
-    "KB": 1000,
-    "k": KIB,
-    "KiB": KIB,
-    "MB": 1000**2,
-    "M": KIB**2,
-    "MiB": KIB**2,
-    "GB": 1000**3,
-    "G": KIB**3,
-    "GiB": KIB**3,
-    "T": KIB**4,
-    "TiB": KIB**4,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +57,10 @@ def parse_domain(xml: str, *, persistent: bool = True) -> Definition:
     source = backing.find("source") if backing is not None else None
     access = backing.find("access") if backing is not None else None
     strict = _strict_numa(root)
+    memory = _memory(root)
+    huge = hugetlb_bytes(root, memory)
     facts = DomainFacts(
-        memory=_memory(root),
+        memory=memory,
         persistent=persistent,
         project=_project(metadata),
         flavor_specs=specs,
@@ -83,7 +69,8 @@ def parse_domain(xml: str, *, persistent: bool = True) -> Definition:
         reporting_offered=has_balloon and balloon is not None and balloon.get("freePageReporting") == "on",
         deflate_on_oom=has_balloon and balloon is not None and balloon.get("autodeflate") == "on",
         stats_period=_stats_period(balloon) if has_balloon and balloon is not None else 0,
-        hugepages=backing is not None and backing.find("hugepages") is not None,
+        hugepages=huge is None or huge > 0,
+        hugetlb=huge or 0,
         locked=backing is not None and backing.find("locked") is not None,
         no_share_pages=backing is not None and backing.find("nosharepages") is not None,
         shared_memory=(source is not None and source.get("type") in ("memfd", "file"))
@@ -129,9 +116,10 @@ def _memory(root: ElementTree.Element) -> int:
     element = root.find("memory")
     text = (element.text or "").strip() if element is not None else ""
     unit = element.get("unit", "KiB") if element is not None else "KiB"
-    if not text.isdecimal() or unit not in _UNITS:
+    found = amount(text, unit)
+    if found is None:
         raise DomainXMLError(f"<memory unit={unit!r}>{text}</memory> is not an amount of memory")
-    return int(text) * _UNITS[unit]
+    return found
 
 
 def _realtime(root: ElementTree.Element) -> bool:
@@ -152,19 +140,8 @@ def _strict_numa(root: ElementTree.Element) -> list[ElementTree.Element]:
 
 
 def _nodes(bound: Iterable[ElementTree.Element]) -> tuple[int, ...]:
-    """The nodes of nodesets like "0-3,^2"; none where libvirt chooses them at the start."""
-    found: set[int] = set()
-    for one in bound:
-        excluded: set[int] = set()
-        for part in (one.get("nodeset") or "").split(","):
-            match = _NODESET.fullmatch(part.strip())
-            if match is None:
-                continue
-            low = int(match["low"])
-            some = range(low, int(match["high"] or low) + 1)
-            (excluded if match["not"] else found).update(some)
-        found -= excluded
-    return tuple(sorted(found))
+    """The nodes that these name; none where libvirt chooses them at the start."""
+    return tuple(sorted({node for one in bound for node in nodeset(one.get("nodeset") or "")}))
 
 
 def _system(root: ElementTree.Element, metadata: ElementTree.Element | None) -> str | None:

@@ -26,6 +26,8 @@ def test_machine_memory_is_bytes_with_the_swap_on_disk_only(fake: FakeRoot) -> N
         available=24390940 * KIB,
         swap_total=(4194300 + 2097148) * KIB,
         swap_used=(1024 + 512) * KIB,
+        swap_free=(4194300 + 2097148 - 1024 - 512) * KIB,
+        swap_in_memory=524288 * KIB,
     )
 
 
@@ -81,7 +83,7 @@ def test_no_swap_in_use_is_zero(fake: FakeRoot) -> None:
 @pytest.mark.parametrize("device", ["/dev/zram0", "/dev/zram12", "/dev/block/zram0", "/dev/ram1"])
 def test_swap_that_lives_in_memory_counts_zero(fake: FakeRoot, device: str) -> None:
     text = recorded.SWAPS_NONE + f"{device} partition 1000 10 100\n"
-    assert disk_swap(fake.write("proc/swaps", text).kernel) == DiskSwap(0, 0)
+    assert disk_swap(fake.write("proc/swaps", text).kernel) == DiskSwap(0, 0, in_memory=10 * KIB)
 
 
 @pytest.mark.parametrize("name", ["/dev/mapper/zram0-cow", "/var/zram0", "/swapfile\\040(deleted)", "/dev/dm-0"])

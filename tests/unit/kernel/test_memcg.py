@@ -83,6 +83,7 @@ def test_v1_counts_the_rest_of_the_limit_and_a_part_of_the_caches(host: FakeRoot
         available=GIB + 400 * MIB + 100 * MIB,
         swap_total=2 * GIB,
         swap_used=10 * MIB,
+        swap_free=2 * GIB - 10 * MIB,
     )
 
 
@@ -93,7 +94,15 @@ def test_v2_counts_half_of_the_reclaimable_slab_too(host: FakeRoot) -> None:
         available=GIB + 400 * MIB + 100 * MIB + 50 * MIB,
         swap_total=GIB,
         swap_used=20 * MIB,
+        swap_free=GIB - 20 * MIB,
     )
+
+
+def test_swap_that_others_have_taken_is_not_free_for_the_cgroup(host: FakeRoot) -> None:
+    # 1 of the machine's 4 GiB is used; the cgroup has no limit of its own, and used 20 MiB
+    assert cgroup_memory(v2(host, swap="max").kernel, V2).free_swap == 3 * GIB
+    host.write("proc/swaps", recorded.SWAPS_NONE + f"/dev/sda2 partition {4 * GIB // KIB} {7 * GIB // 2 // KIB} -2\n")
+    assert cgroup_memory(v2(host).kernel, V2).free_swap == GIB // 2
 
 
 @pytest.mark.parametrize("unlimited", [UNLIMITED_4K, UNLIMITED_64K])

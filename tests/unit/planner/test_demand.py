@@ -111,8 +111,26 @@ def test_a_vm_without_a_balloon_or_with_windows_is_excluded_and_says_both() -> N
 
 
 def test_a_vm_on_huge_pages_is_outside() -> None:
-    domain = running(1 * GIB, hugepages=True)
+    domain = running(100 * MIB, hugepages=True, hugetlb=4 * GIB)
     assert demand_of(domain, None, 0.0, SETTINGS).reason is DemandReason.OUTSIDE
+
+
+def test_of_a_vm_partly_on_huge_pages_the_rest_counts_in_full() -> None:
+    domain = running(1 * GIB, hugepages=True, hugetlb=1 * GIB)
+    found = demand_of(domain, seen(domain, 0.0)[domain.uuid], 10_000.0, SETTINGS)
+    assert (found.assigned, found.demand, found.reason) == (FULL - GIB, FULL - GIB, DemandReason.EXCLUDED)
+
+
+def test_a_qemu_that_fell_back_to_ordinary_pages_counts_in_full() -> None:
+    domain = running(1 * GIB, hugepages=True, hugetlb=4 * GIB)
+    found = demand_of(domain, seen(domain, 0.0)[domain.uuid], 10_000.0, SETTINGS)
+    assert (found.assigned, found.demand, found.reason) == (FULL, FULL, DemandReason.EXCLUDED)
+
+
+def test_huge_pages_that_nobody_can_count_take_nothing_out_of_the_sums() -> None:
+    domain = running(1 * GIB, hugepages=True, hugetlb=0)
+    found = demand_of(domain, seen(domain, 0.0)[domain.uuid], 10_000.0, SETTINGS)
+    assert (found.demand, found.reason) == (FULL, DemandReason.EXCLUDED)
 
 
 def test_an_overhead_beyond_the_estimate_is_assigned_too() -> None:

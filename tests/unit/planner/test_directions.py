@@ -73,7 +73,18 @@ def one_more(world: World, amount: int, **changes: object) -> World:
 
 
 def on_huge_pages(world: World, amount: int) -> World:
-    return replace(world, vms=(*world.vms, Vm(amount, amount, amount, facts={"hugepages": True})))
+    return replace(world, vms=(*world.vms, Vm(amount, 0, 0, facts={"hugepages": True, "hugetlb": amount})))
+
+
+def half_huge(world: World) -> World:
+    """One more VM, half of which is on huge pages."""
+    half = Vm(2 * GIB, 0, 0, facts={"hugepages": True, "hugetlb": GIB})
+    return replace(world, vms=(*world.vms, half))
+
+
+def partly(world: World, _: int) -> World:
+    *rest, last = world.vms
+    return replace(world, vms=(*rest, replace(last, facts={"hugepages": False, "hugetlb": 0}, new=True)))
 
 
 def gone(world: World, _: int) -> World:
@@ -114,6 +125,9 @@ LINES: Mapping[str, Line] = {
     "there is more disk swap": Line(
         "never down", lambda world, amount: replace(world, swap_total=world.swap_total + amount)
     ),
+    "others swap more out": Line(
+        "never up", lambda world, amount: replace(world, swap_of_others=world.swap_of_others + amount)
+    ),
     "a pool of huge pages grows": Line("never up", pool_grows),
     "one more VM starts": Line("never up", one_more),
     "one more VM is defined and off": Line(
@@ -124,6 +138,7 @@ LINES: Mapping[str, Line] = {
         "never up", lambda world, amount: one_more(world, amount, state=DomainState.INCOMING)
     ),
     "one more VM on huge pages starts": Line("same", on_huge_pages),
+    "one of a VM's nodes turns out to be on ordinary pages": Line("never up", partly, EVERY, base=half_huge),
     "a VM ends": Line("never down", gone, OWN_PAST),
     "a VM is paused": Line("never up", lambda world, _: first(world, state=DomainState.PAUSED), OWN_PAST),
     "a VM becomes guaranteed": Line(
@@ -223,7 +238,8 @@ def test_a_lying_guest_never_raises_what_its_host_promises(world, predictor, mem
 def test_everything_promised_could_be_backed(world: World, predictor: PredictorName) -> None:
     found = capacity_of(world, replace(SETTINGS, allow_unbacked=3 * GIB), predictor)
     if found.headroom:
-        backed = found.pool - found.reserve - found.other + world.swap_total + 3 * GIB
+        usable = max(0, world.swap_total - world.swap_of_others)
+        backed = found.pool - found.reserve - found.other + usable + 3 * GIB
         assert found.assigned + found.headroom <= backed
 
 

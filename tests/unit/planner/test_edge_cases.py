@@ -68,7 +68,7 @@ def test_an_outgoing_migration_counts_on_the_host_it_leaves_until_it_is_gone() -
 
 
 def test_hugetlb_pools_and_their_vms_leave_every_sum() -> None:
-    on_huge_pages = Vm(16 * GIB, 16 * GIB, 16 * GIB, facts={"hugepages": True})
+    on_huge_pages = Vm(16 * GIB, 0, 0, facts={"hugepages": True, "hugetlb": 16 * GIB})
     found = capacity_of(replace(EMPTY, vms=(on_huge_pages,), hugetlb=16 * GIB))
     assert found == capacity_of(EMPTY)
 

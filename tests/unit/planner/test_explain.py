@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memhint.objects.plan import Bound, PredictorName
-from memhint.objects.units import GIB
+from memhint.objects.units import GIB, MIB
 from memhint.planner.explain import capacity_steps, cost_of, demand_steps, spare_words, terms, tightest_term
 from memhint.planner.plan import Sight
 from memhint.planner.settings import PlannerSettings
@@ -51,7 +51,7 @@ def test_the_steps_of_a_vm_add_up_to_its_demand(world: World, predictor: Predict
         (Vm(8 * GIB, 1 * GIB, 1 * GIB, new=True), "new"),
         (Vm(8 * GIB, 1 * GIB, 1 * GIB, policy={"min_mb": "4096"}), "minimum"),
         (Vm(8 * GIB, 6 * GIB, 1 * GIB), "forecast"),
-        (Vm(8 * GIB, 8 * GIB, 8 * GIB, facts={"hugepages": True}), "outside"),
+        (Vm(8 * GIB, 0, 64 * MIB, facts={"hugepages": True, "hugetlb": 8 * GIB}), "outside"),
     ],
 )
 def test_the_rule_that_made_it_so_is_named(vm: Vm, term: str) -> None:

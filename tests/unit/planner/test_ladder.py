@@ -1,11 +1,14 @@
 """The ladder: up one rung at a time and at once at the bottom, down in reverse after calm, and never to and fro."""
 
+from dataclasses import replace
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from memhint.objects.ladder import Rung
 from memhint.planner.ladder import LadderState, admission, next_ladder, shown
-from memhint.planner.pressure import PressureSample
+from memhint.planner.pressure import PressureSample, Waits
 from memhint.planner.settings import LadderSettings, PressureThresholds, rungs
 
 LOWEST = PressureThresholds(
@@ -58,9 +61,43 @@ def test_a_storm_climbs_to_the_top_and_calm_descends_in_reverse() -> None:
 
 
 def test_milder_pressure_stops_half_way() -> None:
-    mild = PressureSample(12.0, 0.0, 50.0)
+    mild = PressureSample(12.0, 0.0, 14.0)
     state = after(*((step * 30.0, mild) for step in range(20)))
     assert names(state) == (Rung.ADMISSION, Rung.REPORTING, Rung.CACHE)
+
+
+@pytest.mark.parametrize(
+    "signal",
+    [
+        PressureSample(90.0, 0.0, 62.0, 0.0),
+        PressureSample(0.0, 1e9, 62.0, 0.0),
+        PressureSample(0.0, 0.0, 62.0, 1e9),
+        PressureSample(90.0, 1e9, 62.0, 1e9),
+    ],
+)
+def test_without_scarcity_no_signal_enters_a_rung_that_takes_from_vms(signal: PressureSample) -> None:
+    state = after(*((step * 10.0, signal) for step in range(200)))
+    assert names(state) == (Rung.ADMISSION, Rung.REPORTING)
+    # ...and one that was entered while memory was scarce is left once it is plenty, whoever waits still.
+    climbed = after(*((step * 10.0, STORM) for step in range(40)))
+    assert names(climbed) == ORDER
+    for step in range(40, 120):
+        climbed = next_ladder(climbed, signal, step * 10.0, SETTINGS)
+    assert names(climbed) == (Rung.ADMISSION, Rung.REPORTING)
+
+
+def test_what_others_than_the_vms_wait_for_is_no_pressure_while_memory_is_plenty() -> None:
+    job = PressureSample(45.0, 1e9, 62.0, 1e9, vms=Waits(0.0, 0.0, 0.0))
+    assert names(after(*((step * 10.0, job) for step in range(200)))) == ()
+    scarce = replace(job, available=14.0)
+    assert names(after((0.0, scarce))) == (Rung.ADMISSION,)
+    own = replace(job, vms=Waits(12.0, 0.0, 0.0))
+    assert "of the VMs' cgroup 12.0 %" in after((0.0, own)).entered[0].why
+
+
+def test_a_full_node_that_vms_are_bound_to_is_scarcity() -> None:
+    bound = PressureSample(90.0, 0.0, 62.0, 0.0, node=2.0)
+    assert Rung.SWAP_OUT in names(after(*((step * 30.0, bound) for step in range(20))))
 
 
 def test_leaving_takes_the_whole_cooldown_and_a_relapse_begins_it_anew() -> None:
@@ -97,6 +134,8 @@ SAMPLES = st.builds(
     st.none() | st.floats(0, 1e9),
     st.floats(0, 100),
     st.none() | st.floats(0, 1e9),
+    st.builds(Waits, st.none() | st.floats(0, 100), st.none() | st.floats(0, 1e9), st.none() | st.floats(0, 1e9)),
+    st.none() | st.floats(0, 100),
 )
 
 
@@ -118,15 +157,37 @@ def test_rungs_are_entered_and_left_one_at_a_time_in_their_order(steps: list[tup
     st.floats(0, 100),
     st.lists(st.floats(0, 1), min_size=1, max_size=200),
     st.floats(1.0, 30.0),
+    st.sampled_from([14.0, 50.0]),
 )
 def test_noise_no_wider_than_the_hysteresis_never_makes_it_oscillate(
-    low: float, noise: list[float], period: float
+    low: float, noise: list[float], period: float, available: float
 ) -> None:
     """A signal within a band narrower than a rung's enter − exit cannot both enter and leave that rung."""
     width = 0.999 * (LOWEST.psi_enter - LOWEST.psi_exit)  # the narrowest: higher rungs have more
     state, turns, last = LadderState(), 0, 0
     for step, part in enumerate(noise):
-        sample = PressureSample(min(100.0, low + part * width), 0.0, 50.0)
+        sample = PressureSample(min(100.0, low + part * width), 0.0, available)
+        state = next_ladder(state, sample, step * period, SETTINGS)
+        if len(state.entered) < last:
+            turns += 1
+        last = len(state.entered)
+    assert turns == 0
+
+
+@given(
+    st.floats(7, 40),
+    st.lists(st.floats(0, 1), min_size=1, max_size=200),
+    st.floats(1.0, 30.0),
+    st.builds(Waits, st.none() | st.just(0.0)),
+)
+def test_memory_about_to_be_scarce_never_makes_it_oscillate(
+    low: float, noise: list[float], period: float, vms: Waits
+) -> None:
+    """While somebody waits all the time: a rung is entered by scarcity, and left by plenty, and not by turns."""
+    narrowest = min(one.limits.scarce_exit - one.limits.scarce_enter for one in SETTINGS.rungs)
+    state, turns, last = LadderState(), 0, 0
+    for step, part in enumerate(noise):
+        sample = PressureSample(90.0, 0.0, low + part * 0.999 * narrowest, vms=vms)
         state = next_ladder(state, sample, step * period, SETTINGS)
         if len(state.entered) < last:
             turns += 1

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from memhint.objects.domain import DomainObservation, DomainState
 from memhint.objects.guest import GuestKernel, GuestMemory
-from memhint.objects.host import HostObservation, HugetlbPool, NumaNode
+from memhint.objects.host import HostObservation, HugetlbPool, NumaNode, VmsCgroup
 from memhint.objects.plan import Capacity, PredictorName
 from memhint.objects.policy import Origin, effective
 from memhint.objects.units import GIB, MIB
@@ -71,6 +71,7 @@ class World:
     free: int
     other: int = 2 * GIB
     swap_total: int = 256 * GIB
+    swap_of_others: int = 0
     merged: int = 0
     hugetlb: int = 0
     nodes: tuple[NumaNode, ...] = ()
@@ -81,9 +82,14 @@ class World:
         taken = sum(vm.rss for vm in self.vms if not vm.on_huge_pages)
         return self.free + self.other + taken - self.merged + self.hugetlb
 
-    def host(self, available: int) -> HostObservation:
+    def host(self, available: int, swapped: int = 0) -> HostObservation:
+        """:param swapped: bytes of the VMs that are swapped out; what finds no room in this world is not told"""
+        used = min(self.swap_total, self.swap_of_others + swapped)
         return builders.host_observation(
-            memory=builders.host_memory(total=self.total, available=available, swap_total=self.swap_total),
+            memory=builders.host_memory(
+                total=self.total, available=available, swap_total=self.swap_total, swap_used=used
+            ),
+            vms=VmsCgroup("/sys/fs/cgroup/machine.slice", max(0, used - self.swap_of_others)),
             ksm=builders.ksm(pages_sharing=self.merged // PAGE, zero_pages=0),
             hugetlb=(HugetlbPool(2 * MIB, self.hugetlb // (2 * MIB), 0),),
             numa=self.nodes,
@@ -93,7 +99,15 @@ class World:
     def look(self, state: PlannerState, now: float, settings: PlannerSettings, sight: Sight = Sight.CLEAR) -> Planned:
         """The second look, or one like it."""
         domains = [vm.seen(number, vm.rss, vm.swap) for number, vm in enumerate(self.vms)]
-        return plan(self.host(self.free), domains, self.policies(), state, now, settings, sight=sight)
+        return plan(
+            self.host(self.free, sum(vm.swap for vm in self.vms)),
+            domains,
+            self.policies(),
+            state,
+            now,
+            settings,
+            sight=sight,
+        )
 
     def first_look(self, settings: PlannerSettings) -> PlannerState:
         domains = [vm.seen(number, vm.before, 0) for number, vm in enumerate(self.vms) if not vm.new]
@@ -139,4 +153,5 @@ def worlds(draw: st.DrawFn, min_vms: int = 0) -> World:
         free=shrunk + draw(st.integers(0, 64)) * GIB,
         other=draw(st.integers(0, 8)) * GIB,
         swap_total=draw(st.sampled_from([0, 8, 64, 256])) * GIB,
+        swap_of_others=draw(st.sampled_from([0, 0, 2, 60])) * GIB,
     )

@@ -62,8 +62,9 @@ def observed(use: int, memory: int, vm: int, resident_left: int) -> tuple[Domain
     return domain, rss
 
 
-def host_of(available: int, swap: int) -> HostObservation:
-    memory = builders.host_memory(total=POOL, available=available, swap_total=swap)
+def host_of(available: int, swap: int, swapped: int = 0) -> HostObservation:
+    """A host on which nobody but the VMs uses swap, as a simulation's are."""
+    memory = builders.host_memory(total=POOL, available=available, swap_total=swap, swap_used=min(swap, swapped))
     return builders.host_observation(memory=memory, ksm=None, swap=None, pressure=None)
 
 
@@ -115,7 +116,8 @@ def test_the_twin_promises_what_the_planner_promises(
                 left -= rss
                 domains.append(domain)
                 policies[domain.uuid] = POLICY[int(groups[vm])]
-            seen = host_of(int(available[host]), swap * GIB)
+            swapped = sum(one.process.swap for one in domains)
+            seen = host_of(int(available[host]), swap * GIB, swapped)
             found = plan(seen, domains, policies, states[host], now, planner)
             states[host] = found.state
             capacity = found.plan.capacity

@@ -63,6 +63,48 @@ def test_a_nova_instance() -> None:
     assert not any(pinned)
 
 
+CELLS = (
+    "<cpu><numa><cell id='0' cpus='0' memory='1536' unit='MiB'/><cell id='1' cpus='1' memory='524288'/></numa></cpu>"
+)
+DIMM = (
+    "<devices><memory model='dimm'>{source}<target><size unit='KiB'>524288</size><node>{node}</node></target></memory>"
+    "</devices>"
+)
+
+
+def pages(*said: str) -> str:
+    return f"<memoryBacking><hugepages>{''.join(said)}</hugepages></memoryBacking>"
+
+
+@pytest.mark.parametrize(
+    ("body", "hugepages", "hugetlb"),
+    [
+        ("", False, 0),
+        (pages(), True, 2 * GIB),
+        (pages() + CELLS, True, 2 * GIB),
+        (pages("<page size='2048' unit='KiB'/>"), True, 2 * GIB),
+        (pages("<page size='1' unit='G' nodeset='0'/>"), True, 2 * GIB),
+        (pages("<page size='2048' unit='KiB' nodeset='1'/>") + CELLS, True, GIB // 2),
+        (pages("<page size='1' unit='GiB' nodeset='0'/>") + CELLS, True, 3 * GIB // 2),
+        (pages("<page size='1' unit='GiB' nodeset='0-1'/>") + CELLS, True, 2 * GIB),
+        (pages("<page size='2' unit='M'/>", "<page size='4' unit='KiB' nodeset='0'/>") + CELLS, True, GIB // 2),
+        (pages("<page size='4' unit='KiB'/>"), False, 0),
+        (pages("<page size='4096' unit='b'/>") + CELLS, False, 0),
+        (pages("<page size='2' unit='furlong' nodeset='1'/>") + CELLS, True, 0),
+        (pages() + DIMM.format(source="", node=0), True, 2 * GIB),
+        (DIMM.format(source="<source><pagesize unit='KiB'>2048</pagesize></source>", node=0), True, GIB // 2),
+        (
+            pages() + DIMM.format(source="<source><pagesize unit='KiB'>4</pagesize></source>", node=0),
+            True,
+            3 * GIB // 2,
+        ),
+    ],
+)
+def test_only_what_is_on_pools_of_huge_pages_is_counted_as_there(body: str, hugepages: bool, hugetlb: int) -> None:
+    facts = parse_domain(domain(body)).facts
+    assert (facts.hugepages, facts.hugetlb) == (hugepages, hugetlb)
+
+
 def test_a_misspelt_key_and_a_wrong_value_are_told_and_the_rest_holds() -> None:
     faults = parse_domain(RECORDED).faults
     assert len(faults) == 2
