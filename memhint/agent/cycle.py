@@ -40,9 +40,9 @@ from memhint.objects.gap import Gap, GapReason
 from memhint.objects.ladder import Rung
 from memhint.objects.lever import LeverName, LeverState
 from memhint.objects.ownership import Ledger
-from memhint.objects.policy import Mode, Policy, effective
+from memhint.objects.policy import Mode, Policy, careful, effective
 from memhint.objects.relief import Relief
-from memhint.objects.report import STALE_PERIODS, Cost, DomainReport, Report
+from memhint.objects.report import POLICY, STALE_PERIODS, Cost, DomainReport, Report
 from memhint.objects.tuning import GUESTS_OWN
 from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.planner.dedup import DedupPlan
@@ -141,6 +141,7 @@ class Cycle:
         self.state = state
         self.sequence = sequence
         self._policies: dict[str, Policy] = {}
+        self._doubted: frozenset[str] = frozenset()  # UUIDs of VMs of which a wish could not be read
         self._told: dict[tuple[LeverName, str], Verdict] = {}
         self._seen: Observation | None = None
         hold_off = STALE_PERIODS * settings.period
@@ -155,7 +156,7 @@ class Cycle:
         cpu, began, at = time.process_time(), self._clock(), self._wall()
         seen = self._parts.observer.look(at, began)
         self._seen = seen
-        policies, policy_gaps = self._policies_of(seen)
+        policies, unreadable, policy_gaps = self._policies_of(seen)
         if seen.complete or self._dry_run:
             self._parts.samples.want(candidates(seen.domains, policies, allow_cross_tenant=self._allow_cross_tenant))
         estimated = self._parts.samples.newest()
@@ -169,20 +170,28 @@ class Cycle:
             allow_cross_tenant=self._allow_cross_tenant,
             sight=seen.sight,
             estimated=estimated,
-            unread=seen.unread,
+            unread=seen.unread | unreadable.keys(),
         )
         if not seen.complete:
             planned = self._merging_as_before(seen, policies, planned)
         if seen.listed:
             self.state = planned.state
-            self._pull(seen, policies, planned)
+            self._pull(seen, policies, planned, seen.unread | unreadable.keys())
         else:
             # Of VMs that nobody has named nothing is forgotten, and nothing is taken back.
             now = planned.state
             self.state = replace(self.state, at=now.at, headroom=now.headroom, ladder=now.ladder, counters=now.counters)
         self._merge(seen, planned)
         report = self._report(
-            at, seen, policies, planned, estimated, policy_gaps, time.process_time() - cpu, self._clock() - began
+            at,
+            seen,
+            policies,
+            unreadable,
+            planned,
+            estimated,
+            policy_gaps,
+            time.process_time() - cpu,
+            self._clock() - began,
         )
         self.sequence += 1
         self._tell(report)
@@ -191,6 +200,7 @@ class Cycle:
     def inherit(self, before: Cycle) -> None:
         """Go on from what an earlier cycle of this process has seen: to undo, and where the store is away."""
         self._seen, self._policies, self._told = before._seen, before._policies, before._told
+        self._doubted = before._doubted
 
     def alarmed(self) -> bool:
         """Whether the host is short of memory and no cycle has seen it yet: a look for between two cycles."""
@@ -236,23 +246,37 @@ class Cycle:
         # What somebody else has set since is theirs: there is nothing left to put back.
         return [f"qos: {verdict}"] if verdict.answer is Answer.FAILED else []
 
-    def _policies_of(self, seen: Observation) -> tuple[dict[str, Policy], tuple[Gap, ...]]:
-        """What holds; with the store away, what held before, and the shipped defaults for who is new."""
+    def _policies_of(self, seen: Observation) -> tuple[dict[str, Policy], Mapping[str, str], tuple[Gap, ...]]:
+        """What holds, of which VMs it cannot all be read, and why.
+
+        With the store away it is what held before. Of a VM of which nothing held before, a denial may be what cannot
+        be read.
+        """
+        facts = facts_of(seen.domains)
+        unreadable: Mapping[str, str]
         try:
-            found = self._parts.policies.update(facts_of(seen.domains))
-            self._policies = {**self._policies, **found}
+            found = self._parts.policies.update(facts)
+            self._policies = {**self._policies, **found.policies}
+            unreadable = found.unreadable
+            self._doubted = frozenset(unreadable)
             gaps: tuple[Gap, ...] = ()
         except StoreError as error:
             LOG.error("the policies cannot be read, those known so far hold: %s", error)
             gaps = (Gap("policies", GapReason.UNREADABLE, str(error)),)
+            self._doubted |= facts.keys() - self._policies.keys()
+            self._policies = {**self._parts.policies.without_store(facts), **self._policies}
+            unreadable = dict.fromkeys(self._doubted, str(error))
         present = {one.uuid for one in seen.domains}
         self._policies = {uuid: policy for uuid, policy in self._policies.items() if uuid in present}
-        return {uuid: self._policies.get(uuid, effective({})) for uuid in present}, gaps
+        policies = {uuid: self._policies.get(uuid, careful(effective({}))) for uuid in present}
+        return policies, {uuid: why for uuid, why in unreadable.items() if uuid in present}, gaps
 
-    def _pull(self, seen: Observation, policies: Mapping[str, Policy], planned: Planned) -> None:
+    def _pull(
+        self, seen: Observation, policies: Mapping[str, Policy], planned: Planned, unread: frozenset[str]
+    ) -> None:
         relief = planned.plan.relief
         # Nothing is done to a VM of which nobody knows what holds for it: neither its policy nor what it is made of.
-        known = [one for one in seen.domains if one.uuid not in seen.unread]
+        known = [one for one in seen.domains if one.uuid not in unread]
         self._parts.guests.follow(known, policies, relief.tuning)
         self._parts.relief.submit(relief, known, policies)
         if not self._dry_run:
@@ -321,6 +345,7 @@ class Cycle:
         at: float,
         seen: Observation,
         policies: Mapping[str, Policy],
+        unreadable: Mapping[str, str],
         planned: Planned,
         estimated: DedupEstimate | None,
         gaps: Sequence[Gap],
@@ -343,9 +368,11 @@ class Cycle:
             verdict = self._parts.guests.verdict(one.uuid, policy, tuning)
             reporting = self._parts.guests.lever.state(one, policy.reporting, verdict)
             cache = self._parts.reclaims.state(one)
+            why = unreadable.get(one.uuid)
+            shown = one if why is None else replace(one, gaps=(*one.gaps, Gap(POLICY, GapReason.MALFORMED, why)))
             domains.append(
                 DomainReport(
-                    one,
+                    shown,
                     policy,
                     returned(one, planned.state.past.get(one.uuid)),
                     (

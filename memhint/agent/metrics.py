@@ -11,7 +11,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from memhint.bus.rabbit_publisher import Sent
 from memhint.objects.gap import GapReason
 from memhint.objects.lever import LeverName, LeverState
-from memhint.objects.report import Report
+from memhint.objects.report import POLICY, Report
 from memhint.objects.verdict import Answer
 
 BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)  # seconds; the shipped period is 10
@@ -40,6 +40,11 @@ class AgentMetrics:
         self._gaps = Gauge(
             "memhint_agent_gaps", "Values that the newest cycle could not observe", ["reason"], registry=registry
         )
+        self._unreadable = Gauge(
+            "memhint_agent_policies_unreadable",
+            "VMs of which a stored wish cannot be read: they count in full, and nothing is done to them",
+            registry=registry,
+        )
         self._verdicts = Counter(
             "memhint_agent_lever_verdicts",
             "Verdicts of levers that were another than before",
@@ -63,6 +68,7 @@ class AgentMetrics:
             for gaps in (report.gaps, report.observation.gaps, *(one.observation.gaps for one in report.domains))
             for gap in gaps
         )
+        self._unreadable.set(sum(any(gap.what == POLICY for gap in one.observation.gaps) for one in report.domains))
         for reason in GapReason:
             self._gaps.labels(reason).set(gaps[reason])
 

@@ -24,6 +24,7 @@ from memhint.objects.report import Report
 from memhint.planner.plan import PlannerState
 from memhint.store.database import Store, open_store
 from memhint.store.errors import StoreMissing
+from memhint.store.policies import StoredPolicies
 
 POLL = 0.05  # seconds
 _TRIES = 3  # of a first cycle: libvirt's first answer may take longer than a cycle waits for it
@@ -41,9 +42,9 @@ class _Nothing:
     def save(self, host: str, boot: str, state: PlannerState) -> None:
         """Drop it."""
 
-    def inputs(self) -> dict[str, dict[Origin, dict[str, str]]]:
+    def read(self) -> StoredPolicies:
         """Nobody said anything."""
-        return {}
+        return StoredPolicies({}, {})
 
     def replace(self, uuid: str, origin: Origin, values: Mapping[str, str]) -> None:
         """Drop them."""

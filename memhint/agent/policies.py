@@ -4,23 +4,33 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 from memhint.objects.domain import DomainFacts
-from memhint.objects.policy import Origin, Policy, effective, remembered
+from memhint.objects.policy import Origin, Policy, careful, effective, remembered
+from memhint.store.policies import StoredPolicies
 
 LOG = logging.getLogger(__name__)
-Inputs = dict[str, dict[Origin, dict[str, str]]]
 
 
 class PolicyStore(Protocol):
     """Where policy is owned."""
 
-    def inputs(self) -> Inputs:
-        """Every input by domain UUID and origin."""
+    def read(self) -> StoredPolicies:
+        """Every input by domain UUID and origin, and of which VMs one cannot be read."""
 
     def replace(self, uuid: str, origin: Origin, values: Mapping[str, str]) -> None:
         """One origin's values for one domain."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """What holds, by domain UUID."""
+
+    policies: Mapping[str, Policy]
+    unreadable: Mapping[str, str]
+    """Of which of them a wish cannot be read, and which. Each counts in full, and nothing is done to it."""
 
 
 class Policies:
@@ -31,23 +41,38 @@ class Policies:
         self._store = store
         self._host = {origin: dict(values) for origin, values in host.items()}
         self._dry_run = dry_run
+        self._told: dict[str, str] = {}
 
-    def update(self, facts: Mapping[str, DomainFacts]) -> dict[str, Policy]:
+    def update(self, facts: Mapping[str, DomainFacts]) -> Holding:
         """The policy of each domain of ``facts``.
 
         :raises StoreError: when the store cannot be read; the caller keeps what held before
         """
-        inputs = self._store.inputs()
+        stored = self._store.read()
         found: dict[str, Policy] = {}
+        unreadable = {uuid: why for uuid, why in stored.unreadable.items() if uuid in facts}
         for uuid, fact in facts.items():
-            known = dict(inputs.get(uuid, {}))
+            known = dict(stored.inputs.get(uuid, {}))
             for origin, said in ((Origin.METADATA, fact.policy), (Origin.FLAVOR, fact.flavor_specs)):
                 before = known.get(origin, {})
                 now = remembered(before, said)
                 if now != before:
                     LOG.info("policy of %s by %s: %s", uuid, origin, now or "nothing")
-                    if not self._dry_run:
+                    # What cannot be read stays as it is, for who can read it.
+                    if not self._dry_run and uuid not in unreadable:
                         self._store.replace(uuid, origin, now)
                 known[origin] = now
-            found[uuid] = effective({**known, **self._host})
-        return found
+            policy = effective({**known, **self._host})
+            found[uuid] = careful(policy) if uuid in unreadable else policy
+        for uuid, why in unreadable.items():
+            if self._told.get(uuid) != why:
+                LOG.error("the VM counts in full and nothing is done to it: %s", why)
+        self._told = unreadable
+        return Holding(found, unreadable)
+
+    def without_store(self, facts: Mapping[str, DomainFacts]) -> dict[str, Policy]:
+        """What holds while the store cannot be read: what the definitions and the configuration say, with care."""
+        return {
+            uuid: careful(effective({Origin.METADATA: fact.policy, Origin.FLAVOR: fact.flavor_specs, **self._host}))
+            for uuid, fact in facts.items()
+        }

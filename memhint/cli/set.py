@@ -111,7 +111,7 @@ class Set(Shown, ShowOne):
         domain = find_domain(report, parsed_args.domain)
         uuid = domain.observation.uuid
         inputs: dict[Origin, dict[str, str]] = {
-            **store.policies.inputs(uuid).get(uuid, {}),
+            **store.policies.read(uuid).inputs.get(uuid, {}),
             **host_inputs(conf),
         }
         kept = {name: value for name, value in inputs.get(Origin.OPERATOR, {}).items() if name not in wishes.unset}

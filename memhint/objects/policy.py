@@ -21,6 +21,7 @@ __all__ = [
     "PolicyKey",
     "QosClass",
     "Setting",
+    "careful",
     "effective",
     "parse_policy",
     "remembered",
@@ -299,6 +300,27 @@ def effective(inputs: Mapping[Origin, Mapping[str, str]]) -> Policy:
             if name in inputs.get(origin, {}):
                 settings[name] = Setting(inputs[origin][name], origin)
                 break
+    return Policy(settings)
+
+
+# What holds of a VM of which nobody can tell what was wished: nothing of its memory is promised, and nothing done to it.
+_CAREFUL: Mapping[str, str] = {
+    "overcommit": Consent.DENY,
+    "guest_actions": Consent.DENY,
+    "guest_unbind": Consent.DENY,
+    "balloon": Consent.DENY,
+    "swap_out": Consent.DENY,
+    "dedup": Mode.OFF,
+}
+
+
+def careful(policy: Policy) -> Policy:
+    """The policy with each consent withdrawn, for a VM of which a wish cannot be read: it may have been the denial."""
+    settings = dict(policy.settings)
+    for name, value in _CAREFUL.items():
+        settings[name] = Setting(str(value), Origin.DEFAULT)
+    if policy.qos is QosClass.BEST_EFFORT:
+        settings["class"] = Setting(str(QosClass.BURSTABLE), Origin.DEFAULT)
     return Policy(settings)
 
 

@@ -14,6 +14,7 @@ from memhint.objects.plan import Plan
 from memhint.objects.policy import Policy
 from memhint.objects.provider import NovaCompute
 
+POLICY = "policy"  # the gap of a VM of which a wish cannot be read
 STALE_PERIODS = 3  # older than this many periods, a report counts for nothing
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 
 from sqlalchemy import Connection, delete, select
 
@@ -14,6 +15,14 @@ from memhint.store.tables import policy
 from memhint.store.upsert import upsert
 
 Inputs = dict[Origin, dict[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPolicies:
+    """What can be read of the wishes, and what cannot."""
+
+    inputs: dict[str, Inputs]  # by UUID and origin
+    unreadable: dict[str, str]  # by UUID: which wish, in words
 
 
 class Policies:
@@ -59,7 +68,8 @@ class Policies:
         :raises StoreError: when the database fails
         """
         checked = parse_policy(values.items())
-        if self.inputs(uuid).get(uuid, {}).get(origin, {}) == checked:
+        before = self.read(uuid)
+        if uuid not in before.unreadable and before.inputs.get(uuid, {}).get(origin, {}) == checked:
             return
         with self._database.write() as connection:
             connection.execute(delete(policy).where(policy.c.domain_uuid == uuid, policy.c.origin == str(origin)))
@@ -79,21 +89,32 @@ class Policies:
         :raises StoreDamaged: on a key, value or origin that does not exist
         :raises StoreError: when the database fails
         """
+        found = self.read(uuid)
+        for what in found.unreadable.values():
+            raise StoreDamaged(what)
+        return found.inputs
+
+    def read(self, uuid: str | None = None) -> StoredPolicies:
+        """The same, for who can do without one VM's: what does not exist is told by VM, and all else is there.
+
+        :raises StoreError: when the database fails
+        """
         query = select(policy.c.domain_uuid, policy.c.origin, policy.c.key, policy.c.value)
         if uuid is not None:
             query = query.where(policy.c.domain_uuid == uuid)
         with self._database.read() as connection:
             rows = connection.execute(query).all()
-        found: dict[str, Inputs] = {}
+        found = StoredPolicies({}, {})
         for domain, origin, key, value in rows:
             try:
                 where, checked = Origin(origin), KEYS[key].check(value)
-            except (KeyError, PolicyError, ValueError) as error:
-                raise StoreDamaged(
+            except (KeyError, PolicyError, ValueError, AttributeError, TypeError):
+                found.unreadable[domain] = (
                     f"the stored policy {key}={value} ({origin}) of {domain} does not exist in this memhint; "
                     "it is of another version or damaged"
-                ) from error
-            found.setdefault(domain, {}).setdefault(where, {})[key] = checked
+                )
+                continue
+            found.inputs.setdefault(domain, {}).setdefault(where, {})[key] = checked
         return found
 
     def _put(self, connection: Connection, uuid: str, origin: Origin, values: Mapping[str, str]) -> None:

@@ -51,6 +51,7 @@ from memhint.planner.plan import start
 from memhint.planner.relief import CALM, PRESSED
 from memhint.planner.settings import PlannerSettings
 from memhint.store.errors import StoreError
+from memhint.store.policies import StoredPolicies
 from memhint.virt.domain_xml import Definition
 from memhint.virt.errors import CallTimeout, DomainGone, LibvirtCallFailed, VirtError
 from memhint.virt.stats import DomainStats
@@ -78,6 +79,7 @@ class FakeDefinitions:
 class Recorder:
     def __init__(self) -> None:
         self.reports, self.events, self.failing, self.wishes = [], [], False, {}
+        self.unreadable: dict[str, str] = {}
 
     def publish(self, report) -> None:
         self.reports.append(report)
@@ -91,10 +93,10 @@ class Recorder:
         if self.failing:
             raise StoreError("the disk is full")
 
-    def inputs(self):
+    def read(self):
         if self.failing:
             raise StoreError("the disk is full")
-        return self.wishes
+        return StoredPolicies(self.wishes, self.unreadable)
 
     def replace(self, uuid, origin, values) -> None:
         raise AssertionError("nothing to remember here")
@@ -447,6 +449,32 @@ def test_without_its_store_the_agent_goes_on(host: FakeHost) -> None:
     report = host.run_cycles(2)
     assert report.sequence == 2
     assert [gap.what for gap in report.gaps] == ["policies"]
+
+
+def test_a_vm_with_a_wish_that_cannot_be_read_counts_in_full_and_nothing_is_done_to_it(host: FakeHost) -> None:
+    host.recorder.wishes = {
+        uuid: {Origin.OPERATOR: {"reporting": "off", "guest_actions": "allow"}} for uuid in ("uuid-db", "uuid-web")
+    }
+    host.recorder.unreadable = {"uuid-db": "the stored policy class=perhaps (operator) of uuid-db does not exist"}
+    report = host.run_cycles(3)
+    demands = {one.uuid: one for one in report.plan.demands}
+    assert (demands["uuid-db"].demand, demands["uuid-db"].reason) == (
+        demands["uuid-db"].assigned,
+        DemandReason.EXCLUDED,
+    )
+    assert demands["uuid-web"].reason is DemandReason.FORECAST
+    assert "policy" in [gap.what for gap in by_name(report)["db"].observation.gaps]
+    assert not any(gap.what == "policy" for gap in by_name(report)["web"].observation.gaps)
+    assert not host.agents["uuid-db"].calls
+    assert host.agents["uuid-web"].calls
+
+
+def test_an_agent_that_starts_without_its_store_promises_nothing_of_what_it_cannot_know(host: FakeHost) -> None:
+    host.recorder.failing = True
+    report = host.run_cycles(3)
+    assert {one.reason for one in report.plan.demands} == {DemandReason.EXCLUDED}
+    host.recorder.failing = False
+    assert {one.reason for one in host.run_cycles(2).plan.demands} == {DemandReason.FORECAST}
 
 
 def test_a_verdict_is_recorded_once_and_again_when_it_changes(host: FakeHost) -> None:

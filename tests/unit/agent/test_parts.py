@@ -1,8 +1,11 @@
 """The agent's parts by themselves: whose process it is, which deep read is due, and where policy comes from."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlalchemy import update
 
 from memhint.agent.deep_reads import DeepReads, next_due
 from memhint.agent.lock import AlreadyRunning, HostLock
@@ -10,6 +13,9 @@ from memhint.agent.policies import Policies
 from memhint.agent.processes import Processes
 from memhint.kernel.errors import KernelInterfaceError, ProcessGone
 from memhint.objects.policy import Mode, Origin, QosClass, remembered
+from memhint.store import open_store
+from memhint.store.policies import StoredPolicies
+from memhint.store.tables import policy
 from tests.unit import builders
 from tests.unit.kernel.fake_root import FakeRoot
 
@@ -88,8 +94,8 @@ class Store:
         self.kept: dict[str, dict[Origin, dict[str, str]]] = {}
         self.writes = 0
 
-    def inputs(self):
-        return self.kept
+    def read(self):
+        return StoredPolicies(self.kept, {})
 
     def replace(self, uuid, origin, values) -> None:
         self.writes += 1
@@ -100,17 +106,17 @@ def test_the_operator_comes_before_metadata_and_that_before_the_flavor() -> None
     store = Store()
     policies = Policies(store, {Origin.DEFAULT: {"reporting": "auto"}})
     facts = builders.facts(policy={"reporting": "off"}, flavor_specs={"reporting": "on", "dedup": "on"})
-    found = policies.update({UUID: facts})[UUID]
+    found = policies.update({UUID: facts}).policies[UUID]
     assert (found.settings["reporting"].value, found.settings["reporting"].origin) == ("off", Origin.METADATA)
     assert (found.settings["dedup"].value, found.settings["dedup"].origin) == ("on", Origin.FLAVOR)
     store.kept[UUID][Origin.OPERATOR] = {"reporting": "auto"}
-    found = policies.update({UUID: facts})[UUID]
+    found = policies.update({UUID: facts}).policies[UUID]
     assert (found.reporting, found.settings["reporting"].origin) == (Mode.AUTO, Origin.OPERATOR)
 
 
 def test_an_aggregate_comes_before_the_host_and_after_the_flavor() -> None:
     host = {Origin.AGGREGATE: {"class": "guaranteed", "dedup": "on"}, Origin.DEFAULT: {"class": "best-effort"}}
-    found = Policies(Store(), host).update({UUID: builders.facts(flavor_specs={"dedup": "off"})})[UUID]
+    found = Policies(Store(), host).update({UUID: builders.facts(flavor_specs={"dedup": "off"})}).policies[UUID]
     assert (found.qos, found.settings["class"].origin) == (QosClass.GUARANTEED, Origin.AGGREGATE)
     assert (found.dedup, found.settings["dedup"].origin) == (Mode.OFF, Origin.FLAVOR)
 
@@ -119,10 +125,10 @@ def test_an_opt_out_outlives_the_metadata_and_an_opt_in_does_not() -> None:
     store = Store()
     policies = Policies(store, {})
     policies.update({UUID: builders.facts(policy={"reporting": "off", "dedup": "on"})})
-    found = policies.update({UUID: builders.facts(policy={})})[UUID]  # Nova wrote the XML anew
+    found = policies.update({UUID: builders.facts(policy={})}).policies[UUID]  # Nova wrote the XML anew
     assert found.reporting is Mode.OFF
     assert found.settings["dedup"].origin is Origin.DEFAULT
-    found = policies.update({UUID: builders.facts(policy={"reporting": "on"})})[UUID]
+    found = policies.update({UUID: builders.facts(policy={"reporting": "on"})}).policies[UUID]
     assert found.reporting is Mode.ON
 
 
@@ -138,8 +144,52 @@ def test_the_store_is_written_only_when_something_changed() -> None:
 def test_a_dry_run_writes_nothing() -> None:
     store = Store()
     found = Policies(store, {}, dry_run=True).update({UUID: builders.facts(policy={"reporting": "off"})})
-    assert found[UUID].reporting is Mode.OFF
+    assert found.policies[UUID].reporting is Mode.OFF
     assert store.writes == 0
+
+
+OTHER = "6f1d3c2a-0000-4000-8000-00000000000f"
+
+
+@pytest.mark.parametrize("column", ["key", "value", "origin"])
+def test_after_a_restart_one_unreadable_row_costs_its_own_vm_only(tmp_path: Path, column: str) -> None:
+    kept = open_store(f"sqlite:///{tmp_path}/memhint.db")
+    for uuid in (UUID, OTHER):
+        kept.policies.set_operator(uuid, {"class": "guaranteed", "guest_actions": "deny", "swap_out": "deny"})
+    with kept.database.write() as connection:
+        damaged = (policy.c.domain_uuid == UUID) & (policy.c.key == "guest_actions")
+        connection.execute(update(policy).where(damaged).values({column: "perhaps"}))
+    willing = {"guest_actions": "allow", "swap_out": "allow", "balloon": "allow", "class": "best-effort"}
+    facts = builders.facts(policy={"reporting": "off"}, flavor_specs=willing)
+    host = {Origin.DEFAULT: {"reporting_order": "7"}}
+    found = Policies(kept.policies, host).update({UUID: facts, OTHER: facts})
+    kept.close()
+    assert set(found.unreadable) == {UUID}
+    assert "perhaps" in found.unreadable[UUID]
+    hurt, well = found.policies[UUID], found.policies[OTHER]
+    assert (well.qos, well.guest_actions, well.swap_out) == (QosClass.GUARANTEED, False, False)
+    assert hurt.qos is QosClass.GUARANTEED  # what of it can be read holds
+    assert not (hurt.overcommit or hurt.guest_actions or hurt.swap_out or hurt.balloon)
+    for one in (hurt, well):
+        assert (one.reporting, one.reporting_order) == (Mode.OFF, 7)  # metadata and the host's defaults apply
+
+
+def test_what_cannot_be_read_is_left_for_who_can(tmp_path: Path) -> None:
+    kept = open_store(f"sqlite:///{tmp_path}/memhint.db")
+    kept.policies.replace(UUID, Origin.METADATA, {"reporting": "off"})
+    with kept.database.write() as connection:
+        connection.execute(update(policy).values({"value": "perhaps"}))
+    Policies(kept.policies, {}).update({UUID: builders.facts(policy={"dedup": "on"})})
+    assert kept.policies.read().unreadable
+    kept.close()
+
+
+def test_without_the_store_definitions_and_configuration_speak_and_nothing_is_allowed() -> None:
+    host = {Origin.DEFAULT: {"guest_actions": "allow", "reporting_order": "7"}}
+    facts = builders.facts(policy={"reporting": "off", "balloon": "allow"})
+    found = Policies(Store(), host).without_store({UUID: facts})[UUID]
+    assert (found.reporting, found.reporting_order) == (Mode.OFF, 7)
+    assert not (found.overcommit or found.guest_actions or found.balloon)
 
 
 values = st.dictionaries(st.sampled_from(["reporting", "dedup"]), st.sampled_from(["on", "off", "auto"]))

@@ -74,6 +74,30 @@ def test_what_no_key_takes_is_damage_when_it_is_stored(store: Store, column: str
         store.policies.inputs()
 
 
+@pytest.mark.parametrize("column", ["key", "value", "origin"])
+def test_one_row_that_cannot_be_read_costs_no_other_vm_its_wishes(store: Store, column: str) -> None:
+    store.policies.set_operator(WEB, {"reporting": "off", "class": "guaranteed"})
+    store.policies.set_operator(DB, {"class": "guaranteed", "guest_actions": "deny"})
+    with store.database.write() as connection:
+        connection.execute(
+            update(policy).where(policy.c.domain_uuid == WEB, policy.c.key == "reporting").values({column: "perhaps"})
+        )
+    found = store.policies.read()
+    assert found.inputs[DB] == {Origin.OPERATOR: {"class": "guaranteed", "guest_actions": "deny"}}
+    assert found.inputs[WEB] == {Origin.OPERATOR: {"class": "guaranteed"}}
+    assert set(found.unreadable) == {WEB}
+    assert "perhaps" in found.unreadable[WEB]
+
+
+def test_a_wish_of_a_known_key_is_written_over_one_that_cannot_be_read(store: Store) -> None:
+    store.policies.set(WEB, Origin.OPERATOR, "reporting", "off")
+    with store.database.write() as connection:
+        connection.execute(update(policy).values({"value": "perhaps"}))
+    store.policies.set_operator(WEB, {"reporting": "on"})
+    assert not store.policies.read().unreadable
+    assert store.policies.inputs() == {WEB: {Origin.OPERATOR: {"reporting": "on"}}}
+
+
 def test_a_vm_that_is_no_more_is_forgotten(store: Store) -> None:
     store.policies.set(WEB, Origin.OPERATOR, "reporting", "off")
     store.policies.set(DB, Origin.OPERATOR, "reporting", "off")
