@@ -9,6 +9,7 @@ from pathlib import Path
 
 from oslo_config import cfg
 
+from memhint.agent.applied import Applied
 from memhint.agent.balloon_reads import BalloonReads
 from memhint.agent.cycle import Audit, Cycle, Identity, Parts, Samples, StateStore
 from memhint.agent.dedup_worker import DedupWorker
@@ -115,6 +116,7 @@ def build(
     dry_run: bool = False,
     root: KernelRoot | None = None,
     samples: Samples | None = None,
+    applied: Applied | None = None,
 ) -> Agent:
     """An agent.
 
@@ -122,9 +124,11 @@ def build(
     :param state: what the planner remembers of an earlier agent
     :param samples: of an earlier agent of this process, which has looked at the VMs; for a dry run, who estimates
     :param worker: of an earlier agent of this process, which may have a pass under way
+    :param applied: of that agent, where its worker notes what it does
     """
     root = root or KernelRoot()
     settings = planner_settings(conf)
+    applied = applied or Applied()
 
     def listen(event: Event) -> None:
         definitions.invalidate(event.uuid)
@@ -155,6 +159,7 @@ def build(
         conf.reporting.order,
         enabled=conf.guest.enabled,
         dry_run=dry_run,
+        note=applied.note,
     )
 
     def footprint(domain: DomainObservation) -> int | None:
@@ -220,17 +225,24 @@ def build(
         deep,
         samples if dry_run and samples is not None else looks,
         dedup,
-        worker or DedupWorker(),
-        ReliefWorker(BalloonLever(stores.ledger, lambda uuid: BalloonTarget(caller, uuid), time.time), dry_run=dry_run),
+        worker or DedupWorker(applied.note),
+        ReliefWorker(
+            BalloonLever(stores.ledger, lambda uuid: BalloonTarget(caller, uuid), time.time),
+            dry_run=dry_run,
+            note=applied.note,
+        ),
         QosLever(root, stores.ledger, boot, time.time),
         SwapOutWorker(
-            lambda stop: SwapOutLever(root, swap_out_settings(conf), time.monotonic, stop=stop), dry_run=dry_run
+            lambda stop: SwapOutLever(root, swap_out_settings(conf), time.monotonic, stop=stop),
+            dry_run=dry_run,
+            note=applied.note,
         ),
         NovaFiles(root, conf.nova.compute_id, conf.nova.config_files),
         stores.publisher,
         stores.audit,
         stores.states,
         stores.ledger,
+        applied,
     )
     cycle = Cycle(
         Identity(conf.host_name, epoch, boot, version()),

@@ -6,9 +6,12 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from operator import itemgetter
 from typing import Protocol
 
+from memhint.agent.applied import Applied
 from memhint.agent.dedup_worker import DedupNews, DedupWorker
 from memhint.agent.deep_reads import DeepReads
 from memhint.agent.figures import (
@@ -110,6 +113,7 @@ class Parts:
     audit: Audit
     states: StateStore
     ledger: Ledger
+    applied: Applied = field(default_factory=Applied)
 
 
 class Cycle:
@@ -182,6 +186,7 @@ class Cycle:
             now = planned.state
             self.state = replace(self.state, at=now.at, headroom=now.headroom, ladder=now.ladder, counters=now.counters)
         self._merge(seen, planned)
+        done = self._parts.applied.take()
         report = self._report(
             at,
             seen,
@@ -194,7 +199,7 @@ class Cycle:
             self._clock() - began,
         )
         self.sequence += 1
-        self._tell(report)
+        self._tell(report, done)
         return report
 
     def inherit(self, before: Cycle) -> None:
@@ -410,17 +415,26 @@ class Cycle:
             agent=self._identity.version,
         )
 
-    def _tell(self, report: Report) -> None:
+    def _tell(self, report: Report, done: Sequence[tuple[float, LeverState]]) -> None:
+        """:param done: what was done before the report was made, and when"""
         if self._dry_run:
             return
         self._parts.publisher.publish(report)
         levers = [*report.levers, *(state for one in report.domains for state in one.levers)]
-        news = [state for state in levers if self._told.get((state.lever, state.subject)) != state.verdict]
-        self._told = {(state.lever, state.subject): state.verdict for state in levers}
-        for one in news:
+        before, self._told = self._told, {(state.lever, state.subject): state.verdict for state in levers}
+        news = [(report.at, state) for state in levers if before.get((state.lever, state.subject)) != state.verdict]
+        for at, state in done:
+            # Shown by this report or the one before, it is told already; else another pass has come over it since.
+            key = (state.lever, state.subject)
+            if state.verdict not in (before.get(key), self._told.get(key)):
+                news.insert(0, (at, state))
+        for _, one in news:
             LOG.info("%s of %s: wished %s, seen %s: %s", one.lever, one.subject, one.desired, one.observed, one.verdict)
         try:
-            self._parts.audit.record(report.host, report.at, news)
+            if not news:
+                self._parts.audit.record(report.host, report.at, [])  # what waits from an earlier cycle
+            for at, told in groupby(sorted(news, key=itemgetter(0)), key=itemgetter(0)):
+                self._parts.audit.record(report.host, at, [state for _, state in told])
             self._parts.states.save(report.host, self._identity.boot, self.state)
         except StoreError as error:
             LOG.error("working on without the store: %s", error)

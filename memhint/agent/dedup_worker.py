@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from memhint.agent.one_pass import OnePass
+from memhint.objects.lever import LeverName, LeverState, Observed
+from memhint.objects.ownership import HOST
 from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.planner.dedup import DedupPlan
 
@@ -27,7 +29,9 @@ class DedupNews:
 class DedupWorker:
     """One pass at a time; a cycle that finds one under way leaves it alone."""
 
-    def __init__(self) -> None:
+    def __init__(self, note: Callable[[LeverState], None] = lambda state: None) -> None:
+        """:param note: told of every outcome of a pass"""
+        self._note = note
         self._lock = threading.Lock()
         self._pass = OnePass("dedup")
         self._news = DedupNews()
@@ -53,3 +57,12 @@ class DedupWorker:
             verdicts, host = {}, Verdict(Answer.FAILED, Reason.HYPERVISOR, f"{type(error).__name__}: {error}")
         with self._lock:
             self._news = DedupNews(plan, verdicts, host)
+        members = plan.members if plan is not None else frozenset()
+        for uuid, verdict in verdicts.items():
+            self._note(_state(uuid, uuid in members, verdict))
+        self._note(_state(HOST, bool(members), host))
+
+
+def _state(subject: str, on: bool, verdict: Verdict) -> LeverState:
+    """What a pass brought about: an outcome that was verified."""
+    return LeverState(LeverName.DEDUP, subject, "on" if on else "off", Observed.ON if on else Observed.OFF, verdict)

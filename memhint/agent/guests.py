@@ -15,7 +15,7 @@ from typing import TypeVar
 from memhint.agent.observer import GuestNews
 from memhint.guest.backoff import Backoff
 from memhint.guest.capabilities import Capabilities, read_capabilities
-from memhint.guest.errors import GuestAgentAbsent, GuestError, GuestSilent
+from memhint.guest.errors import GuestAgentAbsent, GuestError, GuestSilent, GuestTimeout
 from memhint.guest.poller import GuestPoller, Task
 from memhint.guest.protocol import AgentTransport, GuestAgent
 from memhint.guest.reading import GuestReading
@@ -25,6 +25,7 @@ from memhint.levers.reporting import KNOBS, NextBootConfig, ReportingLever, Repo
 from memhint.objects.domain import DomainObservation, DomainState
 from memhint.objects.gap import Gap
 from memhint.objects.guest import GuestKernel
+from memhint.objects.lever import LeverState
 from memhint.objects.ownership import Ledger
 from memhint.objects.policy import Mode, Policy
 from memhint.objects.tuning import GUESTS_OWN, Tuning
@@ -74,9 +75,11 @@ class Guests:
         dry_run: bool = False,
         wall: Callable[[], float] = time.time,
         clock: Callable[[], float] = time.monotonic,
+        note: Callable[[LeverState], None] = lambda state: None,
     ) -> None:
         """:param transport: the way to a domain's guest agent, held for one conversation
         :param enabled: False leaves every guest agent alone; levers that need one say so
+        :param note: told of every outcome of a pull
         """
         self._transport = transport
         self._ledger = ledger
@@ -86,6 +89,7 @@ class Guests:
         self._dry_run = dry_run
         self._wall = wall
         self._clock = clock
+        self._note = note
         self._lock = threading.Lock()
         self._stopping = False
         self._pulling: dict[str, threading.Lock] = {}  # one pull or undo of a guest at a time
@@ -242,7 +246,7 @@ class Guests:
         try:
             capabilities = self._capable(wish.domain, agent)
         except GuestError as error:
-            self._pull(replace(wish, domain=replace(wish.domain, guest_kernel=None)), None, error.detail)
+            self._pull(replace(wish, domain=replace(wish.domain, guest_kernel=None)), None, error)
             raise
         at = self._wall()
         gaps: list[Gap] = []
@@ -252,7 +256,7 @@ class Guests:
             kernel = self._attempt("guest kernel", gaps, lambda: self._kernel(wish.domain, agent, capabilities))
         return GuestReading(at, memory, kernel, capabilities, tuple(gaps))
 
-    def _pull(self, wish: _Wish, agent: GuestAgent | None, trouble: str = "") -> bool:
+    def _pull(self, wish: _Wish, agent: GuestAgent | None, trouble: GuestError | None = None) -> bool:
         """Pull the lever; True when something was changed in the guest.
 
         :param agent: the conversation in which the guest's kernel and memory were just read; None where there is none
@@ -263,10 +267,17 @@ class Guests:
             if self._stopping:
                 return False
             verdict = self.lever.pull(target, wish.policy.reporting, dry_run=self._dry_run)
-        if trouble and verdict.reason is Reason.NO_GUEST_AGENT:
-            verdict = replace(verdict, detail=f"{verdict.detail}: {trouble}")
+        if trouble is not None and verdict.reason is Reason.NO_GUEST_AGENT:
+            # An agent that was too slow is there: the next conversation may well find it.
+            slow = isinstance(trouble, GuestTimeout)
+            verdict = Verdict(
+                Answer.PENDING if slow else verdict.answer,
+                Reason.GUEST_TIMEOUT if slow else verdict.reason,
+                f"{verdict.detail}: {trouble.detail}",
+            )
         with self._lock:
             self._verdicts[uuid] = (wish.wished, verdict)
+        self._note(self.lever.state(wish.domain, wish.policy.reporting, verdict))
         return verdict.answer is Answer.APPLIED
 
     def _undo_one(self, uuid: str, wish: _Wish, done: dict[str, Verdict], until: float) -> None:

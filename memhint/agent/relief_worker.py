@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from memhint.agent.one_pass import OnePass
 from memhint.levers.balloon import BalloonAsked, BalloonLever
@@ -21,8 +21,16 @@ LOG = logging.getLogger(__name__)
 class ReliefWorker:
     """One pass at a time over the VMs that are asked for something, or have something to get back."""
 
-    def __init__(self, balloon: BalloonLever, *, dry_run: bool = False) -> None:
+    def __init__(
+        self,
+        balloon: BalloonLever,
+        *,
+        dry_run: bool = False,
+        note: Callable[[LeverState], None] = lambda state: None,
+    ) -> None:
+        """:param note: told of every outcome of a pull"""
         self._balloon = balloon
+        self._note = note
         self._dry_run = dry_run
         self._lock = threading.Lock()
         self._pass = OnePass("relief")
@@ -70,6 +78,7 @@ class ReliefWorker:
                 size = relief.balloon.get(one.uuid)
                 verdict = self._shrink(BalloonAsked(one, policies[one.uuid], size))
                 states.append(self._balloon.state(one, size, verdict))
+                self._note(states[-1])
             if states:
                 news[one.uuid] = tuple(states)
         self._nothing_to_do = not relief.balloon and not owned

@@ -19,6 +19,7 @@ from memhint.agent.commands import Commands, ReclaimTrail
 from memhint.agent.cycle import Audit
 from memhint.agent.lock import HostLock
 from memhint.agent.reclaim_work import ReclaimStore
+from memhint.agent.unlost import Unlost
 from memhint.bus.inprocess import InProcessBus
 from memhint.bus.rabbit_publisher import RabbitPublisher
 from memhint.bus.settings import link_settings
@@ -33,6 +34,7 @@ from memhint.objects.report import STALE_PERIODS
 from memhint.objects.units import MIB
 from memhint.planner.plan import PlannerState
 from memhint.store.database import Store, open_store
+from memhint.store.engine import BUSY_SECONDS
 from memhint.store.errors import StoreDamaged, StoreError
 
 if TYPE_CHECKING:
@@ -42,6 +44,7 @@ LOG = logging.getLogger(__name__)
 UNDO_DEADLINE = 30.0  # seconds, for everything that stopping has to put back
 LOOK = 1.0  # seconds between two looks at the host's memory alone
 PASS = 5.0  # seconds that a reload waits for a pass under way
+STORE_SHARE = 0.25  # of a period: so long a cycle waits for whoever keeps the store
 EVENT_SPACING = 0.5  # seconds between a cycle and one that an event asks for
 
 
@@ -53,6 +56,7 @@ class Service:
         self._epoch = ""
         self._rabbit: RabbitPublisher | None = None
         self._shown: Shown | None = None
+        self._events: Unlost | None = None
         self._wake = threading.Event()
         self._stop = False
         self._reload = False
@@ -156,11 +160,15 @@ class Service:
 
     def _build(self, store: Store, before: Agent | None) -> Agent:
         bus = InProcessBus()
-        bus.subscribe("store", store.reports.save)
-        audit: Audit = store.events
+        if self._events is None:
+            self._events = Unlost(store.events)
+        audit: Audit = self._events
         reclaims: ReclaimStore = store.reclaims
         if self._rabbit is not None:
+            # First, for it never waits: a store that somebody keeps must not keep the fleet from being told.
             bus.subscribe("broker", self._rabbit.publish)
+        bus.subscribe("store", store.reports.save)
+        if self._rabbit is not None:
             audit = Trail(audit, self._rabbit)
             reclaims = ReclaimTrail(store.reclaims, self._rabbit.reclaim)
         if self._shown is not None:
@@ -181,6 +189,7 @@ class Service:
             sequence=cycle.sequence,
             worker=worker,
             samples=before.samples,
+            applied=before.parts.applied,
         )
 
     def _open_store(self) -> Store:
@@ -194,6 +203,7 @@ class Service:
             domain_step=options.domain_step,
             domain_hours=options.domain_hours,
             domain_hourly_days=options.domain_hourly_days,
+            busy=min(BUSY_SECONDS, self._conf.period * STORE_SHARE),
         )
 
     def _broker(self, store: Store) -> RabbitPublisher | None:

@@ -19,8 +19,17 @@ LOG = logging.getLogger(__name__)
 class SwapOutWorker:
     """One pass at a time over the VMs that the pressure ladder names; a cycle that finds one under way leaves it."""
 
-    def __init__(self, lever: Callable[[Callable[[], bool]], SwapOutLever], *, dry_run: bool = False) -> None:
-        """:param lever: makes the lever, given what it asks whether to stop"""
+    def __init__(
+        self,
+        lever: Callable[[Callable[[], bool]], SwapOutLever],
+        *,
+        dry_run: bool = False,
+        note: Callable[[LeverState], None] = lambda state: None,
+    ) -> None:
+        """:param lever: makes the lever, given what it asks whether to stop
+        :param note: told of every outcome of a pull
+        """
+        self._note = note
         self._stop = threading.Event()
         self._lever = lever(self._stop.is_set)
         self._dry_run = dry_run
@@ -69,6 +78,7 @@ class SwapOutWorker:
             if self._stop.is_set():
                 return
             verdict = self._pull(target, size)
+            self._note(self._lever.state(target, verdict))
             if target.domain.process is not None:
                 with self._lock:
                     self._news[target.domain.uuid] = (target.domain.process.instance, verdict)

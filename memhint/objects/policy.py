@@ -303,7 +303,7 @@ def effective(inputs: Mapping[Origin, Mapping[str, str]]) -> Policy:
     return Policy(settings)
 
 
-# What holds of a VM of which nobody can tell what was wished: nothing of its memory is promised, and nothing done to it.
+# Of a VM of which nobody can tell what was wished: nothing of its memory is promised, and nothing is done to it.
 _CAREFUL: Mapping[str, str] = {
     "overcommit": Consent.DENY,
     "guest_actions": Consent.DENY,

@@ -9,7 +9,7 @@ from memhint.store.capacities import Capacities
 from memhint.store.central_policies import CentralPolicies
 from memhint.store.domain_history import DomainHistory, DomainKeep
 from memhint.store.domains import Domains
-from memhint.store.engine import Database, connect, parse_url
+from memhint.store.engine import BUSY_SECONDS, Database, connect, parse_url
 from memhint.store.events import Events
 from memhint.store.fleet import Fleet
 from memhint.store.history import History, Keep
@@ -58,6 +58,7 @@ def open_store(
     domain_hours: float = 6.0,
     domain_hourly_days: float = 30.0,
     create: bool = True,
+    busy: float = BUSY_SECONDS,
 ) -> Store:
     """Open the store at a database URL.
 
@@ -65,7 +66,7 @@ def open_store(
     keeps the marks and requests of several hosts in one database apart; empty is all of them. Events and the history's
     single cycles older than ``history_hours`` go; of the history, the worst of each five minutes and of each hour stays
     for so many days. Of VMs there is a point each ``domain_step`` seconds for ``domain_hours``, then the worst of each
-    hour.
+    hour. With SQLite a transaction waits ``busy`` seconds for one of another process.
 
     :raises StoreMissing: where there is none and ``create`` is off
     :raises StoreVersion: where it is of a newer memhint
@@ -75,7 +76,7 @@ def open_store(
     path = file_of(parsed)
     if path is not None:
         make_place(path) if create else check_place(path)
-    database = connect(parsed)
+    database = connect(parsed, busy)
     try:
         schema.ensure(database) if create else schema.check(database)
     except BaseException:

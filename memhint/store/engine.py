@@ -16,19 +16,22 @@ from sqlalchemy.exc import (
     DBAPIError,
     IntegrityError,
     NoSuchModuleError,
+    OperationalError,
     SQLAlchemyError,
     StatementError,
 )
 
 from memhint.store.errors import StoreDamaged, StoreError, StoreRefused
 
-BUSY_SECONDS = 10.0  # that a process waits for another one's transaction
+BUSY_SECONDS = 10.0  # that a process waits for another one's transaction, unless it says otherwise
+IMPATIENT_SECONDS = 0.1  # the same for the transactions that follow one that waited in vain, for as long as that waited
 ANSWER_SECONDS = 60.0  # for which a database server may say nothing before the connection counts as lost
 LOCK_SECONDS = 60.0  # that a process waits for another one's upgrade or tidying
 TRIES = 5  # of a transaction that the database ends because it stood in another one's way
 
 _AGAIN = 0.02  # seconds between two tries to switch a new SQLite file to its write-ahead log
 _READS = "memhint_reads"
+_PATIENCE = "memhint_patience"
 _LOCK = 0x6D656D68  # one number and one name for what only one process may do at a time in this database
 # Backslashes mean themselves in this session. The driver then only doubles quotes; else it looks at each character of a
 # report by itself, which took more time than all else that a controller does. What does not fit is refused, whatever
@@ -42,8 +45,12 @@ T = TypeVar("T")
 class Database:
     """An engine, and the two kinds of transaction on it."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, busy: float = BUSY_SECONDS, clock: Callable[[], float] = time.monotonic) -> None:
+        """:param busy: seconds that a transaction waits for another process's, with SQLite"""
         self.engine = engine
+        self._busy = busy
+        self._clock = clock
+        self._impatient_until = float("-inf")
         self._reader = engine.execution_options(**{_READS: True})
 
     @contextmanager
@@ -61,8 +68,18 @@ class Database:
 
         :raises StoreError: when the database fails
         """
-        with _translated(self.engine.url), self.engine.begin() as connection:
-            yield connection
+        with _translated(self.engine.url), self.engine.connect() as connection:
+            # One that waits in vain may be one of many: they must not add up to a cycle without a report.
+            impatient = self._clock() < self._impatient_until
+            connection.execution_options(**{_PATIENCE: IMPATIENT_SECONDS if impatient else self._busy})
+            try:
+                transaction = connection.begin()
+            except OperationalError as error:
+                if not impatient and "locked" in str(error.orig):
+                    self._impatient_until = self._clock() + self._busy
+                raise
+            with transaction:
+                yield connection
 
     @contextmanager
     def alone(self) -> Iterator[Connection]:
@@ -128,8 +145,10 @@ def parse_url(url: str) -> URL:
         raise StoreError("[store] url is not a database URL: use sqlite:////absolute/path.db") from error
 
 
-def connect(url: URL) -> Database:
+def connect(url: URL, busy: float = BUSY_SECONDS) -> Database:
     """An engine for a URL; nothing is opened yet.
+
+    :param busy: seconds that a transaction waits for another process's, with SQLite
 
     :raises StoreError: when there is no driver for it
     """
@@ -148,7 +167,7 @@ def connect(url: URL) -> Database:
         raise StoreError(f"no driver for {shown(url)}: {error}; install it, or use sqlite:////path") from error
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
-    return Database(engine)
+    return Database(engine, busy)
 
 
 def shown(url: URL) -> str:
@@ -215,7 +234,9 @@ def _write_ahead(cursor: Any) -> None:
 
 def _begin_sqlite(connection: Connection) -> None:
     # A transaction that reads first and then writes would fail at once where another one wrote in between.
-    reads = connection.get_execution_options().get(_READS, False)
+    options = connection.get_execution_options()
+    reads = options.get(_READS, False)
+    connection.exec_driver_sql(f"PRAGMA busy_timeout = {int(options.get(_PATIENCE, BUSY_SECONDS) * 1000)}")
     connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
 
 
@@ -240,7 +261,7 @@ def _translated(url: URL) -> Iterator[None]:
 
 def _advice(what: str) -> str:
     if "locked" in what:
-        return f"; another process has kept it for {BUSY_SECONDS:g} s, look for one that hangs"
+        return "; another process keeps it, look for one that hangs"
     if "readonly" in what or "unable to open" in what:
         return "; run as root or as the user of the agent"
     if "no such table" in what or ("relation" in what and "does not exist" in what) or "doesn't exist" in what:

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from memhint.agent.applied import Applied
 from memhint.agent.cycle import Cycle, Identity, Parts
 from memhint.agent.dedup_worker import DedupWorker
 from memhint.agent.deep_reads import DeepReads
@@ -123,6 +124,7 @@ class FakeHost:
         for number, name in enumerate(names):
             self.add(name, 4000 + number)
         ledger = self.ledger = FakeLedger()
+        self.applied = Applied(lambda: self.now)
         # Conversations run at once, on the caller's thread: nothing here waits for a thread.
         self.guests = Guests(
             lambda uuid: nullcontext(self.agents[uuid]),
@@ -132,6 +134,7 @@ class FakeHost:
             9,
             wall=lambda: self.now,
             clock=lambda: self.now,
+            note=self.applied.note,
         )
         self.guests._poller._start = lambda work: work()
         # Begun in a cycle and worked off when a test says so.
@@ -177,6 +180,7 @@ class FakeHost:
             self.recorder,
             self.recorder,
             ledger,
+            self.applied,
         )
         self.cycle = Cycle(
             Identity("host-1", "epoch", "boot"),
@@ -475,6 +479,26 @@ def test_an_agent_that_starts_without_its_store_promises_nothing_of_what_it_cann
     assert {one.reason for one in report.plan.demands} == {DemandReason.EXCLUDED}
     host.recorder.failing = False
     assert {one.reason for one in host.run_cycles(2).plan.demands} == {DemandReason.FORECAST}
+
+
+def test_what_was_done_is_recorded_though_another_pass_came_over_it_before_the_report(host: FakeHost) -> None:
+    host.run_cycles()
+    done = builders.lever_state(subject="uuid-db", desired="off", verdict=Verdict(Answer.APPLIED))
+    host.applied.note(done)
+    host.recorder.events.clear()
+    report = host.run_cycles()
+    assert by_name(report)["db"].levers[0].verdict != done.verdict
+    assert host.recorder.events == [done]
+    host.run_cycles()
+    assert host.recorder.events == [done]
+
+
+def test_a_guest_that_is_too_slow_at_first_is_not_one_without_an_agent(host: FakeHost) -> None:
+    host.recorder.wishes = {"uuid-db": {Origin.OPERATOR: {"reporting": "off", "guest_actions": "allow"}}}
+    host.agents["uuid-db"].hang_at = {"guest-info"}
+    report = host.run_cycles(2)
+    (reporting,) = (one for one in by_name(report)["db"].levers if one.lever is LeverName.REPORTING)
+    assert (reporting.verdict.answer, reporting.verdict.reason) == (Answer.PENDING, Reason.GUEST_TIMEOUT)
 
 
 def test_a_verdict_is_recorded_once_and_again_when_it_changes(host: FakeHost) -> None:

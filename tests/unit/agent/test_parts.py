@@ -169,7 +169,7 @@ def test_after_a_restart_one_unreadable_row_costs_its_own_vm_only(tmp_path: Path
     hurt, well = found.policies[UUID], found.policies[OTHER]
     assert (well.qos, well.guest_actions, well.swap_out) == (QosClass.GUARANTEED, False, False)
     assert hurt.qos is QosClass.GUARANTEED  # what of it can be read holds
-    assert not (hurt.overcommit or hurt.guest_actions or hurt.swap_out or hurt.balloon)
+    assert (hurt.overcommit, hurt.guest_actions, hurt.swap_out, hurt.balloon) == (False,) * 4
     for one in (hurt, well):
         assert (one.reporting, one.reporting_order) == (Mode.OFF, 7)  # metadata and the host's defaults apply
 
@@ -189,7 +189,7 @@ def test_without_the_store_definitions_and_configuration_speak_and_nothing_is_al
     facts = builders.facts(policy={"reporting": "off", "balloon": "allow"})
     found = Policies(Store(), host).without_store({UUID: facts})[UUID]
     assert (found.reporting, found.reporting_order) == (Mode.OFF, 7)
-    assert not (found.overcommit or found.guest_actions or found.balloon)
+    assert (found.overcommit, found.guest_actions, found.balloon) == (False,) * 3
 
 
 values = st.dictionaries(st.sampled_from(["reporting", "dedup"]), st.sampled_from(["on", "off", "auto"]))
