@@ -16,8 +16,11 @@ from memhint.objects.policy import Origin, parse_policy
 from memhint.store import revisions
 from memhint.store.clock import database_clock
 from memhint.store.engine import Database
+from memhint.store.retention import proven
 from memhint.store.tables import central_policy, domain, policy
 from memhint.store.upsert import upsert
+
+_DAY = 86400.0  # seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +90,8 @@ class CentralPolicies:
 
         def work(connection: Connection) -> int:
             now = self._clock(connection)
+            if not proven(connection, now, _DAY):
+                return 0
             there = central_policy.c.domain_uuid.in_(select(domain.c.uuid))
             connection.execute(update(central_policy).where(there).values(seen=now))
             old = select(central_policy.c.domain_uuid).where(central_policy.c.seen < now - keep)

@@ -236,7 +236,8 @@ def _begin_sqlite(connection: Connection) -> None:
     # A transaction that reads first and then writes would fail at once where another one wrote in between.
     options = connection.get_execution_options()
     reads = options.get(_READS, False)
-    connection.exec_driver_sql(f"PRAGMA busy_timeout = {int(options.get(_PATIENCE, BUSY_SECONDS) * 1000)}")
+    if not reads:
+        connection.exec_driver_sql(f"PRAGMA busy_timeout = {int(options.get(_PATIENCE, BUSY_SECONDS) * 1000)}")
     connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
 
 

@@ -11,6 +11,7 @@ from memhint.objects.lever import LeverName, LeverState
 from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.store.engine import Database
 from memhint.store.errors import StoreDamaged
+from memhint.store.retention import proven
 from memhint.store.tables import event
 from memhint.store.upsert import Row, add_new
 
@@ -37,7 +38,7 @@ class Events:
         self._keep = keep
 
     def record(self, host: str, at: float, states: Iterable[LeverState]) -> None:
-        """Add pulls, and drop the host's events that are too old by now.
+        """Add pulls, and drop the host's events that are too old by now, where the clock can be trusted.
 
         :raises StoreError: when the database fails
         """
@@ -46,7 +47,8 @@ class Events:
             return
         with self._database.write() as connection:
             add_new(connection, event, *rows)
-            connection.execute(delete(event).where(event.c.host == host, event.c.at < at - self._keep))
+            if proven(connection, at, self._keep):
+                connection.execute(delete(event).where(event.c.host == host, event.c.at < at - self._keep))
 
     def add(self, connection: Connection, events: Iterable[Event]) -> None:
         """Add pulls of any hosts, in the caller's transaction. One that is there already is there once."""

@@ -21,6 +21,7 @@ from memhint.store.engine import Database
 from memhint.store.events import Event, Events
 from memhint.store.history import History, HistoryPoint
 from memhint.store.reclaims import Reclaims
+from memhint.store.retention import proven
 from memhint.store.summaries import Seen, Summaries
 from memhint.store.tables import host, host_event, report
 from memhint.store.upsert import add_new, upsert
@@ -173,9 +174,11 @@ class Fleet:
         """
         with self._database.write() as connection:
             now = self._clock(connection)
+            revisions.tidy(connection, now)
+            if not proven(connection, now, self._history.keep.raw):
+                return
             connection.execute(delete(host_event).where(host_event.c.at < now - self._keep))
             self._reclaims.tidy(connection, now)
-            revisions.tidy(connection, now)
         self._events.tidy(now)
         self._history.tidy(now)
         self._summaries.tidy(now)
@@ -188,6 +191,8 @@ class Fleet:
 
         def work(connection: Connection) -> tuple[str, ...]:
             now = self._clock(connection)
+            if not proven(connection, now, self._history.keep.raw):
+                return ()
             over = (host.c.silent == 1) & (host.c.heard < now - keep)
             names = sorted(connection.execute(select(host.c.name).where(over)).scalars())
             gone = [one.name for one in _locked(connection, names) if one.silent and one.heard < now - keep]

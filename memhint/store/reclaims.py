@@ -13,6 +13,7 @@ from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.store import codec
 from memhint.store.engine import Database
 from memhint.store.errors import StoreDamaged
+from memhint.store.retention import proven
 from memhint.store.tables import domain, reclaim
 from memhint.store.upsert import add_new, upsert
 
@@ -242,6 +243,8 @@ class Reclaims:
         return query.where(reclaim.c.host == self._host) if self._host else query
 
     def _prune(self, connection: Connection, now: float) -> None:
+        if not proven(connection, now, self._keep):
+            return
         old = delete(reclaim).where(reclaim.c.host == self._host, reclaim.c.at < now - self._keep)
         connection.execute(old.where(reclaim.c.state.in_(_ENDED)))
 

@@ -8,6 +8,7 @@ from memhint.objects.report import Report
 from memhint.store import codec, revisions
 from memhint.store.engine import Database
 from memhint.store.history import TIDY_EVERY, History, HistoryPoint, point_of
+from memhint.store.retention import proven
 from memhint.store.summaries import Seen, Summaries
 from memhint.store.tables import report
 from memhint.store.upsert import upsert
@@ -40,10 +41,12 @@ class Reports:
             self._summaries.write(connection, [Seen(new, new.at)], new.at)
         if self._tidied is None or abs(new.at - self._tidied) >= TIDY_EVERY:
             self._tidied = new.at
-            self._history.tidy(new.at)
-            self._summaries.tidy(new.at)
             with self._database.write() as connection:
                 revisions.tidy(connection, new.at)
+                trusted = proven(connection, new.at, self._history.keep.raw)
+            if trusted:
+                self._history.tidy(new.at)
+                self._summaries.tidy(new.at)
 
     def newest(self, host: str | None = None) -> Report | None:
         """The newest report of a host, or of all; None where there is none.

@@ -21,6 +21,7 @@ from memhint.store.summaries import Summaries
 from tests.functional.store.test_fleet import in_threads
 from tests.unit import builders
 from tests.unit.builders import DB, NOW, WEB
+from tests.unit.store.lived import lived
 
 EPOCH = "001700000000000-0000000a"
 DAY = 86_400.0
@@ -244,6 +245,7 @@ def test_a_host_that_is_silent_for_long_is_forgotten_and_told_to_be(central: Cen
     assert central.fleet.forget(DAY) == ()
     central.now += DAY
     central.report(1, "host-b", empty=True)
+    lived(central.store, central.now, DAY)
     assert central.fleet.forget(DAY) == ("host-a",)
     assert central.fleet.forget(DAY) == ()
     assert [one.name for one in central.store.hosts_view.all()] == ["host-b"]

@@ -8,6 +8,7 @@ from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.store import Store, StoreDamaged, open_store
 from memhint.store.events import Event
 from tests.unit.builders import DB, NOW, WEB, lever_state
+from tests.unit.store.lived import lived
 
 REFUSED = Verdict(Answer.REFUSED, Reason.CONSENT, "guest_actions is deny")
 
@@ -29,6 +30,7 @@ def test_the_newest_come_first_and_can_be_had_by_subject(store: Store) -> None:
 
 def test_events_older_than_history_go(url: str) -> None:
     store = open_store(url, history_hours=1.0)
+    lived(store, NOW + 3601, 3600.0)
     for after in (0, 3601):
         store.events.record("host-a", NOW + after, [lever_state()])
     assert [one.at - NOW for one in store.events.newest()] == [3601]

@@ -15,6 +15,7 @@ from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.store import Store, StoreDamaged, open_store, schema
 from tests.unit import builders
 from tests.unit.builders import DB, NOW, WEB
+from tests.unit.store.lived import lived
 
 
 @pytest.fixture
@@ -114,6 +115,7 @@ def test_what_ended_long_ago_goes_and_what_waits_stays(short: Store) -> None:
     short.reclaims.add(queued(id="old"))
     short.reclaims.save(done(queued(id="old")))
     short.reclaims.add(queued(id="waits"))
+    lived(short, NOW + 3700, 3600.0)
     short.reclaims.add(queued(id="new", at=NOW + 3700, expires=NOW + 3760))
     assert {one.request.id for one in short.reclaims.newest()} == {"waits", "new"}
 
