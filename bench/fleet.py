@@ -100,7 +100,7 @@ class FakeFleet:
             raise RuntimeError(f"not measured: the processes of {', '.join(unread)} were not read")
 
     def _make(self, root: KernelRoot) -> Cycle:
-        self._store = open_store(f"sqlite:///{self._directory / 'bench.db'}", host="bench")
+        self._store = open_store(f"sqlite:///{self._directory / 'bench.db'}", host="bench", lean=True)
         bus = InProcessBus()
         bus.subscribe("store", self._store.reports.save)
         guests = Guests(lambda _: nullcontext(_silent), lambda _: _NextBoot(), self._store.marks, GuestTiming(), 9)

@@ -15,15 +15,11 @@ from oslo_config import cfg
 from oslo_log import log
 
 from memhint.agent.build import Agent, Stores, build, host_boot
-from memhint.agent.commands import Commands, ReclaimTrail
 from memhint.agent.cycle import Audit
 from memhint.agent.lock import HostLock
 from memhint.agent.reclaim_work import ReclaimStore
 from memhint.agent.unlost import Unlost
 from memhint.bus.inprocess import InProcessBus
-from memhint.bus.rabbit_publisher import RabbitPublisher
-from memhint.bus.settings import link_settings
-from memhint.bus.spool import Spool
 from memhint.conf.errors import ConfigError
 from memhint.conf.load import load
 from memhint.kernel.errors import KernelInterfaceError
@@ -39,6 +35,7 @@ from memhint.store.errors import StoreDamaged, StoreError
 
 if TYPE_CHECKING:
     from memhint.agent.shown import Shown
+    from memhint.bus.rabbit_publisher import RabbitPublisher
 
 LOG = logging.getLogger(__name__)
 UNDO_DEADLINE = 30.0  # seconds, for everything that stopping has to put back
@@ -169,6 +166,8 @@ class Service:
             bus.subscribe("broker", self._rabbit.publish)
         bus.subscribe("store", store.reports.save)
         if self._rabbit is not None:
+            from memhint.agent.commands import ReclaimTrail
+
             audit = Trail(audit, self._rabbit)
             reclaims = ReclaimTrail(store.reclaims, self._rabbit.reclaim)
         if self._shown is not None:
@@ -203,6 +202,7 @@ class Service:
             domain_step=options.domain_step,
             domain_hours=options.domain_hours,
             domain_hourly_days=options.domain_hourly_days,
+            lean=True,
             busy=min(BUSY_SECONDS, self._conf.period * STORE_SHARE),
         )
 
@@ -210,6 +210,12 @@ class Service:
         options = self._conf.bus
         if not options.urls:
             return None
+        # What a fleet needs, one host by itself does not load.
+        from memhint.agent.commands import Commands
+        from memhint.bus.rabbit_publisher import RabbitPublisher
+        from memhint.bus.settings import link_settings
+        from memhint.bus.spool import Spool
+
         spool = Spool(options.spool, options.spool_most, options.spool_mib * MIB)
         publisher = RabbitPublisher(
             link_settings(self._conf),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from memhint.store import schema
 from memhint.store.capacities import Capacities
@@ -21,6 +22,7 @@ from memhint.store.reclaims import Reclaims
 from memhint.store.reports import Reports
 from memhint.store.states import PlannerStates
 from memhint.store.summaries import Summaries
+from memhint.store.upgrade import upgrade_apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,7 @@ def open_store(
     domain_hourly_days: float = 30.0,
     create: bool = True,
     busy: float = BUSY_SECONDS,
+    lean: bool = False,
 ) -> Store:
     """Open the store at a database URL.
 
@@ -67,6 +70,7 @@ def open_store(
     single cycles older than ``history_hours`` go; of the history, the worst of each five minutes and of each hour stays
     for so many days. Of VMs there is a point each ``domain_step`` seconds for ``domain_hours``, then the worst of each
     hour. With SQLite a transaction waits ``busy`` seconds for one of another process.
+    With ``lean`` another process makes or upgrades the tables, for who lives long.
 
     :raises StoreMissing: where there is none and ``create`` is off
     :raises StoreVersion: where it is of a newer memhint
@@ -78,7 +82,7 @@ def open_store(
         make_place(path) if create else check_place(path)
     database = connect(parsed, busy)
     try:
-        schema.ensure(database) if create else schema.check(database)
+        schema.ensure(database, partial(upgrade_apart, url) if lean else None) if create else schema.check(database)
     except BaseException:
         database.close()
         raise

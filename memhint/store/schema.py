@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,9 +34,10 @@ def check(database: Database) -> None:
         raise StoreVersion(f"{name} is of an older memhint ({found}): restart the agent, it upgrades the store")
 
 
-def ensure(database: Database) -> None:
+def ensure(database: Database, apart: Callable[[], None] | None = None) -> None:
     """Make or upgrade the tables.
 
+    :param apart: does the same in a process of its own; what it leaves undone is done here
     :raises StoreVersion: where they are newer than this memhint
     :raises StoreError: when the database fails
     """
@@ -44,6 +46,11 @@ def ensure(database: Database) -> None:
         found = _revision(connection)
     if found == HEAD:
         return
+    if apart is not None:
+        apart()
+        with database.read() as connection:
+            if _revision(connection) == HEAD:
+                return
     with database.alone() as connection:
         found = _revision(connection)  # again: another process may have been faster
         if found is not None:
