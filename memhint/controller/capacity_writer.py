@@ -95,6 +95,7 @@ class CapacityWriter:
         self._sleep = sleep
         self._known: dict[str, _Known] = {}
         self._done: dict[str, tuple[object, ...]] = {}  # the plan that was carried out last, by provider
+        self._marked: set[str] = set()  # providers that bear the trait, as far as this process has seen to it
         self._told: dict[str, str] = {}
         self.counts: Counter[str] = Counter()  # written, outdated, failed, conflict, refused
 
@@ -111,6 +112,7 @@ class CapacityWriter:
         for provider, view in views.items():
             try:
                 self._one(provider, view, standings.get(provider))
+                self._see_to_mark(provider, standings.get(provider))
             except OpenStackError as error:
                 self.counts["failed"] += 1
                 self._known.pop(provider, None)
@@ -186,11 +188,19 @@ class CapacityWriter:
             self._known.pop(provider, None)  # a trait moves the generation
         return True
 
+    def _see_to_mark(self, provider: str, standing: Standing | None) -> None:
+        """Once in this process's life: whoever wrote the ratio first may have failed, or ended, before the trait."""
+        if standing is None or standing.tenure is not Tenure.MANAGED or standing.written is None:
+            self._marked.discard(provider)
+        elif self._write and provider not in self._marked:
+            self._mark(provider)
+
     def _mark(self, provider: str) -> None:
-        """Set the trait. Nobody comes back to it: a VM that is claimed at this moment is no reason to go without."""
+        """Set the trait. A VM that is claimed at this moment is no reason to go without."""
         for attempt in range(TRIES):
             try:
                 self._placement.mark(provider, managed=True)
+                self._marked.add(provider)
                 return
             except Outdated:
                 self._rest(attempt)

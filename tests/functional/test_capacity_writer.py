@@ -254,6 +254,29 @@ def test_the_trait_is_set_though_a_vm_is_claimed_at_that_moment(fleet: Fleet) ->
     assert (writer.counts["written"], writer.counts["failed"]) == (1, 0)
 
 
+class AwayAtTheTrait(Client):
+    """Placement fails when the trait is to be set, once."""
+
+    failed = False
+
+    def mark(self, uuid, *, managed):
+        if not self.failed:
+            self.failed = True
+            raise OpenStackError("Placement does not answer")
+        super().mark(uuid, managed=managed)
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_a_trait_that_could_not_be_set_is_set_later_by_this_controller_or_another(fleet: Fleet, same: bool) -> None:
+    name = fleet.host()
+    writer = fleet.writer(placement=AwayAtTheTrait(fleet.client._service))
+    fleet.report(name, headroom=15360)
+    writer.round()
+    assert (fleet.ratio(name), TRAIT in fleet.placement.traits(fleet.provider(name))) == (1.5, False)
+    (writer if same else fleet.writer()).round()
+    assert TRAIT in fleet.placement.traits(fleet.provider(name))
+
+
 def test_placement_away_and_back(fleet: Fleet) -> None:
     name, writer = fleet.host(), fleet.writer()
     fleet.report(name, headroom=15360)
