@@ -430,12 +430,19 @@ class Cycle:
                 news.insert(0, (at, state))
         for _, one in news:
             LOG.info("%s of %s: wished %s, seen %s: %s", one.lever, one.subject, one.desired, one.observed, one.verdict)
+        for at, told in groupby(sorted(news, key=itemgetter(0)), key=itemgetter(0)):
+            self._record(report.host, at, [state for _, state in told])
+        if not news:
+            self._record(report.host, report.at, [])  # what waits from an earlier cycle
         try:
-            if not news:
-                self._parts.audit.record(report.host, report.at, [])  # what waits from an earlier cycle
-            for at, told in groupby(sorted(news, key=itemgetter(0)), key=itemgetter(0)):
-                self._parts.audit.record(report.host, at, [state for _, state in told])
             self._parts.states.save(report.host, self._identity.boot, self.state)
+        except StoreError as error:
+            LOG.error("working on without the store: %s", error)
+
+    def _record(self, host: str, at: float, states: Sequence[LeverState]) -> None:
+        """Each by itself: what one does not get written down must not keep the next from being handed over."""
+        try:
+            self._parts.audit.record(host, at, states)
         except StoreError as error:
             LOG.error("working on without the store: %s", error)
 

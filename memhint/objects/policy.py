@@ -318,7 +318,8 @@ def careful(policy: Policy) -> Policy:
     """The policy with each consent withdrawn, for a VM of which a wish cannot be read: it may have been the denial."""
     settings = dict(policy.settings)
     for name, value in _CAREFUL.items():
-        settings[name] = Setting(str(value), Origin.DEFAULT)
+        if settings[name].value != value:  # who denied it already is not forgotten
+            settings[name] = Setting(str(value), Origin.DEFAULT)
     if policy.qos is QosClass.BEST_EFFORT:
         settings["class"] = Setting(str(QosClass.BURSTABLE), Origin.DEFAULT)
     return Policy(settings)

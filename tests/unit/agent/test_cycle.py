@@ -493,6 +493,24 @@ def test_what_was_done_is_recorded_though_another_pass_came_over_it_before_the_r
     assert host.recorder.events == [done]
 
 
+def test_no_action_is_lost_where_the_record_of_the_one_before_it_fails(host: FakeHost) -> None:
+    host.run_cycles()
+    kept: list[float] = []
+
+    class Refusing:
+        def record(self, name, at, states) -> None:
+            kept.append(at)
+            raise StoreError("database is locked")
+
+    host.cycle._parts = replace(host.cycle._parts, audit=Refusing())
+    for number in range(3):
+        host.now += 1
+        detail = f"pull {number}"
+        host.applied.note(builders.lever_state(subject="uuid-db", verdict=Verdict(Answer.APPLIED, detail=detail)))
+    host.run_cycles()
+    assert len(kept) == 3
+
+
 def test_a_guest_that_is_too_slow_at_first_is_not_one_without_an_agent(host: FakeHost) -> None:
     host.recorder.wishes = {"uuid-db": {Origin.OPERATOR: {"reporting": "off", "guest_actions": "allow"}}}
     host.agents["uuid-db"].hang_at = {"guest-info"}

@@ -170,6 +170,7 @@ def test_after_a_restart_one_unreadable_row_costs_its_own_vm_only(tmp_path: Path
     assert (well.qos, well.guest_actions, well.swap_out) == (QosClass.GUARANTEED, False, False)
     assert hurt.qos is QosClass.GUARANTEED  # what of it can be read holds
     assert (hurt.overcommit, hurt.guest_actions, hurt.swap_out, hurt.balloon) == (False,) * 4
+    assert hurt.settings["swap_out"].origin is Origin.OPERATOR  # who denied it is not forgotten
     for one in (hurt, well):
         assert (one.reporting, one.reporting_order) == (Mode.OFF, 7)  # metadata and the host's defaults apply
 
