@@ -8,7 +8,7 @@ PYTEST := $(BIN)/python -m pytest
 export PIP_RETRIES ?= 10
 export PIP_TIMEOUT ?= 60
 
-.PHONY: help setup demo demo-openstack test check lint unit functional patches patches-full lab openstack nova soak bench measurements screenshots sample clean
+.PHONY: help setup demo demo-openstack test check lint unit functional drill patches patches-full lab openstack nova soak bench measurements screenshots sample clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -31,7 +31,7 @@ SIDE_BY_SIDE := -q -n $(AT_ONCE) --dist loadgroup --durations=25
 
 test: setup  ## every test of memhint and of its patch series, several at a time; AT_ONCE=1 for one after another
 	$(MAKE) --no-print-directory lint
-	$(PYTEST) $(SIDE_BY_SIDE) tests/unit tests/functional tests/lab tests/patches
+	$(PYTEST) $(SIDE_BY_SIDE) tests/unit tests/functional tests/adversary tests/lab tests/patches
 
 check: lint  ## the daily round, some three minutes: style, types, unit tests, and the quick half of the functional ones
 	$(PYTEST) $(SIDE_BY_SIDE) -m "not slow" tests/unit tests/functional
@@ -47,6 +47,9 @@ unit: setup  ## pure logic, and kernel files as fakes
 
 functional: setup  ## real processes and a real store
 	$(PYTEST) $(SIDE_BY_SIDE) tests/functional
+
+drill: setup  ## who attacks the fleet, its hosts and its API, and what it costs the others (doc/threat-model.md)
+	$(PYTEST) $(SIDE_BY_SIDE) tests/adversary
 
 patches: setup  ## guest kernel, QEMU and guest agent: style of each patch, builds, their own tests (minutes; the first time it builds them)
 	$(PYTEST) $(SIDE_BY_SIDE) tests/patches
