@@ -323,7 +323,9 @@ class StalledHostTest(StalledCase):
         assert self.in_time(f"echo 1 > {PARAMETERS}/enabled; echo 512 > {PARAMETERS}/flush_pages")
         assert self.in_time(f"echo 200 > {PARAMETERS}/page_reporting_delay_ms")
         # taking the driver away has to wait, and nobody for that
+        assert self.guest.get("flush_pages") != "0"
         self.guest.run("(cd /sys/bus/virtio/drivers/virtio_balloon; echo virtio* > unbind) &")
+        wait_until(lambda: self.guest.get("flush_pages") == "0", "the device to be gone for all others")
         assert self.in_time(f"echo 0 > {PARAMETERS}/enabled; echo 300 > {PARAMETERS}/page_reporting_delay_ms")
         assert self.guest.get("enabled") == "N"
         assert "pass_end" not in self.trace()
