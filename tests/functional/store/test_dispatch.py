@@ -231,6 +231,7 @@ def test_wishes_for_what_no_host_has_are_forgotten_after_long(central: Central) 
     central.now += 29 * DAY
     assert central.policies.prune(30 * DAY) == 0
     central.now += 2 * DAY
+    lived(central.store, central.now, DAY)
     assert central.policies.prune(30 * DAY) == 1
     assert central.policies.of("gone") is None
     assert central.store.policies.inputs("gone") == {}
