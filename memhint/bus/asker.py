@@ -1,59 +1,105 @@
-"""Asks agents on behalf of several threads, over one connection that is made when it is needed."""
+"""Asks agents on behalf of several threads, over a few connections that are made when they are needed."""
 
 from __future__ import annotations
 
 import threading
-from contextlib import suppress
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 from memhint.bus.commands import Commander, Reply
 from memhint.bus.courier import Command
 from memhint.bus.errors import BusError, CommandTimeout, HostAway
 from memhint.bus.link import LOST, LinkSettings
 
+_CONNECTIONS = 8
+_OF_ONE_HOST = 2  # questions that wait for the same host: one that does not answer keeps none from asking others
+
 
 class Asker:
-    """One question at a time. Only for commands that may be done twice: after a broken connection it asks again."""
+    """Only for commands that may be done twice: after a broken connection it asks again."""
 
     def __init__(self, settings: LinkSettings, deadline: float) -> None:
         """:param deadline: seconds in which an agent must answer."""
         self._settings = settings
         self._deadline = deadline
         self._lock = threading.Lock()
-        self._commander: Commander | None = None
+        self._free = threading.BoundedSemaphore(_CONNECTIONS)
+        self._idle: list[Commander] = []
+        self._asked: Counter[str] = Counter()
+        self._closed = False
 
     def ask(self, command: Command) -> Reply:
         """The answer of one host's agent.
 
         :raises HostAway: when no agent listens; nothing was done
         :raises CommandTimeout: when it does not answer; whether it was done is not known
-        :raises BusError: when the broker fails
+        :raises BusError: when the broker fails, or the host has not answered earlier questions yet
         """
-        with self._lock:
-            fresh = self._commander is None
-            try:
-                return self._ask(command)
-            except (HostAway, CommandTimeout):
-                raise
-            except BusError:
-                self._drop()
-                if fresh:
+        with self._turn(command.host):
+            commander = self._taken()
+            if commander is not None:
+                try:
+                    return self._ask(commander, command)
+                except (HostAway, CommandTimeout):
                     raise
-            return self._ask(command)  # the broker ends connections that were idle for long
+                except BusError:
+                    pass  # the broker ends connections that were idle for long
+            return self._ask(Commander(self._settings), command)
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Let go of the connections."""
         with self._lock:
-            self._drop()
+            self._closed = True
+            idle, self._idle = self._idle, []
+        for one in idle:
+            _close(one)
 
-    def _ask(self, command: Command) -> Reply:
-        if self._commander is None:
-            self._commander = Commander(self._settings)
-        return self._commander.ask(
-            command.host, command.name, command.arguments, deadline=self._deadline, epoch=command.epoch
-        )
+    @contextmanager
+    def _turn(self, host: str) -> Iterator[None]:
+        with self._lock:
+            if self._asked[host] >= _OF_ONE_HOST:
+                raise BusError(f"{host} has not answered {self._asked[host]} earlier questions yet")
+            self._asked[host] += 1
+        try:
+            if not self._free.acquire(timeout=self._deadline):
+                raise BusError("too many questions are under way")
+            try:
+                yield
+            finally:
+                self._free.release()
+        finally:
+            with self._lock:
+                self._asked[host] -= 1
+                if not self._asked[host]:
+                    del self._asked[host]
 
-    def _drop(self) -> None:
-        commander, self._commander = self._commander, None
-        if commander is not None:
-            with suppress(*LOST):
-                commander.close()
+    def _taken(self) -> Commander | None:
+        with self._lock:
+            return self._idle.pop() if self._idle else None
+
+    def _ask(self, commander: Commander, command: Command) -> Reply:
+        try:
+            reply = commander.ask(
+                command.host, command.name, command.arguments, deadline=self._deadline, epoch=command.epoch
+            )
+        except (HostAway, CommandTimeout):
+            self._put_back(commander)
+            raise
+        except BaseException:
+            _close(commander)
+            raise
+        self._put_back(commander)
+        return reply
+
+    def _put_back(self, commander: Commander) -> None:
+        with self._lock:
+            if not self._closed:
+                self._idle.append(commander)
+                return
+        _close(commander)
+
+
+def _close(commander: Commander) -> None:
+    with suppress(*LOST):
+        commander.close()

@@ -6,7 +6,8 @@ import json
 import logging
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -15,7 +16,7 @@ import pika
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import UnroutableError
 
-from memhint.bus.envelope import JSON, VERSION, pack, unpack
+from memhint.bus.envelope import JSON, LARGEST, VERSION, pack, unpack
 from memhint.bus.errors import BusError, CommandTimeout, HostAway, Poison
 from memhint.bus.link import LOST, LinkSettings, connect, user_of
 from memhint.bus.topology import REPLY, command_queue
@@ -42,6 +43,25 @@ class Reply:
     epoch: str
     detail: str = ""
     result: Mapping[str, Any] = field(default_factory=dict)
+
+
+# Of an agent that answers more than once, the newest are kept: it harms its own question only.
+_ANSWERS = {"x-max-length": 16, "x-max-length-bytes": 2 * LARGEST}
+
+
+class _Waiter:
+    """Waits for the answer to one question, from the host that was asked; all else that comes is dropped."""
+
+    def __init__(self, number: str, host: str) -> None:
+        self.number = number
+        self.reply: tuple[bytes, str | None] | None = None
+        self._host = host
+
+    def on_message(self, channel: BlockingChannel, method: Any, properties: pika.BasicProperties, body: bytes) -> None:
+        channel.basic_ack(method.delivery_tag)
+        mine = (properties.correlation_id, properties.user_id) == (self.number, self._host)
+        if mine and self.reply is None:
+            self.reply = (body, properties.content_encoding)
 
 
 def answer(body: bytes, encoding: str | None, epoch: str, handlers: Mapping[str, Handler]) -> bytes:
@@ -76,12 +96,8 @@ class Commander:
         self._user = user_of(settings)
         self._connection = connect(settings)
         self._channel = self._connection.channel()
-        self._replies: dict[str, tuple[str | None, bytes, str | None]] = {}
-        self._me = f"memhint.asking.{uuid.uuid4().hex}"
-        self._channel.queue_declare(self._me, exclusive=True, auto_delete=True)
-        self._channel.queue_bind(self._me, REPLY, self._me)
-        self._channel.basic_consume(self._me, self._on_reply, auto_ack=True)
         self._channel.confirm_delivery()
+        self._channel.basic_qos(prefetch_count=1)  # of an answer that never ends, no more than one is here
 
     def ask(
         self,
@@ -99,21 +115,18 @@ class Commander:
         :raises CommandTimeout: when it does not answer; whether it was done is not known
         :raises BusError: when the broker fails
         """
-        number = uuid.uuid4().hex
+        waiter = _Waiter(uuid.uuid4().hex, host)
         until = time.monotonic() + deadline
-        self._send(host, command, arguments, deadline, epoch, correlation_id=number, reply_to=self._me)
         try:
-            while number not in self._replies and (left := until - time.monotonic()) > 0:
-                self._connection.process_data_events(left)
+            with self._queue(waiter) as queue:
+                self._send(host, command, arguments, deadline, epoch, correlation_id=waiter.number, reply_to=queue)
+                while waiter.reply is None and (left := until - time.monotonic()) > 0:
+                    self._connection.process_data_events(left)
         except LOST as error:
             raise BusError(f"the broker went away: {error!r}") from error
-        if number not in self._replies:
+        if waiter.reply is None:
             raise CommandTimeout(f"{host} did not answer {command!r} within {deadline:g} s")
-        said_by, text, encoding = self._replies.pop(number)
-        self._replies.clear()
-        if said_by != host:
-            raise BusError(f"somebody else ({said_by}) answered for {host}")
-        return _reply(text, encoding)
+        return _reply(*waiter.reply)
 
     def tell(
         self,
@@ -173,9 +186,18 @@ class Commander:
         if self._connection.is_open:
             self._connection.close()
 
-    def _on_reply(self, _: BlockingChannel, __: Any, properties: pika.BasicProperties, body: bytes) -> None:
-        if properties.correlation_id and len(self._replies) < 100:
-            self._replies[properties.correlation_id] = (properties.user_id, body, properties.content_encoding)
+    @contextmanager
+    def _queue(self, waiter: _Waiter) -> Iterator[str]:
+        """A queue for the answers to one question. Whoever learns its name has nothing of the next one's."""
+        name = f"memhint.asking.{uuid.uuid4().hex}"
+        self._channel.queue_declare(name, exclusive=True, auto_delete=True, arguments=_ANSWERS)
+        self._channel.queue_bind(name, REPLY, name)
+        consumer = self._channel.basic_consume(name, waiter.on_message)
+        try:
+            yield name
+        finally:
+            if self._channel.is_open:
+                self._channel.basic_cancel(consumer)  # the queue goes with its only consumer
 
 
 def _reply(body: bytes, encoding: str | None) -> Reply:

@@ -11,6 +11,10 @@ class Poison(BusError):
     """A message that no repetition makes acceptable: it is not what memhint sends, or not from whom it says."""
 
 
+class TooLong(Poison):
+    """A message of more bytes than any is read of."""
+
+
 class HostAway(BusError):
     """No agent of this host listens for commands."""
 

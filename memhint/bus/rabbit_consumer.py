@@ -11,8 +11,9 @@ from typing import Any, Protocol
 import pika
 from pika.adapters.blocking_connection import BlockingChannel
 
-from memhint.bus.envelope import Envelope, decode
-from memhint.bus.errors import BusError, Poison
+from memhint.bus.allowance import Allowance
+from memhint.bus.envelope import LARGEST, Envelope, decode_text, expand
+from memhint.bus.errors import BusError, Poison, TooLong
 from memhint.bus.link import LOST, Backoff, LinkSettings, connect
 from memhint.bus.topology import DEAD, RECORD, STATE, declare
 
@@ -38,6 +39,9 @@ class Handler(Protocol):
 
     def poison(self, user: str, why: str) -> None:
         """A message was refused; ``user`` sent it, as the broker says."""
+
+    def over(self, user: str) -> None:
+        """A message was dropped unread: ``user`` has sent more than one sender may."""
 
     def tick(self) -> None:
         """Something between two batches. Never raises."""
@@ -72,6 +76,7 @@ class RabbitConsumer:
         self._stopped = stopped
         self._waits = waits
         self._measured = -_MEASURE
+        self._allowance = Allowance()
         self._waiting: list[_Delivery] = []
         self._backoff = Backoff(settings.backoff_max)
 
@@ -126,13 +131,27 @@ class RabbitConsumer:
 
     def _on_message(self, channel: BlockingChannel, method: Any, properties: pika.BasicProperties, body: bytes) -> None:
         user = properties.user_id or ""
+        if not self._allowance.open(user, time.monotonic()):
+            channel.basic_ack(method.delivery_tag)  # as a dead letter it would push out those that tell something
+            self._handler.over(user)
+            return
+        size = len(body)
         try:
-            envelope = decode(body, properties.content_encoding)
+            text = expand(body, properties.content_encoding)
+            size = len(text)
+            envelope = decode_text(text)
             if user != envelope.host:
                 raise Poison(f"user {user!r} reports for host {envelope.host!r}")
         except Poison as error:
+            size = LARGEST if isinstance(error, TooLong) else size
             self._refuse(channel, method.delivery_tag, user, str(error))
             return
+        except Exception as error:  # whatever is in it, the next message is not to blame
+            LOG.exception("a message of %r could not be read", user)
+            self._refuse(channel, method.delivery_tag, user, f"reading it failed: {type(error).__name__}")
+            return
+        finally:
+            self._allowance.charge(user, size)
         self._waiting.append(_Delivery(method.delivery_tag, user, envelope))
 
     def _handle(self, channel: BlockingChannel) -> None:
@@ -146,7 +165,6 @@ class RabbitConsumer:
                 self._refuse(channel, one.tag, one.user, refused)
 
     def _refuse(self, channel: BlockingChannel, tag: int, user: str, why: str) -> None:
-        LOG.error("a message of %r goes to the dead letters: %s", user, why)
         channel.basic_reject(tag, requeue=False)
         self._handler.poison(user, why)
 

@@ -25,7 +25,8 @@ BOUNDS = {
 
 def headroom(capacity: Capacity) -> str:
     """The headroom, and the rule that bounds it."""
-    return f"{mib(capacity.headroom)} MiB, bounded by {capacity.bound}: {BOUNDS[capacity.bound]}"
+    meaning = BOUNDS.get(capacity.bound, "a rule of a newer memhint")
+    return f"{mib(capacity.headroom)} MiB, bounded by {capacity.bound}: {meaning}"
 
 
 def ladder(rungs: Sequence[EnteredRung]) -> str:

@@ -12,11 +12,13 @@ from memhint.bus.rabbit_consumer import Away
 from memhint.bus.record import Record
 from memhint.objects.report import Report
 from memhint.store import Store
-from memhint.store.errors import StoreError, StoreRefused
+from memhint.store.errors import StoreDamaged, StoreError, StoreRefused
 from memhint.store.fleet import Past, State
 from memhint.store.history import TIDY_EVERY
 
 LOG = logging.getLogger(__name__)
+
+_QUIET = 60.0  # seconds for which one sender's refused messages are only counted
 
 
 class Intake:
@@ -41,6 +43,7 @@ class Intake:
         self._look = look
         self._clock = clock
         self._swept = self._tidied = clock()
+        self._noted: dict[str, tuple[int, float]] = {}  # by sender: left out since then
         self.counts: Counter[str] = Counter()  # sweeps, silenced, failed
 
     def take(self, batch: Sequence[Envelope]) -> Sequence[str | None]:
@@ -51,17 +54,21 @@ class Intake:
         try:
             self._keep(batch)
             return [None] * len(batch)
-        except StoreRefused:
+        except (StoreRefused, StoreDamaged):
             return [self._alone(one) for one in batch]
         except StoreError as error:
             raise Away(str(error)) from error
+        except Exception:  # one of them is to blame: the others are kept
+            LOG.exception("a batch could not be kept, each of its messages is tried by itself")
+            return [self._alone(one) for one in batch]
 
     def poison(self, user: str, why: str) -> None:
-        """Note who sent it."""
-        try:
-            self._fleet.refused(user, why)
-        except StoreError as error:
-            LOG.error("the refused message of %r was not noted: %s", user, error)
+        """Note who sent it, once in a while: a sender of nothing else must not keep the database busy."""
+        self._note(user, "a message of %r goes to the dead letters: %s", why)
+
+    def over(self, user: str) -> None:
+        """Note who sends more than one sender may, once in a while."""
+        self._note(user, "messages of %r are dropped unread: %s", "it sends more than is taken of one host")
 
     def tick(self) -> None:
         """Look for silent hosts, and for what has grown old, when it is time to."""
@@ -79,18 +86,37 @@ class Intake:
                 for host in self._fleet.forget(self._forget):
                     LOG.warning("%s was silent for so long that it is forgotten", host)
                 self._policies.prune(self._forget)
-        except StoreError as error:
+        except Exception as error:  # a consumer that ends here would leave its messages to others, for nothing
             self.counts["failed"] += 1
-            LOG.error("hosts that are silent now are marked later: %s", error)
+            LOG.error(
+                "hosts that are silent now are marked later: %s", error, exc_info=not isinstance(error, StoreError)
+            )
 
     def _alone(self, one: Envelope) -> str | None:
         try:
             self._keep([one])
-        except StoreRefused as error:
+        except (StoreRefused, StoreDamaged) as error:
             return str(error)[:300]
         except StoreError as error:
             raise Away(str(error)) from error
+        except Exception as error:
+            LOG.exception("a message of %r could not be kept", one.host)
+            return f"keeping it failed: {type(error).__name__}"
         return None
+
+    def _note(self, user: str, text: str, why: str) -> None:
+        now = self._clock()
+        count, since = self._noted.get(user, (0, -_QUIET))
+        if now - since < _QUIET:
+            self._noted[user] = (count + 1, since)
+            return
+        self._noted = {name: one for name, one in self._noted.items() if now - one[1] < _QUIET}
+        self._noted[user] = (0, now)
+        LOG.error(text, user, f"{why} ({count} more in the last minutes)" if count else why)
+        try:
+            self._fleet.refused(user, why)
+        except Exception as error:  # noqa: BLE001  the note is lost, and nothing else
+            LOG.error("the refused message of %r was not noted: %s", user, error)
 
     def _keep(self, batch: Sequence[Envelope]) -> None:
         states = [State(one.body, one.clock, one.text) for one in batch if isinstance(one.body, Report)]
@@ -104,3 +130,10 @@ class Intake:
             self._look(newest)
         except StoreError as error:  # the batch is kept; the next report of these hosts shows the same
             LOG.error("what hosts lack is sent later: %s", error)
+        except Exception:  # one of them is to blame: it waits alone
+            LOG.exception("what hosts lack is looked for in each report by itself")
+            for one in newest:
+                try:
+                    self._look([one])
+                except Exception as error:  # noqa: BLE001  the traceback of the whole is in the log
+                    LOG.error("what %s lacks is sent later: %s", one.host, error)

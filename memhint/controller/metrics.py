@@ -29,6 +29,11 @@ class Metered:
         self._dead = Counter(
             "memhint_controller_dead_letters", "Messages that went to the dead letters", registry=registry
         )
+        self._over = Counter(
+            "memhint_controller_over_rate",
+            "Messages that were dropped unread, because their sender sent too many",
+            registry=registry,
+        )
         self._away = Counter(
             "memhint_controller_store_away", "Batches that waited because the store was away", registry=registry
         )
@@ -65,6 +70,11 @@ class Metered:
         """Hand on who sent what was refused."""
         self._dead.inc()
         self._handler.poison(user, why)
+
+    def over(self, user: str) -> None:
+        """Hand on who sends too much."""
+        self._over.inc()
+        self._handler.over(user)
 
     def tick(self) -> None:
         """Hand on that there is time between two batches."""

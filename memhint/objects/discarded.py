@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
+
+from memhint.objects.ranges import Balance, Count, Moment
+from memhint.objects.words import Word
 
 
 @dataclass(frozen=True, slots=True)
 class Ranges:
     """Ranges of guest memory: how many, and their bytes together."""
 
-    ranges: int
-    bytes: int
+    ranges: Count
+    bytes: Count
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +23,7 @@ class BalloonReporting:
     A range counts each time it is reported, so these only grow, and say nothing of what is resident now.
     """
 
-    at: float  # unix seconds at which they were asked for; they are of that moment or a little later
+    at: Moment  # unix seconds at which they were asked for; they are of that moment or a little later
     enabled: bool  # the device offers reporting
     negotiated: bool  # the guest's driver has taken it up
     reported: Ranges  # the sum of all that follow
@@ -31,7 +33,7 @@ class BalloonReporting:
     skipped_unaligned: Ranges  # not whole pages of the memory backend
     skipped_invalid: Ranges  # not the guest's RAM
     failed: Ranges  # the host refused
-    last_report: float | None = None  # unix seconds, None: there was none
+    last_report: Moment | None = None  # unix seconds, None: there was none
 
     @property
     def skipped(self) -> int:
@@ -39,7 +41,7 @@ class BalloonReporting:
         return self.reported.bytes - self.discarded.bytes
 
 
-class Agreement(StrEnum):
+class Agreement(Word):
     """How a guest's count of what it reported stands to the host's."""
 
     PENDING = "pending"  # no two readings at moments that can be compared yet
@@ -56,11 +58,11 @@ class ReportingCheck:
 
     instance: str  # of the QEMU process
     boot_id: str | None  # the guest's word; None where it does not say
-    since: float  # unix seconds
-    at: float | None  # unix seconds of the host's reading that was compared last
-    claimed: int  # reported by the guest, less what the host skipped and said so
-    discarded: int  # by the host
-    observed: int | None  # by how much the process shrank since, negative where it grew; not bound to be the same
+    since: Moment  # unix seconds
+    at: Moment | None  # unix seconds of the host's reading that was compared last
+    claimed: Balance  # reported by the guest, less what the host skipped and said so
+    discarded: Count  # by the host
+    observed: Balance | None  # by how much the process shrank since, negative where it grew; not bound to be the same
     agreement: Agreement
 
     @property

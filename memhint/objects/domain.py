@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from memhint.objects.discarded import BalloonReporting, ReportingCheck
 from memhint.objects.gap import Gap
 from memhint.objects.guest import GuestKernel, GuestMemory
+from memhint.objects.ranges import Identity, Moment, Size
+from memhint.objects.words import Word
 
 
-class DomainState(StrEnum):
+class DomainState(Word):
     """libvirt's states, as far as they matter for memory."""
 
     RUNNING = "running"
@@ -25,7 +26,7 @@ class DomainState(StrEnum):
 class DomainFacts:
     """What the domain's XML says. Changes only when the XML does."""
 
-    memory: int  # bytes plugged: <memory>, hotplugged DIMMs included
+    memory: Size  # bytes plugged: <memory>, hotplugged DIMMs included
     persistent: bool = True
     project: str | None = None  # Nova's project, from its metadata
     flavor_specs: Mapping[str, str] = field(default_factory=dict)  # "memhint:…" extra specs only
@@ -35,7 +36,7 @@ class DomainFacts:
     deflate_on_oom: bool = False  # autodeflate='on': the guest takes back what it needs before it kills
     stats_period: int = 0  # seconds, 0: the balloon statistics are off
     hugepages: bool = False  # some or all of it is on explicit huge pages, or may be
-    hugetlb: int = 0  # bytes of ``memory`` that the host's pools of huge pages hold
+    hugetlb: Size = 0  # bytes of ``memory`` that the host's pools of huge pages hold
     locked: bool = False
     no_share_pages: bool = False
     shared_memory: bool = False  # memfd or file backed: KSM cannot merge it
@@ -55,10 +56,10 @@ class ProcessMemory:
 
     pid: int
     start_ticks: int  # with the pid, names one QEMU process for ever
-    rss: int
-    swap: int
-    ksm_merging: int | None = None  # pages merged now, in bytes
-    ksm_zero: int | None = None  # pages replaced by the zero page, in bytes
+    rss: Size
+    swap: Size
+    ksm_merging: Size | None = None  # pages merged now, in bytes
+    ksm_zero: Size | None = None  # pages replaced by the zero page, in bytes
 
     @property
     def footprint(self) -> int:
@@ -75,11 +76,11 @@ class ProcessMemory:
 class DeepMemory:
     """The QEMU process, from reads that cost about 10 ms per GiB. Bytes, as of ``at`` (unix seconds)."""
 
-    at: float
-    pss: int
-    rss: int  # at the same moment, so that the PSS can be carried forward
-    anon_huge: int
-    by_node: Mapping[int, int] = field(default_factory=dict)
+    at: Moment
+    pss: Size
+    rss: Size  # at the same moment, so that the PSS can be carried forward
+    anon_huge: Size
+    by_node: Mapping[int, Size] = field(default_factory=dict)
 
     def huge_coverage(self, rss: int) -> float:
         """The part of the resident memory that huge pages back, 0 to 1."""
@@ -90,7 +91,7 @@ class DeepMemory:
 class DomainObservation:
     """Everything seen of one VM in one cycle."""
 
-    uuid: str
+    uuid: Identity
     name: str
     state: DomainState
     facts: DomainFacts
@@ -98,7 +99,7 @@ class DomainObservation:
     deep: DeepMemory | None = None
     guest: GuestMemory | None = None
     guest_kernel: GuestKernel | None = None
-    balloon_actual: int | None = None  # bytes the balloon leaves the guest
+    balloon_actual: Size | None = None  # bytes the balloon leaves the guest
     gaps: tuple[Gap, ...] = ()
     balloon_reporting: BalloonReporting | None = None  # only of a QEMU that counts, where monitor commands are allowed
     reporting_check: ReportingCheck | None = None

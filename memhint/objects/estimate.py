@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from memhint.objects.ranges import Moment
+
 
 @dataclass(frozen=True, slots=True)
 class VmEstimate:
     """One VM's part. ``zero``, ``within`` and ``across`` exclude each other, and add up over the VMs of a group."""
 
     uuid: str
-    at: float  # unix seconds: when looking at its pages began
+    at: Moment  # unix seconds: when looking at its pages began
     looked: int  # present memory that was read, and what KSM has replaced by the zero page
     zero: int  # pages of zeros
     within: int  # copies of a page that the VM has itself
@@ -38,7 +40,7 @@ class GroupEstimate:
 
     project: str | None  # None: a VM of nobody's, by itself; or all VMs, where crossing projects is allowed
     members: tuple[str, ...]  # UUIDs
-    at: float  # unix seconds of its oldest part
+    at: Moment  # unix seconds of its oldest part
     looked: int
     zero: int
     within: int

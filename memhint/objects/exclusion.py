@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from memhint.objects.words import Word
+
 
 class Way(StrEnum):
     """How memory that a VM has can be had from it. Levers are means to one of these."""
@@ -16,7 +18,7 @@ class Way(StrEnum):
     SWAP = "swap"  # the host swaps it out
 
 
-class Exclusion(StrEnum):
+class Exclusion(Word):
     """One reason for which a VM counts in full. Strongest first."""
 
     HUGEPAGES = "hugepages"  # explicit huge pages: a pool of their own

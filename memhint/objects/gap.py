@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
+
+from memhint.objects.words import Word
 
 
-class GapReason(StrEnum):
+class GapReason(Word):
     """Why a value is absent."""
 
     UNSUPPORTED = "unsupported"  # this kernel, hypervisor or guest does not have it

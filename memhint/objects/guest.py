@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
+
+from memhint.objects.ranges import Count, Moment, Size
+from memhint.objects.words import Word
 
 
-class GuestSource(StrEnum):
+class GuestSource(Word):
     """Where the numbers come from, best first."""
 
     KERNEL = "kernel"  # patched guest kernel and extended guest agent
@@ -24,15 +26,15 @@ class GuestMemory:
     """
 
     source: GuestSource
-    at: float
-    total: int | None = None  # what the guest kernel manages, below assigned
-    free: int | None = None
-    available: int | None = None
-    cached: int | None = None  # page cache
-    reported: int | None = None  # free and known to the host
-    unreported: int | None = None  # free, large enough to be reported, and not reported
-    free_by_order: tuple[int, ...] | None = None  # bytes free in blocks of order 0, 1, 2, …
-    lifetime_reported: int | None = None
+    at: Moment
+    total: Size | None = None  # what the guest kernel manages, below assigned
+    free: Size | None = None
+    available: Size | None = None
+    cached: Size | None = None  # page cache
+    reported: Size | None = None  # free and known to the host
+    unreported: Size | None = None  # free, large enough to be reported, and not reported
+    free_by_order: tuple[Size, ...] | None = None  # bytes free in blocks of order 0, 1, 2, …
+    lifetime_reported: Count | None = None
     clamped: tuple[str, ...] = ()  # names of fields that lay outside [0, assigned]
 
 
@@ -40,7 +42,7 @@ class GuestMemory:
 class GuestKernel:
     """The guest's kernel and its page-reporting switch, as last read."""
 
-    at: float
+    at: Moment
     release: str | None = None  # "6.12.117+deb12-cloud-amd64"
     boot_id: str | None = None
     order: int | None = None  # page_reporting_order as the file has it

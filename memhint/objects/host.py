@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 from memhint.objects.gap import Gap
+from memhint.objects.ranges import Count, Moment, Percent, Size
+from memhint.objects.words import Word
 
 
-class Scope(StrEnum):
+class Scope(Word):
     """What the budget is: the whole machine, or one memory cgroup that holds every VM."""
 
     MACHINE = "machine"
@@ -20,12 +21,12 @@ class HostMemory:
     """The memory that VMs and everything else share."""
 
     scope: Scope
-    total: int
-    available: int
-    swap_total: int  # usable disk swap in this scope; zram counts 0
-    swap_used: int
-    swap_free: int | None = None  # what nobody uses of it, here and in every cgroup above; None in older reports
-    swap_in_memory: int = 0  # swapped to zram or a RAM disk of the machine, before compression
+    total: Size
+    available: Size
+    swap_total: Size  # usable disk swap in this scope; zram counts 0
+    swap_used: Size
+    swap_free: Size | None = None  # what nobody uses of it, here and in every cgroup above; None in older reports
+    swap_in_memory: Size = 0  # swapped to zram or a RAM disk of the machine, before compression
 
     @property
     def free_swap(self) -> int:
@@ -38,19 +39,19 @@ class Pressure:
     """Pressure stall information. Averages in percent of wall time, total in microseconds."""
 
     scope: Scope
-    some_avg10: float
-    some_avg60: float
-    full_avg10: float
-    some_total_us: int
+    some_avg10: Percent
+    some_avg60: Percent
+    full_avg10: Percent
+    some_total_us: Count
 
 
 @dataclass(frozen=True, slots=True)
 class SwapActivity:
     """Bytes moved since boot; the planner makes rates of two of these."""
 
-    swapped_in: int
-    swapped_out: int
-    refaulted: int | None = None  # reclaimed and wanted again soon; None where the kernel does not count it
+    swapped_in: Count
+    swapped_out: Count
+    refaulted: Count | None = None  # reclaimed and wanted again soon; None where the kernel does not count it
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +59,10 @@ class VmsCgroup:
     """What the kernel counts of the VMs alone: the smallest cgroup that holds all of their QEMUs."""
 
     path: str  # its directory
-    swap: int | None = None  # bytes of swap that are charged to it, in memory or on a disk
+    swap: Size | None = None  # bytes of swap that are charged to it, in memory or on a disk
     pressure: Pressure | None = None
-    swapped_in: int | None = None  # bytes since the cgroup was made
-    refaulted: int | None = None
+    swapped_in: Count | None = None  # bytes since the cgroup was made
+    refaulted: Count | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +70,9 @@ class Ksm:
     """Kernel same-page merging on this host."""
 
     run: int  # 0 stopped, 1 running, 2 stopped and everything unmerged
-    pages_shared: int
-    pages_sharing: int
-    zero_pages: int | None  # None: the kernel does not count them (before 6.12)
+    pages_shared: Size
+    pages_sharing: Size
+    zero_pages: Size | None  # None: the kernel does not count them (before 6.12)
     general_profit: int | None  # bytes, negative when KSM costs more than it saves
     full_scans: int
     pages_to_scan: int
@@ -88,9 +89,9 @@ class Ksm:
 class HugetlbPool:
     """One pool of explicit huge pages: memory that no other VM can have."""
 
-    page_size: int
-    pages: int
-    free_pages: int
+    page_size: Size
+    pages: Size
+    free_pages: Size
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +99,9 @@ class NumaNode:
     """One node's memory."""
 
     node: int
-    total: int
-    free: int
-    file: int = 0  # page cache: the kernel frees it when somebody needs it
+    total: Size
+    free: Size
+    file: Size = 0  # page cache: the kernel frees it when somebody needs it
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +116,9 @@ class Thp:
 class HostObservation:
     """Everything seen of the host in one cycle. ``at`` is unix seconds."""
 
-    at: float
+    at: Moment
     memory: HostMemory
-    page_size: int
+    page_size: Size
     pressure: Pressure | None = None
     swap: SwapActivity | None = None
     ksm: Ksm | None = None

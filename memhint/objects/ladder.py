@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
+
+from memhint.objects.ranges import Seconds
+from memhint.objects.words import Word
 
 
-class Rung(StrEnum):
+class Rung(Word):
     """The rungs, lowest first: each costs somebody more than the one below."""
 
     ADMISSION = "admission"  # promise nothing more
@@ -24,9 +26,9 @@ class EnteredRung:
     """One rung that is entered, as it is shown. Seconds; ``calm`` is None while a signal is not calm."""
 
     rung: Rung
-    age: float
+    age: Seconds
     why: str
-    calm: float | None = None
+    calm: Seconds | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 from memhint.objects.verdict import Verdict
+from memhint.objects.words import Word
 
 
-class LeverName(StrEnum):
+class LeverName(Word):
     """The mechanisms that can be pulled."""
 
     REPORTING = "reporting"
@@ -21,7 +21,7 @@ class LeverName(StrEnum):
     LADDER = "ladder"  # the pressure ladder as a whole, of the host
 
 
-class Observed(StrEnum):
+class Observed(Word):
     """The lever as it is seen now. ``unknown`` is a fact of its own, and ``unsupported`` is not ``off``."""
 
     ON = "on"

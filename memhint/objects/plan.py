@@ -8,7 +8,9 @@ from enum import StrEnum
 from memhint.objects.exclusion import Excluded
 from memhint.objects.ladder import EnteredRung
 from memhint.objects.lever import Action
+from memhint.objects.ranges import Balance, Count, Size
 from memhint.objects.relief import NO_RELIEF, Relief
+from memhint.objects.words import Word
 
 
 class PredictorName(StrEnum):
@@ -19,7 +21,7 @@ class PredictorName(StrEnum):
     N_SIGMA = "n_sigma"
 
 
-class DemandReason(StrEnum):
+class DemandReason(Word):
     """Why a VM's demand is what it is."""
 
     STOPPED = "stopped"  # may start at any time: counts in full
@@ -37,9 +39,9 @@ class Demand:
     """One VM's share. Bytes."""
 
     uuid: str
-    assigned: int  # A: plugged memory and QEMU's overhead
-    footprint: int  # U, 0 where it was not observed
-    demand: int  # D
+    assigned: Size  # A: plugged memory and QEMU's overhead
+    footprint: Size  # U, 0 where it was not observed
+    demand: Size  # D
     reason: DemandReason
     detail: str = ""
     forecast: int | None = None  # the predictor's word, where it was asked
@@ -48,7 +50,7 @@ class Demand:
     excluded: tuple[Excluded, ...] = ()  # every reason for which it counts in full, strongest first
 
 
-class Bound(StrEnum):
+class Bound(Word):
     """Which rule bounds the headroom."""
 
     MODEL = "model"  # what the forecast leaves
@@ -65,24 +67,24 @@ class Bound(StrEnum):
 class Capacity:
     """The terms of the capacity formula. Bytes; ``headroom`` is what may be promised now."""
 
-    pool: int
-    reserve: int
-    other: int
-    assigned: int  # ΣA
-    footprint: int  # ΣU
-    resident: int  # ΣRSS
-    want: int
-    spare: int
-    backing: int  # disk swap that others than the VMs do not use, and allow_unbacked
-    model: int
-    now: int
-    back: int
-    headroom: int  # H, never below 0
+    pool: Size
+    reserve: Balance
+    other: Balance
+    assigned: Count  # ΣA
+    footprint: Count  # ΣU
+    resident: Count  # ΣRSS
+    want: Balance
+    spare: Balance
+    backing: Balance  # disk swap that others than the VMs do not use, and allow_unbacked
+    model: Balance
+    now: Balance
+    back: Balance
+    headroom: Balance  # H, never below 0
     bound: Bound
-    node: int | None = None  # the room of the tightest NUMA node; None where no VM is bound to one
-    ceiling: int | None = None  # max_ratio × (pool − reserve) − ΣA; this and what follows: None in older reports
-    available: int | None = None  # what the kernel could give
-    ksm_saving: int | None = None
+    node: Balance | None = None  # the room of the tightest NUMA node; None where no VM is bound to one
+    ceiling: Balance | None = None  # max_ratio × (pool − reserve) − ΣA; this and what follows: None in older reports
+    available: Size | None = None  # what the kernel could give
+    ksm_saving: Count | None = None
 
     def slots(self, size: int) -> int:
         """How many further VMs of ``size`` bytes (overhead included) fit by measured accounting."""

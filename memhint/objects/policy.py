@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from memhint.objects.policy_values import Choice, Kind, Name, PolicyError, Whole
+from memhint.objects.policy_values import Choice, Kind, Name, PolicyError, Whole, is_whole
 from memhint.objects.units import MIB
+from memhint.objects.words import Word, read_word
 
 __all__ = [
     "KEYS",
@@ -28,7 +29,7 @@ __all__ = [
 ]
 
 
-class Mode(StrEnum):
+class Mode(Word):
     """A lever's wish: on, off, or memhint's own choice."""
 
     ON = "on"
@@ -47,7 +48,7 @@ class Consent(StrEnum):
     DENY = "deny"
 
 
-class QosClass(StrEnum):
+class QosClass(Word):
     """How much of its memory a VM is promised at any time."""
 
     GUARANTEED = "guaranteed"  # all of it: counts in full, and nothing is taken from it
@@ -55,7 +56,7 @@ class QosClass(StrEnum):
     BEST_EFFORT = "best-effort"  # the same, and the first to give when the host is under pressure
 
 
-class Origin(StrEnum):
+class Origin(Word):
     """Who said so, strongest first."""
 
     OPERATOR = "operator"  # `memhint set`, kept in the store
@@ -215,71 +216,77 @@ class Policy:
 
     settings: Mapping[str, Setting]
 
+    def value(self, name: str) -> str:
+        """What holds for one key. Another version's agent may lack it: there nobody has said anything."""
+        found = self.settings.get(name)
+        return KEYS[name].default if found is None else found.value
+
     @property
     def reporting(self) -> Mode:
         """The wish for free page reporting."""
-        return _MODES[self.settings["reporting"].value]
+        return _mode(self.value("reporting"))
 
     @property
     def dedup(self) -> Mode:
         """The wish for merging."""
-        return _MODES[self.settings["dedup"].value]
+        return _mode(self.value("dedup"))
 
     @property
     def guest_actions(self) -> bool:
         """True where the guest may be changed."""
-        return self.settings["guest_actions"].value == Consent.ALLOW
+        return self.value("guest_actions") == Consent.ALLOW
 
     @property
     def guest_unbind(self) -> bool:
         """True where the balloon driver may be unbound."""
-        return self.settings["guest_unbind"].value == Consent.ALLOW
+        return self.value("guest_unbind") == Consent.ALLOW
 
     @property
     def project(self) -> str | None:
         """The owner as policy has it; None where nobody said."""
-        return self.settings["project"].value or None
+        return self.value("project") or None
 
     @property
     def qos(self) -> QosClass:
         """The VM's class."""
-        return _QOS[self.settings["class"].value]
+        word = self.value("class")
+        return _QOS.get(word) or read_word(QosClass, word)
 
     @property
     def minimum(self) -> int:
         """Bytes that the VM keeps whatever happens."""
-        value = self.settings["min_mb"].value
-        return 0 if value == "0" else int(value) * MIB
+        value = self.value("min_mb")
+        return 0 if value == "0" else (_number(value) or 0) * MIB
 
     @property
     def overcommit(self) -> bool:
         """True where memory that the VM does not use may be promised to others."""
-        return self.settings["overcommit"].value == Consent.ALLOW
+        return self.value("overcommit") == Consent.ALLOW
 
     @property
     def group(self) -> str | None:
         """The VM's anti-affinity group; None where nobody said."""
-        return self.settings["group"].value or None
+        return self.value("group") or None
 
     @property
     def balloon(self) -> bool:
         """True where an idle best-effort VM may be ballooned."""
-        return self.settings["balloon"].value == Consent.ALLOW
+        return self.value("balloon") == Consent.ALLOW
 
     @property
     def swap_out(self) -> bool:
         """True where cold memory may be swapped out."""
-        return self.settings["swap_out"].value == Consent.ALLOW
+        return self.value("swap_out") == Consent.ALLOW
 
     @property
     def reporting_order(self) -> int | None:
         """The wished order; None where it is memhint's choice."""
-        return _number(self.settings["reporting_order"].value)
+        return _number(self.value("reporting_order"))
 
     @property
     def reporting_delay_ms(self) -> int | None:
         """The wished delay in milliseconds; None where it is memhint's choice."""
-        return _number(self.settings["reporting_delay_ms"].value)
+        return _number(self.value("reporting_delay_ms"))
 
 
 # Asked for every VM in every cycle; looking a word up among an enumeration's values takes far longer.
@@ -287,8 +294,12 @@ _MODES: Mapping[str, Mode] = {str(word): word for word in Mode}
 _QOS: Mapping[str, QosClass] = {str(word): word for word in QosClass}
 
 
+def _mode(word: str) -> Mode:
+    return _MODES.get(word) or read_word(Mode, word)
+
+
 def _number(value: str) -> int | None:
-    return None if value == AUTO else int(value)
+    return int(value) if is_whole(value) else None
 
 
 def effective(inputs: Mapping[Origin, Mapping[str, str]]) -> Policy:

@@ -32,6 +32,12 @@ class Kind(Protocol):
         """The value for people, with its unit."""
 
 
+def is_whole(value: str) -> bool:
+    """Whether it is a number that somebody may mean."""
+    # str.isdecimal alone takes the digits of every script
+    return value.isascii() and value.isdecimal() and len(value) <= _DIGITS
+
+
 @dataclass(frozen=True, slots=True)
 class Choice:
     """One of a few words."""
@@ -103,8 +109,7 @@ class Whole:
         """See Kind."""
         if value in self.words:
             return value
-        # str.isdecimal alone takes the digits of every script
-        if not (value.isascii() and value.isdecimal() and len(value) <= _DIGITS):
+        if not is_whole(value):
             return None
         number = int(value)
         return str(number) if self.low <= number <= self.high else None

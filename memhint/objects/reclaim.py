@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 
 from memhint.objects.units import KIB, mib
 from memhint.objects.verdict import Answer, Reason, Verdict
+from memhint.objects.words import Word
 
 PSI_LIMIT = 10.0  # percent of the time that the guest may lose waiting for memory
 TIMEOUT = 60.0  # seconds that a reclaim may take
@@ -23,7 +23,7 @@ class ReclaimError(ValueError):
     """A request that no guest could be asked; the text says what is wrong."""
 
 
-class ReclaimState(StrEnum):
+class ReclaimState(Word):
     """How far a request has come."""
 
     QUEUED = "queued"
@@ -37,10 +37,10 @@ class ReclaimState(StrEnum):
     @property
     def ended(self) -> bool:
         """True once nothing more will happen."""
-        return self not in (ReclaimState.QUEUED, ReclaimState.RUNNING, ReclaimState.HOLDING)
+        return self in (ReclaimState.DONE, ReclaimState.FAILED, ReclaimState.REFUSED, ReclaimState.EXPIRED)
 
 
-class Stop(StrEnum):
+class Stop(Word):
     """Why a reclaim that had begun, or its hold, came to its end."""
 
     DONE = "done"  # all that was asked for; of a hold: its time is over
@@ -53,7 +53,7 @@ class Stop(StrEnum):
     LOST = "lost"  # the guest stopped answering, or answered with an error
 
 
-class Compaction(StrEnum):
+class Compaction(Word):
     """What became of compaction, which makes large free blocks of small ones."""
 
     NONE = "none"

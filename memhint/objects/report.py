@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
+
+from msgspec import Meta
 
 from memhint.objects.domain import DomainObservation
 from memhint.objects.estimate import DedupEstimate
@@ -13,8 +16,10 @@ from memhint.objects.lever import LeverName, LeverState
 from memhint.objects.plan import Plan
 from memhint.objects.policy import Policy
 from memhint.objects.provider import NovaCompute
+from memhint.objects.ranges import Count, Identity, Moment, Period, Size, Slot
 
 POLICY = "policy"  # the gap of a VM of which a wish cannot be read
+DOMAINS_MAX = 4096  # VMs of one host
 STALE_PERIODS = 3  # older than this many periods, a report counts for nothing
 
 
@@ -23,9 +28,9 @@ class Reclaimable:
     """What could still come back by one lever. Bytes; None is unknown, not 0."""
 
     lever: LeverName
-    at_most: int | None
+    at_most: Size | None
     source: GuestSource
-    at: float | None  # unix seconds of the observation behind it
+    at: Moment | None  # unix seconds of the observation behind it
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +39,7 @@ class DomainReport:
 
     observation: DomainObservation
     policy: Policy
-    returned: int | None  # bytes the host saw come back since the process's peak
+    returned: Size | None  # bytes the host saw come back since the process's peak
     reclaimable: tuple[Reclaimable, ...]
     levers: tuple[LeverState, ...]
 
@@ -53,20 +58,20 @@ class Cost:
 class Report:
     """A host in one cycle. ``epoch`` is one agent's life, ``sequence`` counts its cycles: together they fence."""
 
-    host: str
-    epoch: str
-    sequence: int
-    at: float  # unix seconds
-    period: float  # seconds
-    slot: int  # bytes of the VM that slots are counted in, overhead included
+    host: Identity
+    epoch: Identity
+    sequence: Count
+    at: Moment  # unix seconds
+    period: Period  # seconds
+    slot: Slot  # bytes of the VM that slots are counted in, overhead included
     observation: HostObservation
-    domains: tuple[DomainReport, ...]
+    domains: Annotated[tuple[DomainReport, ...], Meta(max_length=DOMAINS_MAX)]
     levers: tuple[LeverState, ...]  # the host's own
     plan: Plan
     cost: Cost
     gaps: tuple[Gap, ...] = ()
     nova: NovaCompute | None = None  # the nova-compute of this host; None where there is none
-    slot_overhead: int = 0  # bytes of ``slot`` that QEMU takes
+    slot_overhead: Size = 0  # bytes of ``slot`` that QEMU takes
     dedup: DedupEstimate | None = None  # what merging would save; None where nothing estimates it
     agent: str | None = None  # the version of memhint that made it
 
@@ -77,3 +82,17 @@ class Report:
     def stale(self, now: float) -> bool:
         """True once it must not be used for admission any more."""
         return self.age(now) > STALE_PERIODS * self.period
+
+
+class ReportError(ValueError):
+    """A report whose parts do not fit each other; the text says which."""
+
+
+def check_report(report: Report) -> Report:
+    """The report itself, once what its types cannot say holds: their ranges are checked where it is read.
+
+    :raises ReportError: when it does not
+    """
+    if report.slot_overhead > report.slot:
+        raise ReportError("its slot is smaller than what QEMU takes of it")
+    return report

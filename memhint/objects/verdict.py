@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
+
+from memhint.objects.words import Word
 
 
-class Answer(StrEnum):
+class Answer(Word):
     """What became of a wish."""
 
     APPLIED = "applied"  # done now, and read back
@@ -19,7 +20,7 @@ class Answer(StrEnum):
     FAILED = "failed"  # it was tried and did not work
 
 
-class Reason(StrEnum):
+class Reason(Word):
     """Why. One word a machine can count; the detail is for people."""
 
     NONE = "none"

@@ -1,4 +1,8 @@
-"""Reports as JSON documents and back. A document that is not exactly a report is refused, never guessed at."""
+"""Reports as JSON documents and back. A document that is not exactly a report is refused, never guessed at.
+
+Other versions of memhint write them too: members that this one does not know stay in the document, and words that it
+does not know are read as unknown.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from memhint.objects.report import Report
+from memhint.objects.words import other_versions
 from memhint.store.errors import StoreDamaged
 
 T = TypeVar("T")
@@ -44,7 +49,8 @@ def parse_as(document: str | bytes, kind: type[T]) -> T:
         text = document.encode() if isinstance(document, str) else document
         if _LONG in text.translate(_DIGITS):
             _check_numbers(msgspec.json.decode(text))
-        return _decoder(kind).decode(text)
+        with other_versions():
+            return _decoder(kind).decode(text)
     except (ValueError, RecursionError) as error:
         raise StoreDamaged(f"{_ADVICE}: {error}") from error
 

@@ -9,6 +9,7 @@ from sqlalchemy import Row, Select, case, func, or_, select
 
 from memhint.objects.domain import DomainState
 from memhint.objects.summary import DomainSummary
+from memhint.objects.words import read_word
 from memhint.store import revisions
 from memhint.store.engine import Database
 from memhint.store.errors import MarkerError
@@ -137,4 +138,4 @@ def _chosen(query: Select[Any], which: DomainFilter) -> Select[Any]:
 def _summary(row: Row[Any]) -> DomainSummary:
     found = row._mapping
     values = {name: found[name] for name in _NAMES}
-    return DomainSummary(**{**values, "state": DomainState(values["state"])}, at=found["made"])
+    return DomainSummary(**{**values, "state": read_word(DomainState, values["state"])}, at=found["made"])

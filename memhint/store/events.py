@@ -9,8 +9,8 @@ from sqlalchemy import Connection, delete, select
 
 from memhint.objects.lever import LeverName, LeverState
 from memhint.objects.verdict import Answer, Reason, Verdict
+from memhint.objects.words import read_word
 from memhint.store.engine import Database
-from memhint.store.errors import StoreDamaged
 from memhint.store.retention import proven
 from memhint.store.tables import event
 from memhint.store.upsert import Row, add_new
@@ -65,7 +65,6 @@ class Events:
     def newest(self, limit: int = 100, subject: str | None = None) -> tuple[Event, ...]:
         """The newest events, newest first, of one subject or of all.
 
-        :raises StoreDamaged: on an event that this memhint does not know
         :raises StoreError: when the database fails
         """
         query = select(*_FIELDS).order_by(event.c.id.desc()).limit(limit)
@@ -93,8 +92,5 @@ def _row(one: Event) -> Row:
 def _event(
     at: float, host: str, subject: str, lever: str, desired: str, answer: str, reason: str, detail: str
 ) -> Event:
-    try:
-        verdict = Verdict(Answer(answer), Reason(reason), detail)
-        return Event(at, host, subject, LeverName(lever), desired, verdict)
-    except ValueError as error:
-        raise StoreDamaged(f"a stored event is of another version or damaged: {error}") from error
+    verdict = Verdict(read_word(Answer, answer), read_word(Reason, reason), detail)
+    return Event(at, host, subject, read_word(LeverName, lever), desired, verdict)

@@ -10,6 +10,7 @@ from sqlalchemy import BigInteger, ColumnElement, Connection, Row, Select, case,
 from memhint.objects.plan import Bound
 from memhint.objects.report import STALE_PERIODS
 from memhint.objects.summary import RECLAIMABLE, Freshness, HostSummary
+from memhint.objects.words import read_word
 from memhint.store import revisions
 from memhint.store.clock import database_clock
 from memhint.store.engine import Database
@@ -133,7 +134,7 @@ def _summary(row: Row[Any], now: float) -> HostSummary:
     line = HostSummary(
         **{name: found[name] for name in _SAME},
         state=Freshness.FRESH,
-        bound=Bound(found["bound"]),
+        bound=read_word(Bound, found["bound"]),
         admitting=bool(found["admitting"]),
         reclaimable={str(lever): found[f"reclaimable_{lever}"] for lever in RECLAIMABLE},
         rungs=tuple(found["rungs"].split(",")) if found["rungs"] else (),

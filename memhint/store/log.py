@@ -11,8 +11,9 @@ from sqlalchemy import Connection, Select, Table, and_, func, or_, select
 from memhint.objects.lever import LeverName
 from memhint.objects.ownership import HOST
 from memhint.objects.verdict import Answer, Reason
+from memhint.objects.words import read_word
 from memhint.store.engine import Database
-from memhint.store.errors import MarkerError, StoreDamaged
+from memhint.store.errors import MarkerError
 from memhint.store.tables import domain, event, host_event
 
 LEVER = "lever"  # the kind of what a lever did; a host's events have kinds of their own
@@ -174,10 +175,7 @@ def _parse(marker: str) -> tuple[float, int, int]:
 
 def _lever(row: Sequence[Any]) -> Happening:
     at, host, detail, subject, lever, desired, answer, reason = row
-    try:
-        words = LeverName(lever), desired, Answer(answer), Reason(reason)
-    except ValueError as error:
-        raise StoreDamaged(f"a stored event is of another version or damaged: {error}") from error
+    words = read_word(LeverName, lever), desired, read_word(Answer, answer), read_word(Reason, reason)
     return Happening(at, LEVER, host, detail, None if subject == HOST else subject, None, *words)
 
 

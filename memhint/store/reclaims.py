@@ -10,6 +10,7 @@ from sqlalchemy import Connection, Select, delete, insert, select, update
 
 from memhint.objects.reclaim import Reclaim, ReclaimError, ReclaimState, Stop, released
 from memhint.objects.verdict import Answer, Reason, Verdict
+from memhint.objects.words import UNKNOWN
 from memhint.store import codec
 from memhint.store.engine import Database
 from memhint.store.errors import StoreDamaged
@@ -17,7 +18,7 @@ from memhint.store.retention import proven
 from memhint.store.tables import domain, reclaim
 from memhint.store.upsert import add_new, upsert
 
-_OPEN = tuple(str(state) for state in ReclaimState if not state.ended)
+_OPEN = (*(str(state) for state in ReclaimState if not state.ended), UNKNOWN)
 _STAGES = (ReclaimState.QUEUED, ReclaimState.RUNNING, ReclaimState.HOLDING)
 _ENDED = tuple(str(state) for state in ReclaimState if state.ended)
 PRESUMED = "controller"  # the owner of what is said to have ended because its host says nothing
@@ -262,7 +263,8 @@ def _place(one: Reclaim) -> tuple[int, int, int]:
     """How far it has come: what has a larger one came later."""
     if one.state.ended:
         return (len(_STAGES) if one.owner == PRESUMED else len(_STAGES) + 1, 0, 0)
-    return (_STAGES.index(one.state), one.calls, one.reclaimed + (one.held.again if one.held else 0))
+    stage = one.state if one.state.known else ReclaimState.RUNNING  # a newer agent's: it began and has not ended
+    return (_STAGES.index(stage), one.calls, one.reclaimed + (one.held.again if one.held else 0))
 
 
 def _presumed(one: Reclaim, now: float) -> Reclaim:

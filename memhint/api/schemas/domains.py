@@ -5,7 +5,7 @@ from __future__ import annotations
 from memhint.api.schemas.common import NAME, history_query, one, page, page_query
 from memhint.api.schemas.levers import GAP, LEVER
 from memhint.api.schemas.policies import POLICY
-from memhint.api.schemas.records import extended, nullable, record, schema_of
+from memhint.api.schemas.records import extended, nullable, record, schema_of, words_of
 from memhint.objects.domain import DomainState
 from memhint.objects.exclusion import Excluded
 from memhint.objects.guest import GuestKernel
@@ -27,7 +27,7 @@ DOMAIN_IN_FULL = extended(
         "gaps": {"type": "array", "items": GAP},
         "reclaimable_by": {
             "type": "object",
-            "propertyNames": {"enum": [str(lever) for lever in LeverName]},
+            "propertyNames": {"enum": words_of(LeverName)},
             "additionalProperties": record(_BY_LEVER),
         },
         "huge_coverage": schema_of(float | None),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memhint.api.schemas.common import NAME, TIME, UUID, page, page_query
-from memhint.api.schemas.records import Schema, record, schema_of
+from memhint.api.schemas.records import Schema, record, schema_of, words_of
 from memhint.objects.lever import LeverName
 from memhint.objects.verdict import Answer, Reason
 from memhint.store.fleet import HostEventKind
@@ -14,7 +14,7 @@ _TEXT = schema_of(str | None)
 
 
 def _or_null(words: type[Answer] | type[Reason] | type[LeverName]) -> Schema:
-    return {"type": ["string", "null"], "enum": [*(str(word) for word in words), None]}
+    return {"type": ["string", "null"], "enum": [*words_of(words), None]}
 
 
 EVENT = record(

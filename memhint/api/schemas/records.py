@@ -8,6 +8,8 @@ from enum import Enum
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
+from memhint.objects.words import UNKNOWN, Word
+
 Schema = dict[str, Any]
 
 _PLAIN: Mapping[Any, str] = {int: "integer", float: "number", str: "string", bool: "boolean", NoneType: "null"}
@@ -21,7 +23,7 @@ def schema_of(kind: Any) -> Schema:
     if kind in _PLAIN:
         return {"type": _PLAIN[kind]}
     if isinstance(kind, type) and issubclass(kind, Enum):
-        return {"type": "string", "enum": [str(one) for one in kind]}
+        return {"type": "string", "enum": words_of(kind)}
     if is_dataclass(kind):
         hints = get_type_hints(kind)
         return record({one.name: schema_of(hints[one.name]) for one in fields(kind)})
@@ -33,6 +35,12 @@ def schema_of(kind: Any) -> Schema:
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return {"type": "object", "additionalProperties": schema_of(arguments[1])}
     raise TypeError(f"no schema for {kind}")
+
+
+def words_of(kind: type[Enum]) -> list[str]:
+    """The words that an answer may have; a newer agent's word is shown as unknown."""
+    also = [UNKNOWN] if issubclass(kind, Word) else []
+    return list(dict.fromkeys([*(str(one) for one in kind), *also]))
 
 
 def record(properties: Mapping[str, Schema]) -> Schema:

@@ -62,7 +62,7 @@ def test_an_absent_value_stays_absent() -> None:
         (("at",), "now"),
         (("host",), None),
         (("plan", "capacity", "headroom"), 1.5),
-        (("plan", "capacity", "bound"), "luck"),
+        (("plan", "capacity", "bound"), 7),
         (("plan", "pressure", "admitting"), "no"),
         (("domains",), {"a": 1}),
         (("domains", 0, "observation", "deep", "by_node"), {"zero": 1}),
