@@ -78,6 +78,7 @@ class RabbitConsumer:
         self._measured = -_MEASURE
         self._allowance = Allowance()
         self._waiting: list[_Delivery] = []
+        self._settled: list[int] = []  # tags of what is kept or dropped, and not acknowledged yet
         self._backoff = Backoff(settings.backoff_max)
 
     def run(self) -> None:
@@ -89,6 +90,7 @@ class RabbitConsumer:
                     self._consume(connection)
                 finally:
                     self._waiting.clear()  # not acknowledged, so they are delivered again
+                    self._settled.clear()
                     if connection.is_open:
                         connection.close()
             except (BusError, *LOST) as error:
@@ -105,6 +107,7 @@ class RabbitConsumer:
         held = Backoff(self._settings.backoff_max)
         while not self._stopped():
             connection.process_data_events(0 if self._waiting else _TICK)
+            self._acknowledge(channel)
             self._handler.tick()
             self._measure(channel)
             if not self._waiting:
@@ -112,6 +115,7 @@ class RabbitConsumer:
                 continue
             try:
                 self._handle(channel)
+                self._acknowledge(channel)
                 held.reset()
             except Away as error:
                 # Kept unacknowledged: giving them back would count as a delivery that failed.
@@ -132,7 +136,7 @@ class RabbitConsumer:
     def _on_message(self, channel: BlockingChannel, method: Any, properties: pika.BasicProperties, body: bytes) -> None:
         user = properties.user_id or ""
         if not self._allowance.open(user, time.monotonic()):
-            channel.basic_ack(method.delivery_tag)  # as a dead letter it would push out those that tell something
+            self._settled.append(method.delivery_tag)  # as a dead letter it would push out those that tell something
             self._handler.over(user)
             return
         size = len(body)
@@ -160,9 +164,17 @@ class RabbitConsumer:
         del self._waiting[: len(batch)]
         for one, refused in zip(batch, answers, strict=True):
             if refused is None:
-                channel.basic_ack(one.tag)
+                self._settled.append(one.tag)
             else:
                 self._refuse(channel, one.tag, one.user, refused)
+
+    def _acknowledge(self, channel: BlockingChannel) -> None:
+        """All at once: to the broker one that stands for many is as much work as one. Those before were refused."""
+        first = self._waiting[0].tag if self._waiting else None
+        ready = [tag for tag in self._settled if first is None or tag < first]
+        if ready:
+            channel.basic_ack(max(ready), multiple=True)
+            self._settled = [tag for tag in self._settled if first is not None and tag > first]
 
     def _refuse(self, channel: BlockingChannel, tag: int, user: str, why: str) -> None:
         channel.basic_reject(tag, requeue=False)

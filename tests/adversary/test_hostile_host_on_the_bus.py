@@ -1,0 +1,286 @@
+"""A host that was taken over uses its right to write to the broker: against controllers, other hosts, and questions."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pika
+import psutil
+import pytest
+import zstandard
+
+from memhint.bus.asker import Asker
+from memhint.bus.commands import Outcome
+from memhint.bus.courier import Command
+from memhint.bus.envelope import ZSTD, Envelope, Kind, text_of
+from memhint.bus.errors import BusError
+from memhint.bus.link import LOST
+from memhint.bus.rabbit_publisher import RabbitPublisher
+from memhint.bus.spool import Spool
+from memhint.bus.topology import DEAD, RECORD, REPLY, REPORT, STATE, command_queue, declare
+from memhint.store import Store, open_store
+from tests.functional.fleet_parts import EPOCH, Controllers
+from tests.functional.processes import ROOT
+from tests.functional.servers.rabbitmq import CONTROLLER, RabbitMQ
+from tests.functional.test_bus import links, until
+from tests.unit import builders
+
+PERIOD = 10.0  # seconds of the honest host, as shipped
+LASTS = 30.0  # seconds of an attack: more than the two periods that a report may have
+
+
+@pytest.fixture
+def config(rabbitmq: RabbitMQ, tmp_path: Path) -> Path:
+    with rabbitmq.connect() as connection:
+        declare(connection.channel())
+    rabbitmq.purge(STATE, RECORD, DEAD)
+    for words in policies():
+        rabbitmq.control(*words)
+    path = tmp_path / "memhint.conf"
+    path.write_text(
+        f"[store]\nurl = sqlite:///{tmp_path}/memhint.db\n"
+        f"[bus]\nurls = {rabbitmq.url(CONTROLLER)}\nheartbeat = 10\nbackoff_max = 1\n[controller]\nsweep = 0.5\n"
+    )
+    return path
+
+
+@pytest.fixture
+def store(config: Path) -> Iterator[Store]:
+    opened = open_store(config.read_text().split("url = ")[1].split("\n")[0])
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def controllers(config: Path, store: Store) -> Iterator[Controllers]:
+    several = Controllers(config)
+    yield several
+    several.close()
+
+
+def policies() -> list[list[str]]:
+    """The bounds that doc/install.md has an operator set, as it writes them."""
+    text = (ROOT / "doc" / "install.md").read_text()
+    found = [shlex.split(one)[1:] for one in text.splitlines() if one.startswith("    rabbitmqctl set_")]
+    return [one for one in found if one[0] in ("set_policy", "set_vhost_limits")]
+
+
+class Honest:
+    """host-b, which reports each period; how old its report was at worst, as the store has it."""
+
+    def __init__(self, broker: RabbitMQ, place: Path, store: Store) -> None:
+        self._spool = Spool(place / "host-b.db", 10_000, 2**24)
+        self._agent = RabbitPublisher(links(broker, "host-b"), "host-b", EPOCH, self._spool, flush=0.0)
+        self._store = store
+        self._sequence = 0
+
+    def __enter__(self) -> Honest:
+        self._agent.start()
+        self.report()
+        until(lambda: self.heard() is not None)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._agent.close()
+
+    def report(self) -> None:
+        self._sequence += 1
+        self._agent.publish(
+            builders.report(host="host-b", epoch=EPOCH, sequence=self._sequence, at=time.time(), period=PERIOD)
+        )
+
+    def heard(self) -> float | None:
+        return next((one.heard for one in self._store.fleet.hosts() if one.name == "host-b"), None)
+
+    def worst_age(self, seconds: float) -> float:
+        """Report each period for so long; the greatest age that the newest report of this host came to."""
+        end, due, worst = time.monotonic() + seconds, time.monotonic(), 0.0
+        while time.monotonic() < end:
+            if time.monotonic() >= due:
+                self.report()
+                due += PERIOD
+            worst = max(worst, time.time() - (self.heard() or 0.0))
+            time.sleep(0.05)
+        return worst
+
+
+@contextmanager
+def sending(
+    broker: RabbitMQ, send: Callable[[pika.adapters.blocking_connection.BlockingChannel], int]
+) -> Iterator[list[int]]:
+    """host-a sends as much as it can for as long as this lasts; how many it has sent."""
+    stop, sent = threading.Event(), [0]
+
+    def flood() -> None:
+        while not stop.is_set():
+            with suppress(*LOST), broker.connect("host-a") as connection:
+                channel = connection.channel()
+                while not stop.is_set():
+                    sent[0] += send(channel)
+
+    thread = threading.Thread(target=flood, daemon=True)
+    thread.start()
+    try:
+        yield sent
+    finally:
+        stop.set()
+        thread.join(60)
+
+
+def signed(encoding: str | None = None) -> pika.BasicProperties:
+    return pika.BasicProperties(user_id="host-a", content_encoding=encoding, delivery_mode=2)
+
+
+def report_text(number: int) -> str:
+    report = builders.report(host="host-a", epoch=EPOCH, sequence=number, at=time.time(), period=PERIOD)
+    return text_of(Envelope(Kind.STATE, "host-a", EPOCH, number, 1.0, report))
+
+
+def spoiled(number: int) -> list[bytes]:
+    """Reports of which each once ended a controller, and their like."""
+    made = []
+    for change in (
+        {"slot": 0},
+        {"slot": -1},
+        {"period": 0},
+        {"period": -5},
+        {"period": 1e300},
+        {"at": 1e300},
+        {"slot_overhead": 2**62},
+    ):
+        plain = json.loads(report_text(number))
+        plain["body"].update(change)
+        made.append(json.dumps(plain).encode())
+    for settings in (
+        {},
+        {"class": {"value": "platinum", "origin": "default"}},
+        {"class": {"value": "x", "origin": "y"}},
+    ):
+        plain = json.loads(report_text(number))
+        for domain in plain["body"]["domains"]:
+            domain["policy"]["settings"] = settings
+        made.append(json.dumps(plain).encode())
+    return made
+
+
+def test_hostile_host_sends_reports_that_make_no_sense_and_no_controller_ends(
+    rabbitmq: RabbitMQ, controllers: Controllers, store: Store, tmp_path: Path
+) -> None:
+    running = controllers.start()
+    with Honest(rabbitmq, tmp_path, store) as honest, rabbitmq.connect("host-a") as connection:
+        channel = connection.channel()
+        for number in range(1, 4):
+            for body in spoiled(number):
+                channel.basic_publish(REPORT, str(Kind.STATE), body, signed())
+        connection.process_data_events(0)
+        assert honest.worst_age(PERIOD) < 2 * PERIOD
+        until(lambda: rabbitmq.depth(STATE) == 0)
+        assert running.poll() is None
+        assert rabbitmq.depth(DEAD) == 3 * 7  # what makes no sense; what only a newer agent says is kept
+        assert "host-a" in {one.name for one in store.hosts_view.all()}
+    assert "Traceback" not in controllers.log()
+
+
+ATTACKS = {
+    "one byte": (b"x", None),
+    "zstd bombs": (zstandard.ZstdCompressor(level=3).compress(b'{"a":' * 2**24), ZSTD),
+    "the longest text": (zstandard.ZstdCompressor(level=3).compress(b"[" + b"0," * (2**21 - 8) + b"0]"), ZSTD),
+    "real reports": (report_text(1).encode(), None),
+}
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_hostile_host_sends_as_much_as_it_can_and_other_hosts_stay_fresh(
+    attack: str, rabbitmq: RabbitMQ, controllers: Controllers, store: Store, tmp_path: Path
+) -> None:
+    running = controllers.start()
+    body, encoding = ATTACKS[attack]
+
+    def send(channel: pika.adapters.blocking_connection.BlockingChannel) -> int:
+        for kind in (Kind.STATE, Kind.RECORD):
+            for _ in range(50):
+                channel.basic_publish(REPORT, str(kind), body, signed(encoding))
+        channel.connection.process_data_events(0)
+        return 100
+
+    with Honest(rabbitmq, tmp_path, store) as honest:
+        process = psutil.Process(running.pid)
+        before = process.memory_info().rss
+        with sending(rabbitmq, send) as sent:
+            worst = honest.worst_age(LASTS)
+            most, cpu = process.memory_info().rss, sum(process.cpu_times()[:2])
+        print(f"\n{attack}: {sent[0]} messages, age {worst:.1f} s, cpu {cpu:.1f} s, rss +{(most - before) >> 20} MiB")
+        assert sent[0] > 1000
+        assert running.poll() is None
+        assert most - before < 200 * 2**20
+        assert worst < 2 * PERIOD
+
+
+def test_hostile_host_fills_the_queue_of_answers_and_others_are_still_asked(rabbitmq: RabbitMQ, tmp_path: Path) -> None:
+    with rabbitmq.connect() as connection:
+        declare(connection.channel())
+    agent = RabbitPublisher(
+        links(rabbitmq, "host-b"),
+        "host-b",
+        EPOCH,
+        Spool(tmp_path / "b.db", 10, 2**20),
+        handlers={"echo": lambda words: words},
+    )
+    agent.start()
+    until(lambda: agent.counts.connected)
+    asker = Asker(links(rabbitmq, CONTROLLER), 2.0)
+    learnt: list[str] = []
+    stop = threading.Event()
+
+    def host_a() -> None:
+        """Takes each question, answers none, and fills every queue for answers that it was told of."""
+        with suppress(*LOST), rabbitmq.connect("host-a") as connection:
+            channel = connection.channel()
+            channel.queue_declare(command_queue("host-a"), exclusive=True)
+            while not stop.is_set():
+                _, properties, _ = channel.basic_get(command_queue("host-a"), auto_ack=True)
+                if properties is not None:
+                    learnt.append(properties.reply_to)
+                for queue in learnt:
+                    for number in range(20):
+                        to = pika.BasicProperties(user_id="host-a", correlation_id=f"forged {number}")
+                        channel.basic_publish(REPLY, queue, b"x" * 1000, to)
+                connection.process_data_events(0.01)
+
+    thread = threading.Thread(target=host_a, daemon=True)
+    thread.start()
+    try:
+        until(lambda: _asked(asker, "host-a") is not None and bool(learnt))
+        for _ in range(3):
+            assert _asked(asker, "host-a") == "CommandTimeout"
+            began = time.monotonic()
+            assert asker.ask(Command("host-b", "echo", "", {"a": 1})).outcome is Outcome.DONE
+            assert time.monotonic() - began < 1.0
+        # Nor do questions that it leaves unanswered keep others waiting, however many wait.
+        waiting = [threading.Thread(target=_asked, args=(asker, "host-a"), daemon=True) for _ in range(20)]
+        for one in waiting:
+            one.start()
+        began = time.monotonic()
+        assert asker.ask(Command("host-b", "echo", "", {"a": 1})).outcome is Outcome.DONE
+        assert time.monotonic() - began < 1.0
+        for one in waiting:
+            one.join(20)
+    finally:
+        stop.set()
+        thread.join(30)
+        asker.close()
+        agent.close()
+
+
+def _asked(asker: Asker, host: str) -> str | None:
+    try:
+        asker.ask(Command(host, "echo", "", {}))
+    except BusError as error:
+        return type(error).__name__
+    return None
