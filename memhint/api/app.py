@@ -13,7 +13,7 @@ from memhint.api.auth import ByKeystone, ByToken, Nobody, Way, is_loopback
 from memhint.api.bus_watch import BusWatch
 from memhint.api.enforcer import Enforcer
 from memhint.api.handlers.stream import looker
-from memhint.api.limits import Buckets
+from memhint.api.limits import AT_ONCE_LEAST, AtOnce, Buckets
 from memhint.api.metrics.requests import Requests
 from memhint.api.openapi import document
 from memhint.api.parts import Parts
@@ -43,7 +43,7 @@ def build(
         fleet_history=FleetHistory(store.database),
         dispatch=dispatch,
         enforcer=Enforcer(conf),
-        hub=Hub(looker(store, log), conf.api.streams),
+        hub=Hub(looker(store, log), conf.api.streams, each=conf.api.client_streams),
         requests=Requests(),
         metered_domains=conf.metrics.domains,
         overhead=conf.planner.overhead_mib * MIB,
@@ -53,7 +53,8 @@ def build(
         clock=clock,
         description=document(ROUTES),
     )
-    return Application(parts, _way(conf), Buckets(conf.api.rate, conf.api.burst, time.monotonic))
+    buckets = Buckets(conf.api.rate, conf.api.burst, time.monotonic)
+    return Application(parts, _way(conf), buckets, AtOnce(max(AT_ONCE_LEAST, conf.api.threads)))
 
 
 def application(conf: cfg.ConfigOpts, store: Store, dispatch: Dispatch) -> Callable[..., Any]:

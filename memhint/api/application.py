@@ -14,9 +14,10 @@ from werkzeug.routing import Map, RequestRedirect, Rule
 
 from memhint.api import http, microversion, words
 from memhint.api.auth import Way
+from memhint.api.connections import KNOWN
 from memhint.api.context import NOBODY, Context
 from memhint.api.errors import Problem, not_found
-from memhint.api.limits import BODY_MOST, Buckets, client_of
+from memhint.api.limits import BODY_MOST, AtOnce, Buckets, client_of
 from memhint.api.parts import Parts
 from memhint.api.route import Answer, Call, Route
 from memhint.api.routes import ROUTES
@@ -31,11 +32,17 @@ class Application:
     """One per process, for any number of threads."""
 
     def __init__(
-        self, parts: Parts, way: Way, buckets: Buckets, monotonic: Callable[[], float] = time.monotonic
+        self,
+        parts: Parts,
+        way: Way,
+        buckets: Buckets,
+        at_once: AtOnce,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.parts = parts
         self._way = way
         self._buckets = buckets
+        self._at_once = at_once
         self._monotonic = monotonic
         rules = [Rule(one.path, endpoint=one, methods=[one.method]) for one in ROUTES]
         self._map = Map(rules, strict_slashes=True, merge_slashes=False, redirect_defaults=False)
@@ -49,7 +56,7 @@ class Application:
         who = Context(request_id=request_id)
         try:
             who, route, path = self._enter(request, request_id)
-            response = http.response_of(request, self._answer(request, who, route, path))
+            response = self._worked(request, who, route, path)
         except Problem as problem:
             response = _problem(problem, request_id)
         except Exception as error:
@@ -85,9 +92,11 @@ class Application:
             who = self._way.who(request, request_id)
         except Problem as problem:
             refused = problem
-        self._limit(f"known {who.name}" if who.known else client_of(request.remote_addr or NOBODY))
+        self._limit(_client(request, who))
         if refused is not None and refused.status != 401:
             raise refused
+        if who.known and KNOWN in request.environ:
+            request.environ[KNOWN]()
         route, path = self._match(request)
         request.environ[_ROUTE] = route.path
         if route.rule is not None and not who.known:
@@ -98,6 +107,16 @@ class Application:
                 headers={"WWW-Authenticate": self._way.challenge},
             )
         return who, route, path
+
+    def _worked(self, request: Request, who: Context, route: Route, path: dict[str, str]) -> Response:
+        client = _client(request, who)
+        if not self._at_once.begin(client):
+            detail = f"{self._at_once.most} requests of yours are worked at: ask when they are answered"
+            raise Problem(429, "too_many_requests", detail, headers={"Retry-After": "1"})
+        try:
+            return http.response_of(request, self._answer(request, who, route, path))
+        finally:
+            self._at_once.end(client)
 
     def _limit(self, client: str) -> None:
         wait = self._buckets.take(client)
@@ -134,7 +153,7 @@ class Application:
         query = words.query_of(request.args, route.query)
         body = None if route.body is None else words.body_of(request, route.body)
         try:
-            answer = route.handler(Call(request, who, self.parts, path, query, body))
+            answer = route.handler(Call(request, who, self.parts, path, query, body, self._way.still(request, who)))
         except MarkerError as error:
             raise Problem(400, "marker.invalid", str(error)) from None
         except StoreRefused as error:
@@ -153,6 +172,10 @@ class Application:
                 answer.media,
             )
         return answer
+
+
+def _client(request: Request, who: Context) -> str:
+    return f"known {who.name}" if who.known else client_of(request.remote_addr or NOBODY)
 
 
 def _server_error(error: Exception) -> Problem:

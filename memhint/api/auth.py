@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from ipaddress import ip_address
 from typing import Protocol, TypedDict
 
@@ -11,6 +13,7 @@ from memhint.api.context import Context
 from memhint.api.errors import Problem
 from memhint.api.tokens import Tokens
 
+KEYSTONE_HOLDS = 300.0  # seconds for which keystonemiddleware, too, believes a token without asking again
 TOKEN_MOST = 4096  # characters of a token that is looked at
 _WAYS_HOME = ("localhost", "localhost.localdomain", "ip6-localhost")
 
@@ -25,6 +28,9 @@ class Way(Protocol):
 
         :raises Problem: 401 where a token is shown and is nobody's
         """
+
+    def still(self, request: Request, who: Context) -> Callable[[], bool]:
+        """How to tell later, of an answer that goes on, whether the caller still is whom it was."""
 
 
 class Nobody:
@@ -43,6 +49,10 @@ class Nobody:
                 403, "loopback_only", "auth = none serves this host by its loopback addresses only: see [api] auth"
             )
         return Context(name="loopback", known=True, roles=["admin"], system=True, **_ids(request, request_id))
+
+    def still(self, request: Request, who: Context) -> Callable[[], bool]:
+        """Nobody can be taken anything away."""
+        return lambda: True
 
 
 class ByToken:
@@ -75,11 +85,20 @@ class ByToken:
             **_ids(request, request_id),
         )
 
+    def still(self, request: Request, who: Context) -> Callable[[], bool]:
+        """Whether the file still has the token, for the same name, roles and project."""
+        token = shown_token(request)
+        entry = self._tokens.find(token) if token else None
+        return lambda: token is not None and self._tokens.find(token) == entry
+
 
 class ByKeystone:
     """`auth = keystone`: keystonemiddleware stands in front and has taken away what a caller says of itself."""
 
     challenge = "Keystone"
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
 
     def who(self, request: Request, request_id: str) -> Context:
         """Whom Keystone says it is."""
@@ -102,6 +121,11 @@ class ByKeystone:
             system=environ.get("HTTP_OPENSTACK_SYSTEM_SCOPE") == "all",
             **_ids(request, request_id),
         )
+
+    def still(self, request: Request, who: Context) -> Callable[[], bool]:
+        """For some minutes. Then the client has to come again, and the middleware looks at its token again."""
+        until = self._clock() + KEYSTONE_HOLDS
+        return lambda: self._clock() < until
 
 
 def shown_token(request: Request) -> str | None:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
 import xxhash
 from werkzeug import Request, Response
 
+from memhint.api.errors import bad_request
 from memhint.api.route import JSON, Answer
+
+_TAG = r'(?:W/)?"[\x21\x23-\x7e]*"'
+_TAGS = re.compile(rf"\*|{_TAG}(?:[ \t]*,[ \t]*{_TAG})*")
 
 # The dashboard needs nothing from elsewhere, and nobody frames it.
 CSP = (
@@ -34,6 +39,19 @@ def dump(document: Any) -> bytes:
 def etag_of(body: bytes) -> str:
     """The entity tag of a body, without its quotes."""
     return xxhash.xxh3_128_hexdigest(body)
+
+
+def matches(request: Request, tag: str) -> bool:
+    """Whether a change may go on: If-Match names this state of what is changed, or is not there at all.
+
+    :raises Problem: 400 where it cannot be read. Whoever sends one wants no change without a condition
+    """
+    said = request.headers.get("If-Match")
+    if said is None:
+        return True
+    if _TAGS.fullmatch(said.strip()) is None:
+        raise bad_request("if_match.invalid", 'If-Match is the ETag of what you saw, with its quotes: "…", or *')
+    return bool(request.if_match.contains(tag))
 
 
 def response_of(request: Request, answer: Answer | Response) -> Response:

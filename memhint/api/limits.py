@@ -1,13 +1,14 @@
-"""How often one client may ask: a token bucket each, and a bound on how many are remembered."""
+"""How often one client may ask, and how much at once: a token bucket each, and a bound on how many are remembered."""
 
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from ipaddress import IPv6Address, ip_address
 
 BODY_MOST = 64 * 1024  # bytes of a request's body
+AT_ONCE_LEAST = 8  # requests of one client at once, however few [api] threads there are
 CLIENTS_MOST = 10_000  # that are remembered; who has asked least lately is forgotten first
 
 
@@ -38,6 +39,30 @@ class Buckets:
 
     def __len__(self) -> int:
         return len(self._clients)
+
+
+class AtOnce:
+    """How many requests of one client are worked at: the others find a thread and a processor, too."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._lock = threading.Lock()
+        self._clients: Counter[str] = Counter()
+
+    def begin(self, client: str) -> bool:
+        """Whether one more may be; then it is to be ended."""
+        with self._lock:
+            if self._clients[client] >= self.most:
+                return False
+            self._clients[client] += 1
+            return True
+
+    def end(self, client: str) -> None:
+        """One is done."""
+        with self._lock:
+            self._clients[client] -= 1
+            if not self._clients[client]:
+                del self._clients[client]
 
 
 def client_of(address: str) -> str:

@@ -19,7 +19,7 @@ JSON = "application/json"
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A request that has passed: who asks, and its checked words."""
+    """A request that has passed: who asks, and its checked words. ``still``: whether the caller is whom it was."""
 
     request: Request
     who: Context
@@ -27,6 +27,7 @@ class Call:
     path: Mapping[str, str]
     query: Mapping[str, Any]
     body: Any = None
+    still: Callable[[], bool] = lambda: True
 
     def authorize(self, rule: str, project: str | None = None) -> None:
         """Hold the caller against a rule, for something that belongs to this project.

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import logging
 import signal
+import sys
 import threading
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-from cheroot import wsgi
-from cheroot.ssl.builtin import BuiltinSSLAdapter
 from oslo_config import cfg
 
 from memhint.api.app import address_of, build, fronted
+from memhint.api.connections import TLS, Server
 from memhint.api.limits import BODY_MOST
 from memhint.conf.errors import ConfigError
 from memhint.controller.dispatch import dispatch_of
@@ -23,7 +23,9 @@ LOG = logging.getLogger(__name__)
 
 HEADERS_MOST = 16 * 1024  # bytes of a request's line and headers
 PATIENCE = 10  # seconds for which a client may neither send nor take anything
-WAITING_MOST = 128  # connections with a request that no thread has taken up yet
+TURN = 0.001  # seconds
+STRANGERS = 32  # threads beside those of [api], so that who has shown no token takes none of them
+WAITING_MOST = 512  # connections with a request that no thread has taken up yet
 
 
 class Service:
@@ -39,6 +41,9 @@ class Service:
         :raises ConfigError: when the configuration does not let it serve
         :raises StoreError: when the store cannot be opened
         """
+        # Python lets a thread compute for so long while others wait: with eight at work, each pause of a request would
+        # cost it eight times as much.
+        sys.setswitchinterval(TURN)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
         store = open_store(self._conf.store.url, create=False)
@@ -67,12 +72,12 @@ class Service:
             store.close()
         return 0
 
-    def _server(self, listen: str, application: Callable[..., Any]) -> wsgi.Server:
+    def _server(self, listen: str, application: Callable[..., Any]) -> Server:
         api = self._conf.api
-        server = wsgi.Server(
+        server = Server(
             address_of(listen),
             application,
-            numthreads=api.threads + api.streams,  # a stream keeps a thread for as long as it lasts
+            numthreads=api.threads + api.streams + STRANGERS,  # a stream keeps a thread for as long as it lasts
             server_name="memhint",
             request_queue_size=128,
             timeout=PATIENCE,
@@ -83,7 +88,7 @@ class Service:
         server.error_log = _to_log  # type: ignore[assignment]
         if api.cert_file:
             try:
-                server.ssl_adapter = BuiltinSSLAdapter(api.cert_file, api.key_file or api.cert_file)
+                server.ssl_adapter = TLS(api.cert_file, api.key_file or api.cert_file)
             except OSError as error:
                 raise ConfigError(None, "[api] cert_file", f"{api.cert_file}: {error.strerror or error}") from error
         return server

@@ -21,7 +21,7 @@ EVENTS_MOST = 200  # events of one look
 
 
 class Crowded(Exception):
-    """As many listen as may."""
+    """As many listen as may, of all clients or of this one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,11 @@ class Change:
 class Listener:
     """One client. Whoever does not keep up is dropped: it reconnects with the last id that it saw."""
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, hub: Hub, client: str, may: Callable[[], bool]) -> None:
+        """:param may: whether it still may listen"""
         self._hub = hub
+        self.client = client
+        self.may = may
         self._waiting: deque[bytes] = deque()
         self._changed = threading.Condition()
         self._ended = False
@@ -59,6 +62,13 @@ class Listener:
     def end(self) -> None:
         """No more will come."""
         with self._changed:
+            self._ended = True
+            self._changed.notify()
+
+    def cut(self) -> None:
+        """No more will come, nor what waits."""
+        with self._changed:
+            self._waiting.clear()
             self._ended = True
             self._changed.notify()
 
@@ -107,10 +117,15 @@ class Messages(Iterator[bytes]):
 class Hub:
     """All who listen. Its thread runs while somebody does."""
 
-    def __init__(self, look: Callable[[str | None], Change], most: int, every: float = EVERY) -> None:
-        """:param look: what changed since a token; from None on there is nothing but the token of now."""
+    def __init__(
+        self, look: Callable[[str | None], Change], most: int, every: float = EVERY, each: int | None = None
+    ) -> None:
+        """:param look: what changed since a token; from None on there is nothing but the token of now.
+        :param each: how many of them may be one client's; None: all
+        """
         self._look = look
         self.most = most
+        self._each = most if each is None else each
         self._every = every
         self._lock = threading.Lock()
         self._listeners: set[Listener] = set()
@@ -118,17 +133,20 @@ class Hub:
         self._wake = threading.Event()
         self._closed = False
 
-    def join(self, since: str | None) -> Listener:
+    def join(self, since: str | None, client: str = "", may: Callable[[], bool] = lambda: True) -> Listener:
         """A new listener, who is told first what changed since the token that it knows.
 
+        :param may: asked before each look whether this client still may listen
         :raises Crowded: when there are as many as may be
         :raises ChangesExpired: when that can no longer be told
         :raises StoreError: when the store fails
         """
-        listener = Listener(self)
+        listener = Listener(self, client, may)
         with self._lock:
             if self._closed or len(self._listeners) >= self.most:
                 raise Crowded(f"{self.most} listen already")
+            if sum(one.client == client for one in self._listeners) >= self._each:
+                raise Crowded(f"{self._each} of yours listen already")
             self._listeners.add(listener)
         try:
             # What comes while this is asked for is told twice, which does no harm: it is state, not a difference.
@@ -162,6 +180,18 @@ class Hub:
     def __len__(self) -> int:
         return len(self._listeners)
 
+    def _still(self, listener: Listener) -> bool:
+        """Whether it may listen on; else it ends, and makes room at once though its client may take a while."""
+        try:
+            if listener.may():
+                return True
+            LOG.info("a stream of %s ends: it may not listen any more", listener.client)
+        except Exception:
+            LOG.exception("a stream of %s ends: whether it may listen cannot be told", listener.client)
+        listener.cut()
+        self.leave(listener)
+        return False
+
     def _run(self, token: str | None) -> None:
         failing = False
         try:
@@ -171,6 +201,7 @@ class Hub:
                         self._thread = None
                         return
                     listeners = tuple(self._listeners)
+                listeners = tuple(one for one in listeners if self._still(one))
                 try:
                     change = self._look(token)
                 except ChangesExpired:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
+from itertools import islice
 from typing import Any
 
-from jsonschema import Draft202012Validator
+from jsonschema import Draft202012Validator, ValidationError
 from jsonschema.exceptions import best_match
+from jsonschema.validators import extend
 from werkzeug import Request
 from werkzeug.datastructures import MultiDict
 from werkzeug.exceptions import RequestEntityTooLarge
@@ -18,6 +20,8 @@ from memhint.api.errors import Problem, bad_request
 from memhint.api.limits import BODY_MOST
 from memhint.api.route import JSON, Schema
 
+DEPTH_MOST = 32  # of a body; none of the schemas is half as deep
+ERRORS_MOST = 16  # that are compared for the one to tell of
 _SHOWN = 200  # characters of what was wrong that are said back
 
 
@@ -55,6 +59,7 @@ def body_of(request: Request, schema: Schema) -> Any:
         raise Problem(413, "body.too_large", f"a body has {BODY_MOST} bytes at most") from None
     try:
         document = json.loads(data, parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_once)
+        _hold_depth(document)
         json.dumps(document, ensure_ascii=False).encode()  # half a character, "\\ud800", could be kept by no database
     except (ValueError, RecursionError) as error:
         why = (
@@ -70,7 +75,7 @@ def check(document: object, schema: Schema, code: str) -> None:
 
     :raises Problem: 400 that names the place
     """
-    error = best_match(_validator(_Key(schema)).iter_errors(document))
+    error = best_match(islice(_validator(_Key(schema)).iter_errors(document), ERRORS_MOST))
     if error is not None:
         place = "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in error.absolute_path).lstrip(".")
         raise bad_request(code, f"{_short(place)}: {_short(error.message)}" if place else _short(error.message))
@@ -95,7 +100,42 @@ class _Key:
 
 @cache
 def _validator(key: _Key) -> Draft202012Validator:
-    return Draft202012Validator(key.schema)
+    return _Validator(key.schema)
+
+
+def _unique(_validator: Any, wanted: bool, found: Any, _schema: Schema) -> Iterator[ValidationError]:
+    # jsonschema compares each with each where their types differ: minutes for what fits into a body. Our lists are of
+    # texts; what is none is told of by `items`.
+    texts = wanted and isinstance(found, list) and all(isinstance(one, str) for one in found)
+    if texts and len(set(found)) != len(found):
+        yield ValidationError("something is there twice")
+
+
+def _items(validator: Any, items: Schema, found: Any, schema: Schema) -> Iterator[ValidationError]:
+    # A list that is too long is not looked into: maxItems tells of it.
+    if isinstance(found, list) and len(found) <= schema.get("maxItems", len(found)):
+        yield from Draft202012Validator.VALIDATORS["items"](validator, items, found, schema)
+
+
+_Validator = extend(Draft202012Validator, {"uniqueItems": _unique, "items": _items})
+
+
+def _hold_depth(document: object) -> None:
+    """Level by level, for recursion has an end itself.
+
+    :raises _Refused: where it is nested deeper than any schema has it
+    """
+    level = [document]
+    for _ in range(DEPTH_MOST):
+        level = [
+            inner
+            for one in level
+            if isinstance(one, dict | list)
+            for inner in (one.values() if isinstance(one, dict) else one)
+        ]
+        if not level:
+            return
+    raise _Refused(f"it is nested deeper than {DEPTH_MOST}")
 
 
 def _value(text: str, schema: Schema) -> Any:

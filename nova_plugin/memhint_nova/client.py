@@ -14,7 +14,9 @@ from memhint_nova.host import FIELDS
 
 PATH = "/v1/hosts"
 PAGE = 1000  # the most that the API gives at once
-MOST_PAGES = 1000
+MOST_PAGES = 100
+MOST_BYTES = 32 << 20  # of all pages of one look
+MOST_HOSTS = PAGE * MOST_PAGES
 HEADERS = {"Accept": "application/json", "OpenStack-API-Version": "memhint 1.0"}
 
 
@@ -84,6 +86,7 @@ class HostsClient:
         found: list[Mapping[str, Any]] = []
         deleted: list[str] = []
         changed: str | None = None
+        size = 0
         for page in range(MOST_PAGES):
             if params is None:
                 break
@@ -93,10 +96,18 @@ class HostsClient:
             answer = self._transport.get(PATH, params, headers)
             if answer.status == 304 and page == 0 and etag:
                 return None
+            size += len(answer.body)
+            if size > MOST_BYTES:
+                raise LookFailed(f"the pages have more than {MOST_BYTES >> 20} MiB")
             told = _document(answer, token)
-            found += _list_of(told, "hosts", dict)
+            # What nobody asked for is not kept until the last page.
+            found += [{name: one[name] for name in FIELDS if name in one} for one in _list_of(told, "hosts", dict)]
             deleted += _list_of(told, "deleted", str)
-            params = _next(told)
+            if len(found) > MOST_HOSTS or len(deleted) > MOST_HOSTS:
+                raise LookFailed(f"the list has more than {MOST_HOSTS} hosts")
+            before, params = params, _next(told)
+            if params is not None and params == before:
+                raise LookFailed("the list does not end: next leads to the same page again")
             if page == 0:
                 # What changed while the further pages were read is told again next time.
                 changed = _token(told)

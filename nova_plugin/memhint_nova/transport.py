@@ -13,6 +13,7 @@ from oslo_config import cfg
 
 from memhint_nova.client import Answer
 from memhint_nova.conf import GROUP
+from memhint_nova.deadline import Deadline
 from memhint_nova.errors import LookFailed
 
 MIB = 1 << 20
@@ -28,6 +29,7 @@ class KeystoneauthTransport:
         asked: adapter.Adapter,
         timeout: float,
         most_bytes: int,
+        deadline: Deadline,
         token_file: Path | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -35,6 +37,7 @@ class KeystoneauthTransport:
         self._adapter = asked
         self._timeout = timeout
         self._most_bytes = most_bytes
+        self._deadline = deadline
         self._token_file = token_file
         self._clock = clock
 
@@ -43,11 +46,23 @@ class KeystoneauthTransport:
         sent = dict(headers)
         if self._token_file is not None:
             sent["X-Auth-Token"] = _token(self._token_file)
+        seconds = 10 * self._timeout
+        with self._deadline.within(seconds) as late:
+            try:
+                answer = self._get(path, params, sent)
+            except LookFailed:
+                if not late.is_set():
+                    raise
+        if late.is_set():  # also where what had come until then looks like an answer
+            raise LookFailed(f"the answer took longer than {seconds:g} s")
+        return answer
+
+    def _get(self, path: str, params: Mapping[str, str], sent: Mapping[str, str]) -> Answer:
         try:
             response = self._adapter.get(
                 path,
                 params=dict(params),
-                headers=sent,
+                headers=dict(sent),
                 raise_exc=False,
                 redirect=False,
                 # With log keystoneauth would read all of the body, however large it is.
@@ -84,8 +99,16 @@ def from_conf(conf: cfg.ConfigOpts) -> KeystoneauthTransport:
     if auth is None and not options.endpoint_override:
         raise LookFailed("nova.conf does not say where the admin API is: set [memhint] endpoint_override or auth_type")
     # Not load_session_from_conf_options: it wants options that mean nothing here.
+    deadline, asking = Deadline(), requests.Session()
+    asking.mount("http://", deadline)
+    asking.mount("https://", deadline)
     session = loading.session.Session().load_from_options(
-        insecure=options.insecure, cacert=options.cafile, cert=options.certfile, key=options.keyfile, auth=auth
+        insecure=options.insecure,
+        cacert=options.cafile,
+        cert=options.certfile,
+        key=options.keyfile,
+        auth=auth,
+        session=asking,
     )
     asked = adapter.Adapter(
         session,
@@ -97,7 +120,7 @@ def from_conf(conf: cfg.ConfigOpts) -> KeystoneauthTransport:
         user_agent="memhint-nova",
     )
     token_file = Path(options.token_file) if options.token_file else None
-    return KeystoneauthTransport(asked, options.request_timeout, options.max_body_mib * MIB, token_file)
+    return KeystoneauthTransport(asked, options.request_timeout, options.max_body_mib * MIB, deadline, token_file)
 
 
 def _token(path: Path) -> str:

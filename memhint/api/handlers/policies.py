@@ -84,8 +84,7 @@ def _change(call: Call, known: _Known, values: Mapping[str, str | None]) -> Answ
 
 def _hold(call: Call, before: Settings) -> None:
     """Whoever says which state he saw, changes that state or nothing."""
-    wanted = call.request.if_match
-    if wanted and not wanted.contains(_tag(before)):
+    if not http.matches(call.request, _tag(before)):
         raise Problem(
             412, "policy.changed", "somebody changed it meanwhile: GET it again and send its ETag in If-Match"
         )

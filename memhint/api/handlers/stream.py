@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from memhint.api.errors import Problem
 from memhint.api.handlers import events, hosts
+from memhint.api.policies import stream as rules
 from memhint.api.route import Answer, Call
 from memhint.api.stream import EVENTS_MOST, Change, Crowded
 from memhint.store.database import Store
@@ -22,7 +23,7 @@ def follow(call: Call) -> Answer:
     if since is not None and not _ID.fullmatch(since):
         raise Problem(400, "query.invalid", "Last-Event-ID is the `changed` of a list, or an id of this stream")
     try:
-        listener = call.parts.hub.join(since)
+        listener = call.parts.hub.join(since, call.who.name, lambda: call.still() and call.allowed(rules.FOLLOW))
     except Crowded as error:
         raise Problem(503, "stream.crowded", f"{error}: try again later", headers={"Retry-After": "30"}) from None
     return Answer(listener.messages(), headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"}, media=MEDIA)

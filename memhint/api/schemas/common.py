@@ -65,6 +65,7 @@ def page_query(
     names: Iterable[str], filters: Mapping[str, Schema], sort: Iterable[str] = (), changed: bool = False
 ) -> Schema:
     """The parameters of a list: how much of it, from where, which members, and in which order."""
+    names = list(names)
     properties: dict[str, Any] = {
         **filters,
         "limit": {"type": "integer", "minimum": 1, "maximum": LIMIT_MOST, "default": LIMIT},
@@ -77,8 +78,9 @@ def page_query(
         },
         "fields": {
             "type": "array",
-            "items": {"type": "string", "enum": list(names)},
+            "items": {"type": "string", "enum": names},
             "minItems": 1,
+            "maxItems": len(names),
             "uniqueItems": True,
             "description": "only these members, by commas",
         },

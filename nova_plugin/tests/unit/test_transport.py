@@ -8,6 +8,7 @@ import itertools
 import json
 import socket
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -179,3 +180,44 @@ def test_keystone_is_asked_where_an_auth_type_is_set(serve) -> None:
     made.set_override("endpoint", address, "memhint")
     HostsClient(from_conf(made), 10.0).look(None)
     assert asked[-1][1]["X-Auth-Token"] == "from-keystone"
+
+
+@pytest.mark.parametrize("head", [b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n", b"HTTP/1.1 200 OK\r\nX-Slow: "])
+def test_a_server_that_trickles_bytes_is_hung_up_on_at_the_limit(head) -> None:
+    """Each byte comes well within the timeout of one read."""
+    stop = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def trickle() -> None:
+            taken, _ = listening.accept()
+            with taken, contextlib.suppress(ConnectionError):
+                taken.recv(65536)
+                taken.sendall(head)
+                while not stop.wait(0.05):
+                    taken.sendall(b" ")
+
+        threading.Thread(target=trickle, daemon=True).start()
+        address = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        began = time.monotonic()
+        try:
+            with pytest.raises(LookFailed, match="took longer than 2 s"):
+                HostsClient(from_conf(conf(endpoint_override=address, request_timeout=0.2)), 10.0).look(None)
+            assert time.monotonic() - began < 4
+        finally:
+            stop.set()
+
+
+@pytest.mark.parametrize(
+    ("page", "said"),
+    [
+        (lambda turn: {"hosts": [], "next": "/v1/hosts?marker=a"}, "same page again"),
+        (lambda turn: {"hosts": [], "next": f"/v1/hosts?marker={turn}", "more": "x" * (4 << 20)}, "more than 32 MiB"),
+        (lambda turn: {"hosts": [{}] * 50_000, "next": f"/v1/hosts?marker={turn}"}, "more than 100000 hosts"),
+        (lambda turn: {"hosts": [], "next": f"/v1/hosts?marker={turn}"}, "does not end after 100 pages"),
+    ],
+)
+def test_pages_without_end_are_given_up(serve, page, said) -> None:
+    turns = itertools.count()
+    address, _ = serve(lambda handler: reply(json.dumps(page(next(turns))).encode())(handler))
+    with pytest.raises(LookFailed, match=said):
+        HostsClient(from_conf(conf(endpoint_override=address)), 60.0).look(None)

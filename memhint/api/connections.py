@@ -1,0 +1,243 @@
+"""Connections whose clients keep the server waiting: cheroot bounds sizes and silence, this bounds the whole request.
+
+cheroot gives a thread to each connection and a time to each read. A client that sends a byte now and then would hold
+its thread for ever. Here a request as a whole has a time, an answer too, and when threads are short, whoever has kept
+one waiting longest is hung up on: who has not shown a token first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from cheroot import errors, server, wsgi
+from cheroot.ssl.builtin import BuiltinSSLAdapter
+
+LOG = logging.getLogger(__name__)
+
+REQUEST_MOST = 10.0  # seconds for all of a request: handshake, headers and body
+ANSWER_MOST = 60.0  # seconds for a client to take all of an answer, or one message of a stream
+SHORT = 0.05  # seconds that a client may keep a thread waiting while others have none
+EVERY = 0.05  # seconds between two looks
+KNOWN = "memhint.known"  # in the environment of a request: to be called when the caller has shown who it is
+_ONCE = (b"Content-Length", b"Transfer-Encoding", b"Host")
+
+
+class Connection(server.HTTPConnection):
+    """One client's. ``waiting`` is since when a thread waits for the client, None while it does not."""
+
+    waiting: float | None = None
+    known = False
+    sending = False
+    streams = False
+    hung_up = False
+
+    def communicate(self) -> bool:
+        """Serve one request; whether to keep the connection."""
+        self.known = self.sending = False  # each request shows it anew
+        self.waiting = time.monotonic()
+        self.server.waiters.add(self)
+        try:
+            if isinstance(self.socket, ssl.SSLSocket) and self.socket.version() is None:
+                self.socket.do_handshake()
+            return bool(super().communicate()) and not self.hung_up  # type: ignore[no-untyped-call]
+        except OSError as error:
+            LOG.info("%s: %s", self.remote_addr, error)
+            return False
+        finally:
+            self.waiting = None
+            self.server.waiters.discard(self)
+
+    def hang_up(self) -> None:
+        """Have the thread that waits for this client go on with others."""
+        self.hung_up = True
+        with contextlib.suppress(OSError):
+            # Not SSLSocket's own: that one takes the TLS state away from the thread that reads.
+            socket.socket.shutdown(self.socket, socket.SHUT_RDWR)
+
+
+class _Headers(dict[bytes, bytes]):
+    """Headers of a request; those that say where it ends, once."""
+
+    def __setitem__(self, name: bytes, value: bytes) -> None:
+        if name in _ONCE and name in self:
+            raise ValueError(f"{name.decode()} is there twice")
+        super().__setitem__(name, value)
+
+
+class Request(server.HTTPRequest):
+    """One request, read as a whole before anything is done about it: nothing of it can become the next one."""
+
+    def __init__(self, *words: Any, **more: Any) -> None:
+        super().__init__(*words, **more)
+        self.inheaders = _Headers()
+
+    def read_request_headers(self) -> bool:
+        """Read them; whether they are those of a request that has one meaning only."""
+        if not super().read_request_headers():  # type: ignore[no-untyped-call]
+            self.close_connection = True
+            return False
+        length = self.inheaders.get(b"Content-Length")
+        coded = b"Transfer-Encoding" in self.inheaders
+        if (length is not None and not length.isdigit()) or (coded and (length is not None or not self.chunked_read)):
+            self.close_connection = True
+            self.simple_response("400 Bad Request", "It is not clear where this request ends")
+            return False
+        if coded:
+            self.close_connection = True  # what may come after the last chunk is read by nobody
+        return True
+
+    def respond(self) -> None:
+        """Read the body, then have it answered."""
+        most = self.server.max_request_body_size
+        try:
+            if self.chunked_read:
+                body = _unchunked(self.conn.rfile, most)
+            else:
+                body = self._whole(int(self.inheaders.get(b"Content-Length", 0)))
+        except errors.MaxSizeExceeded:
+            self.simple_response("413 Request Entity Too Large", f"A body has {most} bytes at most")
+            return
+        except ValueError:
+            self.close_connection = True
+            self.simple_response("400 Bad Request", "The body is not of the length that was said")
+            return
+        self.conn.waiting = None
+        self.rfile = io.BytesIO(body)
+        self.server.gateway(self).respond()
+        if self.ready:
+            self.ensure_headers_sent()
+        if self.chunked_write:
+            self._sending(self.conn.wfile.write, b"0\r\n\r\n")
+
+    def write(self, chunk: bytes) -> None:
+        """A piece of the answer."""
+        self._sending(super().write, chunk)
+
+    def send_headers(self) -> None:
+        """The answer's headers."""
+        if self.status.startswith(b"429"):  # type: ignore[arg-type]
+            self.close_connection = True  # what it has sent already beyond its rate is not even read
+        for name, value in self.outheaders:
+            if name.lower() == b"content-type" and value.startswith(b"text/event-stream"):
+                self.conn.streams = self.close_connection = True
+        self._sending(super().send_headers)
+
+    def _whole(self, length: int) -> bytes:
+        body: bytes = self.conn.rfile.read(length) if length else b""
+        if len(body) != length:
+            raise ValueError("the body ends early")
+        return body
+
+    def _sending(self, how: Callable[..., None], *words: bytes) -> None:
+        # An answer's time is that of all of it; a stream has no end, and each message has its own.
+        if self.conn.waiting is None:
+            self.conn.sending = True
+            self.conn.waiting = time.monotonic()
+        try:
+            how(*words)
+        finally:
+            if self.conn.streams:
+                self.conn.waiting = None
+
+
+Connection.RequestHandlerClass = Request
+
+
+class TLS(BuiltinSSLAdapter):
+    """TLS whose handshake is the connection's own affair: cheroot would accept nobody else meanwhile."""
+
+    def wrap(self, sock: socket.socket) -> tuple[ssl.SSLSocket, dict[str, str]]:
+        """The socket, and what its requests have in their environment."""
+        wrapped = self.context.wrap_socket(sock, do_handshake_on_connect=False, server_side=True)
+        return wrapped, {"wsgi.url_scheme": "https", "HTTPS": "on"}
+
+
+class Gateway(wsgi.Gateway_10):
+    """WSGI, with a way for the application to say that it knows the caller."""
+
+    def get_environ(self) -> dict[str, Any]:  # type: ignore[override]
+        """The environment of a request."""
+        connection = self.req.conn
+
+        def known() -> None:
+            connection.known = True
+
+        return {**super().get_environ(), KNOWN: known}  # type: ignore[no-untyped-call]
+
+
+class Waiters:
+    """Connections that threads work at, and who of them is hung up on."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._all: set[Connection] = set()
+
+    def add(self, one: Connection) -> None:
+        """A thread has taken it up."""
+        with self._lock:
+            self._all.add(one)
+
+    def discard(self, one: Connection) -> None:
+        """It has no thread any more."""
+        with self._lock:
+            self._all.discard(one)
+
+    def look(self, queued: int, now: float) -> list[Connection]:
+        """Whose time is over, and for each of ``queued`` without a thread one who keeps a thread waiting."""
+        with self._lock:
+            found = [(one, now - one.waiting) for one in self._all if one.waiting is not None and not one.hung_up]
+        late = [one for one, age in found if age > (ANSWER_MOST if one.sending else REQUEST_MOST)]
+        others = [(one.known, -age, id(one), one) for one, age in found if age > SHORT and not one.streams]
+        return late + [one for *_, one in sorted(others)[:queued] if one not in late]
+
+
+class Server(wsgi.Server):
+    """cheroot's, with a thread that looks after those who keep the others waiting."""
+
+    ConnectionClass = Connection
+
+    def __init__(self, *words: Any, **more: Any) -> None:
+        super().__init__(*words, **more)
+        self.gateway = Gateway
+        self.waiters = Waiters()
+        self._ended = threading.Event()
+
+    def serve(self) -> None:
+        """Serve until stopped."""
+        threading.Thread(target=self._watch, name="waiters", daemon=True).start()
+        super().serve()
+
+    def stop(self) -> None:
+        """End it."""
+        self._ended.set()
+        super().stop()
+
+    def _watch(self) -> None:
+        while not self._ended.wait(EVERY):
+            for one in self.waiters.look(max(0, self.requests.qsize - self.requests.idle), time.monotonic()):
+                one.hang_up()
+
+
+def _unchunked(file: Any, most: int) -> bytes:
+    """All of a body that comes in chunks.
+
+    :raises MaxSizeExceeded: when it has more than ``most`` bytes, or twice as many with what is around the chunks
+    :raises ValueError: when it is none
+    """
+    try:
+        found: bytes = server.ChunkedRFile(server.SizeCheckWrapper(file, 2 * most), 2 * most).read(most + 1)
+    except OSError as error:
+        if error.args == ("Request Entity Too Large",):  # cheroot's, of a chunk; all others have a number
+            raise errors.MaxSizeExceeded from None
+        raise
+    if len(found) > most:
+        raise errors.MaxSizeExceeded
+    return found
