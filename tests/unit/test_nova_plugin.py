@@ -86,6 +86,7 @@ def test_nova_is_imported_by_nobody_else_and_the_plugin_imports_nothing_of_memhi
             "oslo_config",
             "oslo_log",
             "requests",
+            "urllib3",
         }, path
     for folder in ("memhint", "lab"):
         for path in (ROOT / folder).rglob("*.py"):
