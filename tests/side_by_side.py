@@ -1,7 +1,7 @@
 """How the tests share a machine when several processes run them: which stay together, and which begin first.
 
-Tests of a file stay in one process, for they share servers and hosts. What takes longest begins first, so that nobody
-is left with it in the end.
+Tests of a file stay in one process, for they share servers and hosts. What others wait for, and what takes long, begins
+first, so that nobody is left with it in the end.
 """
 
 from __future__ import annotations
@@ -18,21 +18,19 @@ WHOLE_MACHINE = "whole_machine"
 """The mark of tests that change what all guests of the machine feel, as KSM does."""
 
 FIRST = (
+    "tests/patches/test_builds.py",
     "whole_machine",
-    "tests/patches/test_kernel_6_12.py",
+    "tests/functional/test_faults.py",
     "tests/functional/test_api_fuzz.py",
     "tests/functional/store",
-    "tests/patches/test_kernel_6_1.py",
-    "tests/lab/test_discarded.py",
-    "tests/lab/test_reporting.py",
-    "tests/lab/test_benches.py",
-    "tests/lab",
-    "tests/patches",
-    "tests/functional/test_faults.py",
     "tests/functional/dashboard",
+    "tests/adversary",
     "tests/functional",
+    "tests/patches",
+    "tests/lab",
 )
-"""Longest first, as far as it matters. `whole_machine` comes before all guests, who wait for its end."""
+"""What is built, which others wait for; then `whole_machine`, before all other guests, who wait for its end; meanwhile
+what needs no guests; then guests, and what is quick in the end."""
 
 APART = ("tests/lab/test_benches.py", "tests/patches/test_kernel_6_12.py", "tests/patches/test_kernel_6_1.py")
 """Files whose tests share nothing: each may go where there is room."""

@@ -11,10 +11,6 @@ def test_style_of_each_patch() -> None:
     passes("kernel/check", "--style", "--version", "6.1")
 
 
-def test_the_kernel_is_built() -> None:
-    passes("kernel/build", "--version", "6.1", "--series", "bitmap")
-
-
 @pytest.mark.usefixtures("beside_others")
 def test_a_guest_has_what_the_series_promises() -> None:
     passes(sys.executable, "kernel/tests/run", "--version", "6.1", "--series", "bitmap")

@@ -138,7 +138,7 @@ LINES: Mapping[str, Line] = {
         "never up", lambda world, amount: one_more(world, amount, state=DomainState.INCOMING)
     ),
     "one more VM on huge pages starts": Line("same", on_huge_pages),
-    "one of a VM's nodes turns out to be on ordinary pages": Line("never up", partly, EVERY, base=half_huge),
+    "one of a VM's nodes turns out to be on ordinary pages": Line("never up", partly, OWN_PAST, base=half_huge),
     "a VM ends": Line("never down", gone, OWN_PAST),
     "a VM is paused": Line("never up", lambda world, _: first(world, state=DomainState.PAUSED), OWN_PAST),
     "a VM becomes guaranteed": Line(
