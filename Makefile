@@ -48,8 +48,8 @@ unit: setup  ## pure logic, and kernel files as fakes
 functional: setup  ## real processes and a real store
 	$(PYTEST) $(SIDE_BY_SIDE) tests/functional
 
-drill: setup  ## who attacks the fleet, its hosts and its API, and what it costs the others (doc/threat-model.md)
-	$(PYTEST) $(SIDE_BY_SIDE) tests/adversary
+drill: setup  ## who attacks the fleet, its hosts and its API, whole, and what it costs the others (doc/threat-model.md); on a quiet machine
+	MEMHINT_DRILL=1 $(PYTEST) -q --durations=10 tests/adversary
 
 patches: setup  ## guest kernel, QEMU and guest agent: style of each patch, builds, their own tests (minutes; the first time it builds them)
 	$(PYTEST) $(SIDE_BY_SIDE) tests/patches

@@ -6,9 +6,8 @@ import threading
 import time
 from types import TracebackType
 
+from tests.adversary.scale import HEALTHY_WITHIN
 from tests.functional.api_server import ApiServer
-
-WITHIN = 1.0  # seconds
 
 
 class Health:
@@ -31,7 +30,7 @@ class Health:
         if kind is None:
             assert not self.wrong, self.wrong[:3]
             assert self.took
-            assert max(self.took) < WITHIN, f"/healthz took {max(self.took):.2f} s"
+            assert max(self.took) < HEALTHY_WITHIN, f"/healthz took {max(self.took):.2f} s"
 
     def more(self, times: int) -> None:
         """Until it was asked so many times more."""

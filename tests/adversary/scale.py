@@ -1,0 +1,18 @@
+"""How long an attack lasts, and what it may cost others.
+
+The drill by itself (`make drill`) has the machine for itself and holds what doc/threat-model.md says. Among all other
+tests an attack is shorter, and others may be late for many reasons: there it shows that nothing stops, not how fast.
+"""
+
+import os
+
+WHOLE = "MEMHINT_DRILL" in os.environ
+
+HEALTHY_WITHIN = 1.0 if WHOLE else 10.0
+"""Seconds for an answer of /healthz, and for an agent's answer to a question."""
+
+PERIOD, LASTS = (10.0, 30.0) if WHOLE else (4.0, 12.0)
+"""Seconds between two reports of an honest host, and of an attack: more than the periods that a report may be old."""
+
+PERIODS = 2 if WHOLE else 10
+"""How many periods the newest report of an honest host may be old."""
