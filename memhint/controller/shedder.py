@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import logging
 import time
+import uuid
 from collections.abc import Callable
 from typing import Protocol
 
 from memhint.objects.ladder import Rung
 from memhint.objects.summary import Freshness, HostSummary
 from memhint.openstack.errors import NotThere, OpenStackError
+from memhint.openstack.nova import Placed
+from memhint.store.errors import StoreError
 from memhint.store.fleet import Fleet, HostEventKind
 from memhint.store.hosts_view import HostsView
 from memhint.store.reports import Reports
@@ -20,8 +23,11 @@ LOG = logging.getLogger(__name__)
 class NovaApi(Protocol):
     """What is asked of Nova."""
 
-    def busy(self, server: str) -> bool:
-        """Whether it does something with the server already."""
+    def placed(self, server: str) -> Placed:
+        """Where a server runs, and whether something is done with it already."""
+
+    def hypervisor(self, provider: str) -> str | None:
+        """The name of the hypervisor that is a resource provider."""
 
     def live_migrate(self, server: str) -> None:
         """Have it moved to another host."""
@@ -52,29 +58,57 @@ class Shedder:
 
         :raises StoreError: when the database fails
         """
-        return sum(self._one(host) for host in self._hosts.all() if Rung.MIGRATION in host.rungs)
+        return sum(self._guarded(host) for host in self._hosts.all() if Rung.MIGRATION in host.rungs)
+
+    def _guarded(self, host: HostSummary) -> bool:
+        """One host's word must not end the round for all others."""
+        try:
+            return self._one(host)
+        except StoreError:
+            raise
+        except Exception:
+            LOG.exception("%s: its VM is not moved", host.name)
+            return False
 
     def _one(self, host: HostSummary) -> bool:
         if host.state is not Freshness.FRESH or host.provider is None or self._lately(host.name):
             return False
         report = self._reports.newest(host.name)
-        server = report.plan.relief.migrate if report is not None else None
-        if server is None:
+        named = report.plan.relief.migrate if report is not None else None
+        if report is None or named is None:
             return False
+        server = _canonical(named)
+        if server is None or server not in {_canonical(one.observation.uuid) for one in report.domains}:
+            return self._refused(host.name, f"{named!r:.60}", "the host does not report such a VM")
         try:
-            if self._nova.busy(server):
+            placed = self._nova.placed(server)
+            if placed.busy:
                 return False
+            # A host can say anything: what it may have moved is what Nova runs there.
+            if placed.hypervisor is None or placed.hypervisor != self._nova.hypervisor(host.provider):
+                return self._refused(host.name, server, "Nova does not run it on this host's compute")
             self._nova.live_migrate(server)
         except NotThere:
             return False  # a VM that is not Nova's: an operator's own, who sees the event of its host
         except OpenStackError as error:
-            LOG.warning("%s: Nova does not move %s: %s", host.name, server, error)
-            self._fleet.tell(host.name, HostEventKind.MIGRATION, f"{server}: refused: {error}")
-            return False
+            return self._refused(host.name, server, str(error))
         LOG.info("%s: Nova moves %s to another host", host.name, server)
         self._fleet.tell(host.name, HostEventKind.MIGRATION, f"{server}: asked Nova for a live migration")
         return True
 
+    def _refused(self, host: str, server: str, why: str) -> bool:
+        LOG.warning("%s: %s is not moved: %s", host, server, why)
+        self._fleet.tell(host, HostEventKind.MIGRATION, f"{server}: refused: {why}")
+        return False
+
     def _lately(self, name: str) -> bool:
         asked = (one.at for one in self._fleet.happened(50, name) if one.kind is HostEventKind.MIGRATION)
         return any(self._clock() - at < self._pause for at in asked)
+
+
+def _canonical(text: str) -> str | None:
+    """A UUID as everybody writes it; None for what is none. It becomes part of a path at Nova."""
+    try:
+        return str(uuid.UUID(text))
+    except ValueError:
+        return None

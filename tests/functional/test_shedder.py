@@ -12,6 +12,7 @@ from memhint.objects.ladder import EnteredRung, Rung
 from memhint.objects.provider import NovaCompute
 from memhint.objects.relief import Relief
 from memhint.openstack.errors import NotThere, OpenStackError
+from memhint.openstack.nova import Placed
 from memhint.store.capacity_views import CapacityViews
 from memhint.store.database import Store, open_store
 from memhint.store.fleet import HostEventKind, State
@@ -27,10 +28,15 @@ class Nova:
     def __init__(self) -> None:
         self.asked: list[str] = []
         self.is_busy = False
+        self.runs_on: str | None = "compute-1"
+        self.hypervisors = {PROVIDER: "compute-1"}
         self.error: OpenStackError | None = None
 
-    def busy(self, server: str) -> bool:
-        return self.is_busy
+    def placed(self, server: str) -> Placed:
+        return Placed(self.runs_on, self.is_busy)
+
+    def hypervisor(self, provider: str) -> str | None:
+        return self.hypervisors.get(provider)
 
     def live_migrate(self, server: str) -> None:
         if self.error is not None:
@@ -45,10 +51,10 @@ def store(url: str) -> Iterator[Store]:
     store.close()
 
 
-def pressed(store: Store, **changes) -> None:
+def pressed(store: Store, named: str = builders.WEB, **changes) -> None:
     plan = builders.plan()
     rung = EnteredRung(Rung.MIGRATION, 0.0, "psi 60 %")
-    plan = replace(plan, rungs=(rung,), relief=Relief(migrate=builders.WEB))
+    plan = replace(plan, rungs=(rung,), relief=Relief(migrate=named))
     report = builders.report(plan=plan, nova=NovaCompute(PROVIDER), slot_overhead=128 << 20, epoch=EPOCH, **changes)
     store.fleet.take([State(report, 0.0)])
 
@@ -83,6 +89,41 @@ def test_a_refusal_is_an_event_and_pauses_too(store: Store) -> None:
     nova.error = OpenStackError("no valid host")
     assert [shedder(store, nova).round(), shedder(store, nova).round()] == [0, 0]
     assert events(store) == [f"{builders.WEB}: refused: no valid host"]
+
+
+@pytest.mark.parametrize("named", ["../flavors", "", "11111111-1111-4111-8111-111111111111"])
+def test_what_the_host_does_not_report_is_not_moved(store: Store, named: str) -> None:
+    pressed(store, named)
+    nova = Nova()
+    assert shedder(store, nova).round() == 0
+    assert nova.asked == []
+    assert "does not report such a VM" in events(store)[0]
+
+
+@pytest.mark.parametrize("runs_on", ["compute-2", None])
+def test_a_vm_that_nova_runs_elsewhere_is_not_moved(store: Store, runs_on: str | None) -> None:
+    pressed(store)
+    nova = Nova()
+    nova.runs_on = runs_on
+    assert shedder(store, nova).round() == 0
+    assert nova.asked == []
+    assert "Nova does not run it" in events(store)[0]
+
+
+def test_one_hosts_trouble_keeps_no_other_from_being_helped(store: Store) -> None:
+    pressed(store, host="host-0")
+    pressed(store)
+    nova = Nova()
+    asked = iter([RuntimeError("a defect")])
+
+    def placed(server: str) -> Placed:
+        for error in asked:
+            raise error
+        return Placed("compute-1", False)
+
+    nova.placed = placed  # type: ignore[method-assign]
+    assert shedder(store, nova).round() == 1
+    assert nova.asked == [builders.WEB]
 
 
 def test_an_operators_own_vm_is_none_of_novas(store: Store) -> None:
