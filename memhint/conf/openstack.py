@@ -32,6 +32,12 @@ OPTS = (
         min=0,
         help="Seconds after which a provider is read again although nothing tells that it has changed.",
     ),
+    cfg.DictOpt(
+        "providers",
+        default={},
+        help="Resource providers of hosts whose name is not their provider's: HOST:UUID,HOST:UUID. A host's claim of a"
+        " provider that bears another name counts for nothing unless it stands here.",
+    ),
     cfg.BoolOpt(
         "migrate",
         default=False,

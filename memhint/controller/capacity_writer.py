@@ -13,6 +13,7 @@ from typing import Protocol
 from memhint.objects.provider import Inventory, Provider, Standing, Tenure
 from memhint.openstack.errors import NotThere, OpenStackError, Outdated
 from memhint.planner.capacity_write import Decision, HostView, Why, WriterSettings, decide
+from memhint.planner.claims import canonical, rightful
 
 LOG = logging.getLogger(__name__)
 TRIES = 10  # of one write, when somebody else changes the provider in between
@@ -96,8 +97,9 @@ class CapacityWriter:
         self._known: dict[str, _Known] = {}
         self._done: dict[str, tuple[object, ...]] = {}  # the plan that was carried out last, by provider
         self._marked: set[str] = set()  # providers that bear the trait, as far as this process has seen to it
+        self._names: dict[str, str] = {}  # of providers, in Placement
         self._told: dict[str, str] = {}
-        self.counts: Counter[str] = Counter()  # written, outdated, failed, conflict, refused
+        self.counts: Counter[str] = Counter()  # written, outdated, failed, conflict, refused, unverified
 
     def round(self) -> None:
         """Look at every host that has a provider, and write what has to be written. A host that fails is tried again.
@@ -105,9 +107,10 @@ class CapacityWriter:
         :raises StoreError: when the database fails
         """
         standings = {one.provider: one for one in self._standings.all()}
-        views = {one.provider: one for one in self._unique(self._views()) if one.provider is not None}
+        views, unknown = self._rightful(self._views())
         for provider, standing in standings.items():
-            if provider not in views:  # its agent speaks of it no more, and so nobody vouches for its ratio
+            # Its agent speaks of it no more, and so nobody vouches for its ratio.
+            if provider not in views and provider not in unknown:
                 views[provider] = _silent(standing)
         for provider, view in views.items():
             try:
@@ -162,6 +165,7 @@ class CapacityWriter:
                 f"Placement has no memory inventory of provider {provider}, which the host's compute_id names: {error}"
             ) from error
         self._known[provider] = known
+        self._names[provider] = known.provider.name
         return known
 
     def _wrote(self, provider: str, view: HostView, known: Provider, standing: Standing, decision: Decision) -> bool:
@@ -221,13 +225,59 @@ class CapacityWriter:
         if news and (self._write or decision.tenure is not Tenure.MANAGED):
             self._standings.note(provider, decision.tenure, decision.detail)
 
-    def _unique(self, views: Iterable[HostView]) -> Sequence[HostView]:
-        views = list(views)
-        claimed = Counter(one.provider for one in views)
+    def _rightful(self, views: Iterable[HostView]) -> tuple[dict[str, HostView], set[str]]:
+        """Who speaks for each provider, and the providers of which that is not known just now."""
+        claims: dict[str, list[HostView]] = {}
         for one in views:
-            if one.provider is not None and claimed[one.provider] > 1:
-                self._say(one.host, f"left alone, {Why.SHARED}: another host claims provider {one.provider} too")
-        return [one for one in views if claimed[one.provider] == 1]
+            if one.provider is None:
+                continue
+            provider = canonical(one.provider)
+            if provider is None:
+                self._unverified(one.host, f"{one.provider[:60]!r} is no UUID of a provider")
+            else:
+                claims.setdefault(provider, []).append(replace(one, provider=provider))
+        found: dict[str, HostView] = {}
+        unknown: set[str] = set()
+        for provider, claimants in claims.items():
+            try:
+                name = self._name(provider)
+            except OpenStackError as error:
+                unknown.add(provider)
+                self.counts["failed"] += 1
+                for one in claimants:
+                    self._say(one.host, f"not written, tried again: {error}")
+                continue
+            mine, others = rightful(claimants, provider, name, self._settings.providers)
+            for one in others:
+                self._unverified(
+                    one.host,
+                    f"it claims provider {provider}, which is {name} in Placement; if the two are one, say so in"
+                    " [openstack] providers",
+                )
+            if len(mine) == 1:
+                found[provider] = mine[0]
+            for one in mine if len(mine) > 1 else ():
+                self._say(one.host, f"left alone, {Why.SHARED}: another host claims provider {provider} too")
+        return found, unknown
+
+    def _name(self, provider: str) -> str:
+        """What Placement calls a provider.
+
+        :raises OpenStackError: when Placement does not say
+        """
+        if provider not in self._names:
+            try:
+                self._names[provider] = self._placement.provider(provider).name
+            except NotThere as error:
+                raise OpenStackError(
+                    f"Placement has no memory inventory of provider {provider}, which the host's compute_id names:"
+                    f" {error}"
+                ) from error
+        return self._names[provider]
+
+    def _unverified(self, host: str, why: str) -> None:
+        self.counts[str(Why.UNVERIFIED)] += 1
+        self._say(host, f"left alone, {Why.UNVERIFIED}: {why}")
 
     def _say(self, host: str, what: str) -> None:
         if self._told.get(host) != what:

@@ -12,7 +12,7 @@ from memhint.bus.envelope import Envelope
 from memhint.bus.rabbit_consumer import Away, Handler
 
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)  # seconds of one batch
-WRITES = ("written", "outdated", "failed", "conflict", "refused")  # as CapacityWriter.counts has them
+WRITES = ("written", "outdated", "failed", "conflict", "refused", "unverified")  # as CapacityWriter.counts has them
 
 
 class Metered:
@@ -108,7 +108,7 @@ class Counts:
         )
         writes = CounterMetricFamily(
             "memhint_controller_ratio_writes",
-            "Allocation ratios: written, outdated and begun anew, failed, or left alone (conflict, refused)",
+            "Allocation ratios: written, outdated and begun anew, failed, left alone (conflict, refused, unverified)",
             labels=["outcome"],
         )
         found = self._writes()

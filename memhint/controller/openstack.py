@@ -45,7 +45,7 @@ class OpenStackThread:
             store.capacities,
             placement_of(conf),
             lambda host, what: store.fleet.tell(host, HostEventKind.CAPACITY, what),
-            WriterSettings(options.max_ratio, options.quantum),
+            WriterSettings(options.max_ratio, options.quantum, options.providers),
             f"{socket.gethostname()[:30]}-{os.getpid()}-{uuid.uuid4().hex[:8]}",
             write=options.capacity == "write",
             refresh=options.refresh,

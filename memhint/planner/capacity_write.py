@@ -29,10 +29,14 @@ class HostView:
 
 @dataclass(frozen=True, slots=True)
 class WriterSettings:
-    """``most`` is the largest ratio that is ever written, ``quantum`` the steps it moves in."""
+    """``most`` is the largest ratio that is ever written, ``quantum`` the steps it moves in.
+
+    ``providers``: the operator's word, UUID of the provider by name of the host, where the two bear different names.
+    """
 
     most: float = 1.5
     quantum: float = QUANTUM
+    providers: Mapping[str, str] = field(default_factory=dict)
 
 
 class Why(StrEnum):
@@ -43,7 +47,8 @@ class Why(StrEnum):
     UNCHANGED = "unchanged"  # it stands there already
     FORCED = "ram_allocation_ratio"  # nova-compute writes its own
     FOREIGN = "foreign"  # somebody else has changed it
-    SHARED = "shared"  # two hosts claim one provider
+    SHARED = "shared"  # two hosts bear the name of one provider
+    UNVERIFIED = "unverified"  # the host claims a provider that bears another name
     RELEASED = "released"
 
 

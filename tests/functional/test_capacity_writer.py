@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import count
@@ -84,13 +84,13 @@ class Fleet:
     def ratio(self, name: str) -> float:
         return self.placement.ratio(self.provider(name))
 
-    def writer(self, write: bool = True, placement=None) -> CapacityWriter:
+    def writer(self, write: bool = True, placement=None, settings: WriterSettings = SETTINGS) -> CapacityWriter:
         return CapacityWriter(
             lambda: list(self.views.values()),
             self.store.capacities,
             placement or self.client,
             lambda host, what: self.said.append(f"{host}: {what}"),
-            SETTINGS,
+            settings,
             f"writer-{next(self.writers)}",
             write=write,
             refresh=0.0,
@@ -189,13 +189,65 @@ def test_uninstall_restores_what_was_found_and_nobody_takes_it_again(fleet: Flee
     assert TRAIT not in fleet.placement.traits(fleet.provider(name))
 
 
-def test_two_hosts_with_one_provider_are_both_left_alone(fleet: Fleet) -> None:
-    one, two = fleet.host(), fleet.host()
-    fleet.views[two] = replace(fleet.views[two], provider=fleet.provider(one))
+def test_two_hosts_that_bear_the_name_of_a_provider_are_both_left_alone(fleet: Fleet) -> None:
+    one = fleet.host()
+    fleet.views[f"{one}.example.org"] = replace(fleet.views[one], host=f"{one}.example.org")
     fleet.report(one, headroom=15360)
     fleet.writer().round()
     assert fleet.ratio(one) == 1.0
     assert sum("another host claims provider" in said for said in fleet.said) == 2
+
+
+@pytest.mark.parametrize("spelt", [str.lower, str.upper, "{{{}}}".format])
+def test_a_claim_of_another_hosts_provider_changes_nothing_for_it(fleet: Fleet, spelt: Callable[[str], str]) -> None:
+    victim, thief = fleet.host(), fleet.host()
+    writer = fleet.writer()
+    fleet.report(victim, headroom=5120)
+    writer.round()
+    assert fleet.ratio(victim) == 0.5
+    fleet.report(thief, headroom=0, provider=spelt(fleet.provider(victim)))
+    writer.round()
+    assert fleet.ratio(victim) == 0.5
+    fleet.report(victim, headroom=15360)  # nor is the victim frozen
+    writer.round()
+    assert fleet.ratio(victim) == 1.5
+    (standing,) = [one for one in fleet.store.capacities.all() if one.provider == fleet.provider(victim)]
+    assert (standing.host, standing.tenure) == (victim, Tenure.MANAGED)
+    assert writer.counts["unverified"] > 0
+    assert any(said.startswith(f"{thief}: left alone, unverified") for said in fleet.said)
+
+
+def test_a_compute_without_an_agent_gets_no_ratio_by_another_hosts_word(fleet: Fleet) -> None:
+    alone, thief = fleet.host(ratio=1.5), fleet.host()
+    provider = fleet.provider(alone)
+    del fleet.views[alone]
+    fleet.report(thief, headroom=0, provider=provider)
+    writer = fleet.writer()
+    writer.round()
+    writer.round()
+    assert fleet.placement.ratio(provider) == 1.5
+    assert fleet.store.capacities.all() == ()
+
+
+@pytest.mark.parametrize("claimed", ["", "x" * 300, "../resource_providers"])
+def test_what_is_no_uuid_is_nobodys_provider(fleet: Fleet, claimed: str) -> None:
+    host, fine = fleet.host(), fleet.host()
+    fleet.report(host, provider=claimed)
+    fleet.report(fine, headroom=15360)
+    fleet.writer().round()
+    assert fleet.ratio(fine) == 1.5
+    assert any("is no UUID" in said for said in fleet.said)
+
+
+def test_the_operators_word_joins_names_that_differ(fleet: Fleet) -> None:
+    compute = fleet.host()
+    provider = fleet.provider(compute)
+    fleet.views["rack-7"] = replace(fleet.views.pop(compute), host="rack-7")
+    fleet.report("rack-7", headroom=15360)
+    fleet.writer().round()
+    assert fleet.placement.ratio(provider) == 1.0
+    fleet.writer(settings=replace(SETTINGS, providers={"rack-7": provider.upper()})).round()
+    assert fleet.placement.ratio(provider) == 1.5
 
 
 def test_a_provider_that_placement_does_not_have_is_said_and_stops_nobody_else(fleet: Fleet) -> None:
