@@ -1,9 +1,13 @@
 """What every tier shares."""
 
+from __future__ import annotations
+
 import os
+from typing import Any
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadScopeScheduling
 
 from lab import leftovers
 from tests.side_by_side import SLOW, group, in_order
@@ -17,13 +21,24 @@ settings.load_profile("memhint")
 leftovers.mark()
 
 
+class ByGroup(LoadScopeScheduling):
+    """Gives a process a whole group at a time, in the order of the tests."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return group(nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByGroup:
+    """Several processes share the tests by `tests/side_by_side.py`."""
+    config.option.loadscopereorder = False
+    return ByGroup(config, log)
+
+
 @pytest.hookimpl(tryfirst=True)  # before `-m` selects by the marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark what is slow; where several processes run the tests, say which stay together and which begin."""
+    """Mark what is slow; where several processes run the tests, put first what others wait for."""
     for item in items:
         if item.nodeid.startswith(SLOW):
             item.add_marker(pytest.mark.slow)
     if hasattr(config, "workerinput"):
-        items[:] = in_order(items)
-        for item in items:
-            item.add_marker(pytest.mark.xdist_group(group(item)))
+        items[:] = [items[at] for at in in_order([item.nodeid for item in items])]

@@ -10,16 +10,19 @@ import fcntl
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
 
 from lab.paths import cache_dir
 
-WHOLE_MACHINE = "whole_machine"
-"""The mark of tests that change what all guests of the machine feel, as KSM does."""
+WHOLE_MACHINE = (
+    "tests/lab/test_benches_with_ksm.py",
+    "tests/lab/test_dedup.py",
+    "tests/lab/test_dedup_estimate.py",
+)
+"""What changes something for all guests of the machine, as KSM does: no other test has guests meanwhile."""
 
 FIRST = (
     "tests/patches/test_builds.py",
-    "whole_machine",
+    *WHOLE_MACHINE,
     "tests/functional/test_faults.py",
     "tests/functional/test_api_fuzz.py",
     "tests/functional/store",
@@ -29,8 +32,8 @@ FIRST = (
     "tests/patches",
     "tests/lab",
 )
-"""What is built, which others wait for; then `whole_machine`, before all other guests, who wait for its end; meanwhile
-what needs no guests; then guests, and what is quick in the end."""
+"""What is built, which others wait for; then what has the machine for itself, before all other guests, which wait;
+meanwhile what needs no guests; then guests, and what is quick in the end."""
 
 APART = ("tests/lab/test_benches.py", "tests/patches/test_kernel_6_12.py", "tests/patches/test_kernel_6_1.py")
 """Files whose tests share nothing: each may go where there is room."""
@@ -52,33 +55,29 @@ SLOW = (
 """What the daily round leaves out: three databases, a broker, a browser."""
 
 
-class _Item(Protocol):
-    nodeid: str
+def file_of(nodeid: str) -> str:
+    """The file of a test."""
+    return nodeid.partition("::")[0]
 
-    def get_closest_marker(self, name: str) -> Any: ...
 
-
-def group(item: _Item) -> str:
+def group(nodeid: str) -> str:
     """Tests of one group run in one process, one after another."""
-    if item.get_closest_marker(WHOLE_MACHINE):
-        return WHOLE_MACHINE
-    file = item.nodeid.partition("::")[0]
-    return item.nodeid if file in APART else file
+    file = file_of(nodeid)
+    if file in WHOLE_MACHINE:
+        return WHOLE_MACHINE[0]
+    return nodeid if file in APART else file
 
 
-def rank(item: _Item) -> int:
-    """The place of a test's group among all."""
-    where = group(item)
-    for number, name in enumerate(FIRST):
-        if where.startswith(name):
-            return number
-    return len(FIRST)
+def rank(name: str) -> int:
+    """The place of a group among all."""
+    return next((number for number, first in enumerate(FIRST) if name.startswith(first)), len(FIRST))
 
 
-def in_order(items: Sequence[Any]) -> list[Any]:
-    """The tests, longest first; each group in one piece and in its own order."""
-    first = {group(item): number for number, item in reversed(list(enumerate(items)))}
-    return sorted(items, key=lambda item: (rank(item), first[group(item)]))
+def in_order(nodeids: Sequence[str]) -> list[int]:
+    """The places of the tests in a new order: by rank, each group in one piece and in its own order."""
+    groups = [group(one) for one in nodeids]
+    begins = {name: number for number, name in reversed(list(enumerate(groups)))}
+    return sorted(range(len(nodeids)), key=lambda at: (rank(groups[at]), begins[groups[at]]))
 
 
 @contextmanager

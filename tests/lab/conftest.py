@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lab.agent import AgentProcess
-from tests.side_by_side import WHOLE_MACHINE, guests_on_this_machine
+from tests.side_by_side import WHOLE_MACHINE, file_of, guests_on_this_machine
 
 TAIL = 6000  # characters of each log
 
@@ -16,8 +16,7 @@ TAIL = 6000  # characters of each log
 @pytest.fixture(scope="module", autouse=True)
 def _beside_others(request: pytest.FixtureRequest) -> Iterator[None]:
     """Guests of several processes run beside each other, but for those that change something for all of them."""
-    marks = getattr(request.module, "pytestmark", [])
-    with guests_on_this_machine(alone=any(one.name == WHOLE_MACHINE for one in marks)):
+    with guests_on_this_machine(alone=file_of(request.node.nodeid) in WHOLE_MACHINE):
         yield
 
 

@@ -8,8 +8,6 @@ import pytest
 
 from tests.lab.smoke import runs
 
-pytestmark = [pytest.mark.whole_machine]
-
 WITH_KSM = ("density", "next_allocation")
 
 

@@ -26,7 +26,6 @@ from memhint.objects.verdict import Answer, Reason
 from tests.lab.watch import lever_of, named, wait_refusal, wait_verdict
 
 SAME = 192 * MIB  # of equal content in every guest
-pytestmark = [pytest.mark.whole_machine]  # KSM is one for all guests
 
 ROOT = KernelRoot()
 FAST = {

@@ -32,8 +32,6 @@ from memhint.objects.verdict import Answer, Reason
 from memhint.planner.dedup_estimate import KsmPace
 from tests.lab.watch import lever_of, named, wait_verdict
 
-pytestmark = [pytest.mark.whole_machine]  # KSM is one for all guests
-
 ROOT = KernelRoot()
 DATA = 96 * MIB  # in every guest
 BUDGET = 0.9  # percent of a core

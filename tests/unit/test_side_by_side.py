@@ -3,52 +3,46 @@
 from __future__ import annotations
 
 import fcntl
-from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from tests.side_by_side import FIRST, WHOLE_MACHINE, group, guests_on_this_machine, in_order
+from tests.side_by_side import APART, FIRST, SLOW, WHOLE_MACHINE, group, guests_on_this_machine, in_order
+
+ROOT = Path(__file__).parents[2]
 
 
-@dataclass(frozen=True)
-class Item:
-    nodeid: str
-    marks: tuple[str, ...] = ()
-
-    def get_closest_marker(self, name: str) -> object | None:
-        return SimpleNamespace(name=name) if name in self.marks else None
+def ordered(nodeids: list[str]) -> list[str]:
+    return [nodeids[at] for at in in_order(nodeids)]
 
 
 def test_tests_of_a_file_stay_together() -> None:
-    assert group(Item("tests/unit/test_a.py::test_1[x]")) == group(Item("tests/unit/test_a.py::Case::test_2"))
+    assert group("tests/unit/test_a.py::test_1[x]") == group("tests/unit/test_a.py::Case::test_2")
+    assert group(f"{APART[0]}::test_1") != group(f"{APART[0]}::test_2")
 
 
-def test_those_that_need_the_whole_machine_are_one_group_and_begin() -> None:
-    items = [
-        Item("tests/lab/test_a.py::test_1"),
-        Item("tests/lab/test_k.py::test_1", (WHOLE_MACHINE,)),
-        Item("tests/lab/test_a.py::test_2"),
-        Item("tests/lab/test_l.py::test_1", (WHOLE_MACHINE,)),
-    ]
-    ordered = in_order(items)
-    assert [group(one) for one in ordered[:2]] == [WHOLE_MACHINE] * 2
-    assert ordered == [items[1], items[3], items[0], items[2]]
+def test_those_that_have_the_machine_for_themselves_are_one_group_before_other_guests() -> None:
+    other = "tests/lab/test_a.py::test_1"
+    alone = [f"{file}::test_1" for file in WHOLE_MACHINE]
+    assert len({group(one) for one in alone}) == 1
+    assert ordered([alone[2], other, alone[0], alone[1]]) == [alone[2], alone[0], alone[1], other]
 
 
 def test_a_group_is_in_one_piece_and_keeps_its_order() -> None:
-    items = [Item(f"tests/unit/test_{file}.py::test_{number}") for number in range(3) for file in "abc"]
-    ordered = in_order(items)
+    found = ordered([f"tests/unit/test_{file}.py::test_{number}" for number in range(3) for file in "abc"])
     for file in "abc":
-        places = [number for number, one in enumerate(ordered) if f"test_{file}.py" in one.nodeid]
+        places = [at for at, one in enumerate(found) if f"test_{file}.py" in one]
         assert places == list(range(places[0], places[0] + 3))
-        assert [ordered[place].nodeid[-1] for place in places] == list("012")
+        assert [found[place][-1] for place in places] == list("012")
 
 
-def test_what_is_said_to_take_long_is_there() -> None:
-    root = Path(__file__).parents[2]
-    assert [name for name in FIRST if name != WHOLE_MACHINE and not (root / name).exists()] == []
+def test_nothing_is_no_trouble() -> None:
+    assert in_order([]) == []
+
+
+@pytest.mark.parametrize("name", [*FIRST, *SLOW, *APART])
+def test_what_is_named_is_there(name: str) -> None:
+    assert (ROOT / name).exists() or list((ROOT / name).parent.glob(f"{Path(name).name}*"))
 
 
 def test_guests_wait_for_whoever_needs_the_whole_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
