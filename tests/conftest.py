@@ -42,3 +42,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.slow)
     if hasattr(config, "workerinput"):
         items[:] = [items[at] for at in in_order([item.nodeid for item in items])]
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Name what fails at once: a long run need not end before somebody looks at it."""
+    if report.failed and "PYTEST_XDIST_WORKER" not in os.environ:
+        print(f"\n{report.nodeid} failed: {report.when}", flush=True)

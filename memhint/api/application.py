@@ -14,7 +14,7 @@ from werkzeug.routing import Map, RequestRedirect, Rule
 
 from memhint.api import http, microversion, words
 from memhint.api.auth import Way
-from memhint.api.connections import KNOWN
+from memhint.api.connections import KNOWN, THERE
 from memhint.api.context import NOBODY, Context
 from memhint.api.errors import Problem, not_found
 from memhint.api.limits import BODY_MOST, AtOnce, Buckets, client_of
@@ -153,7 +153,8 @@ class Application:
         query = words.query_of(request.args, route.query)
         body = None if route.body is None else words.body_of(request, route.body)
         try:
-            answer = route.handler(Call(request, who, self.parts, path, query, body, self._way.still(request, who)))
+            still, there = self._way.still(request, who), request.environ.get(THERE, lambda: True)
+            answer = route.handler(Call(request, who, self.parts, path, query, body, still, there))
         except MarkerError as error:
             raise Problem(400, "marker.invalid", str(error)) from None
         except StoreRefused as error:

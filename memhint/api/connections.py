@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
+import select
 import socket
 import ssl
 import threading
@@ -27,6 +28,7 @@ ANSWER_MOST = 60.0  # seconds for a client to take all of an answer, or one mess
 SHORT = 0.05  # seconds that a client may keep a thread waiting while others have none
 EVERY = 0.05  # seconds between two looks
 KNOWN = "memhint.known"  # in the environment of a request: to be called when the caller has shown who it is
+THERE = "memhint.there"  # and this one tells whether the client has not hung up
 _ONCE = (b"Content-Length", b"Transfer-Encoding", b"Host")
 
 
@@ -54,6 +56,15 @@ class Connection(server.HTTPConnection):
         finally:
             self.waiting = None
             self.server.waiters.discard(self)
+
+    def there(self) -> bool:
+        """Whether the client has not hung up. It is asked of the kernel: nothing is read."""
+        poll = select.poll()
+        try:
+            poll.register(self.socket, select.POLLRDHUP)
+        except (OSError, ValueError):  # closed on this side
+            return False
+        return not poll.poll(0)
 
     def hang_up(self) -> None:
         """Have the thread that waits for this client go on with others."""
@@ -170,7 +181,7 @@ class Gateway(wsgi.Gateway_10):
         def known() -> None:
             connection.known = True
 
-        return {**super().get_environ(), KNOWN: known}  # type: ignore[no-untyped-call]
+        return {**super().get_environ(), KNOWN: known, THERE: connection.there}  # type: ignore[no-untyped-call]
 
 
 class Waiters:

@@ -19,7 +19,10 @@ JSON = "application/json"
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A request that has passed: who asks, and its checked words. ``still``: whether the caller is whom it was."""
+    """A request that has passed: who asks, and its checked words.
+
+    ``still`` is whether the caller is whom it was, ``there`` whether it has not hung up.
+    """
 
     request: Request
     who: Context
@@ -28,6 +31,7 @@ class Call:
     query: Mapping[str, Any]
     body: Any = None
     still: Callable[[], bool] = lambda: True
+    there: Callable[[], bool] = lambda: True
 
     def authorize(self, rule: str, project: str | None = None) -> None:
         """Hold the caller against a rule, for something that belongs to this project.

@@ -37,11 +37,14 @@ class Change:
 class Listener:
     """One client. Whoever does not keep up is dropped: it reconnects with the last id that it saw."""
 
-    def __init__(self, hub: Hub, client: str, may: Callable[[], bool]) -> None:
-        """:param may: whether it still may listen"""
+    def __init__(self, hub: Hub, client: str, may: Callable[[], bool], there: Callable[[], bool]) -> None:
+        """:param may: whether it still may listen
+        :param there: whether it has not hung up
+        """
         self._hub = hub
         self.client = client
         self.may = may
+        self.there = there
         self._waiting: deque[bytes] = deque()
         self._changed = threading.Condition()
         self._ended = False
@@ -133,15 +136,23 @@ class Hub:
         self._wake = threading.Event()
         self._closed = False
 
-    def join(self, since: str | None, client: str = "", may: Callable[[], bool] = lambda: True) -> Listener:
+    def join(
+        self,
+        since: str | None,
+        client: str = "",
+        may: Callable[[], bool] = lambda: True,
+        there: Callable[[], bool] = lambda: True,
+    ) -> Listener:
         """A new listener, who is told first what changed since the token that it knows.
 
         :param may: asked before each look whether this client still may listen
+        :param there: whether it has not hung up; who has makes room for others at once
         :raises Crowded: when there are as many as may be
         :raises ChangesExpired: when that can no longer be told
         :raises StoreError: when the store fails
         """
-        listener = Listener(self, client, may)
+        listener = Listener(self, client, may, there)
+        self._let_go()
         with self._lock:
             if self._closed or len(self._listeners) >= self.most:
                 raise Crowded(f"{self.most} listen already")
@@ -180,6 +191,14 @@ class Hub:
     def __len__(self) -> int:
         return len(self._listeners)
 
+    def _let_go(self) -> None:
+        """Of those who have hung up. A stream where little happens would notice it by its next comment only."""
+        with self._lock:
+            gone = [one for one in self._listeners if not one.there()]
+            self._listeners.difference_update(gone)
+        for one in gone:
+            one.cut()
+
     def _still(self, listener: Listener) -> bool:
         """Whether it may listen on; else it ends, and makes room at once though its client may take a while."""
         try:
@@ -196,6 +215,7 @@ class Hub:
         failing = False
         try:
             while not self._wake.wait(self._every):
+                self._let_go()
                 with self._lock:
                     if not self._listeners:
                         self._thread = None

@@ -22,8 +22,12 @@ def follow(call: Call) -> Answer:
     since = call.request.headers.get("Last-Event-ID") or call.query.get("since")
     if since is not None and not _ID.fullmatch(since):
         raise Problem(400, "query.invalid", "Last-Event-ID is the `changed` of a list, or an id of this stream")
+
+    def may() -> bool:
+        return call.still() and call.allowed(rules.FOLLOW)
+
     try:
-        listener = call.parts.hub.join(since, call.who.name, lambda: call.still() and call.allowed(rules.FOLLOW))
+        listener = call.parts.hub.join(since, call.who.name, may, call.there)
     except Crowded as error:
         raise Problem(503, "stream.crowded", f"{error}: try again later", headers={"Retry-After": "30"}) from None
     return Answer(listener.messages(), headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"}, media=MEDIA)

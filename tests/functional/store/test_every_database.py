@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from tests.unit.store.test_events import (
     test_a_pull_is_kept_with_its_verdict,
-    test_an_event_of_an_unknown_kind_is_damage,
+    test_an_event_of_a_newer_version_is_shown_as_unknown,
     test_events_older_than_history_go,
     test_the_newest_come_first_and_can_be_had_by_subject,
 )
