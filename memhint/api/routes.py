@@ -132,7 +132,7 @@ ROUTES = (
         policy_schemas.UPDATE,
         policy_schemas.UPDATE_QUERY,
         policy_schemas.UPDATE_BODY,
-        problems=(404, 412),
+        problems=(404, 409, 412),
         headers=("If-Match",),
     ),
     Route(
@@ -143,7 +143,7 @@ ROUTES = (
         "Take an operator's wishes back",
         policy_schemas.UPDATE,
         policy_schemas.UPDATE_QUERY,
-        problems=(404, 412),
+        problems=(404, 409, 412),
         headers=("If-Match",),
     ),
     # What is planned and done

@@ -39,6 +39,15 @@ OPTS = (
         " provider that bears another name counts for nothing unless it stands here.",
     ),
     cfg.BoolOpt(
+        "instances",
+        default=True,
+        help="Follow Nova's list of servers, where controllers can log in: whose a VM is and where it runs is Nova's"
+        " word then, and no host's. Otherwise a project sees the VMs that hosts say are its own.",
+    ),
+    cfg.FloatOpt(
+        "instances_interval", default=30.0, min=1, help="Seconds between two looks at which servers have changed."
+    ),
+    cfg.BoolOpt(
         "migrate",
         default=False,
         help="Ask Nova for a live migration of the VM that a host under pressure names. Off: it is an event only.",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -33,6 +33,18 @@ class NoSuchDomain(LookupError):
     """No host has this VM."""
 
 
+class WishedOnHost(Exception):
+    """An operator's wishes stand on the host itself, and a change that does not name them would drop them."""
+
+    def __init__(self, host: str, wishes: Mapping[str, str]) -> None:
+        """:param wishes: those that the change does not name"""
+        said = ", ".join(f"{name}={value}" for name, value in sorted(wishes.items()))
+        super().__init__(
+            f"on {host} an operator wishes {said}; after this change only the fleet's wishes hold, and what a host says"
+            " is not taken over: give each of these keys a value, too, or null for none"
+        )
+
+
 class NoSuchReclaim(LookupError):
     """There is no such request."""
 
@@ -53,6 +65,7 @@ class Dispatch(Protocol):
 
         :raises PolicyError: on an unknown key or value
         :raises NoSuchDomain: where no host has this VM and nobody wished anything of it
+        :raises WishedOnHost: where something is wished on its host that ``values`` does not name
         """
 
     def reclaim(self, request: ReclaimRequest) -> HostReclaim:
@@ -117,12 +130,11 @@ class FleetDispatch:
         """See Dispatch."""
         wished, unset = _parts(values)
         line = self._store.domains.one(uuid)
-        known: Mapping[str, str] = {}
         if self._store.central_policies.of(uuid) is None:
             if line is None:
                 raise NoSuchDomain(uuid)
-            known = self._on_host(line.host, uuid)
-        wishes = self._store.central_policies.set(uuid, wished, unset, known=known)
+            check_named(line.host, self._on_host(line.host, uuid), values)
+        wishes = self._store.central_policies.set(uuid, wished, unset)
         if line is None:
             return Delivery(False, "no host has this VM now: it is told with the first report that shows it")
         return self._deliver(policy_command(line.host, wishes, self._epoch(line.host)))
@@ -180,6 +192,15 @@ def dispatch_of(conf: cfg.ConfigOpts, store: Store) -> Dispatch:
         return EmbeddedDispatch(store)
     asker = Asker(link_settings(conf), conf.controller.command_deadline)
     return _Asking(store, asker)
+
+
+def check_named(host: str, wishes: Mapping[str, str], values: Collection[str]) -> None:
+    """Whether a first change names all that is wished on the host itself.
+
+    :raises WishedOnHost: where it does not
+    """
+    if left := {name: value for name, value in wishes.items() if name not in values}:
+        raise WishedOnHost(host, left)
 
 
 class _Asking(FleetDispatch):

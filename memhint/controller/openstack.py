@@ -33,6 +33,14 @@ def placement_of(conf: cfg.ConfigOpts) -> placement.Placement:
     return placement.Placement(service(conf, "placement", placement.MICROVERSION, url))
 
 
+def nova_of(conf: cfg.ConfigOpts) -> nova.Nova:
+    """Nova, as [openstack] says.
+
+    :raises OpenStackError: when it does not say enough
+    """
+    return nova.Nova(service(conf, "compute", nova.MICROVERSION, conf.openstack.nova_url))
+
+
 class OpenStackThread:
     """Rounds until it is closed. A round that fails is logged, and the next one comes all the same."""
 
@@ -52,7 +60,7 @@ class OpenStackThread:
         )
         self._shedder: Shedder | None = None
         if options.migrate:
-            asked = nova.Nova(service(conf, "compute", nova.MICROVERSION, options.nova_url))
+            asked = nova_of(conf)
             self._shedder = Shedder(store.hosts_view, store.reports, store.fleet, asked, options.migrate_pause)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="openstack", daemon=True)

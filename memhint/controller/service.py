@@ -15,10 +15,11 @@ from memhint.bus.errors import BusError
 from memhint.bus.link import parameters
 from memhint.bus.rabbit_consumer import Handler, RabbitConsumer
 from memhint.bus.settings import link_settings
+from memhint.controller.instances import Follower, FollowerThread
 from memhint.controller.intake import Intake
-from memhint.controller.openstack import OpenStackThread
+from memhint.controller.openstack import OpenStackThread, nova_of
 from memhint.controller.reconcile import Reconciler
-from memhint.store.database import open_store
+from memhint.store.database import Store, open_store
 
 if TYPE_CHECKING:
     from memhint.controller.shown import Shown
@@ -63,9 +64,12 @@ class Service:
         own = self._conf.controller
         courier = Courier(settings, own.command_deadline)
         courier.start()
-        openstack = None
+        openstack = instances = None
         shown: Shown | None = None
         try:
+            instances = _follower(self._conf, store)
+            if instances is not None:
+                instances.start()
             if self._conf.openstack.capacity != "off":
                 openstack = OpenStackThread(self._conf, store)
                 openstack.start()
@@ -92,6 +96,8 @@ class Service:
                 shown.close()
             if openstack is not None:
                 openstack.close()
+            if instances is not None:
+                instances.close()
             courier.close()
             store.close()
         return 0
@@ -103,3 +109,14 @@ class Service:
 def run(conf: cfg.ConfigOpts) -> int:
     """Run a controller until it is told to stop; the process's exit code."""
     return Service(conf).run()
+
+
+def _follower(conf: cfg.ConfigOpts, store: Store) -> FollowerThread | None:
+    """What follows Nova's servers, where it is asked for and controllers can log in."""
+    options = conf.openstack
+    if not options.instances:
+        store.instances.leave()
+        return None
+    if options.capacity == "off" and not options.auth_url:
+        return None
+    return FollowerThread(Follower(store.instances, nova_of(conf), options.instances_interval), options.interval)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
+from urllib.parse import urlencode
 
+from memhint.objects.instance import Instance
 from memhint.openstack.errors import OpenStackError
 
-MICROVERSION = "2.68"  # a live migration that no force can send past the scheduler
+MICROVERSION = "2.69"  # no force sends a migration past the scheduler, and a cell that is down leaves no gap in lists
+
+_PART = 1000  # servers in one answer: as many as Nova gives at most, unless told otherwise
+_PARTS_MOST = 2000
 
 
 class Asked(Protocol):
@@ -54,6 +60,30 @@ class Nova:
         name = self._part(f"/os-hypervisors/{provider}", "hypervisor").get("hypervisor_hostname")
         return str(name) if name is not None else None
 
+    def instances(self, since: str | None) -> Iterator[tuple[Instance, ...]]:
+        """The servers of all projects, in parts.
+
+        :param since: only those that changed since this time (ISO 8601), deleted ones among them
+        :raises OpenStackError: when Nova cannot be asked, or its answer is none
+        """
+        marker = ""
+        for _ in range(_PARTS_MOST):
+            query = {"all_tenants": "1", "limit": str(_PART)}
+            query |= {"marker": marker} if marker else {}
+            query |= {"changes-since": since} if since else {}
+            answer = self._service.get(f"/servers/detail?{urlencode(query)}")
+            servers = answer.get("servers") if isinstance(answer, dict) else None
+            if not isinstance(servers, list):
+                raise OpenStackError("Nova's list of servers is none")
+            if not servers:
+                return
+            part = tuple(map(_instance, servers))
+            yield part
+            if str(servers[-1]["id"]) == marker:
+                raise OpenStackError("Nova's list of servers does not go on")
+            marker = str(servers[-1]["id"])
+        raise OpenStackError(f"Nova's list of servers does not end: {_PARTS_MOST * _PART} were read")
+
     def _part(self, path: str, name: str) -> dict[str, Any]:
         answer = self._service.get(path)
         part = answer.get(name) if isinstance(answer, dict) else None
@@ -67,3 +97,12 @@ class Nova:
         :raises OpenStackError: when Nova cannot be asked or refuses
         """
         self._service.post(f"/servers/{server}/action", {"os-migrateLive": {"host": None, "block_migration": "auto"}})
+
+
+def _instance(server: Any) -> Instance:
+    try:
+        uuid, project = str(server["id"]), str(server["tenant_id"])
+        hypervisor, status = server.get("OS-EXT-SRV-ATTR:hypervisor_hostname"), server.get("status")
+    except (KeyError, TypeError, AttributeError):
+        raise OpenStackError("Nova's list of servers has one without id or project") from None
+    return Instance(uuid.lower(), project, None if hypervisor is None else str(hypervisor), status == "DELETED")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from uuid import UUID
 
+from memhint.objects.instance import same_host
 from memhint.planner.capacity_write import HostView
 
 
@@ -31,13 +32,7 @@ def speaks_for(host: str, provider: str, name: str, said: Mapping[str, str]) -> 
         return canonical(said[host]) == provider
     if provider in map(canonical, said.values()):
         return False  # it is another host's
-    mine, theirs = host.casefold().rstrip("."), name.casefold().rstrip(".")
-    if mine == theirs:
-        return True
-    # One of them may be without its domain.
-    if "." in mine and "." in theirs:
-        return False
-    return mine.partition(".")[0] == theirs.partition(".")[0]
+    return same_host(host, name)
 
 
 def rightful(

@@ -1,7 +1,7 @@
 """Operators' wishes that the fleet's store holds for a VM, whatever host it is on.
 
 A VM is held here from the first wish that is made for it here. From then on its hosts are told what an operator wishes,
-and what somebody set on the host itself does not last. Wishes that are older than that are taken over, never dropped.
+and what somebody set on the host itself does not last. Nothing of that is taken over: a host can say anything.
 """
 
 from __future__ import annotations
@@ -45,21 +45,17 @@ class CentralPolicies:
         self._clock = clock
         self._wall = wall
 
-    def set(
-        self, uuid: str, values: Mapping[str, str], unset: Iterable[str] = (), *, known: Mapping[str, str] | None = None
-    ) -> Wishes:
+    def set(self, uuid: str, values: Mapping[str, str], unset: Iterable[str] = ()) -> Wishes:
         """Change wishes for one VM, all or none.
 
-        :param known: what an operator wished of it on its host, where it is not held here yet
         :raises PolicyError: on an unknown key or value
         """
         checked, dropped = parse_policy(values.items()), set(unset)
-        before = parse_policy((known or {}).items())
 
         def work(connection: Connection) -> Wishes:
             version = revisions.take(connection)  # whoever else changes wishes waits here
             held = _held(connection, [uuid]).get(uuid)
-            old = before if held is None else dict(held.values)
+            old = {} if held is None else held.values
             new = {**{key: value for key, value in old.items() if key not in dropped}, **checked}
             self._write(connection, Wishes(uuid, version, new))
             return Wishes(uuid, version, new)

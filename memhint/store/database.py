@@ -15,6 +15,7 @@ from memhint.store.events import Events
 from memhint.store.fleet import Fleet
 from memhint.store.history import History, Keep
 from memhint.store.hosts_view import HostsView
+from memhint.store.instances import Instances
 from memhint.store.marks import Marks
 from memhint.store.place import check_place, file_of, make_place
 from memhint.store.policies import Policies
@@ -42,6 +43,7 @@ class Store:
     domain_history: DomainHistory
     capacities: Capacities
     central_policies: CentralPolicies
+    instances: Instances
     database: Database
 
     def close(self) -> None:
@@ -106,5 +108,6 @@ def open_store(
         domain_history,
         Capacities(database),
         CentralPolicies(database),
+        Instances(database),
         database,
     )

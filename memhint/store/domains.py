@@ -8,13 +8,15 @@ from typing import Any
 from sqlalchemy import Row, Select, case, func, or_, select
 
 from memhint.objects.domain import DomainState
+from memhint.objects.instance import same_host
 from memhint.objects.summary import DomainSummary
 from memhint.objects.words import read_word
 from memhint.store import revisions
 from memhint.store.engine import Database
 from memhint.store.errors import MarkerError
+from memhint.store.instances import belongs, followed, project_of
 from memhint.store.pages import Changes, Order, Page
-from memhint.store.tables import domain, host_summary, tombstone
+from memhint.store.tables import domain, host_summary, instance, tombstone
 
 SORT_KEYS = (
     "name",
@@ -34,6 +36,8 @@ SORT_KEYS = (
 
 _NAMES = tuple(name for name in DomainSummary.__dataclass_fields__ if name != "at")
 _OWN = tuple(domain.c[name] for name in _NAMES)
+_CLAIMS = 100  # hosts that say that they have one VM
+_PROJECT = "whose"  # in a query: the project by the word that counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,25 +76,32 @@ class Domains:
         if sort not in SORT_KEYS:
             raise MarkerError(f"no list is sorted by {sort[:40]!r}: use {', '.join(SORT_KEYS)}")
         order = Order(sort, domain.c[sort], (domain.c.uuid, domain.c.host), descending)
-        # The hosts join a page's lines only, not the many that it is chosen from.
-        lines = order.apply(_chosen(select(*_OWN), which), marker, limit).subquery()
-        found = select(lines, host_summary.c.at.label("made")).join(host_summary, host_summary.c.name == lines.c.host)
         with self._database.read() as connection:
+            by_nova = followed(connection)
+            # The hosts join a page's lines only, not the many that it is chosen from.
+            lines = order.apply(_chosen(select(*_OWN), which, by_nova), marker, limit).subquery()
+            whose = project_of(lines.c, by_nova).label(_PROJECT)
+            found = select(lines, whose, host_summary.c.at.label("made"))
+            found = found.join(host_summary, host_summary.c.name == lines.c.host)
             rows = connection.execute(order.again(found, lines)).all()
         items = tuple(_summary(row) for row in rows[:limit])
         return Page(items, order.marker(rows[limit - 1]) if len(rows) > limit else None)
 
     def one(self, uuid: str) -> DomainSummary | None:
-        """One VM; None where no host has it. Where two have it: the host that is heard, and where it runs.
+        """One VM; None where no host has it. Where two have it: where Nova runs it, who is heard, and where it runs.
 
         :raises StoreError: when the database fails
         """
         runs = case((domain.c.state == str(DomainState.RUNNING), 0), else_=1)
-        query = _filtered(EVERY).where(domain.c.uuid == uuid)
-        query = query.order_by(host_summary.c.silent, runs, domain.c.revision.desc(), domain.c.host).limit(1)
         with self._database.read() as connection:
-            row = connection.execute(query).first()
-        return None if row is None else _summary(row)
+            query = _filtered(EVERY, followed(connection)).where(domain.c.uuid == uuid)
+            query = query.order_by(host_summary.c.silent, runs, domain.c.revision.desc(), domain.c.host).limit(_CLAIMS)
+            found = [_summary(row) for row in connection.execute(query)]
+            if len(found) > 1:
+                by_nova = connection.execute(select(instance.c.hypervisor).where(instance.c.uuid == uuid)).scalar()
+                if by_nova is not None:
+                    found.sort(key=lambda one: not same_host(one.host, by_nova))
+        return found[0] if found else None
 
     def token(self) -> str:
         """The token of this moment: what changes from now on is newer.
@@ -113,20 +124,25 @@ class Domains:
             token = revisions.newest(connection)
             # A VM that left one host and is on another one has not changed there.
             left = select(tombstone.c.name).where(tombstone.c.kind == revisions.DOMAIN, tombstone.c.revision > number)
-            query = _filtered(which).where(or_(domain.c.revision > number, domain.c.uuid.in_(left)))
+            query = _filtered(which, followed(connection)).where(
+                or_(domain.c.revision > number, domain.c.uuid.in_(left))
+            )
             rows = connection.execute(query.order_by(domain.c.uuid, domain.c.host)).all()
             gone = left.where(tombstone.c.name.not_in(select(domain.c.uuid)))
             deleted = tuple(connection.execute(gone.order_by(tombstone.c.name)).scalars())
         return Changes(tuple(map(_summary, rows)), deleted, str(token))
 
 
-def _filtered(which: DomainFilter) -> Select[Any]:
-    query = select(*_OWN, host_summary.c.at.label("made")).join(host_summary, host_summary.c.name == domain.c.host)
-    return _chosen(query, which)
+def _filtered(which: DomainFilter, by_nova: bool) -> Select[Any]:
+    whose = project_of(domain.c, by_nova).label(_PROJECT)
+    query = select(*_OWN, whose, host_summary.c.at.label("made"))
+    return _chosen(query.join(host_summary, host_summary.c.name == domain.c.host), which, by_nova)
 
 
-def _chosen(query: Select[Any], which: DomainFilter) -> Select[Any]:
-    for name in ("host", "project", "state"):
+def _chosen(query: Select[Any], which: DomainFilter, by_nova: bool) -> Select[Any]:
+    if which.project is not None:
+        query = query.where(belongs(which.project, by_nova))
+    for name in ("host", "state"):
         wanted = getattr(which, name)
         if wanted is not None:
             query = query.where(domain.c[name] == str(wanted))
@@ -138,4 +154,5 @@ def _chosen(query: Select[Any], which: DomainFilter) -> Select[Any]:
 def _summary(row: Row[Any]) -> DomainSummary:
     found = row._mapping
     values = {name: found[name] for name in _NAMES}
-    return DomainSummary(**{**values, "state": read_word(DomainState, values["state"])}, at=found["made"])
+    more = {"state": read_word(DomainState, values["state"]), "project": found[_PROJECT]}
+    return DomainSummary(**{**values, **more}, at=found["made"])

@@ -14,6 +14,7 @@ from memhint.objects.verdict import Answer, Reason
 from memhint.objects.words import read_word
 from memhint.store.engine import Database
 from memhint.store.errors import MarkerError
+from memhint.store.instances import belongs, followed
 from memhint.store.tables import domain, event, host_event
 
 LEVER = "lever"  # the kind of what a lever did; a host's events have kinds of their own
@@ -79,7 +80,7 @@ class Log:
         after = _parse(marker) if marker is not None else None
         found: list[tuple[tuple[float, int, int], Happening]] = []
         with self._database.read() as connection:
-            for rank, query in _queries(which):
+            for rank, query in _queries(which, followed(connection)):
                 table = (event, host_event)[rank]
                 if after is not None:
                     query = query.where(_older(table, rank, after))
@@ -110,7 +111,7 @@ class Log:
         ends = [place.levers, place.hosts]
         found: list[Happening] = []
         with self._database.read() as connection:
-            for rank, query in _queries(LogFilter()):
+            for rank, query in _queries(LogFilter(), by_nova=False):
                 table = (event, host_event)[rank]
                 query = query.where(table.c.id > ends[rank]).order_by(table.c.id).limit(limit)
                 for number, *row in connection.execute(query):
@@ -128,13 +129,13 @@ def _named(connection: Connection, found: Sequence[Happening]) -> tuple[Happenin
     return tuple(replace(one, domain_name=names.get(one.domain)) if one.domain else one for one in found)
 
 
-def _queries(which: LogFilter) -> Iterable[tuple[int, Select[Any]]]:
+def _queries(which: LogFilter, by_nova: bool) -> Iterable[tuple[int, Select[Any]]]:
     if which.kind in (None, LEVER):
         query = _common(event, which, ("subject", "lever", "desired", "answer", "reason"))
         if which.domain is not None:
             query = query.where(event.c.subject == which.domain)
         if which.project is not None:
-            query = query.where(event.c.subject.in_(select(domain.c.uuid).where(domain.c.project == which.project)))
+            query = query.where(event.c.subject.in_(select(domain.c.uuid).where(belongs(which.project, by_nova))))
         if which.answers:
             query = query.where(event.c.answer.in_([str(answer) for answer in which.answers]))
         yield 0, query

@@ -14,6 +14,7 @@ from memhint.objects.words import UNKNOWN
 from memhint.store import codec
 from memhint.store.engine import Database
 from memhint.store.errors import StoreDamaged
+from memhint.store.instances import belongs, followed
 from memhint.store.retention import proven
 from memhint.store.tables import domain, reclaim
 from memhint.store.upsert import add_new, upsert
@@ -118,12 +119,13 @@ class Reclaims:
             query = query.where(reclaim.c.domain_uuid.in_(list(uuids)))
         if since is not None:
             query = query.where(reclaim.c.at >= since)
-        if project is not None:
-            query = query.where(reclaim.c.domain_uuid.in_(select(domain.c.uuid).where(domain.c.project == project)))
         if before is not None:
             at, name = before
             query = query.where((reclaim.c.at < at) | ((reclaim.c.at == at) & (reclaim.c.id > name)))
         with self._database.read() as connection:
+            if project is not None:
+                mine = select(domain.c.uuid).where(belongs(project, followed(connection)))
+                query = query.where(reclaim.c.domain_uuid.in_(mine))
             rows = connection.execute(query.order_by(reclaim.c.at.desc(), reclaim.c.id).limit(limit)).all()
         return tuple(_listed(*row) for row in rows)
 

@@ -14,7 +14,16 @@ from memhint.store.errors import StoreMissing, StoreVersion
 if TYPE_CHECKING:
     from alembic.config import Config
 
-REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007")  # every one that this memhint knows, oldest first
+REVISIONS = (
+    "0001",
+    "0002",
+    "0003",
+    "0004",
+    "0005",
+    "0006",
+    "0007",
+    "0008",
+)  # every one that this memhint knows, oldest first
 HEAD = REVISIONS[-1]
 
 

@@ -204,6 +204,27 @@ domain = Table(
     postgresql_with={"fillfactor": 70},
 )
 
+# What Nova says, where it is followed.
+instance = Table(
+    "instance",
+    metadata,
+    Column("uuid", String(36), primary_key=True),
+    Column("project", String(255), nullable=False),
+    Column("hypervisor", String(255)),
+    Column("look", BigInteger, nullable=False),  # the number of the last look that has seen it
+    Index("ix_instance_project", "project"),
+)
+
+instance_look = Table(
+    "instance_look",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),  # one row
+    Column("number", BigInteger, nullable=False),
+    Column("turn_until", Double, nullable=False),  # on the database's clock, like the others
+    Column("last", Double),
+    Column("whole", Double),
+)
+
 domain_history = Table(
     "domain_history",
     metadata,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from memhint.objects.instance import Instance
 from memhint.openstack.errors import OpenStackError
 from memhint.openstack.nova import Nova, Placed
 
@@ -56,3 +58,42 @@ def test_the_hypervisor_of_a_provider() -> None:
 def test_an_answer_that_is_none_is_an_error(answer: Any) -> None:
     with pytest.raises(OpenStackError):
         Nova(Service(answer)).placed(SERVER)
+
+
+class Pages(Service):
+    """Servers in parts of two."""
+
+    def __init__(self, *servers: dict[str, Any]) -> None:
+        super().__init__(None)
+        self.servers = servers
+
+    def get(self, path: str) -> Any:
+        self.asked.append(path)
+        marker = parse_qs(urlsplit(path).query).get("marker", [""])[0]
+        at = next((number + 1 for number, one in enumerate(self.servers) if one.get("id") == marker), 0)
+        return {"servers": list(self.servers[at : at + 2])}
+
+
+def server(name: str, **more: Any) -> dict[str, Any]:
+    return {"id": name, "tenant_id": "blue", "status": "ACTIVE", "OS-EXT-SRV-ATTR:hypervisor_hostname": "c1", **more}
+
+
+def test_servers_of_all_projects_come_in_parts() -> None:
+    down = {"id": "C", "tenant_id": "red", "status": "UNKNOWN"}  # its cell does not answer
+    service = Pages(server("a"), server("b", status="DELETED"), down)
+    found = [one for part in Nova(service).instances("2026-01-01T00:00:00Z") for one in part]
+    assert found == [
+        Instance("a", "blue", "c1"),
+        Instance("b", "blue", "c1", gone=True),
+        Instance("c", "red", None),
+    ]
+    assert service.asked[0] == "/servers/detail?all_tenants=1&limit=1000&changes-since=2026-01-01T00%3A00%3A00Z"
+    assert [path.partition("marker=")[2].partition("&")[0] for path in service.asked] == ["", "b", "C"]
+
+
+@pytest.mark.parametrize(
+    "answer", [None, {}, {"servers": None}, {"servers": [{"id": "a"}]}, {"servers": ["a"]}, {"servers": [server("a")]}]
+)
+def test_a_list_that_is_none_or_does_not_go_on_is_an_error(answer: Any) -> None:
+    with pytest.raises(OpenStackError):
+        list(Nova(Service(answer)).instances(None))

@@ -10,10 +10,10 @@ from memhint.api import http
 from memhint.api.errors import Problem, bad_request, not_found
 from memhint.api.handlers.domains import find, of_report
 from memhint.api.handlers.hosts import lever
-from memhint.api.handlers.settings import Settings, beneath, over, wishes_of
+from memhint.api.handlers.settings import Settings, beneath, held_here, over, wishes_of
 from memhint.api.policies import policies as rules
 from memhint.api.route import Answer, Call
-from memhint.controller.dispatch import NoSuchDomain
+from memhint.controller.dispatch import NoSuchDomain, WishedOnHost, check_named
 from memhint.objects.policy import PolicyError, parse_policy
 from memhint.objects.report import DomainReport
 from memhint.objects.summary import DomainSummary
@@ -49,10 +49,11 @@ def delete(call: Call) -> Answer:
 class _Known:
     """What is known of a VM's policy before a change."""
 
-    uuid: str
+    line: DomainSummary
     one: DomainReport | None
     wishes: Mapping[str, str]
     others: Settings
+    held: bool  # by this store, and not by the host alone
 
     @property
     def before(self) -> Settings:
@@ -62,12 +63,17 @@ class _Known:
 def _known(call: Call, line: DomainSummary) -> _Known:
     one = of_report(call.parts.store.reports.newest(line.host), line.uuid)
     inputs = call.parts.store.policies.inputs(line.uuid).get(line.uuid, {})
-    return _Known(line.uuid, one, wishes_of(call, line.uuid, inputs, one), beneath(call, inputs, one))
+    held = held_here(call, line.uuid)
+    return _Known(line, one, wishes_of(held, inputs, one), beneath(call, inputs, one), held)
 
 
 def _change(call: Call, known: _Known, values: Mapping[str, str | None]) -> Answer:
     before = known.before
     _hold(call, before)
+    try:
+        check_named(known.line.host, {} if known.held else known.wishes, values)
+    except WishedOnHost as error:
+        raise _on_host(error) from None
     kept = {name: value for name, value in known.wishes.items() if name not in values}
     after = over({**kept, **{name: value for name, value in values.items() if value is not None}}, known.others)
     body: dict[str, Any] = {"policy": after, "changes": _changes(before, after)}
@@ -76,10 +82,16 @@ def _change(call: Call, known: _Known, values: Mapping[str, str | None]) -> Answ
         return Answer({**body, "levers": [lever(state) for state in states]})
     if values:
         try:
-            body["delivery"] = to_plain(call.parts.dispatch.set_policy(known.uuid, values))
+            body["delivery"] = to_plain(call.parts.dispatch.set_policy(known.line.uuid, values))
+        except WishedOnHost as error:
+            raise _on_host(error) from None
         except NoSuchDomain:
             raise not_found("domain", "no host has this VM any more") from None
     return Answer(body, headers={"ETag": f'"{_tag(after)}"'})
+
+
+def _on_host(error: WishedOnHost) -> Problem:
+    return Problem(409, "policy.on_host", str(error)[:2000])
 
 
 def _hold(call: Call, before: Settings) -> None:

@@ -17,12 +17,17 @@ Inputs = Mapping[Origin, Mapping[str, str]]
 def settings_of(call: Call, uuid: str, one: DomainReport | None) -> Settings:
     """Each key's value and its origin. Null where only the host knows and has not told yet."""
     inputs = call.parts.store.policies.inputs(uuid).get(uuid, {})
-    return over(wishes_of(call, uuid, inputs, one), beneath(call, inputs, one))
+    return over(wishes_of(held_here(call, uuid), inputs, one), beneath(call, inputs, one))
 
 
-def wishes_of(call: Call, uuid: str, inputs: Inputs, one: DomainReport | None) -> Mapping[str, str]:
-    """What an operator wishes: of a fleet's store where it holds the VM, else as its host tells."""
-    if call.parts.inputs is not None or call.parts.store.central_policies.of(uuid) is not None:
+def held_here(call: Call, uuid: str) -> bool:
+    """Whether this store has what an operator wishes of a VM; in a fleet it may be its host alone that has it."""
+    return call.parts.inputs is not None or call.parts.store.central_policies.of(uuid) is not None
+
+
+def wishes_of(held: bool, inputs: Inputs, one: DomainReport | None) -> Mapping[str, str]:
+    """What an operator wishes: of this store where it holds the VM, else as its host tells."""
+    if held:
         return inputs.get(Origin.OPERATOR, {})
     return operators(one.policy) if one else {}
 

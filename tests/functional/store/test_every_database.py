@@ -10,6 +10,16 @@ from tests.unit.store.test_events import (
     test_events_older_than_history_go,
     test_the_newest_come_first_and_can_be_had_by_subject,
 )
+from tests.unit.store.test_instances import (
+    test_a_first_list_that_is_not_whole_changes_nothing_yet,
+    test_a_whole_list_drops_what_is_not_in_it_and_changes_drop_what_was_deleted,
+    test_events_and_requests_follow_the_same_word,
+    test_one_looks_at_a_time_and_who_says_nothing_loses_the_turn,
+    test_where_it_runs_is_where_nova_runs_it,
+    test_where_nova_is_followed_no_hosts_word_counts,
+    test_who_asks_for_changes_is_told_of_another_owner,
+    test_without_nova_a_project_sees_what_the_hosts_agree_in,
+)
 from tests.unit.store.test_marks import (
     test_all_marks_come_oldest_first,
     test_another_instance_begins_anew,

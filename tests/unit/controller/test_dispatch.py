@@ -10,7 +10,7 @@ import pytest
 from memhint.bus.commands import Outcome, Reply
 from memhint.bus.courier import Command
 from memhint.bus.errors import BusError, CommandTimeout, HostAway
-from memhint.controller.dispatch import EmbeddedDispatch, FleetDispatch, NoSuchDomain, NoSuchReclaim
+from memhint.controller.dispatch import EmbeddedDispatch, FleetDispatch, NoSuchDomain, NoSuchReclaim, WishedOnHost
 from memhint.objects.policy import Origin, PolicyError
 from memhint.objects.reclaim import Reclaim, ReclaimError, ReclaimState
 from memhint.store import Store, open_store
@@ -62,9 +62,12 @@ def test_a_policy_is_kept_and_told(fleet: Fleet) -> None:
     assert one.arguments == {"domain": WEB, "values": {"reporting": "off"}, "version": held.version}
 
 
-def test_what_an_operator_wished_on_the_host_is_taken_over(fleet: Fleet) -> None:
+def test_what_an_operator_wished_on_the_host_ends_by_a_change_that_names_it(fleet: Fleet) -> None:
     fleet.report(dedup="on", reporting="off")
-    fleet.dispatch.set_policy(WEB, {"min_mb": "64", "reporting": None})
+    with pytest.raises(WishedOnHost, match="on host-a an operator wishes dedup=on;"):
+        fleet.dispatch.set_policy(WEB, {"min_mb": "64", "reporting": None})
+    assert fleet.asked == []
+    fleet.dispatch.set_policy(WEB, {"min_mb": "64", "reporting": None, "dedup": "on"})
     assert fleet.asked[-1].arguments["values"] == {"dedup": "on", "min_mb": "64"}
     fleet.dispatch.set_policy(WEB, {"dedup": None})
     assert fleet.asked[-1].arguments["values"] == {"min_mb": "64"}

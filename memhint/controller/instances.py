@@ -1,0 +1,101 @@
+"""Follows Nova's list of servers, so that whose a VM is and where it runs is Nova's word and no host's."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Protocol
+
+from memhint.objects.instance import Instance
+from memhint.openstack.errors import OpenStackError
+from memhint.store.errors import StoreError
+from memhint.store.instances import Instances, Look
+
+LOG = logging.getLogger(__name__)
+
+WHOLE = 3600.0  # seconds between two looks at all servers: between them it is asked what has changed
+OVERLAP = 300.0  # seconds by which Nova's clock may differ from the database's
+
+
+class Listing(Protocol):
+    """What is asked of Nova."""
+
+    def instances(self, since: str | None) -> Iterator[tuple[Instance, ...]]:
+        """The servers of all projects, in parts; those that changed since, where a time is given."""
+
+
+class Follower:
+    """One look after the other; with several controllers they take turns."""
+
+    def __init__(self, instances: Instances, nova: Listing, pause: float) -> None:
+        """:param pause: seconds between two looks"""
+        self._instances = instances
+        self._nova = nova
+        self._pause = pause
+        self._failing = False
+
+    def round(self) -> bool:
+        """Look, where it is time and our turn; whether it was completed.
+
+        :raises StoreError: when the database fails
+        """
+        look = self._instances.begin()
+        if look is None:
+            return False
+        try:
+            done = self._look(look)
+        except OpenStackError as error:
+            if not self._failing:
+                LOG.error("whose VMs are, and where they run, is as it was known: %s", error)
+            self._failing = True
+            return False
+        if self._failing:
+            LOG.info("Nova says again whose VMs are")
+        self._failing = False
+        return done
+
+    def _look(self, look: Look) -> bool:
+        whole = look.last is None or look.whole is None or look.begun - look.whole >= WHOLE
+        since = None if whole or look.last is None else _iso(look.last - OVERLAP)
+        for part in self._nova.instances(since):
+            if not self._instances.keep(look, part):
+                return False  # it took so long that another controller has begun anew
+        self._instances.end(look, whole=whole, pause=self._pause)
+        return True
+
+
+class FollowerThread:
+    """Looks until it is closed: a long list of Nova's delays nothing else."""
+
+    def __init__(self, follower: Follower, every: float) -> None:
+        """:param every: seconds between two times that it is asked whose turn it is"""
+        self._follower = follower
+        self._every = every
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="instances", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """End. A look that takes longer is left to the next controller."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(5)
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                self._follower.round()
+            except StoreError as error:
+                LOG.error("what Nova says of VMs is not kept until the store is back: %s", error)
+            except Exception:
+                LOG.exception("a look at Nova's servers failed")
+            self._stop.wait(self._every)
+
+
+def _iso(moment: float) -> str:
+    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,161 @@
+"""Whose each VM is and where it runs, as Nova says. Where Nova is followed, no host's word counts in that.
+
+Controllers take turns to look. A look is complete when it has ended, and until the first whole one has, Nova is not
+followed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, case, delete, null, select, update
+
+from memhint.objects.instance import Instance
+from memhint.store import revisions
+from memhint.store.clock import database_clock
+from memhint.store.engine import Database
+from memhint.store.tables import domain, instance, instance_look
+from memhint.store.upsert import add_new, upsert_many
+
+TURN = 120.0  # seconds for which a look that says nothing keeps its turn
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One that has begun. Moments are unix seconds on the database's clock; None: there was none yet."""
+
+    number: int
+    begun: float
+    last: float | None  # when the last one began that was completed
+    whole: float | None  # when the last one began that listed all
+
+
+class Instances:
+    """What Nova told. Every method raises StoreError when the database fails."""
+
+    def __init__(self, database: Database, clock: Callable[[Connection], float] = database_clock) -> None:
+        self._database = database
+        self._clock = clock
+
+    def begin(self) -> Look | None:
+        """Take the turn to look; None while it is another one's, or too early for the next."""
+
+        def work(connection: Connection) -> Look | None:
+            now = self._clock(connection)
+            add_new(connection, instance_look, {"id": 1, "number": 0, "turn_until": 0.0})
+            row = connection.execute(select(instance_look).with_for_update()).one()
+            if row.turn_until > now:
+                return None
+            number = row.number + 1
+            connection.execute(update(instance_look).values(number=number, turn_until=now + TURN))
+            return Look(number, now, row.last, row.whole)
+
+        return self._database.transact(work)
+
+    def keep(self, look: Look, found: Sequence[Instance]) -> bool:
+        """Keep a part of what a look finds; False where the turn was lost meanwhile, and nothing is kept."""
+        there = {one.uuid: one for one in found if not one.gone}
+        gone = [one.uuid for one in found if one.gone]
+
+        def work(connection: Connection) -> bool:
+            if not self._ours(connection, look, self._clock(connection) + TURN):
+                return False
+            names = ("uuid", "project", "hypervisor")
+            query = select(*(instance.c[name] for name in names)).where(instance.c.uuid.in_([*there, *gone]))
+            before = {row.uuid: tuple(row) for row in connection.execute(query)}
+            news = [
+                one.uuid for one in there.values() if before.get(one.uuid) != (one.uuid, one.project, one.hypervisor)
+            ]
+            news += [uuid for uuid in gone if uuid in before]
+            connection.execute(delete(instance).where(instance.c.uuid.in_(gone)))
+            rows = [{**{name: getattr(one, name) for name in names}, "look": look.number} for one in there.values()]
+            upsert_many(connection, instance, rows)
+            _told(connection, news)
+            return True
+
+        return self._database.transact(work)
+
+    def end(self, look: Look, *, whole: bool, pause: float) -> None:
+        """It is complete.
+
+        :param whole: it has listed all that there is, so the others are no more
+        :param pause: seconds until the next one
+        """
+
+        def work(connection: Connection) -> None:
+            now = self._clock(connection)
+            if not self._ours(connection, look, now + pause):
+                return
+            values: dict[str, object] = {"last": look.begun}
+            if whole:
+                values["whole"] = look.begun
+                old = instance.c.look < look.number
+                news = list(connection.execute(select(instance.c.uuid).where(old)).scalars())
+                connection.execute(delete(instance).where(old))
+                _told(connection, news)
+            connection.execute(update(instance_look).values(**values))
+
+        self._database.transact(work)
+
+    def leave(self) -> None:
+        """Follow Nova no longer: the hosts' word counts again."""
+
+        def work(connection: Connection) -> None:
+            connection.execute(delete(instance))
+            connection.execute(delete(instance_look))
+
+        self._database.transact(work)
+
+    def of(self, uuid: str) -> Instance | None:
+        """What Nova says of a VM; None where it knows none, or is not followed."""
+        query = select(instance.c.uuid, instance.c.project, instance.c.hypervisor).where(instance.c.uuid == uuid)
+        with self._database.read() as connection:
+            row = connection.execute(query).first()
+        return None if row is None else Instance(*row)
+
+    @staticmethod
+    def _ours(connection: Connection, look: Look, until: float) -> bool:
+        mine = update(instance_look).where(instance_look.c.number == look.number).values(turn_until=until)
+        return connection.execute(mine).rowcount == 1
+
+
+def followed(connection: Connection) -> bool:
+    """Whether Nova says whose VMs are: since its first whole list was kept."""
+    return connection.execute(select(instance_look.c.whole)).scalar() is not None
+
+
+def project_of(line: Any, by_nova: bool) -> ColumnElement[Any]:
+    """Whose the VM of a line is, in SQL. Without Nova nobody's, while hosts say different things of it.
+
+    :param line: the columns of ``domain``, or of a part of it
+    :param by_nova: as ``followed`` says
+    """
+    if by_nova:
+        return select(instance.c.project).where(instance.c.uuid == line.uuid).scalar_subquery()
+    return case((_disputed(line), null()), else_=line.project)
+
+
+def belongs(project: str, by_nova: bool) -> ColumnElement[bool]:
+    """Whether the VM of a line of ``domain`` is this project's, in SQL."""
+    if by_nova:
+        return domain.c.uuid.in_(select(instance.c.uuid).where(instance.c.project == project))
+    return (domain.c.project == project) & ~_disputed(domain.c)
+
+
+def _disputed(line: Any) -> ColumnElement[bool]:
+    other = domain.alias()
+    return (
+        select(other.c.uuid)
+        .where(other.c.uuid == line.uuid, other.c.project.is_distinct_from(line.project))
+        .correlate_except(other)
+        .exists()
+    )
+
+
+def _told(connection: Connection, uuids: Sequence[str]) -> None:
+    """Lines of these VMs show something else now: who asks for changes is told."""
+    if uuids:
+        number = revisions.take(connection)
+        connection.execute(update(domain).where(domain.c.uuid.in_(uuids)).values(revision=number))

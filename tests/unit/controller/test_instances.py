@@ -1,0 +1,85 @@
+"""Following Nova's servers: what is asked, and what a failure leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Connection
+
+from memhint.controller.instances import OVERLAP, WHOLE, Follower
+from memhint.objects.instance import Instance
+from memhint.openstack.errors import OpenStackError
+from memhint.store import Store, open_store
+from memhint.store.instances import Instances
+
+WEB, DB = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"
+BEGIN = 1_700_000_000.0  # 2023-11-14T22:13:20Z
+
+
+class Nova:
+    """Stands for Nova's list."""
+
+    def __init__(self, *parts: tuple[Instance, ...]) -> None:
+        self.parts = parts
+        self.asked: list[str | None] = []
+        self.error: OpenStackError | None = None
+
+    def instances(self, since: str | None) -> Iterator[tuple[Instance, ...]]:
+        self.asked.append(since)
+        yield from self.parts
+        if self.error is not None:
+            raise self.error
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    opened = open_store(f"sqlite:///{tmp_path}/memhint.db")
+    yield opened
+    opened.close()
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = BEGIN
+
+    def __call__(self, _connection: Connection) -> float:
+        return self.now
+
+
+def test_all_are_asked_for_once_and_then_what_has_changed(store: Store) -> None:
+    clock, nova = Clock(), Nova((Instance(WEB, "blue", "a"),), (Instance(DB, "red", "b"),))
+    follower = Follower(Instances(store.database, clock), nova, pause=30.0)
+    assert follower.round()
+    assert not follower.round()
+    clock.now += 31
+    nova.parts = ((Instance(WEB, "blue", "c"),),)
+    assert follower.round()
+    assert nova.asked == [None, "2023-11-14T22:08:20Z"]
+    assert OVERLAP == 300.0
+    assert store.instances.of(WEB) == Instance(WEB, "blue", "c")
+    assert store.instances.of(DB) == Instance(DB, "red", "b")
+    clock.now += WHOLE
+    assert follower.round()
+    assert nova.asked[-1] is None
+    assert store.instances.of(DB) is None
+
+
+def test_a_list_that_breaks_off_drops_nothing_and_is_begun_again(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock, nova = Clock(), Nova((Instance(WEB, "blue", "a"), Instance(DB, "red", "b")))
+    follower = Follower(Instances(store.database, clock), nova, pause=30.0)
+    follower.round()
+    clock.now += WHOLE
+    nova.parts, nova.error = ((Instance(DB, "red", "b"),),), OpenStackError("the service is away")
+    for _ in range(3):
+        assert not follower.round()
+        clock.now += 200
+    assert store.instances.of(WEB) == Instance(WEB, "blue", "a")
+    assert caplog.text.count("the service is away") == 1
+    nova.error = None
+    assert follower.round()
+    assert nova.asked == [None] * 5
+    assert store.instances.of(WEB) is None
