@@ -65,8 +65,8 @@ lab: setup  ## real hosts with real guests
 openstack: setup  ## a real OpenStack on lab hosts (lab/openstack/README.md); its packages are installed into the cache first
 	$(PYTEST) -v --durations=10 tests/openstack
 
-soak: setup  ## ten minutes of arbitrary requests at the API
-	MEMHINT_FUZZ_SECONDS=600 $(PYTEST) -q tests/functional/test_api_fuzz.py
+soak: setup  ## ten minutes of arbitrary messages at a controller and requests at the API: nothing ends, and nothing grows
+	MEMHINT_SOAK_SECONDS=600 $(PYTEST) -q -s tests/adversary/test_soak.py
 
 nova: setup  ## the Nova plugin against Nova 31 to 34, each with the whole of Nova in one process (the first time it installs them)
 	nova_plugin/check

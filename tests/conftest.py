@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from typing import Any
 
 import pytest
@@ -16,6 +17,9 @@ from tests.side_by_side import SLOW, group, in_order
 # same examples each time; elsewhere at new ones, which is how new faults are found.
 settings.register_profile("memhint", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("memhint")
+
+# A shell that starts the tests in the background has them ignore SIGINT, and so would all that they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # What is started from here on is found by `lab/lab down --all`, should this run be killed.
 leftovers.mark()

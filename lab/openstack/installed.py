@@ -22,7 +22,7 @@ from lab.servers.ports import free_ports
 from lab.sizes import MIB
 from lab.waiting import wait_for
 from memhint.api.tokens import create
-from memhint.store import open_store
+from memhint.store import Store, open_store
 
 CONTROLLER, API = "memhint-controller", "memhint-api"
 _PLUGIN = Path(__file__).resolve().parents[2] / "nova_plugin"
@@ -45,9 +45,16 @@ rate = 0
 [openstack]
 capacity = write
 interval = 0.5
+instances_interval = 1
 max_ratio = 16
 auth_url = {auth_url}
 password = {password}
+"""
+# As doc/fleet.md has them, for a service user that is no administrator.
+_RULES = """\
+"os_compute_api:servers:detail": "rule:project_reader_or_admin or role:service"
+"os_compute_api:servers:detail:get_all_tenants": "rule:context_is_admin or role:service"
+"os_compute_api:os-extended-server-attributes": "rule:context_is_admin or role:service"
 """
 
 
@@ -67,6 +74,7 @@ class Installed:
         self._address = f"127.0.0.1:{port}"
         self.agents: dict[str, AgentProcess] = {}
         self._stack: Stack | None = None
+        self._store: Store | None = None
 
     def extras(self, reserved: int) -> Extras:
         """What Nova gets.
@@ -89,9 +97,12 @@ interval = 0.5
 overhead_mib = {SHORT_HORIZON["planner"]["overhead_mib"]}
 """
         libvirt = "[DEFAULT]\ncompute_driver = memhint.MemhintLibvirtDriver\n" if self._driver else ""
+        policy = self._write("nova-policy.yaml", _RULES)
+        policy.chmod(0o644)
+        api = f"[oslo_policy]\npolicy_file = {policy}\n"
         # The plugin is built from a copy that is no git checkout.
         os.environ.setdefault("PBR_VERSION", "0.0.0")
-        return Extras(packages=(str(plugin),), nova={"scheduler": scheduler, "libvirt": libvirt})
+        return Extras(packages=(str(plugin),), nova={"scheduler": scheduler, "libvirt": libvirt, "api": api})
 
     def attach(self, stack: Stack) -> None:
         """Start controller and API on a stack that is up."""
@@ -119,6 +130,13 @@ overhead_mib = {SHORT_HORIZON["planner"]["overhead_mib"]}
         self.stack.processes.start(name, [*command, name.removeprefix("memhint-")], {"PATH": os.environ["PATH"]})
         if name == API:
             wait_for(self._answers, 60.0, "memhint's API")
+
+    @property
+    def store(self) -> Store:
+        """The fleet's store; its database is open until `close`."""
+        if self._store is None:
+            self._store = open_store(self.stack.database().url(_DATABASE), create=False)
+        return self._store
 
     def kill(self, name: str) -> None:
         """End one of them as a power cut would."""
@@ -165,6 +183,9 @@ overhead_mib = {SHORT_HORIZON["planner"]["overhead_mib"]}
         for agent in self.agents.values():
             agent.stop()
         self.agents.clear()
+        if self._store is not None:
+            self._store.close()
+            self._store = None
         if self._stack is not None:
             for name in (API, CONTROLLER):
                 self._stack.processes.end(name)

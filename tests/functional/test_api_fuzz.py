@@ -1,6 +1,6 @@
 """Whatever is sent: no answer is a fault of the server's, and each is one that /openapi.json describes.
 
-MEMHINT_FUZZ_SECONDS is for how long, over all routes; `make soak` has it for ten minutes.
+MEMHINT_FUZZ_SECONDS is for how long, over all routes. `make soak` does the same to a real process, for ten minutes.
 """
 
 from __future__ import annotations

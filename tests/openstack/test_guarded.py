@@ -28,6 +28,7 @@ from memhint.bus.link import LinkSettings
 from memhint.bus.rabbit_publisher import RabbitPublisher
 from memhint.bus.spool import Spool
 from memhint.objects.epoch import new_epoch
+from memhint.objects.instance import Instance
 from memhint.objects.provider import NovaCompute
 from memhint.objects.units import MIB as MI
 from tests.unit import builders
@@ -243,6 +244,9 @@ def test_an_opt_out_outlives_hard_reboot_resize_and_rebuild(stack: Stack, instal
         json=wish, headers={"X-Auth-Token": installed.token}, timeout=30,
     )  # fmt: skip
     assert answer.status_code == 200, answer.text
+    server = stack.cloud.compute.get_server(vm.uuid)
+    told = Instance(vm.uuid, server.project_id, server.hypervisor_hostname)
+    wait_for(lambda: installed.store.instances.of(vm.uuid) == told, 120, "Nova's word on whose VM it is, and where")
     steps: list[tuple[str, Callable[[], None]]] = [
         ("boot", lambda: None),
         ("hard reboot", lambda: stack.cloud.compute.reboot_server(vm.uuid, "HARD")),
