@@ -74,9 +74,14 @@ class RabbitMQ:
 
     def control(self, *words: str) -> str:
         """What `rabbitmqctl` prints."""
+        command, env = self.control_command()
+        return self.place.run([*command, *words], env)
+
+    def control_command(self) -> tuple[list[str], dict[str, str]]:
+        """The words that begin each command to this node, and their environment."""
         env = {**self._env(), "RABBITMQ_NODENAME": "", "RABBITMQ_DIST_PORT": ""}
         env = {name: value for name, value in env.items() if value}
-        return self.place.run([f"{_programs()}/rabbitmqctl", "--quiet", "-n", self.node, *words], env)
+        return [f"{_programs()}/rabbitmqctl", "--quiet", "-n", self.node], {**env, "HOME": str(self.place.path)}
 
     def url(self, user: str, password: str = PASSWORD, vhost: str = "memhint") -> str:
         """AMQP URL of a user in a virtual host."""

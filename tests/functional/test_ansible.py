@@ -1,9 +1,10 @@
-"""The Ansible role, as far as it can be told without a machine to change: its syntax, its files, its template."""
+"""The Ansible role: its syntax, its files, its template; and its broker's part, run against a broker."""
 
 from __future__ import annotations
 
 import json
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,10 +14,17 @@ import pytest
 
 from memhint.conf import load
 from tests.functional.processes import ROOT
+from tests.functional.servers.rabbitmq import RabbitMQ
 
 ANSIBLE = ROOT / "etc" / "ansible"
 ROLE = ANSIBLE / "roles" / "memhint"
 VERSION = "ansible-core>=2.16,<2.18"  # the last ones before the Python of Debian 12 is too old for the control node
+
+_CONTROL = """\
+import json, os, sys
+command, env = json.loads(sys.argv[1])
+os.execvpe(command[0], command + sys.argv[2:], {**os.environ, **env})
+"""
 
 
 @pytest.fixture(scope="module")
@@ -29,10 +37,10 @@ def ansible(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
     inventory = place / "inventory"
     inventory.write_text("[memhint_hosts]\nlocalhost\n[memhint_controllers]\nlocalhost\n")
 
-    def run(program: str, *words: str | Path) -> str:
+    def run(program: str, *words: str | Path, **environment: str) -> str:
         done = subprocess.run(
             [place / "venv" / "bin" / program, "-i", inventory, *words],
-            env={"PATH": "/usr/sbin:/usr/bin", "HOME": str(place), "LC_ALL": "C.UTF-8"},
+            env={"PATH": "/usr/sbin:/usr/bin", "HOME": str(place), "LC_ALL": "C.UTF-8", **environment},
             capture_output=True,
             text=True,
             check=False,
@@ -60,6 +68,36 @@ def test_the_template_makes_a_configuration_that_memhint_takes(ansible: Callable
     )
     conf = load([made])
     assert (conf.store.url, conf.metrics.listen, conf.api.rate) == ("sqlite:////tmp/x.db", "127.0.0.1:8791", 5.0)
+
+
+def test_the_role_gives_a_broker_its_users_and_bounds_once(
+    ansible: Callable[..., str], rabbitmq: RabbitMQ, tmp_path: Path
+) -> None:
+    control = tmp_path / "bin" / "rabbitmqctl"  # of the broker of this test
+    control.parent.mkdir()
+    words = shlex.join([sys.executable, "-c", _CONTROL, json.dumps(rabbitmq.control_command())])
+    control.write_text(f'#!/bin/sh\nexec {words} "$@"\n')
+    control.chmod(0o755)
+    playbook = tmp_path / "broker.yml"
+    playbook.write_text(
+        "- hosts: localhost\n  connection: local\n  gather_facts: false\n  tasks:\n"
+        "    - ansible.builtin.include_role: {name: memhint, tasks_from: broker}\n"
+    )
+    wished = {
+        "memhint_broker_vhost": "memhint-ansible",
+        "memhint_broker_file": str(tmp_path / "memhint.json"),
+        "memhint_broker_password": "of the controller",
+        "memhint_broker_hosts": [{"name": "compute-1.example.org", "password": "of a host"}],
+        "ansible_python_interpreter": sys.executable,
+    }
+    run = ("ansible-playbook", playbook, "-e", json.dumps(wished))
+    environment = {"ANSIBLE_ROLES_PATH": str(ANSIBLE / "roles"), "PATH": f"{control.parent}:/usr/sbin:/usr/bin"}
+    assert "changed=2" in ansible(*run, **environment)
+    assert "changed=0" in ansible(*run, **environment)
+    assert "memhint.json" not in ansible(*run, **environment)  # nothing of what holds passwords is printed
+    told = rabbitmq.control("list_permissions", "-p", "memhint-ansible", "--no-table-headers")
+    assert "compute-1.example.org\t^memhint\\.command\\.compute-1\\.example\\.org$" in told
+    assert "memhint-state" in rabbitmq.control("list_policies", "-p", "memhint-ansible")
 
 
 def test_the_files_that_the_role_copies_are_there() -> None:
