@@ -40,7 +40,7 @@ lint: setup  ## style, types and the direction of imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/lint-imports --no-logo 2>/dev/null || $(BIN)/lint-imports
+	PYTHONPATH=nova_plugin $(BIN)/lint-imports --no-logo 2>/dev/null || PYTHONPATH=nova_plugin $(BIN)/lint-imports
 
 unit: setup  ## pure logic, and kernel files as fakes
 	$(PYTEST) -q -n $(AT_ONCE) --dist worksteal tests/unit

@@ -22,7 +22,7 @@ from lab.work_channel import WorkChannel
 from lab.worker import WORK_DEADLINE, Worker
 
 if TYPE_CHECKING:
-    from lab.host import Host
+    from lab.contexts import HostContext
 
 BOOT_DEADLINE = 120.0
 """Seconds until a guest that does not answer counts as failed; several may share one emulating core."""
@@ -33,7 +33,7 @@ _HEARD_OF = 40.0
 class Guest(Worker):
     """One VM; made by Host.add_guest."""
 
-    def __init__(self, host: Host, record: GuestRecord) -> None:
+    def __init__(self, host: HostContext, record: GuestRecord) -> None:
         self.host = host
         self.record = record
         self.boot_id: str | None = None

@@ -25,7 +25,7 @@ from lab.state import GuestRecord, HostRecord, check_name
 from lab.waiting import listens, wait_for
 
 if TYPE_CHECKING:
-    from lab.lab import Lab
+    from lab.contexts import LabContext
 
 _CONFINE = Path(__file__).resolve().parent / "confine.py"
 _SOCKET_LIMIT = 107
@@ -84,7 +84,7 @@ libvirt.registerErrorHandler(lambda _context, _error: None, None)
 class Host:
     """One host; made by Lab."""
 
-    def __init__(self, lab: Lab, record: HostRecord) -> None:
+    def __init__(self, lab: LabContext, record: HostRecord) -> None:
         self.lab = lab
         self.record = record
         self.state_dir = lab.directory / record.name

@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from lab.contexts import HostContext
 from lab.errors import HostError
 from lab.guest import Guest
 from lab.host import Host
@@ -66,7 +67,7 @@ def _guest(guest: Guest) -> dict[str, Any]:
     }
 
 
-def _host_answers(host: Host) -> bool:
+def _host_answers(host: HostContext) -> bool:
     try:
         host.connection()
     except HostError:

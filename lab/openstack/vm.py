@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from lab.openstack.errors import ServerFailed
 from lab.process import Process
@@ -12,18 +12,30 @@ from lab.work_channel import WorkChannel
 from lab.worker import WORK_DEADLINE, Worker
 
 if TYPE_CHECKING:
+    from openstack.connection import Connection
+
     from lab.openstack.compute import Compute
-    from lab.openstack.stack import Stack
 
 WORK_PORT = "memhint.lab.0"
 DEADLINE = 180.0
 """Seconds for whatever Nova is asked to do with a VM; several may share one emulating core."""
 
 
+class CloudContext(Protocol):
+    """What a server knows of the stack that it is on."""
+
+    @property
+    def cloud(self) -> Connection:
+        """Its API."""
+
+    def compute(self, name: str) -> Compute:
+        """A compute by its name."""
+
+
 class Vm(Worker):
     """One server; made by Stack.boot."""
 
-    def __init__(self, stack: Stack, uuid: str) -> None:
+    def __init__(self, stack: CloudContext, uuid: str) -> None:
         self.stack = stack
         self.uuid = uuid
 

@@ -14,19 +14,7 @@ def upgrade_apart(url: str) -> None:
     """Have it done. Whatever goes wrong is found out, and said, by who opens the store after it."""
     try:
         # Not as an argument, which every user of the machine could read: it may hold a password.
-        command = [sys.executable, "-m", "memhint.store.upgrade"]
+        command = [sys.executable, "-m", "memhint.store.upgrade_now"]
         subprocess.run(command, input=url.encode(), capture_output=True, timeout=PATIENCE, check=False)
     except (OSError, subprocess.SubprocessError) as error:
         LOG.warning("the tables are not upgraded in a process of their own: %s", error)
-
-
-def main() -> int:
-    """The child process."""
-    from memhint.store.database import open_store
-
-    open_store(sys.stdin.read()).close()
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
