@@ -16,7 +16,6 @@ from memhint.agent.deep_reads import DeepReads
 from memhint.agent.guests import Guests, GuestTiming
 from memhint.agent.nova_files import NovaFiles
 from memhint.agent.observer import Observer
-from memhint.agent.page_samples import PageSamples
 from memhint.agent.policies import Policies
 from memhint.agent.processes import Processes
 from memhint.agent.reclaims import Reclaims
@@ -32,6 +31,7 @@ from memhint.levers.swap_out import SwapOutLever, SwapOutSettings
 from memhint.objects.domain import DomainFacts, DomainState
 from memhint.objects.gap import Gap
 from memhint.objects.units import GIB, KIB
+from memhint.pages.samples import PageSamples
 from memhint.planner.dedup_estimate import KsmPace
 from memhint.planner.plan import start
 from memhint.planner.settings import PlannerSettings

@@ -18,7 +18,6 @@ from memhint.agent.discarded import Discarded
 from memhint.agent.guests import Guests, GuestTiming
 from memhint.agent.nova_files import NovaFiles
 from memhint.agent.observer import Observer
-from memhint.agent.page_samples import PageSamples
 from memhint.agent.policies import Policies, PolicyStore
 from memhint.agent.processes import Processes
 from memhint.agent.reclaim_work import ReclaimStore
@@ -39,6 +38,7 @@ from memhint.objects.domain import DomainObservation
 from memhint.objects.host import HostObservation
 from memhint.objects.ownership import Ledger
 from memhint.objects.report import STALE_PERIODS
+from memhint.pages.samples import PageSamples
 from memhint.planner.plan import PlannerState, start
 from memhint.version import version
 from memhint.virt.agent_command import AgentConnections

@@ -26,7 +26,6 @@ from memhint.agent.guests import Guests
 from memhint.agent.ladder_reclaims import LadderReclaims
 from memhint.agent.nova_files import NovaFiles
 from memhint.agent.observer import Observation, Observer, facts_of
-from memhint.agent.page_candidates import Candidate, candidates
 from memhint.agent.policies import Policies
 from memhint.agent.reclaims import Reclaims
 from memhint.agent.relief_worker import ReliefWorker
@@ -48,6 +47,7 @@ from memhint.objects.relief import Relief
 from memhint.objects.report import POLICY, STALE_PERIODS, Cost, DomainReport, Report
 from memhint.objects.tuning import GUESTS_OWN
 from memhint.objects.verdict import Answer, Reason, Verdict
+from memhint.pages.candidates import Candidate, candidates
 from memhint.planner.dedup import DedupPlan
 from memhint.planner.demand import on_pools
 from memhint.planner.plan import Planned, PlannerState, plan

@@ -10,8 +10,6 @@ from contextlib import contextmanager
 from oslo_config import cfg
 
 from memhint.agent.build import Agent, Stores, build
-from memhint.agent.page_candidates import Candidate
-from memhint.agent.page_samples import IDLE, PageSamples
 from memhint.agent.reclaim_work import NoRequests
 from memhint.agent.service import remembered_state
 from memhint.agent.settings import ksm_pace
@@ -21,6 +19,8 @@ from memhint.objects.lever import LeverState
 from memhint.objects.ownership import Ledger, Mark
 from memhint.objects.policy import Origin
 from memhint.objects.report import Report
+from memhint.pages.candidates import Candidate
+from memhint.pages.samples import IDLE, PageSamples
 from memhint.planner.plan import PlannerState
 from memhint.store.database import Store, open_store
 from memhint.store.errors import StoreMissing

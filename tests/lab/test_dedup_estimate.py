@@ -20,8 +20,6 @@ import pytest
 from lab import Guest, Lab, wait_for
 from lab.agent import AgentProcess
 from lab.sizes import GIB, MIB
-from memhint.agent.page_candidates import Candidate
-from memhint.agent.page_samples import PageSamples
 from memhint.kernel.guest_pages import GuestPages, guest_ram
 from memhint.kernel.ksm import KsmKnob, read_knob, read_ksm, write_knob
 from memhint.kernel.process import find_by_comm, process_memory
@@ -29,6 +27,8 @@ from memhint.kernel.root import PAGE_SIZE, KernelRoot
 from memhint.objects.estimate import DedupEstimate
 from memhint.objects.lever import LeverName
 from memhint.objects.verdict import Answer, Reason
+from memhint.pages.candidates import Candidate
+from memhint.pages.samples import PageSamples
 from memhint.planner.dedup_estimate import KsmPace
 from tests.lab.watch import lever_of, named, wait_verdict
 

@@ -20,7 +20,6 @@ from memhint.agent.figures import reclaimable_by_dedup, reclaimable_by_reporting
 from memhint.agent.guests import Guests, GuestTiming
 from memhint.agent.nova_files import NovaFiles
 from memhint.agent.observer import Observer
-from memhint.agent.page_samples import PageSamples
 from memhint.agent.policies import Policies
 from memhint.agent.processes import Processes
 from memhint.agent.reclaim_work import NoRequests
@@ -44,6 +43,7 @@ from memhint.objects.policy import Origin
 from memhint.objects.tuning import Tuning
 from memhint.objects.units import GIB, KIB, MIB
 from memhint.objects.verdict import Answer, Reason, Verdict
+from memhint.pages.samples import PageSamples
 from memhint.planner.dedup_auto import AutoState
 from memhint.planner.dedup_estimate import KsmPace
 from memhint.planner.demand import Past

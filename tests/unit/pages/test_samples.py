@@ -11,15 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from memhint.agent import page_pass, page_samples
-from memhint.agent.page_candidates import Candidate, candidates
-from memhint.agent.page_pass import PagePass, Phase
-from memhint.agent.page_samples import PageSamples
 from memhint.kernel.guest_pages import GuestPages, Look, Span
 from memhint.kernel.process import process_memory
 from memhint.kernel.root import PAGE_SIZE, KernelRoot
 from memhint.objects.domain import DomainState
 from memhint.objects.policy import Origin, effective
+from memhint.pages import page_pass
+from memhint.pages import samples as page_samples
+from memhint.pages.candidates import Candidate, candidates
+from memhint.pages.page_pass import PagePass, Phase
+from memhint.pages.samples import PageSamples
 from memhint.planner.dedup_estimate import KsmPace
 from tests.unit import builders
 

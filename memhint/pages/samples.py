@@ -14,13 +14,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from memhint.agent.page_candidates import Candidate
-from memhint.agent.page_pass import FREQUENT_AT_MOST, PagePass, Phase
 from memhint.kernel.errors import KernelInterfaceError, ProcessGone
 from memhint.kernel.guest_pages import GuestPages, guest_ram
 from memhint.kernel.process import process_memory
 from memhint.kernel.root import KernelRoot
 from memhint.objects.estimate import DedupEstimate, GroupEstimate, VmEstimate
+from memhint.pages.candidates import Candidate
+from memhint.pages.page_pass import FREQUENT_AT_MOST, PagePass, Phase
 from memhint.planner.dedup_estimate import KsmPace, PageSample, estimate, rate_for
 
 LOG = logging.getLogger(__name__)
