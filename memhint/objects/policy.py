@@ -37,10 +37,6 @@ class Mode(Word):
     AUTO = "auto"
 
 
-# Of a flavor, read where VMs are placed and by no agent.
-SCHEDULER_KEYS = frozenset({"max_ratio"})
-
-
 class Consent(StrEnum):
     """Whether something may be done that costs the VM something, or that changes its inside."""
 

@@ -55,9 +55,14 @@ def test_what_is_wished_holds_though_libvirtd_dies_in_the_middle() -> None:
             def shrunk() -> bool:
                 return actual(willing) < GUEST - 100 * MIB
 
+            def said() -> str:
+                report = agent.report()
+                pulled = [str(state) for state in named(report)["willing"].levers]
+                return f"{[str(one.rung) for one in report.plan.rungs]}, {report.plan.relief}, {pulled}"
+
             wish("on", "allow")
             wait_for(merged, 120.0, "two to merge")
-            wait_for(shrunk, 120.0, "the third to shrink")
+            wait_for(shrunk, 120.0, "the third to shrink", seen=said)
             for number in range(DEATHS):
                 # Now it separates and deflates, then it merges and inflates; each time libvirtd dies on the way.
                 wish(*(("off", "deny") if number % 2 == 0 else ("on", "allow")))

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import configparser
+import re
+import sys
+from importlib.metadata import packages_distributions
+
 import grimp
 import pytest
 
@@ -23,3 +28,19 @@ def test_nothing_imports_itself_on_any_way(graph: grimp.ImportGraph) -> None:
         if (chain := graph.find_shortest_chain(imported, module)) is not None
     }
     assert circles == set()
+
+
+def test_whatever_memhint_imports_is_declared() -> None:
+    graph = grimp.build_graph("memhint", include_external_packages=True, cache_dir=None)
+    outside = {one for one in graph.modules if "." not in one} - {"memhint"} - sys.stdlib_module_names
+    setup = configparser.ConfigParser()
+    setup.read(ROOT / "setup.cfg")
+    lines = [*(ROOT / "requirements.txt").read_text().split(), *" ".join(setup["extras"].values()).split()]
+    declared = {_plain(re.match(r"[\w.-]+", line)[0]) for line in lines}  # type: ignore[index]
+    made_by = packages_distributions()
+    missing = {one for one in outside if not declared & {_plain(name) for name in made_by.get(one, [one])}}
+    assert missing == set()
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
