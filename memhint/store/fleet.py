@@ -244,7 +244,7 @@ class Fleet:
         upsert(connection, host, *(_row(replace(one, silent=True)) for one in quiet))
         _note(connection, [HostEvent(now, one.name, HostEventKind.SILENT, _since(one, now)) for one in quiet])
         names = [one.name for one in quiet]
-        self._summaries.silence(connection, names)
+        self._summaries.silence(connection, names, now)
         return tuple(names)
 
 

@@ -13,7 +13,7 @@ from memhint.objects.ownership import HOST
 from memhint.objects.verdict import Answer, Reason
 from memhint.objects.words import read_word
 from memhint.store.engine import Database
-from memhint.store.errors import MarkerError
+from memhint.store.errors import ChangesExpired, MarkerError
 from memhint.store.instances import belongs, followed
 from memhint.store.tables import domain, event, host_event
 
@@ -100,17 +100,19 @@ class Log:
         :raises StoreError: when the database fails
         """
         with self._database.read() as connection:
-            ends = [connection.execute(select(func.max(one.c.id))).scalar() or 0 for one in (event, host_event)]
-        return Place(*ends)
+            return Place(*_ends(connection))
 
     def after(self, place: Place, limit: int) -> tuple[tuple[Happening, ...], Place]:
         """What came since, oldest first, ``limit`` of each table at most, and where that ends.
 
+        :raises ChangesExpired: where the log ends before that place: the database has lost what was read
         :raises StoreError: when the database fails
         """
         ends = [place.levers, place.hosts]
         found: list[Happening] = []
         with self._database.read() as connection:
+            if any(have < read for have, read in zip(_ends(connection), ends, strict=True)):
+                raise ChangesExpired("the log ends before that place: read it anew")
             for rank, query in _queries(LogFilter(), by_nova=False):
                 table = (event, host_event)[rank]
                 query = query.where(table.c.id > ends[rank]).order_by(table.c.id).limit(limit)
@@ -119,6 +121,10 @@ class Log:
                     found.append(_HAPPENINGS[rank](row))
             named = _named(connection, sorted(found, key=lambda one: one.at))
         return named, Place(*ends)
+
+
+def _ends(connection: Connection) -> tuple[int, ...]:
+    return tuple(connection.execute(select(func.max(one.c.id))).scalar() or 0 for one in (event, host_event))
 
 
 def _named(connection: Connection, found: Sequence[Happening]) -> tuple[Happening, ...]:

@@ -1,10 +1,15 @@
-"""Numbers by which changes are told: whoever asks for what is newer than a number misses nothing."""
+"""Numbers by which changes are told: whoever asks for what is newer than a number misses nothing.
+
+A database that was restored, or whose standby lost the last commits, counts from further back, and clients and hosts
+know numbers that it never heard of. So a number is no less than the time in microseconds, which makes it newer than all
+that were lost, and those that were given are kept: one that is not among them was lost.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from sqlalchemy import Connection, delete, func, select, update
+from sqlalchemy import Connection, case, delete, func, insert, select, update
 
 from memhint.store.errors import ChangesExpired
 from memhint.store.tables import revision, tombstone
@@ -12,17 +17,32 @@ from memhint.store.upsert import upsert_many
 
 HOST, DOMAIN = "host", "domain"  # what a tombstone is of
 TOLD = 3600.0  # seconds for which it is told that something is no more
+_GIVEN = "number"  # a row of the same table: this number was given
+_LONGEST = 10**17  # microseconds: no clock is believed beyond; a token has 18 digits at most
 
 
-def take(connection: Connection) -> int:
-    """The next number. Until the caller's transaction ends, nobody else gets one: take it late."""
-    connection.execute(update(revision).where(revision.c.id == 1).values(value=revision.c.value + 1))
-    return int(connection.execute(select(revision.c.value)).scalar_one())
+def take(connection: Connection, now: float) -> int:
+    """The next number. Until the caller's transaction ends, nobody else gets one: take it late.
+
+    :param now: unix seconds on the clock of the store
+    """
+    least = min(max(0, int(now * 1e6)), _LONGEST)
+    following = case((revision.c.value < least, least), else_=revision.c.value + 1)
+    connection.execute(update(revision).where(revision.c.id == 1).values(value=following))
+    number = int(connection.execute(select(revision.c.value)).scalar_one())
+    given = {"kind": _GIVEN, "name": str(number), "revision": number, "at": now}
+    connection.execute(insert(tombstone).values(**given))
+    return number
 
 
 def newest(connection: Connection) -> int:
-    """The number of the newest change that can be seen."""
-    return int(connection.execute(select(revision.c.value)).scalar_one())
+    """The number of the newest change that can be seen, or one shortly before it that is known to have been given."""
+    value = int(connection.execute(select(revision.c.value)).scalar_one())
+    if _given(connection, value):
+        return value
+    # A controller of an earlier version keeps none: telling a little again is better than to expire each token.
+    last = select(func.max(tombstone.c.revision)).where(tombstone.c.kind == _GIVEN)
+    return int(connection.execute(last).scalar() or value)
 
 
 def since(connection: Connection, token: str) -> int:
@@ -33,7 +53,10 @@ def since(connection: Connection, token: str) -> int:
     value, oldest = connection.execute(select(revision.c.value, revision.c.oldest)).one()
     if not (token.isascii() and token.isdecimal() and len(token) <= 18 and oldest <= int(token) <= value):
         raise ChangesExpired("what has changed since then is not known any more: begin with a whole list")
-    return int(token)
+    number = int(token)
+    if number not in (value, oldest) and not _given(connection, number) and _keeps(connection):
+        raise ChangesExpired("the database has lost what was told then: begin with a whole list")
+    return number
 
 
 def bury(connection: Connection, kind: str, names: Iterable[str], number: int, now: float) -> None:
@@ -49,3 +72,12 @@ def tidy(connection: Connection, now: float) -> None:
     if last is not None:
         connection.execute(update(revision).where(revision.c.oldest < last).values(oldest=last))
         connection.execute(delete(tombstone).where(old, tombstone.c.revision <= last))
+
+
+def _given(connection: Connection, number: int) -> bool:
+    one = select(tombstone.c.revision).where(tombstone.c.kind == _GIVEN, tombstone.c.name == str(number))
+    return connection.execute(one).first() is not None
+
+
+def _keeps(connection: Connection) -> bool:
+    return connection.execute(select(tombstone.c.name).where(tombstone.c.kind == _GIVEN).limit(1)).first() is not None

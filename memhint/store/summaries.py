@@ -78,21 +78,21 @@ class Summaries:
         write_hosts = prepare_many(connection, table, list(map(_host, seen)), late=("revision",))
         write_domains = prepare_many(connection, domain, [_domain(*row) for row in changed], late=("revision",))
         # From here on nobody else can tell of changes: whatever takes time is done.
-        number = revisions.take(connection)
+        number = revisions.take(connection, now)
         write_hosts(revision=number)
         write_domains(revision=number)
         _remove(connection, there, number, now)
 
-    def silence(self, connection: Connection, names: Sequence[str]) -> None:
+    def silence(self, connection: Connection, names: Sequence[str], now: float) -> None:
         """Mark hosts as silent, in the caller's transaction."""
         if names:
-            number = revisions.take(connection)
+            number = revisions.take(connection, now)
             connection.execute(update(table).where(table.c.name.in_(names)).values(silent=1, revision=number))
 
     def forget(self, connection: Connection, names: Sequence[str], now: float) -> None:
         """Drop hosts and their VMs, in the caller's transaction."""
         if names:
-            number = revisions.take(connection)
+            number = revisions.take(connection, now)
             _remove(connection, _fingerprints(connection, names), number, now)
             connection.execute(delete(table).where(table.c.name.in_(names)))
             revisions.bury(connection, revisions.HOST, names, number, now)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 import pytest
+from sqlalchemy import select
 
 from lab.fleet.fill import fill
 from lab.fleet.fleet import BEGIN, Fleet, Shape
@@ -22,6 +23,8 @@ from memhint.store.fleet import State
 from memhint.store.hosts_view import HostsView
 from memhint.store.pages import Page
 from memhint.store.summaries import Summaries
+from memhint.store.tables import host_summary as lines
+from memhint.store.tables import revision, tombstone
 from tests.unit import builders
 
 AT = BEGIN + 100_000.0
@@ -250,6 +253,46 @@ def test_changes_are_told_for_an_hour_and_then_no_more(kept: Store, clock: Clock
         with pytest.raises(ChangesExpired):
             kept.hosts_view.changed(expired)
     assert kept.domains.changed(kept.domains.token()).items == ()
+
+
+def test_a_token_of_changes_that_the_database_lost_is_expired_for_ever(kept: Store, clock: Clock) -> None:
+    take(kept, clock, report(1, MIB))
+    early = kept.hosts_view.token()
+    with kept.database.read() as connection:
+        (before,) = connection.execute(select(revision)).all()
+    take(kept, clock, report(2, MIB, MIB))
+    lost = kept.hosts_view.token()
+    with kept.database.write() as connection:  # as it is in a copy of before
+        connection.execute(revision.update().values(before._mapping))
+        connection.execute(tombstone.delete().where(tombstone.c.revision > before.value))
+    for sequence in range(3, 6):
+        with pytest.raises(ChangesExpired):
+            kept.hosts_view.changed(lost)
+        with pytest.raises(ChangesExpired):
+            kept.domains.changed(lost)
+        clock.now += PERIOD
+        take(kept, clock, report(sequence, MIB))
+        assert int(kept.hosts_view.token()) > int(lost)  # whoever compares numbers sees newer ones
+    assert [one.name for one in kept.hosts_view.changed(early).items] == ["host-a"]
+
+
+def test_a_controller_of_an_earlier_version_beside_expires_no_token(kept: Store, clock: Clock) -> None:
+    take(kept, clock, report(1, MIB))
+    token = kept.hosts_view.token()
+    with kept.database.write() as connection:  # it counts on, and does not keep what it gave
+        number = select(revision.c.value).scalar_subquery() + 1
+        connection.execute(revision.update().values(value=number))
+        connection.execute(lines.update().values(revision=number - 1))
+    changes = kept.hosts_view.changed(token)
+    assert [one.name for one in changes.items] == ["host-a"]
+    kept.hosts_view.changed(changes.token)
+    take(kept, clock, report(2, MIB))
+    assert [one.name for one in kept.hosts_view.changed(changes.token).items] == ["host-a"]
+    # Where all are of an earlier version, tokens are as they were.
+    with kept.database.write() as connection:
+        connection.execute(tombstone.delete())
+        connection.execute(revision.update().values(value=number, oldest=1))
+    assert kept.hosts_view.changed(token).token == str(int(kept.hosts_view.token()))
 
 
 def test_an_old_promise_is_not_shown(kept: Store, clock: Clock) -> None:
