@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from memhint.objects.provider import Inventory, Provider, Standing, Tenure
+from memhint.objects.epoch import place_of
+from memhint.objects.provider import SAME, Inventory, Provider, Standing, Tenure
 from memhint.openstack.errors import NotThere, OpenStackError, Outdated
 from memhint.planner.capacity_write import Decision, HostView, Why, WriterSettings, decide
 from memhint.planner.claims import canonical, rightful
@@ -63,8 +64,18 @@ class _Known:
     domains: frozenset[str]  # whom the plan counted then
 
 
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """What this process wrote last, and for which plan. A database that has lost commits may not know it any more."""
+
+    plan: tuple[int, int]
+    adopted: float
+    written: float | None
+    intended: float | None
+
+
 class CapacityWriter:
-    """One round after the other; it keeps nothing that another controller would need."""
+    """One round after the other; it keeps nothing that another controller would need while the database keeps it."""
 
     def __init__(
         self,
@@ -96,6 +107,7 @@ class CapacityWriter:
         self._sleep = sleep
         self._known: dict[str, _Known] = {}
         self._done: dict[str, tuple[object, ...]] = {}  # the plan that was carried out last, by provider
+        self._left: dict[str, _Left] = {}  # by provider
         self._marked: set[str] = set()  # providers that bear the trait, as far as this process has seen to it
         self._names: dict[str, str] = {}  # of providers, in Placement
         self._told: dict[str, str] = {}
@@ -132,8 +144,13 @@ class CapacityWriter:
             if old or standing is None:
                 known = self._read(provider, view)
                 # After the provider: what another controller has written meanwhile must not look like a stranger's.
-                standing = self._standings.adopt(provider, view.host, known.provider.inventory.ratio)
+                standing = self._standings.adopt(provider, view.host, self._found(provider, known.provider))
             assert known is not None
+            lost = self._lost(provider, standing, known.provider)
+            if lost is not None:
+                if not view.stale and (place_of(view.epoch), view.sequence) < lost.plan:
+                    return  # this report is one of before; the next one tells what holds now
+                standing = replace(standing, written=lost.written, intended=lost.intended)
             standing = replace(standing, host=view.host, epoch=view.epoch, sequence=view.sequence)
             decision = decide(view, known.provider, standing, self._settings)
             if decision.why is not Why.UNCHANGED and not old:
@@ -145,12 +162,16 @@ class CapacityWriter:
                 if found != suspected:
                     suspected = found
                     continue
+            if lost is not None and decision.why is Why.UNCHANGED:
+                self._tell_again(provider, standing, known.provider, decision)
+                return
             if decision.ratio is None or not self._write:
                 self._leave(provider, view, standing, decision)
                 self._done[provider] = plan
                 return
             if not self._standings.begin(standing, decision.ratio, self._holder):
                 return  # another controller writes, or there is a newer plan: the next round looks again
+            self._left[provider] = _Left(_plan(standing), standing.adopted, standing.written, decision.ratio)
             if self._wrote(provider, view, known.provider, standing, decision):
                 self._done.pop(provider, None)
                 return
@@ -181,6 +202,7 @@ class CapacityWriter:
             # Whether it was written is not known. ``intended`` stays, so that it is recognised when it was.
             self._standings.end(provider, self._holder, None, standing.tenure, standing.detail)
             raise
+        self._left[provider] = _Left(_plan(standing), standing.adopted, decision.ratio, None)
         self._standings.end(provider, self._holder, decision.ratio, decision.tenure, "")
         self._known[provider] = _Known(replace(known, inventory=after), self._clock(), frozenset(view.memory))
         self.counts["written"] += 1
@@ -191,6 +213,27 @@ class CapacityWriter:
             self._mark(provider)
             self._known.pop(provider, None)  # a trait moves the generation
         return True
+
+    def _found(self, provider: str, known: Provider) -> float:
+        """The ratio that memhint came to, for a provider of which the database knows nothing, or nothing any more."""
+        left, now = self._left.get(provider), known.inventory.ratio
+        return left.adopted if left is not None and _same(now, left.written, left.intended) else now
+
+    def _lost(self, provider: str, standing: Standing, known: Provider) -> _Left | None:
+        """What this process has written and the database knows no more, where that tells whose the ratio is."""
+        left, now = self._left.get(provider), known.inventory.ratio
+        if left is None or left.plan <= _plan(standing) or standing.ours(now):
+            return None
+        return left if _same(now, left.written, left.intended) else None
+
+    def _tell_again(self, provider: str, standing: Standing, known: Provider, decision: Decision) -> None:
+        """Have the database know again that the ratio is memhint's."""
+        ratio = known.inventory.ratio
+        if self._standings.begin(standing, ratio, self._holder):
+            self._left[provider] = _Left(_plan(standing), standing.adopted, ratio, None)
+            self._standings.end(provider, self._holder, ratio, decision.tenure, "")
+            self._told.pop(standing.host, None)
+            LOG.info("%s: the database knows again that the ratio %g is memhint's", standing.host, ratio)
 
     def _see_to_mark(self, provider: str, standing: Standing | None) -> None:
         """Once in this process's life: whoever wrote the ratio first may have failed, or ended, before the trait."""
@@ -284,6 +327,14 @@ class CapacityWriter:
             self._told[host] = what
             LOG.warning("%s: %s", host, what)
             self._tell(host, what)
+
+
+def _plan(standing: Standing) -> tuple[int, int]:
+    return place_of(standing.epoch), standing.sequence
+
+
+def _same(ratio: float, *others: float | None) -> bool:
+    return any(one is not None and abs(one - ratio) < SAME for one in others)
 
 
 def _silent(standing: Standing) -> HostView:

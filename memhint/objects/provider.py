@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+SAME = 1e-5  # two ratios that are closer are one
+
 
 @dataclass(frozen=True, slots=True)
 class NovaCompute:
@@ -64,4 +66,4 @@ class Standing:
     def ours(self, ratio: float) -> bool:
         """Whether Placement's present ratio is one that memhint left there."""
         ours = (self.adopted if self.written is None else self.written, self.intended)
-        return any(one is not None and abs(one - ratio) < 1e-5 for one in ours)
+        return any(one is not None and abs(one - ratio) < SAME for one in ours)

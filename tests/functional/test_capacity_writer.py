@@ -11,6 +11,7 @@ from itertools import count
 from uuid import uuid4
 
 import pytest
+from sqlalchemy import select
 
 from lab.servers.mariadb import MariaDB
 from memhint.conf.load import load
@@ -23,6 +24,7 @@ from memhint.openstack.placement import Placement as Client
 from memhint.openstack.session import service
 from memhint.planner.capacity_write import HostView, WriterSettings
 from memhint.store.database import Store, open_store
+from memhint.store.tables import capacity
 from tests.functional.servers.placement import Placement
 
 _NUMBERS = count(1)
@@ -175,6 +177,68 @@ def test_a_stranger_who_writes_is_not_fought_until_an_operator_says_so(fleet: Fl
     fleet.report(name)
     writer.round()
     assert fleet.ratio(name) == 1.5
+
+
+def _lose_commits(fleet: Fleet, row: dict[str, object] | None) -> None:
+    """What the database has of standings becomes what it was; None: it had nothing."""
+    with fleet.store.database.write() as connection:
+        connection.execute(capacity.delete())
+        if row is not None:
+            connection.execute(capacity.insert().values(**row))
+
+
+def _row(fleet: Fleet, name: str) -> dict[str, object]:
+    with fleet.store.database.read() as connection:
+        query = select(capacity).where(capacity.c.provider == fleet.provider(name))
+        return dict(connection.execute(query).one()._mapping)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_ratio_of_which_the_database_lost_that_it_was_written_is_no_strangers(fleet: Fleet, known: bool) -> None:
+    name, other, writer = fleet.host(ratio=1.25), fleet.writer(), fleet.writer()
+    row = None
+    if known:
+        fleet.report(name, headroom=5120)
+        other.round()  # this controller remembers less than the next one
+        row = _row(fleet, name)
+    before = fleet.views[name]
+    fleet.report(name, headroom=15360)
+    writer.round()
+    assert fleet.ratio(name) == 1.5
+    after = fleet.views[name]
+    _lose_commits(fleet, row)
+    fleet.views[name] = before
+    if known:
+        other.round()  # a conflict to whoever does not know better, and so nothing is written
+    writer.round()  # what is older than what was carried out is not carried out again
+    assert fleet.ratio(name) == 1.5
+    fleet.views[name] = after
+    fleet.report(name)  # the ratio stands where the newest report wants it: the database learns it again
+    writer.round()
+    standing = next(one for one in fleet.store.capacities.all() if one.host == name)
+    assert (standing.adopted, standing.tenure) == (1.25, Tenure.MANAGED)
+    fleet.report(name, headroom=2048)
+    other.round()
+    writer.round()
+    assert fleet.ratio(name) == 0.2
+    standing = next(one for one in fleet.store.capacities.all() if one.host == name)
+    assert release(standing, fleet.store.capacities, fleet.client) == "0.2 -> 1.25"
+
+
+def test_a_stranger_who_writes_while_the_database_loses_commits_is_not_fought(fleet: Fleet) -> None:
+    name, writer = fleet.host(), fleet.writer()
+    fleet.report(name, headroom=5120)
+    writer.round()
+    row = _row(fleet, name)
+    fleet.report(name, headroom=15360)
+    writer.round()
+    _lose_commits(fleet, row)
+    fleet.placement.set_ratio(fleet.provider(name), 3.0)
+    for _ in range(3):
+        fleet.report(name)
+        writer.round()
+    assert fleet.ratio(name) == 3.0
+    assert next(one for one in fleet.store.capacities.all() if one.host == name).tenure is Tenure.CONFLICT
 
 
 def test_uninstall_restores_what_was_found_and_nobody_takes_it_again(fleet: Fleet) -> None:
