@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -17,6 +18,7 @@ class Postgres:
         self.place = Place.temporary("pg")
         self._bin = _programs()
         self._data = self.place.path / "data"
+        self._kept = self.place.path / "kept"
         self.process: subprocess.Popen[bytes] | None = None
         self.place.run(
             [
@@ -56,6 +58,17 @@ class Postgres:
             one.kill(signal.SIGKILL)
         wait_until(lambda: not any(one.alive for one in children), "PostgreSQL's children to end")
         (self._data / "postmaster.pid").unlink(missing_ok=True)
+
+    def keep(self) -> None:
+        """Remember what it holds now. It must not run."""
+        shutil.rmtree(self._kept, ignore_errors=True)
+        shutil.copytree(self._data, self._kept)
+        self.place.own(self._kept)
+
+    def go_back(self) -> None:
+        """Hold what was remembered and nothing newer, as a standby that had not heard of it. It must not run."""
+        shutil.rmtree(self._data)
+        self._kept.rename(self._data)
 
     def close(self) -> None:
         """End it, and remove its data."""
