@@ -23,7 +23,7 @@ import names
 from agent import PARAMS, Agent, FakeRoot
 
 ARGUMENTS = {
-    "get": ("cursor", "time-limit-ms"),
+    "get": ("cursor", "max-scan-ms"),
     "set": ("enabled", "order", "delay-ms", "flush"),
     "reclaim": ("bytes", "psi-limit", "compact", "time-limit-ms"),
     "meminfo": (),

@@ -59,11 +59,11 @@ class AgentTest(unittest.TestCase):
             size = answer["remaining"]
         return answer
 
-    def scan(self, agent, **arguments):
+    def scan(self, agent, ms):
         """Bytes reported, as a client gets them that calls until there is no more."""
         cursor, total, calls = 0, 0, 0
         while True:
-            answer = agent.call(GET, cursor=cursor, **arguments)
+            answer = agent.call(GET, cursor=cursor, max_scan_ms=ms)
             total += answer["reported"]
             calls += 1
             if not answer["more"]:
@@ -111,6 +111,25 @@ class AgentTest(unittest.TestCase):
         self.refused(agent, SET, "no setting")
         self.refused(agent, RECLAIM, "bytes", bytes=(1 << 30) + 1)
         self.refused(agent, RECLAIM, "psi-limit", bytes=MIB, psi_limit=1e300)
+        self.refused(agent, GET, "max-scan-ms", max_scan_ms=1501)
+        self.refused(agent, GET, "max-scan-ms", cursor=0)
+        self.refused(agent, GET, "max-scan-ms", cursor=0, max_scan_ms=0)
+
+    def test_unknown_argument(self):
+        """A client tells an agent of an earlier series by these words."""
+        self.refused(self.agent(), GET, "Parameter 'time-limit-ms' is unexpected", time_limit_ms=1)
+
+    def test_scan_is_asked_for(self):
+        """What is not asked to look at page flags does not open them: opening this one would block for ever."""
+        self.root.values.pop("nr_free_reported")
+        self.root.vmstat()
+        os.mkfifo(self.root.dir / "proc/kpageflags")
+        agent = self.agent()
+        for arguments in ({}, {"max_scan_ms": 0}):
+            answer = agent.call(GET, **arguments)
+            self.assertEqual((answer["source"], answer["more"], answer["free"]), ("none", False, 12000 * PAGE))
+            self.assertIn("max-scan-ms", answer["reason"])
+            self.assertNotIn("reported", answer)
 
     def test_without_feature(self):
         for name in ("enabled", "flush_pages", "page_reporting_delay_ms"):
@@ -148,7 +167,7 @@ class AgentTest(unittest.TestCase):
                     self.assertEqual(agent.call(GET)["source"], "kernel")
                     self.root.values.pop("nr_free_reported")
                     self.root.vmstat()
-                    answer = agent.call(GET)
+                    answer = agent.call(GET, max_scan_ms=500)
                     self.assertEqual(answer["source"], "none")
                     self.assertIn("Permission denied", answer["reason"])
                 finally:
@@ -268,9 +287,9 @@ class AgentTest(unittest.TestCase):
         (self.root.dir / "proc/kpageflags").write_bytes((1 << 10 | 1 << 3).to_bytes(8, "little") * 16384)
         agent = self.agent()
         # blocks of one page each are smaller than order 9
-        self.assertEqual(self.scan(agent, time_limit_ms=1), 0)
+        self.assertEqual(self.scan(agent, 1), 0)
         self.root.write(f"{PARAMS}/page_reporting_order", "0\n")
-        self.assertEqual(self.scan(agent), 16384 * PAGE)
+        self.assertEqual(self.scan(agent, 500), 16384 * PAGE)
 
     def test_nothing_there(self):
         for path in ("proc/meminfo", "proc/vmstat", "proc/buddyinfo"):
@@ -284,7 +303,7 @@ class AgentTest(unittest.TestCase):
         self.addCleanup(agent.stop)
         for _ in range(TRIES):  # the machine may put off one call, or two
             begin = time.monotonic()
-            answer = agent.call(GET)
+            answer = agent.call(GET, max_scan_ms=1500)
             took = time.monotonic() - begin
             if took < 2:
                 break

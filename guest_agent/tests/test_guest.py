@@ -52,7 +52,7 @@ def idle(guest):
         quiet = quiet + 1 if now == last else 0
         last = now
         time.sleep(2.5)
-    return guest.agent.call(GET)
+    return guest.agent.call(GET, max_scan_ms=500)
 
 
 def main():
@@ -84,11 +84,12 @@ def main():
         if source == "kernel":
             # hide the counters, and it has to find the same in the page flags
             guest.shell("grep -v nr_free_reported /proc/vmstat > /tmp/vmstat; mount --bind /tmp/vmstat /proc/vmstat")
-            flags, took = timed(guest, GET)
+            flags, took = timed(guest, GET, max_scan_ms=500)
             guest.shell("umount /proc/vmstat")
             check(
                 "page flags say the same as the counters",
-                flags["source"] == "kpageflags" and flags["reported"] == guest.agent.call(GET)["reported"],
+                flags["source"] == "kpageflags"
+                and flags["reported"] == guest.agent.call(GET, max_scan_ms=500)["reported"],
                 f"{flags['reported']} bytes, {took * 1000:.0f} ms, {flags['scan']['bytes-read']} bytes read",
             )
 
@@ -127,7 +128,7 @@ def main():
             check(
                 "nothing is reported while paused",
                 host(guest)["reported"]["bytes"] == before,
-                f"unreported {guest.agent.call(GET)['unreported'] // MIB} MiB",
+                f"unreported {guest.agent.call(GET, max_scan_ms=500)['unreported'] // MIB} MiB",
             )
             error = refused(guest, flush=MIB)
             check("flush is refused while paused", error and "off" in error, error)
@@ -136,19 +137,19 @@ def main():
             check(
                 "resumed",
                 host(guest)["reported"]["bytes"] > before + 100 * MIB,
-                f"unreported {guest.agent.call(GET)['unreported'] // MIB} MiB",
+                f"unreported {guest.agent.call(GET, max_scan_ms=500)['unreported'] // MIB} MiB",
             )
         else:
             error = refused(guest, order=8, enabled=False)
             check("what the kernel does not have is refused", error and "does not support" in error, error)
-            check("and changes nothing", guest.agent.call(GET)["order"] == info["order"])
+            check("and changes nothing", guest.agent.call(GET, max_scan_ms=500)["order"] == info["order"])
         error = refused(guest, order=info["max-order"] + 1)
         check("order out of range is refused", error and "from 0 to" in error, error)
         check("order in range is set", guest.agent.call(SET, order=8)["order"] == 8)
         guest.agent.call(SET, order=9)
         idle(guest)
         check("the host has it back", guest.rss() < rss - 150 * MIB, f"RSS {rss // MIB}, now {guest.rss() // MIB} MiB")
-        info, took = timed(guest, GET)
+        info, took = timed(guest, GET, max_scan_ms=500)
         check(
             "cost of the getter",
             took < 1,

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from memhint.guest import fields
 from memhint.guest.commands import GET_PAGE_REPORTING, SET_PAGE_REPORTING
-from memhint.guest.errors import GuestAnswerMalformed
+from memhint.guest.errors import GuestAnswerMalformed, GuestCommandFailed
 from memhint.guest.protocol import GuestAgent
 
 _SIZE_MAX = 1 << 60
@@ -15,6 +15,7 @@ _CALLS_MAX = 4096  # of one walk over a guest's memory; each looks at a bounded 
 _SETTINGS_MAX = 16
 _TEXT_MAX = 64
 _MS_MAX = 1 << 32
+_SCAN_MS = 500  # that one call may spend on page flags; the agent allows 1500
 
 
 class Setting(StrEnum):
@@ -61,7 +62,14 @@ def read_page_reporting(agent: GuestAgent) -> PageReporting:
     :raises GuestAnswerMalformed: the answer makes no sense, or a walk gets nowhere
     :raises GuestError: as the agent's calls do
     """
-    answer = agent.call(GET_PAGE_REPORTING)
+    allowed = {"max_scan_ms": _SCAN_MS}
+    try:
+        answer = agent.call(GET_PAGE_REPORTING, **allowed)
+    except GuestCommandFailed as error:
+        if not _scans_unasked(error):
+            raise
+        allowed = {}
+        answer = agent.call(GET_PAGE_REPORTING)
     first = _parse(answer)
     if first.source != "kpageflags":
         return first
@@ -74,17 +82,27 @@ def read_page_reporting(agent: GuestAgent) -> PageReporting:
         if following <= cursor:
             raise GuestAnswerMalformed("the walk does not advance", "scan.next-pfn")
         cursor = following
-        answer = agent.call(GET_PAGE_REPORTING, cursor=cursor)
+        answer = agent.call(GET_PAGE_REPORTING, cursor=cursor, **allowed)
         reported += _parse(answer).reported or 0
     raise GuestAnswerMalformed("the walk does not end", "more")
 
 
 def read_settings(agent: GuestAgent) -> PageReporting:
-    """Ask once and cheaply, for the settings: where the agent walks page flags, what was reported is not all of it.
+    """Ask once and cheaply, for the settings: where the kernel does not count, what was reported is not known.
 
     :raises GuestError: as the agent's calls do
     """
+    try:
+        return _parse(agent.call(GET_PAGE_REPORTING, max_scan_ms=0))
+    except GuestCommandFailed as error:
+        if not _scans_unasked(error):
+            raise
     return _parse(agent.call(GET_PAGE_REPORTING, time_limit_ms=1))
+
+
+def _scans_unasked(error: GuestCommandFailed) -> bool:
+    """Whether the agent is of a series before ``max-scan-ms``: it walks page flags unless the kernel counts."""
+    return "'max-scan-ms' is unexpected" in error.detail
 
 
 def set_page_reporting(agent: GuestAgent, **settings: bool | int) -> Change:

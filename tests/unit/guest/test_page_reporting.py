@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from memhint.guest.capabilities import Capabilities
 from memhint.guest.commands import GET_MEMINFO, GET_PAGE_REPORTING, SET_PAGE_REPORTING
 from memhint.guest.errors import GuestAnswerMalformed, GuestCommandFailed, GuestError
-from memhint.guest.page_reporting import read_page_reporting, set_page_reporting
+from memhint.guest.page_reporting import read_page_reporting, read_settings, set_page_reporting
 from memhint.guest.protocol import GuestAgent
 from memhint.guest.reporting_knob import read_guest_kernel
 from memhint.guest.source_extended import ExtendedSource
@@ -42,6 +43,13 @@ class Turns(list):
     """Answers that are given one after the other."""
 
 
+class Refused(str):
+    """The words of an agent that answers with an error."""
+
+
+UNEXPECTED = Refused("Parameter 'max-scan-ms' is unexpected")  # an agent of the series that scanned unasked
+
+
 class Agent:
     """Answers from a table. What was asked is kept."""
 
@@ -55,6 +63,8 @@ class Agent:
         answer = self.answers[message["execute"]]
         if isinstance(answer, Turns):
             answer = answer.pop(0)
+        if isinstance(answer, Refused):
+            return json.dumps({"error": {"class": "GenericError", "desc": str(answer)}})
         return json.dumps({"return": answer})
 
 
@@ -86,7 +96,39 @@ def test_a_walk_over_page_flags_is_added_up() -> None:
     agent, asked = conversation(guest_get_page_reporting=steps)
     found = read_page_reporting(agent)
     assert (found.reported, found.unreported) == (157 * MIB, 533 * MIB)
-    assert [one.get("arguments") for one in asked.asked] == [None, {"cursor": 100}, {"cursor": 200}]
+    assert [one.get("arguments") for one in asked.asked] == [
+        {"max-scan-ms": 500},
+        {"cursor": 100, "max-scan-ms": 500},
+        {"cursor": 200, "max-scan-ms": 500},
+    ]
+
+
+def test_an_agent_that_scans_unasked_is_walked_as_it_wants() -> None:
+    steps = Turns([UNEXPECTED, walk(100 * MIB, 100, True), walk(57 * MIB, 300, False)])
+    agent, asked = conversation(guest_get_page_reporting=steps)
+    found = read_page_reporting(agent)
+    assert (found.reported, found.unreported) == (157 * MIB, 533 * MIB)
+    assert [one.get("arguments") for one in asked.asked] == [{"max-scan-ms": 500}, None, {"cursor": 100}]
+
+
+def test_settings_are_read_without_a_scan() -> None:
+    agent, asked = conversation(guest_get_page_reporting=KERNEL)
+    assert read_settings(agent).order == 9
+    assert [one.get("arguments") for one in asked.asked] == [{"max-scan-ms": 0}]
+
+
+def test_settings_of_an_agent_that_scans_unasked_cost_it_a_millisecond() -> None:
+    agent, asked = conversation(guest_get_page_reporting=Turns([UNEXPECTED, walk(1 * MIB, 100, True)]))
+    assert read_settings(agent).source == "kpageflags"
+    assert [one.get("arguments") for one in asked.asked] == [{"max-scan-ms": 0}, {"time-limit-ms": 1}]
+
+
+@pytest.mark.parametrize("read", [read_page_reporting, read_settings])
+def test_any_other_refusal_is_not_asked_again(read: Callable[[GuestAgent], object]) -> None:
+    agent, asked = conversation(guest_get_page_reporting=Refused("no zones in '/proc/buddyinfo'"))
+    with pytest.raises(GuestCommandFailed, match="no zones"):
+        read(agent)
+    assert len(asked.asked) == 1
 
 
 def test_a_walk_that_gets_nowhere_is_ended() -> None:
