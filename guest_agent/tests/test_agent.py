@@ -81,8 +81,10 @@ class AgentTest(unittest.TestCase):
         agent = self.agent("-b", f"{SET},{RECLAIM}")
         commands = {c["name"]: c["enabled"] for c in agent.call("guest-info")["supported_commands"]}
         self.assertEqual([commands[n] for n in (GET, SET, RECLAIM, MEMINFO)], [True, False, False, True])
-        self.refused(agent, SET, "disabled", cls="CommandNotFound", order=8)
-        self.refused(agent, RECLAIM, "disabled", cls="CommandNotFound", bytes=MIB)
+        # the class is that of an unknown command: only the words tell the two apart
+        self.refused(agent, SET, f"Command {SET} has been disabled", cls="CommandNotFound", order=8)
+        self.refused(agent, RECLAIM, f"Command {RECLAIM} has been disabled", cls="CommandNotFound", bytes=MIB)
+        self.refused(agent, "guest-x", "The command guest-x has not been found", cls="CommandNotFound")
 
     def test_frozen(self):
         """An agent that finds its guest frozen refuses all of them."""

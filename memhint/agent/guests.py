@@ -15,12 +15,13 @@ from typing import TypeVar
 from memhint.agent.observer import GuestNews
 from memhint.guest.backoff import Backoff
 from memhint.guest.capabilities import Capabilities, read_capabilities
-from memhint.guest.errors import GuestAgentAbsent, GuestError, GuestSilent, GuestTimeout
+from memhint.guest.errors import GuestAgentAbsent, GuestCommandMissing, GuestError, GuestSilent, GuestTimeout
+from memhint.guest.files import READ_COMMANDS
 from memhint.guest.poller import GuestPoller, Task
 from memhint.guest.protocol import AgentTransport, GuestAgent
 from memhint.guest.reading import GuestReading
 from memhint.guest.reporting_knob import read_guest_kernel
-from memhint.guest.sources import read_memory
+from memhint.guest.sources import read_memory, withheld
 from memhint.levers.reporting import KNOBS, NextBootConfig, ReportingLever, ReportingTarget
 from memhint.objects.domain import DomainObservation, DomainState
 from memhint.objects.gap import Gap
@@ -251,8 +252,12 @@ class Guests:
         at = self._wall()
         gaps: list[Gap] = []
         memory = self._attempt("guest memory", gaps, lambda: read_memory(agent, capabilities, at, task.assigned))
+        hidden = None if memory is None else withheld(capabilities, memory)
+        if hidden is not None:
+            gaps.append(hidden)
         kernel = self._attempt("guest kernel", gaps, lambda: self._kernel(wish.domain, agent, capabilities))
-        if self._pull(replace(wish, domain=replace(wish.domain, guest_kernel=kernel, guest=memory)), agent):
+        missing = capabilities.refusal(READ_COMMANDS) if kernel is None else None
+        if self._pull(replace(wish, domain=replace(wish.domain, guest_kernel=kernel, guest=memory)), agent, missing):
             kernel = self._attempt("guest kernel", gaps, lambda: self._kernel(wish.domain, agent, capabilities))
         return GuestReading(at, memory, kernel, capabilities, tuple(gaps))
 
@@ -270,9 +275,10 @@ class Guests:
         if trouble is not None and verdict.reason is Reason.NO_GUEST_AGENT:
             # An agent that was too slow is there: the next conversation may well find it.
             slow = isinstance(trouble, GuestTimeout)
+            why = trouble.verdict if isinstance(trouble, GuestCommandMissing) else verdict.reason
             verdict = Verdict(
                 Answer.PENDING if slow else verdict.answer,
-                Reason.GUEST_TIMEOUT if slow else verdict.reason,
+                Reason.GUEST_TIMEOUT if slow else why,
                 f"{verdict.detail}: {trouble.detail}",
             )
         with self._lock:

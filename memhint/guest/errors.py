@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import ClassVar
 
 from memhint.objects.gap import Gap, GapReason
+from memhint.objects.verdict import Reason
 
 _DETAIL_MAX = 300
 
@@ -53,9 +55,21 @@ class GuestTimeout(GuestSilent):
 
 
 class GuestCommandMissing(GuestError):
-    """The agent does not know the command, or its configuration blocks it."""
+    """The agent does not know the command."""
 
     reason = GapReason.UNSUPPORTED
+    verdict: ClassVar[Reason] = Reason.GUEST_COMMAND
+
+
+class GuestCommandBlocked(GuestCommandMissing):
+    """The agent knows the command, and its configuration blocks it."""
+
+    verdict = Reason.GUEST_BLOCKED
+
+
+def blocked(commands: Iterable[str]) -> str:
+    """What a guest's administrator has to do for commands that the agent's configuration blocks."""
+    return f"blocked by the guest's administrator: allow {', '.join(sorted(commands))} in the agent's configuration"
 
 
 class GuestCommandFailed(GuestError):

@@ -12,10 +12,12 @@ from typing import Protocol
 from memhint.guest.errors import (
     GuestAgentAbsent,
     GuestAnswerMalformed,
+    GuestCommandBlocked,
     GuestCommandFailed,
     GuestCommandMissing,
     GuestError,
     GuestTimeout,
+    blocked,
 )
 
 DEFAULT_MAX_ANSWER = 256 * 1024
@@ -23,7 +25,8 @@ _INTEGER_DIGITS = 20  # holds every 64-bit number; without a bound, reading digi
 _FLOAT_LENGTH = 64
 _REFUSAL_LENGTH = 1000
 _RELEASE_TIMEOUT_S = 1
-_COMMAND_GONE = re.compile(r"\bcommand\s+['\"]?[\w-]+['\"]?\s+has (?:not been found|been disabled)", re.IGNORECASE)
+_NOT_FOUND = re.compile(r"\bcommand\s+['\"]?[\w-]+['\"]?\s+has not been found", re.IGNORECASE)
+_DISABLED = re.compile(r"\bcommand\s+['\"]?([\w-]{1,64})['\"]?\s+has been disabled", re.IGNORECASE)
 
 
 class AgentTransport(Protocol):
@@ -70,7 +73,8 @@ class GuestAgent:
 
         :raises GuestTimeout: no answer in time, or the conversation's budget is used up
         :raises GuestAgentAbsent: nobody listens
-        :raises GuestCommandMissing: the agent does not know or blocks the command
+        :raises GuestCommandMissing: the agent does not know the command
+        :raises GuestCommandBlocked: it knows and blocks it
         :raises GuestCommandFailed: the agent answered with an error
         :raises GuestAnswerMalformed: the answer is not what the protocol allows
         """
@@ -127,7 +131,11 @@ def refusal(command: str, error_class: str, desc: str) -> GuestError:
     # While its file systems are frozen an agent disables nearly everything: that passes, so it is not "unsupported".
     if "frozen" in desc.lower():
         return GuestCommandFailed(detail, error_class)
-    if error_class == "CommandNotFound" or _COMMAND_GONE.search(desc) or re.search(r"\bdisabled\b", desc):
+    # Its class is CommandNotFound for both; only the words tell what is missing from what is blocked.
+    disabled = _DISABLED.search(desc)
+    if disabled is not None:
+        return GuestCommandBlocked(f"{blocked({disabled[1]})} ({desc})")
+    if error_class == "CommandNotFound" or _NOT_FOUND.search(desc) or re.search(r"\bdisabled\b", desc):
         return GuestCommandMissing(detail)
     return GuestCommandFailed(detail, error_class)
 

@@ -10,7 +10,7 @@ from memhint.guest.meminfo import read_meminfo
 from memhint.guest.page_reporting import read_page_reporting
 from memhint.guest.protocol import GuestAgent
 from memhint.objects.guest import GuestMemory, GuestSource
-from memhint.objects.verdict import Answer, Reason, Verdict
+from memhint.objects.verdict import Answer, Verdict
 
 
 class ExtendedSource:
@@ -20,9 +20,10 @@ class ExtendedSource:
 
     def probe(self, capabilities: Capabilities) -> Verdict:
         """Supported where the agent has the command."""
-        if GET_PAGE_REPORTING in capabilities.commands:
-            return Verdict(Answer.UNCHANGED)
-        return Verdict(Answer.UNSUPPORTED, Reason.GUEST_ANSWER, f"the guest agent has no {GET_PAGE_REPORTING}")
+        missing = capabilities.refusal(frozenset({GET_PAGE_REPORTING}))
+        if missing is not None:
+            return Verdict(Answer.UNSUPPORTED, missing.verdict, missing.detail)
+        return Verdict(Answer.UNCHANGED)
 
     def read(self, agent: GuestAgent, at: float, assigned: int) -> GuestMemory:
         """The counters, and what else the agent tells of the guest's memory.

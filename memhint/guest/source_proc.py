@@ -10,7 +10,7 @@ from memhint.guest.proc import parse_buddyinfo, parse_meminfo
 from memhint.guest.protocol import GuestAgent
 from memhint.objects.guest import GuestMemory, GuestSource
 from memhint.objects.units import KIB
-from memhint.objects.verdict import Answer, Reason, Verdict
+from memhint.objects.verdict import Answer, Verdict
 
 
 class ProcSource:
@@ -23,10 +23,9 @@ class ProcSource:
 
     def probe(self, capabilities: Capabilities) -> Verdict:
         """Supported where the agent has the file commands that many distributions block."""
-        lacking = capabilities.lacks(files.READ_COMMANDS)
-        if lacking:
-            detail = f"the guest agent has not or blocks {', '.join(sorted(lacking))}: allow them in its configuration"
-            return Verdict(Answer.UNSUPPORTED, Reason.GUEST_ANSWER, detail)
+        missing = capabilities.refusal(files.READ_COMMANDS)
+        if missing is not None:
+            return Verdict(Answer.UNSUPPORTED, missing.verdict, missing.detail)
         return Verdict(Answer.UNCHANGED)
 
     def read(self, agent: GuestAgent, at: float, assigned: int) -> GuestMemory:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from memhint.guest.capabilities import Capabilities
-from memhint.guest.errors import GuestCommandMissing, GuestError, GuestSilent
+from memhint.guest.errors import GuestCommandBlocked, GuestCommandMissing, GuestError, GuestSilent
 from memhint.guest.protocol import GuestAgent
 from memhint.guest.source import GuestSourceReader
 from memhint.guest.source_extended import ExtendedSource
 from memhint.guest.source_proc import ProcSource
 from memhint.objects.gap import Gap, GapReason
 from memhint.objects.guest import GuestMemory, GuestSource
+from memhint.objects.verdict import Reason
 
 # Best first. A new source is one more line here.
 READERS: tuple[GuestSourceReader, ...] = (ExtendedSource(), ProcSource())
@@ -45,6 +46,17 @@ def read_memory(
         except GuestError as error:
             first = first or error
     raise first or GuestCommandMissing("; ".join(lacking) or "there is no source to ask")
+
+
+def withheld(
+    capabilities: Capabilities, read: GuestMemory, readers: Sequence[GuestSourceReader] = READERS
+) -> Gap | None:
+    """The gap of a better source than the one that was read, which only the guest's administrator blocks."""
+    for reader in readers:
+        verdict = reader.probe(capabilities)
+        if verdict.reason is Reason.GUEST_BLOCKED and _RANK[reader.name] < _RANK[read.source]:
+            return GuestCommandBlocked(f"{reader.name}: {verdict.detail}").gap("guest memory")
+    return None
 
 
 def best(readings: Iterable[GuestMemory], now: float, max_age_s: float) -> GuestMemory | Gap:

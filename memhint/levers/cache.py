@@ -75,10 +75,9 @@ class CacheLever:
             return Verdict(Answer.UNSUPPORTED, Reason.NO_GUEST_AGENT, "the VM has no channel for a guest agent")
         if capabilities is None:
             return Verdict(Answer.UNSUPPORTED, Reason.NO_GUEST_AGENT, "the guest has not said what its agent can do")
-        lacking = capabilities.lacks(COMMANDS)
-        if lacking:
-            detail = f"the guest agent does not have, or blocks, {', '.join(sorted(lacking))}"
-            return Verdict(Answer.UNSUPPORTED, Reason.GUEST_COMMAND, detail)
+        missing = capabilities.refusal(COMMANDS)
+        if missing is not None:
+            return Verdict(Answer.UNSUPPORTED, missing.verdict, missing.detail)
         if domain.guest_kernel is not None and domain.guest_kernel.enabled is False:
             return Verdict(
                 Answer.REFUSED,
@@ -248,7 +247,7 @@ def verdict_of(error: GuestError) -> Verdict:
     if isinstance(error, GuestAgentAbsent):
         return Verdict(Answer.UNSUPPORTED, Reason.NO_GUEST_AGENT, error.detail)
     if isinstance(error, GuestCommandMissing):
-        return Verdict(Answer.UNSUPPORTED, Reason.GUEST_COMMAND, error.detail)
+        return Verdict(Answer.UNSUPPORTED, error.verdict, error.detail)
     if isinstance(error, GuestCommandFailed) and "does not support" in error.detail:
         return Verdict(Answer.UNSUPPORTED, Reason.KERNEL, error.detail)
     return Verdict(Answer.FAILED, Reason.GUEST_ANSWER, error.detail)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from memhint.guest.errors import GuestAgentAbsent, GuestError, GuestTimeout
+from memhint.guest.errors import GuestAgentAbsent, GuestCommandMissing, GuestError, GuestTimeout
 from memhint.guest.page_reporting import Setting, set_page_reporting
 from memhint.guest.protocol import GuestAgent
 from memhint.guest.reporting_knob import STOP_ORDER, UNSET_ORDERS, bind, unbind, write_order
@@ -388,4 +388,6 @@ def _failed(error: GuestError) -> Verdict:
         return Verdict(Answer.FAILED, Reason.GUEST_TIMEOUT, error.detail)
     if isinstance(error, GuestAgentAbsent):
         return Verdict(Answer.PENDING, Reason.NO_GUEST_AGENT, error.detail)
+    if isinstance(error, GuestCommandMissing):
+        return Verdict(Answer.UNSUPPORTED, error.verdict, error.detail)
     return Verdict(Answer.FAILED, Reason.GUEST_ANSWER, error.detail)

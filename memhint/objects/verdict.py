@@ -31,7 +31,8 @@ class Reason(Word):
     NO_GUEST_AGENT = "no_guest_agent"
     GUEST_ANSWER = "guest_answer"  # the guest answered with an error or nonsense
     GUEST_TIMEOUT = "guest_timeout"
-    GUEST_COMMAND = "guest_command"  # the guest's agent does not have the command, or blocks it
+    GUEST_COMMAND = "guest_command"  # the guest's agent does not have the command
+    GUEST_BLOCKED = "guest_blocked"  # it has the command, and the guest's administrator blocks it
     GUEST_PRESSURE = "guest_pressure"  # the guest's own memory pressure passed the limit
     IN_USE = "in_use"  # the guest uses what it would be asked for
     KERNEL = "kernel"  # the kernel, the guest's or the host's, does not have it

@@ -665,6 +665,18 @@ def of_cache(report, name: str):
     return lever, size
 
 
+def test_what_a_guests_administrator_blocks_is_said_where_the_switch_would_be(host: FakeHost) -> None:
+    host.agents["uuid-web"].blocked |= {"guest-file-open", "guest-file-read"}
+    host.recorder.wishes = {"uuid-web": {Origin.OPERATOR: {"reporting": "off", "guest_actions": "allow"}}}
+    report = host.run_cycles(2)
+    domain = by_name(report)["web"]
+    words = "blocked by the guest's administrator: allow guest-file-open, guest-file-read in the agent's configuration"
+    assert any(words in gap.detail for gap in domain.observation.gaps)
+    (lever,) = (one for one in domain.levers if one.lever is LeverName.REPORTING)
+    assert (lever.verdict.reason, words in lever.verdict.detail) == (Reason.GUEST_BLOCKED, True)
+    assert lever.observed is Observed.UNKNOWN
+
+
 def give_commands(agent: FakeAgent, *names: str) -> None:
     """Let an agent's guest-info name commands that it has besides."""
     info = agent._info

@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 
 from memhint.guest.capabilities import read_capabilities
-from memhint.guest.errors import GuestAnswerMalformed, GuestError, GuestTimeout
+from memhint.guest.errors import (
+    GuestAnswerMalformed,
+    GuestCommandBlocked,
+    GuestCommandFailed,
+    GuestCommandMissing,
+    GuestError,
+    GuestTimeout,
+)
 from memhint.guest.files import READ_COMMANDS, WRITE_COMMANDS
 from memhint.guest.protocol import GuestAgent
 from memhint.objects.gap import GapReason
@@ -40,6 +47,38 @@ def test_blocked_commands_are_lacking_and_are_not_tried() -> None:
         ("boot_id", GapReason.UNSUPPORTED),
     ]
     assert agent.commands() == ["guest-info"]
+
+
+def test_what_is_blocked_is_told_from_what_the_agent_never_had() -> None:
+    capabilities = read_capabilities(GuestAgent(guest(blocked={"guest-file-read", "guest-file-open"})))
+    assert capabilities.blocked == {"guest-file-read", "guest-file-open"}
+    blocked, unknown = capabilities.refusal(READ_COMMANDS), capabilities.refusal(frozenset({"guest-get-meminfo"}))
+    assert isinstance(blocked, GuestCommandBlocked)
+    assert "blocked by the guest's administrator: allow guest-file-open, guest-file-read" in blocked.detail
+    assert type(unknown) is GuestCommandMissing
+    assert "administrator" not in unknown.detail
+    assert capabilities.refusal(frozenset({"guest-info"})) is None
+
+
+def frozen_guest(status: str) -> FakeAgent:
+    """An agent as it is while file systems are frozen: it disables nearly everything, and says so."""
+    agent = guest(blocked={"guest-get-osinfo", *READ_COMMANDS, *WRITE_COMMANDS})
+
+    def mangle(command: str, answer: str) -> str:
+        if command == "guest-info":
+            info = json.loads(answer)
+            info["return"]["supported_commands"].append({"name": "guest-fsfreeze-status", "enabled": True})
+            return json.dumps(info)
+        return json.dumps({"return": status}) if command == "guest-fsfreeze-status" else answer
+
+    agent.mangle = mangle
+    return agent
+
+
+def test_a_frozen_guest_is_asked_again_later_and_nobody_is_blamed() -> None:
+    with pytest.raises(GuestCommandFailed, match="frozen"):
+        read_capabilities(GuestAgent(frozen_guest("frozen")))
+    assert read_capabilities(GuestAgent(frozen_guest("thawed"))).blocked >= READ_COMMANDS
 
 
 def test_a_kernel_release_that_is_nonsense_is_a_gap() -> None:

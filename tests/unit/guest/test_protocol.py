@@ -16,6 +16,7 @@ from memhint.guest.errors import (
 )
 from memhint.guest.protocol import GuestAgent, parse_answer, refusal
 from memhint.objects.gap import GapReason
+from memhint.objects.verdict import Reason
 
 from .strategies import raw_answers
 
@@ -100,18 +101,31 @@ def test_duplicate_keys_do_no_harm() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error_class", "desc"),
+    ("error_class", "desc", "reason"),
     [
-        ("CommandNotFound", "The command guest-x has not been found"),
-        ("GenericError", "The command guest-x has been disabled for this instance"),
-        ("CommandNotFound", "Command guest-x has been disabled: the command is not allowed"),
-        ("", "unable to execute QEMU agent command 'guest-x': The command guest-x has not been found"),
+        ("CommandNotFound", "The command guest-x has not been found", Reason.GUEST_COMMAND),
+        ("GenericError", "The command guest-x has been disabled for this instance", Reason.GUEST_BLOCKED),
+        ("CommandNotFound", "Command guest-x has been disabled", Reason.GUEST_BLOCKED),
+        ("CommandNotFound", "Command guest-x has been disabled: the command is not allowed", Reason.GUEST_BLOCKED),
+        (
+            "",
+            "unable to execute QEMU agent command 'guest-x': The command guest-x has not been found",
+            Reason.GUEST_COMMAND,
+        ),
+        (
+            "",
+            "unable to execute QEMU agent command 'guest-x': Command guest-x has been disabled: not allowed",
+            Reason.GUEST_BLOCKED,
+        ),
     ],
 )
-def test_a_command_that_is_unknown_or_blocked_is_unsupported(error_class: str, desc: str) -> None:
-    error = refusal("guest-x", error_class, desc)
+def test_a_command_that_is_unknown_or_blocked_is_unsupported(error_class: str, desc: str, reason: Reason) -> None:
+    error = refusal("guest agent", error_class, desc)
     assert isinstance(error, GuestCommandMissing)
     assert error.gap("guest").reason is GapReason.UNSUPPORTED
+    assert error.verdict is reason
+    # what to allow is in the agent's words only: libvirt does not say again what was asked
+    assert ("allow guest-x in the agent's configuration" in error.detail) == (reason is Reason.GUEST_BLOCKED)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 from memhint.guest.capabilities import Capabilities
 from memhint.guest.errors import GuestAnswerMalformed, GuestCommandFailed, GuestCommandMissing, GuestError, GuestTimeout
 from memhint.guest.protocol import GuestAgent
-from memhint.guest.sources import READERS, best, read_memory
+from memhint.guest.sources import READERS, best, read_memory, withheld
 from memhint.objects.gap import Gap, GapReason
 from memhint.objects.guest import GuestMemory, GuestSource
 from memhint.objects.verdict import Answer, Reason, Verdict
@@ -55,6 +55,19 @@ def test_a_source_that_is_not_supported_is_not_read() -> None:
     better, worse = Source(GuestSource.KERNEL, supported=False), Source(GuestSource.PROC)
     assert read(better, worse).source is GuestSource.PROC
     assert better.reads == 0
+
+
+def test_a_better_source_that_the_administrator_blocks_is_named() -> None:
+    stock, extended = frozenset({"guest-file-open"}), frozenset({"guest-get-page-reporting"})
+    read = GuestMemory(GuestSource.PROC, 1.0)
+    gap = withheld(Capabilities("10.0", stock, blocked=extended), read)
+    assert gap is not None
+    assert (gap.what, gap.reason) == ("guest memory", GapReason.UNSUPPORTED)
+    assert "blocked by the guest's administrator: allow guest-get-page-reporting" in gap.detail
+    # an agent that never had it lacks nothing that anybody could allow, and a worse source is not missed
+    assert withheld(Capabilities("10.0", stock), read) is None
+    better = Capabilities("10.0", extended, blocked=stock)
+    assert withheld(better, GuestMemory(GuestSource.KPAGEFLAGS, 1.0)) is None
 
 
 def test_a_source_that_fails_gives_way_to_the_next() -> None:

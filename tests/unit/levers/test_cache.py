@@ -152,7 +152,8 @@ def test_a_guest_that_falls_silent_keeps_what_was_counted() -> None:
     ("words", "answer", "reason"),
     [
         ("the kernel does not support reclaiming memory: there is no file", Answer.UNSUPPORTED, Reason.KERNEL),
-        ("Command guest-reclaim-memory has been disabled", Answer.UNSUPPORTED, Reason.GUEST_COMMAND),
+        ("The command guest-reclaim-memory has not been found", Answer.UNSUPPORTED, Reason.GUEST_COMMAND),
+        ("Command guest-reclaim-memory has been disabled", Answer.UNSUPPORTED, Reason.GUEST_BLOCKED),
         ("failed to reclaim memory: Input/output error", Answer.FAILED, Reason.GUEST_ANSWER),
     ],
 )
@@ -173,6 +174,19 @@ def test_a_guest_without_the_command_or_the_device_is_unsupported_and_not_off() 
     assert lever.read(domain, None, None) is Observed.UNKNOWN
     assert lever.read(replace(domain, state=DomainState.SHUTOFF), ABLE, None) is Observed.UNKNOWN
     assert lever.probe(domain, stock).reason is Reason.GUEST_COMMAND
+
+
+def test_what_the_guests_administrator_blocks_is_told_from_an_agent_too_old() -> None:
+    lever, domain = CacheLever(), builders.domain_observation()
+    info = frozenset({"guest-info"})
+    found = lever.probe(domain, Capabilities("10.0", info, blocked=frozenset({RECLAIM_MEMORY, GET_MEMINFO})))
+    assert (found.answer, found.reason) == (Answer.UNSUPPORTED, Reason.GUEST_BLOCKED)
+    assert "blocked by the guest's administrator: allow guest-get-meminfo, guest-reclaim-memory in" in found.detail
+    # An agent that is too old is to be replaced first, and what its administrator blocks is said as well.
+    found = lever.probe(domain, Capabilities("7.2", info, blocked=frozenset({GET_MEMINFO})))
+    assert found.reason is Reason.GUEST_COMMAND
+    assert "has no guest-reclaim-memory" in found.detail
+    assert "allow guest-get-meminfo" in found.detail
 
 
 def test_reporting_that_is_off_would_bring_nothing_back() -> None:
