@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from memhint.guest.capabilities import Capabilities
 from memhint.guest.clamp import clamped
-from memhint.guest.commands import GET_PAGE_REPORTING
+from memhint.guest.commands import GET_MEMINFO, GET_PAGE_REPORTING
 from memhint.guest.errors import GuestCommandFailed
 from memhint.guest.meminfo import read_meminfo
 from memhint.guest.page_reporting import read_page_reporting
@@ -19,8 +19,8 @@ class ExtendedSource:
     name = GuestSource.KERNEL
 
     def probe(self, capabilities: Capabilities) -> Verdict:
-        """Supported where the agent has the command."""
-        missing = capabilities.refusal(frozenset({GET_PAGE_REPORTING}))
+        """Supported where the agent has both commands that it takes."""
+        missing = capabilities.refusal(frozenset({GET_PAGE_REPORTING, GET_MEMINFO}))
         if missing is not None:
             return Verdict(Answer.UNSUPPORTED, missing.verdict, missing.detail)
         return Verdict(Answer.UNCHANGED)

@@ -43,6 +43,14 @@ def test_every_series_is_found() -> None:
 
 
 @pytest.mark.parametrize("folder", SERIES, ids=lambda path: f"{path.parts[-3]}-{path.name}")
+def test_the_page_knows_every_series_and_how_many_patches_it_has(folder: Path) -> None:
+    count = len((folder / "series").read_text().split())
+    rows = [row.split("|") for row in (ROOT / "doc" / "upstream.md").read_text().splitlines()]
+    (row,) = (row for row in rows if len(row) > 3 and f"`{folder.relative_to(ROOT)}`" in row[1])
+    assert row[3].strip() == str(count)
+
+
+@pytest.mark.parametrize("folder", SERIES, ids=lambda path: f"{path.parts[-3]}-{path.name}")
 def test_a_signed_series_differs_in_its_people_and_numbers_only(folder: Path) -> None:
     names = (folder / "series").read_text().split()
     files = tool.signed(folder, PEOPLE, "PATCH", 2)

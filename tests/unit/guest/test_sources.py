@@ -58,12 +58,17 @@ def test_a_source_that_is_not_supported_is_not_read() -> None:
 
 
 def test_a_better_source_that_the_administrator_blocks_is_named() -> None:
-    stock, extended = frozenset({"guest-file-open"}), frozenset({"guest-get-page-reporting"})
+    stock = frozenset({"guest-file-open"})
+    extended = frozenset({"guest-get-meminfo", "guest-get-page-reporting"})
     read = GuestMemory(GuestSource.PROC, 1.0)
     gap = withheld(Capabilities("10.0", stock, blocked=extended), read)
     assert gap is not None
     assert (gap.what, gap.reason) == ("guest memory", GapReason.UNSUPPORTED)
-    assert "blocked by the guest's administrator: allow guest-get-page-reporting" in gap.detail
+    assert "blocked by the guest's administrator: allow guest-get-meminfo, guest-get-page-reporting" in gap.detail
+    one = Capabilities("10.0", stock | {"guest-get-page-reporting"}, blocked=frozenset({"guest-get-meminfo"}))
+    gap = withheld(one, read)
+    assert gap is not None
+    assert "allow guest-get-meminfo in" in gap.detail
     # an agent that never had it lacks nothing that anybody could allow, and a worse source is not missed
     assert withheld(Capabilities("10.0", stock), read) is None
     better = Capabilities("10.0", extended, blocked=stock)
