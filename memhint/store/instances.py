@@ -60,7 +60,8 @@ class Instances:
         gone = [one.uuid for one in found if one.gone]
 
         def work(connection: Connection) -> bool:
-            if not self._ours(connection, look, self._clock(connection) + TURN):
+            now = self._clock(connection)
+            if not self._ours(connection, look, now + TURN):
                 return False
             names = ("uuid", "project", "hypervisor")
             query = select(*(instance.c[name] for name in names)).where(instance.c.uuid.in_([*there, *gone]))
@@ -72,7 +73,7 @@ class Instances:
             connection.execute(delete(instance).where(instance.c.uuid.in_(gone)))
             rows = [{**{name: getattr(one, name) for name in names}, "look": look.number} for one in there.values()]
             upsert_many(connection, instance, rows)
-            _told(connection, news)
+            _told(connection, news, now)
             return True
 
         return self._database.transact(work)
@@ -94,7 +95,7 @@ class Instances:
                 old = instance.c.look < look.number
                 news = list(connection.execute(select(instance.c.uuid).where(old)).scalars())
                 connection.execute(delete(instance).where(old))
-                _told(connection, news)
+                _told(connection, news, now)
             connection.execute(update(instance_look).values(**values))
 
         self._database.transact(work)
@@ -154,8 +155,8 @@ def _disputed(line: Any) -> ColumnElement[bool]:
     )
 
 
-def _told(connection: Connection, uuids: Sequence[str]) -> None:
+def _told(connection: Connection, uuids: Sequence[str], now: float) -> None:
     """Lines of these VMs show something else now: who asks for changes is told."""
     if uuids:
-        number = revisions.take(connection)
+        number = revisions.take(connection, now)
         connection.execute(update(domain).where(domain.c.uuid.in_(uuids)).values(revision=number))

@@ -76,7 +76,12 @@ def test_what_is_wished_holds_though_libvirtd_dies_in_the_middle() -> None:
             for one in (a, b):
                 wait_for(lambda one=one: merged_memory(one) == 0, 120.0, f"the pages of {one.name} to separate")
             wait_for(lambda: knobs() == before, 120.0, "KSM to be as it was")
-            wait_for(lambda: agent.store().marks.all() == (), 120.0, "nothing to be owned any more")
+            wait_for(
+                lambda: agent.store().marks.all() == (),
+                120.0,
+                "nothing to be owned any more",
+                seen=lambda: f"{agent.store().marks.all()}, {said()}",
+            )
             wait_for(lambda: named(agent.report())["a"].policy.dedup == "off", 60.0, "the report to say so")
             told = {one.lever for one in agent.store().events.newest(500)}
             assert {LeverName.DEDUP, LeverName.BALLOON} <= told

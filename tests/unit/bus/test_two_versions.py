@@ -35,6 +35,9 @@ LANDED = ("958003c",)
 VERSIONS = (*LANDED, "present")
 ANSWERS = ("answer-done", "answer-epoch", "answer-failed", "answer-unknown")
 
+# Words that controllers of 958003c refuse a whole report for: doc/install.md has controllers upgraded first.
+NEWER = {"Reason": {"guest_blocked"}}
+
 
 def text(version: str, name: str) -> bytes:
     return (MESSAGES / version / f"{name}.json").read_bytes()
@@ -71,7 +74,7 @@ def test_what_an_earlier_version_reads_is_still_sent(version: str, name: str) ->
 
 
 @pytest.mark.parametrize("version", LANDED)
-def test_no_word_of_an_earlier_version_is_unknown_and_none_is_sent_that_it_refuses(version: str) -> None:
+def test_no_word_of_an_earlier_version_is_unknown_and_each_that_it_refuses_is_meant(version: str) -> None:
     """Controllers of 958003c refuse a report with a word that they do not know. Later ones show it as unknown."""
     words = json.loads(text(version, "words"))
     modules = [
@@ -91,7 +94,7 @@ def test_no_word_of_an_earlier_version_is_unknown_and_none_is_sent_that_it_refus
         name: set(one) - now.get(name, set()) for name, one in words.items() if not set(one) <= now.get(name, set())
     } == {}
     if version == "958003c":
-        assert {name: now[name] - set(one) for name, one in words.items() if now[name] - set(one)} == {}
+        assert {name: now[name] - set(one) for name, one in words.items() if now[name] - set(one)} == NEWER
 
 
 @pytest.mark.parametrize("version", VERSIONS)
