@@ -44,6 +44,7 @@ class Postgres:
             "full_page_writes=off",
             "shared_buffers=32MB",
             "max_connections=60",
+            "dynamic_shared_memory_type=mmap",  # in its own directory: of a killed one nothing stays in /dev/shm
         )
         command = [f"{self._bin}/postgres", "-D", str(self._data), "-k", str(self.place.path)]
         self.process = self.place.start([*command, *(word for one in options for word in ("-c", one))])
