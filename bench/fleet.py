@@ -19,8 +19,7 @@ from memhint.agent.observer import Observer
 from memhint.agent.policies import Policies
 from memhint.agent.processes import Processes
 from memhint.agent.reclaims import Reclaims
-from memhint.agent.relief_worker import ReliefWorker
-from memhint.agent.swap_out_worker import SwapOutWorker
+from memhint.agent.runner import Runner
 from memhint.bus.inprocess import InProcessBus
 from memhint.guest.errors import GuestAgentAbsent
 from memhint.kernel.root import KernelRoot
@@ -127,9 +126,9 @@ class FakeFleet:
             PageSamples(root, 4096, 0.0, 3600.0, 60.0, KsmPace()),
             lever,
             DedupWorker(),
-            ReliefWorker(BalloonLever(self._store.marks, _no_balloon, time.time)),
+            Runner(BalloonLever(self._store.marks, _no_balloon, time.time)),
             QosLever(root, self._store.marks, "boot", time.time),
-            SwapOutWorker(lambda stop: SwapOutLever(root, SwapOutSettings(), time.monotonic, stop=stop)),
+            Runner(SwapOutLever(root, SwapOutSettings(), time.monotonic)),
             NovaFiles(root, "/var/lib/nova/compute_id", []),
             bus,
             self._store.events,

@@ -22,9 +22,8 @@ from memhint.agent.policies import Policies, PolicyStore
 from memhint.agent.processes import Processes
 from memhint.agent.reclaim_work import ReclaimStore
 from memhint.agent.reclaims import Reclaims
-from memhint.agent.relief_worker import ReliefWorker
+from memhint.agent.runner import Runner
 from memhint.agent.settings import dedup_settings, ksm_pace, planner_settings, slot, swap_out_settings
-from memhint.agent.swap_out_worker import SwapOutWorker
 from memhint.bus.publisher import Publisher
 from memhint.conf.policy import host_inputs
 from memhint.kernel.errors import KernelInterfaceError
@@ -84,7 +83,7 @@ class Agent:
 
     def settled(self) -> bool:
         """Whether every guest has been asked and no pass of a worker is under way."""
-        workers = (self.parts.worker, self.parts.relief, self.parts.swap_out)
+        workers = (self.parts.worker, self.parts.balloon, self.parts.swap_out)
         return self.parts.guests.settled() and all(worker.settle(0) for worker in workers)
 
     def close(self) -> None:
@@ -226,14 +225,14 @@ def build(
         samples if dry_run and samples is not None else looks,
         dedup,
         worker or DedupWorker(applied.note),
-        ReliefWorker(
+        Runner(
             BalloonLever(stores.ledger, lambda uuid: BalloonTarget(caller, uuid), time.time),
             dry_run=dry_run,
             note=applied.note,
         ),
         QosLever(root, stores.ledger, boot, time.time),
-        SwapOutWorker(
-            lambda stop: SwapOutLever(root, swap_out_settings(conf), time.monotonic, stop=stop),
+        Runner(
+            SwapOutLever(root, swap_out_settings(conf), time.monotonic),
             dry_run=dry_run,
             note=applied.note,
         ),

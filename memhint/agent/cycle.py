@@ -28,8 +28,7 @@ from memhint.agent.nova_files import NovaFiles
 from memhint.agent.observer import Observation, Observer, facts_of
 from memhint.agent.policies import Policies
 from memhint.agent.reclaims import Reclaims
-from memhint.agent.relief_worker import ReliefWorker
-from memhint.agent.swap_out_worker import SwapOutWorker
+from memhint.agent.runner import Runner
 from memhint.bus.publisher import Publisher
 from memhint.kernel.errors import KernelInterfaceError
 from memhint.kernel.process import process_memory
@@ -105,9 +104,9 @@ class Parts:
     samples: Samples
     dedup: DedupLever
     worker: DedupWorker
-    relief: ReliefWorker
+    balloon: Runner
     qos: QosLever
-    swap_out: SwapOutWorker
+    swap_out: Runner
     nova: NovaFiles
     publisher: Publisher
     audit: Audit
@@ -233,7 +232,7 @@ class Cycle:
             left.append("swap_out: the kernel is still at a piece; nothing more follows, and nothing is to be put back")
         left += self._undo_classes()
         seen, lever = self._seen, self._parts.dedup
-        shrunk = self._parts.relief.undo(seen.domains, self._policies, deadline * 0.15)
+        shrunk = self._parts.balloon.undo(seen.domains, self._policies, deadline * 0.15)
         left += [f"balloon of {uuid or 'every VM'}: {verdict}" for uuid, verdict in shrunk.items()]
         if not self._parts.worker.settle(max(deadline * 0.1, (until - self._clock()) / 2)):
             return [*left, "dedup: a pass is still under way"]
@@ -283,7 +282,7 @@ class Cycle:
         # Nothing is done to a VM of which nobody knows what holds for it: neither its policy nor what it is made of.
         known = [one for one in seen.domains if one.uuid not in unread]
         self._parts.guests.follow(known, policies, relief.tuning)
-        self._parts.relief.submit(relief, known, policies)
+        self._parts.balloon.submit(relief.balloon, known, policies)
         if not self._dry_run:
             self._bring_back_caches(seen, relief)
             self._parts.reclaims.follow(known, policies)
@@ -390,8 +389,8 @@ class Cycle:
                         merging[one.uuid],
                         cache,
                         *self._classes_of(one.uuid),
-                        self._parts.swap_out.state(one, policy),
-                        *self._parts.relief.news(one.uuid),
+                        *self._parts.swap_out.states(one, policy),
+                        *self._parts.balloon.states(one, policy),
                         *migration(one, planned.plan),
                     ),
                 )

@@ -7,9 +7,9 @@ a process is used (``autodeflate='on'``), only where the VM's policy allows it, 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
 
+from memhint.levers.lever import Stop
 from memhint.objects.domain import DomainObservation, DomainState
 from memhint.objects.lever import LeverName, LeverState, Observed
 from memhint.objects.ownership import Ledger, Mark
@@ -29,19 +29,11 @@ class Target(Protocol):
         """Ask for ``size`` bytes to be left."""
 
 
-@dataclass(frozen=True, slots=True)
-class BalloonAsked:
-    """One VM and what it is to be left with, in bytes; None gives back what memhint took."""
-
-    domain: DomainObservation
-    policy: Policy
-    size: int | None
-
-
 class BalloonLever:
     """The balloon per VM."""
 
     name = LeverName.BALLOON
+    always_shown = False
 
     def __init__(self, ledger: Ledger, target: Callable[[str], Target], now: Callable[[], float]) -> None:
         """:param target: the balloon of a domain, by UUID"""
@@ -70,10 +62,10 @@ class BalloonLever:
             return Observed.UNKNOWN
         return Observed.ON if domain.balloon_actual < domain.facts.memory - TOLERANCE else Observed.OFF
 
-    def state(self, domain: DomainObservation, size: int | None, verdict: Verdict) -> LeverState:
+    def state(self, domain: DomainObservation, policy: Policy, wish: int | None, verdict: Verdict | None) -> LeverState:
         """The lever's three fields for one VM."""
-        desired = "auto" if size is None else f"{size // MIB} MiB"
-        return LeverState(self.name, domain.uuid, desired, self.read(domain), verdict)
+        desired = "auto" if wish is None else f"{wish // MIB} MiB"
+        return LeverState(self.name, domain.uuid, desired, self.read(domain), verdict or self.probe(domain))
 
     def owned(self) -> dict[str, Mark]:
         """What memhint took, by domain UUID.
@@ -82,34 +74,34 @@ class BalloonLever:
         """
         return {mark.subject: mark for mark in self._ledger.all() if mark.knob == BALLOON_KNOB}
 
-    def pull(self, asked: BalloonAsked, *, dry_run: bool) -> Verdict:
-        """Bring the balloon to what is asked, or say why not."""
-        mark = self._ledger.get(asked.domain.uuid, BALLOON_KNOB)
-        process = asked.domain.process
+    def pull(
+        self, domain: DomainObservation, policy: Policy, wish: int | None, *, dry_run: bool, stop: Stop = lambda: False
+    ) -> Verdict:
+        """Leave the VM ``wish`` bytes, or say why not; None gives back what memhint took."""
+        mark = self._ledger.get(domain.uuid, BALLOON_KNOB)
+        process = domain.process
         if mark is not None and process is not None and mark.instance != process.instance:
-            self._ledger.remove(asked.domain.uuid, BALLOON_KNOB)  # the VM has started since, with all of its memory
+            self._ledger.remove(domain.uuid, BALLOON_KNOB)  # the VM has started since, with all of its memory
             mark = None
-        if asked.size is None:
-            return self._give_back(asked.domain, mark, dry_run=dry_run)
-        support = self.probe(asked.domain)
+        if wish is None:
+            return self._give_back(domain, mark, dry_run=dry_run)
+        support = self.probe(domain)
         if not support.ok:
             return support
-        actual = asked.domain.balloon_actual
+        actual = domain.balloon_actual
         assert process is not None  # probe saw to both
         assert actual is not None
-        refusal = _refusal(asked, mark, actual)
+        refusal = _refusal(domain, policy, wish, mark, actual)
         if refusal is not None:
             return refusal
-        if mark is not None and mark.after == str(asked.size):
+        if mark is not None and mark.after == str(wish):
             return Verdict(Answer.UNCHANGED)
-        words = f"{actual // MIB} to {asked.size // MIB} MiB"
+        words = f"{actual // MIB} to {wish // MIB} MiB"
         if dry_run:
             return Verdict(Answer.PLANNED, Reason.DRY_RUN, f"balloon the VM from {words}")
-        self._ledger.put(
-            Mark(asked.domain.uuid, BALLOON_KNOB, str(actual), str(asked.size), process.instance, self._now())
-        )
+        self._ledger.put(Mark(domain.uuid, BALLOON_KNOB, str(actual), str(wish), process.instance, self._now()))
         try:
-            self._target(asked.domain.uuid).set(asked.size)
+            self._target(domain.uuid).set(wish)
         except VirtError as error:
             return Verdict(Answer.FAILED, Reason.HYPERVISOR, error.detail)
         return Verdict(Answer.APPLIED, Reason.NONE, words)
@@ -129,13 +121,13 @@ class BalloonLever:
         return Verdict(Answer.APPLIED, Reason.NONE, f"{int(mark.before) // MIB} MiB again")
 
 
-def _refusal(asked: BalloonAsked, mark: Mark | None, actual: int) -> Verdict | None:
-    policy, facts = asked.policy, asked.domain.facts
+def _refusal(domain: DomainObservation, policy: Policy, wish: int, mark: Mark | None, actual: int) -> Verdict | None:
+    facts = domain.facts
     if not policy.balloon or policy.qos is not QosClass.BEST_EFFORT:
         return Verdict(
             Answer.REFUSED, Reason.CONSENT, "only a VM with class=best-effort and balloon=allow is ballooned"
         )
-    if asked.size is None or not policy.minimum <= asked.size <= facts.memory:
+    if not policy.minimum <= wish <= facts.memory:
         return Verdict(Answer.REFUSED, Reason.HEADROOM, "that is below the VM's minimum, or more than it has")
     if mark is None and actual < facts.memory - TOLERANCE:
         return Verdict(Answer.CONFLICT, Reason.OTHER_MANAGER, "somebody else has inflated this VM's balloon")

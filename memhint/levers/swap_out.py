@@ -6,7 +6,7 @@ back when the guest touches it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from memhint.kernel.encryption import encrypted
@@ -16,8 +16,10 @@ from memhint.kernel.process_cgroup import Home, home
 from memhint.kernel.psi import read_pressure
 from memhint.kernel.root import KernelRoot
 from memhint.kernel.swap import SwapArea, swap_areas
+from memhint.levers.lever import Stop
 from memhint.objects.domain import DomainObservation
 from memhint.objects.lever import LeverName, LeverState, Observed
+from memhint.objects.policy import Policy
 from memhint.objects.units import MIB, mib
 from memhint.objects.verdict import Answer, Reason, Verdict
 
@@ -61,21 +63,33 @@ class SwapOutLever:
 
     name = LeverName.SWAP_OUT
 
-    def __init__(
-        self,
-        root: KernelRoot,
-        settings: SwapOutSettings,
-        clock: Callable[[], float],
-        *,
-        stop: Callable[[], bool] = lambda: False,
-    ) -> None:
-        """:param clock: seconds, monotonic
-        :param stop: asked between two pieces; True ends a pull
-        """
+    always_shown = True
+
+    def __init__(self, root: KernelRoot, settings: SwapOutSettings, clock: Callable[[], float]) -> None:
+        """:param clock: seconds, monotonic"""
         self._root = root
         self._settings = settings
         self._clock = clock
-        self._stop = stop
+
+    def state(self, domain: DomainObservation, policy: Policy, wish: int | None, verdict: Verdict | None) -> LeverState:
+        """The lever's three fields for one VM; without consent what came of an earlier pull says nothing any more."""
+        target = SwapOutTarget(domain, policy.swap_out)
+        if verdict is None or wish is None or not target.allowed:
+            verdict = self.probe(target)
+        seen = Observed.UNSUPPORTED if verdict.answer is Answer.UNSUPPORTED else self.read(domain)
+        return LeverState(self.name, domain.uuid, "on" if target.allowed else "off", seen, verdict)
+
+    def pull(
+        self, domain: DomainObservation, policy: Policy, wish: int | None, *, dry_run: bool, stop: Stop
+    ) -> Verdict:
+        """Move up to ``wish`` bytes of a VM's coldest memory to disk swap."""
+        if wish is None:
+            return Verdict(Answer.UNCHANGED, Reason.NONE, _NOTHING_TO_UNDO)
+        return self.take(SwapOutTarget(domain, policy.swap_out), wish, dry_run=dry_run, stop=stop).verdict
+
+    def owned(self) -> Collection[str]:
+        """Nobody has anything to get back: what is in swap comes back when the guest touches it."""
+        return ()
 
     def probe(self, target: SwapOutTarget) -> Verdict:
         """Whether memory of this VM may and can be swapped out now."""
@@ -90,15 +104,12 @@ class SwapOutLever:
             return Observed.UNKNOWN
         return Observed.ON if domain.process.swap else Observed.OFF
 
-    def state(self, target: SwapOutTarget, verdict: Verdict) -> LeverState:
-        """The lever's three fields for one VM."""
-        seen = Observed.UNSUPPORTED if verdict.answer is Answer.UNSUPPORTED else self.read(target.domain)
-        return LeverState(self.name, target.domain.uuid, "on" if target.allowed else "off", seen, verdict)
-
-    def pull(self, target: SwapOutTarget, size: int, *, dry_run: bool) -> SwapOutOutcome:
+    def take(self, target: SwapOutTarget, size: int, *, dry_run: bool, stop: Stop = lambda: False) -> SwapOutOutcome:
         """Move up to ``size`` bytes of a VM's coldest memory to disk swap.
 
         It ends early when the VM stalls on its memory, when the kernel finds no more to take, or with the patience.
+
+        :param stop: asked between two pieces; True ends it
         """
         try:
             verdict, place, room = self._look(target)
@@ -108,13 +119,9 @@ class SwapOutLever:
             if dry_run:
                 what = f"reclaim up to {mib(size)} MiB of {place.path}"
                 return SwapOutOutcome(Verdict(Answer.PLANNED, Reason.DRY_RUN, what))
-            return self._reclaim(place.path, size)
+            return self._reclaim(place.path, size, stop)
         except KernelInterfaceError as error:
             return SwapOutOutcome(_failed(error))
-
-    def undo(self) -> Verdict:
-        """Nothing is left to undo, and this says so."""
-        return Verdict(Answer.UNCHANGED, Reason.NONE, _NOTHING_TO_UNDO)
 
     def _look(self, target: SwapOutTarget) -> tuple[Verdict, Home | None, int]:
         """The verdict, and where it is good the VM's cgroup and the bytes of swap it may take."""
@@ -174,7 +181,7 @@ class SwapOutLever:
                 continue  # swap is not accounted here
         return room
 
-    def _reclaim(self, path: str, size: int) -> SwapOutOutcome:
+    def _reclaim(self, path: str, size: int, stop: Stop) -> SwapOutOutcome:
         began, stalled = self._clock(), read_pressure(self._root, path).some_total_us
         memory, swap = self._usage(path)
         asked, ended = 0, ""
@@ -185,7 +192,7 @@ class SwapOutLever:
                 self._root.write_text(f"{path}/{_RECLAIM}", str(piece))
             except WriteIncomplete:
                 ended = "the kernel found no more to take"
-            ended = self._trouble(path, began, stalled) or ended
+            ended = self._trouble(path, began, stalled) or ("told to stop" if stop() else ended)
         now_memory, now_swap = self._usage(path)
         reclaimed, swapped = max(0, memory - now_memory), max(0, now_swap - swap)
         detail = f"asked {mib(asked)} MiB, {mib(reclaimed)} MiB came back, {mib(swapped)} MiB went to swap"
@@ -205,7 +212,7 @@ class SwapOutLever:
             return f"{_STALL} {worst:.1f} % of the time"
         if elapsed >= self._settings.patience:
             return f"{self._settings.patience:g} s are over"
-        return "told to stop" if self._stop() else ""
+        return ""
 
     def _usage(self, path: str) -> tuple[int, int]:
         return amount(self._root, f"{path}/memory.current"), amount(self._root, f"{path}/memory.swap.current")

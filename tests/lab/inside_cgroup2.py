@@ -311,7 +311,7 @@ def swap_out(hot: bool, size: int, ask: int, **settings: Any) -> dict[str, Any]:
         lever = SwapOutLever(ROOT, SwapOutSettings(keep_free=0, most=1 << 40, **settings), time.monotonic)
         before = {name: read_pressure(ROOT, str(one.cgroup)).some_total_us for name, one in host.vms.items()}
         memory = int((vm.cgroup / "memory.current").read_text())
-        outcome = lever.pull(SwapOutTarget(vm.observed(), True), ask, dry_run=False)
+        outcome = lever.take(SwapOutTarget(vm.observed(), True), ask, dry_run=False)
         stalled = {
             name: read_pressure(ROOT, str(one.cgroup)).some_total_us - before[name] for name, one in host.vms.items()
         }
@@ -337,7 +337,7 @@ def real_qemu(size: int, ask: int) -> dict[str, Any]:
         # QEMU's own threads wait for a few of their pages too, long on a slow machine: that is not what is tried here
         patient = SwapOutSettings(keep_free=0, most=1 << 40, psi_stop=90.0, patience=90.0)
         lever = SwapOutLever(ROOT, patient, time.monotonic)
-        outcome = lever.pull(SwapOutTarget(vm.observed(), True), ask, dry_run=False)
+        outcome = lever.take(SwapOutTarget(vm.observed(), True), ask, dry_run=False)
         out = process_memory(ROOT, vm.pid)
         vm.touch()
         back = process_memory(ROOT, vm.pid)

@@ -24,8 +24,7 @@ from memhint.agent.policies import Policies
 from memhint.agent.processes import Processes
 from memhint.agent.reclaim_work import NoRequests
 from memhint.agent.reclaims import Reclaims
-from memhint.agent.relief_worker import ReliefWorker
-from memhint.agent.swap_out_worker import SwapOutWorker
+from memhint.agent.runner import Runner
 from memhint.guest.commands import GET_MEMINFO, RECLAIM_MEMORY
 from memhint.guest.errors import GuestAgentAbsent
 from memhint.levers.balloon import BalloonLever
@@ -147,7 +146,7 @@ class FakeHost:
             self.root.kernel, ledger, lambda uuid: None, DedupSettings(), "boot", lambda _: 0, lambda: self.now
         )
         self.balloons: list[tuple[str, int]] = []
-        self.relief = ReliefWorker(BalloonLever(ledger, self.balloon, lambda: self.now))
+        self.ballooning = Runner(BalloonLever(ledger, self.balloon, lambda: self.now))
         observer = Observer(
             self.root.kernel,
             self.stats,
@@ -160,9 +159,7 @@ class FakeHost:
             guest_max_age=60.0,
             list_max_age=30.0,
         )
-        self.swap_out = SwapOutWorker(
-            lambda stop: SwapOutLever(self.root.kernel, SwapOutSettings(), lambda: self.now, stop=stop)
-        )
+        self.swap_out = Runner(SwapOutLever(self.root.kernel, SwapOutSettings(), lambda: self.now))
         parts = Parts(
             observer,
             Policies(self.recorder, {}),
@@ -172,7 +169,7 @@ class FakeHost:
             PageSamples(self.root.kernel, 4096, 0.0, 3600.0, 60.0, KsmPace()),
             lever,
             DedupWorker(),
-            self.relief,
+            self.ballooning,
             QosLever(self.root.kernel, ledger, "boot", lambda: self.now),
             self.swap_out,
             NovaFiles(self.root.kernel, "/var/lib/nova/compute_id", ["/etc/nova/nova.conf"]),
@@ -224,7 +221,7 @@ class FakeHost:
 
     def settle(self) -> None:
         """End what the cycle began on threads, as it does between two cycles: the next one shows what came of it."""
-        for worker in (self.cycle._parts.worker, self.relief, self.swap_out):
+        for worker in (self.cycle._parts.worker, self.ballooning, self.swap_out):
             assert worker.settle(WAIT_S)
 
 
@@ -865,10 +862,14 @@ def test_what_the_ladder_asks_is_swapped_out_on_a_thread_and_shown(host: FakeHos
     assert host.swap_out.settle(WAIT_S)
     assert host.root.text(f"{scope}/memory.reclaim") == str(16 * MIB)
     web = by_name(report)["web"]
-    assert "asked 32 MiB" in host.swap_out.state(web.observation, web.policy).verdict.detail
+    (shown,) = host.swap_out.states(web.observation, web.policy)
+    assert "asked 32 MiB" in shown.verdict.detail
     # asked for nothing any more, it says again whether it could be
+    host.swap_out.submit({}, observations, policies)
+    assert host.swap_out.settle(WAIT_S)
+    (shown,) = host.swap_out.states(web.observation, web.policy)
+    assert shown.verdict == Verdict(Answer.UNCHANGED)
     assert not host.swap_out.submit({}, observations, policies)
-    assert host.swap_out.state(web.observation, web.policy).verdict == Verdict(Answer.UNCHANGED)
     assert host.swap_out.stop(WAIT_S)
     assert not host.swap_out.submit({"uuid-web": 32 * MIB}, observations, policies)
 

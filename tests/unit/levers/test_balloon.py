@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from memhint.levers.balloon import BALLOON_KNOB, BalloonAsked, BalloonLever
+from memhint.levers.balloon import BALLOON_KNOB, BalloonLever
 from memhint.objects.domain import DomainState
 from memhint.objects.lever import Observed
 from memhint.objects.policy import Origin, effective
@@ -35,7 +35,7 @@ class Host:
         self.set_to.append(size)
 
     def pull(self, size: int | None, *, dry_run: bool = False):
-        return self.lever.pull(BalloonAsked(self.domain, self.policy, size), dry_run=dry_run)
+        return self.lever.pull(self.domain, self.policy, size, dry_run=dry_run)
 
 
 def test_it_shrinks_in_steps_and_gives_back_what_there_was_first() -> None:

@@ -10,6 +10,7 @@ from memhint.kernel.errors import WriteIncomplete
 from memhint.kernel.root import KernelRoot
 from memhint.levers.swap_out import SwapOutLever, SwapOutSettings, SwapOutTarget
 from memhint.objects.lever import Observed
+from memhint.objects.policy import Origin, effective
 from memhint.objects.units import GIB, MIB
 from memhint.objects.verdict import Answer, Reason
 from tests.unit import builders
@@ -55,14 +56,14 @@ class Host(CgroupHost):
 
     def lever(self, **settings) -> SwapOutLever:
         settings = {"keep_free": GIB, **settings}
-        return SwapOutLever(self.kernel, SwapOutSettings(**settings), lambda: self.now, stop=lambda: self.stopping)
+        return SwapOutLever(self.kernel, SwapOutSettings(**settings), lambda: self.now)
 
     def target(self, allowed: bool = True, **facts) -> SwapOutTarget:
         domain = self.domains["a"]
         return SwapOutTarget(replace(domain, facts=replace(domain.facts, **facts)), allowed)
 
     def pull(self, size: int = 64 * MIB, dry_run: bool = False, allowed: bool = True, **settings):
-        return self.lever(**settings).pull(self.target(allowed), size, dry_run=dry_run)
+        return self.lever(**settings).take(self.target(allowed), size, dry_run=dry_run, stop=lambda: self.stopping)
 
     def refused(self, reason: Reason, **settings) -> str:
         outcome = self.pull(**settings)
@@ -87,7 +88,9 @@ def test_what_was_asked_goes_out_in_pieces_and_is_told(host: Host) -> None:
 
 
 def test_nothing_is_left_to_undo_and_it_says_so(host: Host) -> None:
-    verdict = host.lever().undo()
+    policy = effective({Origin.OPERATOR: {"swap_out": "allow"}})
+    verdict = host.lever().pull(host.target().domain, policy, None, dry_run=False, stop=lambda: False)
+    assert not host.lever().owned()
     assert verdict.answer is Answer.UNCHANGED
     assert "when the guest touches it" in verdict.detail
 
@@ -217,7 +220,8 @@ def test_version_1_is_unsupported(host: Host) -> None:
     host.root.write("proc/self/mounts", "cgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0\n")
     host.root.write("sys/fs/cgroup/memory/machine/a/memory.limit_in_bytes", "9223372036854771712\n")
     host.root.write("proc/11/cgroup", "4:memory:/machine/a\n0::/machine/a\n")
-    state = host.lever().state(host.target(), host.lever().probe(host.target()))
+    policy = effective({Origin.OPERATOR: {"swap_out": "allow"}})
+    state = host.lever().state(host.target().domain, policy, None, None)
     assert (state.verdict.answer, state.observed) == (Answer.UNSUPPORTED, Observed.UNSUPPORTED)
 
 

@@ -1,0 +1,192 @@
+"""The runner against a toy lever: arbitrary schedules of wishes, failures, VMs that are gone, restarts and undo."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection
+from dataclasses import replace
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from memhint.agent.runner import Runner
+from memhint.levers.lever import Stop, VmLever
+from memhint.objects.domain import DomainObservation
+from memhint.objects.lever import LeverName, LeverState, Observed
+from memhint.objects.policy import Policy
+from memhint.objects.verdict import Answer, Reason, Verdict
+from memhint.store.errors import StoreError
+from tests.unit import builders
+
+VMS = ("uuid-a", "uuid-b", "uuid-c")
+PATIENCE = 30.0
+
+
+class Toy:
+    """A lever that holds a number of bytes of each VM. What it holds is written down, as marks are."""
+
+    name = LeverName.BALLOON
+    always_shown = False
+
+    def __init__(self) -> None:
+        self.held: dict[str, int] = {}
+        self.failing: set[str] = set()
+        self.broken = self.away = False
+        self.inside = 0
+        self.most_inside = 0
+        self.pulls = 0
+        self.go = threading.Event()
+        self.go.set()
+
+    def state(self, domain: DomainObservation, policy: Policy, wish: int | None, verdict: Verdict | None) -> LeverState:
+        seen = Observed.ON if domain.uuid in self.held else Observed.OFF
+        return LeverState(self.name, domain.uuid, str(wish), seen, verdict or Verdict(Answer.UNCHANGED))
+
+    def pull(
+        self, domain: DomainObservation, policy: Policy, wish: int | None, *, dry_run: bool, stop: Stop
+    ) -> Verdict:
+        self.inside += 1
+        self.most_inside = max(self.most_inside, self.inside)
+        self.pulls += 1
+        self.go.wait(PATIENCE)
+        try:
+            if self.broken:
+                raise RuntimeError("a defect")
+            if domain.uuid in self.failing:
+                return Verdict(Answer.FAILED, Reason.HYPERVISOR, "it does not answer")
+            if self.held.get(domain.uuid) == wish:
+                return Verdict(Answer.UNCHANGED)
+            if wish is None:
+                self.held.pop(domain.uuid, None)
+            else:
+                self.held[domain.uuid] = wish
+            return Verdict(Answer.APPLIED)
+        finally:
+            self.inside -= 1
+
+    def owned(self) -> Collection[str]:
+        if self.away:
+            raise StoreError("away")
+        return tuple(self.held)
+
+
+def vm(uuid: str, instance: str = "1") -> DomainObservation:
+    base = builders.domain_observation()
+    return replace(base, uuid=uuid, process=builders.process(pid=int(instance)))
+
+
+POLICIES = {uuid: builders.policy() for uuid in VMS}
+
+
+class Schedules(RuleBasedStateMachine):
+    """What a host goes through."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.toy = Toy()
+        self.lever: VmLever = self.toy
+        self.noted: list[LeverState] = []
+        self.runner = self._new()
+        self.there = {uuid: 1 for uuid in VMS}
+
+    def _new(self) -> Runner:
+        return Runner(self.lever, note=self.noted.append)
+
+    def _seen(self) -> list[DomainObservation]:
+        return [vm(uuid, str(instance)) for uuid, instance in self.there.items()]
+
+    @rule(wishes=st.dictionaries(st.sampled_from(VMS), st.integers(1, 3)), waits=st.booleans())
+    def cycle(self, wishes: dict[str, int], waits: bool) -> None:
+        self.runner.submit(wishes, self._seen(), POLICIES)
+        if waits:
+            assert self.runner.settle(PATIENCE)
+
+    @rule(uuid=st.sampled_from(VMS))
+    def fails(self, uuid: str) -> None:
+        self.toy.failing ^= {uuid}
+
+    @rule(broken=st.booleans(), away=st.booleans())
+    def breaks(self, broken: bool, away: bool) -> None:
+        self.toy.broken, self.toy.away = broken, away
+
+    @rule(uuid=st.sampled_from(VMS))
+    def goes_or_comes(self, uuid: str) -> None:
+        if uuid in self.there:
+            del self.there[uuid]
+        else:
+            self.there[uuid] = 1
+
+    @rule(uuid=st.sampled_from(VMS))
+    def starts_again(self, uuid: str) -> None:
+        if uuid in self.there:
+            self.there[uuid] += 1
+
+    @rule()
+    def slow(self) -> None:
+        """A pull takes long while cycles go on: none begins a second pass."""
+        self.toy.go.clear()
+        try:
+            for _ in range(3):
+                self.runner.submit({VMS[0]: 2}, self._seen(), POLICIES)
+        finally:
+            self.toy.go.set()
+
+    @rule()
+    def restart(self) -> None:
+        assert self.runner.stop(PATIENCE)
+        self.runner = self._new()
+
+    @invariant()
+    def one_at_a_time(self) -> None:
+        assert self.toy.most_inside <= 1
+
+    def teardown(self) -> None:
+        """Undone on a calm host: every pull was told once, nothing is held of a VM that is there, and it says so."""
+        assert self.runner.settle(PATIENCE)
+        assert len(self.noted) == self.toy.pulls
+        self.toy.failing, self.toy.broken, self.toy.away = set(), False, False
+        assert self.runner.undo(self._seen(), POLICIES, 2 * PATIENCE) == {}
+        assert not self.toy.held.keys() & self.there.keys()
+        assert len(self.noted) == self.toy.pulls
+        for one in self._seen():
+            for state in self.runner.states(one, POLICIES[one.uuid]):
+                assert (state.observed, state.verdict.ok) == (Observed.OFF, True)
+
+
+TestSchedules = pytest.mark.filterwarnings("ignore")(Schedules.TestCase)
+TestSchedules.settings = settings(max_examples=200, stateful_step_count=20, deadline=None)  # type: ignore[attr-defined]
+
+
+def test_what_was_pulled_of_another_process_says_nothing_of_this_one() -> None:
+    toy = Toy()
+    runner = Runner(toy)
+    runner.submit({VMS[0]: 2}, [vm(VMS[0])], POLICIES)
+    assert runner.settle(PATIENCE)
+    (state,) = runner.states(vm(VMS[0]), POLICIES[VMS[0]])
+    assert (state.desired, state.verdict.answer) == ("2", Answer.APPLIED)
+    assert runner.states(vm(VMS[0], "2"), POLICIES[VMS[0]]) == ()
+
+
+def test_nothing_is_begun_where_nothing_is_to_be_done() -> None:
+    toy = Toy()
+    runner = Runner(toy)
+    assert runner.submit({}, [vm(VMS[0])], POLICIES)  # the first looks whether something is left of an earlier agent
+    assert runner.settle(PATIENCE)
+    assert not runner.submit({}, [vm(VMS[0])], POLICIES)
+    assert runner.submit({VMS[0]: 1}, [vm(VMS[0])], POLICIES)
+    assert runner.settle(PATIENCE)
+    assert runner.submit({}, [vm(VMS[0])], POLICIES)
+    assert runner.settle(PATIENCE)
+    assert toy.held == {}
+
+
+def test_what_could_not_be_given_back_is_told() -> None:
+    toy = Toy()
+    runner = Runner(toy)
+    runner.submit({VMS[0]: 1}, [vm(VMS[0])], POLICIES)
+    assert runner.settle(PATIENCE)
+    toy.failing = {VMS[0]}
+    left = runner.undo([vm(VMS[0])], POLICIES, 2 * PATIENCE)
+    assert {uuid: one.answer for uuid, one in left.items()} == {VMS[0]: Answer.FAILED}
