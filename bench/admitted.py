@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from bench import ksm
 from bench.cpu import cpu_seconds
-from bench.density import Setup, Sizes, add_used, agent_of, host_of, settle, swapped_out
+from bench.density import Setup, Sizes, add_used, agent_of, host_of, settle
 from bench.harness.bench import Say
+from bench.swapped import watched
 from lab.agent import AgentProcess
 from lab.errors import LabError
 from lab.host import Host
@@ -44,14 +45,14 @@ def promised(setup: Setup, sizes: Sizes, deadline: float, say: Say) -> Admitted:
     :param deadline: seconds after which a guest counts as lost
     """
     with host_of(setup, sizes) as host:
-        before, written = ksm.ksmd_seconds(), swapped_out()
-        with agent_of(host, setup) as agent:
+        before = ksm.ksmd_seconds()
+        with agent_of(host, setup) as agent, watched(host) as written:
             assert agent is not None
             while len(host.guests) < sizes.most and _room(agent, host):
                 add_used(host, setup, sizes)
                 settle(host, sizes, thorough=False)
                 say(f"{setup.name}: {len(host.guests)} guests admitted, {mib(host.usage())} MiB used")
-            swapped, used = swapped_out() - written, host.usage()
+            swapped, used = written.total(), host.usage()
             merging = ksm.ksmd_seconds() - before
             assert agent.process is not None
             cpu = cpu_seconds(agent.process.pid)
@@ -61,13 +62,12 @@ def promised(setup: Setup, sizes: Sizes, deadline: float, say: Say) -> Admitted:
 
 def fixed(setup: Setup, sizes: Sizes, ratio: float, deadline: float, say: Say) -> Admitted:
     """As many as a fixed ratio of assigned memory lets in, whatever they use."""
-    with host_of(setup, sizes) as host:
-        written = swapped_out()
+    with host_of(setup, sizes) as host, watched(host) as written:
         while len(host.guests) < int(ratio * sizes.budget) // sizes.guest:
             add_used(host, setup, sizes)
             settle(host, sizes, thorough=False)
         say(f"{setup.name}: {len(host.guests)} guests, {mib(host.usage())} MiB used")
-        swapped, used = swapped_out() - written, host.usage()
+        swapped, used = written.total(), host.usage()
         return _told(host, storm(host.guests, deadline), swapped, used, 0.0, 0.0)
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
-from bench import ksm
+from bench import ksm, swapped
 from bench.cpu import cpu_seconds
 from bench.harness.bench import Say
 from bench.harness.precondition import require
@@ -16,8 +16,6 @@ from bench.resident import Resident, resident_of
 from lab import Lab, swap
 from lab.agent import AgentProcess
 from lab.host import Host
-from memhint.kernel.root import KernelRoot
-from memhint.kernel.swap import swap_activity
 from memhint.objects.units import MIB, mib
 
 PROJECT = "density"  # whose guests they are: one owner's may merge
@@ -74,21 +72,20 @@ def count(setup: Setup, sizes: Sizes, say: Say) -> Count:
     found = Count()
     with host_of(setup, sizes) as host:
         merging = ksm.scanning(setup.ksm) if setup.ksm is not None else nullcontext()
-        with merging, agent_of(host, setup) as agent:
-            _fill(host, setup, sizes, found, say)
+        with merging, agent_of(host, setup) as agent, swapped.watched(host) as written:
+            _fill(host, setup, sizes, found, written, say)
             if agent is not None and agent.process is not None:
                 found.agent_cpu = cpu_seconds(agent.process.pid)
     return found
 
 
-def _fill(host: Host, setup: Setup, sizes: Sizes, found: Count, say: Say) -> None:
-    merging, written = ksm.ksmd_seconds(), swapped_out()
+def _fill(host: Host, setup: Setup, sizes: Sizes, found: Count, written: swapped.Swapped, say: Say) -> None:
+    merging = ksm.ksmd_seconds()
     while found.guests < sizes.most:
         add_used(host, setup, sizes)
         # KSM goes on while the next ones come; only where it will be tight it has to be through.
         settle(host, sizes, thorough=host.usage() + 2 * sizes.work > sizes.budget)
-        # What the guest had freed by now leaves swap again when it is discarded: what counts is what was written.
-        found.swapped = swapped_out() - written
+        found.swapped = written.total()
         if found.swapped > NO_SWAP:
             say(f"{setup.name}: {found.guests} guests; one more swaps {mib(found.swapped)} MiB")
             return
@@ -98,11 +95,6 @@ def _fill(host: Host, setup: Setup, sizes: Sizes, found: Count, say: Say) -> Non
         found.resident = [resident_of(one.pid(), one.memory) for one in host.guests]
         say(f"{setup.name}: {found.guests} guests, {mib(found.used[-1])} MiB used")
     found.ended = True
-
-
-def swapped_out() -> int:
-    """Bytes that this machine has written to swap since it booted, whether they still are there or not."""
-    return swap_activity(KernelRoot()).swapped_out
 
 
 def add_used(host: Host, setup: Setup, sizes: Sizes) -> None:
