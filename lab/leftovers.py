@@ -14,7 +14,11 @@ from pathlib import Path
 
 from lab import swap
 from lab.cgroup import PARENT, HostCgroup, detect
+from lab.errors import StateError
+from lab.ksm import put_back_left
 from lab.process import Process, end_all
+from lab.state import StateFile, existing
+from lab.teardown import teardown
 
 OWNER = "MEMHINT_OWNER"
 """In the environment: pid and start time of the process that everything belongs to."""
@@ -40,9 +44,15 @@ def scratch(name: str, parent: str | None = None) -> Path:
 def sweep(labs: Path) -> list[str]:
     """End and remove what belongs to nobody any more; a line for each thing.
 
-    :param labs: the directory of labs. Labs that have their directory are not touched: `teardown` ends them
+    :param labs: the directory of labs. Of labs only those are touched of which no process is left
     """
     said = []
+    for name in existing(labs):
+        if _dead(labs / name):
+            teardown(labs / name)
+            said.append(f"lab {name}")
+    if put_back_left():
+        said.append("settings of this machine's KSM")
     for process in (left := list(_processes())):
         said.append(f"process {process.pid}: {_command(process.pid)}")
     end_all(left, _GRACE)
@@ -58,6 +68,16 @@ def sweep(labs: Path) -> list[str]:
         shutil.rmtree(folder, ignore_errors=True)
         said.append(f"directory {folder}")
     return said
+
+
+def _dead(directory: Path) -> bool:
+    """Whether all that this lab had started has ended, and no keeper has cleaned up: it was killed too."""
+    try:
+        record = StateFile(directory).load()
+    except (StateError, TypeError, KeyError):
+        return False  # it begins, is of another version, or is damaged: `teardown` is the user's word
+    started = [process for host in record.hosts for process in host.processes.values()]
+    return bool(started) and not any(process.alive for process in started)
 
 
 def _gone(owner: str) -> bool:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
-from lab import leftovers
+from lab import leftovers, paths
 from tests.side_by_side import SLOW, group, in_order
 
 # No deadline: a property must not fail because the machine was busy. Where a run decides over a change it looks at the
@@ -23,6 +23,13 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # What is started from here on is found by `lab/lab down --all`, should this run be killed.
 leftovers.mark()
+
+
+def pytest_sessionstart() -> None:
+    """End what a run left that was killed together with all that looked after it."""
+    if "PYTEST_XDIST_WORKER" not in os.environ and os.geteuid() == 0:
+        for line in leftovers.sweep(paths.labs_dir()):
+            print(f"left behind: {line}: ended", flush=True)
 
 
 class ByGroup(LoadScopeScheduling):

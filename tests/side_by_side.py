@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import fcntl
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
+from lab.ksm import written_down
 from lab.paths import cache_dir
 
 WHOLE_MACHINE = (
@@ -88,4 +89,5 @@ def guests_on_this_machine(*, alone: bool) -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     with Path(path).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
-        yield
+        with written_down() if alone else nullcontext():
+            yield

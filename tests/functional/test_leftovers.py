@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 from lab import leftovers, paths
 from lab.process import Process
 from lab.servers.place import Place
+from lab.state import HostRecord, LabRecord, StateFile
 from lab.waiting import wait_for
 
 RUN = """\
@@ -63,3 +65,17 @@ def test_what_belongs_to_nobody_is_ended_and_removed(killed: tuple[Process, Path
         own.wait()
     finally:
         mine.remove()
+
+
+@pytest.mark.parametrize("alive", [True, False])
+def test_a_lab_whose_keeper_was_killed_too_is_ended(tmp_path: Path, alive: bool) -> None:
+    own = Process.of(os.getpid())
+    assert own is not None
+    directory = tmp_path / "lab-1"
+    directory.mkdir()
+    holder = own if alive else Process(own.pid, own.started - 1)
+    host = HostRecord("host-1", "u", "lab-1.host-1", {"holder": holder})
+    StateFile(directory).save(LabRecord("lab-1", "tcg", True, 1, 0, None, 0, [host]))
+    said = leftovers.sweep(tmp_path)
+    assert ("lab lab-1" in said) is not alive
+    assert directory.exists() is alive
