@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from oslo_config import cfg
 from oslo_log import log
 
-from memhint.agent.build import Agent, Stores, build, host_boot
-from memhint.agent.cycle import Audit
+from memhint.agent.build import Agent, build, host_boot
 from memhint.agent.lock import HostLock
+from memhint.agent.parts import Audit, Stores
 from memhint.agent.reclaim_work import ReclaimStore
 from memhint.agent.unlost import Unlost
 from memhint.bus.inprocess import InProcessBus
@@ -143,8 +143,8 @@ class Service:
         if _fixed(conf) != _fixed(self._conf):
             LOG.error("host_name, [store] url, [bus] and [metrics] listen need a restart; the old configuration holds")
             return agent
-        # A pass under way would lose its connection, and KSM would rest because of it.
-        agent.parts.worker.settle(PASS)
+        # A pass under way would lose its connection, and what it was at would have failed.
+        agent.settle(PASS)
         agent.close()
         same = conf.virt.uri == self._conf.virt.uri
         self._conf = conf
@@ -178,18 +178,7 @@ class Service:
         if before is None:
             state = remembered_state(store, self._conf)
             return build(self._conf, stores, self._epoch, wake=self._wake.set, state=state)
-        cycle, worker = before.cycle, before.parts.worker
-        return build(
-            self._conf,
-            stores,
-            self._epoch,
-            wake=self._wake.set,
-            state=cycle.state,
-            sequence=cycle.sequence,
-            worker=worker,
-            samples=before.samples,
-            applied=before.parts.applied,
-        )
+        return build(self._conf, stores, self._epoch, wake=self._wake.set, before=before)
 
     def _open_store(self) -> Store:
         options = self._conf.store

@@ -17,7 +17,7 @@ from memhint.objects.tuning import Tuning
 from memhint.planner.activity import keep_tuning, next_busy, next_idle, next_rest
 from memhint.planner.backing import swap_backing
 from memhint.planner.capacity import Sums, capacity
-from memhint.planner.dedup import AutoInput, DedupPlan, plan_dedup
+from memhint.planner.dedup import AutoInput, DedupPlan, as_before, plan_dedup
 from memhint.planner.dedup_auto import AutoState, pressed
 from memhint.planner.dedup_pace import PaceState, next_pace
 from memhint.planner.demand import demands_of, remember
@@ -63,6 +63,11 @@ class PlannerState:
     dedup_pace: PaceState = field(default_factory=PaceState)
 
 
+def unlisted(state: PlannerState, now: PlannerState) -> PlannerState:
+    """What is remembered after a cycle in which nobody named the VMs: of none of them anything is forgotten."""
+    return replace(state, at=now.at, headroom=now.headroom, ladder=now.ladder, counters=now.counters)
+
+
 @dataclass(frozen=True, slots=True)
 class Planned:
     """A plan, and the state to hand to the next one."""
@@ -89,11 +94,13 @@ def plan(
     sight: Sight = Sight.CLEAR,
     estimated: DedupEstimate | None = None,
     unread: frozenset[str] = frozenset(),
+    missing: str | None = None,
 ) -> Planned:
     """Plan one cycle.
 
     :param now: seconds of any clock that only moves forward
     :param unread: UUIDs of VMs of which no more than the size is known: they count, and are asked for nothing
+    :param missing: what keeps the VMs as a whole from being known; then nothing new is said of who merges
     :param estimated: what merging would save; None where nothing estimates it
     """
     predictor = predictor_of(settings)
@@ -144,6 +151,10 @@ def plan(
     dedup = plan_dedup(domains, policies, state.dedup_project, allow_cross_tenant, nodes, auto)
     pace, pace_state = next_pace(state.dedup_pace, host.ksm, _unmerged(domains, dedup), idle, settings.dedup_pace)
     dedup = replace(dedup, pace=pace)
+    project = dedup.project
+    if missing is not None:
+        dedup = as_before(dedup, policies, state.dedup_auto, missing)
+        project, pace_state = state.dedup_project, state.dedup_pace
     actions = (
         *_reporting_actions(domains, policies),
         *_dedup_actions(domains, dedup),
@@ -166,7 +177,7 @@ def plan(
             tuning=relief.tuning,
             migrate=relief.migrate,
             headroom=remembered,
-            dedup_project=dedup.project,
+            dedup_project=project,
             predictor=predictor.key,
             dedup_auto=dedup.auto,
             dedup_pace=pace_state,

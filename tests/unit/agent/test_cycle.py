@@ -13,18 +13,23 @@ from types import SimpleNamespace
 import pytest
 
 from memhint.agent.applied import Applied
-from memhint.agent.cycle import Cycle, Identity, Parts
-from memhint.agent.dedup_worker import DedupWorker
+from memhint.agent.cycle import Cycle
 from memhint.agent.deep_reads import DeepReads
 from memhint.agent.figures import reclaimable_by_dedup, reclaimable_by_reporting, returned
 from memhint.agent.guests import Guests, GuestTiming
 from memhint.agent.nova_files import NovaFiles
 from memhint.agent.observer import Observer
+from memhint.agent.parts import Identity, Parts
 from memhint.agent.policies import Policies
 from memhint.agent.processes import Processes
 from memhint.agent.reclaim_work import NoRequests
 from memhint.agent.reclaims import Reclaims
-from memhint.agent.runner import Runner
+from memhint.agent.runners.cache import CacheRunner
+from memhint.agent.runners.host import HostRunner
+from memhint.agent.runners.ladder import LadderShown
+from memhint.agent.runners.qos import QosRunner
+from memhint.agent.runners.reporting import ReportingRunner
+from memhint.agent.runners.vm import VmRunner
 from memhint.guest.commands import GET_MEMINFO, RECLAIM_MEMORY
 from memhint.guest.errors import GuestAgentAbsent
 from memhint.levers.balloon import BalloonLever
@@ -35,7 +40,7 @@ from memhint.objects.domain import DomainState
 from memhint.objects.gap import GapReason
 from memhint.objects.guest import GuestSource
 from memhint.objects.ladder import Rung
-from memhint.objects.lever import LeverName, Observed
+from memhint.objects.lever import LeverName, LeverState, Observed
 from memhint.objects.ownership import Mark
 from memhint.objects.plan import Bound, DemandReason
 from memhint.objects.policy import Origin
@@ -56,6 +61,7 @@ from memhint.virt.domain_xml import Definition
 from memhint.virt.errors import CallTimeout, DomainGone, LibvirtCallFailed, VirtError
 from memhint.virt.stats import DomainStats
 from tests.unit import builders
+from tests.unit.agent.views import asking, view_of
 from tests.unit.guest.fake_agent import FakeAgent
 from tests.unit.kernel.fake_root import FakeRoot
 from tests.unit.levers.fakes import FakeLedger, FakeNextBoot
@@ -146,7 +152,7 @@ class FakeHost:
             self.root.kernel, ledger, lambda uuid: None, DedupSettings(), "boot", lambda _: 0, lambda: self.now
         )
         self.balloons: list[tuple[str, int]] = []
-        self.ballooning = Runner(BalloonLever(ledger, self.balloon, lambda: self.now))
+        self.ballooning = VmRunner(BalloonLever(ledger, self.balloon, lambda: self.now), lambda relief: relief.balloon)
         observer = Observer(
             self.root.kernel,
             self.stats,
@@ -159,25 +165,35 @@ class FakeHost:
             guest_max_age=60.0,
             list_max_age=30.0,
         )
-        self.swap_out = Runner(SwapOutLever(self.root.kernel, SwapOutSettings(), lambda: self.now))
+        self.swap_out = VmRunner(
+            SwapOutLever(self.root.kernel, SwapOutSettings(), lambda: self.now), lambda relief: relief.swap_out
+        )
+        self.caches = CacheRunner(self.reclaims, psi_limit=10.0, hold_off=30.0, always=False)
+        self.dedup = HostRunner(lever, lambda planned: planned.dedup)
         parts = Parts(
-            observer,
-            Policies(self.recorder, {}),
-            self.guests,
-            self.reclaims,
-            deep,
-            PageSamples(self.root.kernel, 4096, 0.0, 3600.0, 60.0, KsmPace()),
-            lever,
-            DedupWorker(),
-            self.ballooning,
-            QosLever(self.root.kernel, ledger, "boot", lambda: self.now),
-            self.swap_out,
-            NovaFiles(self.root.kernel, "/var/lib/nova/compute_id", ["/etc/nova/nova.conf"]),
-            self.recorder,
-            self.recorder,
-            self.recorder,
-            ledger,
-            self.applied,
+            observer=observer,
+            policies=Policies(self.recorder, {}),
+            samples=PageSamples(self.root.kernel, 4096, 0.0, 3600.0, 60.0, KsmPace()),
+            runners=(
+                self.dedup,
+                self.ballooning,
+                QosRunner(
+                    QosLever(self.root.kernel, ledger, "boot", lambda: self.now),
+                    overhead=SETTINGS.overhead,
+                    reserve=SETTINGS.reserve_of,
+                ),
+                self.swap_out,
+                ReportingRunner(self.guests),
+                self.caches,
+                LadderShown(),
+            ),
+            deep=deep,
+            nova=NovaFiles(self.root.kernel, "/var/lib/nova/compute_id", ["/etc/nova/nova.conf"]),
+            publisher=self.recorder,
+            audit=self.recorder,
+            states=self.recorder,
+            ledger=ledger,
+            applied=self.applied,
         )
         self.cycle = Cycle(
             Identity("host-1", "epoch", "boot"),
@@ -221,8 +237,8 @@ class FakeHost:
 
     def settle(self) -> None:
         """End what the cycle began on threads, as it does between two cycles: the next one shows what came of it."""
-        for worker in (self.cycle._parts.worker, self.ballooning, self.swap_out):
-            assert worker.settle(WAIT_S)
+        for runner in (self.dedup, self.ballooning, self.swap_out):
+            assert runner.settle(WAIT_S)
 
 
 @pytest.fixture
@@ -304,7 +320,7 @@ def remember_merging(host: FakeHost) -> None:
 
 
 def merging(host: FakeHost) -> tuple[AutoState, str | None, int]:
-    assert host.cycle._parts.worker.settle(WAIT_S)
+    assert host.dedup.settle(WAIT_S)
     state = host.cycle.state
     return state.dedup_auto, state.dedup_project, sum(mark.knob == MERGE_KNOB for mark in host.ledger.all())
 
@@ -499,7 +515,7 @@ def test_no_action_is_lost_where_the_record_of_the_one_before_it_fails(host: Fak
             kept.append(at)
             raise StoreError("database is locked")
 
-    host.cycle._parts = replace(host.cycle._parts, audit=Refusing())
+    host.cycle._news._audit = Refusing()
     for number in range(3):
         host.now += 1
         detail = f"pull {number}"
@@ -712,6 +728,7 @@ def test_a_request_within_the_agent_is_refused_in_the_report_without_consent(hos
 def test_an_idle_vm_of_a_calm_host_is_asked_for_its_cache_where_that_always_holds(host: FakeHost) -> None:
     ladder = replace(SETTINGS.ladder, always=frozenset({Rung.CACHE}), cache_least=1)
     host.cycle._settings = replace(SETTINGS, ladder=ladder)
+    host.caches._always = True
     host.recorder.replace = lambda uuid, origin, values: None
     for name in ("web", "db"):
         policy = {"guest_actions": "allow"} if name == "web" else {}
@@ -733,14 +750,14 @@ def test_an_idle_vm_of_a_calm_host_is_asked_for_its_cache_where_that_always_hold
 
 
 def bring_back(host: FakeHost, uuid: str = "uuid-web", wanted: int = 0) -> None:
-    seen = SimpleNamespace(domains=[builders.domain_observation(uuid=uuid)])
-    host.cycle._bring_back_caches(seen, SimpleNamespace(cache={uuid: wanted} if wanted else {}))
+    view = view_of([builders.domain_observation(uuid=uuid)], {uuid: builders.policy()})
+    planned = replace(asking(cache={uuid: wanted} if wanted else {}), state=host.cycle.state)
+    host.caches._ask(view, planned)
 
 
 @pytest.mark.parametrize("always", [True, False])
 def test_what_was_asked_on_a_calm_host_and_waits_is_taken_back_and_it_says_why(host: FakeHost, always: bool) -> None:
-    rungs = frozenset({Rung.CACHE}) if always else frozenset()
-    host.cycle._settings = replace(SETTINGS, ladder=replace(SETTINGS.ladder, always=rungs))
+    host.caches._always = always
     host.reclaims.submit("uuid-web", None, reason=CALM, by="ladder")
     bring_back(host)
     assert not host.reclaims.busy("uuid-web")
@@ -856,29 +873,34 @@ def test_what_the_ladder_asks_is_swapped_out_on_a_thread_and_shown(host: FakeHos
     assert lever_of(report, "db", LeverName.SWAP_OUT).verdict.reason is Reason.OPT_OUT
     host.root.write("sys/block/dm-0/dm/uuid", "CRYPT-PLAIN-swap\n")
     host.root.write("proc/swaps", "Filename Type Size Used Priority\n/dev/dm-0 partition 67108864 0 -2\n")
-    observations = [one.observation for one in report.domains]
-    policies = {one.observation.uuid: one.policy for one in report.domains}
-    assert host.swap_out.submit({"uuid-web": 32 * MIB}, observations, policies)
+    seen = view_of(
+        [one.observation for one in report.domains], {one.observation.uuid: one.policy for one in report.domains}
+    )
+    pressed, calm = asking(swap_out={"uuid-web": 32 * MIB}), asking()
+
+    def shown() -> LeverState:
+        return next(one for one in host.swap_out.states(seen, calm) if one.subject == "uuid-web")
+
+    host.swap_out.pull(seen, pressed)
     assert host.swap_out.settle(WAIT_S)
     assert host.root.text(f"{scope}/memory.reclaim") == str(16 * MIB)
-    web = by_name(report)["web"]
-    (shown,) = host.swap_out.states(web.observation, web.policy)
-    assert "asked 32 MiB" in shown.verdict.detail
+    assert "asked 32 MiB" in shown().verdict.detail
     # asked for nothing any more, it says again whether it could be
-    host.swap_out.submit({}, observations, policies)
+    host.swap_out.pull(seen, calm)
     assert host.swap_out.settle(WAIT_S)
-    (shown,) = host.swap_out.states(web.observation, web.policy)
-    assert shown.verdict == Verdict(Answer.UNCHANGED)
-    assert not host.swap_out.submit({}, observations, policies)
-    assert host.swap_out.stop(WAIT_S)
-    assert not host.swap_out.submit({"uuid-web": 32 * MIB}, observations, policies)
+    assert shown().verdict == Verdict(Answer.UNCHANGED)
+    host.root.write(f"{scope}/memory.reclaim", "")
+    host.swap_out.close()
+    host.swap_out.pull(seen, pressed)
+    assert host.swap_out.settle(WAIT_S)
+    assert host.root.text(f"{scope}/memory.reclaim") == ""
 
 
 def test_a_class_outlasts_the_loss_of_the_store(host: FakeHost, monkeypatch) -> None:
     with_cgroups(host, "web", 4000)
     host.recorder.wishes = {"uuid-web": {Origin.OPERATOR: {"class": "guaranteed"}}}
     host.run_cycles()
-    ledger = host.cycle._parts.qos._ledger
+    ledger = host.ledger
     monkeypatch.setattr(ledger, "all", lambda: (_ for _ in ()).throw(StoreError("the disk is full")))
     state = lever_of(host.run_cycles(), "web", LeverName.QOS)
     assert (state.desired, state.observed) == ("guaranteed", Observed.ON)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-MOST = 700  # modules, the standard library's among them; 685 where this was written
+MOST = 715  # modules, the standard library's among them; 703 where this was written
 _WITHOUT = (
     "alembic",
     "mako",

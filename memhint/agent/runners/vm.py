@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Self
 
-from memhint.agent.one_pass import OnePass
+from memhint.agent.runners.one_pass import OnePass
+from memhint.agent.runners.runner import LeverRunner
+from memhint.agent.view import HostView
 from memhint.levers.lever import VmLever
 from memhint.objects.domain import DomainObservation
 from memhint.objects.lever import LeverState
 from memhint.objects.policy import Policy
+from memhint.objects.relief import Relief
 from memhint.objects.verdict import Answer, Reason, Verdict
+from memhint.planner.plan import Planned
 from memhint.store.errors import StoreError
 
 LOG = logging.getLogger(__name__)
+Wishes = Callable[[Relief], Mapping[str, int]]
+"""What is wished of a lever by what the ladder asks for: bytes by domain UUID."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +34,7 @@ class _Pulled:
     verdict: Verdict
 
 
-class Runner:
+class VmRunner(LeverRunner):
     """The passes of one lever, over the VMs that it is asked for or has to give something back to.
 
     A cycle that finds a pass under way leaves it alone; what it wishes then, the next one wishes again.
@@ -36,59 +43,80 @@ class Runner:
     def __init__(
         self,
         lever: VmLever,
+        wishes: Wishes,
         *,
+        share: float = 0.15,
         dry_run: bool = False,
         note: Callable[[LeverState], None] = lambda state: None,
     ) -> None:
         """:param note: told of the outcome of every pull"""
+        self.share = share
         self._lever = lever
+        self._wishes = wishes
         self._dry_run = dry_run
         self._note = note
-        self._stop = threading.Event()
+        self._ended = threading.Event()  # nothing more is begun
+        self._stop = threading.Event()  # the pass under way ends before its next VM
         self._lock = threading.Lock()
         self._pass = OnePass(str(lever.name))
         self._rests = False  # the last pass was asked for nothing, and had nothing to give back
         self._pulled: Mapping[str, _Pulled] = {}
 
-    def submit(
-        self, wishes: Mapping[str, int], domains: Sequence[DomainObservation], policies: Mapping[str, Policy]
-    ) -> bool:
-        """Begin a pass for these wishes, in bytes by domain UUID. In nearly every cycle there is nothing to do.
+    def pull(self, view: HostView, planned: Planned) -> None:
+        """Begin a pass. In nearly every cycle there is nothing to do.
 
         Who is wished nothing of any more is given back what was taken.
         """
-        if self._stop.is_set() or (self._rests and not wishes):
-            return False
-        return self._pass.begin(lambda: self._run(wishes, domains, policies))
+        if view.seen.listed:
+            self._submit(self._wishes(planned.plan.relief), view.known, view.policies)
 
-    def states(self, domain: DomainObservation, policy: Policy) -> tuple[LeverState, ...]:
-        """The lever of one VM: what came of the last pull, or whether it could be pulled."""
-        with self._lock:
-            pulled = self._pulled.get(domain.uuid)
-        if pulled is not None and pulled.instance == _instance(domain):
-            return (self._lever.state(domain, policy, pulled.wish, pulled.verdict),)
-        return (self._lever.state(domain, policy, None, None),) if self._lever.always_shown else ()
+    def states(self, view: HostView, planned: Planned) -> Iterable[LeverState]:
+        """What came of each VM's last pull, or whether it could be pulled."""
+        for one in view.seen.domains:
+            policy = view.policies[one.uuid]
+            with self._lock:
+                pulled = self._pulled.get(one.uuid)
+            if pulled is not None and pulled.instance == _instance(one):
+                yield self._lever.state(one, policy, pulled.wish, pulled.verdict)
+            elif self._lever.always_shown:
+                yield self._lever.state(one, policy, None, None)
 
-    def undo(
-        self, domains: Sequence[DomainObservation], policies: Mapping[str, Policy], deadline: float
-    ) -> dict[str, Verdict]:
-        """Give back everything, for at most ``deadline`` seconds; by UUID, what could not be. "" is every VM."""
-        if not self.settle(deadline / 2):
-            return {"": Verdict(Answer.FAILED, Reason.HYPERVISOR, "a pass is still under way")}
-        self.submit({}, domains, policies)
-        if not self.settle(deadline / 2):
-            return {"": Verdict(Answer.FAILED, Reason.HYPERVISOR, "giving back takes too long")}
+    def undo(self, view: HostView, deadline: float) -> list[str]:
+        """Give back everything; the pass under way ends after the VM that it is at."""
+        if not view.seen.listed:
+            return []
+        name = self._lever.name
+        self._stop.set()
+        if not self._pass.settle(deadline / 2):
+            return [f"{name} of every VM: a pass is still under way"]
+        self._stop.clear()
+        # Of all VMs: whatever holds for one of which that cannot be read, what was taken is given back.
+        self._submit({}, view.seen.domains, view.policies)
+        if not self._pass.settle(deadline / 2):
+            return [f"{name} of every VM: giving back takes too long"]
         with self._lock:
-            return {uuid: one.verdict for uuid, one in self._pulled.items() if not one.verdict.ok}
+            return [f"{name} of {uuid}: {one.verdict}" for uuid, one in self._pulled.items() if not one.verdict.ok]
 
     def settle(self, timeout: float) -> bool:
-        """Wait for the pass under way, ``timeout`` seconds at most; whether none is left."""
+        """Wait for the pass under way."""
         return self._pass.settle(timeout)
 
-    def stop(self, timeout: float) -> bool:
-        """Begin nothing more, and wait ``timeout`` seconds at most; whether the pass under way has ended."""
+    def inherit(self, before: Self) -> None:
+        """Wait for its pass, instead of beginning one beside it, and go on from what came of its last."""
+        self._pass = before._pass
+        with before._lock:
+            self._pulled = before._pulled
+
+    def close(self) -> None:
+        """Begin nothing more; the pass under way ends after the VM that it is at."""
+        self._ended.set()
         self._stop.set()
-        return self.settle(timeout)
+
+    def _submit(
+        self, wishes: Mapping[str, int], domains: Sequence[DomainObservation], policies: Mapping[str, Policy]
+    ) -> None:
+        if not self._ended.is_set() and (wishes or not self._rests):
+            self._pass.begin(lambda: self._run(wishes, domains, policies))
 
     def _run(
         self, wishes: Mapping[str, int], domains: Sequence[DomainObservation], policies: Mapping[str, Policy]
