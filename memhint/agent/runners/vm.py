@@ -50,7 +50,7 @@ class VmRunner(LeverRunner):
         note: Callable[[LeverState], None] = lambda state: None,
     ) -> None:
         """:param note: told of the outcome of every pull"""
-        self.share = share
+        self.names, self.share = (lever.name,), share
         self._lever = lever
         self._wishes = wishes
         self._dry_run = dry_run
