@@ -25,12 +25,14 @@ from memhint.agent.runners.qos import QosRunner
 from memhint.agent.runners.reporting import ReportingRunner
 from memhint.agent.runners.runner import LeverRunner
 from memhint.agent.runners.vm import VmRunner
+from memhint.agent.travelling_marks import TravellingMarks
 from memhint.levers.balloon import BalloonLever
 from memhint.levers.dedup import DedupLever, DedupSettings
 from memhint.levers.qos import QosLever
 from memhint.levers.swap_out import SwapOutLever, SwapOutSettings
 from memhint.objects.domain import DomainState
 from memhint.objects.lever import LeverState
+from memhint.objects.ownership import Mark
 from memhint.objects.units import GIB, KIB
 from memhint.pages.samples import PageSamples
 from memhint.planner.dedup_estimate import KsmPace
@@ -114,6 +116,7 @@ class FakeHost:
         self.stats_error: Exception | None = None
         for number, name in enumerate(names):
             self.add(name, 4000 + number)
+        self.carried: dict[str, Sequence[Mark]] = {}
         ledger = self.ledger = FakeLedger()
         self.applied = Applied(lambda: self.now)
         # Conversations run at once, on the caller's thread: nothing here waits for a thread.
@@ -179,7 +182,7 @@ class FakeHost:
             publisher=self.recorder,
             audit=self.recorder,
             states=self.recorder,
-            ledger=ledger,
+            marks=TravellingMarks(ledger, self.carried.__setitem__),
             applied=self.applied,
         )
         self.cycle = Cycle(
