@@ -17,9 +17,8 @@ from oslo_config import cfg
 from memhint.cli.base import Shown
 from memhint.cli.errors import CliError, Exit
 from memhint.cli.find import find_domain
-from memhint.cli.fleet.times import span
+from memhint.cli.reclaim_form import NEEDS, SETTLED, add_limits, failure_of
 from memhint.objects.reclaim import (
-    HOLD_MAX,
     PSI_LIMIT,
     TIME_TO_LIVE,
     TIMEOUT,
@@ -35,17 +34,13 @@ from memhint.store.codec import to_plain
 
 _PATIENCE = 20.0  # seconds beyond the request's own times: what was freed comes back, and the agent's cycle
 _STEP = 0.25  # seconds between two looks
-_ENDS = {
-    ReclaimState.FAILED: Exit.FAILED,
-    ReclaimState.REFUSED: Exit.REFUSED,
-    ReclaimState.EXPIRED: Exit.NO_REPORT,
-}
 
 
 class ReclaimCommand(Shown, ShowOne):
     """Have a guest give back page cache that it has not used recently, and wait for what comes of it."""
 
-    examples = """\
+    examples = (
+        """\
 examples:
   memhint reclaim web-1 --dry-run              what would be asked of the guest
   memhint reclaim web-1                        all page cache it has not used recently
@@ -54,11 +49,9 @@ examples:
   memhint reclaim web-1 --hold 10m             and keep it from filling its page cache again for so long
   memhint reclaim web-1 --psi-limit 5 --timeout 20
   memhint reclaim web-1 --no-wait --json | jq -r .request.id
-
-It needs guest_actions=allow for the VM, and the guest agent of memhint in the guest. The guest's kernel chooses what
-it gives up; it stops when the guest loses more of its time waiting for memory than --psi-limit. With --hold the
-command returns when the hold begins; the same limit, or a guest that uses its cache again, ends it.
 """
+        + NEEDS
+    )
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Add what this command takes."""
@@ -70,27 +63,8 @@ command returns when the hold begins; the same limit, or a guest that uses its c
             "--percent", type=float, metavar="P", help="at most so much, in percent of all page cache it has now"
         )
         amount.add_argument("--all", action="store_true", help="all that was not used recently (default)")
-        parser.add_argument(
-            "--psi-limit",
-            type=float,
-            default=PSI_LIMIT,
-            metavar="PCT",
-            help="stop when the guest loses more of its time than this waiting for memory (default: %(default)g)",
-        )
-        parser.add_argument(
-            "--timeout", type=float, default=TIMEOUT, metavar="S", help="stop after so long (default: %(default)g)"
-        )
-        parser.add_argument(
-            "--hold",
-            type=span,
-            default=0,
-            metavar="TIME",
-            help=f"take back what the guest fills again without using it, for so long, {HOLD_MAX / 60:g}m at most "
-            "(default: not)",
-        )
-        parser.add_argument("--reason", default="by hand", metavar="TEXT", help="why, for the record")
-        parser.add_argument("--dry-run", action="store_true", help="show what would be asked, and ask for nothing")
-        parser.add_argument("--no-wait", action="store_true", help="do not wait until it has ended")
+        add_limits(parser)
+        parser.set_defaults(psi_limit=PSI_LIMIT, timeout=TIMEOUT, hold=0)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Any]]:
@@ -105,7 +79,7 @@ command returns when the hold begins; the same limit, or a guest that uses its c
             except ReclaimError as error:
                 raise CliError(Exit.USAGE, str(error)) from error
             found = queued if parsed_args.no_wait else self._follow(conf, store, report, queued)
-        self._failure = None if parsed_args.no_wait else _failure(domain, found)
+        self._failure = None if parsed_args.no_wait else self._end(domain, found)
         self.formatter = self.table(parsed_args) or self.formatter
         shown = _rows(domain, found) if self.table(parsed_args) else reclaim_of(domain, found)
         return self.dict2columns(shown)
@@ -117,6 +91,10 @@ command returns when the hold begins; the same limit, or a guest that uses its c
         if self._failure is not None:
             raise self._failure
         return 0
+
+    def _end(self, domain: DomainReport, found: Reclaim) -> CliError | None:
+        look = "is the agent running? see: memhint status"
+        return failure_of(domain.observation.name, found.state, str(found.verdict), look)
 
     def _request(self, domain: DomainReport, parsed_args: argparse.Namespace) -> ReclaimRequest:
         at = self.app.clock()
@@ -148,14 +126,14 @@ command returns when the hold begins; the same limit, or a guest that uses its c
                 from rich.console import Console
 
                 status = stack.enter_context(Console(file=terminal).status("waiting for the agent…"))
-            while not _settled(shown):
+            while shown.state not in SETTLED:
                 shown = store.reclaims.get(request.id) or shown
                 waited = clock() - (shown.begun or began)
                 if waited > _PATIENCE + (queue if shown.begun is None else request.timeout):
                     return shown
                 if status is not None:
                     status.update(_progress(shown, waited))
-                if not _settled(shown):
+                if shown.state not in SETTLED:
                     self.app.sleep(_STEP)
         return shown
 
@@ -197,16 +175,6 @@ def _progress(shown: Reclaim, waited: float) -> str:
     )
 
 
-def _failure(domain: DomainReport, found: Reclaim) -> CliError | None:
-    name = domain.observation.name
-    if _settled(found):
-        code = _ENDS.get(found.state)
-        return None if code is None else CliError(code, f"reclaim of {name}: {found.verdict}")
-    return CliError(
-        Exit.NO_REPORT, f"reclaim of {name} is still {found.state}: is the agent running? see: memhint status"
-    )
-
-
 def _rows(domain: DomainReport, found: Reclaim) -> dict[str, str]:
     request, took = found.request, None
     end = found.ended if found.held is None else found.held.since
@@ -238,11 +206,6 @@ def _held(found: Reclaim) -> str:
     if held.stop is not None:
         return f"ended ({held.stop}), {again}"
     return f"until {datetime.fromtimestamp(held.until, UTC):%Y-%m-%d %H:%M:%S} UTC, {again}"
-
-
-def _settled(found: Reclaim) -> bool:
-    """Whether the guest has given up what it gives up by itself: a hold may go on for an hour."""
-    return found.state.ended or found.state is ReclaimState.HOLDING
 
 
 def _wished(request: ReclaimRequest) -> str:

@@ -9,37 +9,34 @@ from memhint.cli.exits import CliError, Exit
 from memhint.cli.fleet.base import FleetList, FleetShow, Rows, positive, usage
 from memhint.cli.fleet.columns import Column, moment, numbers, size, sizes, text, words
 from memhint.cli.fleet.times import moment as moment_word
-from memhint.cli.fleet.times import span, unix
+from memhint.cli.fleet.times import unix
 from memhint.cli.fleet.vms import add_vm
+from memhint.cli.reclaim_form import NEEDS, SETTLED, add_limits, failure_of
 from memhint.client.client import Client, Item
 from memhint.client.errors import Unreachable
 from memhint.client.find import find_uuid
-from memhint.objects.reclaim import HOLD_MAX, PSI_LIMIT, TIME_TO_LIVE, TIMEOUT, ReclaimState
+from memhint.objects.reclaim import TIME_TO_LIVE, TIMEOUT, ReclaimState
 from memhint.objects.units import parse_size
 
 LIMIT = 100
 _PATIENCE = 30.0  # seconds beyond the request's own times: what was freed comes back, and reports travel
 _STEP = 1.0  # seconds between two looks
-_ENDED = frozenset(str(state) for state in ReclaimState if state.ended)
-_SETTLED = _ENDED | {str(ReclaimState.HOLDING)}  # what the guest gives up by itself, it has given
-_ENDS = {"failed": Exit.FAILED, "refused": Exit.REFUSED, "expired": Exit.NO_REPORT}
 
 
 class ReclaimCreate(FleetShow):
     """Have a guest give back page cache that it has not used recently, and wait for what comes of it."""
 
-    examples = """\
+    examples = (
+        """\
 examples:
   %(prog)s web-1 --dry-run                      what would be asked of the guest
   %(prog)s web-1                                all page cache it has not used recently
   %(prog)s web-1 --bytes 512MiB --reason "maintenance of compute-7"
   %(prog)s web-1 --hold 10m                     and keep it from filling its page cache again for so long
   %(prog)s web-1 --no-wait -f value -c id       the request's id, for later
-
-It needs guest_actions=allow for the VM, and the guest agent of memhint in the guest. The guest's kernel chooses what
-it gives up; it stops when the guest loses more of its time waiting for memory than --psi-limit. With --hold the
-command returns when the hold begins; the same limit, or a guest that uses its cache again, ends it.
 """
+        + NEEDS
+    )
 
     _failure: CliError | None
 
@@ -50,23 +47,7 @@ command returns when the hold begins; the same limit, or a guest that uses its c
         parser.add_argument(
             "--bytes", metavar="SIZE", help="at most so much, such as 512MiB (default: all that was not used recently)"
         )
-        parser.add_argument(
-            "--psi-limit",
-            type=float,
-            metavar="PCT",
-            help=f"stop when the guest loses more of its time than this waiting for memory (default: {PSI_LIMIT:g})",
-        )
-        parser.add_argument("--timeout", type=float, metavar="S", help=f"stop after so long (default: {TIMEOUT:g})")
-        parser.add_argument(
-            "--hold",
-            type=span,
-            metavar="TIME",
-            help=f"take back what the guest fills again without using it, for so long, {HOLD_MAX / 60:g}m at most "
-            "(default: not)",
-        )
-        parser.add_argument("--reason", default="by hand", metavar="TEXT", help="why, for the record")
-        parser.add_argument("--dry-run", action="store_true", help="show what would be asked, and ask for nothing")
-        parser.add_argument("--no-wait", action="store_true", help="do not wait until it has ended")
+        add_limits(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
@@ -110,18 +91,14 @@ command returns when the hold begins; the same limit, or a guest that uses its c
         """The request as it ended or holds, or as it is when nobody would wait any longer."""
         found = queued
         end = time.monotonic() + TIME_TO_LIVE + float(queued.get("timeout") or TIMEOUT) + _PATIENCE
-        while found.get("state") not in _SETTLED and time.monotonic() < end:
+        while found.get("state") not in SETTLED and time.monotonic() < end:
             time.sleep(_STEP)
             found = client.one_reclaim(str(queued["id"]))
         return found
 
     def _end(self, vm: str, found: Item) -> CliError | None:
-        state, verdict = str(found.get("state")), _verdict(found)
-        if state in _SETTLED:
-            code = _ENDS.get(state)
-            return None if code is None else CliError(code, f"reclaim of {vm}: {verdict}")
-        look = f"{self.named('reclaim show')} {found.get('id')}"
-        return CliError(Exit.NO_REPORT, f"reclaim of {vm} is still {state}: is its agent running? see: {look}")
+        look = f"is its agent running? see: {self.named('reclaim show')} {found.get('id')}"
+        return failure_of(vm, str(found.get("state")), _verdict(found), look)
 
 
 class ReclaimList(FleetList):
