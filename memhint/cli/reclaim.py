@@ -8,12 +8,12 @@ import os
 import uuid as uuids
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
-from datetime import UTC, datetime
 from typing import Any
 
 from cliff.show import ShowOne
 from oslo_config import cfg
 
+from memhint.cli import words
 from memhint.cli.base import Shown
 from memhint.cli.errors import CliError, Exit
 from memhint.cli.find import find_domain
@@ -185,12 +185,12 @@ def _rows(domain: DomainReport, found: Reclaim) -> dict[str, str]:
         "Request": request.id,
         "State": str(found.state),
         "Verdict": str(found.verdict),
-        "Asked": _mib(found.asked) if found.asked is not None else _wished(request),
-        "Reclaimed": f"{_mib(found.reclaimed)} (the guest's word)",
-        "Returned": f"{_mib(found.returned)} (seen by the host)",
+        "Asked": words.size(found.asked) if found.asked is not None else _wished(request),
+        "Reclaimed": f"{words.size(found.reclaimed)} (the guest's word)",
+        "Returned": f"{words.size(found.returned)} (seen by the host)",
         "Footprint": f"{mib(found.before)} MiB before, {mib(found.after)} MiB after",
         "Compaction": str(found.compaction),
-        "Flushed": "-" if found.flushed is None else _mib(found.flushed),
+        "Flushed": "-" if found.flushed is None else words.size(found.flushed),
         "Stopped": str(found.stop) if found.stop else "-",
         "Pressure": "-" if found.pressure is None else f"{found.pressure:.1f} % at most, limit {request.psi_limit:g} %",
         "Hold": _held(found),
@@ -202,15 +202,11 @@ def _held(found: Reclaim) -> str:
     held = found.held
     if held is None:
         return f"{found.request.hold:g} s, not begun" if found.request.hold else "-"
-    again = f"{_mib(held.again)} reclaimed again in {held.rounds} goes"
+    again = f"{words.size(held.again)} reclaimed again in {held.rounds} goes"
     if held.stop is not None:
         return f"ended ({held.stop}), {again}"
-    return f"until {datetime.fromtimestamp(held.until, UTC):%Y-%m-%d %H:%M:%S} UTC, {again}"
+    return f"until {words.moment(held.until)} UTC, {again}"
 
 
 def _wished(request: ReclaimRequest) -> str:
-    return "all that is cold" if request.size is None else _mib(request.size)
-
-
-def _mib(size: int | None) -> str:
-    return "-" if size is None else f"{mib(size)} MiB"
+    return "all that is cold" if request.size is None else words.size(request.size)

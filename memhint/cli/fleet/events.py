@@ -9,10 +9,10 @@ from typing import Any
 
 from memhint.cli.fleet.base import FleetList, Rows, positive
 from memhint.cli.fleet.columns import Column, words
-from memhint.cli.fleet.columns import moment as shown_moment
 from memhint.cli.fleet.times import moment, unix
 from memhint.cli.fleet.watch import add_watch, check_watch, tell, until_interrupted
 from memhint.cli.table import TABLE, clean
+from memhint.cli.words import moment as shown_moment
 from memhint.client.client import Client, Item
 from memhint.client.find import find_uuid
 from memhint.client.follow import Away, Connected, Happened, Lost
@@ -59,8 +59,8 @@ examples:
 """
     columns = (
         Column("at", "At (UTC)", shown_moment),
-        *words(("kind", "Kind"), ("host", "Host"), (_NAME, "VM"), ("domain", "UUID"), ("lever", "Lever")),
-        *words(("desired", "Wish"), ("answer", "Answer"), ("reason", "Reason"), ("detail", "Detail")),
+        *words("kind", "host", (_NAME, "VM"), ("domain", "UUID"), "lever"),
+        *words(("desired", "Wish"), "answer", "reason", "detail"),
     )
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

@@ -17,8 +17,8 @@ from memhint.objects.units import parse_size
 
 _COLUMNS = (
     *words(("name", "Host")),
-    *numbers(("placed", "Placed"), ("slots", "Fit"), ("nominal_slots", "Fit nominally")),
-    *sizes(("headroom", "Headroom")),
+    *numbers("placed", ("slots", "Fit"), ("nominal_slots", "Fit nominally")),
+    *sizes("headroom"),
 )
 
 

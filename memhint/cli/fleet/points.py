@@ -8,20 +8,20 @@ from collections.abc import Sequence
 
 from memhint.cli.fleet.base import FleetList, Rows
 from memhint.cli.fleet.columns import Column, numbers, sizes
-from memhint.cli.fleet.columns import moment as shown_moment
 from memhint.cli.fleet.times import moment, span, unix
+from memhint.cli.words import moment as shown_moment
 from memhint.client.client import Client, Item
 
 AT = (Column("at", "At (UTC)", shown_moment), *numbers(("span", "Span s")))
 HOST_POINTS = (
     *AT,
     *sizes(
-        ("headroom", "Headroom"),
+        "headroom",
         ("nominal_headroom", "Nominal"),
-        ("assigned", "Assigned"),
-        ("footprint", "Footprint"),
-        ("resident", "Resident"),
-        ("available", "Available"),
+        "assigned",
+        "footprint",
+        "resident",
+        "available",
         ("swap_used", "Swap"),
     ),
     *numbers(("psi", "PSI %")),

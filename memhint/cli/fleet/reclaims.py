@@ -7,11 +7,12 @@ import time
 
 from memhint.cli.exits import CliError, Exit
 from memhint.cli.fleet.base import FleetList, FleetShow, Rows, positive, usage
-from memhint.cli.fleet.columns import Column, moment, numbers, size, sizes, text, words
+from memhint.cli.fleet.columns import Column, numbers, sizes, text, words
 from memhint.cli.fleet.times import moment as moment_word
 from memhint.cli.fleet.times import unix
 from memhint.cli.fleet.vms import add_vm
 from memhint.cli.reclaim_form import NEEDS, SETTLED, add_limits, failure_of
+from memhint.cli.words import moment, size
 from memhint.client.client import Client, Item
 from memhint.client.errors import Unreachable
 from memhint.client.find import find_uuid
@@ -112,10 +113,10 @@ examples:
 """
     columns = (
         Column("at", "At (UTC)", moment),
-        *words(("id", "Request"), ("domain", "VM"), ("host", "Host"), ("state", "State")),
-        *sizes(("bytes", "Asked"), ("returned", "Returned")),
-        *words(("stop", "Stopped"), ("by", "By"), ("reason", "Reason")),
-        *numbers(("psi_limit", "PSI limit"), ("timeout", "Timeout"), ("hold", "Hold")),
+        *words(("id", "Request"), ("domain", "VM"), "host", "state"),
+        *sizes(("bytes", "Asked"), "returned"),
+        *words(("stop", "Stopped"), "by", "reason"),
+        *numbers(("psi_limit", "PSI limit"), "timeout", "hold"),
         Column("held", "Held", lambda found: _held({"held": found})),
         Column("verdict", "Verdict", lambda found: _verdict({"verdict": found})),
     )
