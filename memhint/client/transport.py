@@ -12,6 +12,7 @@ import requests
 from keystoneauth1.adapter import Adapter
 from keystoneauth1.exceptions import ClientException, MissingAuthPlugin, Unauthorized
 
+from memhint.backoff import Backoff
 from memhint.client.errors import (
     ApiError,
     BadAnswer,
@@ -26,7 +27,7 @@ from memhint.client.errors import (
 
 ATTEMPTS = 3
 WAIT_MOST = 30.0  # seconds that are waited because the server asks for it; who is asked for more gives up
-_WAIT = 0.5  # seconds before the second attempt, doubled before each further one
+_BACKOFF = Backoff(0.5, WAIT_MOST)  # before the second attempt and further ones
 _SAFE = (429, 502, 503, 504)
 _DETAIL_MOST = 500
 
@@ -107,17 +108,15 @@ class Transport:
             more["params"] = {name: _word(value) for name, value in query.items() if value is not None}
         if body is not None:
             more["json"] = dict(body)
-        wait = _WAIT
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 return _answer(self._once(method, path, more))
             except ClientError as error:
                 # Whoever was told that there were too many requests has had nothing done.
-                pause = _pause(error, wait) if again or isinstance(error, TooMany) else None
+                pause = _pause(error, _BACKOFF.pause_s(attempt)) if again or isinstance(error, TooMany) else None
                 if pause is None or attempt == ATTEMPTS:
                     raise
             self._sleep(pause)
-            wait *= 2
         raise AssertionError("the last attempt returns or raises")
 
     def _once(self, method: str, path: str, more: Mapping[str, Any]) -> requests.Response:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from memhint.guest.backoff import Backoff
+from memhint.backoff import Backoff
 from memhint.guest.errors import GuestError
 from memhint.guest.reading import GuestReading
 from memhint.objects.gap import Gap, GapReason
