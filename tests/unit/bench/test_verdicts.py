@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from bench import drain as drains
+from bench import drained_guest as drains
 from bench import instructions as bench
 from bench.counted_guest import SHIFT, GuestFailed
-from bench.drain import Drain
+from bench.drained_guest import Drain
 from bench.figures import Window
 from bench.harness.result import Result
 from bench.harness.scale import Scale
@@ -204,4 +204,4 @@ def test_a_curve_keeps_its_bends() -> None:
 
 def test_ways_share_a_guest_only_where_it_is_the_same() -> None:
     assert drains.SLOW.guest == drains.FAST.guest == drains.PRESSED.guest
-    assert len({way.guest for way in drains.ARMS}) == 5
+    assert len({way.guest for way in drains.METHODS}) == 5
