@@ -32,8 +32,8 @@ from lab.openstack.services import APIS, DAEMONS, KEYSTONE, PROGRAMS
 from lab.openstack.settings import DATABASES, PASSWORD, REGION
 from lab.openstack.vm import Vm
 from lab.servers import bus_users
+from lab.servers.directory import ServerDirectory
 from lab.servers.mariadb import MariaDB
-from lab.servers.place import Place
 from lab.servers.rabbitmq import RabbitMQ, definitions
 from lab.sizes import GIB, MIB
 from lab.waiting import wait_for
@@ -424,14 +424,14 @@ class Stack:
 
     # ---- inside ----
 
-    def _database_place(self) -> Place:
-        return Place(self.directory / "mariadb", self.processes.cgroup.paths)
+    def _database_place(self) -> ServerDirectory:
+        return ServerDirectory(self.directory / "mariadb", self.processes.cgroup.paths)
 
     def _rabbitmq(self) -> RabbitMQ:
         if self._broker is not None:
             return self._broker
         rights = [(_BROKER_USER, _BROKER_USER, ".*", ".*", ".*"), *bus_users.rights([c.name for c in self.computes])]
-        place = Place(self.directory / "rabbitmq", self.processes.cgroup.paths)
+        place = ServerDirectory(self.directory / "rabbitmq", self.processes.cgroup.paths)
         self._broker = RabbitMQ(definitions(rights), place, "lab")
         return self._broker
 
