@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from memhint.objects.epoch import place_of
+from memhint.objects.epoch import epoch_rank
 from memhint.objects.provider import SAME, Inventory, Provider, Standing, Tenure
 from memhint.openstack.errors import NotThere, OpenStackError, Outdated
 from memhint.planner.capacity_write import Decision, HostView, Why, WriterSettings, decide
@@ -148,7 +148,7 @@ class CapacityWriter:
             assert known is not None
             lost = self._lost(provider, standing, known.provider)
             if lost is not None:
-                if not view.stale and (place_of(view.epoch), view.sequence) < lost.plan:
+                if not view.stale and (epoch_rank(view.epoch), view.sequence) < lost.plan:
                     return  # this report is one of before; the next one tells what holds now
                 standing = replace(standing, written=lost.written, intended=lost.intended)
             standing = replace(standing, host=view.host, epoch=view.epoch, sequence=view.sequence)
@@ -330,7 +330,7 @@ class CapacityWriter:
 
 
 def _plan(standing: Standing) -> tuple[int, int]:
-    return place_of(standing.epoch), standing.sequence
+    return epoch_rank(standing.epoch), standing.sequence
 
 
 def _same(ratio: float, *others: float | None) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from sqlalchemy import Connection, select
 
-from memhint.objects.epoch import place_of
+from memhint.objects.epoch import epoch_rank
 from memhint.objects.provider import Standing, Tenure
 from memhint.store.clock import database_clock
 from memhint.store.engine import Database
@@ -70,7 +70,7 @@ class Capacities:
                 return False
             if row.holder not in ("", holder) and row.turn_until > now:
                 return False
-            if _place(standing) < (place_of(row.epoch), row.sequence):
+            if _rank(standing) < (epoch_rank(row.epoch), row.sequence):
                 return False
             newest = connection.execute(
                 select(host.c.epoch, host.c.sequence).where(host.c.name == standing.host)
@@ -117,8 +117,8 @@ class Capacities:
         return None if row is None else _standing(row._mapping)
 
 
-def _place(standing: Standing) -> tuple[object, int]:
-    return place_of(standing.epoch), standing.sequence
+def _rank(standing: Standing) -> tuple[object, int]:
+    return epoch_rank(standing.epoch), standing.sequence
 
 
 def _standing(row: object) -> Standing:

@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from sqlalchemy import Connection, delete, select
 
-from memhint.objects.epoch import place_of
+from memhint.objects.epoch import epoch_rank
 from memhint.objects.reclaim import Reclaim
 from memhint.objects.report import STALE_PERIODS, Report
 from memhint.store import codec, revisions
@@ -257,7 +257,7 @@ def _heard(known: HostState, new: State, now: float) -> HostState | None:
         # Nobody knows how long a report was under way. The one that was fastest tells best when this life began; the
         # bound moves with the time, because two clocks never run alike.
         begin = min(known.clock_begin + DRIFT * max(0.0, now - known.heard), now - new.clock)
-    elif place_of(made.epoch) > place_of(known.epoch) or known.silent:
+    elif epoch_rank(made.epoch) > epoch_rank(known.epoch) or known.silent:
         # Reports expire within three periods, so what comes from a silent host was made lately, whatever it is called.
         begin = now - new.clock
     else:
