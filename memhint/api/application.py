@@ -13,7 +13,7 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed
 from werkzeug.routing import Map, RequestRedirect, Rule
 
 from memhint.api import http, microversion, words
-from memhint.api.auth import Way
+from memhint.api.auth import Authenticator
 from memhint.api.connections import KNOWN, THERE
 from memhint.api.context import NOBODY, Context
 from memhint.api.errors import Problem, not_found
@@ -34,7 +34,7 @@ class Application:
     def __init__(
         self,
         parts: Parts,
-        way: Way,
+        way: Authenticator,
         buckets: Buckets,
         at_once: AtOnce,
         monotonic: Callable[[], float] = time.monotonic,
@@ -89,7 +89,7 @@ class Application:
         """Who it is and what is wanted; a token that is nobody's costs as much as any other request."""
         who, refused = Context(request_id=request_id), None
         try:
-            who = self._way.who(request, request_id)
+            who = self._way.authenticate(request, request_id)
         except Problem as problem:
             refused = problem
         self._limit(_client(request, who))

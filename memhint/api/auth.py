@@ -18,12 +18,12 @@ TOKEN_MOST = 4096  # characters of a token that is looked at
 _WAYS_HOME = ("localhost", "localhost.localdomain", "ip6-localhost")
 
 
-class Way(Protocol):
+class Authenticator(Protocol):
     """One way. ``challenge`` is what a 401 asks for."""
 
     challenge: str
 
-    def who(self, request: Request, request_id: str) -> Context:
+    def authenticate(self, request: Request, request_id: str) -> Context:
         """The caller; one who is not known has no roles.
 
         :raises Problem: 401 where a token is shown and is nobody's
@@ -38,7 +38,7 @@ class Nobody:
 
     challenge = "Bearer"
 
-    def who(self, request: Request, request_id: str) -> Context:
+    def authenticate(self, request: Request, request_id: str) -> Context:
         """An admin.
 
         :raises Problem: 403 for callers from elsewhere, and for pages of elsewhere in a browser on this host
@@ -63,7 +63,7 @@ class ByToken:
     def __init__(self, tokens: Tokens) -> None:
         self._tokens = tokens
 
-    def who(self, request: Request, request_id: str) -> Context:
+    def authenticate(self, request: Request, request_id: str) -> Context:
         """Whose token it is."""
         token = shown_token(request)
         if token is None:
@@ -100,7 +100,7 @@ class ByKeystone:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
 
-    def who(self, request: Request, request_id: str) -> Context:
+    def authenticate(self, request: Request, request_id: str) -> Context:
         """Whom Keystone says it is."""
         environ = request.environ
         status = environ.get("HTTP_X_IDENTITY_STATUS")
