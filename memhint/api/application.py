@@ -19,7 +19,7 @@ from memhint.api.context import NOBODY, Context
 from memhint.api.errors import Problem, not_found
 from memhint.api.limits import BODY_MOST, AtOnce, Buckets, client_of
 from memhint.api.parts import Parts
-from memhint.api.route import Answer, Call, Route
+from memhint.api.route import ApiResponse, Call, Route
 from memhint.api.routes import ROUTES
 from memhint.api.schemas.common import PATHS
 from memhint.store.errors import ChangesExpired, MarkerError, StoreError, StoreRefused
@@ -48,7 +48,7 @@ class Application:
         self._map = Map(rules, strict_slashes=True, merge_slashes=False, redirect_defaults=False)
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        """Answer a request."""
+        """ApiResponse a request."""
         request = Request(environ)
         request.max_content_length = BODY_MOST
         request_id = f"req-{uuid.uuid4()}"
@@ -140,7 +140,7 @@ class Application:
             raise not_found("address", "there is nothing here: GET /openapi.json tells what there is") from None
         return route, dict(path)
 
-    def _answer(self, request: Request, who: Context, route: Route, path: dict[str, str]) -> Answer | Response:
+    def _answer(self, request: Request, who: Context, route: Route, path: dict[str, str]) -> ApiResponse | Response:
         version = microversion.version_of(request.headers.get(microversion.HEADER))
         if route.rule is not None:
             self.parts.enforcer.authorize(route.rule, who, who.project_id)
@@ -165,8 +165,8 @@ class Application:
             raise Problem(
                 410, "changed_since.expired", "what changed since then can no longer be told: ask without changed_since"
             ) from None
-        if isinstance(answer, Answer):
-            return Answer(
+        if isinstance(answer, ApiResponse):
+            return ApiResponse(
                 answer.body,
                 answer.status if answer.status != 200 else route.status,
                 {**answer.headers, microversion.HEADER: f"{microversion.SERVICE} {version}"},

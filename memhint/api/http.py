@@ -11,7 +11,7 @@ import xxhash
 from werkzeug import Request, Response
 
 from memhint.api.errors import bad_request
-from memhint.api.route import JSON, Answer
+from memhint.api.route import JSON, ApiResponse
 
 _TAG = r'(?:W/)?"[\x21\x23-\x7e]*"'
 _TAGS = re.compile(rf"\*|{_TAG}(?:[ \t]*,[ \t]*{_TAG})*")
@@ -54,7 +54,7 @@ def matches(request: Request, tag: str) -> bool:
     return bool(request.if_match.contains(tag))
 
 
-def response_of(request: Request, answer: Answer | Response) -> Response:
+def response_of(request: Request, answer: ApiResponse | Response) -> Response:
     """An answer as a response; with its entity tag, and 304 where the client has it already."""
     if isinstance(answer, Response):
         return answer

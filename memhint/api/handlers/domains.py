@@ -11,7 +11,7 @@ from memhint.api.handlers.hosts import lever
 from memhint.api.handlers.settings import settings_of
 from memhint.api.policies import base
 from memhint.api.policies import domains as rules
-from memhint.api.route import Answer, Call
+from memhint.api.route import ApiResponse, Call
 from memhint.objects.domain import DomainState
 from memhint.objects.report import DomainReport, Report
 from memhint.objects.summary import DomainSummary
@@ -19,7 +19,7 @@ from memhint.store.codec import to_plain
 from memhint.store.domains import DomainFilter
 
 
-def index(call: Call) -> Answer:
+def index(call: Call) -> ApiResponse:
     """Those that the caller may see, or what changed of them since an earlier answer."""
     domains, since = call.parts.store.domains, call.query.get("changed_since")
     which = _filter(call)
@@ -30,7 +30,7 @@ def index(call: Call) -> Answer:
             raise bad_request("changed_since.whole", "changed_since is for who sees the whole fleet: list the VMs anew")
         changes = domains.changed(since, which)
         items = pages.narrowed(call, map(shown, changes.items))
-        return Answer({"domains": items, "deleted": list(changes.deleted), "changed": changes.token})
+        return ApiResponse({"domains": items, "deleted": list(changes.deleted), "changed": changes.token})
     token = domains.token()
     sort, descending = pages.order_of(call)
     found = domains.page(
@@ -39,22 +39,22 @@ def index(call: Call) -> Answer:
     return pages.page(call, "domains", map(shown, found.items), found.next, changed=token)
 
 
-def show(call: Call) -> Answer:
+def show(call: Call) -> ApiResponse:
     """One of them, with all that its host's newest report says."""
     line = find(call, rules.SHOW)
     report = call.parts.store.reports.newest(line.host)
     one = of_report(report, line.uuid)
     if report is None or one is None:
         raise Problem(404, "domain.not_found", "its host reports it no more: ask again")
-    return Answer({"domain": {**shown(line), **_detail(call, report, one)}})
+    return ApiResponse({"domain": {**shown(line), **_detail(call, report, one)}})
 
 
-def history(call: Call) -> Answer:
+def history(call: Call) -> ApiResponse:
     """Its key numbers over time, oldest first."""
     line = find(call, rules.HISTORY)
     since = call.query.get("since", call.parts.clock() - DAY)
     points = call.parts.store.domain_history.of(line.uuid, since, call.query.get("until"))
-    return Answer({"points": to_plain(thinned(points, call.query.get("step")))})
+    return ApiResponse({"points": to_plain(thinned(points, call.query.get("step")))})
 
 
 def find(call: Call, rule: str) -> DomainSummary:

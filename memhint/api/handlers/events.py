@@ -6,12 +6,12 @@ from typing import Any
 
 from memhint.api.handlers import pages
 from memhint.api.handlers.domains import own_project
-from memhint.api.route import Answer, Call
+from memhint.api.route import ApiResponse, Call
 from memhint.store.codec import to_plain
 from memhint.store.log import Happening, LogFilter
 
 
-def index(call: Call) -> Answer:
+def index(call: Call) -> ApiResponse:
     """What levers did and what the controllers saw; of other projects' VMs nothing is told."""
     query = call.query
     which = LogFilter(query.get("host"), query.get("domain"), query.get("kind"), query.get("since"), own_project(call))

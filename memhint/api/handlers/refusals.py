@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from memhint.api.handlers import pages
 from memhint.api.handlers.events import shown
-from memhint.api.route import Answer, Call
+from memhint.api.route import ApiResponse, Call
 from memhint.store.log import LEVER, REFUSED, LogFilter
 
 
-def index(call: Call) -> Answer:
+def index(call: Call) -> ApiResponse:
     """Pulls that a rule, a guest or another manager stood against."""
     query = call.query
     which = LogFilter(query.get("host"), query.get("domain"), LEVER, query.get("since"), answers=REFUSED)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from memhint.api.errors import Problem
 from memhint.api.handlers import events, hosts
 from memhint.api.policies import stream as rules
-from memhint.api.route import Answer, Call
+from memhint.api.route import ApiResponse, Call
 from memhint.api.stream import EVENTS_MOST, Change, Crowded
 from memhint.store.database import Store
 from memhint.store.log import Cursor, Log
@@ -17,7 +17,7 @@ MEDIA = "text/event-stream"
 _ID = re.compile(r"([0-9]{1,19})(?:-([0-9]{1,18})-([0-9]{1,18}))?")
 
 
-def follow(call: Call) -> Answer:
+def follow(call: Call) -> ApiResponse:
     """Tell what changed since the token that the client knows, and then what changes."""
     since = call.request.headers.get("Last-Event-ID") or call.query.get("since")
     if since is not None and not _ID.fullmatch(since):
@@ -30,7 +30,9 @@ def follow(call: Call) -> Answer:
         listener = call.parts.hub.join(since, call.who.name, may, call.there)
     except Crowded as error:
         raise Problem(503, "stream.crowded", f"{error}: try again later", headers={"Retry-After": "30"}) from None
-    return Answer(listener.messages(), headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"}, media=MEDIA)
+    return ApiResponse(
+        listener.messages(), headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"}, media=MEDIA
+    )
 
 
 def looker(store: Store, log: Log) -> Callable[[str | None], Change]:
