@@ -35,7 +35,7 @@ Query = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Document:
     """What came back. ``etag`` names this state of it; None where there is none."""
 
     body: Mapping[str, Any]
@@ -49,7 +49,7 @@ class Transport:
         self._adapter = adapter
         self._sleep = sleep
 
-    def get(self, path: str, query: Query | None = None) -> Answer:
+    def get(self, path: str, query: Query | None = None) -> Document:
         """Read; asked again where the server is away or asks to wait.
 
         :raises ClientError: when no answer came, or no success
@@ -65,7 +65,7 @@ class Transport:
         query: Query | None = None,
         if_match: str | None = None,
         again: bool = False,
-    ) -> Answer:
+    ) -> Document:
         """Have something done. It is asked for once: whether it was done when no answer came, nobody knows.
 
         :param again: whether it changes nothing and may be asked for twice
@@ -102,7 +102,7 @@ class Transport:
         body: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
         again: bool,
-    ) -> Answer:
+    ) -> Document:
         more: dict[str, Any] = {"headers": {"Accept": "application/json", **(headers or {})}}
         if query:
             more["params"] = {name: _word(value) for name, value in query.items() if value is not None}
@@ -137,14 +137,14 @@ class Transport:
         return response
 
 
-def _answer(response: requests.Response) -> Answer:
+def _answer(response: requests.Response) -> Document:
     try:
         body = response.json()
     except (ValueError, requests.RequestException):
         body = None
     if not isinstance(body, dict):
         raise BadAnswer(f"{response.url[:200]} answers with no JSON object: is that the API of memhint?")
-    return Answer(body, response.headers.get("ETag"))
+    return Document(body, response.headers.get("ETag"))
 
 
 def _pieces(response: requests.Response) -> Iterator[bytes]:
