@@ -153,7 +153,7 @@ class Fleet:
         with self._database.read() as connection:
             return _hosts(connection, None)
 
-    def happened(self, limit: int = 100, name: str | None = None) -> tuple[HostEvent, ...]:
+    def host_events(self, limit: int = 100, name: str | None = None) -> tuple[HostEvent, ...]:
         """The newest events, newest first, of one host or of all.
 
         :raises StoreError: when the database fails
