@@ -79,7 +79,7 @@ class Route:
     problems: tuple[int, ...] = ()
     headers: tuple[str, ...] = ()  # request headers with a meaning of their own here
     leads: bool = False  # may send a browser elsewhere, with 302
-    unwell: Schema | None = None  # the answer with 503, where that is no problem document
+    unavailable: Schema | None = None  # the answer with 503, where that is no problem document
 
     @property
     def id(self) -> str:
