@@ -15,7 +15,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker, NackError, UnroutableError
 
 from memhint.bus.commands import Handler, answer
-from memhint.bus.envelope import JSON, Envelope, Kind, encode
+from memhint.bus.envelope import JSON, Envelope, MessageKind, encode
 from memhint.bus.errors import BusError
 from memhint.bus.link import LOST, LinkSettings, Reconnects, connect, user_of
 from memhint.bus.record import Record
@@ -191,7 +191,7 @@ class RabbitPublisher:
         if left <= 0:
             self._count("expired")
             return
-        envelope = Envelope(Kind.STATE, self._host, self._epoch, report.sequence, clock, report)
+        envelope = Envelope(MessageKind.STATE, self._host, self._epoch, report.sequence, clock, report)
         try:
             self._publish(channel, user, envelope, expiration=str(max(1, int(left * 1000))))
         except BaseException:
@@ -209,7 +209,7 @@ class RabbitPublisher:
             record, unread = _record(waiting, self._spool.lost)
             if unread:
                 LOG.error("%d things in the spool cannot be read, they are dropped", unread)
-            envelope = Envelope(Kind.RECORD, self._host, self._epoch, self._sequence, self._clock(), record)
+            envelope = Envelope(MessageKind.RECORD, self._host, self._epoch, self._sequence, self._clock(), record)
             self._publish(channel, user, envelope)
             self._spool.remove(waiting)
             self._count("records")
