@@ -144,16 +144,16 @@ Parquet with the columns vm, time_s, assigned_mib and demand_mib, or GWA-T-12 (B
 
 def _fleet(parsed_args: argparse.Namespace) -> Fleet:
     from memhint.sim import published, trace
-    from memhint.sim.generate import Kind, generate
+    from memhint.sim.generate import Workload, generate
 
-    kind = Kind.SEED if parsed_args.trace is None and parsed_args.generate == "seed" else None
+    kind = Workload.SEED if parsed_args.trace is None and parsed_args.generate == "seed" else None
     if parsed_args.arm is not None and kind is None:
         raise CliError(Exit.USAGE, "--arm is of --generate seed")
     step = parsed_args.step or (_SEED_STEP if kind else _STEP)
     offered = parsed_args.offered or published.OFFERED
     if parsed_args.trace is None:
         return generate(
-            Kind(parsed_args.generate),
+            Workload(parsed_args.generate),
             hosts=parsed_args.hosts or _HOSTS,
             days=parsed_args.days or _DAYS,
             step=step,
