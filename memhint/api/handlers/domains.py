@@ -29,14 +29,14 @@ def index(call: Call) -> ApiResponse:
             # What is gone belongs to nobody any more: who does not see all must not learn what there was.
             raise bad_request("changed_since.whole", "changed_since is for who sees the whole fleet: list the VMs anew")
         changes = domains.changed(since, which)
-        items = pages.narrowed(call, map(shown, changes.items))
+        items = pages.narrowed(call, map(item_of, changes.items))
         return ApiResponse({"domains": items, "deleted": list(changes.deleted), "changed": changes.token})
     token = domains.token()
     sort, descending = pages.order_of(call)
     found = domains.page(
         which, sort, descending=descending, limit=pages.limit_of(call), marker=call.query.get("marker")
     )
-    return pages.page(call, "domains", map(shown, found.items), found.next, changed=token)
+    return pages.page(call, "domains", map(item_of, found.items), found.next, changed=token)
 
 
 def show(call: Call) -> ApiResponse:
@@ -46,7 +46,7 @@ def show(call: Call) -> ApiResponse:
     one = of_report(report, line.uuid)
     if report is None or one is None:
         raise Problem(404, "domain.not_found", "its host reports it no more: ask again")
-    return ApiResponse({"domain": {**shown(line), **_detail(call, report, one)}})
+    return ApiResponse({"domain": {**item_of(line), **_detail(call, report, one)}})
 
 
 def history(call: Call) -> ApiResponse:
@@ -86,7 +86,7 @@ def of_report(report: Report | None, uuid: str) -> DomainReport | None:
     return next((one for one in report.domains if one.observation.uuid == uuid), None) if report else None
 
 
-def shown(one: DomainSummary) -> dict[str, Any]:
+def item_of(one: DomainSummary) -> dict[str, Any]:
     """A VM's line."""
     return {"class" if name == "qos" else name: value for name, value in to_plain(one).items()}
 

@@ -16,9 +16,9 @@ def index(call: Call) -> ApiResponse:
     query = call.query
     which = LogFilter(query.get("host"), query.get("domain"), query.get("kind"), query.get("since"), own_project(call))
     found = call.parts.log.page(which, pages.limit_of(call), query.get("marker"))
-    return pages.page(call, "events", map(shown, found.items), found.next)
+    return pages.page(call, "events", map(item_of, found.items), found.next)
 
 
-def shown(one: Happening) -> dict[str, Any]:
+def item_of(one: Happening) -> dict[str, Any]:
     """One of them."""
     return to_plain(one)  # type: ignore[no-any-return]

@@ -22,7 +22,7 @@ def index(call: Call) -> ApiResponse:
         changes = view.changed(since)
         return ApiResponse(
             {
-                "hosts": pages.narrowed(call, map(shown, changes.items)),
+                "hosts": pages.narrowed(call, map(item_of, changes.items)),
                 "deleted": list(changes.deleted),
                 "changed": changes.token,
             }
@@ -30,13 +30,13 @@ def index(call: Call) -> ApiResponse:
     token = view.token()  # before the list: what changes meanwhile is told again rather than not at all
     sort, descending = pages.order_of(call)
     found = view.page(sort, descending=descending, limit=pages.limit_of(call), marker=call.query.get("marker"))
-    return pages.page(call, "hosts", map(shown, found.items), found.next, changed=token)
+    return pages.page(call, "hosts", map(item_of, found.items), found.next, changed=token)
 
 
 def show(call: Call) -> ApiResponse:
     """One of them, with all that its newest report says."""
     found = _find(call)
-    return ApiResponse({"host": {**shown(found), **_detail(call, call.parts.store.reports.newest(found.name))}})
+    return ApiResponse({"host": {**item_of(found), **_detail(call, call.parts.store.reports.newest(found.name))}})
 
 
 def history(call: Call) -> ApiResponse:
@@ -49,7 +49,7 @@ def history(call: Call) -> ApiResponse:
     return ApiResponse({"points": to_plain(thinned(kept, call.query.get("step")))})
 
 
-def shown(one: HostSummary) -> dict[str, Any]:
+def item_of(one: HostSummary) -> dict[str, Any]:
     """A host's line."""
     return to_plain(one)  # type: ignore[no-any-return]
 

@@ -50,7 +50,7 @@ def create(call: Call) -> ApiResponse:
     except NoSuchDomain:
         raise not_found("domain", "no host has this VM any more") from None
     where = f"{call.request.root_path}/v1/reclaims/{request.id}"
-    return ApiResponse({"reclaim": shown(queued)}, headers={"Location": where})
+    return ApiResponse({"reclaim": item_of(queued)}, headers={"Location": where})
 
 
 def index(call: Call) -> ApiResponse:
@@ -67,12 +67,12 @@ def index(call: Call) -> ApiResponse:
     )
     last = found[limit - 1].reclaim.request if len(found) > limit else None
     following = None if last is None else f"{last.at!r},{last.id}"
-    return pages.page(call, "reclaims", map(shown, found[:limit]), following)
+    return pages.page(call, "reclaims", map(item_of, found[:limit]), following)
 
 
 def show(call: Call) -> ApiResponse:
     """One of them."""
-    return ApiResponse({"reclaim": shown(_find(call, rules.SHOW))})
+    return ApiResponse({"reclaim": item_of(_find(call, rules.SHOW))})
 
 
 def delete(call: Call) -> ApiResponse:
@@ -82,12 +82,12 @@ def delete(call: Call) -> ApiResponse:
         raise Problem(409, "reclaim.ended", f"it has ended already: {found.reclaim.verdict}"[:500])
     why = f"taken back by api {call.who.name}"
     try:
-        return ApiResponse({"reclaim": shown(call.parts.dispatch.interrupt(found.reclaim.request.id, why))})
+        return ApiResponse({"reclaim": item_of(call.parts.dispatch.interrupt(found.reclaim.request.id, why))})
     except NoSuchReclaim:
         raise not_found("reclaim", "it is not kept any more") from None
 
 
-def shown(one: HostReclaim) -> dict[str, Any]:
+def item_of(one: HostReclaim) -> dict[str, Any]:
     """A request for machines."""
     found, request = one.reclaim, one.reclaim.request
     return {

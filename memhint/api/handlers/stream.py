@@ -46,9 +46,9 @@ def looker(store: Store, log: Log) -> Callable[[str | None], Change]:
         changes = store.hosts_view.changed(token)
         return Change(
             _id(changes.token, cursor),
-            tuple(map(hosts.shown, changes.items)),
+            tuple(map(hosts.item_of, changes.items)),
             tuple(changes.deleted),
-            tuple(map(events.shown, happened)),
+            tuple(map(events.item_of, happened)),
         )
 
     return look
