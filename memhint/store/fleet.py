@@ -228,7 +228,7 @@ class Fleet:
         self._history.add(connection, [(past.host, point) for past in pasts for point in past.points])
         self._events.add(connection, [event for past in pasts for event in past.events])
         _note(connection, happened)
-        self._reclaims.hear(connection, [(past.host, one) for past in pasts for one in past.reclaims])
+        self._reclaims.record(connection, [(past.host, one) for past in pasts for one in past.reclaims])
         seen = [Seen(one.report, known[name].heard, known[name].silent) for name, one in newest.items()]
         self._summaries.write(connection, seen, now)
         return tuple(one.report for one in newest.values())

@@ -151,7 +151,7 @@ class Reclaims:
         with self._database.read() as connection:
             return tuple(_listed(*row) for row in connection.execute(query.order_by(reclaim.c.at, reclaim.c.id)))
 
-    def hear(self, connection: Connection, told: Iterable[tuple[str, Reclaim]]) -> None:
+    def record(self, connection: Connection, told: Iterable[tuple[str, Reclaim]]) -> None:
         """Take what agents say of requests, by host, in the caller's transaction, in whatever order it comes.
 
         What has ended stays as it ended, and nothing goes back. Nobody speaks of another host's requests.
