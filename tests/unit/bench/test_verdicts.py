@@ -21,7 +21,7 @@ STEPS = 1000
 PER_BLOCK = 512  # pages
 
 
-def window(name: str, way: bench.Way, instructions: int) -> Window:
+def window(name: str, way: bench.Variant, instructions: int) -> Window:
     """As that way would show it."""
     pages = PER_BLOCK if way.counted else 0
     resident = (140 if way.returned else 940) * MIB
@@ -29,11 +29,11 @@ def window(name: str, way: bench.Way, instructions: int) -> Window:
     return Window(name, 1000, ticks, pages, pages // PER_BLOCK, instructions, STEPS, 100, 2000, 3000, resident)
 
 
-def counted(names: list[str], instructions: dict[bench.Way, int]) -> bench.Counted:
+def counted(names: list[str], instructions: dict[bench.Variant, int]) -> bench.Counted:
     return {way.name: [{one: window(one, way, value) for one in names}] * 3 for way, value in instructions.items()}
 
 
-def faults(instructions: dict[bench.Way, int]) -> Result:
+def faults(instructions: dict[bench.Variant, int]) -> Result:
     names = [f"{kind}-{tasks}" for kind in ("base", "thp") for tasks in ("1", "4t")]
     return pagefault.told(Scale.SHORT, list(instructions), counted(names, instructions), {})
 
