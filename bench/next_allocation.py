@@ -17,7 +17,7 @@ from bench.harness.bench import Say
 @dataclass(frozen=True, slots=True)
 class Shape:
     """How many guests lie idle beside each other, how many of them allocate, how often each does, and how often all
-    of it is set up anew."""
+    of it is set up again."""
 
     guests: int
     waking: int

@@ -247,7 +247,7 @@ class Stack:
             self.computes.append(Compute(name, self.network.control, self.directory / "data" / name, None))
 
     def configure(self) -> None:
-        """Write every service's configuration anew, with the extras as they are now; a restart reads it."""
+        """Write every service's configuration again, with the extras as they are now; a restart reads it."""
         for kind, user in (("keystone", "keystone"), ("placement", "placement"), ("glance-api", "glance"),
                            ("neutron", "neutron")):  # fmt: skip
             settings.write(self.etc, kind, self._variables(kind, user))

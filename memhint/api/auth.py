@@ -73,7 +73,7 @@ class ByToken:
             raise Problem(
                 401,
                 "token.unknown",
-                "this token is nobody's: ask the operator for one (memhint token create)",
+                "this token is not known: ask the operator for one (memhint token create)",
                 headers={"WWW-Authenticate": self.challenge},
             )
         return Context(

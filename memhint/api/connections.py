@@ -43,7 +43,7 @@ class Connection(server.HTTPConnection):
 
     def communicate(self) -> bool:
         """Serve one request; whether to keep the connection."""
-        self.known = self.sending = False  # each request shows it anew
+        self.known = self.sending = False  # each request shows it again
         self.waiting = time.monotonic()
         self.server.waiters.add(self)
         try:

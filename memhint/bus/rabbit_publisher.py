@@ -229,7 +229,7 @@ class RabbitPublisher:
         try:
             channel.basic_publish(REPORT, str(envelope.kind), body, properties, mandatory=True)
         except UnroutableError as error:
-            raise BusError("nobody takes reports on this broker yet: start memhint controller") from error
+            raise BusError("no controller takes reports on this broker yet: start memhint controller") from error
         except NackError as error:
             raise BusError(f"the broker has no room for a {envelope.kind}: are the controllers running?") from error
 

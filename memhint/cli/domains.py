@@ -32,7 +32,7 @@ examples:
   memhint domains web-1            everything known of one VM
   memhint domains web-1 --json     the same for a program, in bytes
 
-A dash is a value that nobody knows; it is never meant as 0.
+A dash is an unknown value, never 0.
 """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

@@ -83,13 +83,13 @@ The ratio that was found when memhint first came stays the one that uninstall re
         """One row per provider."""
         conf = self.conf()
         if not parsed_args.hosts:
-            raise CliError(Exit.USAGE, "name the hosts that are to be adopted anew")
+            raise CliError(Exit.USAGE, "name the hosts that are to be adopted again")
         with self.store(conf) as store:
             placement = placement_of(conf)
 
             def again(one: Standing) -> str:
                 ratio = placement.inventory(one.provider).ratio
-                store.capacities.adopt(one.provider, one.host, ratio, anew=True)
+                store.capacities.adopt(one.provider, one.host, ratio, again=True)
                 return f"adopted at {ratio:g}"
 
             return self.each(self.chosen(store, parsed_args.hosts), again)

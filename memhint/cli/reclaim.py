@@ -156,7 +156,7 @@ def _size(domain: DomainReport, parsed_args: argparse.Namespace) -> int | None:
     guest = domain.observation.guest
     if guest is None or guest.cached is None:
         name = domain.observation.name
-        raise CliError(Exit.REFUSED, f"nobody knows how much page cache {name} has: say --bytes, or see domains {name}")
+        raise CliError(Exit.REFUSED, f"how much page cache {name} has is unknown: say --bytes, or see domains {name}")
     return int(guest.cached * parsed_args.percent / 100)
 
 

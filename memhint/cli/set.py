@@ -113,7 +113,7 @@ An operator's wish is stronger than metadata, flavor, aggregate and host, and su
         if parsed_args.no_wait:
             return Outcome(domain, before, after, stored=True)
         if report.stale(self.app.clock()):
-            text = f"stored, and nobody acts on it: {stale_text(report, self.app.clock())}"
+            text = f"stored, but no agent acts on it: {stale_text(report, self.app.clock())}"
             return Outcome(domain, before, after, True, failure=CliError(Exit.NO_REPORT, text))
         return self._follow(conf, store, wishes, report, Outcome(domain, before, after, stored=True))
 

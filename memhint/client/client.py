@@ -62,7 +62,7 @@ class Client:
     def changed_hosts(self, since: str) -> Changes:
         """What changed.
 
-        :raises Expired: when that can no longer be told: list anew
+        :raises Expired: when that can no longer be told: list again
         """
         return self._changes("/v1/hosts", "hosts", {"changed_since": since})
 
@@ -94,7 +94,7 @@ class Client:
     def changed_domains(self, since: str, **which: str | None) -> Changes:
         """What changed. One that is no longer of that kind is not told.
 
-        :raises Expired: when that can no longer be told: list anew
+        :raises Expired: when that can no longer be told: list again
         """
         return self._changes("/v1/domains", "domains", {"changed_since": since, **which})
 

@@ -58,7 +58,7 @@ class Conflict(ApiError):
 
 
 class Expired(ApiError):
-    """410: what changed since so old a token can no longer be told; begin anew."""
+    """410: what changed since so old a token can no longer be told; begin again."""
 
 
 class TooMany(ApiError):

@@ -40,7 +40,7 @@ class Standings(Protocol):
     def all(self) -> tuple[Standing, ...]:
         """Every provider that memhint ever came to."""
 
-    def adopt(self, provider: str, name: str, ratio: float, *, anew: bool = False) -> Standing:
+    def adopt(self, provider: str, name: str, ratio: float, *, again: bool = False) -> Standing:
         """Remember the ratio that was found, once."""
 
     def begin(self, standing: Standing, ratio: float, holder: str) -> bool:

@@ -143,7 +143,7 @@ class GuestPoller:
         """End the guest's back-off: its agent has just connected.
 
         Only where nobody answered. A guest that answers nonsense, or breaks the connection to libvirt, could otherwise
-        end its own back-off by connecting anew.
+        end its own back-off by connecting again.
         """
         with self._changed:
             guest = self._guests.get(uuid)

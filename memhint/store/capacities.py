@@ -35,10 +35,10 @@ class Capacities:
         with self._database.read() as connection:
             return tuple(_standing(row._mapping) for row in connection.execute(query))
 
-    def adopt(self, provider: str, name: str, ratio: float, *, anew: bool = False) -> Standing:
+    def adopt(self, provider: str, name: str, ratio: float, *, again: bool = False) -> Standing:
         """Remember the ratio that was found, once; the standing as it is then.
 
-        :param anew: forget what was written and why it stopped, as an operator asks for. The ratio found first stays
+        :param again: forget what was written and why it stopped, as an operator asks for. The ratio found first stays
         """
 
         def work(connection: Connection) -> Standing:
@@ -47,8 +47,8 @@ class Capacities:
             add_new(connection, capacity, {**_row(new), "holder": "", "turn_until": 0.0})
             found = self._locked(connection, provider)
             assert found is not None
-            if anew or found.host != name:
-                found = Standing(provider, name, found.adopted, written=ratio if anew else found.written, at=now)
+            if again or found.host != name:
+                found = Standing(provider, name, found.adopted, written=ratio if again else found.written, at=now)
                 _update(connection, found)
             return found
 

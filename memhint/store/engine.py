@@ -116,7 +116,7 @@ class Database:
                 connection.commit()
 
     def transact(self, work: Callable[[Connection], T]) -> T:
-        """Run a write transaction that may meet another one; it is begun anew when the database ends it for that.
+        """Run a write transaction that may meet another one; it is begun again when the database ends it for that.
 
         :raises StoreError: when the database fails
         """

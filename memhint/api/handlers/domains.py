@@ -27,7 +27,9 @@ def index(call: Call) -> ApiResponse:
         pages.alone(call, "limit", "marker", "sort")
         if not call.allowed(base.WHOLE):
             # What is gone belongs to nobody any more: who does not see all must not learn what there was.
-            raise bad_request("changed_since.whole", "changed_since is for who sees the whole fleet: list the VMs anew")
+            raise bad_request(
+                "changed_since.whole", "changed_since is for who sees the whole fleet: list the VMs again"
+            )
         changes = domains.changed(since, which)
         items = pages.narrowed(call, map(item_of, changes.items))
         return ApiResponse({"domains": items, "deleted": list(changes.deleted), "changed": changes.token})

@@ -28,7 +28,7 @@ examples:
   %(prog)s -f value -c name -c headroom         bytes, for scripts
 
 Headroom is what may be promised now by what VMs really need, Nominal by what they were given. A host that is not fresh
-promises no more than Nominal. A dash is a value that nobody knows.
+promises no more than Nominal. A dash is an unknown value.
 """
     member, key, sort_keys = "hosts", "name", HOST_SORT_KEYS
     columns = (

@@ -29,7 +29,7 @@ examples:
   %(prog)s --sort reclaimable:desc --limit 20 --watch
   %(prog)s -f json | jq 'map(.returned // 0) | add'
 
-A dash is a value that nobody knows; it is never meant as 0.
+A dash is an unknown value, never 0.
 """
     member, key, sort_keys = "domains", "uuid", DOMAIN_SORT_KEYS
     columns = (
