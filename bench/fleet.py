@@ -25,6 +25,7 @@ from memhint.agent.runners.ladder import LadderShown
 from memhint.agent.runners.qos import QosRunner
 from memhint.agent.runners.reporting import ReportingRunner
 from memhint.agent.runners.vm import VmRunner
+from memhint.agent.travelling_marks import TravellingMarks
 from memhint.bus.inprocess import InProcessBus
 from memhint.guest.errors import GuestAgentAbsent
 from memhint.kernel.root import KernelRoot
@@ -146,7 +147,7 @@ class FakeFleet:
             publisher=bus,
             audit=self._store.events,
             states=self._store.states,
-            ledger=marks,
+            marks=TravellingMarks(marks, lambda *_: None),
         )
         return Cycle(Identity("bench", "epoch", "boot"), parts, settings, GIB, start(settings))
 

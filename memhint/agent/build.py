@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from oslo_config import cfg
@@ -23,6 +23,7 @@ from memhint.agent.parts import Identity, Parts, Samples, Stores
 from memhint.agent.policies import Policies
 from memhint.agent.processes import Processes
 from memhint.agent.settings import ksm_pace, planner_settings, slot
+from memhint.agent.travelling_marks import TravellingMarks
 from memhint.conf.policy import host_inputs
 from memhint.kernel.root import PAGE_SIZE, KernelRoot
 from memhint.objects.report import STALE_PERIODS
@@ -33,6 +34,7 @@ from memhint.virt.agent_command import AgentConnections
 from memhint.virt.config import NextBoot
 from memhint.virt.connection import Connection, DomainEvent, Event
 from memhint.virt.definitions import Definitions
+from memhint.virt.marks import DomainMarks
 from memhint.virt.monitor import Monitor
 from memhint.virt.stats import read_stats
 
@@ -106,6 +108,8 @@ def build(
         wake()
 
     virt = build_virt(conf, listen)
+    marks = TravellingMarks(stores.ledger, DomainMarks(virt.counting).write)
+    stores = replace(stores, ledger=marks)
     guests = _build_guests(conf, virt, stores, applied, dry_run=dry_run)
     looks = PageSamples(
         root,
@@ -132,7 +136,7 @@ def build(
         publisher=stores.publisher,
         audit=stores.audit,
         states=stores.states,
-        ledger=stores.ledger,
+        marks=marks,
         applied=applied,
     )
     if before is not None:

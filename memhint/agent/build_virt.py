@@ -21,7 +21,7 @@ class Virt:
 
     caller: Caller
     slow: Caller  # for what copies pages of a guest
-    counting: Caller  # for QEMU's counters
+    counting: Caller  # for QEMU's counters, and for marks: both wait where a VM is busy
     agents: AgentConnections
     connections: tuple[Connection | AgentConnections, ...]
     definitions: Definitions

@@ -71,6 +71,7 @@ class Cycle:
         estimated = self._estimated(view)
         planned = self._plan(view, estimated, began)
         self.state = planned.state if view.seen.listed else unlisted(self.state, planned.state)
+        self._parts.marks.follow(view)
         for runner in self._parts.runners:
             runner.pull(view, planned)
         done = self._parts.applied.take()
@@ -120,7 +121,7 @@ class Cycle:
             kept_for_later -= runner.share * deadline
             spare = until - self._clock() - kept_for_later
             left += runner.undo(view, max(runner.share * deadline, spare))
-        if view.missing is not None and not view.seen.listed and self._parts.ledger.all():
+        if view.missing is not None and not view.seen.listed and self._parts.marks.all():
             left.append(f"{view.missing}; the marks are kept for the next start")
         return left
 

@@ -13,6 +13,7 @@ from memhint.agent.observer import Observer
 from memhint.agent.policies import Policies, PolicyStore
 from memhint.agent.reclaim_work import ReclaimStore
 from memhint.agent.runners.runner import LeverRunner
+from memhint.agent.travelling_marks import TravellingMarks
 from memhint.bus.publisher import Publisher
 from memhint.objects.estimate import DedupEstimate
 from memhint.objects.lever import LeverState
@@ -69,7 +70,7 @@ class Parts:
     publisher: Publisher
     audit: Audit
     states: StateStore
-    ledger: Ledger
+    marks: TravellingMarks
     applied: Applied = field(default_factory=Applied)
 
 

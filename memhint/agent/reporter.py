@@ -12,23 +12,12 @@ from memhint.objects.domain import DomainObservation
 from memhint.objects.estimate import DedupEstimate
 from memhint.objects.gap import Gap, GapReason
 from memhint.objects.lever import LeverName, LeverState, Observed
+from memhint.objects.levers import place_of
 from memhint.objects.ownership import HOST
 from memhint.objects.provider import NovaCompute
 from memhint.objects.report import POLICY, Cost, DomainReport, Report
 from memhint.planner.plan import Planned
 from memhint.planner.settings import PlannerSettings
-
-ORDER = (
-    LeverName.REPORTING,
-    LeverName.DEDUP,
-    LeverName.CACHE,
-    LeverName.QOS,
-    LeverName.SWAP_OUT,
-    LeverName.BALLOON,
-    LeverName.MIGRATION,
-    LeverName.LADDER,
-)
-"""In which a report has the levers of a VM, or of the host."""
 
 
 def report_of(
@@ -50,7 +39,7 @@ def report_of(
     :param nova: which compute this host is to Nova, and why that is not all known
     """
     by_subject: dict[str, list[LeverState]] = {}
-    for state in sorted(states, key=lambda one: ORDER.index(one.lever)):
+    for state in sorted(states, key=lambda one: place_of(one.lever)):
         by_subject.setdefault(state.subject, []).append(state)
     return Report(
         host=identity.host,

@@ -20,6 +20,7 @@ from memhint.cli.wishes import INHERIT, add_dry_run, add_wishes, keys_help, wish
 from memhint.cli.words import policy_value
 from memhint.conf.policy import host_inputs
 from memhint.objects.lever import LeverName, LeverState
+from memhint.objects.levers import LEVERS
 from memhint.objects.policy import KEYS, Origin, Policy, Setting, effective, parse_policy
 from memhint.objects.report import STALE_PERIODS, DomainReport, Report
 from memhint.objects.verdict import Answer, Reason
@@ -184,9 +185,9 @@ def _shows(policy: Policy, wishes: Wishes) -> bool:
     )
 
 
-def _key_of(lever: LeverName) -> str:
+def _key_of(lever: LeverName) -> str | None:
     """The policy key that wishes something of a lever."""
-    return "class" if lever is LeverName.QOS else lever
+    return LEVERS[lever].wish if lever in LEVERS else None
 
 
 def _under_way(domain: DomainReport, wishes: Wishes) -> bool:

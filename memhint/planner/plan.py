@@ -26,7 +26,7 @@ from memhint.planner.nodes import tightest
 from memhint.planner.past import Past
 from memhint.planner.predictors import predictor_of
 from memhint.planner.promise import hysteresis, next_headroom
-from memhint.planner.relief import fruitless, relief_actions, relieve
+from memhint.planner.relief.relieve import fruitless, relief_actions, relieve
 from memhint.planner.settings import PlannerSettings
 from memhint.planner.signals import Counters, counters_of, sample_of
 from memhint.planner.window import Window

@@ -9,14 +9,15 @@ from memhint.agent.reclaims import Reclaims
 from memhint.agent.runners.runner import LeverRunner
 from memhint.agent.view import HostView
 from memhint.objects.ladder import Rung
-from memhint.objects.lever import LeverState
+from memhint.objects.lever import LeverName, LeverState
 from memhint.planner.plan import Planned
-from memhint.planner.relief import CALM, PRESSED
+from memhint.planner.relief.relieve import CALM, PRESSED
 
 
 class CacheRunner(LeverRunner):
     """The cache lever of every VM."""
 
+    names = (LeverName.CACHE,)
     share = 0.05
 
     def __init__(

@@ -38,6 +38,7 @@ class HostRunner(LeverRunner, Generic[PlanT]):
         """:param plan_of: this lever's part of a plan
         :param note: told of every outcome of a pass
         """
+        self.names = (lever.name,)
         self._lever = lever
         self._plan_of = plan_of
         self._dry_run = dry_run

@@ -7,12 +7,14 @@ from collections.abc import Iterable
 from memhint.agent.figures import ladder_of, migration
 from memhint.agent.runners.runner import LeverRunner
 from memhint.agent.view import HostView
-from memhint.objects.lever import LeverState
+from memhint.objects.lever import LeverName, LeverState
 from memhint.planner.plan import Planned
 
 
 class LadderShown(LeverRunner):
     """Pulls nothing: memhint migrates no VM itself."""
+
+    names = (LeverName.MIGRATION, LeverName.LADDER)
 
     def pull(self, view: HostView, planned: Planned) -> None:
         """Nothing to pull."""

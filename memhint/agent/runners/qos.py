@@ -9,7 +9,7 @@ from memhint.agent.runners.runner import LeverRunner
 from memhint.agent.view import HostView
 from memhint.levers.qos import QosLever, QosTarget
 from memhint.objects.domain import DomainObservation
-from memhint.objects.lever import LeverState
+from memhint.objects.lever import LeverName, LeverState
 from memhint.objects.verdict import Answer
 from memhint.planner.demand import on_pools
 from memhint.planner.plan import Planned
@@ -20,6 +20,8 @@ LOG = logging.getLogger(__name__)
 
 class QosRunner(LeverRunner):
     """The classes of every VM."""
+
+    names = (LeverName.QOS,)
 
     def __init__(self, lever: QosLever, *, overhead: int, reserve: Callable[[int], int], dry_run: bool = False) -> None:
         """:param overhead: bytes of QEMU's own memory

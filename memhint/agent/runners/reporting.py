@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from memhint.agent.guests import Guests
 from memhint.agent.runners.runner import LeverRunner
 from memhint.agent.view import HostView
-from memhint.objects.lever import LeverState
+from memhint.objects.lever import LeverName, LeverState
 from memhint.objects.tuning import GUESTS_OWN
 from memhint.planner.plan import Planned
 
@@ -15,6 +15,7 @@ from memhint.planner.plan import Planned
 class ReportingRunner(LeverRunner):
     """The reporting lever of every VM. Guests are asked all at a time, each for as long as it takes."""
 
+    names = (LeverName.REPORTING,)
     share = 0.35
 
     def __init__(self, guests: Guests) -> None:

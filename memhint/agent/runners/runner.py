@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Self
 
 from memhint.agent.view import HostView
-from memhint.objects.lever import LeverState
+from memhint.objects.lever import LeverName, LeverState
 from memhint.planner.plan import Planned
 
 
@@ -17,6 +17,8 @@ class LeverRunner(ABC):
     The cycle pulls in the order in which it has its runners, and undoes in the reverse order.
     """
 
+    names: tuple[LeverName, ...] = ()
+    """The levers whose states it has."""
     share: float = 0.0
     """Of the time that undoing everything may take: what this lever needs where guests and QEMU are slow."""
 

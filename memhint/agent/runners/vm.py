@@ -50,7 +50,7 @@ class VmRunner(LeverRunner):
         note: Callable[[LeverState], None] = lambda state: None,
     ) -> None:
         """:param note: told of the outcome of every pull"""
-        self.share = share
+        self.names, self.share = (lever.name,), share
         self._lever = lever
         self._wishes = wishes
         self._dry_run = dry_run
@@ -59,7 +59,8 @@ class VmRunner(LeverRunner):
         self._stop = threading.Event()  # the pass under way ends before its next VM
         self._lock = threading.Lock()
         self._pass = OnePass(str(lever.name))
-        self._rests = False  # the last pass was asked for nothing, and had nothing to give back
+        self._rests: frozenset[str | None] | None = None
+        """The processes of the last pass, if it was asked for nothing, and had nothing to give back."""
         self._pulled: Mapping[str, _Pulled] = {}
 
     def pull(self, view: HostView, planned: Planned) -> None:
@@ -115,7 +116,9 @@ class VmRunner(LeverRunner):
     def _submit(
         self, wishes: Mapping[str, int], domains: Sequence[DomainObservation], policies: Mapping[str, Policy]
     ) -> None:
-        if not self._ended.is_set() and (wishes or not self._rests):
+        # A VM that is new here may have brought something along.
+        rests = self._rests is not None and all(_instance(one) in self._rests for one in domains)
+        if not self._ended.is_set() and (wishes or not rests):
             self._pass.begin(lambda: self._run(wishes, domains, policies))
 
     def _run(
@@ -137,7 +140,7 @@ class VmRunner(LeverRunner):
                 pulled[one.uuid] = _Pulled(_instance(one), wish, verdict)
                 with self._lock:
                     self._pulled = {**self._pulled, one.uuid: pulled[one.uuid]}
-        self._rests = not wishes and not owned
+        self._rests = None if wishes or owned else frozenset(_instance(one) for one in domains)
         with self._lock:
             self._pulled = pulled
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from memhint.agent.observer import Observation
@@ -18,8 +19,8 @@ from tests.unit import builders
 
 def view_of(domains: Sequence[DomainObservation], policies: Mapping[str, Policy], **changes: Any) -> HostView:
     """A view of these VMs, all of them known; ``changes`` are the observation's."""
-    seen = Observation(builders.host_observation(), tuple(domains), (), Sight.CLEAR, **changes)
-    return HostView(1000.0, seen, policies, {})
+    seen = Observation(builders.host_observation(), tuple(domains), (), Sight.CLEAR)
+    return HostView(1000.0, replace(seen, **changes), policies, {})
 
 
 def asking(**wishes: Any) -> Planned:
