@@ -35,12 +35,10 @@ examples:
 A dash is an unknown value, never 0.
 """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add what this command takes."""
-        parser = super().get_parser(prog_name)
         parser.add_argument("domain", metavar="DOMAIN", nargs="?", help="name or UUID; default: all")
         parser.add_argument("--long", action="store_true", help="all columns")
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Any]]:
         """Column names and rows."""

@@ -22,11 +22,9 @@ Rows = tuple[Sequence[str], list[tuple[str, ...]]]
 class _Providers(Shown, Lister):
     """What these commands have in common."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add the hosts."""
-        parser = super().get_parser(prog_name)
         parser.add_argument("hosts", nargs="*", metavar="HOST", help="only these hosts")
-        return parser
 
     def chosen(self, store: Store, hosts: Sequence[str]) -> tuple[Standing, ...]:
         """The standings that are meant.
@@ -107,11 +105,10 @@ examples:
 A ratio that somebody else has changed since is left as it is. Set [openstack] capacity = off afterwards.
 """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add what this command takes."""
-        parser = super().get_parser(prog_name)
+        super().add_arguments(parser)
         parser.add_argument("--dry-run", action="store_true", help="say what would be written, and write nothing")
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """One row per provider."""

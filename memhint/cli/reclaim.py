@@ -53,9 +53,8 @@ examples:
         + NEEDS
     )
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add what this command takes."""
-        parser = super().get_parser(prog_name)
         parser.add_argument("domain", metavar="DOMAIN", help="name or UUID")
         amount = parser.add_mutually_exclusive_group()
         amount.add_argument("--bytes", metavar="SIZE", help="at most so much, such as 512MiB")
@@ -65,7 +64,6 @@ examples:
         amount.add_argument("--all", action="store_true", help="all that was not used recently (default)")
         add_limits(parser)
         parser.set_defaults(psi_limit=PSI_LIMIT, timeout=TIMEOUT, hold=0)
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Any]]:
         """Field names and values."""

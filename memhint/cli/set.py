@@ -68,14 +68,12 @@ examples:
 An operator's wish is stronger than metadata, flavor, aggregate and host, and survives a rebuild."""
     )
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add what this command takes."""
-        parser = super().get_parser(prog_name)
         parser.add_argument("domain", metavar="DOMAIN", help="name or UUID")
         add_wishes(parser, "removes a wish")
         add_dry_run(parser)
         parser.add_argument("--no-wait", action="store_true", help="do not wait until the agent has acted on it")
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Any]]:
         """Field names and values for machines; the tables are made of the outcome."""

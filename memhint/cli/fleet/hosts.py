@@ -96,11 +96,9 @@ examples:
   %(prog)s compute-7 -f json | jq .capacity
 """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add what this command takes."""
-        parser = super().get_parser(prog_name)
         parser.add_argument("host", metavar="HOST", help="its name")
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Field names and values."""

@@ -31,9 +31,9 @@ HOST_POINTS = (
 class PointList(FleetList):
     """A history."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add which time."""
-        parser = super().get_parser(prog_name)
+        super().add_arguments(parser)
         self.add_subject(parser)
         parser.add_argument(
             "--since", type=moment, metavar="WHEN", help="6h (ago), or 2026-01-31T12:00 (UTC); default: a day ago"
@@ -42,7 +42,6 @@ class PointList(FleetList):
         parser.add_argument(
             "--step", type=span, metavar="SPAN", help="one point, the worst, of each such span: 5m or 1h"
         )
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Column names and rows."""

@@ -26,11 +26,9 @@ examples:
   %(prog)s web-1 -f json | jq -r .dedup.value
 """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add what this command takes."""
-        parser = super().get_parser(prog_name)
         add_vm(parser)
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Field names and values."""
@@ -44,12 +42,10 @@ class _Change(FleetCommand, ShowOne):
 
     _answer: Item
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add what both take."""
-        parser = super().get_parser(prog_name)
         add_vm(parser)
         add_dry_run(parser)
-        return parser
 
     def produce_output(self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Sequence[Any]) -> int:
         """What changes, and in a dry run what the levers would do."""
@@ -98,11 +94,10 @@ examples:
 """
     )
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add what this command takes."""
-        parser = super().get_parser(prog_name)
+        super().add_arguments(parser)
         add_wishes(parser, "takes a wish back")
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Field names and values."""

@@ -41,15 +41,13 @@ examples:
 
     _failure: CliError | None
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add what this command takes."""
-        parser = super().get_parser(prog_name)
         add_vm(parser)
         parser.add_argument(
             "--bytes", metavar="SIZE", help="at most so much, such as 512MiB (default: all that was not used recently)"
         )
         add_limits(parser)
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Field names and values."""
@@ -122,9 +120,9 @@ examples:
     )
     short = ("at", "id", "domain", "host", "state", "bytes", "returned", "reason")
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add what this command takes."""
-        parser = super().get_parser(prog_name)
+        super().add_arguments(parser)
         parser.add_argument("--vm", metavar="VM", help="to this VM: name or UUID")
         parser.add_argument("--host", metavar="HOST", help="on this host")
         parser.add_argument("--state", choices=[str(one) for one in ReclaimState])
@@ -132,7 +130,6 @@ examples:
         parser.add_argument(
             "--limit", type=positive, default=LIMIT, metavar="N", help=f"the newest N (default: {LIMIT})"
         )
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Column names and rows."""
@@ -155,11 +152,9 @@ examples:
   %(prog)s 0d9a6a52-7ad0-4f0e-8a54-3c6e1d7b9f10
 """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add what this command takes."""
-        parser = super().get_parser(prog_name)
         parser.add_argument("request", metavar="REQUEST", help="its id")
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Field names and values."""

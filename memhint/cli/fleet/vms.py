@@ -101,11 +101,9 @@ examples:
   %(prog)s 6f1d3c2a-0000-4000-8000-000000000001 -f json | jq .reclaimable_by
 """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add what this command takes."""
-        parser = super().get_parser(prog_name)
         add_vm(parser)
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Field names and values."""

@@ -26,9 +26,9 @@ class WatchedList(FleetList):
     key = ""
     sort_keys: Sequence[str] = ()
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add it, and which items in which order."""
-        parser = super().get_parser(prog_name)
+        super().add_arguments(parser)
         add_watch(parser)
         self.add_filters(parser)
         keys = ", ".join(self.sort_keys)
@@ -36,7 +36,6 @@ class WatchedList(FleetList):
             "--sort", metavar="KEY[:asc|desc]", type=self._sort, help=f"by one of: {keys} (default: name)"
         )
         parser.add_argument("--limit", type=positive, metavar="N", help="the first N of them (default: all)")
-        return parser
 
     def add_filters(self, parser: argparse.ArgumentParser) -> None:
         """Which items; all where there is nothing to choose by."""
