@@ -9,7 +9,7 @@ from typing import Any
 from oslo_config import cfg
 
 from memhint.api.application import Application
-from memhint.api.auth import Authenticator, ByKeystone, ByToken, Nobody, is_loopback
+from memhint.api.auth import Authenticator, ByKeystone, ByToken, LoopbackOnly, is_loopback
 from memhint.api.bus_watch import BusWatch
 from memhint.api.enforcer import Enforcer
 from memhint.api.handlers.stream import looker
@@ -89,7 +89,7 @@ def _way(conf: cfg.ConfigOpts) -> Authenticator:
                 raise ConfigError(
                     None, "[api] listen", f"{listen} with auth = none: use loopback addresses, or another auth"
                 )
-        return Nobody()
+        return LoopbackOnly()
     if conf.api.auth == "keystone":
         return ByKeystone()
     try:

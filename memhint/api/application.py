@@ -15,7 +15,7 @@ from werkzeug.routing import Map, RequestRedirect, Rule
 from memhint.api import http, microversion, words
 from memhint.api.auth import Authenticator
 from memhint.api.connections import KNOWN, THERE
-from memhint.api.context import NOBODY, Context
+from memhint.api.context import ANONYMOUS, Context
 from memhint.api.errors import Problem, not_found
 from memhint.api.limits import BODY_MOST, AtOnce, Buckets, client_of
 from memhint.api.parts import Parts
@@ -86,7 +86,7 @@ class Application:
         self.parts.hub.close()
 
     def _enter(self, request: Request, request_id: str) -> tuple[Context, Route, dict[str, str]]:
-        """Who it is and what is wanted; a token that is nobody's costs as much as any other request."""
+        """Who it is and what is wanted; an unknown token costs as much as any other request."""
         who, refused = Context(request_id=request_id), None
         try:
             who = self._way.authenticate(request, request_id)
@@ -176,7 +176,7 @@ class Application:
 
 
 def _client(request: Request, who: Context) -> str:
-    return f"known {who.name}" if who.known else client_of(request.remote_addr or NOBODY)
+    return f"known {who.name}" if who.known else client_of(request.remote_addr or ANONYMOUS)
 
 
 def _server_error(error: Exception) -> Problem:

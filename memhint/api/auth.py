@@ -26,15 +26,15 @@ class Authenticator(Protocol):
     def authenticate(self, request: Request, request_id: str) -> Context:
         """The caller; one who is not known has no roles.
 
-        :raises Problem: 401 where a token is shown and is nobody's
+        :raises Problem: 401 where a token is shown that is not known
         """
 
     def still(self, request: Request, who: Context) -> Callable[[], bool]:
         """How to tell later, of an answer that goes on, whether the caller still is whom it was."""
 
 
-class Nobody:
-    """`auth = none`: whoever is on this host is an admin, and nobody else is heard."""
+class LoopbackOnly:
+    """`auth = none`: whoever is on this host is an admin; all others are refused."""
 
     challenge = "Bearer"
 
@@ -51,7 +51,7 @@ class Nobody:
         return Context(name="loopback", known=True, roles=["admin"], system=True, **_ids(request, request_id))
 
     def still(self, request: Request, who: Context) -> Callable[[], bool]:
-        """Nobody can be taken anything away."""
+        """Always: there is nothing to revoke."""
         return lambda: True
 
 

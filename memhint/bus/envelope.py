@@ -38,7 +38,7 @@ class MessageKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """One message of an agent. ``clock`` is seconds of the agent's life on a clock that nobody sets."""
+    """One message of an agent. ``clock`` is seconds of the agent's life on a monotonic clock."""
 
     kind: MessageKind
     host: str

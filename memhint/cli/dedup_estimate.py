@@ -151,7 +151,7 @@ def estimate_of(report: Report, found: Estimate, settings: AutoSettings) -> dict
 
 
 def project_name(report: Report, group: GroupEstimate) -> str:
-    """A project for people; a VM of nobody's stands for itself."""
+    """A project for people; a VM without one stands for itself."""
     if group.project is not None:
         return group.project
     return "all projects" if len(group.members) != 1 else f"- ({name_of(report, group.members[0])})"

@@ -37,7 +37,7 @@ class _Providers(Shown, Lister):
         return tuple(one for one in found if not hosts or one.host in hosts)
 
     def each(self, standings: Sequence[Standing], do: Callable[[Standing], str]) -> Rows:
-        """The rows after something was done with each; one that fails stops nobody else.
+        """The rows after something was done with each; one that fails does not stop the others.
 
         :raises CliError: when one failed, after all of them
         """

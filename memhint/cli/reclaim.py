@@ -114,7 +114,7 @@ examples:
             raise CliError(Exit.USAGE, str(error)) from error
 
     def _follow(self, conf: cfg.ConfigOpts, store: Store, report: Report, queued: Reclaim) -> Reclaim:
-        """The request as it ended or holds, or as it is when nobody would wait any longer."""
+        """The request as it ended or holds, or as it is when waiting longer makes no sense."""
         request, shown, clock = queued.request, queued, self.app.clock
         began, terminal = clock(), self.app.stderr
         queue = max(TIME_TO_LIVE, STALE_PERIODS * report.period)

@@ -43,7 +43,7 @@ def admitting(pressure: PressureVerdict) -> str:
 
 
 def absent(gaps: Iterable[Gap], what: str) -> str:
-    """Why a value is absent; a dash where nobody said."""
+    """Why a value is absent; a dash where no gap says."""
     for gap in gaps:
         if gap.what == what:
             return str(gap.reason)

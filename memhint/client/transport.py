@@ -66,7 +66,7 @@ class Transport:
         if_match: str | None = None,
         again: bool = False,
     ) -> Document:
-        """Have something done. It is asked for once: whether it was done when no answer came, nobody knows.
+        """Have something done. It is asked for once: whether it was done when no answer came is unknown.
 
         :param again: whether it changes nothing and may be asked for twice
         :raises ClientError: when no answer came, or no success

@@ -121,7 +121,7 @@ class CapacityWriter:
         standings = {one.provider: one for one in self._standings.all()}
         views, unknown = self._rightful(self._views())
         for provider, standing in standings.items():
-            # Its agent speaks of it no more, and so nobody vouches for its ratio.
+            # Its agent speaks of it no more, and so nothing vouches for its ratio.
             if provider not in views and provider not in unknown:
                 views[provider] = _silent(standing)
         for provider, view in views.items():
@@ -361,7 +361,7 @@ def release(standing: Standing, standings: Standings, placement: PlacementApi) -
         try:
             known = placement.provider(standing.provider)
             now, said = known.inventory.ratio, "left as it is: somebody else has changed it"
-            # First of all nobody may write any more, or a controller would put its own back at once.
+            # First of all no controller may write any more, or a controller would put its own back at once.
             standings.note(standing.provider, Tenure.RELEASED, "uninstalled")
             if standing.ours(now):
                 placement.set_ratio(standing.provider, known.inventory, standing.adopted)

@@ -26,7 +26,7 @@ class GuestError(AbsentError):
 
 
 class GuestSilent(GuestError):
-    """Nobody answered, so there is no point in the conversation's next question."""
+    """No answer came, so there is no point in the conversation's next question."""
 
 
 class GuestAgentAbsent(GuestSilent):

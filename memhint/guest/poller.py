@@ -142,7 +142,7 @@ class GuestPoller:
     def wake(self, uuid: str) -> None:
         """End the guest's back-off: its agent has just connected.
 
-        Only where nobody answered. A guest that answers nonsense, or breaks the connection to libvirt, could otherwise
+        Only where no answer came. A guest that answers nonsense, or breaks the connection to libvirt, could otherwise
         end its own back-off by connecting again.
         """
         with self._changed:

@@ -1,7 +1,7 @@
 """What memhint has done about each provider's allocation ratio, and whose turn it is to write one.
 
 Any number of controllers may decide at once. Before one writes, it says so here, in a transaction that looks once more
-at the host: a plan that is not the newest one any more is not carried out, and nobody else writes until it is done.
+at the host: a plan that is not the newest one any more is not carried out, and no other writes until it is done.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """A transaction that writes nothing and waits for nobody.
+        """A transaction that writes nothing and waits for no other.
 
         :raises StoreError: when the database fails
         """
@@ -64,7 +64,7 @@ class Database:
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        """A transaction that is kept as a whole or not at all; what it reads, nobody else changes meanwhile (SQLite).
+        """A transaction that is kept as a whole or not at all; what it reads does not change meanwhile (SQLite).
 
         :raises StoreError: when the database fails
         """

@@ -121,7 +121,7 @@ class Fleet:
     def sweep(self) -> tuple[str, ...]:
         """Mark the hosts that were silent for three periods; those that were not marked before.
 
-        Requests to reclaim that nobody tells of any more are ended too.
+        Requests to reclaim that no agent tells of any more are ended too.
 
         :raises StoreError: when the database fails
         """
@@ -254,7 +254,7 @@ def _heard(known: HostState, new: State, now: float) -> HostState | None:
     if made.epoch == known.epoch:
         if made.sequence <= known.sequence:
             return None
-        # Nobody knows how long a report was under way. The one that was fastest tells best when this life began; the
+        # How long a report was under way is unknown. The one that was fastest tells best when this life began; the
         # bound moves with the time, because two clocks never run alike.
         begin = min(known.clock_begin + DRIFT * max(0.0, now - known.heard), now - new.clock)
     elif epoch_rank(made.epoch) > epoch_rank(known.epoch) or known.silent:
@@ -288,7 +288,7 @@ def _since(one: HostState, now: float) -> str:
 
 
 def _locked(connection: Connection, names: Sequence[str]) -> tuple[HostState, ...]:
-    """These hosts, with nobody else deciding about them until the transaction ends; new ones are made."""
+    """These hosts, with no other deciding about them until the transaction ends; new ones are made."""
     add_new(connection, host, *(_row(HostState(name, "", -1, 0.0, 0.0, 0.0, False, 0)) for name in names))
     return _hosts(connection, names)
 

@@ -100,7 +100,7 @@ class HostsClient:
             if size > MOST_BYTES:
                 raise LookFailed(f"the pages have more than {MOST_BYTES >> 20} MiB")
             told = _document(answer, token)
-            # What nobody asked for is not kept until the last page.
+            # What was not asked for is not kept until the last page.
             found += [{name: one[name] for name in FIELDS if name in one} for one in _list_of(told, "hosts", dict)]
             deleted += _list_of(told, "deleted", str)
             if len(found) > MOST_HOSTS or len(deleted) > MOST_HOSTS:

@@ -26,7 +26,7 @@ def index(call: Call) -> ApiResponse:
     if since is not None:
         pages.alone(call, "limit", "marker", "sort")
         if not call.allowed(base.WHOLE):
-            # What is gone belongs to nobody any more: who does not see all must not learn what there was.
+            # What is gone has no owner any more: who does not see all must not learn what there was.
             raise bad_request(
                 "changed_since.whole", "changed_since is for who sees the whole fleet: list the VMs again"
             )

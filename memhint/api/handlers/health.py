@@ -11,7 +11,7 @@ LOG = logging.getLogger(__name__)
 
 
 def show(call: Call) -> ApiResponse:
-    """200 where the store answers, else 503. A broker that is away hinders nobody from looking."""
+    """200 where the store answers, else 503. A broker that is away does not matter."""
     try:
         call.parts.store.hosts_view.token()
         store = "ok"

@@ -87,7 +87,7 @@ examples:
         return code
 
     def _wait(self, client: Client, queued: Item) -> Item:
-        """The request as it ended or holds, or as it is when nobody would wait any longer."""
+        """The request as it ended or holds, or as it is when waiting longer makes no sense."""
         found = queued
         end = time.monotonic() + TIME_TO_LIVE + float(queued.get("timeout") or TIMEOUT) + _PATIENCE
         while found.get("state") not in SETTLED and time.monotonic() < end:

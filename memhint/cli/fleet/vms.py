@@ -81,7 +81,7 @@ A dash is an unknown value, never 0.
         return client.follow()
 
     def changes(self, client: Client, parsed_args: argparse.Namespace, since: str, news: News) -> Changes | None:
-        """VMs may have changed where hosts have, and while nobody listened."""
+        """VMs may have changed where hosts have, and while the stream was lost."""
         return client.changed_domains(since) if isinstance(news, (Connected, HostsChanged)) else None
 
     def wanted(self, parsed_args: argparse.Namespace, item: Item) -> bool:
