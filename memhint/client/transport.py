@@ -24,12 +24,12 @@ from memhint.client.errors import (
     Unreachable,
     type_of,
 )
+from memhint.http_errors import first_error, one_line
 
 ATTEMPTS = 3
 WAIT_MOST = 30.0  # seconds that are waited because the server asks for it; who is asked for more gives up
 _BACKOFF = Backoff(0.5, WAIT_MOST)  # before the second attempt and further ones
 _SAFE = (429, 502, 503, 504)
-_DETAIL_MOST = 500
 
 Query = Mapping[str, object]
 
@@ -159,23 +159,13 @@ def _pieces(response: requests.Response) -> Iterator[bytes]:
 def _error(response: requests.Response) -> ApiError:
     """The error that a document tells of: ours, Keystone's, or whatever a proxy says."""
     status = response.status_code
-    try:
-        body = response.json()
-    except (ValueError, requests.RequestException):
-        body = None
-    found: Mapping[str, Any] = {}
-    if isinstance(body, dict):
-        errors, other = body.get("errors"), body.get("error")
-        if isinstance(errors, list) and errors and isinstance(errors[0], dict):
-            found = errors[0]
-        elif isinstance(other, dict):
-            found = {"detail": other.get("message")}
+    found = first_error(response)
     detail = found.get("detail") or _unexplained(response)
     return type_of(status)(
         status,
-        _plain(found.get("code")),
-        _plain(detail),
-        _plain(found.get("request_id") or response.headers.get("X-Openstack-Request-Id")),
+        one_line(found.get("code")),
+        one_line(detail),
+        one_line(found.get("request_id") or response.headers.get("X-Openstack-Request-Id")),
         _seconds(response.headers.get("Retry-After")),
     )
 
@@ -210,14 +200,8 @@ def _word(value: object) -> str:
     return str(value)
 
 
-def _plain(value: object) -> str:
-    """A server's text in one line, without what a terminal would obey."""
-    text = " ".join(str(value).split()) if value is not None else ""
-    return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)[:_DETAIL_MOST]
-
-
 def _line(error: BaseException) -> str:
-    return _plain(error) or type(error).__name__
+    return one_line(error) or type(error).__name__
 
 
 def _cause(error: BaseException) -> str:
