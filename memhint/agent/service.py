@@ -166,14 +166,14 @@ class Service:
             bus.subscribe("broker", self._rabbit.publish)
         bus.subscribe("store", store.reports.save)
         if self._rabbit is not None:
-            from memhint.agent.commands import ReclaimTrail
+            from memhint.agent.commands import ReportedReclaims
 
-            audit = Trail(audit, self._rabbit)
-            reclaims = ReclaimTrail(store.reclaims, self._rabbit.reclaim)
+            audit = AuditBoth(audit, self._rabbit)
+            reclaims = ReportedReclaims(store.reclaims, self._rabbit.reclaim)
         if self._shown is not None:
             bus.subscribe("metrics", self._shown.metrics.take)
             self._shown.watch(bus)
-            audit = Trail(audit, self._shown.metrics)
+            audit = AuditBoth(audit, self._shown.metrics)
         stores = Stores(store.policies, store.marks, bus, audit, store.states, reclaims)
         if before is None:
             state = remembered_state(store, self._conf)
@@ -239,7 +239,7 @@ class Service:
         self._wake.set()
 
 
-class Trail:
+class AuditBoth:
     """The record of actions in the host's own store, and on its way to the fleet's."""
 
     def __init__(self, store: Audit, broker: Audit) -> None:

@@ -21,7 +21,7 @@ from memhint.planner.dedup import AutoInput, DedupPlan, as_before, plan_dedup
 from memhint.planner.dedup_auto import AutoState, pressed
 from memhint.planner.dedup_pace import PaceState, next_pace
 from memhint.planner.demand import demands_of, remember
-from memhint.planner.ladder import LadderState, admission, next_ladder, shown
+from memhint.planner.ladder import LadderState, admission, entered_rungs, next_ladder
 from memhint.planner.nodes import tightest
 from memhint.planner.past import Past
 from memhint.planner.predictors import predictor_of
@@ -161,7 +161,7 @@ def plan(
         *relief_actions(relief, calm=not ladder.entered),
     )
     return Planned(
-        Plan(promised, demands, _admission(ladder, now, sight, settings), actions, shown(ladder, now), relief),
+        Plan(promised, demands, _admission(ladder, now, sight, settings), actions, entered_rungs(ladder, now), relief),
         dedup,
         PlannerState(
             at=now,

@@ -98,8 +98,11 @@ class FakeHost:
         path: Path,
         names: Sequence[str] = ("web", "db", "old"),
         more: Callable[[Callable[[LeverState], None]], Sequence[LeverRunner]] = lambda note: (),
+        guests: bool = True,
     ) -> None:
-        """:param more: further levers, given what notes their outcomes"""
+        """:param more: further levers, given what notes their outcomes
+        :param guests: as `[guest] enabled`
+        """
         self.root = FakeRoot(path / "root")
         self.root.write(
             "proc/meminfo",
@@ -128,6 +131,7 @@ class FakeHost:
             9,
             wall=lambda: self.now,
             clock=lambda: self.now,
+            enabled=guests,
             note=self.applied.note,
         )
         self.guests._poller._start = lambda work: work()

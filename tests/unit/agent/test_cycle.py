@@ -704,3 +704,13 @@ def test_a_class_outlasts_the_loss_of_the_store(host: FakeHost, monkeypatch) -> 
     monkeypatch.setattr(ledger, "all", lambda: (_ for _ in ()).throw(StoreError("the disk is full")))
     state = lever_of(host.run_cycles(), "web", LeverName.QOS)
     assert (state.desired, state.observed) == ("guaranteed", Observed.ON)
+
+
+def test_where_guests_are_not_trusted_none_is_asked_and_the_host_is_seen_all_the_same(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path, guests=False)
+    host.recorder.wishes = {"uuid-web": {Origin.OPERATOR: {"reporting": "off", "guest_actions": "allow"}}}
+    report = host.run_cycles(3)
+    assert all(agent.commands() == [] for agent in host.agents.values())
+    assert lever_of(report, "web", LeverName.REPORTING).verdict.reason is Reason.NO_GUEST_AGENT
+    assert report.plan.capacity.headroom > 0
+    assert all(one.observation.footprint is not None for one in report.domains)
