@@ -48,7 +48,7 @@ class Application:
         self._map = Map(rules, strict_slashes=True, merge_slashes=False, redirect_defaults=False)
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        """ApiResponse a request."""
+        """Answer a request."""
         request = Request(environ)
         request.max_content_length = BODY_MOST
         request_id = f"req-{uuid.uuid4()}"
