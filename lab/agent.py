@@ -198,7 +198,7 @@ class AgentProcess:
         return self._store
 
     def memhint(self, *words: str, check: bool = True, patience: float = 60.0) -> subprocess.CompletedProcess[str]:
-        """Run a `memhint` command against this host; for `patience` seconds anew where a report or a guest is late."""
+        """Run a `memhint` command against this host; for `patience` seconds again where a report or a guest is late."""
         end = time.monotonic() + patience
         while _late(done := self._run(words)) and time.monotonic() < end:
             time.sleep(0.5)

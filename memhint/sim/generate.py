@@ -19,7 +19,7 @@ DAY = 86400.0
 HOUR = 3600.0
 
 
-class Kind(StrEnum):
+class Workload(StrEnum):
     """What can be generated."""
 
     DIURNAL = "diurnal"
@@ -29,7 +29,7 @@ class Kind(StrEnum):
 
 
 def generate(
-    kind: Kind,
+    kind: Workload,
     *,
     hosts: int,
     days: float,
@@ -47,13 +47,13 @@ def generate(
     shape = shape or HostShape()
     steps = max(1, round(days * DAY / step))
     rng = np.random.default_rng(seed)
-    if kind is Kind.SEED:
+    if kind is Workload.SEED:
         return seed_workload(arm, hosts=hosts, steps=steps, step=step, rng=rng, shape=shape)
     arrival, departure = _lives(hosts, steps, step, rng, shape, offered)
     count = len(arrival)
     memory = sizes(count, rng)
     peak = memory * np.maximum(published.PEAK_LEAST, rng.beta(*published.PEAK_BETA, count))
-    if kind is Kind.BURSTY:
+    if kind is Workload.BURSTY:
         swing = np.full(count, published.BURST_SWING)
         levels = _bursts(steps, step, rng)
     else:
@@ -74,7 +74,7 @@ def generate(
         levels=levels,
         warm_up=min(steps - 1, math.ceil(published.FILL / step)),
     )
-    if kind is Kind.STORM:
+    if kind is Workload.STORM:
         stormy = rng.random(count) < published.STORM_SHARE
         return replace(fleet, stormy=stormy, storms=_storms(steps, step))
     return fleet
