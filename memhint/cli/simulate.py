@@ -37,11 +37,12 @@ examples:
   memhint simulate                                    100 hosts for 30 days, days and nights
   memhint simulate --generate storm --groups          half of the VMs use all they have once a week
   memhint simulate --generate seed --hosts 1 --days 2
+  memhint simulate --needed --hosts 20 --days 7       how many hosts each policy needs for the same VMs
   memhint simulate --trace fastStorage/ --plot out.png
   memhint simulate --trace use.parquet --policy nominal --policy quantile:12 --json
   memhint simulate --hosts 1000 --policy nominal --policy peak:24 --max-ratio 3 --allow-unbacked 128
 
-A policy is nominal, static[:RATIO], peak[:HOURS] (half-life), quantile[:HOURS] or n_sigma[:HOURS] (window). The
+A policy is nominal, oracle, static[:RATIO], peak[:HOURS] (half-life), quantile[:HOURS] or n_sigma[:HOURS] (window). The
 planner's settings are those of the configuration, where an option here does not say otherwise. A trace is CSV or
 Parquet with the columns vm, time_s, assigned_mib and demand_mib, or GWA-T-12 (Bitbrains). See doc/simulation.md.
 """
@@ -59,6 +60,9 @@ Parquet with the columns vm, time_s, assigned_mib and demand_mib, or GWA-T-12 (B
             "--step", type=_positive, help=f"seconds of a step (default: {_STEP:g}; with seed {_SEED_STEP:g})"
         )
         parser.add_argument("--policy", action="append", metavar="NAME", help="may be said more than once")
+        parser.add_argument(
+            "--needed", action="store_true", help="find the fewest hosts on which each policy places 98 %% of the VMs"
+        )
         parser.add_argument("--strategy", choices=_STRATEGIES, default=_STRATEGIES[0], help="who gets a VM")
         parser.add_argument(
             "--groups", action="store_true", help="the planner knows whose VMs come in a storm together"
@@ -80,17 +84,21 @@ Parquet with the columns vm, time_s, assigned_mib and demand_mib, or GWA-T-12 (B
         if parsed_args.plot is not None and parsed_args.plot.suffix not in _DRAWS:
             raise CliError(Exit.USAGE, f"--plot {parsed_args.plot}: the name must end in {', '.join(_DRAWS)}")
         settings = self._settings(parsed_args)
+        from memhint.sim.gain import host_gains, memory_gains, oracle_shares
+
         outcomes, fleet, seconds = self._compare(parsed_args, settings)
         if parsed_args.plot is not None:
             self._plot(parsed_args.plot, fleet, outcomes, settings)
+        gains = (host_gains if parsed_args.needed else memory_gains)(outcomes)
+        rows = zip(outcomes, gains, oracle_shares(outcomes, gains), strict=True)
         if self.table(parsed_args) is None:
-            return _MACHINE, [_machine_row(fleet, one, seconds) for one in outcomes]
+            return _MACHINE, [_machine_row(fleet, *row, seconds) for row in rows]
         self.formatter = self.table(parsed_args)
+        hosts = "as many hosts as it takes" if parsed_args.needed else f"{fleet.hosts} hosts"
         self.app.stdout.write(
-            f"{fleet.name}: {fleet.vms} VMs ask, {fleet.hosts} hosts, {fleet.steps} steps of {fleet.step:g} s; "
-            f"{seconds:.0f} s\n"
+            f"{fleet.name}: {fleet.vms} VMs ask, {hosts}, {fleet.steps} steps of {fleet.step:g} s; {seconds:.0f} s\n"
         )
-        return _PEOPLE, [_row(one, outcomes) for one in outcomes]
+        return _people(parsed_args.needed), [_row(*row, outcomes[0], needed=parsed_args.needed) for row in rows]
 
     def _settings(self, parsed_args: argparse.Namespace) -> PlannerSettings:
         from memhint.agent.settings import planner_settings
@@ -122,6 +130,7 @@ Parquet with the columns vm, time_s, assigned_mib and demand_mib, or GWA-T-12 (B
             strategy=Strategy(parsed_args.strategy),
             groups=parsed_args.groups,
             processes=parsed_args.processes,
+            fewest=parsed_args.needed,
             progress=self._progress,
         )
         if self.app.stderr.isatty():
@@ -200,43 +209,49 @@ def _import(name: str) -> None:
         ) from error
 
 
-_PEOPLE = (
-    "Policy",
-    "VMs",
-    "Peak",
-    "VMs x",
-    "Ratio",
-    "Ratio x",
+_QUALITY = (
+    "Of oracle %",
     "Violations %",
+    "Worst host %",
     "Worst %",
+    "VM minutes",
+    "Swapped GiB h",
+    "In storms %",
     "OOMs",
     "Killed",
     "Moves/host/day",
     "Bound by",
 )
+_COUNTS = ("VMs", "Peak", "VMs x")
 
 
-def _row(one: Outcome, outcomes: Sequence[Outcome]) -> tuple[Any, ...]:
-    first = outcomes[0]
+def _people(needed: bool) -> tuple[str, ...]:
+    gain = ("Hosts", "Hosts x", "Placed %") if needed else ("Ratio", "Ratio x", "Placed %")
+    return ("Policy", *gain, *_QUALITY, *_COUNTS)
+
+
+def _row(one: Outcome, gain: float | None, share: float | None, first: Outcome, *, needed: bool) -> tuple[Any, ...]:
     bound = max(one.bounds, key=lambda name: one.bounds[name]) if one.bounds else "-"
     return (
         one.policy,
-        f"{one.placed_mean:.0f}",
-        one.placed_peak,
-        _times(one.placed_mean, first.placed_mean),
-        f"{one.ratio_mean:.2f}",
-        _times(one.assigned_mean, first.assigned_mean),
+        one.hosts if needed else f"{one.ratio_mean:.2f}",
+        "-" if gain is None else f"{gain:.2f}",
+        f"{100 * one.placed_share:.1f}",
+        "-" if share is None else f"{100 * share:.0f}",
         f"{100 * one.violation_share:.3f}",
+        f"{100 * one.worst_host_share:.2f}",
         f"{100 * one.worst:.1f}",
+        f"{one.vm_violation_minutes:.0f}",
+        f"{one.swapped_gib_hours:.1f}",
+        "-" if one.storm_violation_share is None else f"{100 * one.storm_violation_share:.0f}",
         one.oom_events,
         one.killed,
         f"{one.ratio_moves_per_host_day:.1f}",
         bound if bound == "-" else f"{bound} {100 * one.bounds[bound]:.0f} %",
+        f"{one.placed_mean:.0f}",
+        one.placed_peak,
+        f"{one.placed_mean / first.placed_mean:.2f}" if first.placed_mean else "-",
     )
-
-
-def _times(value: float, first: float) -> str:
-    return f"{value / first:.2f}" if first else "-"
 
 
 _FIELDS = (
@@ -245,23 +260,30 @@ _FIELDS = (
     "admitted",
     "departed",
     "killed",
+    "placed_share",
     "placed_mean",
     "placed_peak",
     "assigned_mean",
     "ratio_mean",
     "violation_minutes",
     "violation_share",
+    "worst_host_share",
+    "vm_violation_minutes",
+    "swapped_gib_hours",
+    "storm_violation_share",
     "worst",
     "oom_events",
     "ratio_moves",
     "ratio_moves_per_host_day",
     "bounds",
 )
-_MACHINE = (*_FIELDS, "fleet", "hosts", "steps", "step", "seconds")
+_MACHINE = (*_FIELDS, "gain", "oracle_share", "fleet", "hosts", "steps", "step", "seconds")
 
 
-def _machine_row(fleet: Fleet, one: Outcome, seconds: float) -> tuple[Any, ...]:
-    run = (fleet.name, fleet.hosts, fleet.steps, fleet.step, round(seconds, 1))
+def _machine_row(
+    fleet: Fleet, one: Outcome, gain: float | None, share: float | None, seconds: float
+) -> tuple[Any, ...]:
+    run = (gain, share, fleet.name, one.hosts, fleet.steps, fleet.step, round(seconds, 1))
     return (*(getattr(one, name) for name in _FIELDS), *run)
 
 

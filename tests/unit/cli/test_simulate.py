@@ -19,7 +19,10 @@ def test_a_table_has_a_row_for_each_policy_and_the_first_is_the_measure(bench: B
     assert (result.code, result.err) == (0, "")
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in result.out.splitlines() if "|" in line]
     assert [row[0] for row in rows] == ["Policy", "nominal", "peak:24"]
-    assert rows[1][3] == "1.00"
+    column = {name: place for place, name in enumerate(rows[0])}
+    assert rows[1][column["Ratio x"]] == rows[1][column["VMs x"]] == "1.00"
+    assert rows[0][-3:] == ["VMs", "Peak", "VMs x"]  # a count flatters who refuses large VMs: it stands last
+    assert rows[1][column["Of oracle %"]] == "-"  # nobody asked for the oracle
     assert result.out.startswith("diurnal: ")
 
 
@@ -30,6 +33,19 @@ def test_json_has_bytes_and_shares(bench: Bench) -> None:
     assert 0.5 < nominal["ratio_mean"] <= 1.0
     assert nominal["violation_share"] == 0.0
     assert set(quantile["bounds"]) == {"model", "now", "back", "ratio", "rate", "pressure"}
+
+
+def test_the_fewest_hosts_of_each_policy_are_found_and_compared_with_the_bound(bench: Bench) -> None:
+    words = (*SMALL, "--needed", "--policy", "nominal", "--policy", "peak:24", "--policy", "oracle")
+    nominal, peak, oracle = json.loads(bench.run(*words, "--json").out)
+    assert nominal["hosts"] > peak["hosts"] > oracle["hosts"]
+    assert (nominal["gain"], oracle["gain"]) == (1.0, nominal["hosts"] / oracle["hosts"])
+    assert (nominal["oracle_share"], oracle["oracle_share"]) == (0.0, 1.0)
+    assert peak["oracle_share"] == (peak["gain"] - 1.0) / (oracle["gain"] - 1.0)
+    assert min(one["placed_share"] for one in (nominal, peak, oracle)) >= 0.98
+    shown = bench.run(*words).out
+    assert "as many hosts as it takes" in shown
+    assert [cell.strip() for cell in shown.splitlines()[2].split("|")[2:5]] == ["Hosts", "Hosts x", "Placed %"]
 
 
 def test_a_trace_is_simulated_and_drawn(bench: Bench, tmp_path: Path) -> None:
