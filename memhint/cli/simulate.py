@@ -39,6 +39,7 @@ examples:
   memhint simulate --generate seed --hosts 1 --days 2
   memhint simulate --needed --hosts 20 --days 7       how many hosts each policy needs for the same VMs
   memhint simulate --trace fastStorage/ --plot out.png
+  memhint simulate --trace rnd/2013-7 --overlay --hosts 24 --sticky
   memhint simulate --trace use.parquet --policy nominal --policy quantile:12 --json
   memhint simulate --hosts 1000 --policy nominal --policy peak:24 --max-ratio 3 --allow-unbacked 128
 
@@ -53,6 +54,12 @@ Parquet with the columns vm, time_s, assigned_mib and demand_mib, or GWA-T-12 (B
         what = parser.add_mutually_exclusive_group()
         what.add_argument("--trace", type=Path, metavar="FILE", help="the VMs of a trace: a file, or a directory")
         what.add_argument("--generate", choices=_KINDS, default="diurnal", help="generated VMs (default: diurnal)")
+        parser.add_argument(
+            "--overlay", action="store_true", help="of a trace: VMs come and go as generated ones do, with its courses"
+        )
+        parser.add_argument(
+            "--sticky", action="store_true", help="what a VM touched never comes back: hosts without any lever"
+        )
         parser.add_argument("--arm", choices=_ARMS, help="with seed: what becomes of freed memory (default: returned)")
         parser.add_argument("--hosts", type=_count, help=f"how many (default: {_HOSTS}; of a trace, by its VMs)")
         parser.add_argument("--days", type=_positive, help=f"how long (default: {_DAYS:g}; a trace has its own)")
@@ -122,7 +129,7 @@ Parquet with the columns vm, time_s, assigned_mib and demand_mib, or GWA-T-12 (B
             policies = policy.parse(parsed_args.policy or policy.DEFAULT, settings)
         except policy.PolicyError as error:
             raise CliError(Exit.USAGE, f"--policy: {error}") from error
-        fleet = _fleet(parsed_args)
+        fleet = self._fleet(parsed_args)
         outcomes = compare(
             fleet,
             policies,
@@ -136,6 +143,17 @@ Parquet with the columns vm, time_s, assigned_mib and demand_mib, or GWA-T-12 (B
         if self.app.stderr.isatty():
             self.app.stderr.write("\r\033[K")
         return outcomes, fleet, time.monotonic() - begin
+
+    def _fleet(self, parsed_args: argparse.Namespace) -> Fleet:
+        if parsed_args.trace is None:
+            if parsed_args.overlay:
+                raise CliError(Exit.USAGE, "--overlay is of --trace")
+            fleet = _generated(parsed_args)
+        else:
+            fleet, words = _traced(parsed_args)
+            if words:
+                self.app.stderr.write(f"{parsed_args.trace}: {words}\n")
+        return replace(fleet, sticky=True, name=f"{fleet.name}, sticky") if parsed_args.sticky else fleet
 
     def _progress(self, share: float) -> None:
         if self.app.stderr.isatty():
@@ -151,40 +169,56 @@ Parquet with the columns vm, time_s, assigned_mib and demand_mib, or GWA-T-12 (B
             raise CliError(Exit.FAILED, f"--plot {path}: {error.strerror or error}") from error
 
 
-def _fleet(parsed_args: argparse.Namespace) -> Fleet:
-    from memhint.sim import published, trace
+def _generated(parsed_args: argparse.Namespace) -> Fleet:
+    from memhint.sim import published
     from memhint.sim.generate import Kind, generate
 
-    kind = Kind.SEED if parsed_args.trace is None and parsed_args.generate == "seed" else None
+    kind = Kind.SEED if parsed_args.generate == "seed" else None
     if parsed_args.arm is not None and kind is None:
         raise CliError(Exit.USAGE, "--arm is of --generate seed")
-    step = parsed_args.step or (_SEED_STEP if kind else _STEP)
-    offered = parsed_args.offered or published.OFFERED
-    if parsed_args.trace is None:
-        return generate(
-            Kind(parsed_args.generate),
-            hosts=parsed_args.hosts or _HOSTS,
-            days=parsed_args.days or _DAYS,
-            step=step,
-            seed=parsed_args.seed,
-            shape=_shape(parsed_args),
-            offered=offered,
-            arm=parsed_args.arm or "returned",
-        )
-    if parsed_args.days is not None:
+    return generate(
+        Kind(parsed_args.generate),
+        hosts=parsed_args.hosts or _HOSTS,
+        days=parsed_args.days or _DAYS,
+        step=parsed_args.step or (_SEED_STEP if kind else _STEP),
+        seed=parsed_args.seed,
+        shape=_shape(parsed_args),
+        offered=parsed_args.offered or published.OFFERED,
+        arm=parsed_args.arm or "returned",
+    )
+
+
+def _traced(parsed_args: argparse.Namespace) -> tuple[Fleet, str]:
+    """A trace's fleet, and what is to be said of how it was read."""
+    from memhint.sim import published, trace
+    from memhint.sim.overlay import overlay
+
+    if parsed_args.arm is not None:
+        raise CliError(Exit.USAGE, "--arm is of --generate seed")
+    if parsed_args.days is not None and not parsed_args.overlay:
         raise CliError(Exit.USAGE, "--days: a trace has its own length")
+    name, step, seed, shape = parsed_args.trace.name, parsed_args.step or _STEP, parsed_args.seed, _shape(parsed_args)
+    offered, hosts = parsed_args.offered or published.OFFERED, parsed_args.hosts
     try:
-        return trace.fleet_of(
-            trace.read(parsed_args.trace),
-            name=parsed_args.trace.name,
-            step=step,
-            seed=parsed_args.seed,
-            hosts=parsed_args.hosts,
-            shape=_shape(parsed_args),
-            offered=offered,
-        )
+        found = trace.read(parsed_args.trace)
+        if parsed_args.overlay:
+            fleet = overlay(
+                found.courses,
+                name=f"{name}, overlaid",
+                hosts=hosts or _HOSTS,
+                step=step,
+                seed=seed,
+                days=parsed_args.days,
+                shape=shape,
+                offered=offered,
+            )
+        else:
+            fleet = trace.fleet_of(
+                found.courses, name=name, step=step, seed=seed, hosts=hosts, shape=shape, offered=offered
+            )
     except ValueError as error:  # a TraceError is one
         raise CliError(Exit.USAGE, str(error)) from error
+    return fleet, found.words
 
 
 def _shape(parsed_args: argparse.Namespace) -> HostShape:

@@ -49,7 +49,8 @@ def generate(
     rng = np.random.default_rng(seed)
     if kind is Kind.SEED:
         return seed_workload(arm, hosts=hosts, steps=steps, step=step, rng=rng, shape=shape)
-    arrival, departure = _lives(hosts, steps, step, rng, shape, offered)
+    mean_size = sum(size * weight for size, weight in published.SIZES)
+    arrival, departure = lives(round(offered * hosts * shape.pool / mean_size), steps, step, rng)
     count = len(arrival)
     memory = sizes(count, rng)
     peak = memory * np.maximum(published.PEAK_LEAST, rng.beta(*published.PEAK_BETA, count))
@@ -95,12 +96,11 @@ def lifetimes(count: int, rng: np.random.Generator) -> Floats:
     return np.where(rng.random(count) < published.SHORT_SHARE, short, long)
 
 
-def _lives(
-    hosts: int, steps: int, step: float, rng: np.random.Generator, shape: HostShape, offered: float
-) -> tuple[Ints, Ints]:
-    """Arrivals and departures in steps: who would be there at the start, and who comes later."""
-    mean_size = sum(size * weight for size, weight in published.SIZES)
-    present = round(offered * hosts * shape.pool / mean_size)
+def lives(present: int, steps: int, step: float, rng: np.random.Generator) -> tuple[Ints, Ints]:
+    """Arrivals and departures in steps of a fleet in which ``present`` VMs would be there at once.
+
+    Some would be there at the start, the others come later.
+    """
     # Who is there at a given moment is more often one who lives long, and is somewhere within its life.
     drawn = lifetimes(8 * present, rng)
     rest = rng.choice(drawn, size=present, p=drawn / drawn.sum()) * rng.random(present)

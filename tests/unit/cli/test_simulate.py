@@ -62,6 +62,23 @@ def test_a_trace_is_simulated_and_drawn(bench: Bench, tmp_path: Path) -> None:
     assert "<svg" in drawn.read_text()
 
 
+def test_a_trace_of_the_archive_is_cut_where_it_must_be_and_worn_by_vms_that_come_and_go(
+    bench: Bench, tmp_path: Path
+) -> None:
+    from tests.unit.sim.test_trace import bitbrains
+
+    day = [(300 * step, 4 << 20, 1 << (20 + step % 3)) for step in range(288)]
+    bitbrains(tmp_path / "1.csv", *day)
+    bitbrains(tmp_path / "2.csv", *day[:-1], (300 * 287, 4 << 20, 5 << 20))
+    words = ("simulate", "--trace", str(tmp_path), "--overlay", "--hosts", "1", "--policy", "nominal", "--json")
+    plain = bench.run(*words)
+    assert plain.err == f"{tmp_path}: 1 rows of 1 VMs use more than the VM has: cut to that\n"
+    sticky = bench.run(*words, "--sticky", "--offered", "4")
+    assert json.loads(plain.out)[0]["steps"] == 288
+    assert json.loads(sticky.out)[0]["fleet"] == f"{tmp_path.name}, overlaid, sticky"
+    assert json.loads(sticky.out)[0]["asked"] > 1.5 * json.loads(plain.out)[0]["asked"]
+
+
 def test_the_seeds_arm_is_a_choice(bench: Bench) -> None:
     words = ("simulate", "--generate", "seed", "--hosts", "1", "--days", "0.1", "--policy", "nominal", "--json")
     (kept,) = json.loads(bench.run(*words, "--arm", "none").out)
@@ -77,6 +94,8 @@ def test_the_seeds_arm_is_a_choice(bench: Bench) -> None:
         (["--arm", "ksm"], "--arm is of --generate seed"),
         (["--trace", "nowhere.csv"], "nowhere.csv: No such file"),
         (["--trace", "x.csv", "--days", "3"], "--days: a trace has its own length"),
+        (["--overlay"], "--overlay is of --trace"),
+        (["--trace", "x.csv", "--arm", "ksm"], "--arm is of --generate seed"),
         (["--memory", "4"], "--memory must be above the 4 GiB"),
         (["--plot", "out.bmp"], "the name must end in .png, .svg, .pdf"),
         (["--hosts", "0"], "0 is not at least 1"),
