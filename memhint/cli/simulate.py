@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _HOSTS, _DAYS, _STEP, _SEED_STEP = 100, 30.0, 300.0, 30.0
 _NEEDS = ("numpy", "pyarrow", "matplotlib")
-_KINDS = ("diurnal", "bursty", "storm", "seed")
+_KINDS = ("diurnal", "bursty", "storm", "office", "cron", "hot", "seed")
 _ARMS = ("none", "ksm", "returned")
 _STRATEGIES = ("most-headroom", "first-fit")
 _DRAWS = (".png", ".svg", ".pdf")

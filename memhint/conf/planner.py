@@ -34,14 +34,14 @@ OPTS = (
     ),
     cfg.FloatOpt(
         "peak_half_life",
-        default=21600.0,
+        default=1209600.0,
         min=1,
         help="Seconds in which the remembered peak of a VM's footprint falls half way to what it uses now, with "
         "predictor=decaying_peak.",
     ),
     cfg.FloatOpt(
         "forecast_window",
-        default=86400.0,
+        default=1209600.0,
         min=48,
         help="Seconds that predictor=quantile and predictor=n_sigma look back.",
     ),

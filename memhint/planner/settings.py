@@ -112,8 +112,8 @@ class PlannerSettings:
     overhead: int = 128 << 20  # QEMU's own memory, per VM
     new_vm_decay: float = 600.0
     predictor: PredictorName = PredictorName.DECAYING_PEAK
-    peak_half_life: float = 21600.0  # of decaying_peak
-    forecast_window: float = 86400.0  # of quantile and n_sigma
+    peak_half_life: float = 1209600.0  # of decaying_peak
+    forecast_window: float = 1209600.0  # of quantile and n_sigma
     quantile: float = 0.95  # 0 to 1
     sigmas: float = 5.0
     other_window: float = 3600.0

@@ -1,4 +1,4 @@
-"""Fleets made of published distributions: diurnal, bursty, correlated storm, and the seed's workload.
+"""Fleets made of published distributions: diurnal, bursty, correlated storm, the seed's workload, and what forecasts miss.
 
 Everything random comes from one seed, and from `published` what it is drawn from. The same seed gives the same fleet.
 """
@@ -25,6 +25,9 @@ class Kind(StrEnum):
     DIURNAL = "diurnal"
     BURSTY = "bursty"
     STORM = "storm"
+    OFFICE = "office"
+    CRON = "cron"
+    HOT = "hot"
     SEED = "seed"
 
 
@@ -57,6 +60,16 @@ def generate(
     if kind is Kind.BURSTY:
         swing = np.full(count, published.BURST_SWING)
         levels = _bursts(steps, step, rng)
+    elif kind is Kind.OFFICE:
+        swing = np.full(count, published.OFFICE_SWING)
+        levels = _office(steps, step, rng)
+    elif kind is Kind.CRON:
+        swing = np.full(count, published.CRON_SWING)
+        levels = _cron(steps, step, rng)
+    elif kind is Kind.HOT:
+        peak = memory * rng.uniform(*published.HOT_PEAK, count)
+        swing = 1.0 - published.HOT_COLD * memory / peak
+        levels = _turns(steps, step)
     else:
         swing = rng.uniform(*published.SWING, count)
         levels = _days(steps, step, rng)
@@ -71,7 +84,7 @@ def generate(
         memory=memory,
         offset=peak * (1.0 - swing),
         scale=peak * swing,
-        row=rng.integers(0, ROWS, count),
+        row=_hot_rows(arrival, steps, step, rng) if kind is Kind.HOT else rng.integers(0, ROWS, count),
         levels=levels,
         warm_up=min(steps - 1, math.ceil(published.FILL / step)),
     )
@@ -149,6 +162,40 @@ def _bursts(steps: int, step: float, rng: np.random.Generator) -> np.ndarray:
             levels[int(now / step) : max(int(now / step) + 1, math.ceil((now + lasts) / step)), row] = 1.0
             now += lasts + rng.exponential(published.BURST_EVERY)
     return levels
+
+
+def _office(steps: int, step: float, rng: np.random.Generator) -> np.ndarray:
+    """Courses that are 1 in office hours and 0 by night and at weekends."""
+    begin, end = (hour + rng.normal(0.0, published.OFFICE_SPREAD, ROWS) for hour in published.OFFICE_HOURS)
+    now = np.arange(steps)[:, None] * step
+    hour = now % DAY / HOUR
+    weekday = now // DAY % 7 < 5
+    return (weekday & (hour >= begin) & (hour < end)).astype(np.float32)
+
+
+def _cron(steps: int, step: float, rng: np.random.Generator) -> np.ndarray:
+    """Courses of which some are 0 but for an hour each night, and the others those of days."""
+    levels = _days(steps, step, rng)
+    second = np.arange(steps) * step % DAY - published.CRON_HOUR * HOUR
+    nightly = (second >= 0) & (second < published.CRON_SECONDS)
+    levels[:, : round(published.CRON_SHARE * ROWS)] = nightly[:, None]
+    return levels
+
+
+def _turns(steps: int, step: float) -> np.ndarray:
+    """Courses that turn from 0 to 1 for good, the next one a little later; the last ones never do."""
+    return (np.arange(steps)[:, None] * step >= _turn_width(steps, step) * np.arange(ROWS)).astype(np.float32)
+
+
+def _turn_width(steps: int, step: float) -> float:
+    return steps * step / (ROWS - 1)
+
+
+def _hot_rows(arrival: Ints, steps: int, step: float, rng: np.random.Generator) -> Ints:
+    """For each VM the course that turns when it is as old as was drawn."""
+    least, most = (math.log(seconds) for seconds in published.HOT_AFTER)
+    at = arrival * step + np.exp(rng.uniform(least, most, len(arrival)))
+    return np.minimum(ROWS - 1, np.ceil(at / _turn_width(steps, step))).astype(np.int64)
 
 
 def _storms(steps: int, step: float) -> Bools:
