@@ -80,6 +80,9 @@ Parquet with the columns vm, time_s, assigned_mib and demand_mib, or GWA-T-12 (B
         parser.add_argument("--swap", type=_size, metavar="GIB", help="of a host (default: 128)")
         parser.add_argument("--allow-unbacked", type=_size, metavar="GIB", help="what may be promised beyond swap")
         parser.add_argument("--max-ratio", type=_positive, help="the most that may be promised, in parts of memory")
+        parser.add_argument(
+            "--storm-percent", type=_percent, help="of the VMs that may come back at once: what is kept for that"
+        )
         parser.add_argument("--processes", type=_count, help="at most so many (default: one per CPU)")
         parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the course: .png, .svg or .pdf")
         return parser
@@ -115,6 +118,8 @@ Parquet with the columns vm, time_s, assigned_mib and demand_mib, or GWA-T-12 (B
             settings = replace(settings, allow_unbacked=int(parsed_args.allow_unbacked * GIB))
         if parsed_args.max_ratio is not None:
             settings = replace(settings, max_ratio=parsed_args.max_ratio)
+        if parsed_args.storm_percent is not None:
+            settings = replace(settings, storm_percent=parsed_args.storm_percent)
         return settings
 
     def _compare(
@@ -325,6 +330,13 @@ def _count(text: str) -> int:
     value = int(text)
     if value < 1:
         raise argparse.ArgumentTypeError(f"{text} is not at least 1")
+    return value
+
+
+def _percent(text: str) -> int:
+    value = int(text)
+    if not 0 <= value <= 100:
+        raise argparse.ArgumentTypeError(f"{text} is not from 0 to 100")
     return value
 
 

@@ -65,6 +65,14 @@ OPTS = (
         help="Whether the reserve for VMs that grow suffices for all VMs of one anti-affinity group (policy key group) "
         "at once, and not for the largest VM only.",
     ),
+    cfg.IntOpt(
+        "storm_percent",
+        default=10,
+        min=0,
+        max=100,
+        help="Percent of all VMs that may come back to their full size at once, unannounced, and for which the reserve "
+        "for VMs that grow suffices.",
+    ),
     cfg.FloatOpt(
         "other_window",
         default=3600.0,

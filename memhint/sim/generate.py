@@ -1,4 +1,4 @@
-"""Fleets made of published distributions: diurnal, bursty, correlated storm, the seed's workload, and what forecasts miss.
+"""Fleets made of published distributions (diurnal, bursty, storm, the seed's workload), and of what forecasts miss.
 
 Everything random comes from one seed, and from `published` what it is drawn from. The same seed gives the same fleet.
 """

@@ -79,6 +79,13 @@ def test_a_trace_of_the_archive_is_cut_where_it_must_be_and_worn_by_vms_that_com
     assert json.loads(sticky.out)[0]["asked"] > 1.5 * json.loads(plain.out)[0]["asked"]
 
 
+def test_what_is_kept_for_storms_is_a_choice(bench: Bench) -> None:
+    words = (*SMALL, "--max-ratio", "4", "--swap", "1000", "--offered", "4", "--policy", "peak", "--json")
+    (none,) = json.loads(bench.run(*words, "--storm-percent", "0").out)
+    (all_of_it,) = json.loads(bench.run(*words, "--storm-percent", "100").out)
+    assert none["assigned_mean"] > 1.1 * all_of_it["assigned_mean"]
+
+
 def test_the_seeds_arm_is_a_choice(bench: Bench) -> None:
     words = ("simulate", "--generate", "seed", "--hosts", "1", "--days", "0.1", "--policy", "nominal", "--json")
     (kept,) = json.loads(bench.run(*words, "--arm", "none").out)
@@ -99,6 +106,7 @@ def test_the_seeds_arm_is_a_choice(bench: Bench) -> None:
         (["--memory", "4"], "--memory must be above the 4 GiB"),
         (["--plot", "out.bmp"], "the name must end in .png, .svg, .pdf"),
         (["--hosts", "0"], "0 is not at least 1"),
+        (["--storm-percent", "101"], "101 is not from 0 to 100"),
         (["--step", "0"], "0 is not above 0"),
         (["--swap", "nan"], "nan is not a number from 0"),
         (["--trace", "x.csv", "--generate", "storm"], "not allowed with argument"),
