@@ -38,6 +38,7 @@ SHORT_HORIZON: Mapping[str, Mapping[str, Any]] = {
         "other_window": 30,
         "fault_in_window": 10,
         "raise_percent_per_minute": 600,
+        "storm_percent": 0,  # of a handful of VMs one is more than a tenth: the largest of them is what is kept for
         "cooldown": 5,
     },
     "guest": {"interval": 2, "call_timeout": 2, "backoff_base": 1, "backoff_max": 8, "max_age": 15},

@@ -28,6 +28,7 @@ from memhint.objects.epoch import new_epoch
 from memhint.objects.lever import LeverState
 from memhint.objects.report import STALE_PERIODS
 from memhint.objects.units import MIB
+from memhint.planner.resume import long_ago
 from memhint.planner.state import PlannerState
 from memhint.store.database import Store, open_store
 from memhint.store.engine import BUSY_SECONDS
@@ -259,7 +260,7 @@ def _fixed(conf: cfg.ConfigOpts) -> tuple[object, ...]:
 
 
 def remembered_state(store: Store, conf: cfg.ConfigOpts) -> PlannerState | None:
-    """What the planner of the last agent knew, unless too much may have happened since.
+    """What the planner of the last agent knew; after more than three periods only what VMs did.
 
     :raises StoreError: when the store cannot be read
     """
@@ -268,9 +269,9 @@ def remembered_state(store: Store, conf: cfg.ConfigOpts) -> PlannerState | None:
     except StoreDamaged as error:
         LOG.warning("every VM counts as new: %s", error)
         return None
-    if state is None or state.at is None or time.monotonic() - state.at > STALE_PERIODS * conf.period:
+    if state is None or state.at is None:
         return None
-    return state
+    return state if time.monotonic() - state.at <= STALE_PERIODS * conf.period else long_ago(state)
 
 
 def run(conf: cfg.ConfigOpts) -> int:

@@ -14,6 +14,7 @@ from memhint.cli.find import name_of
 from memhint.cli.table import Mib, Table, clean
 from memhint.objects.lever import LeverState
 from memhint.objects.report import Report
+from memhint.planner.storm import may_return
 from memhint.store.codec import to_plain
 
 _TERMS = {
@@ -79,6 +80,9 @@ examples:
         capacity = report.plan.capacity
         out.write(f"Headroom: {words.headroom(capacity)}\n")
         out.write(f"Admitting: {clean(words.admitting(report.plan.pressure))}\n")
+        grade = may_return(capacity)
+        if grade is not None:
+            out.write(f"Storm: {grade} % of what VMs were given and are not expected to use may return at once\n")
         if report.plan.rungs:
             out.write(f"Ladder: {clean(words.ladder(report.plan.rungs))}\n")
         terms = [(name, Mib(getattr(capacity, name)), text) for name, text in _TERMS.items()]

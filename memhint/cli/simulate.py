@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _HOSTS, _DAYS, _STEP, _SEED_STEP = 100, 30.0, 300.0, 30.0
 _NEEDS = ("numpy", "pyarrow", "matplotlib")
-_KINDS = ("diurnal", "bursty", "storm", "seed")
+_KINDS = ("diurnal", "bursty", "storm", "office", "cron", "hot", "seed")
 _ARMS = ("none", "ksm", "returned")
 _STRATEGIES = ("most-headroom", "first-fit")
 _DRAWS = (".png", ".svg", ".pdf")
@@ -37,11 +37,13 @@ examples:
   memhint simulate                                    100 hosts for 30 days, days and nights
   memhint simulate --generate storm --groups          half of the VMs use all they have once a week
   memhint simulate --generate seed --hosts 1 --days 2
+  memhint simulate --needed --hosts 20 --days 7       how many hosts each policy needs for the same VMs
   memhint simulate --trace fastStorage/ --plot out.png
+  memhint simulate --trace rnd/2013-7 --overlay --hosts 24 --sticky
   memhint simulate --trace use.parquet --policy nominal --policy quantile:12 --json
   memhint simulate --hosts 1000 --policy nominal --policy peak:24 --max-ratio 3 --allow-unbacked 128
 
-A policy is nominal, static[:RATIO], peak[:HOURS] (half-life), quantile[:HOURS] or n_sigma[:HOURS] (window). The
+A policy is nominal, oracle, static[:RATIO], peak[:HOURS] (half-life), quantile[:HOURS] or n_sigma[:HOURS] (window). The
 planner's settings are those of the configuration, where an option here does not say otherwise. A trace is CSV or
 Parquet with the columns vm, time_s, assigned_mib and demand_mib, or GWA-T-12 (Bitbrains). See doc/simulation.md.
 """
@@ -51,6 +53,12 @@ Parquet with the columns vm, time_s, assigned_mib and demand_mib, or GWA-T-12 (B
         what = parser.add_mutually_exclusive_group()
         what.add_argument("--trace", type=Path, metavar="FILE", help="the VMs of a trace: a file, or a directory")
         what.add_argument("--generate", choices=_KINDS, default="diurnal", help="generated VMs (default: diurnal)")
+        parser.add_argument(
+            "--overlay", action="store_true", help="of a trace: VMs come and go as generated ones do, with its courses"
+        )
+        parser.add_argument(
+            "--sticky", action="store_true", help="what a VM touched never comes back: hosts without any lever"
+        )
         parser.add_argument("--arm", choices=_ARMS, help="with seed: what becomes of freed memory (default: returned)")
         parser.add_argument("--hosts", type=_count, help=f"how many (default: {_HOSTS}; of a trace, by its VMs)")
         parser.add_argument("--days", type=_positive, help=f"how long (default: {_DAYS:g}; a trace has its own)")
@@ -58,6 +66,9 @@ Parquet with the columns vm, time_s, assigned_mib and demand_mib, or GWA-T-12 (B
             "--step", type=_positive, help=f"seconds of a step (default: {_STEP:g}; with seed {_SEED_STEP:g})"
         )
         parser.add_argument("--policy", action="append", metavar="NAME", help="may be said more than once")
+        parser.add_argument(
+            "--needed", action="store_true", help="find the fewest hosts on which each policy places 98 %% of the VMs"
+        )
         parser.add_argument("--strategy", choices=_STRATEGIES, default=_STRATEGIES[0], help="who gets a VM")
         parser.add_argument(
             "--groups", action="store_true", help="the planner knows whose VMs come in a storm together"
@@ -68,6 +79,9 @@ Parquet with the columns vm, time_s, assigned_mib and demand_mib, or GWA-T-12 (B
         parser.add_argument("--swap", type=_size, metavar="GIB", help="of a host (default: 128)")
         parser.add_argument("--allow-unbacked", type=_size, metavar="GIB", help="what may be promised beyond swap")
         parser.add_argument("--max-ratio", type=_positive, help="the most that may be promised, in parts of memory")
+        parser.add_argument(
+            "--storm-percent", type=_percent, help="of the VMs that may come back at once: what is kept for that"
+        )
         parser.add_argument("--processes", type=_count, help="at most so many (default: one per CPU)")
         parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the course: .png, .svg or .pdf")
 
@@ -78,17 +92,21 @@ Parquet with the columns vm, time_s, assigned_mib and demand_mib, or GWA-T-12 (B
         if parsed_args.plot is not None and parsed_args.plot.suffix not in _DRAWS:
             raise CliError(Exit.USAGE, f"--plot {parsed_args.plot}: the name must end in {', '.join(_DRAWS)}")
         settings = self._settings(parsed_args)
+        from memhint.sim.gain import host_gains, memory_gains, oracle_shares
+
         outcomes, fleet, seconds = self._compare(parsed_args, settings)
         if parsed_args.plot is not None:
             self._plot(parsed_args.plot, fleet, outcomes, settings)
+        gains = (host_gains if parsed_args.needed else memory_gains)(outcomes)
+        rows = zip(outcomes, gains, oracle_shares(outcomes, gains), strict=True)
         if self.table(parsed_args) is None:
-            return _MACHINE, [_machine_row(fleet, one, seconds) for one in outcomes]
+            return _MACHINE, [_machine_row(fleet, *row, seconds) for row in rows]
         self.formatter = self.table(parsed_args)
+        hosts = "as many hosts as it takes" if parsed_args.needed else f"{fleet.hosts} hosts"
         self.app.stdout.write(
-            f"{fleet.name}: {fleet.vms} VMs ask, {fleet.hosts} hosts, {fleet.steps} steps of {fleet.step:g} s; "
-            f"{seconds:.0f} s\n"
+            f"{fleet.name}: {fleet.vms} VMs ask, {hosts}, {fleet.steps} steps of {fleet.step:g} s; {seconds:.0f} s\n"
         )
-        return _PEOPLE, [_row(one, outcomes) for one in outcomes]
+        return _people(parsed_args.needed), [_row(*row, outcomes[0], needed=parsed_args.needed) for row in rows]
 
     def _settings(self, parsed_args: argparse.Namespace) -> PlannerSettings:
         from memhint.agent.settings import planner_settings
@@ -98,6 +116,8 @@ Parquet with the columns vm, time_s, assigned_mib and demand_mib, or GWA-T-12 (B
             settings = replace(settings, allow_unbacked=int(parsed_args.allow_unbacked * GIB))
         if parsed_args.max_ratio is not None:
             settings = replace(settings, max_ratio=parsed_args.max_ratio)
+        if parsed_args.storm_percent is not None:
+            settings = replace(settings, storm_percent=parsed_args.storm_percent)
         return settings
 
     def _compare(
@@ -112,7 +132,7 @@ Parquet with the columns vm, time_s, assigned_mib and demand_mib, or GWA-T-12 (B
             policies = policy.parse(parsed_args.policy or policy.DEFAULT, settings)
         except policy.PolicyError as error:
             raise CliError(Exit.USAGE, f"--policy: {error}") from error
-        fleet = _fleet(parsed_args)
+        fleet = self._fleet(parsed_args)
         outcomes = compare(
             fleet,
             policies,
@@ -120,11 +140,23 @@ Parquet with the columns vm, time_s, assigned_mib and demand_mib, or GWA-T-12 (B
             strategy=Strategy(parsed_args.strategy),
             groups=parsed_args.groups,
             processes=parsed_args.processes,
+            fewest=parsed_args.needed,
             progress=self._progress,
         )
         if self.app.stderr.isatty():
             self.app.stderr.write("\r\033[K")
         return outcomes, fleet, time.monotonic() - begin
+
+    def _fleet(self, parsed_args: argparse.Namespace) -> Fleet:
+        if parsed_args.trace is None:
+            if parsed_args.overlay:
+                raise CliError(Exit.USAGE, "--overlay is of --trace")
+            fleet = _generated(parsed_args)
+        else:
+            fleet, words = _traced(parsed_args)
+            if words:
+                self.app.stderr.write(f"{parsed_args.trace}: {words}\n")
+        return replace(fleet, sticky=True, name=f"{fleet.name}, sticky") if parsed_args.sticky else fleet
 
     def _progress(self, share: float) -> None:
         if self.app.stderr.isatty():
@@ -140,40 +172,56 @@ Parquet with the columns vm, time_s, assigned_mib and demand_mib, or GWA-T-12 (B
             raise CliError(Exit.FAILED, f"--plot {path}: {error.strerror or error}") from error
 
 
-def _fleet(parsed_args: argparse.Namespace) -> Fleet:
-    from memhint.sim import published, trace
+def _generated(parsed_args: argparse.Namespace) -> Fleet:
+    from memhint.sim import published
     from memhint.sim.generate import Workload, generate
 
-    kind = Workload.SEED if parsed_args.trace is None and parsed_args.generate == "seed" else None
+    kind = Workload.SEED if parsed_args.generate == "seed" else None
     if parsed_args.arm is not None and kind is None:
         raise CliError(Exit.USAGE, "--arm is of --generate seed")
-    step = parsed_args.step or (_SEED_STEP if kind else _STEP)
-    offered = parsed_args.offered or published.OFFERED
-    if parsed_args.trace is None:
-        return generate(
-            Workload(parsed_args.generate),
-            hosts=parsed_args.hosts or _HOSTS,
-            days=parsed_args.days or _DAYS,
-            step=step,
-            seed=parsed_args.seed,
-            shape=_shape(parsed_args),
-            offered=offered,
-            arm=parsed_args.arm or "returned",
-        )
-    if parsed_args.days is not None:
+    return generate(
+        Workload(parsed_args.generate),
+        hosts=parsed_args.hosts or _HOSTS,
+        days=parsed_args.days or _DAYS,
+        step=parsed_args.step or (_SEED_STEP if kind else _STEP),
+        seed=parsed_args.seed,
+        shape=_shape(parsed_args),
+        offered=parsed_args.offered or published.OFFERED,
+        arm=parsed_args.arm or "returned",
+    )
+
+
+def _traced(parsed_args: argparse.Namespace) -> tuple[Fleet, str]:
+    """A trace's fleet, and what is to be said of how it was read."""
+    from memhint.sim import published, trace
+    from memhint.sim.overlay import overlay
+
+    if parsed_args.arm is not None:
+        raise CliError(Exit.USAGE, "--arm is of --generate seed")
+    if parsed_args.days is not None and not parsed_args.overlay:
         raise CliError(Exit.USAGE, "--days: a trace has its own length")
+    name, step, seed, shape = parsed_args.trace.name, parsed_args.step or _STEP, parsed_args.seed, _shape(parsed_args)
+    offered, hosts = parsed_args.offered or published.OFFERED, parsed_args.hosts
     try:
-        return trace.fleet_of(
-            trace.read(parsed_args.trace),
-            name=parsed_args.trace.name,
-            step=step,
-            seed=parsed_args.seed,
-            hosts=parsed_args.hosts,
-            shape=_shape(parsed_args),
-            offered=offered,
-        )
+        found = trace.read(parsed_args.trace)
+        if parsed_args.overlay:
+            fleet = overlay(
+                found.courses,
+                name=f"{name}, overlaid",
+                hosts=hosts or _HOSTS,
+                step=step,
+                seed=seed,
+                days=parsed_args.days,
+                shape=shape,
+                offered=offered,
+            )
+        else:
+            fleet = trace.fleet_of(
+                found.courses, name=name, step=step, seed=seed, hosts=hosts, shape=shape, offered=offered
+            )
     except ValueError as error:  # a TraceError is one
         raise CliError(Exit.USAGE, str(error)) from error
+    return fleet, found.words
 
 
 def _shape(parsed_args: argparse.Namespace) -> HostShape:
@@ -198,43 +246,49 @@ def _import(name: str) -> None:
         ) from error
 
 
-_PEOPLE = (
-    "Policy",
-    "VMs",
-    "Peak",
-    "VMs x",
-    "Ratio",
-    "Ratio x",
+_QUALITY = (
+    "Of oracle %",
     "Violations %",
+    "Worst host %",
     "Worst %",
+    "VM minutes",
+    "Swapped GiB h",
+    "In storms %",
     "OOMs",
     "Killed",
     "Moves/host/day",
     "Bound by",
 )
+_COUNTS = ("VMs", "Peak", "VMs x")
 
 
-def _row(one: Outcome, outcomes: Sequence[Outcome]) -> tuple[Any, ...]:
-    first = outcomes[0]
+def _people(needed: bool) -> tuple[str, ...]:
+    gain = ("Hosts", "Hosts x", "Placed %") if needed else ("Ratio", "Ratio x", "Placed %")
+    return ("Policy", *gain, *_QUALITY, *_COUNTS)
+
+
+def _row(one: Outcome, gain: float | None, share: float | None, first: Outcome, *, needed: bool) -> tuple[Any, ...]:
     bound = max(one.bounds, key=lambda name: one.bounds[name]) if one.bounds else "-"
     return (
         one.policy,
-        f"{one.placed_mean:.0f}",
-        one.placed_peak,
-        _times(one.placed_mean, first.placed_mean),
-        f"{one.ratio_mean:.2f}",
-        _times(one.assigned_mean, first.assigned_mean),
+        one.hosts if needed else f"{one.ratio_mean:.2f}",
+        "-" if gain is None else f"{gain:.2f}",
+        f"{100 * one.placed_share:.1f}",
+        "-" if share is None else f"{100 * share:.0f}",
         f"{100 * one.violation_share:.3f}",
+        f"{100 * one.worst_host_share:.2f}",
         f"{100 * one.worst:.1f}",
+        f"{one.vm_violation_minutes:.0f}",
+        f"{one.swapped_gib_hours:.1f}",
+        "-" if one.storm_violation_share is None else f"{100 * one.storm_violation_share:.0f}",
         one.oom_events,
         one.killed,
         f"{one.ratio_moves_per_host_day:.1f}",
         bound if bound == "-" else f"{bound} {100 * one.bounds[bound]:.0f} %",
+        f"{one.placed_mean:.0f}",
+        one.placed_peak,
+        f"{one.placed_mean / first.placed_mean:.2f}" if first.placed_mean else "-",
     )
-
-
-def _times(value: float, first: float) -> str:
-    return f"{value / first:.2f}" if first else "-"
 
 
 _FIELDS = (
@@ -243,23 +297,30 @@ _FIELDS = (
     "admitted",
     "departed",
     "killed",
+    "placed_share",
     "placed_mean",
     "placed_peak",
     "assigned_mean",
     "ratio_mean",
     "violation_minutes",
     "violation_share",
+    "worst_host_share",
+    "vm_violation_minutes",
+    "swapped_gib_hours",
+    "storm_violation_share",
     "worst",
     "oom_events",
     "ratio_moves",
     "ratio_moves_per_host_day",
     "bounds",
 )
-_MACHINE = (*_FIELDS, "fleet", "hosts", "steps", "step", "seconds")
+_MACHINE = (*_FIELDS, "gain", "oracle_share", "fleet", "hosts", "steps", "step", "seconds")
 
 
-def _machine_row(fleet: Fleet, one: Outcome, seconds: float) -> tuple[Any, ...]:
-    run = (fleet.name, fleet.hosts, fleet.steps, fleet.step, round(seconds, 1))
+def _machine_row(
+    fleet: Fleet, one: Outcome, gain: float | None, share: float | None, seconds: float
+) -> tuple[Any, ...]:
+    run = (gain, share, fleet.name, one.hosts, fleet.steps, fleet.step, round(seconds, 1))
     return (*(getattr(one, name) for name in _FIELDS), *run)
 
 
@@ -267,6 +328,13 @@ def _count(text: str) -> int:
     value = int(text)
     if value < 1:
         raise argparse.ArgumentTypeError(f"{text} is not at least 1")
+    return value
+
+
+def _percent(text: str) -> int:
+    value = int(text)
+    if not 0 <= value <= 100:
+        raise argparse.ArgumentTypeError(f"{text} is not from 0 to 100")
     return value
 
 

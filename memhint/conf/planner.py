@@ -34,14 +34,14 @@ OPTS = (
     ),
     cfg.FloatOpt(
         "peak_half_life",
-        default=21600.0,
+        default=1209600.0,
         min=1,
         help="Seconds in which the remembered peak of a VM's footprint falls half way to what it uses now, with "
         "predictor=decaying_peak.",
     ),
     cfg.FloatOpt(
         "forecast_window",
-        default=86400.0,
+        default=1209600.0,
         min=48,
         help="Seconds that predictor=quantile and predictor=n_sigma look back.",
     ),
@@ -64,6 +64,14 @@ OPTS = (
         default=True,
         help="Whether the reserve for VMs that grow suffices for all VMs of one anti-affinity group (policy key group) "
         "at once, and not for the largest VM only.",
+    ),
+    cfg.IntOpt(
+        "storm_percent",
+        default=10,
+        min=0,
+        max=100,
+        help="Percent of all VMs that may come back to their full size at once, unannounced, and for which the reserve "
+        "for VMs that grow suffices.",
     ),
     cfg.FloatOpt(
         "other_window",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from memhint.objects.plan import Bound, Capacity, Demand, DemandReason
 from memhint.planner.settings import PlannerSettings
+from memhint.planner.storm import storm_reserve
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +28,8 @@ def spare(demands: Sequence[Demand], fault_in_rate: float, settings: PlannerSett
     """What must stay free for demand that the forecast missed, in bytes.
 
     At least the largest VM's own distance to its full size (or that of a whole anti-affinity group, whose VMs grow at
-    the same time), or what the host's VMs faulted in at their worst for as long as it takes to see it and reclaim;
-    never more than all VMs' distance.
+    the same time), what the host's VMs faulted in at their worst for as long as it takes to see it and reclaim, or what
+    an unannounced storm brings back of all VMs; never more than all VMs' distance.
     """
     distances = [demand.assigned - demand.demand for demand in demands]
     groups: dict[str, int] = {}
@@ -37,7 +38,8 @@ def spare(demands: Sequence[Demand], fault_in_rate: float, settings: PlannerSett
             if demand.group is not None:
                 groups[demand.group] = groups.get(demand.group, 0) + distance
     surge = int(fault_in_rate * (settings.period + settings.lever_latency))
-    return min(sum(distances), max([surge, *distances, *groups.values()]))
+    storm = storm_reserve(distances, settings.storm_percent)
+    return min(sum(distances), max([surge, storm, *distances, *groups.values()]))
 
 
 def capacity(sums: Sums, demands: Sequence[Demand], settings: PlannerSettings) -> Capacity:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from memhint.objects.domain import DomainObservation, DomainState
 from memhint.objects.exclusion import Excluded, Exclusion
@@ -32,8 +33,13 @@ def remember(
         if process is None:
             if before is not None:
                 moved[domain.uuid] = before  # one missed reading is no new life
-        elif before is None or before.instance != process.instance:
+        elif before is None:
             moved[domain.uuid] = predictor.first(process.instance, process.footprint, now)
+        elif before.instance != process.instance:
+            # A VM that was booted anew does again what it did: it counts in full at first, and then by all of its past.
+            moved[domain.uuid] = replace(
+                predictor.next(before, process.footprint, now), instance=process.instance, first_seen=now
+            )
         else:
             moved[domain.uuid] = predictor.next(before, process.footprint, now)
     return moved

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from memhint.objects.domain import DomainObservation
 from memhint.objects.plan import Bound, Capacity, Demand, DemandReason
@@ -103,6 +103,8 @@ def spare_words(capacity: Capacity, demands: Sequence[Demand], settings: Planner
         return "no VM counts with less than all of its memory"
     if capacity.spare > spare(inside, 0.0, settings):
         return "what VMs faulted in at their worst, for as long as it takes to act"
+    if capacity.spare > spare(inside, 0.0, replace(settings, storm_percent=0)):
+        return f"{settings.storm_percent} % of the VMs coming back to their full size at once"
     largest = max(inside, key=lambda one: one.assigned - one.demand)
     if largest.assigned - largest.demand == capacity.spare:
         return f"{{{largest.uuid}}} coming back to its full size"

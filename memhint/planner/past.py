@@ -1,4 +1,4 @@
-"""What is remembered of one VM's process, whichever predictor asks."""
+"""What is remembered of one VM, whichever predictor asks."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ SLOTS = 48  # a forecast's window is remembered in this many slots, each with th
 class Past:
     """Bytes and seconds of the planner's clock. Of bounded size, however long the VM runs."""
 
-    instance: str  # the QEMU process: another process is another VM to the forecast
-    first_seen: float
+    instance: str  # the QEMU process
+    first_seen: float  # that process
     peak: float  # what the predictor makes of the past: the decaying peak, or a quantile of the slots
     at: float
     highest: int  # the footprint's peak, not decaying

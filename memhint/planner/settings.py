@@ -112,8 +112,8 @@ class PlannerSettings:
     overhead: int = 128 << 20  # QEMU's own memory, per VM
     new_vm_decay: float = 600.0
     predictor: PredictorName = PredictorName.DECAYING_PEAK
-    peak_half_life: float = 21600.0  # of decaying_peak
-    forecast_window: float = 86400.0  # of quantile and n_sigma
+    peak_half_life: float = 1209600.0  # of decaying_peak
+    forecast_window: float = 1209600.0  # of quantile and n_sigma
     quantile: float = 0.95  # 0 to 1
     sigmas: float = 5.0
     other_window: float = 3600.0
@@ -122,6 +122,7 @@ class PlannerSettings:
     raise_hysteresis_percent: float = 1.0  # of the pool
     max_ratio: float = 1.5  # the least of the host's and its aggregates'
     spare_for_group: bool = True  # the fault-in reserve covers the largest anti-affinity group, not one VM only
+    storm_percent: int = 10  # of VMs that come back to their full size at once, unannounced
     node_reserve: int = 0  # per NUMA node
     node_reserve_percent: float = 2.0  # of the node; the larger of the two holds
     lever_latency: float = 10.0  # how long reclaiming takes to show

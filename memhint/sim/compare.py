@@ -10,7 +10,10 @@ from multiprocessing.pool import Pool
 from memhint.planner.settings import PlannerSettings
 from memhint.sim.engine import Outcome, Strategy, simulate
 from memhint.sim.fleet import Fleet
+from memhint.sim.needed import needed
 from memhint.sim.policy import Policy
+
+_Job = tuple[Fleet, Sequence[Policy], PlannerSettings, Strategy, bool, bool]
 
 _EVERY = 64  # steps between two words of progress
 _LOOK = 0.2  # seconds between two looks at them
@@ -24,15 +27,17 @@ def compare(
     strategy: Strategy = Strategy.MOST_HEADROOM,
     groups: bool = False,
     processes: int | None = None,
+    fewest: bool = False,
     progress: Callable[[float], None] = lambda share: None,
 ) -> list[Outcome]:
     """Each policy's outcome, in the order of ``policies``.
 
+    :param fewest: each on the fewest hosts that it needs, instead of on the fleet's
     :param processes: at most so many; if None, as many as this process may use CPUs
     :param progress: called from time to time with the share that is done, 0 to 1
     """
     count = min(len(policies), processes or len(os.sched_getaffinity(0)))
-    job = (fleet, policies, settings, strategy, groups)
+    job = (fleet, policies, settings, strategy, groups, fewest)
     total = fleet.steps * len(policies)
     if count < 2:
         done = [0] * len(policies)
@@ -61,11 +66,11 @@ def _wait(pool: Pool, count: int, look: Callable[[], None]) -> list[Outcome]:
     return found
 
 
-_JOB: tuple[Fleet, Sequence[Policy], PlannerSettings, Strategy, bool]
+_JOB: _Job
 _STEPS: object
 
 
-def _start(job: tuple[Fleet, Sequence[Policy], PlannerSettings, Strategy, bool], steps: object) -> None:
+def _start(job: _Job, steps: object) -> None:
     global _JOB, _STEPS
     _JOB, _STEPS = job, steps
 
@@ -78,16 +83,17 @@ def _work(index: int) -> Outcome:
 
 
 def _one(
-    job: tuple[Fleet, Sequence[Policy], PlannerSettings, Strategy, bool],
+    job: _Job,
     index: int,
     tell: Callable[[int, int], None],
 ) -> Outcome:
-    fleet, policies, settings, strategy, groups = job
+    fleet, policies, settings, strategy, groups, fewest = job
+    run = needed if fewest else simulate
 
     def progress(step: int) -> None:
-        if step % _EVERY == 0:
+        if fewest or step % _EVERY == 0:
             tell(index, step)
 
-    outcome = simulate(fleet, policies[index], settings, strategy=strategy, groups=groups, progress=progress)
+    outcome = run(fleet, policies[index], settings, strategy=strategy, groups=groups, progress=progress)
     tell(index, fleet.steps)
     return outcome

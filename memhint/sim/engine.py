@@ -9,11 +9,13 @@ from enum import StrEnum
 
 import numpy as np
 
+from memhint.objects.units import GIB
 from memhint.planner.ratio import QUANTUM
 from memhint.planner.settings import PlannerSettings
 from memhint.sim.fleet import Fleet, Floats, Ints
 from memhint.sim.forecasts import forecast_of
-from memhint.sim.policy import Planned, Policy
+from memhint.sim.oracle import Future
+from memhint.sim.policy import Oracle, Planned, Policy
 from memhint.sim.table import Table
 from memhint.sim.twin import BOUNDS, Hosts, Twin, Vms
 
@@ -44,16 +46,22 @@ class Outcome:
     """What came of one policy. Means and the peak are of the steps after the warm-up, all else of all steps."""
 
     policy: str
+    hosts: int
     asked: int
     admitted: int
     departed: int
     killed: int  # by the kernel, out of memory
+    placed_share: float  # of those who asked, or of their memory: the less of the two. Who was killed is not placed
     placed_mean: float
     placed_peak: int
     assigned_mean: float  # bytes by flavors
     ratio_mean: float  # assigned, in parts of the memory that is not reserved
     violation_minutes: float  # Σ over hosts
     violation_share: float  # of all hosts' minutes
+    worst_host_share: float  # of the time of the host that violated longest
+    vm_violation_minutes: float  # Σ over VMs on hosts that violated
+    swapped_gib_hours: float  # Σ of what did not fit into memory
+    storm_violation_share: float | None  # of all hosts' minutes in a storm; None without a storm
     worst: float  # the most by which a host was over, in parts of its memory; 0 without a violation
     oom_events: int  # hosts and steps
     ratio_moves: int
@@ -110,12 +118,21 @@ class Run:
         self._overhead = settings.overhead
         if isinstance(policy, Planned):
             self._twin, self._predictor = Twin(fleet.hosts, policy.settings), forecast_of(policy.settings)
+        elif isinstance(policy, Oracle):
+            self._future = Future(fleet, self._usable)
+            self.limit[:] = math.inf
         else:
             self.limit[:] = policy.ratio * self._usable
         self._ratio: Floats | None = None
         self._next = 0
         self._ooms = self._moves = 0
         self._worst = 0.0
+        self._over = np.zeros(fleet.hosts, dtype=np.int64)  # steps in which each host violated
+        self._vms_over = 0  # VMs and steps on them
+        self._swapped = 0.0  # bytes and steps
+        self._stormed = self._over_in_storm = 0  # hosts and steps
+        self._asked = self._placed = 0  # of those whom an empty host could take by flavors
+        self._asked_memory = self._placed_memory = 0.0
         self._bounds = np.zeros(len(BOUNDS), dtype=np.int64)
         self._series = Series(
             placed=np.zeros(fleet.steps, dtype=np.int64),
@@ -175,7 +192,7 @@ class Run:
         if fleet.storms.size and fleet.storms[step]:
             use = np.where(table["stormy"], memory, use)
         use += fleet.own
-        return use
+        return np.fmax(use, table["former"]) if fleet.sticky else use
 
     def _observe(self, step: int, use: Floats) -> None:
         shape = self._fleet.shape
@@ -183,7 +200,14 @@ class Run:
         self._demand = demand
         over = demand - (shape.pool - self._reserve)
         self._worst = max(self._worst, float(over.max()) / shape.pool)
-        self._series.violating[step] = int((over > 0).sum())
+        violating = over > 0
+        self._over += violating
+        self._vms_over += int(violating[self.table["host"]].sum())
+        self._swapped += float(np.maximum(0.0, demand - shape.pool).sum())
+        if self._fleet.storms.size and self._fleet.storms[step]:
+            self._stormed += self._fleet.hosts
+            self._over_in_storm += int(violating.sum())
+        self._series.violating[step] = int(violating.sum())
         self._series.demand[step] = demand.sum()
         self._series.highest[step] = demand.max() / shape.pool
 
@@ -219,17 +243,31 @@ class Run:
         first = self._next
         while self._next < fleet.vms and fleet.arrival[self._next] <= step:
             self._next += 1
+        clairvoyant = isinstance(self._policy, Oracle)
+        course = np.zeros(0)
         free = np.minimum(self.limit - self.flavors, self.room - overhead)
         placed: list[tuple[int, int]] = []
         for vm in range(first, self._next):
             memory = fleet.memory[vm]
+            # Who fits no empty host by flavors is no measure of a policy.
+            countable = memory + overhead <= self._usable
+            self._asked += countable
+            self._asked_memory += memory * countable
+            if clairvoyant:  # it has room as soon as it has as much as this VM will need
+                course = fleet.course(vm)
+                free = self._future.room(vm, course) + memory
             host = int((free >= memory).argmax() if self._strategy is Strategy.FIRST_FIT else free.argmax())
             if free[host] < memory:
                 continue
             self.flavors[host] += memory
             self.room[host] -= memory + overhead
-            free[host] = min(self.limit[host] - self.flavors[host], self.room[host] - overhead)
+            if not clairvoyant:
+                free[host] = min(self.limit[host] - self.flavors[host], self.room[host] - overhead)
             placed.append((vm, host))
+            self._placed += countable
+            self._placed_memory += memory * countable
+            if clairvoyant:
+                self._future.take(vm, host, course)
         if placed:
             vms, hosts = np.array(placed, dtype=np.int64).T
             self.table.append(fleet, vms, hosts)
@@ -248,16 +286,22 @@ class Run:
         bounds = {str(bound): int(count) / host_steps for bound, count in zip(BOUNDS, self._bounds, strict=True)}
         return Outcome(
             policy=self._policy.name,
+            hosts=fleet.hosts,
             asked=self._next,
             admitted=self.admitted,
             departed=self.departed,
             killed=self.killed,
+            placed_share=self._placed_share(),
             placed_mean=float(series.placed[counted].mean()),
             placed_peak=int(series.placed[counted].max()),
             assigned_mean=assigned,
             ratio_mean=assigned / (fleet.hosts * self._usable),
             violation_minutes=violating * fleet.step / 60.0,
             violation_share=violating / host_steps,
+            worst_host_share=int(self._over.max()) / fleet.steps,
+            vm_violation_minutes=self._vms_over * fleet.step / 60.0,
+            swapped_gib_hours=self._swapped * fleet.step / 3600.0 / GIB,
+            storm_violation_share=self._over_in_storm / self._stormed if self._stormed else None,
             worst=max(0.0, self._worst),
             oom_events=self._ooms,
             ratio_moves=self._moves,
@@ -265,6 +309,11 @@ class Run:
             bounds=bounds if isinstance(self._policy, Planned) else {},
             series=series,
         )
+
+    def _placed_share(self) -> float:
+        if not self._asked:
+            return 1.0
+        return min((self._placed - self.killed) / self._asked, self._placed_memory / self._asked_memory)
 
 
 def ratio_steps(wanted: Floats, usable: int, most: float) -> Floats:

@@ -29,6 +29,7 @@ class Fleet:
 
     A VM's footprint in a step is ``offset + scale × levels[step, row]`` bytes, rounded down and no more than its
     memory, and beside that QEMU's own ``own``. In a step of ``storms``, members of ``stormy`` use all their memory.
+    In a ``sticky`` fleet nothing that a VM touched comes back before it goes: a host without any lever.
     """
 
     name: str
@@ -47,8 +48,20 @@ class Fleet:
     stormy: Bools = field(default_factory=lambda: np.zeros(0, dtype=bool))  # empty: none
     storms: Bools = field(default_factory=lambda: np.zeros(0, dtype=bool))  # by step; empty: never
     warm_up: int = 0  # steps that count for no mean: the fleet fills
+    sticky: bool = False
 
     @property
     def vms(self) -> int:
         """How many VMs ask."""
         return len(self.arrival)
+
+    def course(self, vm: int) -> Floats:
+        """A VM's footprint in each step in which it runs: those after it came, before the one in which it goes."""
+        begin, end = self.arrival[vm] + 1, min(self.departure[vm], self.steps)
+        levels = self.levels[begin:end, self.row[vm]]
+        memory = self.memory[vm]
+        use: Floats = np.minimum(np.floor(self.offset[vm] + self.scale[vm] * levels), memory)
+        if self.storms.size and self.stormy[vm]:
+            use = np.where(self.storms[begin:end], memory, use)
+        use = use + self.own
+        return np.maximum.accumulate(use) if self.sticky else use

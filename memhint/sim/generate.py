@@ -1,4 +1,4 @@
-"""Fleets made of published distributions: diurnal, bursty, correlated storm, and the seed's workload.
+"""Fleets made of published distributions (diurnal, bursty, storm, the seed's workload), and of what forecasts miss.
 
 Everything random comes from one seed, and from `published` what it is drawn from. The same seed gives the same fleet.
 """
@@ -25,6 +25,9 @@ class Workload(StrEnum):
     DIURNAL = "diurnal"
     BURSTY = "bursty"
     STORM = "storm"
+    OFFICE = "office"
+    CRON = "cron"
+    HOT = "hot"
     SEED = "seed"
 
 
@@ -49,13 +52,24 @@ def generate(
     rng = np.random.default_rng(seed)
     if kind is Workload.SEED:
         return seed_workload(arm, hosts=hosts, steps=steps, step=step, rng=rng, shape=shape)
-    arrival, departure = _lives(hosts, steps, step, rng, shape, offered)
+    mean_size = sum(size * weight for size, weight in published.SIZES)
+    arrival, departure = lives(round(offered * hosts * shape.pool / mean_size), steps, step, rng)
     count = len(arrival)
     memory = sizes(count, rng)
     peak = memory * np.maximum(published.PEAK_LEAST, rng.beta(*published.PEAK_BETA, count))
     if kind is Workload.BURSTY:
         swing = np.full(count, published.BURST_SWING)
         levels = _bursts(steps, step, rng)
+    elif kind is Workload.OFFICE:
+        swing = np.full(count, published.OFFICE_SWING)
+        levels = _office(steps, step, rng)
+    elif kind is Workload.CRON:
+        swing = np.full(count, published.CRON_SWING)
+        levels = _cron(steps, step, rng)
+    elif kind is Workload.HOT:
+        peak = memory * rng.uniform(*published.HOT_PEAK, count)
+        swing = 1.0 - published.HOT_COLD * memory / peak
+        levels = _turns(steps, step)
     else:
         swing = rng.uniform(*published.SWING, count)
         levels = _days(steps, step, rng)
@@ -70,7 +84,7 @@ def generate(
         memory=memory,
         offset=peak * (1.0 - swing),
         scale=peak * swing,
-        row=rng.integers(0, ROWS, count),
+        row=_hot_rows(arrival, steps, step, rng) if kind is Workload.HOT else rng.integers(0, ROWS, count),
         levels=levels,
         warm_up=min(steps - 1, math.ceil(published.FILL / step)),
     )
@@ -95,12 +109,11 @@ def lifetimes(count: int, rng: np.random.Generator) -> Floats:
     return np.where(rng.random(count) < published.SHORT_SHARE, short, long)
 
 
-def _lives(
-    hosts: int, steps: int, step: float, rng: np.random.Generator, shape: HostShape, offered: float
-) -> tuple[Ints, Ints]:
-    """Arrivals and departures in steps: who would be there at the start, and who comes later."""
-    mean_size = sum(size * weight for size, weight in published.SIZES)
-    present = round(offered * hosts * shape.pool / mean_size)
+def lives(present: int, steps: int, step: float, rng: np.random.Generator) -> tuple[Ints, Ints]:
+    """Arrivals and departures in steps of a fleet in which ``present`` VMs would be there at once.
+
+    Some would be there at the start, the others come later.
+    """
     # Who is there at a given moment is more often one who lives long, and is somewhere within its life.
     drawn = lifetimes(8 * present, rng)
     rest = rng.choice(drawn, size=present, p=drawn / drawn.sum()) * rng.random(present)
@@ -149,6 +162,41 @@ def _bursts(steps: int, step: float, rng: np.random.Generator) -> np.ndarray:
             levels[int(now / step) : max(int(now / step) + 1, math.ceil((now + lasts) / step)), row] = 1.0
             now += lasts + rng.exponential(published.BURST_EVERY)
     return levels
+
+
+def _office(steps: int, step: float, rng: np.random.Generator) -> np.ndarray:
+    """Courses that are 1 in office hours and 0 by night and at weekends."""
+    begin, end = (hour + rng.normal(0.0, published.OFFICE_SPREAD, ROWS) for hour in published.OFFICE_HOURS)
+    now = np.arange(steps)[:, None] * step
+    hour = now % DAY / HOUR
+    weekday = now // DAY % 7 < 5
+    return (weekday & (hour >= begin) & (hour < end)).astype(np.float32)
+
+
+def _cron(steps: int, step: float, rng: np.random.Generator) -> np.ndarray:
+    """Courses of which some are 0 but for an hour each night, and the others those of days."""
+    levels = _days(steps, step, rng)
+    second = np.arange(steps) * step % DAY - published.CRON_HOUR * HOUR
+    nightly = (second >= 0) & (second < published.CRON_SECONDS)
+    levels[:, : round(published.CRON_SHARE * ROWS)] = nightly[:, None]
+    return levels
+
+
+def _turns(steps: int, step: float) -> np.ndarray:
+    """Courses that turn from 0 to 1 for good, the next one a little later; the last ones never do."""
+    return (np.arange(steps)[:, None] * step >= _turn_width(steps, step) * np.arange(ROWS)).astype(np.float32)
+
+
+def _turn_width(steps: int, step: float) -> float:
+    return steps * step / (ROWS - 1)
+
+
+def _hot_rows(arrival: Ints, steps: int, step: float, rng: np.random.Generator) -> Ints:
+    """For each VM the course that turns when it is as old as was drawn."""
+    least, most = (math.log(seconds) for seconds in published.HOT_AFTER)
+    at = arrival * step + np.exp(rng.uniform(least, most, len(arrival)))
+    rows: Ints = np.minimum(ROWS - 1, np.ceil(at / _turn_width(steps, step))).astype(np.int64)
+    return rows
 
 
 def _storms(steps: int, step: float) -> Bools:

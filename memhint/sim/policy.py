@@ -1,4 +1,4 @@
-"""Who may be admitted: a fixed ratio, or what the planner promises."""
+"""Who may be admitted: by a fixed ratio, by what the planner promises, or by knowing what will come."""
 
 from __future__ import annotations
 
@@ -32,11 +32,18 @@ class Planned:
     settings: PlannerSettings
 
 
-Policy = Static | Planned
+@dataclass(frozen=True, slots=True)
+class Oracle:
+    """Who is known never to make the host violate: the future of all VMs is known. A bound, not a planner."""
 
-KINDS = "nominal, static[:RATIO], peak[:HOURS], quantile[:HOURS] or n_sigma[:HOURS]"
-DEFAULT = ("nominal", "static:1.5", "peak", "peak:24", "quantile", "n_sigma")
-_NAME = re.compile(r"(nominal|static|peak|quantile|n_sigma)(?::(\d+(?:\.\d+)?))?")
+    name: str
+
+
+Policy = Static | Planned | Oracle
+
+KINDS = "nominal, oracle, static[:RATIO], peak[:HOURS], quantile[:HOURS] or n_sigma[:HOURS]"
+DEFAULT = ("nominal", "static:1.5", "peak", "peak:24", "quantile", "n_sigma", "oracle")
+_NAME = re.compile(r"(nominal|oracle|static|peak|quantile|n_sigma)(?::(\d+(?:\.\d+)?))?")
 
 
 def parse(names: Sequence[str], settings: PlannerSettings) -> list[Policy]:
@@ -50,11 +57,13 @@ def parse(names: Sequence[str], settings: PlannerSettings) -> list[Policy]:
 def _parse(name: str, settings: PlannerSettings) -> Policy:
     found = _NAME.fullmatch(name)
     number = float(found[2]) if found and found[2] else None
-    if found is None or number == 0 or (found[1] == "nominal" and number is not None):
+    if found is None or number == 0 or (found[1] in ("nominal", "oracle") and number is not None):
         raise PolicyError(f"{name!r} is no policy: say {KINDS}")
     kind = found[1]
     if kind == "nominal":
         return Static(name, 1.0)
+    if kind == "oracle":
+        return Oracle(name)
     if kind == "static":
         return Static(name, number or 1.5)
     if kind == "peak":

@@ -85,6 +85,25 @@ STORM_HOUR = 3.0  # chosen: a patch window
 STORM_SECONDS = 3600.0  # chosen
 STORM_SHARE = 0.5  # chosen: of all VMs, drawn by lot
 
+# -- office: all VMs busy in office hours and idle by night and at weekends
+
+OFFICE_HOURS = (9.0, 17.0)  # chosen
+OFFICE_SPREAD = 0.5  # chosen: standard deviation in hours of when each begins and ends
+OFFICE_SWING = 0.85  # chosen: of the peak, what an idle VM does without
+
+# -- cron: most VMs idle but for an hour each night, all at the same time
+
+CRON_HOUR = 2.0  # chosen
+CRON_SECONDS = 3600.0  # chosen
+CRON_SHARE = 0.6  # chosen: of the courses; the others are diurnal
+CRON_SWING = 0.85  # chosen
+
+# -- hot: VMs that are cold for hours or days, and then use their peak for good
+
+HOT_AFTER = (3600.0, 96 * 3600.0)  # chosen: seconds from a VM's arrival, log-uniform
+HOT_PEAK = (0.6, 1.0)  # chosen: of memory, uniform
+HOT_COLD = 0.05  # chosen: of memory, before
+
 # -- the seed's workload [PPR]: VMs of 4 GB; each allocates and frees every 30 minutes, 3 GB at its highest and 150 MB
 # on average; 230 GB for 67 VMs, 73 with KSM, and 516 with an average of 182 GB where freed memory came back in seconds
 

@@ -7,7 +7,8 @@ of time; VMs may alternate. Further columns are left alone.
 GWA-T-12: a file per VM, or a directory of them; ``;`` between columns; "Memory capacity provisioned [KB]" and "Memory
 usage [KB]" in KiB. The published files give seconds under "Timestamp [ms]": numbers too small for milliseconds since
 2001 are taken for seconds. A repeated time is one moment, of which the most holds. What a VM was provisioned at most
-is its memory.
+is its memory. The archive has rows that use more than that: they are cut to it and counted. In a directory, VMs without
+any row or memory are left out and counted.
 
 A VM runs from its first row to its last. Between rows it uses what the row before says; of several rows in a step the
 most holds.
@@ -18,7 +19,7 @@ from __future__ import annotations
 import csv
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ import numpy as np
 
 from memhint.objects.units import KIB, MIB
 from memhint.sim import published
-from memhint.sim.fleet import Fleet, HostShape
+from memhint.sim.fleet import Fleet, Floats, HostShape, Ints
 
 COLUMNS = ("vm", "time_s", "assigned_mib", "demand_mib")
 _TIME, _PROVISIONED, _USED = "Timestamp [ms]", "Memory capacity provisioned [KB]", "Memory usage [KB]"
@@ -53,8 +54,27 @@ class Course:
     demands: list[float] = field(default_factory=list)
 
 
-def read(path: Path) -> dict[str, Course]:
-    """The VMs of a trace, by name.
+@dataclass(slots=True)
+class Trace:
+    """The VMs of a trace by name, and what of it was not taken as it is written."""
+
+    courses: dict[str, Course]
+    cut: dict[str, int] = field(default_factory=dict)  # rows that used more than the VM's memory
+    left_out: list[str] = field(default_factory=list)  # VMs without any row or memory
+
+    @property
+    def words(self) -> str:
+        """What is to be said of it; empty where everything was taken."""
+        found = []
+        if self.cut:
+            found.append(f"{sum(self.cut.values())} rows of {len(self.cut)} VMs use more than the VM has: cut to that")
+        if self.left_out:
+            found.append(f"{len(self.left_out)} VMs without any row or memory are left out")
+        return "; ".join(found)
+
+
+def read(path: Path) -> Trace:
+    """The VMs of a trace.
 
     :raises TraceError: when it cannot be read, with the line
     """
@@ -62,12 +82,21 @@ def read(path: Path) -> dict[str, Course]:
         files = sorted(path.glob("*.csv"))
         if not files:
             raise TraceError(path, None, "a directory without any .csv")
-        return {file.stem: _read_bitbrains(file) for file in files}
+        return _read_bitbrains(files, alone=False)
     if path.suffix == ".parquet":
-        return _read_rows(path, _parquet_rows(path))
+        return Trace(_read_rows(path, _parquet_rows(path)))
     if _first_line(path).lstrip().startswith(_TIME):
-        return {path.stem: _read_bitbrains(path)}
-    return _read_rows(path, _csv_rows(path))
+        return _read_bitbrains([path], alone=True)
+    return Trace(_read_rows(path, _csv_rows(path)))
+
+
+def check_size(steps: int, courses: int) -> None:
+    """Whether a matrix of steps and VMs can be had.
+
+    :raises ValueError: when it would need too much memory
+    """
+    if steps * courses * 8 > _MOST_BYTES:
+        raise ValueError(f"{steps} steps of {courses} VMs are too much: take a longer step, or fewer VMs")
 
 
 def fleet_of(
@@ -89,19 +118,8 @@ def fleet_of(
     begin = min(course.times[0] for course in courses.values())
     end = max(course.times[-1] for course in courses.values())
     steps = math.floor((end - begin) / step) + 1
-    if steps * len(courses) * 8 > _MOST_BYTES:
-        raise ValueError(f"{steps} steps of {len(courses)} VMs are too much: take a longer step, or fewer VMs")
-    levels = np.zeros((steps, len(courses)))
-    arrival = np.zeros(len(courses), dtype=np.int64)
-    departure = np.zeros(len(courses), dtype=np.int64)
-    for row, course in enumerate(courses.values()):
-        at = np.floor((np.array(course.times) - begin) / step).astype(np.int64)
-        arrival[row], departure[row] = at[0], at[-1] + 1
-        np.maximum.at(levels[:, row], at, course.demands)
-        seen = np.zeros(steps, dtype=bool)
-        seen[at] = True
-        newest = np.maximum.accumulate(np.where(seen, np.arange(steps), 0))
-        levels[:, row] = levels[newest, row]
+    check_size(steps, len(courses))
+    levels, arrival, departure = levels_of(courses, begin, step, steps)
     memory = np.array([float(math.floor(course.memory)) for course in courses.values()])
     change = np.zeros(steps + 1)
     np.add.at(change, arrival, memory)
@@ -128,6 +146,25 @@ def fleet_of(
     )
 
 
+def levels_of(courses: dict[str, Course], begin: float, step: float, steps: int) -> tuple[Floats, Ints, Ints]:
+    """What each VM uses in each step in bytes (steps, VMs), and the steps in which it comes and in which it is gone.
+
+    A step without a row has what the one before has; before its first row a VM uses nothing.
+    """
+    levels = np.zeros((steps, len(courses)))
+    arrival = np.zeros(len(courses), dtype=np.int64)
+    departure = np.zeros(len(courses), dtype=np.int64)
+    for row, course in enumerate(courses.values()):
+        at = np.floor((np.array(course.times) - begin) / step).astype(np.int64)
+        arrival[row], departure[row] = at[0], at[-1] + 1
+        np.maximum.at(levels[:, row], at, course.demands)
+        seen = np.zeros(steps, dtype=bool)
+        seen[at] = True
+        newest = np.maximum.accumulate(np.where(seen, np.arange(steps), 0))
+        levels[:, row] = levels[newest, row]
+    return levels, arrival, departure
+
+
 def _read_rows(path: Path, rows: Iterable[tuple[int, tuple[Any, ...]]]) -> dict[str, Course]:
     courses: dict[str, Course] = {}
     for line, (vm, time, assigned, demand) in rows:
@@ -144,7 +181,8 @@ def _read_rows(path: Path, rows: Iterable[tuple[int, tuple[Any, ...]]]) -> dict[
             raise TraceError(path, line, f"assigned_mib of {name} changes from {course.memory / MIB:g}")
         if course.times and now <= course.times[-1]:
             raise TraceError(path, line, f"time_s of {name} does not rise: {now:g} after {course.times[-1]:g}")
-        _check_use(path, line, use, memory)
+        if use > memory:
+            raise TraceError(path, line, f"more is used ({demand} MiB) than there is ({assigned} MiB)")
         course.times.append(now)
         course.demands.append(use)
     if not courses:
@@ -152,13 +190,32 @@ def _read_rows(path: Path, rows: Iterable[tuple[int, tuple[Any, ...]]]) -> dict[
     return courses
 
 
-def _read_bitbrains(path: Path) -> Course:
+def _read_bitbrains(files: Sequence[Path], *, alone: bool) -> Trace:
+    """:param alone: whether a VM that says nothing is an error, as it is where it is the only one"""
+    trace = Trace({})
+    for path in files:
+        course = _read_vm(path)
+        if not course.times or course.memory <= 0:
+            if alone:
+                raise TraceError(path, None, "no memory was ever provisioned" if course.times else "no row")
+            trace.left_out.append(path.stem)
+            continue
+        over = sum(use > course.memory for use in course.demands)
+        if over:
+            trace.cut[path.stem] = over
+            course.demands = [min(use, course.memory) for use in course.demands]
+        trace.courses[path.stem] = course
+    if not trace.courses:
+        raise TraceError(files[0].parent, None, "no VM has any row and memory")
+    return trace
+
+
+def _read_vm(path: Path) -> Course:
     course, seconds = Course(0.0), 1.0
     for line, (time, provisioned, used) in _text_rows(path, (_TIME, _PROVISIONED, _USED), ";"):
         now = _number(path, line, _TIME, time)
         memory = _number(path, line, _PROVISIONED, provisioned) * KIB
         use = _number(path, line, _USED, used) * KIB
-        _check_use(path, line, use, memory)
         if not course.times:
             seconds = 1000.0 if now >= _LEAST_MS else 1.0
         now /= seconds
@@ -170,16 +227,7 @@ def _read_bitbrains(path: Path) -> Course:
         else:
             course.times.append(now)
             course.demands.append(use)
-    if not course.times:
-        raise TraceError(path, None, "no row")
-    if course.memory <= 0:
-        raise TraceError(path, None, "no memory was ever provisioned")
     return course
-
-
-def _check_use(path: Path, line: int, use: float, memory: float) -> None:
-    if use > memory:
-        raise TraceError(path, line, f"more is used ({use / MIB:g} MiB) than there is ({memory / MIB:g} MiB)")
 
 
 def _csv_rows(path: Path) -> Iterator[tuple[int, tuple[Any, ...]]]:

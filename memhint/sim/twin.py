@@ -18,10 +18,12 @@ from memhint.planner.pressure import PressureSample
 from memhint.planner.promise import hysteresis
 from memhint.planner.relief.relieve import fruitless, relieve
 from memhint.planner.settings import PlannerSettings
+from memhint.planner.storm import of_sums
 from memhint.sim.fleet import Bools, Floats, Ints
 from memhint.sim.windows import HostWindow
 
 BOUNDS = (Bound.MODEL, Bound.NOW, Bound.BACK, Bound.RATIO, Bound.RATE, Bound.PRESSURE)
+_PART = 1 << 20  # a square of less than 2^40: thousands of them add up exactly
 _RATE, _PRESSURE = BOUNDS.index(Bound.RATE), BOUNDS.index(Bound.PRESSURE)
 
 
@@ -128,7 +130,24 @@ class Twin:
             kept = np.maximum(kept, sums.reshape(self._hosts, groups).max(axis=1))
         rate = self._fault_in.quantile(0.99)
         surge = np.trunc(rate * (self._settings.period + self._settings.lever_latency))
-        return np.minimum(per_host(vms, distance, self._hosts), np.maximum(surge, kept))
+        total = per_host(vms, distance, self._hosts)
+        storm = self._storm(vms, distance, total)
+        return np.minimum(total, np.maximum(np.maximum(surge, storm), kept))
+
+    def _storm(self, vms: Vms, distance: Floats, total: Floats) -> Floats:
+        """`storm_reserve` of every host. Squares have more bits than a float: they are added in parts."""
+        percent = self._settings.storm_percent
+        if not percent:
+            return np.zeros(self._hosts)
+        high = np.floor(distance / _PART)
+        low = distance - high * _PART
+        parts = [per_host(vms, values, self._hosts) for values in (high * high, high * low, low * low)]
+        found = np.zeros(self._hosts)
+        for host in range(self._hosts):
+            upper, middle, lower = (int(part[host]) for part in parts)
+            squares = upper * _PART * _PART + 2 * middle * _PART + lower
+            found[host] = of_sums(int(total[host]), squares, percent)
+        return found
 
     def _pressure(self, hosts: Hosts, now: float) -> None:
         """The planner's own ladder, for those few hosts that run short or have not come down yet.

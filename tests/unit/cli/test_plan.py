@@ -20,6 +20,7 @@ def test_every_term_of_the_formula_is_shown(bench: Bench) -> None:
     shown = {line.split("|")[1].strip() for line in result.out.splitlines() if line.count("|") == 4}
     assert set(Capacity.__dataclass_fields__) - {"bound"} <= shown
     assert result.out.startswith("Headroom: 16384 MiB, bounded by back: ")
+    assert "\nStorm: " in result.out
 
 
 def test_demands_and_actions_name_the_vm(bench: Bench) -> None:

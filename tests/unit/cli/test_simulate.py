@@ -19,7 +19,10 @@ def test_a_table_has_a_row_for_each_policy_and_the_first_is_the_measure(bench: B
     assert (result.code, result.err) == (0, "")
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in result.out.splitlines() if "|" in line]
     assert [row[0] for row in rows] == ["Policy", "nominal", "peak:24"]
-    assert rows[1][3] == "1.00"
+    column = {name: place for place, name in enumerate(rows[0])}
+    assert rows[1][column["Ratio x"]] == rows[1][column["VMs x"]] == "1.00"
+    assert rows[0][-3:] == ["VMs", "Peak", "VMs x"]  # a count flatters who refuses large VMs: it stands last
+    assert rows[1][column["Of oracle %"]] == "-"  # nobody asked for the oracle
     assert result.out.startswith("diurnal: ")
 
 
@@ -30,6 +33,19 @@ def test_json_has_bytes_and_shares(bench: Bench) -> None:
     assert 0.5 < nominal["ratio_mean"] <= 1.0
     assert nominal["violation_share"] == 0.0
     assert set(quantile["bounds"]) == {"model", "now", "back", "ratio", "rate", "pressure"}
+
+
+def test_the_fewest_hosts_of_each_policy_are_found_and_compared_with_the_bound(bench: Bench) -> None:
+    words = (*SMALL, "--needed", "--policy", "nominal", "--policy", "peak:24", "--policy", "oracle")
+    nominal, peak, oracle = json.loads(bench.run(*words, "--json").out)
+    assert nominal["hosts"] > peak["hosts"] > oracle["hosts"]
+    assert (nominal["gain"], oracle["gain"]) == (1.0, nominal["hosts"] / oracle["hosts"])
+    assert (nominal["oracle_share"], oracle["oracle_share"]) == (0.0, 1.0)
+    assert peak["oracle_share"] == (peak["gain"] - 1.0) / (oracle["gain"] - 1.0)
+    assert min(one["placed_share"] for one in (nominal, peak, oracle)) >= 0.98
+    shown = bench.run(*words).out
+    assert "as many hosts as it takes" in shown
+    assert [cell.strip() for cell in shown.splitlines()[2].split("|")[2:5]] == ["Hosts", "Hosts x", "Placed %"]
 
 
 def test_a_trace_is_simulated_and_drawn(bench: Bench, tmp_path: Path) -> None:
@@ -44,6 +60,30 @@ def test_a_trace_is_simulated_and_drawn(bench: Bench, tmp_path: Path) -> None:
     assert (nominal["asked"], nominal["steps"], nominal["fleet"]) == (64, 23, "use.csv")
     assert nominal["placed_peak"] == 29  # (256 − 12.8 − 4) GiB of 8 GiB each
     assert "<svg" in drawn.read_text()
+
+
+def test_a_trace_of_the_archive_is_cut_where_it_must_be_and_worn_by_vms_that_come_and_go(
+    bench: Bench, tmp_path: Path
+) -> None:
+    from tests.unit.sim.test_trace import bitbrains
+
+    day = [(300 * step, 4 << 20, 1 << (20 + step % 3)) for step in range(288)]
+    bitbrains(tmp_path / "1.csv", *day)
+    bitbrains(tmp_path / "2.csv", *day[:-1], (300 * 287, 4 << 20, 5 << 20))
+    words = ("simulate", "--trace", str(tmp_path), "--overlay", "--hosts", "1", "--policy", "nominal", "--json")
+    plain = bench.run(*words)
+    assert plain.err == f"{tmp_path}: 1 rows of 1 VMs use more than the VM has: cut to that\n"
+    sticky = bench.run(*words, "--sticky", "--offered", "4")
+    assert json.loads(plain.out)[0]["steps"] == 288
+    assert json.loads(sticky.out)[0]["fleet"] == f"{tmp_path.name}, overlaid, sticky"
+    assert json.loads(sticky.out)[0]["asked"] > 1.5 * json.loads(plain.out)[0]["asked"]
+
+
+def test_what_is_kept_for_storms_is_a_choice(bench: Bench) -> None:
+    words = (*SMALL, "--max-ratio", "4", "--swap", "1000", "--offered", "4", "--policy", "peak", "--json")
+    (none,) = json.loads(bench.run(*words, "--storm-percent", "0").out)
+    (all_of_it,) = json.loads(bench.run(*words, "--storm-percent", "100").out)
+    assert none["assigned_mean"] > 1.1 * all_of_it["assigned_mean"]
 
 
 def test_the_seeds_arm_is_a_choice(bench: Bench) -> None:
@@ -61,9 +101,12 @@ def test_the_seeds_arm_is_a_choice(bench: Bench) -> None:
         (["--arm", "ksm"], "--arm is of --generate seed"),
         (["--trace", "nowhere.csv"], "nowhere.csv: No such file"),
         (["--trace", "x.csv", "--days", "3"], "--days: a trace has its own length"),
+        (["--overlay"], "--overlay is of --trace"),
+        (["--trace", "x.csv", "--arm", "ksm"], "--arm is of --generate seed"),
         (["--memory", "4"], "--memory must be above the 4 GiB"),
         (["--plot", "out.bmp"], "the name must end in .png, .svg, .pdf"),
         (["--hosts", "0"], "0 is not at least 1"),
+        (["--storm-percent", "101"], "101 is not from 0 to 100"),
         (["--step", "0"], "0 is not above 0"),
         (["--swap", "nan"], "nan is not a number from 0"),
         (["--trace", "x.csv", "--generate", "storm"], "not allowed with argument"),

@@ -11,7 +11,7 @@ from memhint.objects.units import GIB, MIB
 from memhint.planner.capacity import Sums, capacity, spare
 from memhint.planner.settings import PlannerSettings
 
-SETTINGS = PlannerSettings(reserve=1 * GIB, reserve_percent=0.0, period=10, lever_latency=10)
+SETTINGS = PlannerSettings(reserve=1 * GIB, reserve_percent=0.0, period=10, lever_latency=10, storm_percent=0)
 IDLE_HOST = Sums(pool=64 * GIB, available=63 * GIB, resident=0, ksm_saving=0, other=0, swap=64 * GIB, fault_in_rate=0.0)
 
 

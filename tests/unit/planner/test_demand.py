@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from memhint.objects.domain import DomainState
 from memhint.objects.exclusion import Exclusion
-from memhint.objects.plan import Demand, DemandReason
+from memhint.objects.plan import Demand, DemandReason, PredictorName
 from memhint.objects.policy import Origin, effective
 from memhint.objects.units import GIB, MIB
 from memhint.planner.demand import demands_of, remember
@@ -157,3 +157,47 @@ def test_what_a_guest_says_changes_nothing(total: int, free: int, unreported: in
     liar = replace(honest, guest=builders.guest_memory(total=total, free=free, unreported=unreported))
     past = seen(honest, 0.0)
     assert demand_of(liar, past[liar.uuid], 50.0, SETTINGS) == demand_of(honest, past[honest.uuid], 50.0, SETTINGS)
+
+
+OFFICE_DAY = (9.0, 17.0)
+
+
+def by_day(now: float) -> int:
+    """What a VM of 8 GiB uses that is busy in office hours, Monday to Friday."""
+    busy = now // 86400 % 7 < 5 and OFFICE_DAY[0] <= now % 86400 / 3600 < OFFICE_DAY[1]
+    return 7 * GIB if busy else 1 * GIB
+
+
+@pytest.mark.parametrize("name", PredictorName)
+@pytest.mark.parametrize("moment", [86400 + 8.9 * 3600, 7 * 86400 + 8.9 * 3600], ids=["before nine", "on Monday"])
+def test_neither_a_night_nor_a_weekend_makes_a_working_day_forgotten(name: PredictorName, moment: float) -> None:
+    settings = PlannerSettings(predictor=name)
+    predictor, past, now = predictor_of(settings), None, 0.0
+    while now < moment:
+        use = by_day(now)
+        past = predictor.first("one", use, now) if past is None else predictor.next(past, use, now)
+        now += 600.0
+    assert past is not None
+    (forecast,) = predictor.forecast([by_day(moment)], [8 * GIB], [past])
+    assert by_day(moment) == 1 * GIB
+    assert forecast > 6 * GIB
+
+
+@pytest.mark.parametrize("name", PredictorName)
+def test_another_qemu_of_the_same_vm_counts_in_full_and_then_by_what_the_vm_has_used_before(
+    name: PredictorName,
+) -> None:
+    settings = PlannerSettings(predictor=name, overhead=128 * MIB)
+    predictor = predictor_of(settings)
+    domain, past = running(3 * GIB), {}
+    for now in (0.0, 1000.0):
+        past = remember(past, [domain], now, predictor)
+    again = replace(running(1 * GIB), process=builders.process(pid=9999, rss=1 * GIB, swap=0, ksm_zero=0))
+    past = remember(past, [again], 1010.0, predictor)
+    first = demand_of(again, past[again.uuid], 1010.0, settings)
+    assert (first.demand, first.reason) == (FULL, DemandReason.NEW)
+    past = remember(past, [again], 1700.0, predictor)
+    later = demand_of(again, past[again.uuid], 1700.0, settings)
+    assert later.reason is DemandReason.FORECAST
+    assert later.demand > 2.9 * GIB
+    assert past[again.uuid].highest == 3 * GIB

@@ -171,6 +171,7 @@ LINES: Mapping[str, Line] = {
         "never up", setting("quantile", lambda amount: min(1.0, 0.95 + amount / GIB)), (PredictorName.QUANTILE,)
     ),
     "sigmas": Line("never up", setting("sigmas", lambda amount: 5 + amount / GIB), (PredictorName.N_SIGMA,)),
+    "storm_percent": Line("never up", setting("storm_percent", lambda amount: min(100, 10 + amount // GIB))),
     "some VM is not seen as of now": Line("never up", lambda world, _: world, sight=Sight.STALE),
     "the VMs are not seen": Line("0", lambda world, _: world, sight=Sight.BLIND),
     "the host is under pressure": Line("0", lambda world, _: replace(world, psi=50.0)),

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from memhint.objects.plan import Bound, PredictorName
 from memhint.objects.units import GIB, MIB
+from memhint.planner.capacity import spare
 from memhint.planner.explain import capacity_steps, cost_of, demand_steps, spare_words, terms, tightest_term
 from memhint.planner.plan import Sight
 from memhint.planner.settings import PlannerSettings
@@ -67,6 +68,10 @@ def test_whom_the_spare_is_for() -> None:
     grouped = World(tuple(replace(small, policy={"group": "web"}) for _ in range(4)), free=60 * GIB)
     plan = planned(grouped)
     assert "group" in spare_words(plan.capacity, plan.demands, SETTINGS)
+    many = planned(World((small,) * 8, free=56 * GIB))
+    told = replace(SETTINGS, storm_percent=31)
+    kept = replace(many.capacity, spare=spare(many.demands, 0.0, told))
+    assert spare_words(kept, many.demands, told) == "31 % of the VMs coming back to their full size at once"
     storm = replace(plan.capacity, spare=plan.capacity.spare + 1)
     assert "at their worst" in spare_words(storm, plan.demands, SETTINGS)
     empty = planned(World((), free=60 * GIB))

@@ -13,8 +13,10 @@ from memhint.planner.settings import PlannerSettings
 from memhint.sim.compare import compare
 from memhint.sim.engine import Run, Strategy, simulate
 from memhint.sim.fleet import Fleet, HostShape
+from memhint.sim.gain import memory_gains, oracle_shares
 from memhint.sim.generate import Workload, generate
-from memhint.sim.policy import DEFAULT, Planned, PolicyError, Static, parse
+from memhint.sim.needed import needed
+from memhint.sim.policy import DEFAULT, Oracle, Planned, PolicyError, Static, parse
 
 PLANNER = PlannerSettings()
 SHAPE = HostShape(pool=64 * GIB, swap=32 * GIB, other=1 * GIB)
@@ -114,6 +116,106 @@ def test_a_host_violates_while_its_vms_use_more_than_memory_less_reserve() -> No
     assert outcome.violation_share == 2 / 5
     assert outcome.worst == pytest.approx(over / SHAPE.pool)
     assert (outcome.oom_events, outcome.killed) == (0, 0)
+
+
+def test_a_violation_is_counted_by_its_worst_host_its_vms_and_what_is_in_swap() -> None:
+    made = fleet([8 * GIB] * 22, 0.9, steps=4, hosts=2)
+    # What both use, and beside it what the VMs of one host alone.
+    made = replace(made, row=np.arange(22) % 2, levels=np.array([[0.0, 0.0], [0.9, 0.9], [0.9, 0.5], [0.0, 0.0]]))
+    outcome = simulate(made, Static("static", 1.5), PLANNER)
+    over = 11 * math.floor(0.9 * 8 * GIB) + SHAPE.other - SHAPE.pool
+    assert over > 0
+    assert outcome.worst_host_share == 2 / 4
+    assert outcome.violation_share == 3 / 8
+    assert outcome.vm_violation_minutes == 3 * 11 * 5.0
+    assert outcome.swapped_gib_hours == pytest.approx(3 * over / GIB / 12)
+    assert outcome.storm_violation_share is None
+
+
+def test_violations_in_storms_are_a_share_of_the_storms() -> None:
+    made = fleet([8 * GIB] * 11, 0.1, steps=5)
+    storms = np.array([False, True, True, False, False])
+    outcome = simulate(replace(made, stormy=np.ones(11, dtype=bool), storms=storms), Static("static", 1.5), PLANNER)
+    assert outcome.storm_violation_share == 1.0
+    assert outcome.violation_share == 2 / 5
+    calm = simulate(replace(made, stormy=np.zeros(11, dtype=bool), storms=storms), Static("static", 1.5), PLANNER)
+    assert calm.storm_violation_share == 0.0
+
+
+def test_what_was_touched_on_a_sticky_fleet_stays_touched() -> None:
+    made = fleet([8 * GIB] * 7, 0.0, steps=5)
+    made = replace(made, levels=np.array([[0.9], [0.2], [0.7], [0.1], [0.1]]))
+    plain, sticky = (simulate(replace(made, sticky=one), NOMINAL, PLANNER).series.demand for one in (False, True))
+    # It comes in the first step and is first seen in the second.
+    assert [round((now - SHAPE.other) / (56 * GIB), 2) for now in plain] == [0.0, 0.2, 0.7, 0.1, 0.1]
+    assert [round((now - SHAPE.other) / (56 * GIB), 2) for now in sticky] == [0.0, 0.2, 0.7, 0.7, 0.7]
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 10**6), sticky=st.booleans())
+def test_the_course_that_the_oracle_sees_is_the_one_that_comes(seed: int, sticky: bool) -> None:
+    made = replace(any_fleet(seed), sticky=sticky)
+    total = np.zeros(made.steps)
+    for vm in range(made.vms):
+        course = made.course(vm)
+        total[made.arrival[vm] + 1 :][: course.size] += course
+    everywhere = simulate(replace(made, hosts=1, shape=replace(SHAPE, swap=2**60)), Static("all", 1e6), PLANNER)
+    assert np.array_equal(everywhere.series.demand, total + SHAPE.other)
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 10**6), strategy=st.sampled_from(Strategy), sticky=st.booleans())
+def test_the_oracle_never_violates_and_refuses_nobody_who_fits(seed: int, strategy: Strategy, sticky: bool) -> None:
+    made = replace(any_fleet(seed), sticky=sticky)
+    outcome = simulate(made, Oracle("oracle"), PLANNER, strategy=strategy)
+    assert (outcome.violation_minutes, outcome.oom_events) == (0.0, 0)
+    alone = [vm for vm in range(made.vms) if made.course(vm).max(initial=0.0) <= USABLE]
+    roomy = simulate(replace(made, hosts=len(alone) + 1), Oracle("oracle"), PLANNER, strategy=strategy)
+    assert roomy.admitted == len(alone)
+
+
+def test_the_oracle_knows_who_goes_before_the_other_grows() -> None:
+    # Two VMs of the whole host: one uses it in the first half and goes, the other in the second.
+    made = fleet([48 * GIB] * 3, 0.0, steps=8)
+    levels = np.array([[0.9, 0.1]] * 4 + [[0.9, 0.9]] * 4)
+    made = replace(made, row=np.array([0, 1, 1]), levels=levels, departure=np.array([4, 9, 9]))
+    outcome = simulate(made, Oracle("oracle"), PLANNER)
+    assert (outcome.admitted, outcome.violation_minutes) == (2, 0.0)
+
+
+def test_who_refuses_large_vms_has_not_placed_the_same() -> None:
+    made = fleet([32 * GIB] * 2 + [1 * GIB] * 20, 0.1)
+    outcome = simulate(made, NOMINAL, PLANNER)
+    assert outcome.admitted == 21
+    assert outcome.placed_share == pytest.approx(52 / 84)
+    # One that no host could take by flavors counts for nobody.
+    larger = replace(fleet([1 * GIB] * 4 + [512 * GIB], 0.01))
+    assert simulate(larger, NOMINAL, PLANNER).placed_share == 1.0
+
+
+def test_the_fewest_hosts_place_what_one_less_does_not() -> None:
+    made = fleet([4 * GIB] * 100, 0.1, hosts=2)
+    found = needed(made, NOMINAL, PLANNER)
+    assert found.hosts == math.ceil(98 / (USABLE // (4 * GIB)))
+    assert found.placed_share >= 0.98
+    assert simulate(replace(made, hosts=found.hosts - 1), NOMINAL, PLANNER).placed_share < 0.98
+    assert needed(replace(made, hosts=40), NOMINAL, PLANNER) == found
+    never = replace(fleet([4 * GIB] * 4, 0.1), arrival=np.arange(4), departure=np.arange(4) + 1)
+    assert needed(never, Static("none", 0.01), PLANNER).placed_share == 0.0
+
+
+def test_a_share_of_the_oracles_gain_is_none_where_vms_pay_for_it() -> None:
+    made = fleet([8 * GIB] * 20, 0.5, steps=6)
+    quiet = replace(made, levels=np.array([[0.5], [0.5], [0.3], [0.3], [0.3], [0.3]]))
+    policies = parse(["nominal", "static:1.2", "static:2.5", "oracle"], PLANNER)
+    outcomes = compare(quiet, policies, PLANNER, processes=1)
+    gains = memory_gains(outcomes)
+    nominal, careful, bold, oracle = oracle_shares(outcomes, gains)
+    assert (nominal, oracle) == (0.0, 1.0)
+    assert 0.0 < careful < 1.0
+    assert outcomes[2].violation_share > 0
+    assert bold is None
+    assert oracle_shares(outcomes[:3], gains[:3]) == [None] * 3
 
 
 def test_out_of_memory_kills_the_largest_until_the_rest_fits() -> None:

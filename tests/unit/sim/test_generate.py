@@ -111,3 +111,38 @@ def test_one_seed_makes_one_fleet(kind: Workload) -> None:
         assert np.array_equal(getattr(first, name), getattr(second, name)), name
     assert not np.array_equal(first.row, other.row)
     assert first.row.max() < ROWS
+
+
+def test_an_office_is_busy_by_day_and_idle_by_night_and_at_weekends() -> None:
+    made = fleet(Workload.OFFICE, days=8)
+    now = np.arange(made.steps) * made.step
+    night = (now % DAY < 6 * HOUR) | (now % DAY > 20 * HOUR) | (now // DAY % 7 >= 5)
+    noon = (now // DAY % 7 < 5) & (abs(now % DAY - 13 * HOUR) < HOUR)
+    assert made.levels[night].max() == 0.0
+    assert made.levels[noon].min() == 1.0
+    idle = made.offset / (made.offset + made.scale)
+    assert idle == pytest.approx(1 - published.OFFICE_SWING)
+
+
+def test_most_of_a_cron_fleet_is_idle_but_for_the_same_hour_each_night() -> None:
+    made = fleet(Workload.CRON, days=3)
+    nightly = made.levels[:, : round(published.CRON_SHARE * ROWS)]
+    hour = np.arange(made.steps) * made.step % DAY / HOUR
+    busy = (hour >= 2) & (hour < 3)
+    assert nightly[busy].min() == 1.0
+    assert nightly[~busy].max() == 0.0
+
+
+def test_a_hot_fleets_vms_are_cold_for_one_to_96_hours_and_then_never_again() -> None:
+    made = fleet(Workload.HOT, days=10)
+    turned = []
+    for vm in range(0, made.vms, 7):
+        course = (made.course(vm) - made.own) / made.memory[vm]
+        hot = np.flatnonzero(course > 0.5)
+        if hot.size:
+            assert (course[hot[0] :] >= published.HOT_PEAK[0] - 1e-6).all()
+            turned.append((hot[0] + 1) * made.step / HOUR)
+        assert course[: hot[0] if hot.size else None] == pytest.approx(published.HOT_COLD, abs=1e-6)
+    assert min(turned) >= 0.9
+    assert max(turned) <= 96.5
+    assert np.median(turned) < 24

@@ -25,7 +25,7 @@ def written(tmp_path: Path, *rows: str, header: str = HEADER) -> Path:
 
 def test_a_csv_gives_every_vm_its_course(tmp_path: Path) -> None:
     path = written(tmp_path, "a,0,1024,100", "b,0,2048,7.5", "a,300,1024,200", "", "b,900,2048,0")
-    assert read(path) == {
+    assert read(path).courses == {
         "a": Course(1 * GIB, [0.0, 300.0], [100.0 * MIB, 200.0 * MIB]),
         "b": Course(2 * GIB, [0.0, 900.0], [7.5 * MIB, 0.0]),
     }
@@ -33,7 +33,7 @@ def test_a_csv_gives_every_vm_its_course(tmp_path: Path) -> None:
 
 def test_columns_may_stand_in_any_order_beside_others(tmp_path: Path) -> None:
     path = written(tmp_path, "5,x,10,a,64", header="demand_mib,note,time_s,vm,assigned_mib")
-    assert read(path) == {"a": Course(64.0 * MIB, [10.0], [5.0 * MIB])}
+    assert read(path).courses == {"a": Course(64.0 * MIB, [10.0], [5.0 * MIB])}
 
 
 def test_parquet_says_the_same_as_csv(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_a_parquet_file_without_a_column_is_refused(tmp_path: Path) -> None:
 
 
 def test_bitbrains_columns_are_read_with_seconds_under_milliseconds() -> None:
-    (course,) = read(BITBRAINS).values()
+    (course,) = read(BITBRAINS).courses.values()
     assert course.memory == 4194304 * KIB
     assert [now - course.times[0] for now in course.times] == [0.0, 300.0, 600.0, 1200.0]
     assert course.demands == [524288 * KIB, 1048576 * KIB, 786432.5 * KIB, 262144 * KIB]
@@ -113,7 +113,7 @@ def test_bitbrains_columns_are_read_with_seconds_under_milliseconds() -> None:
 def test_a_directory_of_bitbrains_files_is_a_fleet(tmp_path: Path) -> None:
     for name in ("1", "2"):
         (tmp_path / f"{name}.csv").write_text(BITBRAINS.read_text())
-    assert sorted(read(tmp_path)) == ["1", "2"]
+    assert sorted(read(tmp_path).courses) == ["1", "2"]
 
 
 def test_real_milliseconds_are_milliseconds(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_real_milliseconds_are_milliseconds(tmp_path: Path) -> None:
     path = tmp_path / "ms.csv"
     scaled = [line.replace(line.split(";")[0], f"{line.split(';')[0]}000", 1) for line in lines[1:]]
     path.write_text("\n".join([lines[0], *scaled]))
-    assert next(iter(read(path).values())) == next(iter(read(BITBRAINS).values()))
+    assert next(iter(read(path).courses.values())) == next(iter(read(BITBRAINS).courses.values()))
 
 
 def test_a_bitbrains_file_that_goes_back_in_time_is_refused(tmp_path: Path) -> None:
@@ -130,6 +130,39 @@ def test_a_bitbrains_file_that_goes_back_in_time_is_refused(tmp_path: Path) -> N
     path.write_text("\n".join([lines[0], lines[3], lines[1]]))
     with pytest.raises(TraceError, match=r"back\.csv:3: Timestamp \[ms\] falls"):
         read(path)
+
+
+def bitbrains(path: Path, *rows: tuple[int, float, float]) -> None:
+    """A file as the archive has it: (seconds, KiB provisioned, KiB used)."""
+    head, first = BITBRAINS.read_text().splitlines()[:2]
+    cells = [cell.strip() for cell in first.split(";")]
+    lines = [";\t".join([str(now), *cells[1:5], str(has), str(uses), *cells[7:]]) for now, has, uses in rows]
+    path.write_text("\n".join([head.replace("; ", ";\t"), *lines, ""]))
+
+
+def test_rows_of_the_archive_that_use_more_than_there_is_are_cut_and_counted(tmp_path: Path) -> None:
+    bitbrains(tmp_path / "1.csv", (0, 2048, 1024), (300, 2048, 4096), (600, 1024, 1500), (900, 2048, 2049))
+    bitbrains(tmp_path / "2.csv", (0, 2048, 2048))
+    bitbrains(tmp_path / "3.csv")
+    bitbrains(tmp_path / "4.csv", (0, 0, 0), (300, 0, 7))
+    found = read(tmp_path)
+    # 1500 of 1024 stays: the VM's memory is the most that it ever had.
+    assert found.courses["1"].demands == [1024 * KIB, 2048 * KIB, 1500 * KIB, 2048 * KIB]
+    assert (found.cut, found.left_out) == ({"1": 2}, ["3", "4"])
+    assert (
+        found.words
+        == "2 rows of 1 VMs use more than the VM has: cut to that; 2 VMs without any row or memory are left out"
+    )
+    assert read(tmp_path / "2.csv").words == ""
+    for name, what in (("3", "no row"), ("4", "no memory was ever provisioned")):
+        with pytest.raises(TraceError, match=what):
+            read(tmp_path / f"{name}.csv")
+
+
+def test_a_directory_in_which_nobody_has_memory_is_refused(tmp_path: Path) -> None:
+    bitbrains(tmp_path / "4.csv", (0, 0, 0))
+    with pytest.raises(TraceError, match="no VM has any row and memory"):
+        read(tmp_path)
 
 
 def test_between_rows_a_vm_uses_what_it_used_and_in_a_step_the_most() -> None:
@@ -165,7 +198,7 @@ def test_any_text_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, t
     path = tmp_path_factory.mktemp("any") / "trace.csv"
     path.write_text(f"{','.join(COLUMNS)}\n{text}")
     try:
-        courses = read(path)
+        courses = read(path).courses
     except TraceError:
         return
     for course in courses.values():

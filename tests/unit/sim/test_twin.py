@@ -51,6 +51,7 @@ def planner_settings(draw: st.DrawFn) -> PlannerSettings:
         raise_hysteresis_percent=draw(st.sampled_from([0.0, 1.0])),
         max_ratio=draw(st.sampled_from([1.0, 1.5, 16.0])),
         spare_for_group=draw(st.booleans()),
+        storm_percent=draw(st.sampled_from([0, 10, 31, 100])),
     )
 
 
