@@ -38,8 +38,8 @@ from memhint.objects.gap import Gap
 from memhint.objects.units import GIB, KIB
 from memhint.pages.samples import PageSamples
 from memhint.planner.dedup_estimate import KsmPace
-from memhint.planner.plan import start
 from memhint.planner.settings import PlannerSettings
+from memhint.planner.state import start
 from memhint.store.database import open_store
 from memhint.virt.balloon import BalloonTarget
 from memhint.virt.domain_xml import Definition

@@ -28,7 +28,7 @@ from memhint.conf.policy import host_inputs
 from memhint.kernel.root import PAGE_SIZE, KernelRoot
 from memhint.objects.report import STALE_PERIODS
 from memhint.pages.samples import PageSamples
-from memhint.planner.plan import PlannerState, start
+from memhint.planner.state import PlannerState, start
 from memhint.version import version
 from memhint.virt.agent_command import AgentConnections
 from memhint.virt.config import NextBoot

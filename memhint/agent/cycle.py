@@ -20,9 +20,10 @@ from memhint.objects.estimate import DedupEstimate
 from memhint.objects.lever import LeverState
 from memhint.objects.report import Cost, Report
 from memhint.pages.candidates import candidates
-from memhint.planner.plan import Planned, PlannerState, plan, unlisted
+from memhint.planner.plan import Planned, plan
 from memhint.planner.pressure import alarms
 from memhint.planner.settings import PlannerSettings
+from memhint.planner.state import PlannerState, unlisted
 from memhint.store.errors import StoreError
 
 LOG = logging.getLogger(__name__)

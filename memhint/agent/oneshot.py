@@ -22,7 +22,7 @@ from memhint.objects.policy import Origin
 from memhint.objects.report import Report
 from memhint.pages.candidates import Candidate
 from memhint.pages.samples import IDLE, PageSamples
-from memhint.planner.plan import PlannerState
+from memhint.planner.state import PlannerState
 from memhint.store.database import Store, open_store
 from memhint.store.errors import StoreMissing
 from memhint.store.policies import StoredPolicies

@@ -19,7 +19,7 @@ from memhint.objects.estimate import DedupEstimate
 from memhint.objects.lever import LeverState
 from memhint.objects.ownership import Ledger
 from memhint.pages.candidates import Candidate
-from memhint.planner.plan import PlannerState
+from memhint.planner.state import PlannerState
 
 
 class Audit(Protocol):

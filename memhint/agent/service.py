@@ -28,7 +28,7 @@ from memhint.objects.epoch import new_epoch
 from memhint.objects.lever import LeverState
 from memhint.objects.report import STALE_PERIODS
 from memhint.objects.units import MIB
-from memhint.planner.plan import PlannerState
+from memhint.planner.state import PlannerState
 from memhint.store.database import Store, open_store
 from memhint.store.engine import BUSY_SECONDS
 from memhint.store.errors import StoreDamaged, StoreError

@@ -36,8 +36,8 @@ from memhint.objects.ownership import Mark
 from memhint.objects.units import GIB, KIB
 from memhint.pages.samples import PageSamples
 from memhint.planner.dedup_estimate import KsmPace
-from memhint.planner.plan import start
 from memhint.planner.settings import PlannerSettings
+from memhint.planner.state import start
 from memhint.store.errors import StoreError
 from memhint.store.policies import StoredPolicies
 from memhint.virt.domain_xml import Definition

@@ -12,8 +12,9 @@ from memhint.objects.domain import DomainObservation
 from memhint.objects.policy import Policy
 from memhint.objects.relief import Relief
 from memhint.planner.dedup import DedupPlan
-from memhint.planner.plan import Planned, Sight, start
+from memhint.planner.plan import Planned, Sight
 from memhint.planner.settings import PlannerSettings
+from memhint.planner.state import start
 from tests.unit import builders
 
 
