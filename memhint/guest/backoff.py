@@ -1,7 +1,0 @@
-"""How long to leave a guest alone after it failed."""
-
-from __future__ import annotations
-
-from memhint.backoff import Backoff
-
-__all__ = ["Backoff"]
