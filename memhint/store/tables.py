@@ -1,4 +1,8 @@
-"""The tables. Types are chosen for SQLite, PostgreSQL and MariaDB alike."""
+"""The tables. Types are chosen for SQLite, PostgreSQL and MariaDB alike.
+
+How full PostgreSQL packs their pages is the migrations' affair: an option of its own here would load its dialect into
+every process, SQLite's too.
+"""
 
 from __future__ import annotations
 
@@ -179,7 +183,6 @@ host_summary = Table(
     Column("rungs", String(255), nullable=False),  # by commas
     Column("domains", Integer, nullable=False),
     Column("gaps", Integer, nullable=False),
-    postgresql_with={"fillfactor": 50},
 )
 
 domain = Table(
@@ -201,7 +204,6 @@ domain = Table(
     PrimaryKeyConstraint("host", "uuid"),
     Index("ix_domain_uuid", "uuid"),
     Index("ix_domain_project", "project"),
-    postgresql_with={"fillfactor": 70},
 )
 
 # What Nova says, where it is followed.

@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 
 from lab import leftovers, paths
+from lab.cgroup import HostCgroup
 from lab.process import Process
 from lab.servers.directory import ServerDirectory
+from lab.sizes import MIB
 from lab.state import HostRecord, LabRecord, StateFile
 from lab.waiting import wait_for
 
@@ -79,3 +81,22 @@ def test_a_lab_whose_keeper_was_killed_too_is_ended(tmp_path: Path, alive: bool)
     said = leftovers.sweep(tmp_path)
     assert ("lab lab-1" in said) is not alive
     assert directory.exists() is alive
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="makes a cgroup, as root")
+@pytest.mark.parametrize("alive", [True, False])
+def test_the_cgroup_of_a_lab_whose_directory_is_elsewhere_is_left_alone(tmp_path: Path, alive: bool) -> None:
+    cgroup = HostCgroup(f"elsewhere-{os.getpid()}.host-1")
+    cgroup.create(64 * MIB, 0)
+    guest = subprocess.Popen(["/bin/sleep", "1000"])
+    try:
+        for path in cgroup.paths if alive else ():
+            (path / "cgroup.procs").write_text(str(guest.pid))
+        said = leftovers.sweep(tmp_path)
+        assert guest.poll() is None
+        assert cgroup.memory_path.exists() is alive
+        assert any(cgroup.name in line for line in said) is not alive
+    finally:
+        guest.kill()
+        guest.wait()
+        cgroup.remove()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-MOST = 730  # modules, the standard library's among them; 720 where this was written
+MOST = 720  # modules, the standard library's among them; 710 where this was written
 _WITHOUT = (
     "alembic",
     "mako",
@@ -18,6 +18,9 @@ _WITHOUT = (
     "prometheus_client",
     "pygments",
     "rich",
+    "sqlalchemy.dialects.mysql",
+    "sqlalchemy.dialects.postgresql",
+    "sqlalchemy.orm",
     "webob",
     "zstandard",
     "memhint.api",

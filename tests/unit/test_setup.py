@@ -1,0 +1,100 @@
+"""`tools/setup`: nothing of the network once all is there, and a sentence where the network is missed."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+_STAMPED = ("requirements.txt", "test-requirements.txt", "setup.cfg", "setup.py", "pyproject.toml")
+
+
+class Machine:
+    """The commands that setup asks for what the machine has, as scripts that write down how they are called."""
+
+    def __init__(self, folder: Path) -> None:
+        self.venv = folder / "venv"
+        self.folder = folder / "bin"
+        self._calls = folder / "calls"
+        self.folder.mkdir()
+        self._calls.touch()
+        self.command("sleep", "exit 0")
+
+    def command(self, name: str, body: str) -> Path:
+        """Have a command do this."""
+        path = self.folder / name
+        path.write_text(f'#!/bin/sh\necho "{name} $*" >>{self._calls}\n{body}\n')
+        path.chmod(0o755)
+        return path
+
+    def link(self, name: str) -> None:
+        """Have a command of this machine, for where these are the only ones."""
+        found = shutil.which(name)
+        assert found is not None
+        (self.folder / name).symlink_to(found)
+
+    def calls(self, name: str) -> list[str]:
+        """How a command was called."""
+        return [line for line in self._calls.read_text().splitlines() if line.startswith(f"{name} ")]
+
+    def setup(self, **environment: str) -> subprocess.CompletedProcess[str]:
+        """Run it."""
+        around = {**os.environ, "PATH": f"{self.folder}:{os.environ['PATH']}", **environment}
+        return subprocess.run(
+            [ROOT / "tools/setup", self.venv], capture_output=True, text=True, check=False, env=around, timeout=60
+        )
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    """One on which all Debian packages are installed, and which no index of packages answers."""
+    found = Machine(tmp_path)
+    found.command("dpkg-query", "echo install ok installed")
+    found.command("id", "echo 0")
+    found.command("apt-get", "echo could not resolve the name of the mirror >&2; exit 100")
+    return found
+
+
+def test_offline_and_all_installed_it_does_nothing(machine: Machine) -> None:
+    machine.venv.mkdir()
+    digest = hashlib.sha256(b"".join((ROOT / name).read_bytes() for name in _STAMPED)).hexdigest()
+    (machine.venv / ".stamp").write_text(f"{digest}\n")
+    done = machine.setup(PYTHON=str(machine.command("python", "exit 0")))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert machine.calls("apt-get") == []
+    assert [one for one in machine.calls("python") if " -c " not in one] == []
+
+
+def test_offline_the_first_time_it_asks_whether_the_machine_is_online(machine: Machine) -> None:
+    machine.command("dpkg-query", "exit 1")
+    done = machine.setup()
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].endswith("is this machine online? It has to be, until everything is installed")
+    assert "could not resolve the name of the mirror" in done.stderr
+    assert not any(" install " in one for one in machine.calls("apt-get"))
+
+
+def test_offline_without_a_virtualenv_it_asks_the_same(machine: Machine) -> None:
+    pip = '"$3/bin/pip"'
+    body = f'[ "$2" = venv ] || exit 0\nmkdir -p "$3/bin"; printf "#!/bin/sh\\nexit 1\\n" >{pip}; chmod +x {pip}'
+    done = machine.setup(PYTHON=str(machine.command("python", body)))
+    assert done.returncode == 1
+    assert "the virtualenv could not be made (above): is this machine online?" in done.stderr
+    assert not (machine.venv / ".stamp").exists()
+
+
+def test_who_is_not_root_and_has_no_sudo_is_told_what_is_missing(machine: Machine) -> None:
+    machine.command("dpkg-query", "exit 1")
+    machine.command("id", "echo 1000")
+    for name in ("bash", "sh", "dirname", "mktemp", "rm", "awk", "grep"):
+        machine.link(name)
+    done = machine.setup(PATH=str(machine.folder))
+    assert done.returncode == 1
+    assert "run it as root, or install sudo; missing: " in done.stderr
+    assert "qemu-system-x86" in done.stderr
+    assert machine.calls("apt-get") == []
