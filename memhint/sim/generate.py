@@ -195,7 +195,8 @@ def _hot_rows(arrival: Ints, steps: int, step: float, rng: np.random.Generator) 
     """For each VM the course that turns when it is as old as was drawn."""
     least, most = (math.log(seconds) for seconds in published.HOT_AFTER)
     at = arrival * step + np.exp(rng.uniform(least, most, len(arrival)))
-    return np.minimum(ROWS - 1, np.ceil(at / _turn_width(steps, step))).astype(np.int64)
+    rows: Ints = np.minimum(ROWS - 1, np.ceil(at / _turn_width(steps, step))).astype(np.int64)
+    return rows
 
 
 def _storms(steps: int, step: float) -> Bools:
