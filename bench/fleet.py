@@ -10,16 +10,22 @@ from contextlib import nullcontext
 from pathlib import Path
 from types import TracebackType
 
-from memhint.agent.cycle import Cycle, Identity, Parts
-from memhint.agent.dedup_worker import DedupWorker
+from memhint.agent.cycle import Cycle
 from memhint.agent.deep_reads import DeepReads
 from memhint.agent.guests import Guests, GuestTiming
 from memhint.agent.nova_files import NovaFiles
 from memhint.agent.observer import Observer
+from memhint.agent.parts import Identity, Parts
 from memhint.agent.policies import Policies
 from memhint.agent.processes import Processes
 from memhint.agent.reclaims import Reclaims
-from memhint.agent.runner import Runner
+from memhint.agent.runners.cache import CacheRunner
+from memhint.agent.runners.host import HostRunner
+from memhint.agent.runners.ladder import LadderShown
+from memhint.agent.runners.qos import QosRunner
+from memhint.agent.runners.reporting import ReportingRunner
+from memhint.agent.runners.vm import VmRunner
+from memhint.agent.travelling_marks import TravellingMarks
 from memhint.bus.inprocess import InProcessBus
 from memhint.guest.errors import GuestAgentAbsent
 from memhint.kernel.root import KernelRoot
@@ -32,8 +38,8 @@ from memhint.objects.gap import Gap
 from memhint.objects.units import GIB, KIB
 from memhint.pages.samples import PageSamples
 from memhint.planner.dedup_estimate import KsmPace
-from memhint.planner.plan import start
 from memhint.planner.settings import PlannerSettings
+from memhint.planner.state import start
 from memhint.store.database import open_store
 from memhint.virt.balloon import BalloonTarget
 from memhint.virt.domain_xml import Definition
@@ -117,25 +123,32 @@ class FakeFleet:
             guest_max_age=60.0,
             list_max_age=30.0,
         )
-        parts = Parts(
-            observer,
-            Policies(self._store.policies, {}),
-            guests,
-            Reclaims(guests, self._store.reclaims, lambda _: None),
-            deep,
-            PageSamples(root, 4096, 0.0, 3600.0, 60.0, KsmPace()),
-            lever,
-            DedupWorker(),
-            Runner(BalloonLever(self._store.marks, _no_balloon, time.time)),
-            QosLever(root, self._store.marks, "boot", time.time),
-            Runner(SwapOutLever(root, SwapOutSettings(), time.monotonic)),
-            NovaFiles(root, "/var/lib/nova/compute_id", []),
-            bus,
-            self._store.events,
-            self._store.states,
-            self._store.marks,
-        )
         settings = PlannerSettings()
+        marks = self._store.marks
+        parts = Parts(
+            observer=observer,
+            policies=Policies(self._store.policies, {}),
+            samples=PageSamples(root, 4096, 0.0, 3600.0, 60.0, KsmPace()),
+            runners=(
+                HostRunner(lever, lambda planned: planned.dedup),
+                VmRunner(BalloonLever(marks, _no_balloon, time.time), lambda relief: relief.balloon),
+                QosRunner(
+                    QosLever(root, marks, "boot", time.time), overhead=settings.overhead, reserve=settings.reserve_of
+                ),
+                VmRunner(SwapOutLever(root, SwapOutSettings(), time.monotonic), lambda relief: relief.swap_out),
+                ReportingRunner(guests),
+                CacheRunner(
+                    Reclaims(guests, self._store.reclaims, lambda _: None), psi_limit=10.0, hold_off=30.0, always=False
+                ),
+                LadderShown(),
+            ),
+            deep=deep,
+            nova=NovaFiles(root, "/var/lib/nova/compute_id", []),
+            publisher=bus,
+            audit=self._store.events,
+            states=self._store.states,
+            marks=TravellingMarks(marks, lambda *_: None),
+        )
         return Cycle(Identity("bench", "epoch", "boot"), parts, settings, GIB, start(settings))
 
     def _stats(self) -> list[DomainStats]:

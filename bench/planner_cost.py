@@ -23,8 +23,9 @@ from memhint.objects.plan import PredictorName
 from memhint.objects.policy import Origin, Policy, effective
 from memhint.objects.units import GIB, MIB
 from memhint.planner.past import SLOTS
-from memhint.planner.plan import PlannerState, plan, start
+from memhint.planner.plan import plan
 from memhint.planner.settings import PlannerSettings
+from memhint.planner.state import PlannerState, start
 
 SMALL, LARGE = 50, 500
 PERIOD = 10.0  # seconds between two cycles

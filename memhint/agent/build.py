@@ -4,64 +4,39 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from oslo_config import cfg
 
 from memhint.agent.applied import Applied
 from memhint.agent.balloon_reads import BalloonReads
-from memhint.agent.cycle import Audit, Cycle, Identity, Parts, Samples, StateStore
-from memhint.agent.dedup_worker import DedupWorker
+from memhint.agent.build_levers import build_levers
+from memhint.agent.build_virt import Virt, build_virt
+from memhint.agent.cycle import Cycle
 from memhint.agent.deep_reads import DeepReads
 from memhint.agent.discarded import Discarded
 from memhint.agent.guests import Guests, GuestTiming
 from memhint.agent.nova_files import NovaFiles
 from memhint.agent.observer import Observer
-from memhint.agent.policies import Policies, PolicyStore
+from memhint.agent.parts import Identity, Parts, Samples, Stores
+from memhint.agent.policies import Policies
 from memhint.agent.processes import Processes
-from memhint.agent.reclaim_work import ReclaimStore
-from memhint.agent.reclaims import Reclaims
-from memhint.agent.runner import Runner
-from memhint.agent.settings import dedup_settings, ksm_pace, planner_settings, slot, swap_out_settings
-from memhint.bus.publisher import Publisher
+from memhint.agent.settings import ksm_pace, planner_settings, slot
+from memhint.agent.travelling_marks import TravellingMarks
 from memhint.conf.policy import host_inputs
-from memhint.kernel.errors import KernelInterfaceError
-from memhint.kernel.process import process_memory
 from memhint.kernel.root import PAGE_SIZE, KernelRoot
-from memhint.levers.balloon import BalloonLever
-from memhint.levers.dedup import DedupLever
-from memhint.levers.qos import QosLever
-from memhint.levers.swap_out import SwapOutLever
-from memhint.objects.domain import DomainObservation
-from memhint.objects.host import HostObservation
-from memhint.objects.ownership import Ledger
 from memhint.objects.report import STALE_PERIODS
 from memhint.pages.samples import PageSamples
-from memhint.planner.plan import PlannerState, start
+from memhint.planner.state import PlannerState, start
 from memhint.version import version
 from memhint.virt.agent_command import AgentConnections
-from memhint.virt.balloon import BalloonTarget
-from memhint.virt.caller import Caller
 from memhint.virt.config import NextBoot
 from memhint.virt.connection import Connection, DomainEvent, Event
 from memhint.virt.definitions import Definitions
+from memhint.virt.marks import DomainMarks
 from memhint.virt.monitor import Monitor
 from memhint.virt.stats import read_stats
-
-MERGE_TIMEOUT = 300.0  # seconds: switching merge off copies every merged page of the guest
-
-
-@dataclass(frozen=True, slots=True)
-class Stores:
-    """The store, as far as the agent uses it."""
-
-    policies: PolicyStore
-    ledger: Ledger
-    publisher: Publisher
-    audit: Audit
-    states: StateStore
-    reclaims: ReclaimStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +45,7 @@ class Agent:
 
     cycle: Cycle
     parts: Parts
+    guests: Guests
     samples: PageSamples
     counters: BalloonReads
     definitions: Definitions
@@ -81,16 +57,15 @@ class Agent:
         self.definitions.inherit(before.definitions)
         self.cycle.inherit(before.cycle)
 
-    def settled(self) -> bool:
-        """Whether every guest has been asked and no pass of a worker is under way."""
-        workers = (self.parts.worker, self.parts.balloon, self.parts.swap_out)
-        return self.parts.guests.settled() and all(worker.settle(0) for worker in workers)
+    def settle(self, timeout: float) -> bool:
+        """Wait for passes under way, ``timeout`` seconds at most; whether all that was begun has an outcome."""
+        until = time.monotonic() + timeout
+        return all([runner.settle(max(0.0, until - time.monotonic())) for runner in self.parts.runners])
 
     def close(self) -> None:
         """Let go of everything. Nothing that hangs is waited for; a reclaim under way ends after its call."""
-        self.parts.reclaims.close()
-        self.parts.swap_out.stop(0)
-        self.parts.guests.close()
+        for runner in reversed(self.parts.runners):
+            runner.close()
         self.parts.deep.close()
         self.counters.close()
         self.samples.close()
@@ -110,42 +85,85 @@ def build(
     *,
     wake: Callable[[], None] = lambda: None,
     state: PlannerState | None = None,
-    sequence: int = 0,
-    worker: DedupWorker | None = None,
+    before: Agent | None = None,
     dry_run: bool = False,
     root: KernelRoot | None = None,
     samples: Samples | None = None,
-    applied: Applied | None = None,
 ) -> Agent:
-    """An agent.
+    """An agent, its threads begun.
 
     :param wake: called when something happened that the next cycle should not wait for
-    :param state: what the planner remembers of an earlier agent
-    :param samples: of an earlier agent of this process, which has looked at the VMs; for a dry run, who estimates
-    :param worker: of an earlier agent of this process, which may have a pass under way
-    :param applied: of that agent, where its worker notes what it does
+    :param state: what the planner remembers of an earlier process
+    :param before: an earlier agent of this process: what it began is not begun beside it
+    :param samples: for a dry run, who estimates
     """
     root = root or KernelRoot()
     settings = planner_settings(conf)
-    applied = applied or Applied()
+    applied = before.parts.applied if before is not None else Applied()
 
     def listen(event: Event) -> None:
-        definitions.invalidate(event.uuid)
+        virt.definitions.invalidate(event.uuid)
         if event.kind is DomainEvent.AGENT and event.uuid:
             guests.changed(event.uuid)
         wake()
 
-    connection = Connection(conf.virt.uri, listen)
-    monitors = Connection(conf.virt.uri)
-    counting = Connection(conf.virt.uri)
-    agents = AgentConnections(conf.virt.uri)
-    caller = Caller(connection, conf.virt.stats_timeout)
-    slow_caller = Caller(monitors, MERGE_TIMEOUT)
-    counting_caller = Caller(counting, conf.virt.stats_timeout)
-    definitions = Definitions(caller, conf.virt.refresh)
-    guests = Guests(
-        agents.conversation,
-        lambda uuid: NextBoot(caller, uuid),
+    virt = build_virt(conf, listen)
+    marks = TravellingMarks(stores.ledger, DomainMarks(virt.counting).write)
+    stores = replace(stores, ledger=marks)
+    guests = _build_guests(conf, virt, stores, applied, dry_run=dry_run)
+    looks = PageSamples(
+        root,
+        PAGE_SIZE,
+        conf.dedup.estimate_cpu_percent,
+        conf.dedup.estimate_interval,
+        conf.dedup.estimate_settle,
+        ksm_pace(conf),
+    )
+    if before is not None and not dry_run:
+        looks.inherit(before.samples)
+    deep = DeepReads(root, PAGE_SIZE, conf.observe.deep_cpu_percent, conf.observe.deep_interval)
+    counters = BalloonReads(lambda uuid: Monitor(virt.counting, uuid), conf.guest.interval, conf.guest.max_age)
+    # Asking QEMU's monitor taints the VM: not without the operator's leave, and not in a dry run.
+    counted = conf.dedup.allow_monitor_commands and not dry_run
+    boot = host_boot(root)
+    parts = Parts(
+        observer=_build_observer(conf, root, virt, guests, deep, counters if counted else None),
+        policies=Policies(stores.policies, host_inputs(conf), dry_run=dry_run),
+        samples=samples if dry_run and samples is not None else looks,
+        runners=build_levers(conf, root, virt, guests, stores, settings, boot, applied, dry_run=dry_run),
+        deep=deep,
+        nova=NovaFiles(root, conf.nova.compute_id, conf.nova.config_files),
+        publisher=stores.publisher,
+        audit=stores.audit,
+        states=stores.states,
+        marks=marks,
+        applied=applied,
+    )
+    if before is not None:
+        for runner, old in zip(parts.runners, before.parts.runners, strict=True):
+            runner.inherit(old)
+    cycle = Cycle(
+        Identity(conf.host_name, epoch, boot, version()),
+        parts,
+        settings,
+        slot(conf),
+        before.cycle.state if before is not None else state or start(settings),
+        allow_cross_tenant=conf.dedup.allow_cross_tenant,
+        sequence=before.cycle.sequence if before is not None else 0,
+        dry_run=dry_run,
+    )
+    deep.start()
+    if counted:
+        counters.start()
+    if not dry_run:
+        looks.start()
+    return Agent(cycle, parts, guests, looks, counters, virt.definitions, virt.connections)
+
+
+def _build_guests(conf: cfg.ConfigOpts, virt: Virt, stores: Stores, applied: Applied, *, dry_run: bool) -> Guests:
+    return Guests(
+        virt.agents.conversation,
+        lambda uuid: NextBoot(virt.caller, uuid),
         stores.ledger,
         GuestTiming(
             interval=conf.guest.interval,
@@ -161,52 +179,20 @@ def build(
         note=applied.note,
     )
 
-    def footprint(domain: DomainObservation) -> int | None:
-        """What this very process costs now; None where it is another one by now."""
-        if domain.process is None:
-            return None
-        try:
-            memory = process_memory(root, domain.process.pid, PAGE_SIZE)
-        except KernelInterfaceError:
-            return None
-        return memory.footprint if memory.instance == domain.process.instance else None
 
-    reclaims = Reclaims(
-        guests, stores.reclaims, footprint, at_once=conf.guest.in_flight, hold_every=conf.guest.interval
-    )
-    deep = DeepReads(root, PAGE_SIZE, conf.observe.deep_cpu_percent, conf.observe.deep_interval)
-    looks = PageSamples(
-        root,
-        PAGE_SIZE,
-        conf.dedup.estimate_cpu_percent,
-        conf.dedup.estimate_interval,
-        conf.dedup.estimate_settle,
-        ksm_pace(conf),
-    )
-    if isinstance(samples, PageSamples) and not dry_run:
-        looks.inherit(samples)
-    boot = host_boot(root)
-
-    def reserve(host: HostObservation) -> int:
-        return settings.reserve_of(host.pool)
-
-    dedup = DedupLever(
-        root,
-        stores.ledger,
-        lambda uuid: Monitor(slow_caller, uuid),
-        dedup_settings(conf),
-        boot,
-        reserve,
-        time.time,
-    )
-    counters = BalloonReads(lambda uuid: Monitor(counting_caller, uuid), conf.guest.interval, conf.guest.max_age)
-    # Asking QEMU's monitor taints the VM: not without the operator's leave, and not in a dry run.
-    counted = conf.dedup.allow_monitor_commands and not dry_run
+def _build_observer(
+    conf: cfg.ConfigOpts,
+    root: KernelRoot,
+    virt: Virt,
+    guests: Guests,
+    deep: DeepReads,
+    counters: BalloonReads | None,
+) -> Observer:
     slack = conf.guest.conversation_timeout + conf.guest.call_timeout
-    observer = Observer(
+    return Observer(
         root,
-        lambda: read_stats(caller),
-        definitions,
+        lambda: read_stats(virt.caller),
+        virt.definitions,
         Processes(root, Path(conf.virt.run_dir), PAGE_SIZE),
         deep,
         guests.news,
@@ -214,49 +200,5 @@ def build(
         pressure_cgroup=conf.host.pressure_cgroup or None,
         guest_max_age=conf.guest.max_age,
         list_max_age=STALE_PERIODS * conf.period,
-        discarded=Discarded(counters, slack).join if counted else tuple,
+        discarded=Discarded(counters, slack).join if counters is not None else tuple,
     )
-    parts = Parts(
-        observer,
-        Policies(stores.policies, host_inputs(conf), dry_run=dry_run),
-        guests,
-        reclaims,
-        deep,
-        samples if dry_run and samples is not None else looks,
-        dedup,
-        worker or DedupWorker(applied.note),
-        Runner(
-            BalloonLever(stores.ledger, lambda uuid: BalloonTarget(caller, uuid), time.time),
-            dry_run=dry_run,
-            note=applied.note,
-        ),
-        QosLever(root, stores.ledger, boot, time.time),
-        Runner(
-            SwapOutLever(root, swap_out_settings(conf), time.monotonic),
-            dry_run=dry_run,
-            note=applied.note,
-        ),
-        NovaFiles(root, conf.nova.compute_id, conf.nova.config_files),
-        stores.publisher,
-        stores.audit,
-        stores.states,
-        stores.ledger,
-        applied,
-    )
-    cycle = Cycle(
-        Identity(conf.host_name, epoch, boot, version()),
-        parts,
-        settings,
-        slot(conf),
-        state or start(settings),
-        allow_cross_tenant=conf.dedup.allow_cross_tenant,
-        sequence=sequence,
-        dry_run=dry_run,
-    )
-    deep.start()
-    if counted:
-        counters.start()
-    connections = (connection, monitors, counting, agents)
-    if not dry_run:
-        looks.start()
-    return Agent(cycle, parts, looks, counters, definitions, connections)

@@ -84,7 +84,7 @@ class Commands:
         return replace(request, at=now, expires=now + left).check()
 
 
-class ReclaimTrail:
+class ReportedReclaims:
     """The requests in the host's own store, whose progress is on its way to the fleet's."""
 
     def __init__(self, store: ReclaimStore, tell: Callable[[Reclaim], None]) -> None:

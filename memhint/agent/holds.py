@@ -21,22 +21,22 @@ LOG = logging.getLogger(__name__)
 _MISSES = 3  # looks in a row that the guest did not answer
 
 
-class Surroundings(Protocol):
+class HoldOwner(Protocol):
     """What the holds need of the one who has them."""
 
     def target(self, work: Work) -> CacheTarget:
         """The VM as the lever sees it."""
 
-    def word(self, work: Work) -> Verdict | None:
+    def objection(self, work: Work) -> Verdict | None:
         """Why it may not go on; None where it may."""
 
-    def tell(self, work: Work, now: Reclaim) -> Verdict | None:
+    def progress(self, work: Work, now: Reclaim) -> Verdict | None:
         """Keep the progress; a verdict where it may not go on."""
 
     def waited_for(self, work: Work) -> bool:
         """Whether another request to its VM waits."""
 
-    def over(self, work: Work, ended: Reclaim) -> None:
+    def finished(self, work: Work, ended: Reclaim) -> None:
         """Keep how it ended."""
 
 
@@ -46,7 +46,7 @@ class Holds:
     def __init__(
         self,
         lever: CacheHold,
-        surroundings: Surroundings,
+        owner: HoldOwner,
         every: float,
         at_once: int,
         wall: Callable[[], float],
@@ -56,7 +56,7 @@ class Holds:
         :param at_once: guests that are looked at at the same time
         """
         self.lever = lever
-        self._surroundings = surroundings
+        self._owner = owner
         self._every = every
         self._at_once = at_once
         self._wall = wall
@@ -77,9 +77,9 @@ class Holds:
                 before, self._held[uuid] = self._held.get(uuid), work
                 self._looked[uuid], self._missed[uuid] = self._wall(), 0
         if stopping:
-            self._surroundings.over(work, interrupted(work.reclaim, _STOPPED, self._wall()))
+            self._owner.finished(work, interrupted(work.reclaim, _STOPPED, self._wall()))
         if before is not None:
-            self._surroundings.over(before, interrupted(before.reclaim, _REPLACED, self._wall()))
+            self._owner.finished(before, interrupted(before.reclaim, _REPLACED, self._wall()))
 
     def of(self, uuid: str) -> Work | None:
         """What is held of one VM."""
@@ -109,14 +109,14 @@ class Holds:
             idle.sort(key=lambda pair: self._looked.get(pair[0], 0.0))
         now = self._wall()
         for uuid, work in idle:
-            held, word = work.reclaim.held, self._surroundings.word(work)
+            held, word = work.reclaim.held, self._owner.objection(work)
             if word is not None:
                 self._end(work, interrupted(work.reclaim, word, now))
             elif held is None or now >= held.until:
                 self._end(work, released(work.reclaim, Stop.DONE, now))
             else:
                 if work.unsaved:
-                    self._surroundings.tell(work, work.reclaim)
+                    self._owner.progress(work, work.reclaim)
                 if uuid not in busy:
                     self._begin_look(uuid, work, now)
 
@@ -153,7 +153,7 @@ class Holds:
         try:
             try:
                 found = self._look_once(uuid, work)
-                word = None if found.state.ended else self._surroundings.word(work)
+                word = None if found.state.ended else self._owner.objection(work)
                 ended = found if found.state.ended else None
                 if word is not None:  # nobody follows it any more where the agent stops
                     ended = interrupted(found, word, self._wall())
@@ -168,13 +168,13 @@ class Holds:
                 self._looking.discard(uuid)
 
     def _look_once(self, uuid: str, work: Work) -> Reclaim:
-        def tell(now: Reclaim) -> Verdict | None:
-            return self._surroundings.tell(work, now)
+        def progress(now: Reclaim) -> Verdict | None:
+            return self._owner.progress(work, now)
 
         before = work.reclaim
         try:
             found = self.lever.look(
-                self._surroundings.target(work), before, self._wall, tell, lambda: self._surroundings.waited_for(work)
+                self._owner.target(work), before, self._wall, progress, lambda: self._owner.waited_for(work)
             )
         except GuestError as error:
             with self._lock:
@@ -183,7 +183,7 @@ class Holds:
         with self._lock:
             self._missed[uuid] = 0
         if found != before and not found.state.ended:
-            tell(found)
+            progress(found)
         return found
 
     def _end(self, work: Work, ended: Reclaim) -> None:
@@ -194,7 +194,7 @@ class Holds:
             del self._held[uuid]
             self._looked.pop(uuid, None)
             self._missed.pop(uuid, None)
-        self._surroundings.over(work, ended)
+        self._owner.finished(work, ended)
 
 
 _STOPPED = Verdict(Answer.FAILED, Reason.INTERRUPTED, "the agent was stopped or reloaded")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from memhint.agent.deep_reads import DeepReads
@@ -19,6 +19,7 @@ from memhint.objects.domain import DomainFacts, DomainObservation, DomainState, 
 from memhint.objects.gap import Gap, GapReason
 from memhint.objects.guest import GuestKernel, GuestMemory
 from memhint.objects.host import HostObservation
+from memhint.objects.ownership import Mark
 from memhint.objects.units import KIB
 from memhint.planner.plan import Sight
 from memhint.planner.pressure import PressureSample, Waits
@@ -55,6 +56,8 @@ class Observation:
     """Whether libvirt has said which VMs there are, be it a while ago; if not, ``domains`` is empty."""
     unread: frozenset[str] = frozenset()
     """UUIDs of VMs that run, and of which no more than the size is known: neither whose they are nor what they are."""
+    marks: Mapping[str, Sequence[Mark]] = field(default_factory=dict)
+    """What VMs brought along, by UUID."""
 
     @property
     def complete(self) -> bool:
@@ -140,7 +143,13 @@ class Observer:
         host = observe_host(self._root, at, memory_cgroup=self._memory_cgroup, pressure_cgroup=self._pressure_cgroup)
         host = replace(host, vms=self._vms.read(processes, monotonic, complete=not process_gaps))
         return Observation(
-            host, tuple(self._discarded(domains)), tuple(gaps), sight, listed=self._last is not None, unread=unread
+            host,
+            tuple(self._discarded(domains)),
+            tuple(gaps),
+            sight,
+            listed=self._last is not None,
+            unread=unread,
+            marks={uuid: definition.marks for uuid, definition in definitions.items() if definition.marks},
         )
 
     def glance(self) -> PressureSample:

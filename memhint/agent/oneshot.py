@@ -9,7 +9,8 @@ from contextlib import contextmanager
 
 from oslo_config import cfg
 
-from memhint.agent.build import Agent, Stores, build
+from memhint.agent.build import Agent, build
+from memhint.agent.parts import Stores
 from memhint.agent.reclaim_work import NoRequests
 from memhint.agent.service import remembered_state
 from memhint.agent.settings import ksm_pace
@@ -21,7 +22,7 @@ from memhint.objects.policy import Origin
 from memhint.objects.report import Report
 from memhint.pages.candidates import Candidate
 from memhint.pages.samples import IDLE, PageSamples
-from memhint.planner.plan import PlannerState
+from memhint.planner.state import PlannerState
 from memhint.store.database import Store, open_store
 from memhint.store.errors import StoreMissing
 from memhint.store.policies import StoredPolicies
@@ -151,7 +152,7 @@ def _look(agent: Agent, conf: cfg.ConfigOpts) -> Report:
         state = agent.cycle.state
         _look_first(agent)
         until = time.monotonic() + conf.guest.conversation_timeout
-        while not agent.settled() and time.monotonic() < until:
+        while not agent.settle(0) and time.monotonic() < until:
             time.sleep(POLL)
         agent.cycle.state = state  # the same moment again, not a second one
         return agent.cycle.run()

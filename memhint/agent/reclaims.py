@@ -275,7 +275,7 @@ class Reclaims:
             thread = self._start(lambda: self._work(work))
         except RuntimeError as error:  # the machine has no thread to spare
             verdict = Verdict(Answer.FAILED, Reason.HYPERVISOR, f"it could not be begun: {error}")
-            self.over(work, self._failed(running, verdict))
+            self.finished(work, self._failed(running, verdict))
             return
         with self._lock:
             work.thread = thread
@@ -283,16 +283,16 @@ class Reclaims:
     def _work(self, work: Work) -> None:
         uuid, target = work.domain.uuid, self.target(work)
         try:
-            ended = self.lever.pull(target, work.reclaim, lambda now: self.tell(work, now))
+            ended = self.lever.pull(target, work.reclaim, lambda now: self.progress(work, now))
             ended = self._holds.lever.begin(target, ended, self._wall())
         except Exception as error:  # a defect here must show as a verdict
             LOG.exception("the cache lever failed")
             verdict = Verdict(Answer.FAILED, Reason.HYPERVISOR, f"{type(error).__name__}: {error}")
             ended = replace(work.reclaim, state=ReclaimState.FAILED, verdict=verdict, stop=Stop.LOST)
         if ended.held is None:
-            self.over(work, replace(ended, ended=self._wall()))
+            self.finished(work, replace(ended, ended=self._wall()))
             return
-        self.tell(work, ended)
+        self.progress(work, ended)
         with self._lock:
             self._newest[uuid] = ended
             del self._working[uuid]
@@ -302,7 +302,7 @@ class Reclaims:
     # -- for its holds too -------------------------------------------------------------------------------------------
 
     def target(self, work: Work) -> CacheTarget:
-        """See Surroundings."""
+        """See HoldOwner."""
         uuid = work.domain.uuid
         with self._lock:
             domain = self._domains.get(uuid, work.domain)
@@ -315,20 +315,20 @@ class Reclaims:
             lambda: self._footprint(domain),
         )
 
-    def word(self, work: Work) -> Verdict | None:
-        """See Surroundings."""
+    def objection(self, work: Work) -> Verdict | None:
+        """See HoldOwner."""
         uuid = work.domain.uuid
         with self._lock:
             return work.withdrawn or objection(work, self._domains.get(uuid), self._policies.get(uuid))
 
     def waited_for(self, work: Work) -> bool:
-        """See Surroundings."""
+        """See HoldOwner."""
         uuid = work.domain.uuid
         with self._lock:
             return uuid in self._queued or any(one.request.uuid == uuid for one in self._waiting)
 
-    def over(self, work: Work, ended: Reclaim) -> None:
-        """See Surroundings."""
+    def finished(self, work: Work, ended: Reclaim) -> None:
+        """See HoldOwner."""
         uuid = work.domain.uuid
         if work.stored:
             self._keep(ended)
@@ -341,11 +341,11 @@ class Reclaims:
                 self._newest[uuid] = ended
         LOG.info("reclaim %s of %s: %s", ended.request.id, work.domain.name, ended.verdict)
 
-    def tell(self, work: Work, now: Reclaim) -> Verdict | None:
-        """See Surroundings."""
+    def progress(self, work: Work, now: Reclaim) -> Verdict | None:
+        """See HoldOwner."""
         with self._lock:
             moved, work.reclaim = work.reclaim != now, now
-        word = self.word(work)
+        word = self.objection(work)
         if work.stored and (moved or work.unsaved) and word is None:
             try:
                 self._store.save(now)

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from oslo_config import cfg
 from oslo_log import log
 
-from memhint.agent.build import Agent, Stores, build, host_boot
-from memhint.agent.cycle import Audit
+from memhint.agent.build import Agent, build, host_boot
 from memhint.agent.lock import HostLock
+from memhint.agent.parts import Audit, Stores
 from memhint.agent.reclaim_work import ReclaimStore
 from memhint.agent.unlost import Unlost
 from memhint.bus.inprocess import InProcessBus
@@ -28,8 +28,8 @@ from memhint.objects.epoch import new_epoch
 from memhint.objects.lever import LeverState
 from memhint.objects.report import STALE_PERIODS
 from memhint.objects.units import MIB
-from memhint.planner.plan import PlannerState
 from memhint.planner.resume import long_ago
+from memhint.planner.state import PlannerState
 from memhint.store.database import Store, open_store
 from memhint.store.engine import BUSY_SECONDS
 from memhint.store.errors import StoreDamaged, StoreError
@@ -144,8 +144,8 @@ class Service:
         if _fixed(conf) != _fixed(self._conf):
             LOG.error("host_name, [store] url, [bus] and [metrics] listen need a restart; the old configuration holds")
             return agent
-        # A pass under way would lose its connection, and KSM would rest because of it.
-        agent.parts.worker.settle(PASS)
+        # A pass under way would lose its connection, and what it was at would have failed.
+        agent.settle(PASS)
         agent.close()
         same = conf.virt.uri == self._conf.virt.uri
         self._conf = conf
@@ -167,30 +167,19 @@ class Service:
             bus.subscribe("broker", self._rabbit.publish)
         bus.subscribe("store", store.reports.save)
         if self._rabbit is not None:
-            from memhint.agent.commands import ReclaimTrail
+            from memhint.agent.commands import ReportedReclaims
 
-            audit = Trail(audit, self._rabbit)
-            reclaims = ReclaimTrail(store.reclaims, self._rabbit.reclaim)
+            audit = AuditBoth(audit, self._rabbit)
+            reclaims = ReportedReclaims(store.reclaims, self._rabbit.reclaim)
         if self._shown is not None:
             bus.subscribe("metrics", self._shown.metrics.take)
             self._shown.watch(bus)
-            audit = Trail(audit, self._shown.metrics)
+            audit = AuditBoth(audit, self._shown.metrics)
         stores = Stores(store.policies, store.marks, bus, audit, store.states, reclaims)
         if before is None:
             state = remembered_state(store, self._conf)
             return build(self._conf, stores, self._epoch, wake=self._wake.set, state=state)
-        cycle, worker = before.cycle, before.parts.worker
-        return build(
-            self._conf,
-            stores,
-            self._epoch,
-            wake=self._wake.set,
-            state=cycle.state,
-            sequence=cycle.sequence,
-            worker=worker,
-            samples=before.samples,
-            applied=before.parts.applied,
-        )
+        return build(self._conf, stores, self._epoch, wake=self._wake.set, before=before)
 
     def _open_store(self) -> Store:
         options = self._conf.store
@@ -251,7 +240,7 @@ class Service:
         self._wake.set()
 
 
-class Trail:
+class AuditBoth:
     """The record of actions in the host's own store, and on its way to the fleet's."""
 
     def __init__(self, store: Audit, broker: Audit) -> None:

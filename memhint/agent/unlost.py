@@ -11,7 +11,7 @@ from memhint.objects.lever import LeverState
 from memhint.store.errors import StoreRefused
 
 if TYPE_CHECKING:
-    from memhint.agent.cycle import Audit
+    from memhint.agent.parts import Audit
 
 LOG = logging.getLogger(__name__)
 MOST = 10_000  # states that wait; the oldest are lost beyond

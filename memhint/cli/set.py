@@ -20,6 +20,7 @@ from memhint.cli.wait import wait_for
 from memhint.cli.words import policy_value
 from memhint.conf.policy import host_inputs
 from memhint.objects.lever import LeverName, LeverState
+from memhint.objects.levers import LEVERS
 from memhint.objects.policy import KEYS, Origin, Policy, PolicyError, Setting, effective, parse_policy
 from memhint.objects.report import STALE_PERIODS, DomainReport, Report
 from memhint.objects.verdict import Answer, Reason
@@ -202,9 +203,9 @@ def _shows(policy: Policy, wishes: Wishes) -> bool:
     )
 
 
-def _key_of(lever: LeverName) -> str:
+def _key_of(lever: LeverName) -> str | None:
     """The policy key that wishes something of a lever."""
-    return "class" if lever is LeverName.QOS else lever
+    return LEVERS[lever].wish if lever in LEVERS else None
 
 
 def _under_way(domain: DomainReport, wishes: Wishes) -> bool:

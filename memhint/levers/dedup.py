@@ -7,7 +7,7 @@ kernel's own flags, then the members are set to merge=true, then KSM runs. Undoi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -15,6 +15,7 @@ from memhint.kernel import ksm, process, smaps
 from memhint.kernel.errors import KernelInterfaceError
 from memhint.kernel.root import KernelRoot
 from memhint.levers.host_ksm import HostKsm, is_ksm
+from memhint.levers.lever import Outcome
 from memhint.objects.domain import DomainObservation, DomainState
 from memhint.objects.host import HostObservation
 from memhint.objects.lever import LeverName, LeverState, Observed
@@ -22,7 +23,7 @@ from memhint.objects.ownership import HOST, Ledger, Mark
 from memhint.objects.policy import Policy
 from memhint.objects.units import MIB, mib
 from memhint.objects.verdict import Answer, Reason, Verdict
-from memhint.planner.dedup import DedupPlan
+from memhint.planner.dedup import DedupPlan, resting
 from memhint.planner.dedup_pace import Pace
 from memhint.virt.errors import VirtError
 
@@ -154,19 +155,19 @@ class DedupLever:
 
     def reconcile(
         self, plan: DedupPlan, domains: Sequence[DomainObservation], host: HostObservation, *, dry_run: bool
-    ) -> tuple[dict[str, Verdict], Verdict]:
-        """Bring every VM and KSM to the plan; the verdict per domain UUID, and the host's."""
+    ) -> Outcome:
+        """Bring every VM and KSM to the plan."""
         verdicts = dict(plan.verdicts)
         running = [one for one in domains if one.state is not DomainState.SHUTOFF and one.process is not None]
         self._forget_ended(running, domains)
         if not plan.members:
-            return verdicts, self._stop(running, host, dry_run=dry_run)
+            return Outcome(verdicts, self._stop(running, host, dry_run=dry_run))
         support = self.probe(host)
         if not support.ok:
             if support.answer is not Answer.CONFLICT:
                 # What memhint may not do any more it does not leave behind.
                 self._stop(running, host, dry_run=dry_run)
-            return {**verdicts, **dict.fromkeys(plan.members, support)}, support
+            return Outcome({**verdicts, **dict.fromkeys(plan.members, support)}, support)
         outside = [one for one in running if one.uuid not in plan.members]
         inside = [one for one in running if one.uuid in plan.members]
         for domain in outside:
@@ -178,15 +179,19 @@ class DedupLever:
             held = Verdict(
                 Answer.REFUSED, Reason.NOT_VERIFIED, f"KSM does not run while {', '.join(unverified)} may be merged"
             )
-            return {**verdicts, **dict.fromkeys(plan.members, held)}, held
+            return Outcome({**verdicts, **dict.fromkeys(plan.members, held)}, held)
         for domain in inside:
             verdicts[domain.uuid] = self._set_merge(domain, True, host, dry_run=dry_run)
-        return verdicts, self._ksm.run(host, self._settings.knobs(plan.pace), dry_run=dry_run)
+        return Outcome(verdicts, self._ksm.run(host, self._settings.knobs(plan.pace), dry_run=dry_run))
 
     def hold(self) -> Verdict:
         """While it is not known who may merge: KSM rests, where memhint runs it. Nothing is separated, or forgotten."""
         self._ksm.pause()
         return Verdict(Answer.UNCHANGED)
+
+    def held(self, missing: str) -> Verdict:
+        """Why KSM rests."""
+        return resting(missing)
 
     def states(
         self,
@@ -194,23 +199,23 @@ class DedupLever:
         host: HostObservation,
         plan: DedupPlan,
         policies: Mapping[str, Policy],
-        verdicts: Mapping[str, Verdict],
-        host_verdict: Verdict,
-    ) -> tuple[dict[str, LeverState], LeverState]:
-        """The lever's three fields per domain UUID and for the host."""
+        outcome: Outcome,
+    ) -> Iterable[LeverState]:
+        """The lever's three fields for every VM and for the host."""
         waiting = Verdict(Answer.PENDING)
-        each = {
-            one.uuid: LeverState(
-                self.name,
-                one.uuid,
-                policies[one.uuid].dedup,
-                self.read(one, host),
-                verdicts.get(one.uuid, plan.verdicts.get(one.uuid, waiting)),
-            )
-            for one in domains
-        }
+        for one in domains:
+            verdict = outcome.verdicts.get(one.uuid, plan.verdicts.get(one.uuid, waiting))
+            yield LeverState(self.name, one.uuid, policies[one.uuid].dedup, self.read(one, host), verdict)
         seen = Observed.UNSUPPORTED if host.ksm is None else Observed.ON if host.ksm.run == 1 else Observed.OFF
-        return each, LeverState(self.name, HOST, "on" if plan.members else "off", seen, host_verdict)
+        yield LeverState(self.name, HOST, "on" if plan.members else "off", seen, outcome.host)
+
+    def outcomes(self, plan: DedupPlan | None, outcome: Outcome) -> Iterable[LeverState]:
+        """What a pass brought about, and verified."""
+        members = plan.members if plan is not None else frozenset()
+        done = [(uuid, uuid in members, verdict) for uuid, verdict in outcome.verdicts.items()]
+        for subject, on, verdict in [*done, (HOST, bool(members), outcome.host)]:
+            observed = Observed.ON if on else Observed.OFF
+            yield LeverState(self.name, subject, "on" if on else "off", observed, verdict)
 
     def undo(self, domains: Sequence[DomainObservation], host: HostObservation) -> Verdict:
         """Separate what memhint merged, stop KSM and put every setting back that memhint changed."""

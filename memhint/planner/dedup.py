@@ -92,6 +92,21 @@ def plan_dedup(
     return DedupPlan(found, chosen or None, verdicts, without(state, kept_out))
 
 
+def as_before(plan: DedupPlan, policies: Mapping[str, Policy], auto: AutoState, missing: str) -> DedupPlan:
+    """The same without a new word on who merges: KSM knows no groups, so that takes all VMs, and whose they are.
+
+    :param missing: what is not known of them
+    """
+    held = resting(missing)
+    asking = {uuid: held for uuid, policy in policies.items() if policy.dedup is not Mode.OFF}
+    return DedupPlan(frozenset(), None, {**plan.verdicts, **asking}, auto)
+
+
+def resting(missing: str) -> Verdict:
+    """Why nothing merges while not all VMs are known."""
+    return Verdict(Answer.REFUSED, Reason.NOT_VERIFIED, f"nothing is merged any more while {missing}")
+
+
 def pool_of(domain: DomainObservation, policy: Policy, allow_cross_tenant: bool) -> str | None:
     """Whose VMs this one could merge with: a project's, or where projects may be crossed everybody's, which is None."""
     return None if allow_cross_tenant else project_of(domain, policy)

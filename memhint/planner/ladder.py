@@ -61,7 +61,7 @@ def next_ladder(state: LadderState, sample: PressureSample, now: float, settings
     return replace(state, entered=tuple(entered))
 
 
-def shown(state: LadderState, now: float) -> tuple[EnteredRung, ...]:
+def entered_rungs(state: LadderState, now: float) -> tuple[EnteredRung, ...]:
     """The rungs as a report has them."""
     return tuple(
         EnteredRung(

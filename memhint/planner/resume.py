@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memhint.planner.plan import PlannerState
+from memhint.planner.state import PlannerState
 
 
 def long_ago(state: PlannerState) -> PlannerState:

@@ -16,7 +16,7 @@ from memhint.objects.plan import Bound
 from memhint.planner.ladder import LadderState, next_ladder
 from memhint.planner.pressure import PressureSample
 from memhint.planner.promise import hysteresis
-from memhint.planner.relief import fruitless, relieve
+from memhint.planner.relief.relieve import fruitless, relieve
 from memhint.planner.settings import PlannerSettings
 from memhint.planner.storm import of_sums
 from memhint.sim.fleet import Bools, Floats, Ints

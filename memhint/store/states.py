@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import select
 
-from memhint.planner.plan import PlannerState
+from memhint.planner.state import PlannerState
 from memhint.store import codec
 from memhint.store.engine import Database
 from memhint.store.tables import planner_state

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from xml.etree import ElementTree
 
 from memhint.objects.domain import DomainFacts
+from memhint.objects.ownership import Mark
 from memhint.objects.policy import SCHEDULER_KEYS, PolicyError, parse_policy
 from memhint.virt.errors import DomainXMLError
 from memhint.virt.huge_pages import hugetlb_bytes
+from memhint.virt.marks import read_marks
 from memhint.virt.metadata import NAMESPACE, PREFIX, read_policy
 from memhint.virt.xml_words import amount, nodeset
 
@@ -35,6 +37,8 @@ class Definition:
 
     facts: DomainFacts
     faults: tuple[str, ...] = ()
+    marks: tuple[Mark, ...] = ()
+    """What memhint has changed of it, as the running domain carries it."""
 
 
 def parse_domain(xml: str, *, persistent: bool = True) -> Definition:
@@ -87,7 +91,8 @@ def parse_domain(xml: str, *, persistent: bool = True) -> Definition:
         numa_nodes=_nodes(strict),
         os=_system(root, metadata),
     )
-    return Definition(facts, (*faults, *spec_faults))
+    marks, mark_faults = read_marks(metadata, (root.findtext("uuid") or "").strip())
+    return Definition(facts, (*faults, *spec_faults, *mark_faults), marks)
 
 
 def with_reporting(xml: str, value: str | None) -> str:

@@ -17,7 +17,7 @@ from memhint.bus.courier import Command, Courier
 from memhint.bus.errors import BusError
 from memhint.bus.topology import DEAD, RECORD, STATE, command_queue, declare
 from memhint.conf.load import load
-from memhint.controller.dispatch import Dispatch, dispatch_of
+from memhint.controller.dispatch import Dispatch, WishedOnHost, dispatch_of
 from memhint.controller.messages import interrupt_command, policy_command, reclaim_command
 from memhint.controller.reconcile import operators
 from memhint.objects.epoch import place_of
@@ -256,8 +256,10 @@ def test_what_somebody_set_on_the_host_does_not_last_where_the_fleet_holds_the_v
     own = open_store(f"sqlite:///{site.agents_config.parent}/agent.db", host="host-a")
     own.policies.set_operator(WEB, {"min_mb": "64"})
     until(lambda: site.wishes() == {"min_mb": "64"})
-    site.dispatch.set_policy(WEB, {"reporting": "off"})
-    until(lambda: site.wishes() == {"min_mb": "64", "reporting": "off"})  # taken over, not dropped
+    with pytest.raises(WishedOnHost, match="min_mb=64"):  # neither taken over nor dropped unasked
+        site.dispatch.set_policy(WEB, {"reporting": "off"})
+    site.dispatch.set_policy(WEB, {"reporting": "off", "min_mb": "64"})
+    until(lambda: site.wishes() == {"min_mb": "64", "reporting": "off"})
     own.policies.set_operator(WEB, {"reporting": "on"})
     until(lambda: site.wishes()["reporting"] == "on" or own.policies.inputs(WEB)[WEB] != {})
     until(lambda: "off" in own.policies.inputs(WEB)[WEB].get("operator", {}).get("reporting", ""))

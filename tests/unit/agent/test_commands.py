@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memhint.agent.commands import Commands, ReclaimTrail
+from memhint.agent.commands import Commands, ReportedReclaims
 from memhint.objects.policy import Origin, PolicyError
 from memhint.objects.reclaim import Reclaim, ReclaimError, ReclaimState
 from memhint.store import Store, StoreError, open_store
@@ -152,7 +152,7 @@ def test_any_arguments_are_refused_or_whole(agent: Agent, name: str, key: str, t
 
 def test_what_the_own_store_takes_is_told(agent: Agent) -> None:
     told: list[Reclaim] = []
-    trail = ReclaimTrail(agent.store.reclaims, told.append)
+    trail = ReportedReclaims(agent.store.reclaims, told.append)
     agent.commands.interrupt({**request(), "why": "a mistake"})
     (one,) = trail.open()
     assert trail.interrupted() == {"req-1": "a mistake"}

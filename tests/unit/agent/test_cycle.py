@@ -5,37 +5,20 @@ from __future__ import annotations
 import json
 import re
 import threading
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from memhint.agent.applied import Applied
-from memhint.agent.cycle import Cycle, Identity, Parts
-from memhint.agent.dedup_worker import DedupWorker
-from memhint.agent.deep_reads import DeepReads
 from memhint.agent.figures import reclaimable_by_dedup, reclaimable_by_reporting, returned
-from memhint.agent.guests import Guests, GuestTiming
-from memhint.agent.nova_files import NovaFiles
-from memhint.agent.observer import Observer
-from memhint.agent.policies import Policies
-from memhint.agent.processes import Processes
-from memhint.agent.reclaim_work import NoRequests
-from memhint.agent.reclaims import Reclaims
-from memhint.agent.runner import Runner
 from memhint.guest.commands import GET_MEMINFO, RECLAIM_MEMORY
 from memhint.guest.errors import GuestAgentAbsent
-from memhint.levers.balloon import BalloonLever
-from memhint.levers.dedup import MERGE_KNOB, DedupLever, DedupSettings
-from memhint.levers.qos import QosLever
-from memhint.levers.swap_out import SwapOutLever, SwapOutSettings
+from memhint.levers.dedup import MERGE_KNOB
 from memhint.objects.domain import DomainState
 from memhint.objects.gap import GapReason
 from memhint.objects.guest import GuestSource
 from memhint.objects.ladder import Rung
-from memhint.objects.lever import LeverName, Observed
+from memhint.objects.lever import LeverName, LeverState, Observed
 from memhint.objects.ownership import Mark
 from memhint.objects.plan import Bound, DemandReason
 from memhint.objects.policy import Origin
@@ -47,182 +30,15 @@ from memhint.planner.dedup_auto import AutoState
 from memhint.planner.dedup_estimate import KsmPace
 from memhint.planner.demand import Past
 from memhint.planner.ladder import LadderState, RungState
-from memhint.planner.plan import start
-from memhint.planner.relief import CALM, PRESSED
-from memhint.planner.settings import PlannerSettings
+from memhint.planner.relief.relieve import CALM, PRESSED
 from memhint.store.errors import StoreError
-from memhint.store.policies import StoredPolicies
 from memhint.virt.domain_xml import Definition
-from memhint.virt.errors import CallTimeout, DomainGone, LibvirtCallFailed, VirtError
+from memhint.virt.errors import CallTimeout, DomainGone
 from memhint.virt.stats import DomainStats
 from tests.unit import builders
+from tests.unit.agent.fake_host import SETTINGS, WAIT_S, FakeHost
+from tests.unit.agent.views import asking, view_of
 from tests.unit.guest.fake_agent import FakeAgent
-from tests.unit.kernel.fake_root import FakeRoot
-from tests.unit.levers.fakes import FakeLedger, FakeNextBoot
-
-WAIT_S = 60.0  # for threads; never reached unless the test fails
-SETTINGS = PlannerSettings(reserve=1 * GIB, reserve_percent=0.0, raise_percent_per_minute=6000.0, new_vm_decay=1.0)
-
-
-class FakeDefinitions:
-    def __init__(self) -> None:
-        self.known: dict[str, Definition] = {}
-        self.missing: set[str] = set()
-        self.error: VirtError = LibvirtCallFailed("the XML cannot be read now")
-
-    def read(self, uuids, now):
-        wanted = set(uuids)
-        gaps = {uuid: self.error.gap("definition") for uuid in wanted & self.missing}
-        return {uuid: self.known[uuid] for uuid in wanted - self.missing}, gaps
-
-
-class Recorder:
-    def __init__(self) -> None:
-        self.reports, self.events, self.failing, self.wishes = [], [], False, {}
-        self.unreadable: dict[str, str] = {}
-
-    def publish(self, report) -> None:
-        self.reports.append(report)
-
-    def record(self, host, at, states) -> None:
-        if self.failing:
-            raise StoreError("the disk is full")
-        self.events += list(states)
-
-    def save(self, host, boot, state) -> None:
-        if self.failing:
-            raise StoreError("the disk is full")
-
-    def read(self):
-        if self.failing:
-            raise StoreError("the disk is full")
-        return StoredPolicies(self.wishes, self.unreadable)
-
-    def replace(self, uuid, origin, values) -> None:
-        raise AssertionError("nothing to remember here")
-
-
-class FakeHost:
-    """Three VMs, their QEMU processes as files, their guests as fake agents, and a clock that is set by hand."""
-
-    def __init__(self, path: Path, names=("web", "db", "old")) -> None:
-        self.root = FakeRoot(path / "root")
-        self.root.write(
-            "proc/meminfo",
-            f"MemTotal: {64 * GIB // KIB} kB\nMemFree: {50 * GIB // KIB} kB\nMemAvailable: {56 * GIB // KIB} kB\n",
-        )
-        self.root.write("proc/swaps", "Filename Type Size Used Priority\n/swap file 67108864 0 -2\n")
-        self.run = path / "run"
-        self.run.mkdir()
-        self.now = 1000.0
-        self.definitions = FakeDefinitions()
-        self.recorder = Recorder()
-        self.agents: dict[str, FakeAgent] = {}
-        self.listed: list[DomainStats] = []
-        self.stats_error: Exception | None = None
-        for number, name in enumerate(names):
-            self.add(name, 4000 + number)
-        ledger = self.ledger = FakeLedger()
-        self.applied = Applied(lambda: self.now)
-        # Conversations run at once, on the caller's thread: nothing here waits for a thread.
-        self.guests = Guests(
-            lambda uuid: nullcontext(self.agents[uuid]),
-            lambda uuid: FakeNextBoot(),
-            ledger,
-            GuestTiming(interval=10.0),
-            9,
-            wall=lambda: self.now,
-            clock=lambda: self.now,
-            note=self.applied.note,
-        )
-        self.guests._poller._start = lambda work: work()
-        # Begun in a cycle and worked off when a test says so.
-        self.reclaiming: list = []
-        self.reclaims = Reclaims(
-            self.guests, NoRequests(), lambda _: None, wall=lambda: self.now, start=self.reclaiming.append
-        )
-        deep = DeepReads(self.root.kernel, 4096, 1.0, 60.0)
-        lever = DedupLever(
-            self.root.kernel, ledger, lambda uuid: None, DedupSettings(), "boot", lambda _: 0, lambda: self.now
-        )
-        self.balloons: list[tuple[str, int]] = []
-        self.ballooning = Runner(BalloonLever(ledger, self.balloon, lambda: self.now))
-        observer = Observer(
-            self.root.kernel,
-            self.stats,
-            self.definitions,
-            Processes(self.root.kernel, self.run, 4096),
-            deep,
-            self.guests.news,
-            memory_cgroup=None,
-            pressure_cgroup=None,
-            guest_max_age=60.0,
-            list_max_age=30.0,
-        )
-        self.swap_out = Runner(SwapOutLever(self.root.kernel, SwapOutSettings(), lambda: self.now))
-        parts = Parts(
-            observer,
-            Policies(self.recorder, {}),
-            self.guests,
-            self.reclaims,
-            deep,
-            PageSamples(self.root.kernel, 4096, 0.0, 3600.0, 60.0, KsmPace()),
-            lever,
-            DedupWorker(),
-            self.ballooning,
-            QosLever(self.root.kernel, ledger, "boot", lambda: self.now),
-            self.swap_out,
-            NovaFiles(self.root.kernel, "/var/lib/nova/compute_id", ["/etc/nova/nova.conf"]),
-            self.recorder,
-            self.recorder,
-            self.recorder,
-            ledger,
-            self.applied,
-        )
-        self.cycle = Cycle(
-            Identity("host-1", "epoch", "boot"),
-            parts,
-            SETTINGS,
-            GIB,
-            start(SETTINGS),
-            wall=lambda: self.now,
-            clock=lambda: self.now,
-        )
-
-    def add(self, name: str, pid: int) -> None:
-        uuid = f"uuid-{name}"
-        self.root.process(pid, cmdline=f"qemu\0-uuid\0{uuid}\0")
-        (self.run / f"{name}.pid").write_text(str(pid))
-        self.definitions.known[uuid] = Definition(builders.facts(memory=4 * GIB))
-        self.agents[uuid] = FakeAgent(
-            files={
-                "/proc/meminfo": "MemTotal: 4000000 kB\nMemFree: 3000000 kB\nMemAvailable: 3500000 kB\nCached: 9 kB\n",
-                "/proc/buddyinfo": "Node 0, zone Normal 1 2 3 4 5 6 7 8 9 10 11\n",
-                "/proc/sys/kernel/random/boot_id": "11111111-2222-3333-4444-555555555555\n",
-            }
-        )
-        balloon = {"balloon.current": 4 * GIB // KIB, "balloon.maximum": 4 * GIB // KIB}
-        self.listed.append(DomainStats(uuid, name, DomainState.RUNNING, balloon))
-
-    def balloon(self, uuid: str):
-        return SimpleNamespace(set=lambda size: self.balloons.append((uuid, size)))
-
-    def stats(self):
-        if self.stats_error is not None:
-            raise self.stats_error
-        return self.listed
-
-    def run_cycles(self, count: int = 1):
-        for _ in range(count):
-            report = self.cycle.run()
-            self.settle()
-            self.now += 10.0
-        return report
-
-    def settle(self) -> None:
-        """End what the cycle began on threads, as it does between two cycles: the next one shows what came of it."""
-        for worker in (self.cycle._parts.worker, self.ballooning, self.swap_out):
-            assert worker.settle(WAIT_S)
 
 
 @pytest.fixture
@@ -304,7 +120,7 @@ def remember_merging(host: FakeHost) -> None:
 
 
 def merging(host: FakeHost) -> tuple[AutoState, str | None, int]:
-    assert host.cycle._parts.worker.settle(WAIT_S)
+    assert host.dedup.settle(WAIT_S)
     state = host.cycle.state
     return state.dedup_auto, state.dedup_project, sum(mark.knob == MERGE_KNOB for mark in host.ledger.all())
 
@@ -499,7 +315,7 @@ def test_no_action_is_lost_where_the_record_of_the_one_before_it_fails(host: Fak
             kept.append(at)
             raise StoreError("database is locked")
 
-    host.cycle._parts = replace(host.cycle._parts, audit=Refusing())
+    host.cycle._news._audit = Refusing()
     for number in range(3):
         host.now += 1
         detail = f"pull {number}"
@@ -712,6 +528,7 @@ def test_a_request_within_the_agent_is_refused_in_the_report_without_consent(hos
 def test_an_idle_vm_of_a_calm_host_is_asked_for_its_cache_where_that_always_holds(host: FakeHost) -> None:
     ladder = replace(SETTINGS.ladder, always=frozenset({Rung.CACHE}), cache_least=1)
     host.cycle._settings = replace(SETTINGS, ladder=ladder)
+    host.caches._always = True
     host.recorder.replace = lambda uuid, origin, values: None
     for name in ("web", "db"):
         policy = {"guest_actions": "allow"} if name == "web" else {}
@@ -733,14 +550,14 @@ def test_an_idle_vm_of_a_calm_host_is_asked_for_its_cache_where_that_always_hold
 
 
 def bring_back(host: FakeHost, uuid: str = "uuid-web", wanted: int = 0) -> None:
-    seen = SimpleNamespace(domains=[builders.domain_observation(uuid=uuid)])
-    host.cycle._bring_back_caches(seen, SimpleNamespace(cache={uuid: wanted} if wanted else {}))
+    view = view_of([builders.domain_observation(uuid=uuid)], {uuid: builders.policy()})
+    planned = replace(asking(cache={uuid: wanted} if wanted else {}), state=host.cycle.state)
+    host.caches._ask(view, planned)
 
 
 @pytest.mark.parametrize("always", [True, False])
 def test_what_was_asked_on_a_calm_host_and_waits_is_taken_back_and_it_says_why(host: FakeHost, always: bool) -> None:
-    rungs = frozenset({Rung.CACHE}) if always else frozenset()
-    host.cycle._settings = replace(SETTINGS, ladder=replace(SETTINGS.ladder, always=rungs))
+    host.caches._always = always
     host.reclaims.submit("uuid-web", None, reason=CALM, by="ladder")
     bring_back(host)
     assert not host.reclaims.busy("uuid-web")
@@ -856,29 +673,44 @@ def test_what_the_ladder_asks_is_swapped_out_on_a_thread_and_shown(host: FakeHos
     assert lever_of(report, "db", LeverName.SWAP_OUT).verdict.reason is Reason.OPT_OUT
     host.root.write("sys/block/dm-0/dm/uuid", "CRYPT-PLAIN-swap\n")
     host.root.write("proc/swaps", "Filename Type Size Used Priority\n/dev/dm-0 partition 67108864 0 -2\n")
-    observations = [one.observation for one in report.domains]
-    policies = {one.observation.uuid: one.policy for one in report.domains}
-    assert host.swap_out.submit({"uuid-web": 32 * MIB}, observations, policies)
+    seen = view_of(
+        [one.observation for one in report.domains], {one.observation.uuid: one.policy for one in report.domains}
+    )
+    pressed, calm = asking(swap_out={"uuid-web": 32 * MIB}), asking()
+
+    def shown() -> LeverState:
+        return next(one for one in host.swap_out.states(seen, calm) if one.subject == "uuid-web")
+
+    host.swap_out.pull(seen, pressed)
     assert host.swap_out.settle(WAIT_S)
     assert host.root.text(f"{scope}/memory.reclaim") == str(16 * MIB)
-    web = by_name(report)["web"]
-    (shown,) = host.swap_out.states(web.observation, web.policy)
-    assert "asked 32 MiB" in shown.verdict.detail
+    assert "asked 32 MiB" in shown().verdict.detail
     # asked for nothing any more, it says again whether it could be
-    host.swap_out.submit({}, observations, policies)
+    host.swap_out.pull(seen, calm)
     assert host.swap_out.settle(WAIT_S)
-    (shown,) = host.swap_out.states(web.observation, web.policy)
-    assert shown.verdict == Verdict(Answer.UNCHANGED)
-    assert not host.swap_out.submit({}, observations, policies)
-    assert host.swap_out.stop(WAIT_S)
-    assert not host.swap_out.submit({"uuid-web": 32 * MIB}, observations, policies)
+    assert shown().verdict == Verdict(Answer.UNCHANGED)
+    host.root.write(f"{scope}/memory.reclaim", "")
+    host.swap_out.close()
+    host.swap_out.pull(seen, pressed)
+    assert host.swap_out.settle(WAIT_S)
+    assert host.root.text(f"{scope}/memory.reclaim") == ""
 
 
 def test_a_class_outlasts_the_loss_of_the_store(host: FakeHost, monkeypatch) -> None:
     with_cgroups(host, "web", 4000)
     host.recorder.wishes = {"uuid-web": {Origin.OPERATOR: {"class": "guaranteed"}}}
     host.run_cycles()
-    ledger = host.cycle._parts.qos._ledger
+    ledger = host.ledger
     monkeypatch.setattr(ledger, "all", lambda: (_ for _ in ()).throw(StoreError("the disk is full")))
     state = lever_of(host.run_cycles(), "web", LeverName.QOS)
     assert (state.desired, state.observed) == ("guaranteed", Observed.ON)
+
+
+def test_where_guests_are_not_trusted_none_is_asked_and_the_host_is_seen_all_the_same(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path, guests=False)
+    host.recorder.wishes = {"uuid-web": {Origin.OPERATOR: {"reporting": "off", "guest_actions": "allow"}}}
+    report = host.run_cycles(3)
+    assert all(agent.commands() == [] for agent in host.agents.values())
+    assert lever_of(report, "web", LeverName.REPORTING).verdict.reason is Reason.NO_GUEST_AGENT
+    assert report.plan.capacity.headroom > 0
+    assert all(one.observation.footprint is not None for one in report.domains)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-MOST = 700  # modules, the standard library's among them; 685 where this was written
+MOST = 730  # modules, the standard library's among them; 720 where this was written
 _WITHOUT = (
     "alembic",
     "mako",

@@ -295,7 +295,7 @@ def test_a_look_that_gets_no_thread_comes_later_and_blocks_nobody() -> None:
 def test_a_defect_in_keeping_its_end_blocks_nobody() -> None:
     bench = holding()
     bench.reclaims._holds.lever.look = lambda *_: 1 / 0
-    bench.reclaims.over = lambda *_: 1 / 0
+    bench.reclaims.finished = lambda *_: 1 / 0
     with pytest.raises(ZeroDivisionError):
         later(bench)
     assert not bench.reclaims._holds.looking(WEB)

@@ -31,7 +31,7 @@ class LateAgent:
         self.runs += 1
         return LATE if self.runs <= self.late else builders.report()
 
-    def settled(self) -> bool:
+    def settle(self, timeout: float) -> bool:
         return True
 
     def close(self) -> None:

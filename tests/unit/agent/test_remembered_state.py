@@ -10,8 +10,8 @@ import pytest
 
 from memhint.agent import service
 from memhint.planner.past import Past
-from memhint.planner.plan import PlannerState, start
 from memhint.planner.settings import PlannerSettings
+from memhint.planner.state import PlannerState, start
 
 PAST = {"vm": Past("1:1", 0.0, 7.0, 0.0, 7)}
 

@@ -123,3 +123,11 @@ def test_a_reader_without_any_project_who_is_not_of_the_system_sees_nobodys_vms(
     assert not allowed("memhint:domains:show", lost, None)
     assert not allowed("memhint:hosts:list", lost, None)
     assert allowed("memhint:domains:show", Context(name="a", known=True, roles=["reader"], project="p"), "p")
+
+
+def test_nothing_that_a_browser_does_by_itself_says_who_somebody_is(site: Site) -> None:
+    token = site.tokens["admin"]
+    for header in (f"token={token}", f"X-Auth-Token={token}", f"session={token}"):
+        assert site.get("/v1/hosts", None, headers={"Cookie": header}).status_code == 401
+    for path in ("/", "/dashboard/", "/v1/hosts"):
+        assert "Set-Cookie" not in site.get(path).headers

@@ -99,7 +99,8 @@ class Host:
         return plan_dedup(self.domains, policies, None, False)
 
     def reconcile(self, *, dry_run: bool = False):
-        return self.lever.reconcile(self.plan(), self.domains, self.seen(), dry_run=dry_run)
+        outcome = self.lever.reconcile(self.plan(), self.domains, self.seen(), dry_run=dry_run)
+        return outcome.verdicts, outcome.host
 
     def knob(self, name: str) -> str:
         return self.root.text(f"{KSM}/{name}").strip()
@@ -359,7 +360,7 @@ def test_a_write_that_the_kernel_refuses_does_not_make_memhints_own_value_an_ope
     host.root.kernel.refused = "sleep_millisecs"
     slow = replace(host.plan(), pace=Pace.SLOW)
     for _ in range(2):
-        _, own = host.lever.reconcile(slow, host.domains, host.seen(), dry_run=False)
+        own = host.lever.reconcile(slow, host.domains, host.seen(), dry_run=False).host
         assert own.answer is Answer.FAILED
     host.root.kernel.refused = ""
     host.settings = replace(host.settings, sleep_millisecs=33)

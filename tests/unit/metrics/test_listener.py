@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import logging
+import socket
 import urllib.request
 
 import pytest
@@ -41,3 +42,23 @@ def test_an_address_that_is_taken_is_logged_and_ends_nothing(
         second.close()
     finally:
         first.close()
+
+
+def test_who_asks_for_nothing_is_hung_up_on_and_others_are_served(
+    registry: CollectorRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memhint.metrics.listener.PATIENCE", 0.2)
+    listener = Listener("127.0.0.1:0", registry)
+    listener.start()
+    silent = [socket.create_connection(("127.0.0.1", listener.port)) for _ in range(10)]
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{listener.port}/metrics", timeout=30) as answer:
+            assert b"memhint_test_answer 42.0" in answer.read()
+        for one in silent:
+            one.settimeout(30)
+            while one.recv(1000):  # what it is told before the end
+                pass
+    finally:
+        for one in silent:
+            one.close()
+        listener.close()

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from memhint.objects.policy import Origin, effective
 from memhint.objects.units import GIB, MIB
 from memhint.planner.dedup_pace import Pace, PaceSettings, PaceState, Rounds, next_pace
-from memhint.planner.plan import PlannerSettings, plan, start
+from memhint.planner.plan import PlannerSettings, plan
+from memhint.planner.state import start
 from tests.unit import builders
 
 SETTINGS = PaceSettings(least=16 * MIB, rounds=3, settle=1)

@@ -14,8 +14,9 @@ from memhint.objects.guest import GuestMemory, GuestSource
 from memhint.objects.units import GIB, MIB
 from memhint.planner.demand import Past
 from memhint.planner.discarded import TOLERANCE, Claim, Pair, Sides, believable, follow, prune
-from memhint.planner.plan import plan, start
+from memhint.planner.plan import plan
 from memhint.planner.settings import PlannerSettings
+from memhint.planner.state import start
 from tests.unit import builders
 
 SLACK = 2.0

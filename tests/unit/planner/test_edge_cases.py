@@ -11,7 +11,8 @@ from memhint.objects.domain import DomainState
 from memhint.objects.host import NumaNode
 from memhint.objects.plan import Bound, DemandReason, PredictorName
 from memhint.objects.units import GIB, MIB
-from memhint.planner.plan import plan, start
+from memhint.planner.plan import plan
+from memhint.planner.state import start
 from tests.unit.planner.worlds import LATER, PAGE, SETTINGS, Vm, World, capacity_of
 
 OVERHEAD = SETTINGS.overhead

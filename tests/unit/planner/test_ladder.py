@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memhint.objects.ladder import Rung
-from memhint.planner.ladder import LadderState, admission, next_ladder, shown
+from memhint.planner.ladder import LadderState, admission, entered_rungs, next_ladder
 from memhint.planner.pressure import PressureSample, Waits
 from memhint.planner.settings import LadderSettings, PressureThresholds, rungs
 
@@ -125,7 +125,7 @@ def test_admission_says_how_high_and_how_long() -> None:
     assert "40 s" in said.detail
     assert "reporting" in said.detail
     assert admission(LadderState(), 30.0, SETTINGS).admitting
-    assert shown(state, 30.0)[0].age == 30.0
+    assert entered_rungs(state, 30.0)[0].age == 30.0
 
 
 SAMPLES = st.builds(

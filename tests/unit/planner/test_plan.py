@@ -14,8 +14,9 @@ from memhint.objects.plan import Bound
 from memhint.objects.policy import Origin, effective
 from memhint.objects.units import GIB, MIB
 from memhint.planner.ladder import LadderState, RungState
-from memhint.planner.plan import PlannerState, Sight, plan, start
+from memhint.planner.plan import Sight, plan
 from memhint.planner.settings import PlannerSettings
+from memhint.planner.state import PlannerState, start
 from memhint.planner.window import BUCKETS, Window
 from tests.unit import builders
 

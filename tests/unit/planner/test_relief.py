@@ -14,12 +14,8 @@ from memhint.objects.policy import Origin, Policy, effective
 from memhint.objects.tuning import Tuning
 from memhint.objects.units import GIB, MIB
 from memhint.planner.activity import keep_tuning
-from memhint.planner.relief import (
-    MARGIN,
-    fruitless,
-    relief_actions,
-    relieve,
-)
+from memhint.planner.relief.balloon import MARGIN
+from memhint.planner.relief.relieve import fruitless, relief_actions, relieve
 from memhint.planner.settings import LadderSettings
 from tests.unit import builders
 

@@ -1,9 +1,10 @@
 """An agent that was away knows what VMs did, and has promised nothing."""
 
 from memhint.objects.units import GIB
-from memhint.planner.plan import PlannerState, plan, start
+from memhint.planner.plan import plan
 from memhint.planner.resume import long_ago
 from memhint.planner.settings import PlannerSettings
+from memhint.planner.state import PlannerState, start
 from tests.unit import builders
 from tests.unit.planner.test_plan import HOST_SEEN, policies
 

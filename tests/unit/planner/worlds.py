@@ -14,8 +14,9 @@ from memhint.objects.host import HostObservation, HugetlbPool, NumaNode, VmsCgro
 from memhint.objects.plan import Capacity, PredictorName
 from memhint.objects.policy import Origin, effective
 from memhint.objects.units import GIB, MIB
-from memhint.planner.plan import Planned, PlannerState, Sight, plan, start
+from memhint.planner.plan import Planned, Sight, plan
 from memhint.planner.settings import PlannerSettings
+from memhint.planner.state import PlannerState, start
 from tests.unit import builders
 
 PAGE = 4096

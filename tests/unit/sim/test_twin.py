@@ -12,9 +12,10 @@ from memhint.objects.host import HostObservation
 from memhint.objects.plan import PredictorName
 from memhint.objects.policy import Origin, effective
 from memhint.objects.units import GIB, MIB
-from memhint.planner.plan import plan, start
+from memhint.planner.plan import plan
 from memhint.planner.ratio import ratio
 from memhint.planner.settings import PlannerSettings
+from memhint.planner.state import start
 from memhint.sim.engine import ratio_steps
 from memhint.sim.fleet import Fleet, HostShape
 from memhint.sim.forecasts import forecast_of

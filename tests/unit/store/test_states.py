@@ -9,8 +9,9 @@ from memhint.objects.policy import Origin, effective
 from memhint.objects.units import MIB
 from memhint.planner.dedup_auto import AutoState, Doubt
 from memhint.planner.past import Past
-from memhint.planner.plan import PlannerState, plan, start
+from memhint.planner.plan import plan
 from memhint.planner.settings import PlannerSettings
+from memhint.planner.state import PlannerState, start
 from memhint.store import Store, StoreDamaged, codec
 from tests.unit import builders
 

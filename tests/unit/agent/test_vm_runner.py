@@ -5,13 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from memhint.agent.runner import Runner
+from memhint.agent.runners.vm import VmRunner
+from memhint.agent.view import HostView
 from memhint.levers.lever import Stop, VmLever
 from memhint.objects.domain import DomainObservation
 from memhint.objects.lever import LeverName, LeverState, Observed
@@ -19,6 +21,7 @@ from memhint.objects.policy import Policy
 from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.store.errors import StoreError
 from tests.unit import builders
+from tests.unit.agent.views import asking, view_of
 
 VMS = ("uuid-a", "uuid-b", "uuid-c")
 PATIENCE = 30.0
@@ -78,6 +81,20 @@ def vm(uuid: str, instance: str = "1") -> DomainObservation:
 
 
 POLICIES = {uuid: builders.policy() for uuid in VMS}
+CALM = asking()
+
+
+def unlisted(view: HostView) -> HostView:
+    """The same before libvirt has said which VMs there are."""
+    return replace(view, seen=replace(view.seen, domains=(), listed=False))
+
+
+def runner_of(lever: VmLever, noted: list[LeverState] | None = None) -> VmRunner:
+    return VmRunner(lever, lambda relief: relief.balloon, note=(noted if noted is not None else []).append)
+
+
+def states(runner: VmRunner, domain: DomainObservation) -> tuple[LeverState, ...]:
+    return tuple(runner.states(view_of([domain], POLICIES), CALM))
 
 
 class Schedules(RuleBasedStateMachine):
@@ -91,17 +108,35 @@ class Schedules(RuleBasedStateMachine):
         self.runner = self._new()
         self.there = {uuid: 1 for uuid in VMS}
 
-    def _new(self) -> Runner:
-        return Runner(self.lever, note=self.noted.append)
+    def _new(self) -> VmRunner:
+        return runner_of(self.lever, self.noted)
 
-    def _seen(self) -> list[DomainObservation]:
-        return [vm(uuid, str(instance)) for uuid, instance in self.there.items()]
+    def _view(self, **changes: Any) -> HostView:
+        return view_of([vm(uuid, str(instance)) for uuid, instance in self.there.items()], POLICIES, **changes)
 
     @rule(wishes=st.dictionaries(st.sampled_from(VMS), st.integers(1, 3)), waits=st.booleans())
     def cycle(self, wishes: dict[str, int], waits: bool) -> None:
-        self.runner.submit(wishes, self._seen(), POLICIES)
+        self.runner.pull(self._view(), asking(balloon=wishes))
         if waits:
             assert self.runner.settle(PATIENCE)
+
+    @rule(uuid=st.sampled_from(VMS))
+    def of_one_nothing_is_known(self, uuid: str) -> None:
+        """Nothing is done to it, whatever it holds."""
+        assert self.runner.settle(PATIENCE)
+        before = self.toy.held.get(uuid)
+        self.runner.pull(self._view(unread=frozenset({uuid})), asking(balloon={uuid: 7}))
+        assert self.runner.settle(PATIENCE)
+        assert self.toy.held.get(uuid) == before
+
+    @rule()
+    def nobody_lists_the_vms(self) -> None:
+        """Nothing is taken, and nothing given back."""
+        assert self.runner.settle(PATIENCE)
+        before, pulls = dict(self.toy.held), self.toy.pulls
+        self.runner.pull(unlisted(self._view()), CALM)
+        assert self.runner.settle(PATIENCE)
+        assert (self.toy.held, self.toy.pulls) == (before, pulls)
 
     @rule(uuid=st.sampled_from(VMS))
     def fails(self, uuid: str) -> None:
@@ -129,14 +164,23 @@ class Schedules(RuleBasedStateMachine):
         self.toy.go.clear()
         try:
             for _ in range(3):
-                self.runner.submit({VMS[0]: 2}, self._seen(), POLICIES)
+                self.runner.pull(self._view(), asking(balloon={VMS[0]: 2}))
         finally:
             self.toy.go.set()
 
     @rule()
     def restart(self) -> None:
-        assert self.runner.stop(PATIENCE)
+        """Of the process: nothing is remembered but what is written down."""
+        self.runner.close()
+        assert self.runner.settle(PATIENCE)
         self.runner = self._new()
+
+    @rule()
+    def reload(self) -> None:
+        """Of the configuration, while a pass may be under way: no second one runs beside it."""
+        before, self.runner = self.runner, self._new()
+        before.close()
+        self.runner.inherit(before)
 
     @invariant()
     def one_at_a_time(self) -> None:
@@ -147,12 +191,11 @@ class Schedules(RuleBasedStateMachine):
         assert self.runner.settle(PATIENCE)
         assert len(self.noted) == self.toy.pulls
         self.toy.failing, self.toy.broken, self.toy.away = set(), False, False
-        assert self.runner.undo(self._seen(), POLICIES, 2 * PATIENCE) == {}
+        assert self.runner.undo(self._view(), 2 * PATIENCE) == []
         assert not self.toy.held.keys() & self.there.keys()
         assert len(self.noted) == self.toy.pulls
-        for one in self._seen():
-            for state in self.runner.states(one, POLICIES[one.uuid]):
-                assert (state.observed, state.verdict.ok) == (Observed.OFF, True)
+        for state in self.runner.states(self._view(), CALM):
+            assert (state.observed, state.verdict.ok) == (Observed.OFF, True)
 
 
 TestSchedules = pytest.mark.filterwarnings("ignore")(Schedules.TestCase)
@@ -161,32 +204,49 @@ TestSchedules.settings = settings(max_examples=200, stateful_step_count=20, dead
 
 def test_what_was_pulled_of_another_process_says_nothing_of_this_one() -> None:
     toy = Toy()
-    runner = Runner(toy)
-    runner.submit({VMS[0]: 2}, [vm(VMS[0])], POLICIES)
+    runner = runner_of(toy)
+    runner.pull(view_of([vm(VMS[0])], POLICIES), asking(balloon={VMS[0]: 2}))
     assert runner.settle(PATIENCE)
-    (state,) = runner.states(vm(VMS[0]), POLICIES[VMS[0]])
+    (state,) = states(runner, vm(VMS[0]))
     assert (state.desired, state.verdict.answer) == ("2", Answer.APPLIED)
-    assert runner.states(vm(VMS[0], "2"), POLICIES[VMS[0]]) == ()
+    assert states(runner, vm(VMS[0], "2")) == ()
 
 
 def test_nothing_is_begun_where_nothing_is_to_be_done() -> None:
     toy = Toy()
-    runner = Runner(toy)
-    assert runner.submit({}, [vm(VMS[0])], POLICIES)  # the first looks whether something is left of an earlier agent
-    assert runner.settle(PATIENCE)
-    assert not runner.submit({}, [vm(VMS[0])], POLICIES)
-    assert runner.submit({VMS[0]: 1}, [vm(VMS[0])], POLICIES)
-    assert runner.settle(PATIENCE)
-    assert runner.submit({}, [vm(VMS[0])], POLICIES)
-    assert runner.settle(PATIENCE)
+    runner = runner_of(toy)
+    looks: list[int] = []
+    toy.owned = lambda: (looks.append(1), tuple(toy.held))[1]  # type: ignore[method-assign]
+    view = view_of([vm(VMS[0])], POLICIES)
+
+    def cycle(**wishes: Any) -> int:
+        before = len(looks)
+        runner.pull(view, asking(**wishes))
+        assert runner.settle(PATIENCE)
+        return len(looks) - before
+
+    assert cycle() == 1  # the first looks whether something is left of an earlier agent
+    assert cycle() == 0
+    assert cycle(balloon={VMS[0]: 1}) == 1
+    assert cycle() == 1
     assert toy.held == {}
 
 
 def test_what_could_not_be_given_back_is_told() -> None:
     toy = Toy()
-    runner = Runner(toy)
-    runner.submit({VMS[0]: 1}, [vm(VMS[0])], POLICIES)
+    runner = runner_of(toy)
+    view = view_of([vm(VMS[0])], POLICIES)
+    runner.pull(view, asking(balloon={VMS[0]: 1}))
     assert runner.settle(PATIENCE)
     toy.failing = {VMS[0]}
-    left = runner.undo([vm(VMS[0])], POLICIES, 2 * PATIENCE)
-    assert {uuid: one.answer for uuid, one in left.items()} == {VMS[0]: Answer.FAILED}
+    (left,) = runner.undo(view, 2 * PATIENCE)
+    assert left.startswith(f"balloon of {VMS[0]}: failed")
+
+
+def test_in_the_end_it_is_given_back_also_by_a_vm_of_which_nothing_is_known() -> None:
+    toy = Toy()
+    runner = runner_of(toy)
+    runner.pull(view_of([vm(VMS[0])], POLICIES), asking(balloon={VMS[0]: 1}))
+    assert runner.settle(PATIENCE)
+    assert runner.undo(view_of([vm(VMS[0])], POLICIES, unread=frozenset({VMS[0]})), 2 * PATIENCE) == []
+    assert toy.held == {}

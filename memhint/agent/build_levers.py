@@ -1,0 +1,101 @@
+"""Every lever of a host with what it works on, and the order in which they are pulled."""
+
+from __future__ import annotations
+
+import time
+
+from oslo_config import cfg
+
+from memhint.agent.applied import Applied
+from memhint.agent.build_virt import Virt
+from memhint.agent.guests import Guests
+from memhint.agent.parts import Stores
+from memhint.agent.reclaims import Reclaims
+from memhint.agent.runners.cache import CacheRunner
+from memhint.agent.runners.host import HostRunner
+from memhint.agent.runners.ladder import LadderShown
+from memhint.agent.runners.qos import QosRunner
+from memhint.agent.runners.reporting import ReportingRunner
+from memhint.agent.runners.runner import LeverRunner
+from memhint.agent.runners.vm import VmRunner
+from memhint.agent.settings import dedup_settings, swap_out_settings
+from memhint.kernel.errors import KernelInterfaceError
+from memhint.kernel.process import process_memory
+from memhint.kernel.root import PAGE_SIZE, KernelRoot
+from memhint.levers.balloon import BalloonLever
+from memhint.levers.dedup import DedupLever
+from memhint.levers.qos import QosLever
+from memhint.levers.swap_out import SwapOutLever
+from memhint.objects.domain import DomainObservation
+from memhint.objects.host import HostObservation
+from memhint.objects.ladder import Rung
+from memhint.objects.report import STALE_PERIODS
+from memhint.planner.settings import PlannerSettings
+from memhint.virt.balloon import BalloonTarget
+from memhint.virt.monitor import Monitor
+
+
+def build_levers(
+    conf: cfg.ConfigOpts,
+    root: KernelRoot,
+    virt: Virt,
+    guests: Guests,
+    stores: Stores,
+    settings: PlannerSettings,
+    boot: str,
+    applied: Applied,
+    *,
+    dry_run: bool,
+) -> tuple[LeverRunner, ...]:
+    """Every lever, in the order in which they are pulled; undone in the reverse order.
+
+    What takes long in being undone comes first, so that nothing waits for it.
+    """
+
+    def reserve(host: HostObservation) -> int:
+        return settings.reserve_of(host.pool)
+
+    def footprint(domain: DomainObservation) -> int | None:
+        """What this very process costs now; None where it is another one by now."""
+        if domain.process is None:
+            return None
+        try:
+            memory = process_memory(root, domain.process.pid, PAGE_SIZE)
+        except KernelInterfaceError:
+            return None
+        return memory.footprint if memory.instance == domain.process.instance else None
+
+    dedup = DedupLever(
+        root,
+        stores.ledger,
+        lambda uuid: Monitor(virt.slow, uuid),
+        dedup_settings(conf),
+        boot,
+        reserve,
+        time.time,
+    )
+    balloon = BalloonLever(stores.ledger, lambda uuid: BalloonTarget(virt.caller, uuid), time.time)
+    swap_out = SwapOutLever(root, swap_out_settings(conf), time.monotonic)
+    reclaims = Reclaims(
+        guests, stores.reclaims, footprint, at_once=conf.guest.in_flight, hold_every=conf.guest.interval
+    )
+    return (
+        HostRunner(dedup, lambda planned: planned.dedup, dry_run=dry_run, note=applied.note),
+        VmRunner(balloon, lambda relief: relief.balloon, dry_run=dry_run, note=applied.note),
+        QosRunner(
+            QosLever(root, stores.ledger, boot, time.time),
+            overhead=settings.overhead,
+            reserve=settings.reserve_of,
+            dry_run=dry_run,
+        ),
+        VmRunner(swap_out, lambda relief: relief.swap_out, share=0.05, dry_run=dry_run, note=applied.note),
+        ReportingRunner(guests),
+        CacheRunner(
+            reclaims,
+            psi_limit=settings.ladder.psi_limit,
+            hold_off=STALE_PERIODS * settings.period,
+            always=Rung.CACHE in settings.ladder.always,
+            dry_run=dry_run,
+        ),
+        LadderShown(),
+    )

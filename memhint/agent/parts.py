@@ -1,0 +1,86 @@
+"""What a cycle is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from memhint.agent.applied import Applied
+from memhint.agent.deep_reads import DeepReads
+from memhint.agent.nova_files import NovaFiles
+from memhint.agent.observer import Observer
+from memhint.agent.policies import Policies, PolicyStore
+from memhint.agent.reclaim_work import ReclaimStore
+from memhint.agent.runners.runner import LeverRunner
+from memhint.agent.travelling_marks import TravellingMarks
+from memhint.bus.publisher import Publisher
+from memhint.objects.estimate import DedupEstimate
+from memhint.objects.lever import LeverState
+from memhint.objects.ownership import Ledger
+from memhint.pages.candidates import Candidate
+from memhint.planner.state import PlannerState
+
+
+class Audit(Protocol):
+    """Where every pull is written down."""
+
+    def record(self, host: str, at: float, states: Iterable[LeverState]) -> None:
+        """Levers whose verdict is another than before."""
+
+
+class StateStore(Protocol):
+    """Where the planner's memory outlives the agent."""
+
+    def save(self, host: str, boot: str, state: PlannerState) -> None:
+        """Keep it; ``boot`` names the host's boot, from which its clock counts."""
+
+
+class Samples(Protocol):
+    """Who looks at the VMs' pages, and estimates."""
+
+    def want(self, candidates: Mapping[str, Candidate]) -> None:
+        """The VMs that could merge now, by UUID."""
+
+    def newest(self) -> DedupEstimate | None:
+        """What is estimated; None where nothing is to be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who reports. ``epoch`` is one life of the agent, ``boot`` one of the host."""
+
+    host: str
+    epoch: str
+    boot: str
+    version: str | None = None  # of memhint
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """In the order in which a cycle comes to them."""
+
+    observer: Observer
+    policies: Policies
+    samples: Samples
+    runners: Sequence[LeverRunner]
+    """In the order in which levers are pulled; undone in the reverse order."""
+    deep: DeepReads
+    nova: NovaFiles
+    publisher: Publisher
+    audit: Audit
+    states: StateStore
+    marks: TravellingMarks
+    applied: Applied = field(default_factory=Applied)
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """The store, as far as the agent uses it."""
+
+    policies: PolicyStore
+    ledger: Ledger
+    publisher: Publisher
+    audit: Audit
+    states: StateStore
+    reclaims: ReclaimStore

@@ -1,0 +1,1 @@
+"""How a cycle drives its levers: one runner for each, all of one kind from outside."""

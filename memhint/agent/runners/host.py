@@ -1,0 +1,120 @@
+"""Runs a lever of the whole host on a thread of its own: one pass at a time, and what the last one brought."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable
+from typing import Generic, Self, TypeVar
+
+from memhint.agent.runners.one_pass import OnePass
+from memhint.agent.runners.runner import LeverRunner
+from memhint.agent.view import HostView
+from memhint.levers.lever import HostLever, Outcome
+from memhint.objects.lever import LeverState
+from memhint.objects.verdict import Answer, Reason, Verdict
+from memhint.planner.plan import Planned
+
+LOG = logging.getLogger(__name__)
+PlanT = TypeVar("PlanT")
+
+
+class HostRunner(LeverRunner, Generic[PlanT]):
+    """One lever whose plan takes all VMs of the host together, as who may merge with whom does.
+
+    A cycle that finds a pass under way leaves it alone.
+    """
+
+    share = 0.4
+
+    def __init__(
+        self,
+        lever: HostLever[PlanT],
+        plan_of: Callable[[Planned], PlanT],
+        *,
+        dry_run: bool = False,
+        note: Callable[[LeverState], None] = lambda state: None,
+    ) -> None:
+        """:param plan_of: this lever's part of a plan
+        :param note: told of every outcome of a pass
+        """
+        self.names = (lever.name,)
+        self._lever = lever
+        self._plan_of = plan_of
+        self._dry_run = dry_run
+        self._note = note
+        self._last = _Last[PlanT](str(lever.name))
+
+    def pull(self, view: HostView, planned: Planned) -> None:
+        """Begin a pass; while not all VMs are known, one that holds things as they are, and rests."""
+        lever, plan, seen = self._lever, self._plan_of(planned), view.seen
+        if view.missing is None:
+            self._begin(plan, lambda: lever.reconcile(plan, seen.domains, seen.host, dry_run=self._dry_run))
+        elif not self._dry_run:
+            self._begin(None, lambda: Outcome({}, lever.hold()))
+
+    def states(self, view: HostView, planned: Planned) -> Iterable[LeverState]:
+        """What the last pass brought, where it was one of this very plan."""
+        plan, (made_of, outcome) = self._plan_of(planned), self._last.read()
+        if view.missing is not None:
+            outcome = Outcome({}, self._lever.held(view.missing))
+        elif made_of != plan:
+            outcome = WAITING
+        return self._lever.states(view.seen.domains, view.seen.host, plan, view.policies, outcome)
+
+    def undo(self, view: HostView, deadline: float) -> list[str]:
+        """Put back what was changed, once the pass under way has ended."""
+        name, lever, seen = self._lever.name, self._lever, view.seen
+        if not seen.listed:
+            return []
+        if not self._last.passes.settle(deadline / 2):
+            return [f"{name}: a pass is still under way"]
+        self._begin(None, lambda: Outcome({}, lever.undo(seen.domains, seen.host)))
+        if not self._last.passes.settle(deadline / 2):
+            return [f"{name}: putting back takes too long; the marks are kept for the next start"]
+        verdict = self._last.read()[1].host
+        return [] if verdict.ok else [f"{name}: {verdict}"]
+
+    def settle(self, timeout: float) -> bool:
+        """Wait for the pass under way."""
+        return self._last.passes.settle(timeout)
+
+    def inherit(self, before: Self) -> None:
+        """Share its pass: two never run beside each other."""
+        self._last = before._last
+
+    def _begin(self, plan: PlanT | None, work: Callable[[], Outcome]) -> None:
+        self._last.passes.begin(lambda: self._run(plan, work))
+
+    def _run(self, plan: PlanT | None, work: Callable[[], Outcome]) -> None:
+        try:
+            outcome = work()
+        except Exception as error:  # a defect here must show as a verdict
+            LOG.exception("the lever %s failed", self._lever.name)
+            outcome = Outcome({}, Verdict(Answer.FAILED, Reason.HYPERVISOR, f"{type(error).__name__}: {error}"))
+        self._last.write(plan, outcome)
+        for state in self._lever.outcomes(plan, outcome):
+            self._note(state)
+
+
+WAITING = Outcome({}, Verdict(Answer.PENDING))
+"""Of a plan of which no pass has ended."""
+
+
+class _Last(Generic[PlanT]):
+    """The pass under way, and the last that ended: the plan that it carried out, and what came of it."""
+
+    def __init__(self, name: str) -> None:
+        self.passes = OnePass(name)
+        self._lock = threading.Lock()
+        self._of: tuple[PlanT | None, Outcome] = (None, WAITING)
+
+    def read(self) -> tuple[PlanT | None, Outcome]:
+        """The last that ended."""
+        with self._lock:
+            return self._of
+
+    def write(self, plan: PlanT | None, outcome: Outcome) -> None:
+        """Another one has ended."""
+        with self._lock:
+            self._of = (plan, outcome)

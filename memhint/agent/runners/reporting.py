@@ -1,0 +1,48 @@
+"""Page reporting: pulled within the conversations with guests, which look at them as well."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from memhint.agent.guests import Guests
+from memhint.agent.runners.runner import LeverRunner
+from memhint.agent.view import HostView
+from memhint.objects.lever import LeverName, LeverState
+from memhint.objects.tuning import GUESTS_OWN
+from memhint.planner.plan import Planned
+
+
+class ReportingRunner(LeverRunner):
+    """The reporting lever of every VM. Guests are asked all at a time, each for as long as it takes."""
+
+    names = (LeverName.REPORTING,)
+    share = 0.35
+
+    def __init__(self, guests: Guests) -> None:
+        self._guests = guests
+
+    def pull(self, view: HostView, planned: Planned) -> None:
+        """Begin the conversations that are due."""
+        if view.seen.listed:
+            self._guests.follow(view.known, view.policies, planned.plan.relief.tuning)
+
+    def states(self, view: HostView, planned: Planned) -> Iterable[LeverState]:
+        """What the last conversation with each guest brought."""
+        for one in view.seen.domains:
+            policy, tuning = view.policies[one.uuid], planned.plan.relief.tuning.get(one.uuid, GUESTS_OWN)
+            verdict = self._guests.verdict(one.uuid, policy, tuning)
+            yield self._guests.lever.state(one, policy.reporting, verdict)
+
+    def undo(self, view: HostView, deadline: float) -> list[str]:
+        """Put back each guest's own settings."""
+        if not view.seen.listed:
+            return []
+        return [f"reporting of {uuid}: {verdict}" for uuid, verdict in self._guests.undo(deadline).items()]
+
+    def settle(self, timeout: float) -> bool:
+        """Whether every guest's conversation has had an outcome. Waits for none: each has a time limit of its own."""
+        return self._guests.settled()
+
+    def close(self) -> None:
+        """Talk to nobody any more."""
+        self._guests.close()

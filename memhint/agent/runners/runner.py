@@ -1,0 +1,50 @@
+"""What a lever is to the cycle, whatever it does inside: in the cycle, in a guest's conversation, or on a thread."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Self
+
+from memhint.agent.view import HostView
+from memhint.objects.lever import LeverName, LeverState
+from memhint.planner.plan import Planned
+
+
+class LeverRunner(ABC):
+    """One lever of a host. Nothing but ``undo`` waits for a guest or a QEMU.
+
+    The cycle pulls in the order in which it has its runners, and undoes in the reverse order.
+    """
+
+    names: tuple[LeverName, ...] = ()
+    """The levers whose states it has."""
+    share: float = 0.0
+    """Of the time that undoing everything may take: what this lever needs where guests and QEMU are slow."""
+
+    @abstractmethod
+    def pull(self, view: HostView, planned: Planned) -> None:
+        """Begin what the plan asks for, and give back what it does not ask for any more.
+
+        Where libvirt has not said which VMs there are, nothing is begun, forgotten or taken back.
+        """
+
+    def states(self, view: HostView, planned: Planned) -> Iterable[LeverState]:
+        """The lever's three fields for each VM, and for the host where it has some: as they are now."""
+        return ()
+
+    def undo(self, view: HostView, deadline: float) -> list[str]:
+        """Put back what memhint changed, for at most ``deadline`` seconds; what could not be put back, in words."""
+        return []
+
+    def settle(self, timeout: float) -> bool:
+        """Wait for a pass under way, ``timeout`` seconds at most; whether all that was begun has an outcome."""
+        return True
+
+    def inherit(self, before: Self) -> None:
+        """Go on from an earlier runner of this process, which may have a pass under way."""
+        return
+
+    def close(self) -> None:
+        """Begin nothing more. Nothing that hangs is waited for."""
+        return

@@ -1,0 +1,96 @@
+"""Each lever as it is declared: what wishes it, which rung pulls it, and where its options and page are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from memhint.objects.ladder import Rung
+from memhint.objects.lever import LeverName
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """One lever. Tables, orders and documents are made of these, or held to them by a test."""
+
+    name: LeverName
+    does: str
+    wish: str | None = None
+    """The policy key that wishes it on or off, or allows it; None where nobody's policy does."""
+    keys: tuple[str, ...] = ()
+    """Policy keys that say more of it."""
+    rungs: tuple[Rung, ...] = ()
+    """Of the pressure ladder, on which it is pulled."""
+    options: tuple[str, ...] = ()
+    """Groups of the configuration file."""
+    undo: str = ""
+    """What becomes of it when memhint stops."""
+
+
+LEVERS: Mapping[LeverName, Declaration] = {
+    one.name: one
+    for one in (
+        Declaration(
+            LeverName.REPORTING,
+            "the guest tells which memory is free, and the host takes it",
+            wish="reporting",
+            keys=("guest_actions", "guest_unbind", "reporting_order", "reporting_delay_ms"),
+            rungs=(Rung.REPORTING, Rung.ORDER),
+            options=("reporting", "guest"),
+            undo="the guest's own settings are put back",
+        ),
+        Declaration(
+            LeverName.DEDUP,
+            "equal pages of one project's VMs are merged",
+            wish="dedup",
+            keys=("project",),
+            rungs=(Rung.DEDUP,),
+            options=("dedup",),
+            undo="pages are separated, then KSM is put back",
+        ),
+        Declaration(
+            LeverName.CACHE,
+            "the guest gives up page cache that it has not used recently",
+            keys=("guest_actions",),
+            rungs=(Rung.CACHE,),
+            options=("guest",),
+            undo="nothing to put back: the guest reads again what it needs",
+        ),
+        Declaration(
+            LeverName.QOS,
+            "what the host's kernel spares under pressure, and whom it kills first",
+            wish="class",
+            keys=("min_mb",),
+            undo="each file as it was, unless somebody has set it since",
+        ),
+        Declaration(
+            LeverName.SWAP_OUT,
+            "cold memory goes to encrypted disk swap",
+            wish="swap_out",
+            rungs=(Rung.SWAP_OUT,),
+            options=("swap_out",),
+            undo="nothing to put back: a page comes back when the guest touches it",
+        ),
+        Declaration(
+            LeverName.BALLOON,
+            "an idle best-effort VM shrinks, never below its minimum",
+            wish="balloon",
+            keys=("class", "min_mb"),
+            rungs=(Rung.BALLOON,),
+            undo="the VM gets all of its memory back",
+        ),
+        Declaration(
+            LeverName.MIGRATION,
+            "somebody is asked to move a VM to another host",
+            rungs=(Rung.MIGRATION,),
+            undo="the wish is withdrawn",
+        ),
+        Declaration(LeverName.LADDER, "the pressure ladder as a whole, of the host", options=("ladder",)),
+    )
+}
+"""In the order in which a report has them."""
+
+
+def place_of(name: LeverName) -> int:
+    """Where a report has this lever. One that is declared nowhere comes last."""
+    return list(LEVERS).index(name) if name in LEVERS else len(LEVERS)

@@ -1,0 +1,96 @@
+"""What the VMs will want: the first step of a plan, from what they did until now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from memhint.objects.domain import DomainObservation
+from memhint.objects.host import HostObservation
+from memhint.objects.plan import Demand, DemandReason
+from memhint.objects.policy import Policy
+from memhint.planner.backing import swap_backing
+from memhint.planner.capacity import Sums
+from memhint.planner.demand import demands_of, remember
+from memhint.planner.nodes import tightest
+from memhint.planner.past import Past
+from memhint.planner.predictors import predictor_of
+from memhint.planner.settings import PlannerSettings
+from memhint.planner.state import PlannerState
+from memhint.planner.window import Window
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """The demand of each VM, the sums over those that count, and what is remembered for the next time."""
+
+    demands: tuple[Demand, ...]
+    inside: Sequence[DomainObservation]
+    """The VMs that are in the sums."""
+    sums: Sums
+    elapsed: float | None
+    """Seconds since the plan before; None for the first."""
+    predictor: str
+    past: Mapping[str, Past]
+    footprint: Mapping[str, int]
+    other: Window
+    fault_in: Window
+
+
+def forecast(
+    host: HostObservation,
+    domains: Sequence[DomainObservation],
+    policies: Mapping[str, Policy],
+    state: PlannerState,
+    now: float,
+    settings: PlannerSettings,
+) -> Forecast:
+    """Forecast from one more look."""
+    predictor = predictor_of(settings)
+    # What was remembered for another kind of forecast tells this one nothing: every VM is new to it.
+    past = remember(state.past if state.predictor == predictor.key else {}, domains, now, predictor)
+    demands = demands_of(domains, policies, past, now, settings, predictor, nodes_of(host))
+    inside = [domain for domain, one in zip(domains, demands, strict=True) if one.reason is not DemandReason.OUTSIDE]
+    resident = sum(domain.process.rss for domain in inside if domain.process)
+    saving = _ksm_saving(host, inside)
+    other = state.other.add(now, max(0.0, host.pool - host.memory.available - (resident - saving)))
+    footprint = {past[one.uuid].instance: one.process.footprint for one in inside if one.process}
+    faulted = _fault_in_rate(state, footprint, now)
+    fault_in = state.fault_in if faulted is None else state.fault_in.add(now, faulted)
+    sums = Sums(
+        pool=host.pool,
+        available=host.memory.available,
+        resident=resident,
+        ksm_saving=saving,
+        other=int(other.peak()),
+        swap=swap_backing(host, inside),
+        fault_in_rate=fault_in.quantile(0.99),
+        node=tightest(host, domains, demands, settings),
+    )
+    elapsed = None if state.at is None else now - state.at
+    return Forecast(demands, inside, sums, elapsed, predictor.key, past, footprint, other, fault_in)
+
+
+def nodes_of(host: HostObservation) -> int:
+    """How many NUMA nodes have memory."""
+    return sum(node.total > 0 for node in host.numa)
+
+
+def _ksm_saving(host: HostObservation, domains: Sequence[DomainObservation]) -> int:
+    """What unmerging would bring back, less the zero pages that VMs' footprints count already."""
+    if host.ksm is None:
+        return 0
+    counted = sum(one.process.ksm_zero or 0 for one in domains if one.process)
+    zero = max(0, (host.ksm.zero_pages or 0) * host.page_size - counted)
+    return host.ksm.pages_sharing * host.page_size + zero
+
+
+def _fault_in_rate(state: PlannerState, footprint: Mapping[str, int], now: float) -> float | None:
+    """Bytes per second by which the VMs that were there before grew; None with nothing to compare.
+
+    Growth and shrinkage do not cancel out: what one VM gives back cannot be had in time by another.
+    """
+    if state.at is None or now <= state.at:
+        return None
+    grown = sum(max(0, use - state.footprint[name]) for name, use in footprint.items() if name in state.footprint)
+    return grown / (now - state.at)

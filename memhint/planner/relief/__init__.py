@@ -1,0 +1,1 @@
+"""What the pressure ladder asks of whom: a file for each rung."""

@@ -1,0 +1,32 @@
+"""The rung `balloon`: idle best-effort guests shrink, a step at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from memhint.objects.exclusion import Way
+from memhint.objects.policy import QosClass
+from memhint.planner.relief.candidate import Candidate
+from memhint.planner.settings import LadderSettings
+
+MARGIN = 128 << 20  # bytes beyond what a guest uses that a balloon leaves it
+
+
+def balloons(candidates: Iterable[Candidate], settings: LadderSettings) -> dict[str, int]:
+    """Idle best-effort guests, a step at a time, to what they use and never below their minimum."""
+    found = {}
+    for one in candidates:
+        facts, guest, actual = one.domain.facts, one.domain.guest, one.domain.balloon_actual
+        if not (
+            one.policy.balloon and one.policy.qos is QosClass.BEST_EFFORT and facts.balloon and one.may(Way.BALLOON)
+        ):
+            continue
+        if guest is None or guest.available is None or guest.total is None or actual is None or not one.policy.minimum:
+            continue  # without a minimum nobody said how far it may go
+        if not one.idle and actual >= facts.memory:
+            continue  # one that shrank already keeps its size until the rung is left
+        step = int(facts.memory * settings.balloon_step_percent / 100)
+        floor = max(one.policy.minimum, guest.total - guest.available + MARGIN)
+        target = max(floor, actual - step) if one.idle else actual
+        found[one.uuid] = min(facts.memory, target)
+    return found

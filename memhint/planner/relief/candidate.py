@@ -1,0 +1,31 @@
+"""One VM that a rung of the ladder may ask for something."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from memhint.objects.domain import DomainObservation
+from memhint.objects.exclusion import Excluded, Way
+from memhint.objects.policy import Policy
+from memhint.objects.tuning import GUESTS_OWN, Tuning
+from memhint.planner.exclusions import forbidden
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One running VM that may be asked for something, and what holds for it."""
+
+    domain: DomainObservation
+    policy: Policy
+    idle: bool
+    excluded: tuple[Excluded, ...] = ()
+    kept: Tuning = GUESTS_OWN  # what it goes on with
+
+    def may(self, way: Way) -> bool:
+        """Whether memory may be had from it this way."""
+        return forbidden(self.excluded, way) is None
+
+    @property
+    def uuid(self) -> str:
+        """UUID of its domain."""
+        return self.domain.uuid

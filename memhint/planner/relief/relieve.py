@@ -1,0 +1,104 @@
+"""Which VM gives what on each rung of the ladder: pure, and the same whether it is carried out or only shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from memhint.objects.domain import DomainObservation, DomainState
+from memhint.objects.exclusion import Excluded
+from memhint.objects.ladder import Rung
+from memhint.objects.lever import Action, LeverName
+from memhint.objects.policy import Policy
+from memhint.objects.relief import Relief
+from memhint.objects.tuning import GUESTS_OWN, Tuning
+from memhint.planner.relief.balloon import balloons
+from memhint.planner.relief.cache import caches
+from memhint.planner.relief.candidate import Candidate
+from memhint.planner.relief.migration import whom_to_migrate
+from memhint.planner.relief.swap_out import swap_outs
+from memhint.planner.relief.tuning import tuned, tunings, words_of
+from memhint.planner.settings import LadderSettings
+
+_NOBODY: Mapping[str, tuple[Excluded, ...]] = {}
+_UNTUNED: Mapping[str, Tuning] = {}
+
+PRESSED = "the host is under pressure"
+CALM = "the VM is idle"
+"""Why something is asked for: as reports and events have it."""
+
+
+def relieve(
+    rungs: frozenset[Rung],
+    domains: Sequence[DomainObservation],
+    policies: Mapping[str, Policy],
+    idle: frozenset[str],
+    shortage: int,
+    settings: LadderSettings,
+    migrate: str | None = None,
+    excluded: Mapping[str, tuple[Excluded, ...]] = _NOBODY,
+    kept: Mapping[str, Tuning] = _UNTUNED,
+) -> Relief:
+    """What is asked for with these rungs entered, and of idle VMs by those that always hold.
+
+    :param idle: names of QEMU processes
+    :param shortage: bytes that must become available before the host is calm
+    :param migrate: whom somebody was asked to move before; asked again as long as that can be done
+    :param excluded: why VMs count in full, which may forbid some ways of having memory from them
+    :param kept: tuning of VMs that go on with it, idle or busy for a moment only, from `keep_tuning`
+    """
+    wanted = rungs | settings.always
+    candidates = [
+        Candidate(
+            one,
+            policies[one.uuid],
+            one.process is not None and one.process.instance in idle,
+            excluded.get(one.uuid, ()),
+            kept.get(one.uuid, GUESTS_OWN),
+        )
+        for one in domains
+        # While the host is calm only policy's own wishes count, and hardly anybody has one.
+        if (wanted or tuned(policies[one.uuid]))
+        and one.state is DomainState.RUNNING
+        and one.process is not None
+        and not one.facts.hugepages
+    ]
+    return Relief(
+        tuning=tunings(wanted, candidates, settings),
+        cache=caches(rungs, candidates, shortage, settings),
+        balloon=balloons(candidates, settings) if Rung.BALLOON in rungs else {},
+        swap_out=swap_outs(candidates, shortage, settings) if Rung.SWAP_OUT in rungs else {},
+        dedup=Rung.DEDUP in rungs,
+        migrate=whom_to_migrate(candidates, migrate) if Rung.MIGRATION in rungs else None,
+    )
+
+
+def fruitless(relief: Relief, settings: LadderSettings) -> frozenset[Rung]:
+    """The rungs on which there is nobody to ask, or nothing new: the next one need not wait for their effect."""
+    asked = {
+        Rung.REPORTING: any(one.delay_ms is not None for one in relief.tuning.values()),
+        Rung.CACHE: bool(relief.cache),
+        Rung.ORDER: any(one.order is not None for one in relief.tuning.values()),
+        Rung.DEDUP: relief.dedup,
+        Rung.BALLOON: bool(relief.balloon),
+        Rung.SWAP_OUT: bool(relief.swap_out),
+    }
+    # What is always set was set before the host came under pressure; page cache has grown since.
+    before = settings.always - {Rung.CACHE}
+    return frozenset({Rung.ADMISSION, *before, *(rung for rung, somebody in asked.items() if not somebody)})
+
+
+def relief_actions(relief: Relief, *, calm: bool = False) -> tuple[Action, ...]:
+    """The same as actions of a plan. `calm`: no rung is entered."""
+    why = CALM if calm else PRESSED
+    found = [
+        *(
+            Action(LeverName.REPORTING, uuid, words_of(tuning), f"policy, or {why}")
+            for uuid, tuning in relief.tuning.items()
+        ),
+        *(Action(LeverName.CACHE, uuid, f"{size >> 20} MiB back", why) for uuid, size in relief.cache.items()),
+        *(Action(LeverName.BALLOON, uuid, f"{size >> 20} MiB left", why) for uuid, size in relief.balloon.items()),
+        *(Action(LeverName.SWAP_OUT, uuid, f"{size >> 20} MiB out", why) for uuid, size in relief.swap_out.items()),
+    ]
+    if relief.migrate is not None:
+        found.append(Action(LeverName.MIGRATION, relief.migrate, "another host", why))
+    return tuple(found)

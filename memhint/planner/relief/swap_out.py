@@ -1,0 +1,33 @@
+"""The rung `swap_out`: cold memory of idle VMs goes to disk swap."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from memhint.objects.exclusion import Way
+from memhint.objects.policy import QosClass
+from memhint.planner.relief.candidate import Candidate
+from memhint.planner.settings import LadderSettings
+
+
+def swap_outs(candidates: Iterable[Candidate], shortage: int, settings: LadderSettings) -> dict[str, int]:
+    """Bytes to send to swap of each VM, the largest first, until what is short is covered."""
+    found: dict[str, int] = {}
+    left = shortage
+    holders = [
+        (one.domain.process.rss, one)
+        for one in candidates
+        if one.policy.swap_out
+        and one.policy.qos is not QosClass.GUARANTEED
+        and one.may(Way.SWAP)
+        and one.idle
+        and one.domain.process
+    ]
+    for rss, one in sorted(holders, key=lambda holder: (-holder[0], holder[1].uuid)):
+        if left <= 0:
+            break
+        most = min(left, int(rss * settings.swap_out_step_percent / 100), rss - one.policy.minimum)
+        if most > 0:
+            found[one.uuid] = most
+            left -= most
+    return found

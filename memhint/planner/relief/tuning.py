@@ -1,0 +1,45 @@
+"""The rungs `reporting` and `order`: idle guests report sooner, and smaller blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from memhint.objects.exclusion import Way
+from memhint.objects.ladder import Rung
+from memhint.objects.policy import Policy, QosClass
+from memhint.objects.tuning import Tuning
+from memhint.planner.relief.candidate import Candidate
+from memhint.planner.settings import LadderSettings
+
+
+def tuned(policy: Policy) -> bool:
+    """Whether policy itself wishes an order or a delay."""
+    return policy.reporting_order is not None or policy.reporting_delay_ms is not None
+
+
+def words_of(tuning: Tuning) -> str:
+    """What is asked of one guest."""
+    parts = []
+    if tuning.order is not None:
+        parts.append(f"order {tuning.order}")
+    if tuning.delay_ms is not None:
+        parts.append(f"delay {tuning.delay_ms} ms")
+    return ", ".join(parts)
+
+
+def tunings(rungs: frozenset[Rung], candidates: Iterable[Candidate], settings: LadderSettings) -> dict[str, Tuning]:
+    """Policy's own order and delay; else what these rungs want of idle guests that policy leaves free."""
+    found = {}
+    for one in candidates:
+        order, delay = one.policy.reporting_order, one.policy.reporting_delay_ms
+        may = one.policy.guest_actions and one.policy.qos is not QosClass.GUARANTEED and one.may(Way.RETURN)
+        finer = may and Rung.ORDER in rungs and (one.idle or one.kept.order is not None)
+        sooner = may and Rung.REPORTING in rungs and (one.idle or one.kept.delay_ms is not None)
+        if finer and order is None:
+            order = settings.fine_order
+        if sooner and delay is None:
+            delay = settings.delay_ms
+        wish = Tuning(order, delay, sooner and one.idle, one.kept.rests if sooner else 0)
+        if not wish.empty:
+            found[one.uuid] = wish
+    return found

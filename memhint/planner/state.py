@@ -1,0 +1,48 @@
+"""What one cycle hands to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from memhint.objects.tuning import Tuning
+from memhint.planner.dedup_auto import AutoState
+from memhint.planner.dedup_pace import PaceState
+from memhint.planner.ladder import LadderState
+from memhint.planner.past import Past
+from memhint.planner.settings import PlannerSettings
+from memhint.planner.signals import Counters
+from memhint.planner.window import Window
+
+
+@dataclass(frozen=True, slots=True)
+class PlannerState:
+    """What one cycle hands to the next."""
+
+    other: Window
+    fault_in: Window
+    at: float | None = None
+    past: Mapping[str, Past] = field(default_factory=dict)
+    footprint: Mapping[str, int] = field(default_factory=dict)  # by QEMU process
+    counters: Counters = field(default_factory=Counters)
+    ladder: LadderState = field(default_factory=LadderState)
+    idle: frozenset[str] = frozenset()  # QEMU processes
+    busy: Mapping[str, float] = field(default_factory=dict)  # the others, and for how many seconds
+    tops: Mapping[str, int] = field(default_factory=dict)  # by QEMU process: its largest footprint since it was at rest
+    tuning: Mapping[str, Tuning] = field(default_factory=dict)  # as asked for last
+    migrate: str | None = None
+    headroom: int = 0  # as promised last, or as it would have been had all VMs been seen
+    dedup_project: str | None = None
+    predictor: str = ""  # whose past it is
+    dedup_auto: AutoState = field(default_factory=AutoState)
+    dedup_pace: PaceState = field(default_factory=PaceState)
+
+
+def unlisted(state: PlannerState, now: PlannerState) -> PlannerState:
+    """What is remembered after a cycle in which nobody named the VMs: of none of them anything is forgotten."""
+    return replace(state, at=now.at, headroom=now.headroom, ladder=now.ladder, counters=now.counters)
+
+
+def start(settings: PlannerSettings) -> PlannerState:
+    """The state of a planner that has seen nothing: every VM is new, what was promised is nominal."""
+    return PlannerState(other=Window(settings.other_window), fault_in=Window(settings.fault_in_window))

@@ -1,0 +1,125 @@
+"""What memhint changed of a VM is known where the VM goes, and forgotten where it has left."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from memhint.agent.travelling_marks import TRAVELLING, TravellingMarks
+from memhint.agent.view import HostView
+from memhint.levers.balloon import BALLOON_KNOB
+from memhint.levers.dedup import MERGE_KNOB
+from memhint.levers.reporting import NEXT_BOOT_KNOB, ORDER_KNOB
+from memhint.objects.domain import DomainObservation
+from memhint.objects.ownership import Mark
+from memhint.objects.units import GIB
+from memhint.planner.plan import Sight
+from memhint.virt.errors import DomainGone
+from tests.unit import builders
+from tests.unit.agent.views import view_of
+from tests.unit.levers.fakes import FakeLedger
+
+WEB = "uuid-web"
+SHRUNK = Mark(WEB, BALLOON_KNOB, str(4 * GIB), str(2 * GIB), "of the other host", 0.0)
+FINER = Mark(WEB, ORDER_KNOB, "9", "4", "boot-1", 0.0)
+
+
+class Host:
+    def __init__(self) -> None:
+        self.ledger = FakeLedger()
+        self.carried: dict[str, Sequence[Mark]] = {}
+        self.gone = False
+        self.marks = TravellingMarks(self.ledger, self.write)
+
+    def write(self, uuid: str, marks: Sequence[Mark]) -> None:
+        if self.gone:
+            raise DomainGone("no such domain")
+        self.carried[uuid] = marks
+
+    def knobs(self) -> dict[str, str]:
+        return {mark.knob: mark.instance for mark in self.ledger.all()}
+
+
+def vm(pid: int = 7, actual: int = 2 * GIB) -> DomainObservation:
+    facts = builders.facts(memory=4 * GIB)
+    return replace(
+        builders.domain_observation(facts=facts, balloon_actual=actual), uuid=WEB, process=builders.process(pid=pid)
+    )
+
+
+def seen(*domains: DomainObservation, **changes: object) -> HostView:
+    view = view_of(domains, {one.uuid: builders.policy() for one in domains}, **changes)
+    return replace(view, seen=replace(view.seen, marks={WEB: (SHRUNK, FINER)}))
+
+
+@pytest.fixture
+def host() -> Host:
+    return Host()
+
+
+def test_a_running_domain_carries_what_goes_with_it(host: Host) -> None:
+    for mark in (SHRUNK, FINER, replace(FINER, knob=MERGE_KNOB), replace(FINER, knob=NEXT_BOOT_KNOB)):
+        host.marks.put(mark)
+    assert {mark.knob for mark in host.carried[WEB]} == {BALLOON_KNOB, ORDER_KNOB}
+    host.marks.remove(WEB, BALLOON_KNOB)
+    assert [mark.knob for mark in host.carried[WEB]] == [ORDER_KNOB]
+    host.marks.remove(WEB, ORDER_KNOB)
+    assert host.carried[WEB] == []
+    assert set(host.knobs()) == {MERGE_KNOB, NEXT_BOOT_KNOB}
+
+
+def test_where_it_comes_to_it_is_taken_up_once(host: Host) -> None:
+    host.marks.follow(seen(vm()))
+    assert host.knobs() == {BALLOON_KNOB: vm().process.instance, ORDER_KNOB: "boot-1"}  # type: ignore[union-attr]
+    host.ledger.remove(WEB, BALLOON_KNOB)
+    host.marks.follow(seen(vm()))  # given back, and its definition is an old one
+    assert set(host.knobs()) == {ORDER_KNOB}
+
+
+def test_a_vm_whose_definition_is_not_read_yet_is_taken_up_later(host: Host) -> None:
+    host.marks.follow(seen(vm(), unread=frozenset({WEB})))
+    assert host.knobs() == {}
+    host.marks.follow(seen(vm()))
+    assert set(host.knobs()) == {BALLOON_KNOB, ORDER_KNOB}
+
+
+@pytest.mark.parametrize(
+    "domain",
+    [
+        vm(actual=4 * GIB),  # it has all of its memory: it was started again since
+        replace(vm(), facts=builders.facts(memory=3 * GIB)),  # more than it has
+        replace(vm(), balloon_actual=None),
+    ],
+)
+def test_a_balloon_that_cannot_be_memhints_is_not_taken_up(host: Host, domain: DomainObservation) -> None:
+    host.marks.follow(seen(domain))
+    assert set(host.knobs()) == {ORDER_KNOB}
+
+
+def test_what_belongs_to_another_knob_is_not_taken_up(host: Host) -> None:
+    view = seen(vm())
+    strange = replace(FINER, knob=MERGE_KNOB)
+    host.marks.follow(replace(view, seen=replace(view.seen, marks={WEB: (strange,)})))
+    assert host.knobs() == {}
+    assert MERGE_KNOB not in TRAVELLING
+
+
+def test_what_a_vm_has_left_behind_is_forgotten_but_not_at_once(host: Host) -> None:
+    for mark in (SHRUNK, FINER, replace(FINER, knob=MERGE_KNOB)):
+        host.marks.put(mark)
+    host.gone = True
+    for _ in range(2):
+        host.marks.follow(seen())
+    host.marks.follow(seen(sight=Sight.STALE))
+    host.marks.follow(replace(seen(), seen=replace(seen().seen, listed=False)))
+    assert len(host.knobs()) == 3
+    host.marks.follow(seen())
+    assert set(host.knobs()) == {MERGE_KNOB}  # the lever that made it sees to it
+
+
+def test_a_domain_that_takes_no_marks_keeps_nobody_from_working(host: Host) -> None:
+    host.gone = True
+    host.marks.put(SHRUNK)
+    assert host.marks.get(WEB, BALLOON_KNOB) == SHRUNK
