@@ -43,7 +43,7 @@ def main(argv: list[str] | None = None) -> int:
         "--results", type=Path, help="folder for the results and pictures (default: where they are kept)"
     )
     parser.add_argument("--list", action="store_true", help="say which there are")
-    parser.add_argument("--document", action="store_true", help="only write doc/measurements.md and its pictures anew")
+    parser.add_argument("--document", action="store_true", help="only write doc/measurements.md and its pictures again")
     options = parser.parse_args(argv)
     unknown = [name for name in options.names if name not in NAMES]
     if unknown:

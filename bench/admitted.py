@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from bench import ksm
 from bench.cpu import cpu_seconds
-from bench.density import Setup, Sizes, add_used, agent_of, host_of, settle
+from bench.filled_host import Setup, Sizes, add_used, agent_of, host_of, settle
 from bench.harness.bench import Say
 from bench.swapped import watched
 from lab.agent import AgentProcess

@@ -16,12 +16,12 @@ from pathlib import Path
 
 import libvirt_qemu
 
-from bench.build_disk import BuildDisk
 from bench.counted_guest import GuestFailed, qemu_version
 from bench.cpu import cpu_seconds
 from bench.footprints import FAILED, PHASES, Track, told
 from bench.harness.precondition import require
 from lab import Guest
+from lab.build_disk import BuildDisk
 from lab.host import Host
 from lab.programs import find
 

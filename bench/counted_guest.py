@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.figures import Symbols, Window, symbols, windows
+from lab.cpio import Archive
 
 HERE = Path(__file__).resolve().parent
 CHECKOUT = HERE.parent
@@ -154,12 +155,10 @@ def workshop(program: str, qemu: str = QEMU) -> Iterator[Workshop]:
             HERE / f"guest/{program}.c",
             root / "init",
         )
-        files = "\n".join(str(path.relative_to(root)) for path in sorted(root.rglob("*")))
+        archive = Archive()
+        archive.tree(root)
         initrd = folder / "initrd"
-        with initrd.open("wb") as file:
-            subprocess.run(
-                ["cpio", "-o", "-H", "newc", "--quiet"], cwd=root, input=files.encode(), stdout=file, check=True
-            )
+        initrd.write_bytes(archive.content())
         yield Workshop(qemu, plugin, initrd)
 
 

@@ -126,11 +126,6 @@ class Figure:
         """Highest minus lowest."""
         return self.highest - self.lowest
 
-    @property
-    def spread_percent(self) -> float:
-        """Highest minus lowest, in percent of the median; 0 where that is 0."""
-        return 100 * self.spread / abs(self.median) if self.median else 0.0
-
     def times(self, factor: float) -> Figure:
         """The same in another unit; `factor` is above 0."""
         return Figure(self.median * factor, self.lowest * factor, self.highest * factor, self.runs)
@@ -194,11 +189,6 @@ def most_different(
 def time_to(samples: Sequence[tuple[float, float]], level: float) -> float | None:
     """Seconds to the first sample of at least `level`, None if none reached it."""
     return next((at for at, value in samples if value >= level), None)
-
-
-def value_at(samples: Sequence[tuple[float, float]], at: float) -> float:
-    """The last sample not later than `at`, 0 before the first."""
-    return next((value for when, value in reversed(samples) if when <= at), 0.0)
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

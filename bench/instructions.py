@@ -29,7 +29,7 @@ CLOCKS_DIFFER = 0.002
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class Variant:
     """A kernel and how it reports."""
 
     name: str
@@ -49,15 +49,15 @@ class Way:
         return self.reporting and not self.locked and "enabled=0" not in self.words
 
 
-BASE = Way("unmodified", "none", False, counted=False)
-STOCK = Way("unmodified, reporting", "none", True, counted=False)
-DISABLED = Way("applied, disabled at boot", "stats", True, "page_reporting.enabled=0", counted=False)
+BASE = Variant("unmodified", "none", False, counted=False)
+STOCK = Variant("unmodified, reporting", "none", True, counted=False)
+DISABLED = Variant("applied, disabled at boot", "stats", True, "page_reporting.enabled=0", counted=False)
 # What has reported once cannot switch off the kernel's check for reported pages again, with the patches or without.
-PAUSED = Way("applied, paused", "stats", True, "pause=1", counted=False, against=STOCK.name)
-ENABLED = Way("applied, enabled", "stats", True)
-KEPT = Way("enabled, the host discards nothing", "stats", True, locked=True)
-QUICK = Way("enabled, 200 ms", "stats", True, "page_reporting.page_reporting_delay_ms=200")
-BITMAP = Way("bitmap", "bitmap", True, "page_reporting.bitmap=1")
+PAUSED = Variant("applied, paused", "stats", True, "pause=1", counted=False, against=STOCK.name)
+ENABLED = Variant("applied, enabled", "stats", True)
+KEPT = Variant("enabled, the host discards nothing", "stats", True, locked=True)
+QUICK = Variant("enabled, 200 ms", "stats", True, "page_reporting.page_reporting_delay_ms=200")
+BITMAP = Variant("bitmap", "bitmap", True, "page_reporting.bitmap=1")
 WAYS = (BASE, STOCK, DISABLED, PAUSED, KEPT, ENABLED, QUICK, BITMAP)
 
 Counted = dict[str, list[dict[str, Window]]]
@@ -67,7 +67,7 @@ Counted = dict[str, list[dict[str, Window]]]
 def count(
     works: Workshop,
     kernels: dict[str, Kernel],
-    ways: Sequence[Way],
+    ways: Sequence[Variant],
     runs: int,
     words: str,
     say: Say,
@@ -79,7 +79,7 @@ def count(
     a way did not do what it is for.
     """
 
-    def one(way: Way, run: int) -> dict[str, Window]:
+    def one(way: Variant, run: int) -> dict[str, Window]:
         all_words = f"{way.words} {words} skew={run}"
         found = works.run(kernels[way.series], reporting=way.reporting, words=all_words, locked=way.locked)
         check(way, found)
@@ -97,7 +97,7 @@ def count(
     return {way.name: [found for name, found in done if name == way.name] for way in ways}
 
 
-def check(way: Way, found: Sequence[Window]) -> None:
+def check(way: Variant, found: Sequence[Window]) -> None:
     """Raise GuestFailed unless the guest reported if it was to, and the host got its memory back if it was to.
 
     The clock of the guest has to agree with the plugin, too. A block of code that a fault ends early is counted whole.
@@ -113,17 +113,17 @@ def check(way: Way, found: Sequence[Window]) -> None:
         raise GuestFailed(f"{way.name}: QEMU had {resident // MIB} MiB when the first window opened")
 
 
-def per_operation(counted: Counted, way: Way, window: str) -> list[float]:
+def per_operation(counted: Counted, way: Variant, window: str) -> list[float]:
     """Instructions per operation, run by run."""
     return [run[window].per_operation for run in counted[way.name]]
 
 
-def against(counted: Counted, way: Way, other: str, window: str) -> Figure:
+def against(counted: Counted, way: Variant, other: str, window: str) -> Figure:
     """Percent of instructions more than another way."""
     return percent(per_operation(counted, way, window), [run[window].per_operation for run in counted[other]])
 
 
-def dearest(counted: Counted, way: Way, windows: Iterable[str]) -> float:
+def dearest(counted: Counted, way: Variant, windows: Iterable[str]) -> float:
     """The largest median, over windows, of the percent of instructions that a way adds to what it is held to."""
     return max(against(counted, way, way.against, window).median for window in windows)
 
@@ -133,7 +133,7 @@ def reported(run: dict[str, Window]) -> int:
     return sum(window.pages for window in run.values()) * PAGE
 
 
-def host_costs(counted: Counted, way: Way) -> tuple[Figure, Figure] | None:
+def host_costs(counted: Counted, way: Variant) -> tuple[Figure, Figure] | None:
     """Minor faults, and milliseconds of system time, of QEMU per GiB reported beyond those of the unmodified kernel.
 
     None for a way that reported too little to tell.
@@ -148,7 +148,7 @@ def host_costs(counted: Counted, way: Way) -> tuple[Figure, Figure] | None:
     return figure(faults), figure(system)
 
 
-def where(counted: Counted, way: Way, windows: dict[str, str]) -> str:
+def where(counted: Counted, way: Variant, windows: dict[str, str]) -> str:
     """The functions that make a way differ from the unmodified kernel, by window."""
     told = []
     for window, title in windows.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+from pathlib import Path
 
 
 class Archive:
@@ -33,6 +34,15 @@ class Archive:
         if path not in self._seen:
             self._parents(path)
             self._entry(path, stat.S_IFLNK | 0o777, target.encode())
+
+    def tree(self, root: Path) -> None:
+        """Add the directories and files below a directory, files with their own modes."""
+        for path in sorted(root.rglob("*")):
+            name = str(path.relative_to(root))
+            if path.is_dir():
+                self.directory(name)
+            else:
+                self.file(name, path.read_bytes(), stat.S_IMODE(path.stat().st_mode))
 
     def character_device(self, path: str, major: int, minor: int) -> None:
         """Add a device node for root."""

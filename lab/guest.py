@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 BOOT_DEADLINE = 120.0
 """Seconds until a guest that does not answer counts as failed; several may share one emulating core."""
 _HEARD_OF = 40.0
-"""Seconds after which an agent opens its port anew: libvirt drops the news of it when the domain is busy for 30 s."""
+"""Seconds after which an agent opens its port again: libvirt drops the news of it when the domain is busy for 30 s."""
 
 
 class Guest(Worker):
@@ -150,7 +150,7 @@ class Guest(Worker):
             except WorkError:
                 return False  # it is on its way down or up
 
-        wait_for(other_boot, deadline, f"{self.name} to boot anew")
+        wait_for(other_boot, deadline, f"{self.name} to boot again")
         self.wait_ready(max(1.0, end - time.monotonic()))
 
     def stop(self) -> None:

@@ -137,7 +137,7 @@ class Host:
         self._start_libvirtd()
 
     def restart_libvirtd(self) -> None:
-        """End libvirtd, if it has not crashed, and start it anew; guests and virtlogd stay."""
+        """End libvirtd, if it has not crashed, and start it again; guests and virtlogd stay."""
         with self._lock:
             self.stop_libvirtd()
             self._start_libvirtd()

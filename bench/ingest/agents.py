@@ -18,7 +18,7 @@ import pika
 from pika.adapters.blocking_connection import BlockingChannel
 
 from lab.fleet.fleet import Fleet, Shape
-from memhint.bus.envelope import JSON, Envelope, Kind, encode, pack, text_of
+from memhint.bus.envelope import JSON, Envelope, MessageKind, encode, pack, text_of
 from memhint.bus.record import Record
 from memhint.bus.topology import REPORT
 from memhint.objects.report import STALE_PERIODS
@@ -39,7 +39,7 @@ class Host:
         for moment in _MOMENTS:
             report = fleet.report(number, began + moment, even_stale=True)
             numbered = replace(report, sequence=_SEQUENCE)
-            envelope = Envelope(Kind.STATE, report.host, report.epoch, _SEQUENCE, _CLOCK, numbered)
+            envelope = Envelope(MessageKind.STATE, report.host, report.epoch, _SEQUENCE, _CLOCK, numbered)
             self._texts.append(text_of(envelope))
         self._point = point_of(fleet.report(number, began, even_stale=True))
 
@@ -51,7 +51,7 @@ class Host:
     def record(self, at: float, period: float, sequence: int, clock: float) -> tuple[bytes, str | None]:
         """The points of the last cycles."""
         points = tuple(replace(self._point, at=at - period * number) for number in reversed(range(RECORDS_EVERY)))
-        return encode(Envelope(Kind.RECORD, self.name, self.epoch, sequence, clock, Record(points, (), 0)))
+        return encode(Envelope(MessageKind.RECORD, self.name, self.epoch, sequence, clock, Record(points, (), 0)))
 
 
 def run(url: str, shape: Shape, seconds: float) -> dict[str, float]:
@@ -76,17 +76,19 @@ def run(url: str, shape: Shape, seconds: float) -> dict[str, float]:
         late = max(late, now - due)
         cycle, number = divmod(sent, shape.hosts)
         host, sequence, clock = hosts[number], first + cycle, 1000.0 + cycle * shape.period
-        _send(channel, host, Kind.STATE, host.state(sequence, clock), str(int(STALE_PERIODS * shape.period * 1000)))
+        _send(
+            channel, host, MessageKind.STATE, host.state(sequence, clock), str(int(STALE_PERIODS * shape.period * 1000))
+        )
         sent += 1
         if cycle % RECORDS_EVERY == number % RECORDS_EVERY:
-            _send(channel, host, Kind.RECORD, host.record(time.time(), shape.period, sequence, clock), None)
+            _send(channel, host, MessageKind.RECORD, host.record(time.time(), shape.period, sequence, clock), None)
             records += 1
     connection.close()
     return {"sent": sent, "records": records, "late": late, "cpu": time.process_time() - cpu}
 
 
 def _send(
-    channel: BlockingChannel, host: Host, kind: Kind, packed: tuple[bytes, str | None], expiration: str | None
+    channel: BlockingChannel, host: Host, kind: MessageKind, packed: tuple[bytes, str | None], expiration: str | None
 ) -> None:
     body, encoding = packed
     properties = pika.BasicProperties(

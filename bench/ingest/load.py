@@ -26,8 +26,8 @@ import requests
 from bench.harness.precondition import PreconditionFailed
 from bench.ingest.measured import cpu_of, resident_of
 from lab.servers.bus_users import CONTROLLER, VHOST, rights
+from lab.servers.directory import wait_until
 from lab.servers.mariadb import MariaDB
-from lab.servers.place import wait_until
 from lab.servers.postgres import Postgres
 from lab.servers.rabbitmq import RabbitMQ, definitions
 from memhint.bus.topology import DEAD, RECORD, STATE, declare

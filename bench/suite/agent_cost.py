@@ -5,8 +5,8 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
-from bench import agent_cost
-from bench.agent_cost import PERIOD
+from bench import agent_runs
+from bench.agent_runs import PERIOD
 from bench.figures import Figure, Verdict, figure
 from bench.harness.bench import Bench, Say
 from bench.harness.precondition import no_other_guests
@@ -33,15 +33,15 @@ def measure(scale: Scale, say: Say) -> Result:
     arms, seen = [], {}
     for vms in (1, 10) if smoke else (1, 10, 100):
         say(f"cycles over {vms} VMs")
-        told = agent_cost.cycles(vms, 5 if smoke else 30)
+        told = agent_runs.cycles(vms, 5 if smoke else 30)
         seen[vms] = figure(told["cpu"])
         arms.append(_cycle(f"{vms} VM{'s' if vms > 1 else ''}", figure(told["cpu"]), told["rss"]))
     guests = 1 if smoke else 6
     say(f"the whole agent beside {guests} guests")
-    whole = agent_cost.real_agent(guests, 5 if smoke else 20)
+    whole = agent_runs.real_agent(guests, 5 if smoke else 20)
     arms.append(_cycle(f"the whole agent, {guests} real guests", figure([whole["cpu"]]), whole["rss"]))
     say("deep reads")
-    read = agent_cost.deep((GIB // 2) if smoke else 8 * GIB, 3 if smoke else 7)
+    read = agent_runs.deep((GIB // 2) if smoke else 8 * GIB, 3 if smoke else 7)
     most = max(seen)
     percent = 100 * seen[most].median / PERIOD + DEEP_PERCENT
     resident = max(found.median for arm in arms if (found := arm.figures["rss"]) is not None)

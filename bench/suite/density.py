@@ -6,10 +6,10 @@ import statistics
 from collections.abc import Mapping
 from typing import Any
 
-from bench import admitted, density, ksm
+from bench import admitted, filled_host, ksm
 from bench.admitted import Admitted
-from bench.density import Count, Setup, Sizes
 from bench.figures import Figure, Verdict, figure
+from bench.filled_host import Count, Setup, Sizes
 from bench.harness.bench import Bench, Say
 from bench.harness.precondition import ksm_is_off, no_other_guests
 from bench.harness.result import BYTES, Arm, Column, Curve, Plot, Result, Table
@@ -83,7 +83,7 @@ def measure(scale: Scale, say: Say) -> Result:
     sizes = sizes_of(scale)
     smoke = scale is Scale.SMOKE
     setups = (STOCK, MEMHINT) if smoke else (NOTHING, STOCK, BITMAP, FLAT_OUT, MEMHINT)
-    counts = {one.name: density.count(one, sizes, say) for one in setups}
+    counts = {one.name: filled_host.count(one, sizes, say) for one in setups}
     deadline = 180.0 if smoke else 600.0
     promised = Setup("memhint's promise", MEMHINT.kernel, agent="memhint", memhint=promise_settings(sizes))
     merging = _merging(counts)
@@ -124,7 +124,7 @@ def targets(counts: Mapping[str, Count], promise: Admitted, scale: Scale) -> tup
     if peer is not None and (both := min(mine.guests, peer.guests)):
         share = mine.ksm_cpu[both - 1] / max(peer.ksm_cpu[both - 1], 0.01)
         found.append(Verdict(f"of KSM's CPU time flat out, for {both} guests", GOAL_KSM, None, share))
-    found.append(Verdict("MiB of swap used by admitted guests", density.NO_SWAP / MIB, None, promise.swapped / MIB))
+    found.append(Verdict("MiB of swap used by admitted guests", filled_host.NO_SWAP / MIB, None, promise.swapped / MIB))
     found.append(Verdict("guests killed or lost in the storm", 0.0, None, float(max(promise.kills, promise.lost))))
     return tuple(found)
 
@@ -143,7 +143,7 @@ def notes(counts: Mapping[str, Count], sizes: Sizes) -> tuple[str, ...]:
         found.append(
             f"The rest of an idle memhint guest: {mib(int(rest))} MiB of its memory that nobody else has"
             f" ({mib(sizes.guest // 64)} are its kernel's table of pages), {mib(int(own))} MiB of QEMU's own, of which"
-            f" {mib(density.TRANSLATION_CACHE)} are its translation cache."
+            f" {mib(filled_host.TRANSLATION_CACHE)} are its translation cache."
         )
     if sizes.work < sizes.guest * 4 // 5 - MIB:
         found.append(
@@ -156,7 +156,7 @@ def notes(counts: Mapping[str, Count], sizes: Sizes) -> tuple[str, ...]:
 
 def _environment(sizes: Sizes) -> dict[str, Any]:
     return {
-        **density.environment(sizes),
+        **filled_host.environment(sizes),
         "allocation_mib": mib(sizes.work),
         "ksm_flat_out": dict(ksm.FLAT_OUT),
         "memhint": promise_settings(sizes),

@@ -6,30 +6,28 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench.counted_guest import QEMU, GuestFailed, kernel, qemu_version
-from bench.drain import (
-    ARMS,
+from bench.drained_guest import (
     BALLOON,
     FAST,
+    METHODS,
     PRESSED,
     SLOW,
     STOCK,
     UNPLUGGED,
     Drain,
+    Method,
     curve,
     drain,
     guests,
     middle,
     ratio,
 )
-from bench.drain import (
-    Arm as Way,
-)
 from bench.figures import Figure, Verdict, figure
 from bench.harness.bench import Bench, Say
 from bench.harness.precondition import PreconditionFailed, no_other_guests
 from bench.harness.result import Arm, Column, Curve, Plot, Result, Table
 from bench.harness.scale import Scale
-from kernel.tests.guest import GuestError, accelerator
+from lab.kernel_guest import GuestError, accelerator
 
 PRESSED_AT_MOST = 0.1  # times stock reporting's time to 90 %
 FASTER_AT_LEAST = 5.0  # times, a delay of 200 ms against 2000 ms
@@ -59,7 +57,7 @@ def measure(scale: Scale, say: Say) -> Result:
     smoke = scale is Scale.SMOKE
     if not smoke:
         no_other_guests()
-    ways = SMOKE if smoke else ARMS
+    ways = SMOKE if smoke else METHODS
     sizes = (256,) if smoke else (256, 512, 1280)
     rounds = {Scale.SMOKE: 1, Scale.SHORT: 3}.get(scale, 12)
     drains: Drains = {mib: {way.name: [] for way in ways} for mib in sizes}
@@ -85,7 +83,7 @@ def _environment(rounds: int) -> dict[str, object]:
     }
 
 
-def told(scale: Scale, ways: Sequence[Way], drains: Drains, around: dict[str, object]) -> Result:
+def told(scale: Scale, ways: Sequence[Method], drains: Drains, around: dict[str, object]) -> Result:
     """The result of the drains."""
     targets = []
     for mib, found in drains.items():
@@ -108,7 +106,7 @@ def told(scale: Scale, ways: Sequence[Way], drains: Drains, around: dict[str, ob
     )
 
 
-def _table(mib: int, ways: Sequence[Way], found: dict[str, list[Drain]]) -> Table:
+def _table(mib: int, ways: Sequence[Method], found: dict[str, list[Drain]]) -> Table:
     columns = (
         Column("half", "to 50 %", "s", 2),
         Column("most", "to 90 %", "s", 2),
@@ -134,7 +132,7 @@ def _all(values: Sequence[float | None]) -> Figure | None:
     return figure(there) if len(there) == len(values) else None
 
 
-def _plot(mib: int, ways: Sequence[Way], found: dict[str, list[Drain]]) -> Plot:
+def _plot(mib: int, ways: Sequence[Method], found: dict[str, list[Drain]]) -> Plot:
     curves = [Curve(way.name, curve(middle(found[way.name]))) for way in ways]
     return Plot(f"{mib} MiB that a guest gave up", "MiB that left QEMU", "s", curves)
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.build_disk import BuildDisk, build_disk
 from bench.building_guest import Work, building_guest, compiled_plugin
 from bench.figures import Figure, Verdict, figure, percent
 from bench.footprints import Track, at, gib_minutes
@@ -20,6 +19,7 @@ from bench.harness.result import BYTES, Arm, Column, Curve, Plot, Result, Table
 from bench.harness.scale import Scale
 from lab import Lab
 from lab.agent import AgentProcess
+from lab.build_disk import BuildDisk, build_disk
 from memhint.objects.units import GIB, MIB
 
 MEMORY = GIB

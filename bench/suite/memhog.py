@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bench import density, memhog
-from bench.density import Setup, Sizes
+from bench import filled_host, hungry_guests
 from bench.figures import Verdict, figure
+from bench.filled_host import Setup, Sizes
 from bench.harness.bench import Bench, Say
 from bench.harness.precondition import no_other_guests
 from bench.harness.result import BYTES, Arm, Column, Plot, Result, Table
 from bench.harness.scale import Scale
-from bench.memhog import Turns, third_over_first, turns
+from bench.hungry_guests import Turns, third_over_first, turns
 from memhint.objects.units import GIB, MIB, mib
 
 GOAL = 1.0  # times the first guest's time, where the unmodified host swaps
@@ -52,7 +52,7 @@ def sizes_of(scale: Scale) -> tuple[Sizes, int]:
     guest = budget * 6 // 15 // (4 * MIB) * 4 * MIB
     # Each takes what it can get; this much is sure, and what the budget is tried with.
     work = 64 * MIB if scale is Scale.SMOKE else guest // 2
-    return Sizes(budget, guest, work, budget, most=memhog.GUESTS), runs
+    return Sizes(budget, guest, work, budget, most=hungry_guests.GUESTS), runs
 
 
 def measure(scale: Scale, say: Say) -> Result:
@@ -99,7 +99,7 @@ def notes(runs: Mapping[str, Sequence[Turns]]) -> tuple[str, ...]:
 
 
 def _environment(sizes: Sizes) -> dict[str, Any]:
-    return {**density.environment(sizes), "memhint": {name: dict(group) for name, group in SETTINGS.items()}}
+    return {**filled_host.environment(sizes), "memhint": {name: dict(group) for name, group in SETTINGS.items()}}
 
 
 def _table(runs: Mapping[str, Sequence[Turns]]) -> Table:

@@ -18,7 +18,7 @@ from bench.instructions import (
     KEPT,
     STOCK,
     Counted,
-    Way,
+    Variant,
     against,
     count,
     environment,
@@ -69,7 +69,7 @@ def measure(scale: Scale, say: Say) -> Result:
     return told(scale, ways, counted, {**environment(kernels, runs), "moved": f"{size / 100:g} GiB"})
 
 
-def told(scale: Scale, ways: Sequence[Way], counted: Counted, around: dict[str, object]) -> Result:
+def told(scale: Scale, ways: Sequence[Variant], counted: Counted, around: dict[str, object]) -> Result:
     """The result of what was counted."""
     columns = (
         Column("instructions", "million instructions per GiB moved", "", 2),
@@ -100,7 +100,7 @@ def told(scale: Scale, ways: Sequence[Way], counted: Counted, around: dict[str, 
     )
 
 
-def _arm(counted: Counted, way: Way) -> Arm:
+def _arm(counted: Counted, way: Variant) -> Arm:
     runs = [run[WINDOW] for run in counted[way.name]]
     gib = runs[0].operations / MIB_PER_GIB
     figures: dict[str, Figure | None] = {
@@ -113,7 +113,7 @@ def _arm(counted: Counted, way: Way) -> Arm:
     return Arm(way.name, figures, _PUBLISHED.get(way, ""))
 
 
-def _times(counted: Counted, way: Way) -> Figure:
+def _times(counted: Counted, way: Variant) -> Figure:
     base = per_operation(counted, BASE, WINDOW)
     return figure(one / other for one, other in zip(per_operation(counted, way, WINDOW), base, strict=True))
 

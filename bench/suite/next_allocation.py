@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 
-from bench import density
-from bench.density import Sizes
+from bench import filled_host
 from bench.figures import Verdict, figure
+from bench.filled_host import Sizes
 from bench.harness.bench import Bench, Say
 from bench.harness.precondition import ksm_is_off, no_other_guests
 from bench.harness.result import Arm, Column, Plot, Result, Table
 from bench.harness.scale import Scale
-from bench.next_allocation import Shape, Woken, in_turns, next_allocations, slowest, usual
 from bench.suite.density import FLAT_OUT, MEMHINT, PACKED, STOCK
 from bench.suite.density import sizes_of as density_sizes
+from bench.woken_guests import Shape, Woken, in_turns, next_allocations, slowest, usual
 from memhint.objects.units import mib
 
 GOAL = 1.1  # times what stock reporting's guests take
@@ -64,7 +64,7 @@ def measure(scale: Scale, say: Say) -> Result:
         "next_allocation",
         scale,
         {
-            **density.environment(sizes),
+            **filled_host.environment(sizes),
             "allocation_mib": mib(sizes.work),
             "guests": f"{shape.guests}, of which {shape.waking} allocate again, {shape.rounds} times each",
             "turns": shape.turns,

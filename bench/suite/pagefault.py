@@ -19,7 +19,7 @@ from bench.instructions import (
     PAUSED,
     WAYS,
     Counted,
-    Way,
+    Variant,
     against,
     count,
     dearest,
@@ -40,7 +40,7 @@ TARGETS = (
     (KEPT, ENABLED_AT_MOST, ("1", "2p", "4p", "2t", "4t"), "the dearest of all tasks"),
     (ENABLED, ENABLED_AT_MOST, ("1", "2p", "4p", "2t", "4t"), "the dearest of all tasks"),
 )
-"""Way, percent, by which tasks, and how that is called."""
+"""Variant, percent, by which tasks, and how that is called."""
 TASKS = {"1": "1 task", "2p": "2 processes", "4p": "4 processes", "2t": "2 threads", "4t": "4 threads"}
 KINDS = {"base": "4 KiB pages", "thp": "transparent huge pages"}
 SMOKE = (BASE, DISABLED, KEPT, ENABLED)
@@ -87,7 +87,7 @@ def measure(scale: Scale, say: Say) -> Result:
     return told(scale, ways, counted, environment(kernels, runs))
 
 
-def told(scale: Scale, ways: Sequence[Way], counted: Counted, around: dict[str, object]) -> Result:
+def told(scale: Scale, ways: Sequence[Variant], counted: Counted, around: dict[str, object]) -> Result:
     """The result of what was counted."""
     found = next(iter(counted[BASE.name]))
     windows = {
@@ -125,7 +125,7 @@ def told(scale: Scale, ways: Sequence[Way], counted: Counted, around: dict[str, 
     )
 
 
-def _guest(kind: str, ways: Sequence[Way], counted: Counted, tasks: Sequence[str]) -> Table:
+def _guest(kind: str, ways: Sequence[Variant], counted: Counted, tasks: Sequence[str]) -> Table:
     columns = [Column("per_page", "instructions per page, 1 task", "", 0)]
     columns += [Column(one, f"more, {TASKS[one]}", "%", 2) for one in tasks]
     if kind == "thp":
@@ -142,7 +142,7 @@ def _guest(kind: str, ways: Sequence[Way], counted: Counted, tasks: Sequence[str
     return Table(title, columns, arms, _PER_SECOND if kind == "base" else _THP)
 
 
-def _per_block(counted: Counted, way: Way, windows: Sequence[str]) -> Figure | None:
+def _per_block(counted: Counted, way: Variant, windows: Sequence[str]) -> Figure | None:
     found = []
     for run, base in zip(counted[way.name], counted[BASE.name], strict=True):
         blocks = sum(run[one].pages for one in windows) * PAGE / (2 * MIB)
@@ -152,7 +152,7 @@ def _per_block(counted: Counted, way: Way, windows: Sequence[str]) -> Figure | N
     return figure(found)
 
 
-def _host(ways: Sequence[Way], counted: Counted) -> Table:
+def _host(ways: Sequence[Variant], counted: Counted) -> Table:
     columns = (
         Column("reported", "reported", BYTES, 0),
         Column("batches", "batches", "", 0),

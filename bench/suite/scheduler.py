@@ -33,7 +33,7 @@ def measure(scale: Scale, say: Say) -> Result:
     sizes = (10, 100) if scale is Scale.SMOKE else SIZES
     say(f"Nova {RELEASE}, with its packages if the cache has none")
     prepared = subprocess.run([ROOT / "nova_plugin/venv", RELEASE], check=True, stdout=subprocess.PIPE, text=True)
-    words = [prepared.stdout.split()[-1], "-W", "ignore", "-m", "bench.scheduler"]
+    words = [prepared.stdout.split()[-1], "-W", "ignore", "-m", "bench.nova_scheduler"]
     say(f"timing with {', '.join(map(str, sizes))} hosts")
     done = subprocess.run(
         [*words, str(ROUNDS.get(scale, 45)), *map(str, sizes)], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True

@@ -11,7 +11,7 @@ import unittest
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from guest import MIB, PAGES_PER_MIB, PARAMETERS, Guest, GuestError, image_folder, manifest, wait_until
+from lab.kernel_guest import MIB, PAGES_PER_MIB, PARAMETERS, Guest, GuestError, image_folder, manifest, wait_until
 
 NEVER = 2**31 - 1
 USED = 1024

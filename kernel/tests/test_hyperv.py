@@ -11,7 +11,8 @@ import tempfile
 from pathlib import Path
 
 import source
-from guest import manifest
+
+from lab.kernel_guest import manifest
 
 # What the function needs of the kernel. The hypercall prints the ranges it is given.
 AROUND = r"""

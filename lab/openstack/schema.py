@@ -19,8 +19,8 @@ from lab.openstack import settings
 from lab.openstack.errors import PackagesFailed
 from lab.openstack.settings import DATABASES, PASSWORD, REGION
 from lab.programs import run
+from lab.servers.directory import ServerDirectory
 from lab.servers.mariadb import MariaDB
-from lab.servers.place import Place
 
 HERE = "http://127.0.0.1:5000/v3"
 """Where Keystone is, in the kept databases; a stack writes its own address over it."""
@@ -44,7 +44,7 @@ def kept(venv: Path, tell: Progress) -> Path:
     return folder
 
 
-def restore(kept_data: Path, place: Place) -> None:
+def restore(kept_data: Path, place: ServerDirectory) -> None:
     """Put a copy of the kept data where a server will look for it."""
     run(["cp", "-a", "--sparse=always", str(kept_data), str(place.path / "data")], "copying databases", PackagesFailed)
     place.own(place.path / "data")

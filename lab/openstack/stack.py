@@ -32,8 +32,8 @@ from lab.openstack.services import APIS, DAEMONS, KEYSTONE, PROGRAMS
 from lab.openstack.settings import DATABASES, PASSWORD, REGION
 from lab.openstack.vm import Vm
 from lab.servers import bus_users
+from lab.servers.directory import ServerDirectory
 from lab.servers.mariadb import MariaDB
-from lab.servers.place import Place
 from lab.servers.rabbitmq import RabbitMQ, definitions
 from lab.sizes import GIB, MIB
 from lab.waiting import wait_for
@@ -247,7 +247,7 @@ class Stack:
             self.computes.append(Compute(name, self.network.control, self.directory / "data" / name, None))
 
     def configure(self) -> None:
-        """Write every service's configuration anew, with the extras as they are now; a restart reads it."""
+        """Write every service's configuration again, with the extras as they are now; a restart reads it."""
         for kind, user in (("keystone", "keystone"), ("placement", "placement"), ("glance-api", "glance"),
                            ("neutron", "neutron")):  # fmt: skip
             settings.write(self.etc, kind, self._variables(kind, user))
@@ -424,14 +424,14 @@ class Stack:
 
     # ---- inside ----
 
-    def _database_place(self) -> Place:
-        return Place(self.directory / "mariadb", self.processes.cgroup.paths)
+    def _database_place(self) -> ServerDirectory:
+        return ServerDirectory(self.directory / "mariadb", self.processes.cgroup.paths)
 
     def _rabbitmq(self) -> RabbitMQ:
         if self._broker is not None:
             return self._broker
         rights = [(_BROKER_USER, _BROKER_USER, ".*", ".*", ".*"), *bus_users.rights([c.name for c in self.computes])]
-        place = Place(self.directory / "rabbitmq", self.processes.cgroup.paths)
+        place = ServerDirectory(self.directory / "rabbitmq", self.processes.cgroup.paths)
         self._broker = RabbitMQ(definitions(rights), place, "lab")
         return self._broker
 

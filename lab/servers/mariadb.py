@@ -8,17 +8,17 @@ from collections.abc import Sequence
 
 import pymysql
 
-from lab.servers.place import Place, kill, wait_until
+from lab.servers.directory import ServerDirectory, kill, wait_until
 
 
 class MariaDB:
     """A server with as many databases as are asked for."""
 
-    def __init__(self, place: Place | None = None, options: Sequence[str] = ()) -> None:
+    def __init__(self, place: ServerDirectory | None = None, options: Sequence[str] = ()) -> None:
         """:param place: with the data of an earlier server, if there is one
         :param options: of mariadbd, besides those that keep it small
         """
-        self.place = place or Place.temporary("my")
+        self.place = place or ServerDirectory.temporary("my")
         self.process: subprocess.Popen[bytes] | None = None
         self.socket = str(self.place.path / "socket")
         self._options = tuple(options)

@@ -8,14 +8,14 @@ import subprocess
 from pathlib import Path
 
 from lab.process import Process
-from lab.servers.place import Place, ServerFailed, kill, wait_until
+from lab.servers.directory import ServerDirectory, ServerFailed, kill, wait_until
 
 
 class Postgres:
     """One server; whoever uses it makes a database of his own in it."""
 
     def __init__(self) -> None:
-        self.place = Place.temporary("pg")
+        self.place = ServerDirectory.temporary("pg")
         self._bin = _programs()
         self._data = self.place.path / "data"
         self._kept = self.place.path / "kept"

@@ -13,7 +13,7 @@ from typing import Any
 
 import pika
 
-from lab.servers.place import Place, ServerFailed, kill, wait_until
+from lab.servers.directory import ServerDirectory, ServerFailed, kill, wait_until
 from lab.servers.ports import free_ports
 
 PASSWORD = "guessed"
@@ -34,13 +34,13 @@ class RabbitMQ:
     """One node."""
 
     def __init__(
-        self, defined: Mapping[str, Any], place: Place | None = None, name: str = "memhint", conf: str = ""
+        self, defined: Mapping[str, Any], place: ServerDirectory | None = None, name: str = "memhint", conf: str = ""
     ) -> None:
         """:param defined: virtual hosts, users and their rights, as the broker loads them
         :param place: of an earlier broker, which keeps its ports then
         :param conf: more of its configuration
         """
-        self.place = place or Place.temporary("mq")
+        self.place = place or ServerDirectory.temporary("mq")
         self.port, self._dist, self._mapper = self._ports()
         self.node = f"{name}@localhost"
         self.process: subprocess.Popen[bytes] | None = None

@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Mapping
 from typing import Any
 
-from lab.servers.place import Place, ServerFailed, kill, wait_until
+from lab.servers.directory import ServerDirectory, ServerFailed, kill, wait_until
 from lab.servers.ports import free_ports
 from lab.servers.rabbitmq import RabbitMQ
 
@@ -18,7 +18,7 @@ class Cluster:
 
     def __init__(self, defined: Mapping[str, Any], size: int = 3) -> None:
         """:param defined: virtual hosts, users and their rights, which each node loads at its start."""
-        self._place = Place.temporary("mqc")
+        self._place = ServerDirectory.temporary("mqc")
         (mapper,) = free_ports(1)
         self._mapper = mapper
         names = [f"memhint{number}" for number in range(1, size + 1)]
@@ -31,7 +31,7 @@ class Cluster:
         )
         self.nodes = []
         for name in names:
-            place = Place.temporary("mq")
+            place = ServerDirectory.temporary("mq")
             amqp, dist = free_ports(2)
             place.write("ports.json", json.dumps([amqp, dist, mapper]))
             node = RabbitMQ(defined, place, name, conf)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from memhint.guest.backoff import Backoff
+from memhint.backoff import Backoff
 from memhint.objects.discarded import BalloonReporting
 from memhint.objects.gap import Gap
 from memhint.virt.errors import MonitorCommandUnknown, VirtError

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from memhint.agent.observer import GuestNews
-from memhint.guest.backoff import Backoff
+from memhint.backoff import Backoff
 from memhint.guest.capabilities import Capabilities, read_capabilities
 from memhint.guest.errors import GuestAgentAbsent, GuestCommandMissing, GuestError, GuestSilent, GuestTimeout
 from memhint.guest.files import READ_COMMANDS

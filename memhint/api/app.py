@@ -9,7 +9,7 @@ from typing import Any
 from oslo_config import cfg
 
 from memhint.api.application import Application
-from memhint.api.auth import ByKeystone, ByToken, Nobody, Way, is_loopback
+from memhint.api.auth import Authenticator, ByKeystone, ByToken, LoopbackOnly, is_loopback
 from memhint.api.bus_watch import BusWatch
 from memhint.api.enforcer import Enforcer
 from memhint.api.handlers.stream import looker
@@ -82,14 +82,14 @@ def address_of(listen: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def _way(conf: cfg.ConfigOpts) -> Way:
+def _way(conf: cfg.ConfigOpts) -> Authenticator:
     if conf.api.auth == "none":
         for listen in conf.api.listen:
             if not is_loopback(address_of(listen)[0]):
                 raise ConfigError(
                     None, "[api] listen", f"{listen} with auth = none: use loopback addresses, or another auth"
                 )
-        return Nobody()
+        return LoopbackOnly()
     if conf.api.auth == "keystone":
         return ByKeystone()
     try:

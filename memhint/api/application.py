@@ -13,13 +13,13 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed
 from werkzeug.routing import Map, RequestRedirect, Rule
 
 from memhint.api import http, microversion, words
-from memhint.api.auth import Way
+from memhint.api.auth import Authenticator
 from memhint.api.connections import KNOWN, THERE
-from memhint.api.context import NOBODY, Context
+from memhint.api.context import ANONYMOUS, Context
 from memhint.api.errors import Problem, not_found
 from memhint.api.limits import BODY_MOST, AtOnce, Buckets, client_of
 from memhint.api.parts import Parts
-from memhint.api.route import Answer, Call, Route
+from memhint.api.route import ApiResponse, Call, Route
 from memhint.api.routes import ROUTES
 from memhint.api.schemas.common import PATHS
 from memhint.store.errors import ChangesExpired, MarkerError, StoreError, StoreRefused
@@ -34,7 +34,7 @@ class Application:
     def __init__(
         self,
         parts: Parts,
-        way: Way,
+        way: Authenticator,
         buckets: Buckets,
         at_once: AtOnce,
         monotonic: Callable[[], float] = time.monotonic,
@@ -86,10 +86,10 @@ class Application:
         self.parts.hub.close()
 
     def _enter(self, request: Request, request_id: str) -> tuple[Context, Route, dict[str, str]]:
-        """Who it is and what is wanted; a token that is nobody's costs as much as any other request."""
+        """Who it is and what is wanted; an unknown token costs as much as any other request."""
         who, refused = Context(request_id=request_id), None
         try:
-            who = self._way.who(request, request_id)
+            who = self._way.authenticate(request, request_id)
         except Problem as problem:
             refused = problem
         self._limit(_client(request, who))
@@ -140,7 +140,7 @@ class Application:
             raise not_found("address", "there is nothing here: GET /openapi.json tells what there is") from None
         return route, dict(path)
 
-    def _answer(self, request: Request, who: Context, route: Route, path: dict[str, str]) -> Answer | Response:
+    def _answer(self, request: Request, who: Context, route: Route, path: dict[str, str]) -> ApiResponse | Response:
         version = microversion.version_of(request.headers.get(microversion.HEADER))
         if route.rule is not None:
             self.parts.enforcer.authorize(route.rule, who, who.project_id)
@@ -165,8 +165,8 @@ class Application:
             raise Problem(
                 410, "changed_since.expired", "what changed since then can no longer be told: ask without changed_since"
             ) from None
-        if isinstance(answer, Answer):
-            return Answer(
+        if isinstance(answer, ApiResponse):
+            return ApiResponse(
                 answer.body,
                 answer.status if answer.status != 200 else route.status,
                 {**answer.headers, microversion.HEADER: f"{microversion.SERVICE} {version}"},
@@ -176,7 +176,7 @@ class Application:
 
 
 def _client(request: Request, who: Context) -> str:
-    return f"known {who.name}" if who.known else client_of(request.remote_addr or NOBODY)
+    return f"known {who.name}" if who.known else client_of(request.remote_addr or ANONYMOUS)
 
 
 def _server_error(error: Exception) -> Problem:

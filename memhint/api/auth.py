@@ -18,27 +18,27 @@ TOKEN_MOST = 4096  # characters of a token that is looked at
 _WAYS_HOME = ("localhost", "localhost.localdomain", "ip6-localhost")
 
 
-class Way(Protocol):
+class Authenticator(Protocol):
     """One way. ``challenge`` is what a 401 asks for."""
 
     challenge: str
 
-    def who(self, request: Request, request_id: str) -> Context:
+    def authenticate(self, request: Request, request_id: str) -> Context:
         """The caller; one who is not known has no roles.
 
-        :raises Problem: 401 where a token is shown and is nobody's
+        :raises Problem: 401 where a token is shown that is not known
         """
 
     def still(self, request: Request, who: Context) -> Callable[[], bool]:
         """How to tell later, of an answer that goes on, whether the caller still is whom it was."""
 
 
-class Nobody:
-    """`auth = none`: whoever is on this host is an admin, and nobody else is heard."""
+class LoopbackOnly:
+    """`auth = none`: whoever is on this host is an admin; all others are refused."""
 
     challenge = "Bearer"
 
-    def who(self, request: Request, request_id: str) -> Context:
+    def authenticate(self, request: Request, request_id: str) -> Context:
         """An admin.
 
         :raises Problem: 403 for callers from elsewhere, and for pages of elsewhere in a browser on this host
@@ -51,7 +51,7 @@ class Nobody:
         return Context(name="loopback", known=True, roles=["admin"], system=True, **_ids(request, request_id))
 
     def still(self, request: Request, who: Context) -> Callable[[], bool]:
-        """Nobody can be taken anything away."""
+        """Always: there is nothing to revoke."""
         return lambda: True
 
 
@@ -63,7 +63,7 @@ class ByToken:
     def __init__(self, tokens: Tokens) -> None:
         self._tokens = tokens
 
-    def who(self, request: Request, request_id: str) -> Context:
+    def authenticate(self, request: Request, request_id: str) -> Context:
         """Whose token it is."""
         token = shown_token(request)
         if token is None:
@@ -73,7 +73,7 @@ class ByToken:
             raise Problem(
                 401,
                 "token.unknown",
-                "this token is nobody's: ask the operator for one (memhint token create)",
+                "this token is not known: ask the operator for one (memhint token create)",
                 headers={"WWW-Authenticate": self.challenge},
             )
         return Context(
@@ -100,7 +100,7 @@ class ByKeystone:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
 
-    def who(self, request: Request, request_id: str) -> Context:
+    def authenticate(self, request: Request, request_id: str) -> Context:
         """Whom Keystone says it is."""
         environ = request.environ
         status = environ.get("HTTP_X_IDENTITY_STATUS")

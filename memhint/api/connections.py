@@ -43,7 +43,7 @@ class Connection(server.HTTPConnection):
 
     def communicate(self) -> bool:
         """Serve one request; whether to keep the connection."""
-        self.known = self.sending = False  # each request shows it anew
+        self.known = self.sending = False  # each request shows it again
         self.waiting = time.monotonic()
         self.server.waiters.add(self)
         try:
@@ -102,7 +102,7 @@ class Request(server.HTTPRequest):
             self.simple_response("400 Bad Request", "It is not clear where this request ends")
             return False
         if coded:
-            self.close_connection = True  # what may come after the last chunk is read by nobody
+            self.close_connection = True  # what may come after the last chunk is not read
         return True
 
     def respond(self) -> None:
@@ -163,7 +163,7 @@ Connection.RequestHandlerClass = Request
 
 
 class TLS(BuiltinSSLAdapter):
-    """TLS whose handshake is the connection's own affair: cheroot would accept nobody else meanwhile."""
+    """TLS whose handshake is the connection's own affair: cheroot would accept no other meanwhile."""
 
     def wrap(self, sock: socket.socket) -> tuple[ssl.SSLSocket, dict[str, str]]:
         """The socket, and what its requests have in their environment."""

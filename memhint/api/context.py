@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from oslo_context.context import RequestContext
 
-NOBODY = "-"
+ANONYMOUS = "-"
 
 
 class Context(RequestContext):
@@ -15,7 +15,7 @@ class Context(RequestContext):
     def __init__(
         self,
         *,
-        name: str = NOBODY,
+        name: str = ANONYMOUS,
         known: bool = False,
         roles: Iterable[str] = (),
         project: str | None = None,

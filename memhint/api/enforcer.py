@@ -26,7 +26,7 @@ class Enforcer:
 
         :raises oslo_policy.policy.PolicyNotRegistered: when there is no such rule
         """
-        # oslo.policy compares texts: what belongs to nobody must not match a caller without a project, None with None.
+        # oslo.policy compares texts: what has no owner must not match a caller without a project, None with None.
         return bool(self._enforcer.authorize(rule, {"project_id": project or ""}, who))
 
     def authorize(self, rule: str, who: Context, project: str | None) -> None:

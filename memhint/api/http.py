@@ -11,12 +11,12 @@ import xxhash
 from werkzeug import Request, Response
 
 from memhint.api.errors import bad_request
-from memhint.api.route import JSON, Answer
+from memhint.api.route import JSON, ApiResponse
 
 _TAG = r'(?:W/)?"[\x21\x23-\x7e]*"'
 _TAGS = re.compile(rf"\*|{_TAG}(?:[ \t]*,[ \t]*{_TAG})*")
 
-# The dashboard needs nothing from elsewhere, and nobody frames it.
+# The dashboard needs nothing from elsewhere, and no page may frame it.
 CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
     "connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
@@ -54,7 +54,7 @@ def matches(request: Request, tag: str) -> bool:
     return bool(request.if_match.contains(tag))
 
 
-def response_of(request: Request, answer: Answer | Response) -> Response:
+def response_of(request: Request, answer: ApiResponse | Response) -> Response:
     """An answer as a response; with its entity tag, and 304 where the client has it already."""
     if isinstance(answer, Response):
         return answer
@@ -65,7 +65,7 @@ def response_of(request: Request, answer: Answer | Response) -> Response:
         body = answer.body
     response = Response(body, status=answer.status, headers=dict(answer.headers), content_type=media)
     if request.method == "HEAD" and hasattr(body, "close"):
-        body.close()  # nobody will take anything of it
+        body.close()  # nothing of it will be sent
     if isinstance(body, bytes):
         response.headers.setdefault("Cache-Control", "private, no-cache")
         if request.method in ("GET", "HEAD") and answer.status == 200:

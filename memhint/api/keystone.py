@@ -12,7 +12,7 @@ WSGI = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 
 def behind_keystone(application: WSGI, conf: cfg.ConfigOpts) -> WSGI:
-    """The application with callers told by Keystone; those without a valid token reach it as nobody."""
+    """The application with callers told by Keystone; those without a valid token reach it as anonymous."""
     # It decides nothing itself: some addresses are open to everybody, and problems have one form.
     inner = AuthProtocol(application, {"oslo_config_config": conf, "delay_auth_decision": True})
 

@@ -13,7 +13,7 @@ CLIENTS_MOST = 10_000  # that are remembered; who has asked least lately is forg
 
 
 class Buckets:
-    """``rate`` requests per second each, ``burst`` at once. A rate of 0 limits nobody."""
+    """``rate`` requests per second each, ``burst`` at once. A rate of 0 sets no limit."""
 
     def __init__(self, rate: float, burst: int, clock: Callable[[], float], most: int = CLIENTS_MOST) -> None:
         self._rate = rate

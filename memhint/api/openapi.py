@@ -106,5 +106,5 @@ def _responses(route: Route) -> Iterable[tuple[str, dict[str, Any]]]:
     for status in sorted(
         {*_ALWAYS, *route.problems, *(_KNOWN if route.rule else ()), *((413, 415) if route.body else ())}
     ):
-        content = {JSON: {"schema": route.unwell if status == 503 and route.unwell else _PROBLEM}}
+        content = {JSON: {"schema": route.unavailable if status == 503 and route.unavailable else _PROBLEM}}
         yield str(status), {"description": HTTPStatus(status).phrase, "content": content}

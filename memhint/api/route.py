@@ -46,7 +46,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ApiResponse:
     """What becomes of it. ``body`` is plain JSON data, bytes, or what is streamed piece by piece."""
 
     body: Any
@@ -55,7 +55,7 @@ class Answer:
     media: str = JSON
 
 
-Handler = Callable[[Call], Answer | Response] | Callable[[Call], Answer] | Callable[[Call], Response]
+Handler = Callable[[Call], ApiResponse | Response] | Callable[[Call], ApiResponse] | Callable[[Call], Response]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,7 +79,7 @@ class Route:
     problems: tuple[int, ...] = ()
     headers: tuple[str, ...] = ()  # request headers with a meaning of their own here
     leads: bool = False  # may send a browser elsewhere, with 302
-    unwell: Schema | None = None  # the answer with 503, where that is no problem document
+    unavailable: Schema | None = None  # the answer with 503, where that is no problem document
 
     @property
     def id(self) -> str:

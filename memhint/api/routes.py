@@ -54,7 +54,7 @@ ROUTES = (
         None,
         "Whether the service works",
         health_schemas.SHOW,
-        unwell=health_schemas.SHOW,
+        unavailable=health_schemas.SHOW,
     ),
     Route("GET", "/openapi.json", openapi.show, None, "This description", _ANY),
     Route("GET", "/dashboard/", dashboard.show, None, "The dashboard", media="text/html", problems=(404,)),

@@ -226,7 +226,7 @@ class Hub:
                     change = self._look(token)
                 except ChangesExpired:
                     token = None
-                    for one in listeners:  # they begin anew, as after any loss
+                    for one in listeners:  # they begin again, as after any loss
                         one.end()
                     continue
                 except StoreError as error:

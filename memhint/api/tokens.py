@@ -107,7 +107,7 @@ class Tokens:
             ) from error
 
     def find(self, token: str) -> Entry | None:
-        """Whose token it is; None where it is nobody's. It takes as long either way."""
+        """Whose token it is; None where it is unknown. It takes as long either way."""
         self._refresh()
         hashed, found = digest(token), None
         for entry in self._entries:

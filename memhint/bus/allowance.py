@@ -29,7 +29,7 @@ class Allowance:
     def open(self, sender: str, now: float) -> bool:
         """Whether a message of this sender is looked at.
 
-        :param now: seconds of a clock that nobody sets
+        :param now: seconds of a monotonic clock
         """
         self._tidy(now)
         left = self._left.setdefault(sender, _Left(self._burst, now))

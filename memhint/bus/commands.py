@@ -137,9 +137,9 @@ class Commander:
         deadline: float,
         epoch: str | None = None,
     ) -> None:
-        """Send a command whose answer nobody waits for: what it does shows in the host's next report.
+        """Send a command and wait for no answer: what it does shows in the host's next report.
 
-        :param deadline: seconds after which nobody shall begin it any more
+        :param deadline: seconds after which it shall not be begun any more
         :raises HostAway: when no agent listens
         :raises BusError: when the broker fails
         """

@@ -11,7 +11,7 @@ from typing import Any
 
 from memhint.bus.commands import Commander
 from memhint.bus.errors import BusError, HostAway
-from memhint.bus.link import LOST, Backoff, LinkSettings
+from memhint.bus.link import LOST, LinkSettings, Reconnects
 
 LOG = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ class Courier:
             self._thread.join(patience)
 
     def _run(self) -> None:
-        backoff = Backoff(self._settings.backoff_max)
+        reconnects = Reconnects(self._settings.backoff_max)
         while not self._stop.is_set():
             self._news.wait()  # no connection before there is something to say
             if self._stop.is_set():
@@ -76,7 +76,7 @@ class Courier:
             try:
                 commander = Commander(self._settings)
                 try:
-                    self._serve(commander, backoff)
+                    self._serve(commander, reconnects)
                 finally:
                     with suppress(*LOST):
                         commander.close()
@@ -84,14 +84,14 @@ class Courier:
                 LOG.warning("no broker for commands, %d wait: %s", len(self._waiting), error or repr(error))
             except Exception:
                 LOG.exception("commands failed")
-            self._stop.wait(backoff.wait())
+            self._stop.wait(reconnects.wait())
 
-    def _serve(self, commander: Commander, backoff: Backoff) -> None:
+    def _serve(self, commander: Commander, reconnects: Reconnects) -> None:
         while not self._stop.is_set():
             command = self._next()
             if command is None:
                 commander.rest()
-                backoff.reset()
+                reconnects.reset()
                 self._news.wait(_TICK)
                 continue
             try:

@@ -29,7 +29,7 @@ _LEVEL = 3
 LARGEST = 4 * 2**20  # bytes of a message's text, packed or not: a report has 2.8 KiB for each VM, so 1.3 MiB for 500
 
 
-class Kind(StrEnum):
+class MessageKind(StrEnum):
     """What a message of an agent is. Also its routing key."""
 
     STATE = "state"
@@ -38,9 +38,9 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """One message of an agent. ``clock`` is seconds of the agent's life on a clock that nobody sets."""
+    """One message of an agent. ``clock`` is seconds of the agent's life on a monotonic clock."""
 
-    kind: Kind
+    kind: MessageKind
     host: str
     epoch: str
     sequence: int
@@ -111,7 +111,7 @@ def decode_text(plain: bytes) -> Envelope:
     text = bytes(head.body)
     try:
         content: Report | Record
-        content = codec.parse_as(text, Report) if head.kind is Kind.STATE else codec.parse_as(text, Record)
+        content = codec.parse_as(text, Report) if head.kind is MessageKind.STATE else codec.parse_as(text, Record)
         for one in content.reclaims if isinstance(content, Record) else ():
             one.request.check()
     except (StoreDamaged, ReclaimError) as error:
@@ -155,7 +155,7 @@ _OTHER_VERSION = "it is no message of this version of memhint"
 
 class _Head(msgspec.Struct):
     memhint: int
-    kind: Kind
+    kind: MessageKind
     host: str
     epoch: str
     sequence: int

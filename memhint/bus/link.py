@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import pika
 from pika.exceptions import AMQPError
 
+from memhint.backoff import Backoff
 from memhint.bus.errors import BusError
 
 # What pika lets through when a broker goes away in the middle of something.
@@ -74,23 +75,22 @@ def connect(settings: LinkSettings) -> pika.BlockingConnection:
         raise BusError(f"the broker cannot be reached: {_short(error)}") from error
 
 
-class Backoff:
+class Reconnects:
     """Waits that double up to a maximum, each shortened at random so that a fleet does not come back at once."""
 
     def __init__(self, most: float, draw: Callable[[], float] = random.random) -> None:
-        self._most = most
+        self._backoff = Backoff(FIRST_WAIT, most)
         self._draw = draw
-        self._next = FIRST_WAIT
+        self._failures = 0
 
     def wait(self) -> float:
         """Seconds until the next attempt."""
-        seconds = self._next * (0.5 + self._draw() / 2)
-        self._next = min(self._most, self._next * 2)
-        return seconds
+        self._failures += 1
+        return self._backoff.pause_s(self._failures) * (0.5 + self._draw() / 2)
 
     def reset(self) -> None:
-        """It worked: begin anew."""
-        self._next = FIRST_WAIT
+        """It worked: the next wait is the first again."""
+        self._failures = 0
 
 
 def _context(settings: LinkSettings) -> ssl.SSLContext:

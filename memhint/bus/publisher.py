@@ -11,4 +11,4 @@ class Publisher(Protocol):
     """Takes each cycle's report."""
 
     def publish(self, report: Report) -> None:
-        """Hand a report on. Never raises: the agent works on when nobody listens."""
+        """Hand a report on. Never raises: the agent works on without a listener."""

@@ -14,7 +14,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 from memhint.bus.allowance import Allowance
 from memhint.bus.envelope import LARGEST, Envelope, decode_text, expand
 from memhint.bus.errors import BusError, Poison, TooLong
-from memhint.bus.link import LOST, Backoff, LinkSettings, connect
+from memhint.bus.link import LOST, LinkSettings, Reconnects, connect
 from memhint.bus.topology import DEAD, RECORD, STATE, declare
 
 LOG = logging.getLogger(__name__)
@@ -79,7 +79,7 @@ class RabbitConsumer:
         self._allowance = Allowance()
         self._waiting: list[_Delivery] = []
         self._settled: list[int] = []  # tags of what is kept or dropped, and not acknowledged yet
-        self._backoff = Backoff(settings.backoff_max)
+        self._reconnects = Reconnects(settings.backoff_max)
 
     def run(self) -> None:
         """Consume until stopped, whatever the broker does."""
@@ -95,7 +95,7 @@ class RabbitConsumer:
                         connection.close()
             except (BusError, *LOST) as error:
                 LOG.warning("no broker for now: %s", error or repr(error))
-            self._pause(self._backoff.wait())
+            self._pause(self._reconnects.wait())
 
     def _consume(self, connection: pika.BlockingConnection) -> None:
         channel = connection.channel()
@@ -104,14 +104,14 @@ class RabbitConsumer:
         for queue in (STATE, RECORD):
             channel.basic_consume(queue, self._on_message)
         LOG.info("connected to the broker")
-        held = Backoff(self._settings.backoff_max)
+        held = Reconnects(self._settings.backoff_max)
         while not self._stopped():
             connection.process_data_events(0 if self._waiting else _TICK)
             self._acknowledge(channel)
             self._handler.tick()
             self._measure(channel)
             if not self._waiting:
-                self._backoff.reset()
+                self._reconnects.reset()
                 continue
             try:
                 self._handle(channel)

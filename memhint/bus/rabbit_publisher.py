@@ -15,9 +15,9 @@ from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker, NackError, UnroutableError
 
 from memhint.bus.commands import Handler, answer
-from memhint.bus.envelope import JSON, Envelope, Kind, encode
+from memhint.bus.envelope import JSON, Envelope, MessageKind, encode
 from memhint.bus.errors import BusError
-from memhint.bus.link import LOST, Backoff, LinkSettings, connect, user_of
+from memhint.bus.link import LOST, LinkSettings, Reconnects, connect, user_of
 from memhint.bus.record import Record
 from memhint.bus.spool import Spool, Waiting
 from memhint.bus.topology import REPLY, REPORT, command_queue
@@ -136,14 +136,14 @@ class RabbitPublisher:
                 connection.add_callback_threadsafe(lambda: None)
 
     def _run(self) -> None:
-        backoff = Backoff(self._settings.backoff_max)
+        reconnects = Reconnects(self._settings.backoff_max)
         while not self._stop.is_set():
             try:
                 user = user_of(self._settings)
                 connection = connect(self._settings)
                 try:
                     self._connection = connection
-                    self._serve(connection, user, backoff)
+                    self._serve(connection, user, reconnects)
                 finally:
                     self._connection = None
                     self._connected(False)
@@ -152,9 +152,9 @@ class RabbitPublisher:
                 LOG.warning("no broker for now, %d things wait: %s", len(self._spool), error or repr(error))
             except Exception:
                 LOG.exception("the bus failed")  # a defect here must not keep the agent from its broker for ever
-            self._stop.wait(backoff.wait())
+            self._stop.wait(reconnects.wait())
 
-    def _serve(self, connection: pika.BlockingConnection, user: str, backoff: Backoff) -> None:
+    def _serve(self, connection: pika.BlockingConnection, user: str, reconnects: Reconnects) -> None:
         channel = connection.channel()
         channel.confirm_delivery()
         self._user = user
@@ -166,7 +166,7 @@ class RabbitPublisher:
             last = self._stop.is_set()
             self._send_state(channel, user)
             self._send_records(channel, user)
-            backoff.reset()
+            reconnects.reset()
             if last:
                 return
             if commands is None and self._clock() >= retry:
@@ -191,7 +191,7 @@ class RabbitPublisher:
         if left <= 0:
             self._count("expired")
             return
-        envelope = Envelope(Kind.STATE, self._host, self._epoch, report.sequence, clock, report)
+        envelope = Envelope(MessageKind.STATE, self._host, self._epoch, report.sequence, clock, report)
         try:
             self._publish(channel, user, envelope, expiration=str(max(1, int(left * 1000))))
         except BaseException:
@@ -209,7 +209,7 @@ class RabbitPublisher:
             record, unread = _record(waiting, self._spool.lost)
             if unread:
                 LOG.error("%d things in the spool cannot be read, they are dropped", unread)
-            envelope = Envelope(Kind.RECORD, self._host, self._epoch, self._sequence, self._clock(), record)
+            envelope = Envelope(MessageKind.RECORD, self._host, self._epoch, self._sequence, self._clock(), record)
             self._publish(channel, user, envelope)
             self._spool.remove(waiting)
             self._count("records")
@@ -229,7 +229,7 @@ class RabbitPublisher:
         try:
             channel.basic_publish(REPORT, str(envelope.kind), body, properties, mandatory=True)
         except UnroutableError as error:
-            raise BusError("nobody takes reports on this broker yet: start memhint controller") from error
+            raise BusError("no controller takes reports on this broker yet: start memhint controller") from error
         except NackError as error:
             raise BusError(f"the broker has no room for a {envelope.kind}: are the controllers running?") from error
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from pika.adapters.blocking_connection import BlockingChannel
 
-from memhint.bus.envelope import Kind
+from memhint.bus.envelope import MessageKind
 
 REPORT = "memhint.report"
 STATE = "memhint.state"
@@ -52,8 +52,8 @@ def declare(channel: BlockingChannel) -> None:
         durable=True,
         arguments={"x-queue-type": "quorum", "x-max-length": _MOST_DEAD, "x-message-ttl": _DEAD_MS},
     )
-    channel.queue_bind(STATE, REPORT, str(Kind.STATE))
-    channel.queue_bind(RECORD, REPORT, str(Kind.RECORD))
+    channel.queue_bind(STATE, REPORT, str(MessageKind.STATE))
+    channel.queue_bind(RECORD, REPORT, str(MessageKind.RECORD))
     for reason in ("rejected", "delivery_limit"):
         channel.queue_bind(DEAD, DEAD, arguments={"x-match": "all-with-x", "x-first-death-reason": reason})
 

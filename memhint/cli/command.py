@@ -26,7 +26,15 @@ class Documented(Command):
         """A parser whose examples keep their lines."""
         parser = super().get_parser(prog_name)
         parser.formatter_class = argparse.RawDescriptionHelpFormatter
+        self.add_formats(parser)
+        self.add_arguments(parser)
         return parser
+
+    def add_formats(self, parser: argparse.ArgumentParser) -> None:
+        """Add how the output is to look; here there is none."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add what this command takes."""
 
     def run(self, parsed_args: argparse.Namespace) -> int:
         """Run the command; an error becomes one line on stderr and its exit code."""
@@ -53,9 +61,8 @@ class Documented(Command):
 class Displayed(Documented, DisplayCommandBase):  # type: ignore[type-arg]
     """A subcommand with output: a table in MiB for people, bytes under machine names in every other format."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+    def add_formats(self, parser: argparse.ArgumentParser) -> None:
         """Add the shorthand."""
-        parser = super().get_parser(prog_name)
         parser.add_argument(
             "--json",
             dest="formatter",
@@ -64,7 +71,6 @@ class Displayed(Documented, DisplayCommandBase):  # type: ignore[type-arg]
             default=argparse.SUPPRESS,
             help="the same as -f json: complete, in bytes",
         )
-        return parser
 
     def table(self, parsed_args: argparse.Namespace) -> Table | None:
         """Where a table is wanted, the one that aligns sizes."""

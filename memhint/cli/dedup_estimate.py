@@ -38,16 +38,14 @@ Nothing is switched on. Only memory that is present is read, and no VM's footpri
 KSM's CPU with [dedup] advisor = adaptive is that of its fast pace, the most that it takes.
 """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add what this command takes."""
-        parser = super().get_parser(prog_name)
         parser.add_argument("domain", metavar="DOMAIN", nargs="*", help="name or UUID; default: all")
         parser.add_argument(
             "--now",
             action="store_true",
             help="look at every VM's pages now, without the agent and its CPU budget; takes some seconds",
         )
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Any]]:
         """Field names and values for machines; the tables are made of the report."""
@@ -153,7 +151,7 @@ def estimate_of(report: Report, found: Estimate, settings: AutoSettings) -> dict
 
 
 def project_name(report: Report, group: GroupEstimate) -> str:
-    """A project for people; a VM of nobody's stands for itself."""
+    """A project for people; a VM without one stands for itself."""
     if group.project is not None:
         return group.project
     return "all projects" if len(group.members) != 1 else f"- ({name_of(report, group.members[0])})"

@@ -16,7 +16,6 @@ from memhint.objects.discarded import BalloonReporting
 from memhint.objects.lever import LeverName, LeverState
 from memhint.objects.plan import Demand
 from memhint.objects.report import DomainReport, Report
-from memhint.objects.units import mib
 from memhint.store.codec import to_plain
 
 _SHORT = ("Name", "State", "Assigned", "Resident", "Free", "Unreported", "Returned", "Reporting", "Dedup")
@@ -33,15 +32,13 @@ examples:
   memhint domains web-1            everything known of one VM
   memhint domains web-1 --json     the same for a program, in bytes
 
-A dash is a value that nobody knows; it is never meant as 0.
+A dash is an unknown value, never 0.
 """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add what this command takes."""
-        parser = super().get_parser(prog_name)
         parser.add_argument("domain", metavar="DOMAIN", nargs="?", help="name or UUID; default: all")
         parser.add_argument("--long", action="store_true", help="all columns")
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Any]]:
         """Column names and rows."""
@@ -144,16 +141,16 @@ def _details(report: Report, one: DomainReport, now: float) -> dict[str, str]:
         "Name": seen.name,
         "UUID": seen.uuid,
         "State": str(seen.state),
-        "Assigned": _size(seen.facts.memory),
-        "Resident": _size(seen.resident),
-        "Footprint": _size(seen.footprint),
-        "Demand": f"{_size(demand.demand)} ({demand.reason}: {demand.detail})" if demand else "-",
-        "Free": _size(guest.free if guest else None),
-        "Reported": _size(guest.reported if guest else None),
-        "Unreported": _size(guest.unreported if guest else None),
+        "Assigned": words.size(seen.facts.memory),
+        "Resident": words.size(seen.resident),
+        "Footprint": words.size(seen.footprint),
+        "Demand": f"{words.size(demand.demand)} ({demand.reason}: {demand.detail})" if demand else "-",
+        "Free": words.size(guest.free if guest else None),
+        "Reported": words.size(guest.reported if guest else None),
+        "Unreported": words.size(guest.unreported if guest else None),
         "Said by": f"{guest.source}, {words.seconds(_age(one, now))} ago" if guest else "-",
         "Guest kernel": (seen.guest_kernel.release if seen.guest_kernel else None) or "-",
-        "Returned": _size(one.returned),
+        "Returned": words.size(one.returned),
     }
     if seen.balloon_reporting is not None:
         rows["Discarded by QEMU"] = _discarded(seen.balloon_reporting)
@@ -161,7 +158,7 @@ def _details(report: Report, one: DomainReport, now: float) -> dict[str, str]:
         rows["Claim of the guest"] = words.claim(seen.reporting_check)
     for item in one.reclaimable:
         age = "" if item.at is None else f", {words.seconds(max(0.0, now - item.at))} ago"
-        size = "unknown" if item.at_most is None else f"at most {_size(item.at_most)}"
+        size = "unknown" if item.at_most is None else f"at most {words.size(item.at_most)}"
         rows[f"Reclaimable by {item.lever}"] = f"{size} ({item.source}{age})"
     for state in one.levers:
         rows[f"Lever {state.lever}"] = f"{state.observed}, wish {state.desired}: {state.verdict}"
@@ -172,12 +169,8 @@ def _details(report: Report, one: DomainReport, now: float) -> dict[str, str]:
 
 
 def _discarded(found: BalloonReporting) -> str:
-    skipped = f", {_size(found.skipped)} skipped" if found.skipped else ""
-    return f"{_size(found.discarded.bytes)} of {_size(found.reported.bytes)} reported{skipped}"
-
-
-def _size(size: int | None) -> str:
-    return "-" if size is None else f"{mib(size)} MiB"
+    skipped = f", {words.size(found.skipped)} skipped" if found.skipped else ""
+    return f"{words.size(found.discarded.bytes)} of {words.size(found.reported.bytes)} reported{skipped}"
 
 
 def _demand(report: Report, one: DomainReport) -> Demand | None:

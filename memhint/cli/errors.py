@@ -26,7 +26,7 @@ def exit_of(error: Exception) -> Exit:
 
 
 def line_of(error: Exception) -> str:
-    """One line for a person. An error that nobody foresaw says so, with its kind."""
+    """One line for a person. An unforeseen error says so, with its kind."""
     text = " ".join(str(error).split())
     if isinstance(error, _FORESEEN):
         return text

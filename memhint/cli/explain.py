@@ -35,13 +35,11 @@ examples:
   memhint explain web-1 --json     the same for a program, in bytes
 """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add what this command takes."""
-        parser = super().get_parser(prog_name)
         parser.add_argument(
             "subject", metavar="DOMAIN|HOST", nargs="?", help="a VM's name or UUID, or this host's name; default: host"
         )
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Any]]:
         """Field names and values for machines; the tables are made of the report."""

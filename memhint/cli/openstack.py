@@ -22,11 +22,9 @@ Rows = tuple[Sequence[str], list[tuple[str, ...]]]
 class _Providers(Shown, Lister):
     """What these commands have in common."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add the hosts."""
-        parser = super().get_parser(prog_name)
         parser.add_argument("hosts", nargs="*", metavar="HOST", help="only these hosts")
-        return parser
 
     def chosen(self, store: Store, hosts: Sequence[str]) -> tuple[Standing, ...]:
         """The standings that are meant.
@@ -39,7 +37,7 @@ class _Providers(Shown, Lister):
         return tuple(one for one in found if not hosts or one.host in hosts)
 
     def each(self, standings: Sequence[Standing], do: Callable[[Standing], str]) -> Rows:
-        """The rows after something was done with each; one that fails stops nobody else.
+        """The rows after something was done with each; one that fails does not stop the others.
 
         :raises CliError: when one failed, after all of them
         """
@@ -83,13 +81,13 @@ The ratio that was found when memhint first came stays the one that uninstall re
         """One row per provider."""
         conf = self.conf()
         if not parsed_args.hosts:
-            raise CliError(Exit.USAGE, "name the hosts that are to be adopted anew")
+            raise CliError(Exit.USAGE, "name the hosts that are to be adopted again")
         with self.store(conf) as store:
             placement = placement_of(conf)
 
             def again(one: Standing) -> str:
                 ratio = placement.inventory(one.provider).ratio
-                store.capacities.adopt(one.provider, one.host, ratio, anew=True)
+                store.capacities.adopt(one.provider, one.host, ratio, again=True)
                 return f"adopted at {ratio:g}"
 
             return self.each(self.chosen(store, parsed_args.hosts), again)
@@ -107,11 +105,10 @@ examples:
 A ratio that somebody else has changed since is left as it is. Set [openstack] capacity = off afterwards.
 """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add what this command takes."""
-        parser = super().get_parser(prog_name)
+        super().add_arguments(parser)
         parser.add_argument("--dry-run", action="store_true", help="say what would be written, and write nothing")
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """One row per provider."""

@@ -47,15 +47,13 @@ examples:
   memhint plan --json | jq .capacity.headroom
 """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add what this command takes."""
-        parser = super().get_parser(prog_name)
         parser.add_argument(
             "--dry-run",
             action="store_true",
             help="observe and plan now, without the agent, and show what each lever would answer; nothing is pulled",
         )
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Any]]:
         """Field names and values for machines; the tables are made of the report."""

@@ -8,18 +8,17 @@ import os
 import uuid as uuids
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
-from datetime import UTC, datetime
 from typing import Any
 
 from cliff.show import ShowOne
 from oslo_config import cfg
 
+from memhint.cli import words
 from memhint.cli.base import Shown
 from memhint.cli.errors import CliError, Exit
 from memhint.cli.find import find_domain
-from memhint.cli.fleet.times import span
+from memhint.cli.reclaim_form import NEEDS, SETTLED, add_limits, failure_of
 from memhint.objects.reclaim import (
-    HOLD_MAX,
     PSI_LIMIT,
     TIME_TO_LIVE,
     TIMEOUT,
@@ -35,17 +34,13 @@ from memhint.store.codec import to_plain
 
 _PATIENCE = 20.0  # seconds beyond the request's own times: what was freed comes back, and the agent's cycle
 _STEP = 0.25  # seconds between two looks
-_ENDS = {
-    ReclaimState.FAILED: Exit.FAILED,
-    ReclaimState.REFUSED: Exit.REFUSED,
-    ReclaimState.EXPIRED: Exit.NO_REPORT,
-}
 
 
 class ReclaimCommand(Shown, ShowOne):
     """Have a guest give back page cache that it has not used recently, and wait for what comes of it."""
 
-    examples = """\
+    examples = (
+        """\
 examples:
   memhint reclaim web-1 --dry-run              what would be asked of the guest
   memhint reclaim web-1                        all page cache it has not used recently
@@ -54,15 +49,12 @@ examples:
   memhint reclaim web-1 --hold 10m             and keep it from filling its page cache again for so long
   memhint reclaim web-1 --psi-limit 5 --timeout 20
   memhint reclaim web-1 --no-wait --json | jq -r .request.id
-
-It needs guest_actions=allow for the VM, and the guest agent of memhint in the guest. The guest's kernel chooses what
-it gives up; it stops when the guest loses more of its time waiting for memory than --psi-limit. With --hold the
-command returns when the hold begins; the same limit, or a guest that uses its cache again, ends it.
 """
+        + NEEDS
+    )
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add what this command takes."""
-        parser = super().get_parser(prog_name)
         parser.add_argument("domain", metavar="DOMAIN", help="name or UUID")
         amount = parser.add_mutually_exclusive_group()
         amount.add_argument("--bytes", metavar="SIZE", help="at most so much, such as 512MiB")
@@ -70,28 +62,8 @@ command returns when the hold begins; the same limit, or a guest that uses its c
             "--percent", type=float, metavar="P", help="at most so much, in percent of all page cache it has now"
         )
         amount.add_argument("--all", action="store_true", help="all that was not used recently (default)")
-        parser.add_argument(
-            "--psi-limit",
-            type=float,
-            default=PSI_LIMIT,
-            metavar="PCT",
-            help="stop when the guest loses more of its time than this waiting for memory (default: %(default)g)",
-        )
-        parser.add_argument(
-            "--timeout", type=float, default=TIMEOUT, metavar="S", help="stop after so long (default: %(default)g)"
-        )
-        parser.add_argument(
-            "--hold",
-            type=span,
-            default=0,
-            metavar="TIME",
-            help=f"take back what the guest fills again without using it, for so long, {HOLD_MAX / 60:g}m at most "
-            "(default: not)",
-        )
-        parser.add_argument("--reason", default="by hand", metavar="TEXT", help="why, for the record")
-        parser.add_argument("--dry-run", action="store_true", help="show what would be asked, and ask for nothing")
-        parser.add_argument("--no-wait", action="store_true", help="do not wait until it has ended")
-        return parser
+        add_limits(parser)
+        parser.set_defaults(psi_limit=PSI_LIMIT, timeout=TIMEOUT, hold=0)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Any]]:
         """Field names and values."""
@@ -105,7 +77,7 @@ command returns when the hold begins; the same limit, or a guest that uses its c
             except ReclaimError as error:
                 raise CliError(Exit.USAGE, str(error)) from error
             found = queued if parsed_args.no_wait else self._follow(conf, store, report, queued)
-        self._failure = None if parsed_args.no_wait else _failure(domain, found)
+        self._failure = None if parsed_args.no_wait else self._end(domain, found)
         self.formatter = self.table(parsed_args) or self.formatter
         shown = _rows(domain, found) if self.table(parsed_args) else reclaim_of(domain, found)
         return self.dict2columns(shown)
@@ -117,6 +89,10 @@ command returns when the hold begins; the same limit, or a guest that uses its c
         if self._failure is not None:
             raise self._failure
         return 0
+
+    def _end(self, domain: DomainReport, found: Reclaim) -> CliError | None:
+        look = "is the agent running? see: memhint status"
+        return failure_of(domain.observation.name, found.state, str(found.verdict), look)
 
     def _request(self, domain: DomainReport, parsed_args: argparse.Namespace) -> ReclaimRequest:
         at = self.app.clock()
@@ -138,7 +114,7 @@ command returns when the hold begins; the same limit, or a guest that uses its c
             raise CliError(Exit.USAGE, str(error)) from error
 
     def _follow(self, conf: cfg.ConfigOpts, store: Store, report: Report, queued: Reclaim) -> Reclaim:
-        """The request as it ended or holds, or as it is when nobody would wait any longer."""
+        """The request as it ended or holds, or as it is when waiting longer makes no sense."""
         request, shown, clock = queued.request, queued, self.app.clock
         began, terminal = clock(), self.app.stderr
         queue = max(TIME_TO_LIVE, STALE_PERIODS * report.period)
@@ -148,14 +124,14 @@ command returns when the hold begins; the same limit, or a guest that uses its c
                 from rich.console import Console
 
                 status = stack.enter_context(Console(file=terminal).status("waiting for the agent…"))
-            while not _settled(shown):
+            while shown.state not in SETTLED:
                 shown = store.reclaims.get(request.id) or shown
                 waited = clock() - (shown.begun or began)
                 if waited > _PATIENCE + (queue if shown.begun is None else request.timeout):
                     return shown
                 if status is not None:
                     status.update(_progress(shown, waited))
-                if not _settled(shown):
+                if shown.state not in SETTLED:
                     self.app.sleep(_STEP)
         return shown
 
@@ -178,7 +154,7 @@ def _size(domain: DomainReport, parsed_args: argparse.Namespace) -> int | None:
     guest = domain.observation.guest
     if guest is None or guest.cached is None:
         name = domain.observation.name
-        raise CliError(Exit.REFUSED, f"nobody knows how much page cache {name} has: say --bytes, or see domains {name}")
+        raise CliError(Exit.REFUSED, f"how much page cache {name} has is unknown: say --bytes, or see domains {name}")
     return int(guest.cached * parsed_args.percent / 100)
 
 
@@ -197,16 +173,6 @@ def _progress(shown: Reclaim, waited: float) -> str:
     )
 
 
-def _failure(domain: DomainReport, found: Reclaim) -> CliError | None:
-    name = domain.observation.name
-    if _settled(found):
-        code = _ENDS.get(found.state)
-        return None if code is None else CliError(code, f"reclaim of {name}: {found.verdict}")
-    return CliError(
-        Exit.NO_REPORT, f"reclaim of {name} is still {found.state}: is the agent running? see: memhint status"
-    )
-
-
 def _rows(domain: DomainReport, found: Reclaim) -> dict[str, str]:
     request, took = found.request, None
     end = found.ended if found.held is None else found.held.since
@@ -217,12 +183,12 @@ def _rows(domain: DomainReport, found: Reclaim) -> dict[str, str]:
         "Request": request.id,
         "State": str(found.state),
         "Verdict": str(found.verdict),
-        "Asked": _mib(found.asked) if found.asked is not None else _wished(request),
-        "Reclaimed": f"{_mib(found.reclaimed)} (the guest's word)",
-        "Returned": f"{_mib(found.returned)} (seen by the host)",
+        "Asked": words.size(found.asked) if found.asked is not None else _wished(request),
+        "Reclaimed": f"{words.size(found.reclaimed)} (the guest's word)",
+        "Returned": f"{words.size(found.returned)} (seen by the host)",
         "Footprint": f"{mib(found.before)} MiB before, {mib(found.after)} MiB after",
         "Compaction": str(found.compaction),
-        "Flushed": "-" if found.flushed is None else _mib(found.flushed),
+        "Flushed": "-" if found.flushed is None else words.size(found.flushed),
         "Stopped": str(found.stop) if found.stop else "-",
         "Pressure": "-" if found.pressure is None else f"{found.pressure:.1f} % at most, limit {request.psi_limit:g} %",
         "Hold": _held(found),
@@ -234,20 +200,11 @@ def _held(found: Reclaim) -> str:
     held = found.held
     if held is None:
         return f"{found.request.hold:g} s, not begun" if found.request.hold else "-"
-    again = f"{_mib(held.again)} reclaimed again in {held.rounds} goes"
+    again = f"{words.size(held.again)} reclaimed again in {held.rounds} goes"
     if held.stop is not None:
         return f"ended ({held.stop}), {again}"
-    return f"until {datetime.fromtimestamp(held.until, UTC):%Y-%m-%d %H:%M:%S} UTC, {again}"
-
-
-def _settled(found: Reclaim) -> bool:
-    """Whether the guest has given up what it gives up by itself: a hold may go on for an hour."""
-    return found.state.ended or found.state is ReclaimState.HOLDING
+    return f"until {words.moment(held.until)} UTC, {again}"
 
 
 def _wished(request: ReclaimRequest) -> str:
-    return "all that is cold" if request.size is None else _mib(request.size)
-
-
-def _mib(size: int | None) -> str:
-    return "-" if size is None else f"{mib(size)} MiB"
+    return "all that is cold" if request.size is None else words.size(request.size)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from textwrap import fill
 from typing import Any
 
 from cliff.show import ShowOne
@@ -17,18 +16,17 @@ from memhint.cli.find import find_domain
 from memhint.cli.plan import show_levers
 from memhint.cli.table import Table
 from memhint.cli.wait import wait_for
+from memhint.cli.wishes import INHERIT, add_dry_run, add_wishes, keys_help, wishes_of
 from memhint.cli.words import policy_value
 from memhint.conf.policy import host_inputs
 from memhint.objects.lever import LeverName, LeverState
 from memhint.objects.levers import LEVERS
-from memhint.objects.policy import KEYS, Origin, Policy, PolicyError, Setting, effective, parse_policy
+from memhint.objects.policy import KEYS, Origin, Policy, Setting, effective, parse_policy
 from memhint.objects.report import STALE_PERIODS, DomainReport, Report
 from memhint.objects.verdict import Answer, Reason
 from memhint.store import Store
 from memhint.store.codec import to_plain
 
-INHERIT = "inherit"
-_TEXT = " " * 6  # before the explanation of a key
 _PATIENCE = 5.0  # seconds beyond the agent's own periods
 _REFUSALS = (Answer.REFUSED, Answer.CONFLICT, Answer.UNSUPPORTED)
 _NOT_YET = {(Answer.PENDING, Reason.NONE), (Answer.FAILED, Reason.GUEST_TIMEOUT)}
@@ -58,34 +56,24 @@ class Outcome:
 class Set(Shown, ShowOne):
     """Set what holds for one VM, and wait until the agent has acted on it."""
 
-    examples = "\n".join(
-        [
-            "keys:",
-            *(
-                f"  {key.name}={key.kind.form}|{INHERIT}\n"
-                + fill(key.help, 100, initial_indent=_TEXT, subsequent_indent=_TEXT)
-                for key in KEYS.values()
-            ),
-            "",
-            "examples:",
-            "  memhint set web-1 reporting=off guest_actions=allow",
-            "  memhint set web-1 reporting=inherit      leave it to metadata, flavor and host again",
-            "  memhint set web-1 dedup=on --dry-run     show what would hold, store nothing",
-            "",
-            "An operator's wish is stronger than metadata, flavor, aggregate and host, and survives a rebuild.",
-        ]
+    examples = (
+        keys_help()
+        + """
+
+examples:
+  %(prog)s web-1 reporting=off guest_actions=allow
+  %(prog)s web-1 reporting=inherit      leave it to metadata, flavor and host again
+  %(prog)s web-1 dedup=on --dry-run     show what would hold, store nothing
+
+An operator's wish is stronger than metadata, flavor, aggregate and host, and survives a rebuild."""
     )
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add what this command takes."""
-        parser = super().get_parser(prog_name)
         parser.add_argument("domain", metavar="DOMAIN", help="name or UUID")
-        parser.add_argument(
-            "wishes", metavar="KEY=VALUE", nargs="+", help="what shall hold; KEY=inherit removes a wish"
-        )
-        parser.add_argument("--dry-run", action="store_true", help="show what would hold and store nothing")
+        add_wishes(parser, "removes a wish")
+        add_dry_run(parser)
         parser.add_argument("--no-wait", action="store_true", help="do not wait until the agent has acted on it")
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Any]]:
         """Field names and values for machines; the tables are made of the outcome."""
@@ -124,7 +112,7 @@ class Set(Shown, ShowOne):
         if parsed_args.no_wait:
             return Outcome(domain, before, after, stored=True)
         if report.stale(self.app.clock()):
-            text = f"stored, and nobody acts on it: {stale_text(report, self.app.clock())}"
+            text = f"stored, but no agent acts on it: {stale_text(report, self.app.clock())}"
             return Outcome(domain, before, after, True, failure=CliError(Exit.NO_REPORT, text))
         return self._follow(conf, store, wishes, report, Outcome(domain, before, after, stored=True))
 
@@ -179,21 +167,13 @@ class Set(Shown, ShowOne):
 def parse_wishes(words: Iterable[str]) -> Wishes:
     """The wishes of KEY=VALUE words.
 
-    :raises PolicyError: on an unknown key or value, or a key that is named twice
+    :raises CliError: on a word that is none, or a key that is named twice
+    :raises PolicyError: on an unknown key or value
     """
-    values: dict[str, str] = {}
-    unset: list[str] = []
-    for word in words:
-        name, sign, value = word.partition("=")
-        if not sign:
-            raise PolicyError(f"{word!r}: write KEY=VALUE, for example reporting=off")
-        if name in values or name in unset:
-            raise PolicyError(f"{name} is set twice: say it once")
-        if value == INHERIT and name in KEYS:
-            unset.append(name)
-        else:
-            values |= parse_policy([(name, value)])
-    return Wishes(values, tuple(unset))
+    found = wishes_of(words)
+    unset = tuple(name for name, value in found.items() if value is None and name in KEYS)
+    given = {name: INHERIT if value is None else value for name, value in found.items() if name not in unset}
+    return Wishes(parse_policy(given.items()), unset)
 
 
 def _shows(policy: Policy, wishes: Wishes) -> bool:

@@ -51,9 +51,8 @@ settings are those of the configuration, where an option here does not say other
 columns vm, time_s, assigned_mib and demand_mib, or GWA-T-12 (Bitbrains). See doc/simulation.md.
 """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add what this command takes."""
-        parser = super().get_parser(prog_name)
         what = parser.add_mutually_exclusive_group()
         what.add_argument("--trace", type=Path, metavar="FILE", help="the VMs of a trace: a file, or a directory")
         what.add_argument("--generate", choices=_KINDS, default="diurnal", help="generated VMs (default: diurnal)")
@@ -91,7 +90,6 @@ columns vm, time_s, assigned_mib and demand_mib, or GWA-T-12 (Bitbrains). See do
         )
         parser.add_argument("--processes", type=_count, help="at most so many (default: one per CPU)")
         parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the course: .png, .svg or .pdf")
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Any]]:
         """Policies with what came of them: bytes and shares for machines, a table for people."""
@@ -204,13 +202,13 @@ columns vm, time_s, assigned_mib and demand_mib, or GWA-T-12 (Bitbrains). See do
 
 def _generated(parsed_args: argparse.Namespace) -> Fleet:
     from memhint.sim import published
-    from memhint.sim.generate import Kind, generate
+    from memhint.sim.generate import Workload, generate
 
-    kind = Kind.SEED if parsed_args.generate == "seed" else None
+    kind = Workload.SEED if parsed_args.generate == "seed" else None
     if parsed_args.arm is not None and kind is None:
         raise CliError(Exit.USAGE, "--arm is of --generate seed")
     return generate(
-        Kind(parsed_args.generate),
+        Workload(parsed_args.generate),
         hosts=parsed_args.hosts or _HOSTS,
         days=parsed_args.days or _DAYS,
         step=parsed_args.step or (_SEED_STEP if kind else _STEP),

@@ -113,7 +113,7 @@ def _rows(report: Report, now: float) -> dict[str, str]:
         "Admitting": words.admitting(report.plan.pressure),
         "Ladder": words.ladder(report.plan.rungs),
         "Reclaimable": _reclaimable(report),
-        "Returned": "-" if _returned(report) is None else f"{mib(_returned(report))} MiB",
+        "Returned": words.size(_returned(report)),
         "VMs": _vms(report),
         "Report": f"{report.age(now):.0f} s old, every {report.period:g} s",
         "Agent": f"{100 * cost.cpu / report.period:.1f} % of a core, {mib(cost.rss)} MiB",
@@ -139,6 +139,6 @@ def _reclaimable(report: Report) -> str:
     lines = []
     for lever, sums in reclaimable_of(report).items():
         unknown = f", unknown for {sums['unknown']} VMs" if sums["unknown"] else ""
-        size = "unknown" if sums["at_most"] is None else f"at most {mib(sums['at_most'])} MiB"
+        size = "unknown" if sums["at_most"] is None else f"at most {words.size(sums['at_most'])}"
         lines.append(f"{size} by {lever}{unknown if sums['at_most'] is not None else ''}")
     return "\n".join(lines) or "unknown"

@@ -21,9 +21,8 @@ The token is shown once, on stderr, and kept nowhere. Standard output is the lin
   memhint token create alice --role admin >> /etc/memhint/tokens
 """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add what this command takes."""
-        parser = super().get_parser(prog_name)
         parser.add_argument("name", metavar="NAME", help="whose token it is, for the log")
         parser.add_argument(
             "--role",
@@ -33,7 +32,6 @@ The token is shown once, on stderr, and kept nowhere. Standard output is the lin
             help="may be given more than once",
         )
         parser.add_argument("--project", metavar="ID", help="a reader's: it sees the VMs of this project only")
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         """Print both."""

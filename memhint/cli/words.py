@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 
 from memhint.objects.discarded import Agreement, ReportingCheck
 from memhint.objects.gap import Gap
@@ -42,7 +43,7 @@ def admitting(pressure: PressureVerdict) -> str:
 
 
 def absent(gaps: Iterable[Gap], what: str) -> str:
-    """Why a value is absent; a dash where nobody said."""
+    """Why a value is absent; a dash where no gap says."""
     for gap in gaps:
         if gap.what == what:
             return str(gap.reason)
@@ -69,6 +70,18 @@ def claim(check: ReportingCheck) -> str:
         return text
     seen = "" if check.observed is None else f", resident moved by {mib(-check.observed)} MiB"
     return f"{text}; {mib(check.claimed)} MiB claimed, {mib(check.discarded)} MiB discarded{seen}"
+
+
+def size(value: int | None) -> str:
+    """Bytes with their unit, within a text."""
+    return "-" if value is None else f"{mib(value)} MiB"
+
+
+def moment(value: object) -> str:
+    """Unix seconds as UTC."""
+    if not isinstance(value, (int, float)):
+        return "-"
+    return datetime.fromtimestamp(value, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def seconds(value: float | None) -> str:

@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 from memhint.client.errors import BadAnswer
 from memhint.client.follow import News, follow
-from memhint.client.transport import Answer, Query, Transport
+from memhint.client.transport import Document, Query, Transport
 
 PAGE = 1000  # items in one part of a list: the most that the server gives
 
@@ -62,7 +62,7 @@ class Client:
     def changed_hosts(self, since: str) -> Changes:
         """What changed.
 
-        :raises Expired: when that can no longer be told: list anew
+        :raises Expired: when that can no longer be told: list again
         """
         return self._changes("/v1/hosts", "hosts", {"changed_since": since})
 
@@ -94,7 +94,7 @@ class Client:
     def changed_domains(self, since: str, **which: str | None) -> Changes:
         """What changed. One that is no longer of that kind is not told.
 
-        :raises Expired: when that can no longer be told: list anew
+        :raises Expired: when that can no longer be told: list again
         """
         return self._changes("/v1/domains", "domains", {"changed_since": since, **which})
 
@@ -206,7 +206,7 @@ class Client:
             if left == 0:
                 return
 
-    def _pages(self, path: str, query: Query, limit: int | None = None) -> Iterator[Answer]:
+    def _pages(self, path: str, query: Query, limit: int | None = None) -> Iterator[Document]:
         size = PAGE if limit is None else max(1, min(PAGE, limit))
         marker: str | None = None
         while True:
@@ -233,21 +233,21 @@ class Client:
         return Changes(_list(answer, name), _list(answer, "deleted"), _text(answer, "changed"))
 
 
-def _object(answer: Answer, name: str) -> dict[str, Any]:
+def _object(answer: Document, name: str) -> dict[str, Any]:
     found = answer.body.get(name)
     if not isinstance(found, dict):
         raise _other(name)
     return found
 
 
-def _list(answer: Answer, name: str) -> list[Any]:
+def _list(answer: Document, name: str) -> list[Any]:
     found = answer.body.get(name)
     if not isinstance(found, list):
         raise _other(name)
     return found
 
 
-def _text(answer: Answer, name: str) -> str:
+def _text(answer: Document, name: str) -> str:
     found = answer.body.get(name)
     if not isinstance(found, str):
         raise _other(name)

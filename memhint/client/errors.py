@@ -14,7 +14,7 @@ class SettingsError(ClientError):
 
 
 class Unreachable(ClientError):
-    """No answer came: wrong address, nobody there, no route, a certificate that is not trusted, too slow."""
+    """No answer came: wrong address, no server there, no route, a certificate that is not trusted, too slow."""
 
 
 class BadAnswer(ClientError):
@@ -42,7 +42,7 @@ class BadRequest(ApiError):
 
 
 class Unauthenticated(ApiError):
-    """401: no token, or nobody's."""
+    """401: no token, or an unknown one."""
 
 
 class Forbidden(ApiError):
@@ -58,7 +58,7 @@ class Conflict(ApiError):
 
 
 class Expired(ApiError):
-    """410: what changed since so old a token can no longer be told; begin anew."""
+    """410: what changed since so old a token can no longer be told; begin again."""
 
 
 class TooMany(ApiError):

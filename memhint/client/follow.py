@@ -1,4 +1,4 @@
-"""The stream of changes as a client wants it: it goes on over lost connections, and says when to begin anew."""
+"""The stream of changes as a client wants it: it goes on over lost connections, and says when to begin again."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Away:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """What happened meanwhile cannot be told any more: read everything anew."""
+    """What happened meanwhile cannot be told any more: read everything again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ import requests
 from keystoneauth1.adapter import Adapter
 from keystoneauth1.exceptions import ClientException, MissingAuthPlugin, Unauthorized
 
+from memhint.backoff import Backoff
 from memhint.client.errors import (
     ApiError,
     BadAnswer,
@@ -23,18 +24,18 @@ from memhint.client.errors import (
     Unreachable,
     type_of,
 )
+from memhint.http_errors import first_error, one_line
 
 ATTEMPTS = 3
 WAIT_MOST = 30.0  # seconds that are waited because the server asks for it; who is asked for more gives up
-_WAIT = 0.5  # seconds before the second attempt, doubled before each further one
+_BACKOFF = Backoff(0.5, WAIT_MOST)  # before the second attempt and further ones
 _SAFE = (429, 502, 503, 504)
-_DETAIL_MOST = 500
 
 Query = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Document:
     """What came back. ``etag`` names this state of it; None where there is none."""
 
     body: Mapping[str, Any]
@@ -48,7 +49,7 @@ class Transport:
         self._adapter = adapter
         self._sleep = sleep
 
-    def get(self, path: str, query: Query | None = None) -> Answer:
+    def get(self, path: str, query: Query | None = None) -> Document:
         """Read; asked again where the server is away or asks to wait.
 
         :raises ClientError: when no answer came, or no success
@@ -64,8 +65,8 @@ class Transport:
         query: Query | None = None,
         if_match: str | None = None,
         again: bool = False,
-    ) -> Answer:
-        """Have something done. It is asked for once: whether it was done when no answer came, nobody knows.
+    ) -> Document:
+        """Have something done. It is asked for once: whether it was done when no answer came is unknown.
 
         :param again: whether it changes nothing and may be asked for twice
         :raises ClientError: when no answer came, or no success
@@ -101,23 +102,21 @@ class Transport:
         body: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
         again: bool,
-    ) -> Answer:
+    ) -> Document:
         more: dict[str, Any] = {"headers": {"Accept": "application/json", **(headers or {})}}
         if query:
             more["params"] = {name: _word(value) for name, value in query.items() if value is not None}
         if body is not None:
             more["json"] = dict(body)
-        wait = _WAIT
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 return _answer(self._once(method, path, more))
             except ClientError as error:
                 # Whoever was told that there were too many requests has had nothing done.
-                pause = _pause(error, wait) if again or isinstance(error, TooMany) else None
+                pause = _pause(error, _BACKOFF.pause_s(attempt)) if again or isinstance(error, TooMany) else None
                 if pause is None or attempt == ATTEMPTS:
                     raise
             self._sleep(pause)
-            wait *= 2
         raise AssertionError("the last attempt returns or raises")
 
     def _once(self, method: str, path: str, more: Mapping[str, Any]) -> requests.Response:
@@ -138,14 +137,14 @@ class Transport:
         return response
 
 
-def _answer(response: requests.Response) -> Answer:
+def _answer(response: requests.Response) -> Document:
     try:
         body = response.json()
     except (ValueError, requests.RequestException):
         body = None
     if not isinstance(body, dict):
         raise BadAnswer(f"{response.url[:200]} answers with no JSON object: is that the API of memhint?")
-    return Answer(body, response.headers.get("ETag"))
+    return Document(body, response.headers.get("ETag"))
 
 
 def _pieces(response: requests.Response) -> Iterator[bytes]:
@@ -160,23 +159,13 @@ def _pieces(response: requests.Response) -> Iterator[bytes]:
 def _error(response: requests.Response) -> ApiError:
     """The error that a document tells of: ours, Keystone's, or whatever a proxy says."""
     status = response.status_code
-    try:
-        body = response.json()
-    except (ValueError, requests.RequestException):
-        body = None
-    found: Mapping[str, Any] = {}
-    if isinstance(body, dict):
-        errors, other = body.get("errors"), body.get("error")
-        if isinstance(errors, list) and errors and isinstance(errors[0], dict):
-            found = errors[0]
-        elif isinstance(other, dict):
-            found = {"detail": other.get("message")}
+    found = first_error(response)
     detail = found.get("detail") or _unexplained(response)
     return type_of(status)(
         status,
-        _plain(found.get("code")),
-        _plain(detail),
-        _plain(found.get("request_id") or response.headers.get("X-Openstack-Request-Id")),
+        one_line(found.get("code")),
+        one_line(detail),
+        one_line(found.get("request_id") or response.headers.get("X-Openstack-Request-Id")),
         _seconds(response.headers.get("Retry-After")),
     )
 
@@ -211,14 +200,8 @@ def _word(value: object) -> str:
     return str(value)
 
 
-def _plain(value: object) -> str:
-    """A server's text in one line, without what a terminal would obey."""
-    text = " ".join(str(value).split()) if value is not None else ""
-    return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)[:_DETAIL_MOST]
-
-
 def _line(error: BaseException) -> str:
-    return _plain(error) or type(error).__name__
+    return one_line(error) or type(error).__name__
 
 
 def _cause(error: BaseException) -> str:

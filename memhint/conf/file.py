@@ -1,6 +1,6 @@
 """One configuration file, held against the options that exist before oslo.config reads it.
 
-oslo.config takes no notice of what nobody registered, so that a typing mistake would silently mean the default, and its
+oslo.config takes no notice of what is not registered, so that a typing mistake would silently mean the default, and its
 own errors do not say which values an option takes.
 """
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from memhint.objects.epoch import place_of
+from memhint.objects.epoch import epoch_rank
 from memhint.objects.provider import SAME, Inventory, Provider, Standing, Tenure
 from memhint.openstack.errors import NotThere, OpenStackError, Outdated
 from memhint.planner.capacity_write import Decision, HostView, Why, WriterSettings, decide
@@ -40,7 +40,7 @@ class Standings(Protocol):
     def all(self) -> tuple[Standing, ...]:
         """Every provider that memhint ever came to."""
 
-    def adopt(self, provider: str, name: str, ratio: float, *, anew: bool = False) -> Standing:
+    def adopt(self, provider: str, name: str, ratio: float, *, again: bool = False) -> Standing:
         """Remember the ratio that was found, once."""
 
     def begin(self, standing: Standing, ratio: float, holder: str) -> bool:
@@ -121,7 +121,7 @@ class CapacityWriter:
         standings = {one.provider: one for one in self._standings.all()}
         views, unknown = self._rightful(self._views())
         for provider, standing in standings.items():
-            # Its agent speaks of it no more, and so nobody vouches for its ratio.
+            # Its agent speaks of it no more, and so nothing vouches for its ratio.
             if provider not in views and provider not in unknown:
                 views[provider] = _silent(standing)
         for provider, view in views.items():
@@ -148,7 +148,7 @@ class CapacityWriter:
             assert known is not None
             lost = self._lost(provider, standing, known.provider)
             if lost is not None:
-                if not view.stale and (place_of(view.epoch), view.sequence) < lost.plan:
+                if not view.stale and (epoch_rank(view.epoch), view.sequence) < lost.plan:
                     return  # this report is one of before; the next one tells what holds now
                 standing = replace(standing, written=lost.written, intended=lost.intended)
             standing = replace(standing, host=view.host, epoch=view.epoch, sequence=view.sequence)
@@ -330,7 +330,7 @@ class CapacityWriter:
 
 
 def _plan(standing: Standing) -> tuple[int, int]:
-    return place_of(standing.epoch), standing.sequence
+    return epoch_rank(standing.epoch), standing.sequence
 
 
 def _same(ratio: float, *others: float | None) -> bool:
@@ -361,7 +361,7 @@ def release(standing: Standing, standings: Standings, placement: PlacementApi) -
         try:
             known = placement.provider(standing.provider)
             now, said = known.inventory.ratio, "left as it is: somebody else has changed it"
-            # First of all nobody may write any more, or a controller would put its own back at once.
+            # First of all no controller may write any more, or a controller would put its own back at once.
             standings.note(standing.provider, Tenure.RELEASED, "uninstalled")
             if standing.ours(now):
                 placement.set_ratio(standing.provider, known.inventory, standing.adopted)

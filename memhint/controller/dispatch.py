@@ -64,7 +64,7 @@ class Dispatch(Protocol):
         """Change an operator's wishes for one VM, all or none; None takes one back.
 
         :raises PolicyError: on an unknown key or value
-        :raises NoSuchDomain: where no host has this VM and nobody wished anything of it
+        :raises NoSuchDomain: where no host has this VM and there is no wish for it
         :raises WishedOnHost: where something is wished on its host that ``values`` does not name
         """
 

@@ -61,7 +61,7 @@ class Follower:
         since = None if whole or look.last is None else _iso(look.last - OVERLAP)
         for part in self._nova.instances(since):
             if not self._instances.keep(look, part):
-                return False  # it took so long that another controller has begun anew
+                return False  # it took so long that another controller has begun again
         self._instances.end(look, whole=whole, pause=self._pause)
         return True
 

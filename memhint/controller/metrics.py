@@ -108,7 +108,7 @@ class Counts:
         )
         writes = CounterMetricFamily(
             "memhint_controller_ratio_writes",
-            "Allocation ratios: written, outdated and begun anew, failed, left alone (conflict, refused, unverified)",
+            "Allocation ratios: written, outdated and begun again, failed, left alone (conflict, refused, unverified)",
             labels=["outcome"],
         )
         found = self._writes()

@@ -102,7 +102,7 @@ class Shedder:
         return False
 
     def _lately(self, name: str) -> bool:
-        asked = (one.at for one in self._fleet.happened(50, name) if one.kind is HostEventKind.MIGRATION)
+        asked = (one.at for one in self._fleet.host_events(50, name) if one.kind is HostEventKind.MIGRATION)
         return any(self._clock() - at < self._pause for at in asked)
 
 

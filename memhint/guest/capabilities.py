@@ -60,7 +60,7 @@ class Capabilities:
 def read_capabilities(agent: GuestAgent) -> Capabilities:
     """Ask the agent what it can do. Without guest-info there is nothing to go on; the rest may be gaps.
 
-    :raises GuestSilent: nobody answered, at any of the calls
+    :raises GuestSilent: no answer came, at any of the calls
     :raises GuestCommandFailed: the guest's file systems are frozen, and what it can do is not to be seen
     :raises GuestError: guest-info was refused or answered with nonsense
     """
@@ -70,7 +70,7 @@ def read_capabilities(agent: GuestAgent) -> Capabilities:
     commands = frozenset(name for name, enabled in listed if enabled)
     disabled = frozenset(name for name, enabled in listed if not enabled)
     if _OSINFO in disabled and _FREEZE_STATUS in commands and agent.call(_FREEZE_STATUS) == "frozen":
-        # Nearly everything is disabled until it thaws: that is nobody's configuration.
+        # Nearly everything is disabled until it thaws: that is no configuration.
         raise GuestCommandFailed("the guest's file systems are frozen")
     found = Capabilities(version, commands, blocked=disabled)
     gaps: list[Gap] = []

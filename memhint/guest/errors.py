@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar
 
-from memhint.objects.gap import Gap, GapReason
+from memhint.objects.gap import AbsentError, GapReason
 from memhint.objects.verdict import Reason
 
 _DETAIL_MAX = 300
@@ -18,22 +18,15 @@ def _presentable(detail: str) -> str:
     return "".join(char if char.isprintable() else "?" for char in detail)
 
 
-class GuestError(Exception):
+class GuestError(AbsentError):
     """The root of everything that can go wrong between memhint and one guest."""
 
-    reason: ClassVar[GapReason] = GapReason.UNREADABLE
-
     def __init__(self, detail: str = "") -> None:
-        self.detail = _presentable(detail)
-        super().__init__(self.detail)
-
-    def gap(self, what: str) -> Gap:
-        """The gap this error leaves where ``what`` should have been."""
-        return Gap(what, self.reason, self.detail)
+        super().__init__(_presentable(detail))
 
 
 class GuestSilent(GuestError):
-    """Nobody answered, so there is no point in the conversation's next question."""
+    """No answer came, so there is no point in the conversation's next question."""
 
 
 class GuestAgentAbsent(GuestSilent):

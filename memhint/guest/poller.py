@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from memhint.guest.backoff import Backoff
+from memhint.backoff import Backoff
 from memhint.guest.errors import GuestError
 from memhint.guest.reading import GuestReading
 from memhint.objects.gap import Gap, GapReason
@@ -142,8 +142,8 @@ class GuestPoller:
     def wake(self, uuid: str) -> None:
         """End the guest's back-off: its agent has just connected.
 
-        Only where nobody answered. A guest that answers nonsense, or breaks the connection to libvirt, could otherwise
-        end its own back-off by connecting anew.
+        Only where no answer came. A guest that answers nonsense, or breaks the connection to libvirt, could otherwise
+        end its own back-off by connecting again.
         """
         with self._changed:
             guest = self._guests.get(uuid)

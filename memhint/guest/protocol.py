@@ -72,7 +72,7 @@ class GuestAgent:
         Arguments are named as QAPI names them, with underscores for its hyphens: ``buf_b64`` is sent as "buf-b64".
 
         :raises GuestTimeout: no answer in time, or the conversation's budget is used up
-        :raises GuestAgentAbsent: nobody listens
+        :raises GuestAgentAbsent: no agent listens
         :raises GuestCommandMissing: the agent does not know the command
         :raises GuestCommandBlocked: it knows and blocks it
         :raises GuestCommandFailed: the agent answered with an error

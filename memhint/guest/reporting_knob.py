@@ -18,7 +18,7 @@ from memhint.guest.protocol import GuestAgent
 from memhint.objects.guest import GuestKernel
 
 STOP_ORDER = 11  # above every block a 4 KiB-page kernel has; accepted before 6.12
-UNSET_ORDERS = frozenset({-1, (1 << 32) - 1})  # nobody has chosen an order; as %d and as %u print it
+UNSET_ORDERS = frozenset({-1, (1 << 32) - 1})  # no order has been chosen; as %d and as %u print it
 
 _ORDER_PATH = "/sys/module/page_reporting/parameters/page_reporting_order"
 _DEVICES = "/sys/bus/virtio/devices"

@@ -19,7 +19,7 @@ class GuestSourceReader(Protocol):
         ...
 
     def probe(self, capabilities: Capabilities) -> Verdict:
-        """Whether this guest can be read this way (``ok``), or what it lacks. Asks nobody."""
+        """Whether this guest can be read this way (``ok``), or what it lacks. Asks no guest."""
         ...
 
     def read(self, agent: GuestAgent, at: float, assigned: int) -> GuestMemory:

@@ -29,7 +29,7 @@ def read_memory(
 ) -> GuestMemory:
     """The guest's memory from the best source that works. ``at`` in unix seconds, ``assigned`` in bytes.
 
-    :raises GuestSilent: nobody answered; no further source is tried
+    :raises GuestSilent: no answer came; no further source is tried
     :raises GuestError: what the best supported source said, or GuestCommandMissing where none is supported
     """
     first: GuestError | None = None

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from memhint.objects.gap import Gap, GapReason
+from memhint.objects.gap import AbsentError, GapReason
 
 
-class KernelInterfaceError(Exception):
+class KernelInterfaceError(AbsentError):
     """A kernel interface gave no usable answer; ``path`` names it, ``detail`` says what happened."""
 
-    reason: ClassVar[GapReason] = GapReason.UNREADABLE
-
     def __init__(self, path: str, detail: str = "") -> None:
-        super().__init__(path, detail)
+        super().__init__(detail)
+        self.args = (path, detail)
         self.path = path
-        self.detail = detail
-
-    def gap(self, what: str) -> Gap:
-        """The absence of the value that ``what`` names."""
-        return Gap(what, self.reason, str(self))
 
     def __str__(self) -> str:
         return f"{self.path}: {self.detail}" if self.detail else self.path

@@ -131,7 +131,7 @@ class KernelRoot:
         return os.path.exists(self.path(relative))
 
     def inode(self, relative: str) -> int:
-        """The inode of a name: the kernel gives a cgroup that is made anew another one.
+        """The inode of a name: a cgroup that is removed and made again has another one.
 
         :raises KernelInterfaceError: as the class says
         """

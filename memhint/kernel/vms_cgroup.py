@@ -1,4 +1,4 @@
-"""The smallest cgroup that holds every VM's QEMU: what the kernel counts there is the VMs', and nobody else's."""
+"""The smallest cgroup that holds every VM's QEMU: what the kernel counts there is the VMs' alone."""
 
 from __future__ import annotations
 

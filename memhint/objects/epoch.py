@@ -14,10 +14,10 @@ def new_epoch(now: float, before: str | None, mark: str) -> str:
     :param before: the last epoch that this host remembers
     :param mark: eight hexadecimal digits that tell two apart which began in the same millisecond
     """
-    return f"{max(int(now * 1000), place_of(before or '') + 1):015d}-{mark}"
+    return f"{max(int(now * 1000), epoch_rank(before or '') + 1):015d}-{mark}"
 
 
-def place_of(epoch: str) -> int:
+def epoch_rank(epoch: str) -> int:
     """Where an epoch stands among those of its host; 0 for a name of another form."""
     found = _FORM.match(epoch)
     return int(found.group(1)) if found else 0

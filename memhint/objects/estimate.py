@@ -38,7 +38,7 @@ class KsmCost:
 class GroupEstimate:
     """VMs that may merge with each other: those of one project."""
 
-    project: str | None  # None: a VM of nobody's, by itself; or all VMs, where crossing projects is allowed
+    project: str | None  # None: a VM of unknown project, by itself; or all VMs, where crossing projects is allowed
     members: tuple[str, ...]  # UUIDs
     at: Moment  # unix seconds of its oldest part
     looked: int

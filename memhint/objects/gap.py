@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from memhint.objects.words import Word
 
@@ -28,3 +29,17 @@ class Gap:
 
     def __str__(self) -> str:
         return f"{self.what}: {self.reason}" + (f" ({self.detail})" if self.detail else "")
+
+
+class AbsentError(Exception):
+    """The root of what goes wrong where a value is read: it knows the gap that is left."""
+
+    reason: ClassVar[GapReason] = GapReason.UNREADABLE
+
+    def __init__(self, detail: str = "") -> None:
+        super().__init__(detail)
+        self.detail = detail
+
+    def gap(self, what: str) -> Gap:
+        """The absence of the value that ``what`` names."""
+        return Gap(what, self.reason, str(self))

@@ -25,12 +25,12 @@ class HostMemory:
     available: Size
     swap_total: Size  # usable disk swap in this scope; zram counts 0
     swap_used: Size
-    swap_free: Size | None = None  # what nobody uses of it, here and in every cgroup above; None in older reports
+    swap_free: Size | None = None  # what of it is unused, here and in every cgroup above; None in older reports
     swap_in_memory: Size = 0  # swapped to zram or a RAM disk of the machine, before compression
 
     @property
     def free_swap(self) -> int:
-        """Usable disk swap that nobody uses."""
+        """Usable disk swap that is unused."""
         return max(0, self.swap_total - self.swap_used) if self.swap_free is None else self.swap_free
 
 

@@ -28,7 +28,7 @@ class Refusal:
 class HostPlacement:
     """One host's part. Bytes; slots are VMs of the asked size, by what is measured and by what is assigned.
 
-    ``headroom`` is None where nobody knows it.
+    ``headroom`` is None where it is unknown.
     """
 
     name: str

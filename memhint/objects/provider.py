@@ -43,7 +43,7 @@ class Tenure(StrEnum):
 
     MANAGED = "managed"  # it follows the headroom
     NOMINAL = "nominal"  # the host is silent: min(1.0, the ratio found)
-    CONFLICT = "conflict"  # somebody else wrote it: left alone until it is adopted anew
+    CONFLICT = "conflict"  # somebody else wrote it: left alone until it is adopted again
     REFUSED = "refused"  # something about this host forbids it
     RELEASED = "released"  # the ratio that was found is back
 

@@ -32,7 +32,7 @@ class ReclaimState(Word):
     DONE = "done"  # also where it stopped early by its own limits
     FAILED = "failed"
     REFUSED = "refused"  # a rule forbids it, or this guest cannot
-    EXPIRED = "expired"  # nobody began it within its time to live
+    EXPIRED = "expired"  # not begun within its time to live
 
     @property
     def ended(self) -> bool:

@@ -12,6 +12,41 @@ from memhint.objects.plan import Bound, Demand
 from memhint.objects.report import DomainReport, Report
 
 RECLAIMABLE = (LeverName.REPORTING, LeverName.CACHE, LeverName.DEDUP)
+HOST_SORT_KEYS = (
+    "name",
+    "headroom",
+    "nominal_headroom",
+    "pool",
+    "assigned",
+    "footprint",
+    "resident",
+    "available",
+    "swap_used",
+    "ksm_saving",
+    "want",
+    "spare",
+    "psi",
+    "reported",
+    "unreported",
+    "returned",
+    "domains",
+    "gaps",
+)
+DOMAIN_SORT_KEYS = (
+    "name",
+    "host",
+    "assigned",
+    "resident",
+    "footprint",
+    "demand",
+    "free",
+    "unreported",
+    "reported",
+    "shared",
+    "swap",
+    "returned",
+    "reclaimable",
+)
 
 
 class Freshness(StrEnum):

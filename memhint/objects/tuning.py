@@ -13,7 +13,7 @@ class Tuning:
 
     The others are occasions and no settings: two that differ in them are equal. ``flush``: what is free may be reported
     at once, instead of with the next pass, when a setting changes or the guest came to rest. ``rests``: how often the
-    guest did since it was tuned; after one more it is asked anew.
+    guest did since it was tuned; after one more it is asked again.
     """
 
     order: int | None = None

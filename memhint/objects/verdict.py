@@ -42,12 +42,12 @@ class Reason(Word):
     NOT_RUNNING = "not_running"
     OTHER_MANAGER = "other_manager"  # ksmtuned, MOM or an operator's own setting
     TENANT = "tenant"  # would merge memory across a project boundary
-    NO_PROJECT = "no_project"  # nobody knows whose VM it is
+    NO_PROJECT = "no_project"  # it is unknown whose VM it is
     NOT_VERIFIED = "not_verified"  # somebody's merge=off could not be verified
     HEADROOM = "headroom"  # separating the pages needs memory the host does not have
     REPORTING_OFF = "reporting_off"  # what the guest frees would not come back
     TIME_UP = "time_up"  # the time that the request gave is over
-    EXPIRED = "expired"  # nobody began the request within its time to live
+    EXPIRED = "expired"  # the request was not begun within its time to live
     INTERRUPTED = "interrupted"  # taken back, or the agent was stopped while it went on
     OPT_OUT = "opt_out"
     PRESSURE = "pressure"  # the host runs short, and everything milder was tried

@@ -12,4 +12,4 @@ class NotThere(OpenStackError):
 
 
 class Outdated(OpenStackError):
-    """Somebody changed it since it was read: read again and decide anew."""
+    """Somebody changed it since it was read: read it and decide again."""

@@ -13,6 +13,7 @@ from keystoneauth1.session import Session
 from oslo_config import cfg
 
 from memhint.conf.openstack import GROUP
+from memhint.http_errors import first_error, one_line
 from memhint.openstack.errors import NotThere, OpenStackError, Outdated
 
 _NEEDED = {
@@ -105,11 +106,5 @@ def _login(options: cfg.ConfigOpts, url: str) -> Any:
 
 
 def _why(answer: requests.Response) -> str:
-    try:
-        found = answer.json()
-    except ValueError:
-        return answer.text[:200]
-    errors = found.get("errors") if isinstance(found, dict) else None
-    if isinstance(errors, list) and errors and isinstance(errors[0], dict):
-        return " ".join(str(errors[0].get("detail", "")).split())[:300]
-    return str(found)[:200]
+    found = first_error(answer)
+    return one_line(found.get("detail") if found else answer.text[:200])

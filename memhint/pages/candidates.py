@@ -17,7 +17,7 @@ class Candidate:
     process: ProcessMemory
     pool: str | None  # whose pages it could share: those of one project; None with everybody's
     asks: bool  # for merging, by on or auto
-    alone: bool = False  # nobody knows whose it is: it could share with itself only
+    alone: bool = False  # its owner is unknown: it could share with itself only
 
 
 def candidates(

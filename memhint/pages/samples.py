@@ -110,7 +110,7 @@ class PageSamples:
             }
             self._candidates = dict(candidates)
             self._samples = {uuid: kept for uuid, kept in self._samples.items() if uuid in same}
-            # A VM that was started anew is new.
+            # A VM that was started again is new.
             self._due = {uuid: at for uuid, at in self._due.items() if uuid in same}
             self._failed &= same
 

@@ -1,4 +1,4 @@
-"""What of a planner's state still holds after a while without one: what VMs did, and nothing of what was promised."""
+"""What of a planner's state still holds when nobody planned for a while: what VMs did, nothing of what was promised."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class Fleet:
     row: Ints
     levels: npt.NDArray[np.floating]  # (steps, rows)
     own: int = published.QEMU_OWN
-    stormy: Bools = field(default_factory=lambda: np.zeros(0, dtype=bool))  # empty: nobody
+    stormy: Bools = field(default_factory=lambda: np.zeros(0, dtype=bool))  # empty: none
     storms: Bools = field(default_factory=lambda: np.zeros(0, dtype=bool))  # by step; empty: never
     warm_up: int = 0  # steps that count for no mean: the fleet fills
     sticky: bool = False

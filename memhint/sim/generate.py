@@ -19,7 +19,7 @@ DAY = 86400.0
 HOUR = 3600.0
 
 
-class Kind(StrEnum):
+class Workload(StrEnum):
     """What can be generated."""
 
     DIURNAL = "diurnal"
@@ -32,7 +32,7 @@ class Kind(StrEnum):
 
 
 def generate(
-    kind: Kind,
+    kind: Workload,
     *,
     hosts: int,
     days: float,
@@ -50,23 +50,23 @@ def generate(
     shape = shape or HostShape()
     steps = max(1, round(days * DAY / step))
     rng = np.random.default_rng(seed)
-    if kind is Kind.SEED:
+    if kind is Workload.SEED:
         return seed_workload(arm, hosts=hosts, steps=steps, step=step, rng=rng, shape=shape)
     mean_size = sum(size * weight for size, weight in published.SIZES)
     arrival, departure = lives(round(offered * hosts * shape.pool / mean_size), steps, step, rng)
     count = len(arrival)
     memory = sizes(count, rng)
     peak = memory * np.maximum(published.PEAK_LEAST, rng.beta(*published.PEAK_BETA, count))
-    if kind is Kind.BURSTY:
+    if kind is Workload.BURSTY:
         swing = np.full(count, published.BURST_SWING)
         levels = _bursts(steps, step, rng)
-    elif kind is Kind.OFFICE:
+    elif kind is Workload.OFFICE:
         swing = np.full(count, published.OFFICE_SWING)
         levels = _office(steps, step, rng)
-    elif kind is Kind.CRON:
+    elif kind is Workload.CRON:
         swing = np.full(count, published.CRON_SWING)
         levels = _cron(steps, step, rng)
-    elif kind is Kind.HOT:
+    elif kind is Workload.HOT:
         peak = memory * rng.uniform(*published.HOT_PEAK, count)
         swing = 1.0 - published.HOT_COLD * memory / peak
         levels = _turns(steps, step)
@@ -84,11 +84,11 @@ def generate(
         memory=memory,
         offset=peak * (1.0 - swing),
         scale=peak * swing,
-        row=_hot_rows(arrival, steps, step, rng) if kind is Kind.HOT else rng.integers(0, ROWS, count),
+        row=_hot_rows(arrival, steps, step, rng) if kind is Workload.HOT else rng.integers(0, ROWS, count),
         levels=levels,
         warm_up=min(steps - 1, math.ceil(published.FILL / step)),
     )
-    if kind is Kind.STORM:
+    if kind is Workload.STORM:
         stormy = rng.random(count) < published.STORM_SHARE
         return replace(fleet, stormy=stormy, storms=_storms(steps, step))
     return fleet

@@ -1,7 +1,7 @@
 """The planner's formulas over arrays: what `memhint.planner` says of one host, for all hosts at once.
 
 Only for what a simulation has: VMs that run and are observed in every step, none excluded or guaranteed, no minimum,
-no KSM, no NUMA binding, and nobody but VMs in swap. Every operation is the planner's own in the same order, on whole
+no KSM, no NUMA binding, and nothing but VMs in swap. Every operation is the planner's own in the same order, on whole
 bytes below 2^53, so that both agree to the byte; a property test holds it. No I/O, no clock.
 """
 
@@ -155,7 +155,7 @@ class Twin:
     def _pressure(self, hosts: Hosts, now: float) -> None:
         """The planner's own ladder, for those few hosts that run short or have not come down yet.
 
-        A simulation has one of its signals, available memory, and nobody who could be asked for anything.
+        A simulation has one of its signals, available memory, and no guest that could be asked for anything.
         """
         ladder = self._settings.ladder
         available = 100.0 * hosts.available / hosts.pool

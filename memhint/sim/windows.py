@@ -93,7 +93,7 @@ class VmSlots:
             self._newest = slot
         while self._newest < slot:
             self._next()
-            # A slot in which nobody looked repeats the one before it.
+            # A slot without a look repeats the one before it.
             self._ring[self._newest % SLOTS] = self._ring[(self._newest - 1) % SLOTS] if self._newest < slot else 0.0
         present = self._ring[slot % SLOTS, : self.count]
         np.maximum(present, values, out=present)

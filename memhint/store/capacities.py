@@ -1,7 +1,7 @@
 """What memhint has done about each provider's allocation ratio, and whose turn it is to write one.
 
 Any number of controllers may decide at once. Before one writes, it says so here, in a transaction that looks once more
-at the host: a plan that is not the newest one any more is not carried out, and nobody else writes until it is done.
+at the host: a plan that is not the newest one any more is not carried out, and no other writes until it is done.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from sqlalchemy import Connection, select
 
-from memhint.objects.epoch import place_of
+from memhint.objects.epoch import epoch_rank
 from memhint.objects.provider import Standing, Tenure
 from memhint.store.clock import database_clock
 from memhint.store.engine import Database
@@ -35,10 +35,10 @@ class Capacities:
         with self._database.read() as connection:
             return tuple(_standing(row._mapping) for row in connection.execute(query))
 
-    def adopt(self, provider: str, name: str, ratio: float, *, anew: bool = False) -> Standing:
+    def adopt(self, provider: str, name: str, ratio: float, *, again: bool = False) -> Standing:
         """Remember the ratio that was found, once; the standing as it is then.
 
-        :param anew: forget what was written and why it stopped, as an operator asks for. The ratio found first stays
+        :param again: forget what was written and why it stopped, as an operator asks for. The ratio found first stays
         """
 
         def work(connection: Connection) -> Standing:
@@ -47,8 +47,8 @@ class Capacities:
             add_new(connection, capacity, {**_row(new), "holder": "", "turn_until": 0.0})
             found = self._locked(connection, provider)
             assert found is not None
-            if anew or found.host != name:
-                found = Standing(provider, name, found.adopted, written=ratio if anew else found.written, at=now)
+            if again or found.host != name:
+                found = Standing(provider, name, found.adopted, written=ratio if again else found.written, at=now)
                 _update(connection, found)
             return found
 
@@ -70,7 +70,7 @@ class Capacities:
                 return False
             if row.holder not in ("", holder) and row.turn_until > now:
                 return False
-            if _place(standing) < (place_of(row.epoch), row.sequence):
+            if _rank(standing) < (epoch_rank(row.epoch), row.sequence):
                 return False
             newest = connection.execute(
                 select(host.c.epoch, host.c.sequence).where(host.c.name == standing.host)
@@ -117,8 +117,8 @@ class Capacities:
         return None if row is None else _standing(row._mapping)
 
 
-def _place(standing: Standing) -> tuple[object, int]:
-    return place_of(standing.epoch), standing.sequence
+def _rank(standing: Standing) -> tuple[object, int]:
+    return epoch_rank(standing.epoch), standing.sequence
 
 
 def _standing(row: object) -> Standing:

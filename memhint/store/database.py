@@ -12,12 +12,12 @@ from memhint.store.domain_history import DomainHistory, DomainKeep
 from memhint.store.domains import Domains
 from memhint.store.engine import BUSY_SECONDS, Database, connect, parse_url
 from memhint.store.events import Events
+from memhint.store.file import check_file, file_of, make_file
 from memhint.store.fleet import Fleet
 from memhint.store.history import History, Keep
 from memhint.store.hosts_view import HostsView
 from memhint.store.instances import Instances
 from memhint.store.marks import Marks
-from memhint.store.place import check_place, file_of, make_place
 from memhint.store.policies import Policies
 from memhint.store.reclaims import Reclaims
 from memhint.store.reports import Reports
@@ -81,7 +81,7 @@ def open_store(
     parsed = parse_url(url)
     path = file_of(parsed)
     if path is not None:
-        make_place(path) if create else check_place(path)
+        make_file(path) if create else check_file(path)
     database = connect(parsed, busy)
     try:
         schema.ensure(database, partial(upgrade_apart, url) if lean else None) if create else schema.check(database)

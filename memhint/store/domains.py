@@ -9,7 +9,7 @@ from sqlalchemy import Row, Select, case, func, or_, select
 
 from memhint.objects.domain import DomainState
 from memhint.objects.instance import same_host
-from memhint.objects.summary import DomainSummary
+from memhint.objects.summary import DOMAIN_SORT_KEYS, DomainSummary
 from memhint.objects.words import read_word
 from memhint.store import revisions
 from memhint.store.engine import Database
@@ -17,22 +17,6 @@ from memhint.store.errors import MarkerError
 from memhint.store.instances import belongs, followed, project_of
 from memhint.store.pages import Changes, Order, Page
 from memhint.store.tables import domain, host_summary, instance, tombstone
-
-SORT_KEYS = (
-    "name",
-    "host",
-    "assigned",
-    "resident",
-    "footprint",
-    "demand",
-    "free",
-    "unreported",
-    "reported",
-    "shared",
-    "swap",
-    "returned",
-    "reclaimable",
-)
 
 _NAMES = tuple(name for name in DomainSummary.__dataclass_fields__ if name != "at")
 _OWN = tuple(domain.c[name] for name in _NAMES)
@@ -68,13 +52,13 @@ class Domains:
         limit: int = 100,
         marker: str | None = None,
     ) -> Page[DomainSummary]:
-        """Part of the list, in the order of one of SORT_KEYS.
+        """Part of the list, in the order of one of DOMAIN_SORT_KEYS.
 
         :raises MarkerError: on a marker or an order that there is not
         :raises StoreError: when the database fails
         """
-        if sort not in SORT_KEYS:
-            raise MarkerError(f"no list is sorted by {sort[:40]!r}: use {', '.join(SORT_KEYS)}")
+        if sort not in DOMAIN_SORT_KEYS:
+            raise MarkerError(f"no list is sorted by {sort[:40]!r}: use {', '.join(DOMAIN_SORT_KEYS)}")
         order = Order(sort, domain.c[sort], (domain.c.uuid, domain.c.host), descending)
         with self._database.read() as connection:
             by_nova = followed(connection)

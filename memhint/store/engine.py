@@ -55,7 +55,7 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """A transaction that writes nothing and waits for nobody.
+        """A transaction that writes nothing and waits for no other.
 
         :raises StoreError: when the database fails
         """
@@ -64,7 +64,7 @@ class Database:
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        """A transaction that is kept as a whole or not at all; what it reads, nobody else changes meanwhile (SQLite).
+        """A transaction that is kept as a whole or not at all; what it reads does not change meanwhile (SQLite).
 
         :raises StoreError: when the database fails
         """
@@ -105,7 +105,7 @@ class Database:
         with _translated(self.engine.url), self.engine.connect() as connection:
             if connection.execute(text("SELECT GET_LOCK(:name, :seconds)"), words).scalar() != 1:
                 raise StoreError(
-                    f"{shown(self.engine.url)}: another process upgrades or tidies the store; try again later"
+                    f"{redacted(self.engine.url)}: another process upgrades or tidies the store; try again later"
                 )
             connection.commit()
             try:
@@ -116,7 +116,7 @@ class Database:
                 connection.commit()
 
     def transact(self, work: Callable[[Connection], T]) -> T:
-        """Run a write transaction that may meet another one; it is begun anew when the database ends it for that.
+        """Run a write transaction that may meet another one; it is begun again when the database ends it for that.
 
         :raises StoreError: when the database fails
         """
@@ -164,13 +164,13 @@ def connect(url: URL, busy: float = BUSY_SECONDS) -> Database:
             return Database(engine)
         engine = create_engine(url, connect_args={"timeout": BUSY_SECONDS})
     except (NoSuchModuleError, ImportError) as error:
-        raise StoreError(f"no driver for {shown(url)}: {error}; install it, or use sqlite:////path") from error
+        raise StoreError(f"no driver for {redacted(url)}: {error}; install it, or use sqlite:////path") from error
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
     return Database(engine, busy)
 
 
-def shown(url: URL) -> str:
+def redacted(url: URL) -> str:
     """The URL as it may be shown: without its password."""
     return url.render_as_string(hide_password=True)
 
@@ -249,15 +249,16 @@ def _translated(url: URL) -> Iterator[None]:
         what = " ".join(str(getattr(error, "orig", None) or error).split())
         if "malformed" in what or "not a database" in what:
             raise StoreDamaged(
-                f"{shown(url)}: {what}; move the file away and restart the agent (operator policies are lost with it)"
+                f"{redacted(url)}: {what}; move the file away and restart the agent "
+                "(operator policies are lost with it)"
             ) from error
         if isinstance(error, (DataError, IntegrityError)) or (
             not isinstance(error, DBAPIError) and isinstance(error, StatementError)
         ):
-            raise StoreRefused(f"{shown(url)}: {what}") from error
-        raise StoreError(f"{shown(url)}: {what}{_advice(what)}") from error
+            raise StoreRefused(f"{redacted(url)}: {what}") from error
+        raise StoreError(f"{redacted(url)}: {what}{_advice(what)}") from error
     except OverflowError as error:  # SQLite's driver says it in its own way
-        raise StoreRefused(f"{shown(url)}: {error}") from error
+        raise StoreRefused(f"{redacted(url)}: {error}") from error
 
 
 def _advice(what: str) -> str:

@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from sqlalchemy import Connection, delete, select
 
-from memhint.objects.epoch import place_of
+from memhint.objects.epoch import epoch_rank
 from memhint.objects.reclaim import Reclaim
 from memhint.objects.report import STALE_PERIODS, Report
 from memhint.store import codec, revisions
@@ -121,7 +121,7 @@ class Fleet:
     def sweep(self) -> tuple[str, ...]:
         """Mark the hosts that were silent for three periods; those that were not marked before.
 
-        Requests to reclaim that nobody tells of any more are ended too.
+        Requests to reclaim that no agent tells of any more are ended too.
 
         :raises StoreError: when the database fails
         """
@@ -153,7 +153,7 @@ class Fleet:
         with self._database.read() as connection:
             return _hosts(connection, None)
 
-    def happened(self, limit: int = 100, name: str | None = None) -> tuple[HostEvent, ...]:
+    def host_events(self, limit: int = 100, name: str | None = None) -> tuple[HostEvent, ...]:
         """The newest events, newest first, of one host or of all.
 
         :raises StoreError: when the database fails
@@ -228,7 +228,7 @@ class Fleet:
         self._history.add(connection, [(past.host, point) for past in pasts for point in past.points])
         self._events.add(connection, [event for past in pasts for event in past.events])
         _note(connection, happened)
-        self._reclaims.hear(connection, [(past.host, one) for past in pasts for one in past.reclaims])
+        self._reclaims.record(connection, [(past.host, one) for past in pasts for one in past.reclaims])
         seen = [Seen(one.report, known[name].heard, known[name].silent) for name, one in newest.items()]
         self._summaries.write(connection, seen, now)
         return tuple(one.report for one in newest.values())
@@ -254,10 +254,10 @@ def _heard(known: HostState, new: State, now: float) -> HostState | None:
     if made.epoch == known.epoch:
         if made.sequence <= known.sequence:
             return None
-        # Nobody knows how long a report was under way. The one that was fastest tells best when this life began; the
+        # How long a report was under way is unknown. The one that was fastest tells best when this life began; the
         # bound moves with the time, because two clocks never run alike.
         begin = min(known.clock_begin + DRIFT * max(0.0, now - known.heard), now - new.clock)
-    elif place_of(made.epoch) > place_of(known.epoch) or known.silent:
+    elif epoch_rank(made.epoch) > epoch_rank(known.epoch) or known.silent:
         # Reports expire within three periods, so what comes from a silent host was made lately, whatever it is called.
         begin = now - new.clock
     else:
@@ -288,7 +288,7 @@ def _since(one: HostState, now: float) -> str:
 
 
 def _locked(connection: Connection, names: Sequence[str]) -> tuple[HostState, ...]:
-    """These hosts, with nobody else deciding about them until the transaction ends; new ones are made."""
+    """These hosts, with no other deciding about them until the transaction ends; new ones are made."""
     add_new(connection, host, *(_row(HostState(name, "", -1, 0.0, 0.0, 0.0, False, 0)) for name in names))
     return _hosts(connection, names)
 

@@ -9,7 +9,7 @@ from sqlalchemy import BigInteger, ColumnElement, Connection, Row, Select, case,
 
 from memhint.objects.plan import Bound
 from memhint.objects.report import STALE_PERIODS
-from memhint.objects.summary import RECLAIMABLE, Freshness, HostSummary
+from memhint.objects.summary import HOST_SORT_KEYS, RECLAIMABLE, Freshness, HostSummary
 from memhint.objects.words import read_word
 from memhint.store import revisions
 from memhint.store.clock import database_clock
@@ -17,27 +17,6 @@ from memhint.store.engine import Database
 from memhint.store.errors import MarkerError
 from memhint.store.pages import Changes, Order, Page
 from memhint.store.tables import host_summary, tombstone
-
-SORT_KEYS = (
-    "name",
-    "headroom",
-    "nominal_headroom",
-    "pool",
-    "assigned",
-    "footprint",
-    "resident",
-    "available",
-    "swap_used",
-    "ksm_saving",
-    "want",
-    "spare",
-    "psi",
-    "reported",
-    "unreported",
-    "returned",
-    "domains",
-    "gaps",
-)
 
 
 class HostsView:
@@ -50,7 +29,7 @@ class HostsView:
     def page(
         self, sort: str = "name", *, descending: bool = False, limit: int = 100, marker: str | None = None
     ) -> Page[HostSummary]:
-        """Part of the list, in the order of one of SORT_KEYS.
+        """Part of the list, in the order of one of HOST_SORT_KEYS.
 
         :raises MarkerError: on a marker or an order that there is not
         :raises StoreError: when the database fails
@@ -112,8 +91,8 @@ class HostsView:
 
 
 def _sorted_by(name: str, now: float) -> ColumnElement[Any]:
-    if name not in SORT_KEYS:
-        raise MarkerError(f"no list is sorted by {name[:40]!r}: use {', '.join(SORT_KEYS)}")
+    if name not in HOST_SORT_KEYS:
+        raise MarkerError(f"no list is sorted by {name[:40]!r}: use {', '.join(HOST_SORT_KEYS)}")
     shown = host_summary.c
     if name != "headroom":
         return shown[name]

@@ -128,7 +128,7 @@ def followed(connection: Connection) -> bool:
 
 
 def project_of(line: Any, by_nova: bool) -> ColumnElement[Any]:
-    """Whose the VM of a line is, in SQL. Without Nova nobody's, while hosts say different things of it.
+    """Whose the VM of a line is, in SQL. Without Nova it has no owner while hosts say different things of it.
 
     :param line: the columns of ``domain``, or of a part of it
     :param by_nova: as ``followed`` says

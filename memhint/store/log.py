@@ -58,7 +58,7 @@ class LogPage:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Cursor:
     """How far somebody has read: the last row of either table."""
 
     levers: int
@@ -94,25 +94,25 @@ class Log:
         last = shown[-1][0] if len(found) > limit else None
         return LogPage(named, None if last is None else f"{-last[0]!r},{last[1]},{-last[2]}")
 
-    def place(self) -> Place:
+    def cursor(self) -> Cursor:
         """Where the log ends now.
 
         :raises StoreError: when the database fails
         """
         with self._database.read() as connection:
-            return Place(*_ends(connection))
+            return Cursor(*_ends(connection))
 
-    def after(self, place: Place, limit: int) -> tuple[tuple[Happening, ...], Place]:
+    def after(self, cursor: Cursor, limit: int) -> tuple[tuple[Happening, ...], Cursor]:
         """What came since, oldest first, ``limit`` of each table at most, and where that ends.
 
-        :raises ChangesExpired: where the log ends before that place: the database has lost what was read
+        :raises ChangesExpired: where the log ends before that cursor: the database has lost what was read
         :raises StoreError: when the database fails
         """
-        ends = [place.levers, place.hosts]
+        ends = [cursor.levers, cursor.hosts]
         found: list[Happening] = []
         with self._database.read() as connection:
             if any(have < read for have, read in zip(_ends(connection), ends, strict=True)):
-                raise ChangesExpired("the log ends before that place: read it anew")
+                raise ChangesExpired("the log ends before that cursor: read all of it again")
             for rank, query in _queries(LogFilter(), by_nova=False):
                 table = (event, host_event)[rank]
                 query = query.where(table.c.id > ends[rank]).order_by(table.c.id).limit(limit)
@@ -120,7 +120,7 @@ class Log:
                     ends[rank] = number
                     found.append(_HAPPENINGS[rank](row))
             named = _named(connection, sorted(found, key=lambda one: one.at))
-        return named, Place(*ends)
+        return named, Cursor(*ends)
 
 
 def _ends(connection: Connection) -> tuple[int, ...]:

@@ -151,10 +151,10 @@ class Reclaims:
         with self._database.read() as connection:
             return tuple(_listed(*row) for row in connection.execute(query.order_by(reclaim.c.at, reclaim.c.id)))
 
-    def hear(self, connection: Connection, told: Iterable[tuple[str, Reclaim]]) -> None:
+    def record(self, connection: Connection, told: Iterable[tuple[str, Reclaim]]) -> None:
         """Take what agents say of requests, by host, in the caller's transaction, in whatever order it comes.
 
-        What has ended stays as it ended, and nothing goes back. Nobody speaks of another host's requests.
+        What has ended stays as it ended, and nothing goes back. No host speaks of another's requests.
         """
         by_id: dict[str, list[tuple[str, Reclaim]]] = {}
         for host, one in told:
@@ -176,7 +176,7 @@ class Reclaims:
         upsert(connection, reclaim, *rows)
 
     def presume(self, connection: Connection, now: float) -> None:
-        """End what nobody will tell of any more, in the caller's transaction. If somebody does, that counts.
+        """End what no agent will tell of any more, in the caller's transaction. If one does, that counts.
 
         :param now: unix seconds on the database's clock
         """

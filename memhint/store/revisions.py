@@ -22,7 +22,7 @@ _LONGEST = 10**17  # microseconds: no clock is believed beyond; a token has 18 d
 
 
 def take(connection: Connection, now: float) -> int:
-    """The next number. Until the caller's transaction ends, nobody else gets one: take it late.
+    """The next number. Until the caller's transaction ends, no other gets one: take it late.
 
     :param now: unix seconds on the clock of the store
     """

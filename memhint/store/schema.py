@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, inspect, text
 
-from memhint.store.engine import Database, shown
+from memhint.store.engine import Database, redacted
 from memhint.store.errors import StoreMissing, StoreVersion
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def check(database: Database) -> None:
     """
     with database.read() as connection:
         found = _revision(connection)
-    name = shown(database.engine.url)
+    name = redacted(database.engine.url)
     if found is None:
         raise StoreMissing(f"{name} has no tables yet: start the agent (memhint agent)")
     _refuse_newer(found, name)
@@ -50,7 +50,7 @@ def ensure(database: Database, apart: Callable[[], None] | None = None) -> None:
     :raises StoreVersion: where they are newer than this memhint
     :raises StoreError: when the database fails
     """
-    name = shown(database.engine.url)
+    name = redacted(database.engine.url)
     with database.read() as connection:
         found = _revision(connection)
     if found == HEAD:

@@ -77,7 +77,7 @@ class Summaries:
         self._history.add(connection, points)
         write_hosts = prepare_many(connection, table, list(map(_host, seen)), late=("revision",))
         write_domains = prepare_many(connection, domain, [_domain(*row) for row in changed], late=("revision",))
-        # From here on nobody else can tell of changes: whatever takes time is done.
+        # From here on no other can tell of changes: whatever takes time is done.
         number = revisions.take(connection, now)
         write_hosts(revision=number)
         write_domains(revision=number)

@@ -250,7 +250,7 @@ tombstone = Table(
 )
 
 # One row. Whoever changes what is told by revision takes the next number and keeps the row until he is done: numbers
-# become visible in their order, so nobody who asks for what is newer than a number misses anything.
+# become visible in their order, so who asks for what is newer than a number misses nothing.
 revision = Table(
     "revision",
     metadata,
@@ -293,7 +293,7 @@ capacity = Table(
     Column("epoch", String(64), nullable=False),
     Column("sequence", BigInteger, nullable=False),
     Column("at", Double, nullable=False),
-    Column("holder", String(64), nullable=False),  # who writes now, empty: nobody
+    Column("holder", String(64), nullable=False),  # who writes now, empty: no controller
     Column("turn_until", Double, nullable=False),  # on the database's clock
 )
 

@@ -108,7 +108,7 @@ def _from_json(connection: Connection, table: Table, rows: Sequence[Row], late: 
 
 
 def _from_json_table(connection: Connection, table: Table, rows: Sequence[Row], late: Sequence[str]) -> tuple[Any, str]:
-    """The same in MariaDB's words. Rows without the names of their values: it looks for each anew."""
+    """The same in MariaDB's words. Rows without the names of their values: it looks for each again."""
     names = list(rows[0])
     # All as texts: what does not fit is refused where it is inserted, and neither cut nor made NULL here.
     columns = ", ".join(f"`{name}` LONGTEXT PATH '$[{at}]' ERROR ON ERROR" for at, name in enumerate(names))

@@ -30,7 +30,7 @@ class AgentConnections:
 
     @contextmanager
     def conversation(self, uuid: str) -> Iterator[AgentTransport]:
-        """The way to one guest's agent, with a connection that nobody else uses meanwhile."""
+        """The way to one guest's agent, with a connection of its own meanwhile."""
         with self._lock:
             connection = self._idle.pop() if self._idle else Connection(self._uri)
         try:

@@ -32,12 +32,12 @@ class Definitions:
         self._all_changed = False
 
     def inherit(self, before: Definitions) -> None:
-        """Go on from what was read before; all of it is read anew, and holds where that fails."""
+        """Go on from what was read before; all of it is read again, and holds where that fails."""
         self._kept = dict(before._kept)
         self.invalidate("")
 
     def invalidate(self, uuid: str) -> None:
-        """Read this domain anew the next time; every domain for an empty UUID. Safe on the event thread."""
+        """Read this domain again the next time; every domain for an empty UUID. Safe on the event thread."""
         with self._lock:
             if uuid:
                 self._changed.add(uuid)

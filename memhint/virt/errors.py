@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-from memhint.objects.gap import Gap, GapReason
+from memhint.objects.gap import AbsentError, GapReason
 
 
-class VirtError(Exception):
-    """Something libvirt did not give. ``reason`` says which kind of absence it is."""
-
-    reason = GapReason.UNREADABLE
-
-    def __init__(self, detail: str) -> None:
-        super().__init__(detail)
-        self.detail = detail
-
-    def gap(self, what: str) -> Gap:
-        """The absence of ``what``."""
-        return Gap(what, self.reason, self.detail)
+class VirtError(AbsentError):
+    """Something libvirt did not give."""
 
 
 class LibvirtUnavailable(VirtError):

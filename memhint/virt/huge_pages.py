@@ -12,7 +12,7 @@ _EVERY = -1  # the place of a page size that is said of no node: it holds for th
 
 
 def hugetlb_bytes(root: ElementTree.Element, memory: int) -> int | None:
-    """Bytes of a domain's memory on explicit huge pages; None where it may have some and nobody can tell how much.
+    """Bytes of a domain's memory on explicit huge pages; None where it may have some and how much is unknown.
 
     ``<page>`` may name the nodes of the guest that it is for, and its size may be the kernel's ordinary one, which is
     no huge page at all. A memory device may say a size of its own.

@@ -5,10 +5,9 @@ The element carries one attribute per policy key, ``<policy reporting="off" gues
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from xml.etree import ElementTree
 
-from memhint.objects.policy import KEYS, PolicyError, parse_policy
+from memhint.objects.policy import PolicyError, parse_policy
 
 NAMESPACE = "urn:memhint:policy:1"
 PREFIX = "memhint"
@@ -31,13 +30,3 @@ def read_policy(metadata: ElementTree.Element | None) -> tuple[dict[str, str], l
         except PolicyError as error:
             faults.append(str(error))
     return values, faults
-
-
-def policy_element(values: Mapping[str, str]) -> str:
-    """The element to hand to ``virsh metadata --set``.
-
-    :raises PolicyError: on an unknown key or value
-    """
-    checked = parse_policy(values.items())
-    element = ElementTree.Element("policy", {name: checked[name] for name in KEYS if name in checked})
-    return ElementTree.tostring(element, encoding="unicode")

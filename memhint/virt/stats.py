@@ -33,7 +33,7 @@ class DomainStats:
 def read_stats(caller: Caller) -> list[DomainStats]:
     """Every domain, running or not.
 
-    NOWAIT: a domain that is busy with somebody else's job gives what needs no monitor, and delays nobody.
+    NOWAIT: a domain that is busy with somebody else's job gives what needs no monitor, and delays none.
 
     :raises LibvirtUnavailable: without a connection
     :raises CallTimeout: when a QEMU holds the call up; the next one passes it by, for the first holds its job

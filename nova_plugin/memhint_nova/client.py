@@ -21,7 +21,7 @@ HEADERS = {"Accept": "application/json", "OpenStack-API-Version": "memhint 1.0"}
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Response:
     """One HTTP answer."""
 
     status: int
@@ -32,7 +32,7 @@ class Answer:
 class Transport(Protocol):
     """How a request is made."""
 
-    def get(self, path: str, params: Mapping[str, str], headers: Mapping[str, str]) -> Answer:
+    def get(self, path: str, params: Mapping[str, str], headers: Mapping[str, str]) -> Response:
         """Ask.
 
         :raises LookFailed: without an answer, or with one that is too large
@@ -100,7 +100,7 @@ class HostsClient:
             if size > MOST_BYTES:
                 raise LookFailed(f"the pages have more than {MOST_BYTES >> 20} MiB")
             told = _document(answer, token)
-            # What nobody asked for is not kept until the last page.
+            # What was not asked for is not kept until the last page.
             found += [{name: one[name] for name in FIELDS if name in one} for one in _list_of(told, "hosts", dict)]
             deleted += _list_of(told, "deleted", str)
             if len(found) > MOST_HOSTS or len(deleted) > MOST_HOSTS:
@@ -117,7 +117,7 @@ class HostsClient:
         return News(tuple(found), tuple(deleted), changed, whole=token is None)
 
 
-def _document(answer: Answer, token: str | None) -> Mapping[str, Any]:
+def _document(answer: Response, token: str | None) -> Mapping[str, Any]:
     if answer.status == 410 and token is not None:
         raise TokenExpired("changed_since expired")
     if answer.status != 200:

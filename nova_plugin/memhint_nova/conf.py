@@ -10,7 +10,7 @@ GROUP = "memhint"
 OPTS: list[cfg.Opt] = [
     cfg.StrOpt(
         "token_file",
-        help="File whose first line is the token for memhint's admin API, read anew each time. Needs "
+        help="File whose first line is the token for memhint's admin API, read again each time. Needs "
         "endpoint_override. Without it and without auth_type no token is sent.",
     ),
     cfg.FloatOpt("interval", default=5.0, min=0.5, max=300.0, help="Seconds between two looks at memhint's admin API."),

@@ -1,4 +1,4 @@
-"""An end for a whole answer. A timeout of requests starts anew with each byte; this hangs up, whatever is under way."""
+"""An end for a whole answer. A timeout of requests starts again with each byte; this hangs up whatever comes."""
 
 from __future__ import annotations
 

@@ -8,4 +8,4 @@ class LookFailed(Exception):
 
 
 class TokenExpired(LookFailed):
-    """The API no longer knows where the last look ended: begin anew."""
+    """The API no longer knows where the last look ended: begin again."""

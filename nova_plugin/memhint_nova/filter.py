@@ -22,7 +22,7 @@ EXAMPLES = 3  # hosts of each reason that a refusal's line in the log names
 class MemhintFilter(filters.BaseHostFilter):
     """Vetoes by a snapshot of what memhint measured, by nominal accounting where that is of no use.
 
-    It asks nobody while a request is under way: ``memhint_nova.refresher`` keeps the snapshot.
+    It asks no server while a request is under way: ``memhint_nova.refresher`` keeps the snapshot.
     """
 
     RUN_ON_REBUILD = False  # a rebuild takes no memory that the VM did not have

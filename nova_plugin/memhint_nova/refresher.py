@@ -1,4 +1,4 @@
-"""The one background thread of a scheduler process: it keeps the snapshot, and nobody else asks the API.
+"""The one background thread of a scheduler process: it keeps the snapshot, and no other asks the API.
 
 Plain threading serves both of Nova's worlds: under eventlet Nova has patched it, and its sockets, into green ones.
 """

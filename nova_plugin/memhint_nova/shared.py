@@ -67,7 +67,7 @@ def shared(conf: cfg.ConfigOpts) -> Shared:
 
 
 def forget() -> None:
-    """Begin anew, for tests."""
+    """Begin again, for tests."""
     global _shared
     with _lock:
         if _shared is not None:

@@ -11,7 +11,7 @@ from keystoneauth1 import adapter, loading
 from keystoneauth1 import exceptions as ks
 from oslo_config import cfg
 
-from memhint_nova.client import Answer
+from memhint_nova.client import Response
 from memhint_nova.conf import GROUP
 from memhint_nova.deadline import Deadline
 from memhint_nova.errors import LookFailed
@@ -41,7 +41,7 @@ class KeystoneauthTransport:
         self._token_file = token_file
         self._clock = clock
 
-    def get(self, path: str, params: Mapping[str, str], headers: Mapping[str, str]) -> Answer:
+    def get(self, path: str, params: Mapping[str, str], headers: Mapping[str, str]) -> Response:
         """See Transport."""
         sent = dict(headers)
         if self._token_file is not None:
@@ -57,7 +57,7 @@ class KeystoneauthTransport:
             raise LookFailed(f"the answer took longer than {seconds:g} s")
         return answer
 
-    def _get(self, path: str, params: Mapping[str, str], sent: Mapping[str, str]) -> Answer:
+    def _get(self, path: str, params: Mapping[str, str], sent: Mapping[str, str]) -> Response:
         try:
             response = self._adapter.get(
                 path,
@@ -71,7 +71,7 @@ class KeystoneauthTransport:
                 timeout=self._timeout,
             )
             try:
-                return Answer(response.status_code, response.headers.get("ETag"), self._body(response))
+                return Response(response.status_code, response.headers.get("ETag"), self._body(response))
             finally:
                 response.close()
         except (ks.ClientException, requests.RequestException, OSError) as error:

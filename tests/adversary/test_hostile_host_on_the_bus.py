@@ -18,7 +18,7 @@ import zstandard
 from memhint.bus.asker import Asker
 from memhint.bus.commands import Outcome
 from memhint.bus.courier import Command
-from memhint.bus.envelope import ZSTD, Envelope, Kind, text_of
+from memhint.bus.envelope import ZSTD, Envelope, MessageKind, text_of
 from memhint.bus.errors import BusError
 from memhint.bus.link import LOST
 from memhint.bus.rabbit_publisher import RabbitPublisher
@@ -137,7 +137,7 @@ def signed(encoding: str | None = None) -> pika.BasicProperties:
 
 def report_text(number: int) -> str:
     report = builders.report(host="host-a", epoch=EPOCH, sequence=number, at=time.time(), period=PERIOD)
-    return text_of(Envelope(Kind.STATE, "host-a", EPOCH, number, 1.0, report))
+    return text_of(Envelope(MessageKind.STATE, "host-a", EPOCH, number, 1.0, report))
 
 
 def spoiled(number: int) -> list[bytes]:
@@ -175,7 +175,7 @@ def test_hostile_host_sends_reports_that_make_no_sense_and_no_controller_ends(
         channel = connection.channel()
         for number in range(1, 4):
             for body in spoiled(number):
-                channel.basic_publish(REPORT, str(Kind.STATE), body, signed())
+                channel.basic_publish(REPORT, str(MessageKind.STATE), body, signed())
         connection.process_data_events(0)
         assert honest.worst_age(PERIOD) < PERIODS * PERIOD
         until(lambda: rabbitmq.depth(STATE) == 0)
@@ -201,7 +201,7 @@ def test_hostile_host_sends_as_much_as_it_can_and_other_hosts_stay_fresh(
     body, encoding = ATTACKS[attack]
 
     def send(channel: pika.adapters.blocking_connection.BlockingChannel) -> int:
-        for kind in (Kind.STATE, Kind.RECORD):
+        for kind in (MessageKind.STATE, MessageKind.RECORD):
             for _ in range(50):
                 channel.basic_publish(REPORT, str(kind), body, signed(encoding))
         channel.connection.process_data_events(0)

@@ -169,7 +169,7 @@ def test_nothing_ends_and_nothing_grows(fleet: Fleet) -> None:
             oldest = max(oldest, fleet.age() or 0.0)
     # Some of it is kept, and some is refused: a drill at which nothing arrives shows nothing.
     until(lambda: any(one.name == HOSTILE and one.epoch for one in fleet.store.fleet.hosts()))
-    until(lambda: any(one.kind is HostEventKind.POISON for one in fleet.store.fleet.happened(50, HOSTILE)))
+    until(lambda: any(one.kind is HostEventKind.POISON for one in fleet.store.fleet.host_events(50, HOSTILE)))
     print(f"{sent} messages, answers {statuses}, oldest report of another host {oldest:.1f} s, memory {memory[::99]}")
     assert fleet.controller.poll() is None, fleet.controllers.log()[-4000:]
     assert fleet.api.process.poll() is None, fleet.api.log[-4000:]

@@ -16,7 +16,7 @@ import pika
 import pytest
 
 from memhint.bus.commands import Commander, Outcome
-from memhint.bus.envelope import Envelope, Kind, encode
+from memhint.bus.envelope import Envelope, MessageKind, encode
 from memhint.bus.errors import BusError, CommandTimeout, HostAway
 from memhint.bus.link import LinkSettings, connect
 from memhint.bus.rabbit_consumer import Away, RabbitConsumer
@@ -60,14 +60,14 @@ class Kept:
     def tick(self) -> None:
         """Nothing else to do."""
 
-    def sequences(self, kind: Kind = Kind.STATE) -> list[int]:
+    def sequences(self, kind: MessageKind = MessageKind.STATE) -> list[int]:
         return [one.sequence for one in self.got if one.kind is kind]
 
     def points(self) -> list[float]:
-        return [point.at - NOW for one in self.got if one.kind is Kind.RECORD for point in one.body.points]
+        return [point.at - NOW for one in self.got if one.kind is MessageKind.RECORD for point in one.body.points]
 
     def events(self) -> list[float]:
-        return [event.at - NOW for one in self.got if one.kind is Kind.RECORD for event in one.body.events]
+        return [event.at - NOW for one in self.got if one.kind is MessageKind.RECORD for event in one.body.events]
 
     def start(self, broker: RabbitMQ) -> None:
         consumer = RabbitConsumer(links(broker, CONTROLLER), self, batch=10, stopped=lambda: self.stop)
@@ -125,7 +125,7 @@ def test_what_an_agent_publishes_arrives_whole(kept: Kept, agent: RabbitPublishe
     # State, point and event may come in three messages and in any order: an agent sends what is there at the moment.
     until(lambda: len(kept.sequences()) >= 1 and len(kept.points()) >= 1 and len(kept.events()) >= 1)
     assert (kept.sequences(), kept.points(), kept.events()) == ([1], [1], [1])
-    assert [one.body for one in kept.got if one.kind is Kind.STATE] == [report(1)]
+    assert [one.body for one in kept.got if one.kind is MessageKind.STATE] == [report(1)]
     until(lambda: agent.counts.waiting == 0)
     assert agent.counts.lost == 0
 
@@ -202,7 +202,7 @@ def test_a_message_that_is_none_becomes_a_dead_letter_and_the_next_ones_are_take
 
 
 def test_nobody_reports_for_another_host(kept: Kept, broker: RabbitMQ) -> None:
-    forged, encoding = encode(Envelope(Kind.STATE, "host-a", EPOCH, 1, 0.0, report(1)))
+    forged, encoding = encode(Envelope(MessageKind.STATE, "host-a", EPOCH, 1, 0.0, report(1)))
     for user in (None, "host-b"):
         with broker.connect("host-b") as connection:
             channel = connection.channel()

@@ -173,7 +173,7 @@ def test_a_stranger_who_writes_is_not_fought_until_an_operator_says_so(fleet: Fl
     standing = next(one for one in fleet.store.capacities.all() if one.host == name)
     assert standing.tenure is Tenure.CONFLICT
     assert any("conflict" in one and "found 3" in one for one in fleet.said)
-    fleet.store.capacities.adopt(fleet.provider(name), name, 3.0, anew=True)
+    fleet.store.capacities.adopt(fleet.provider(name), name, 3.0, again=True)
     fleet.report(name)
     writer.round()
     assert fleet.ratio(name) == 1.5

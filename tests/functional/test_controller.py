@@ -103,7 +103,7 @@ def test_nothing_is_lost_or_counted_twice_when_controllers_and_broker_are_killed
     assert [one.lost for one in store.fleet.hosts()] == [0, 0]
     until(lambda: rabbitmq.depth(STATE) == rabbitmq.depth(RECORD) == 0)
     assert rabbitmq.depth(DEAD) == 0
-    assert sorted(str(one.kind) for one in store.fleet.happened()) == ["appeared", "appeared"]
+    assert sorted(str(one.kind) for one in store.fleet.host_events()) == ["appeared", "appeared"]
 
 
 def test_several_controllers_tell_once_that_a_host_is_silent_and_end_when_they_are_told_to(
@@ -113,11 +113,11 @@ def test_several_controllers_tell_once_that_a_host_is_silent_and_end_when_they_a
     agents["host-a"].publish(builders.report(host="host-a", epoch=EPOCH, sequence=1, at=time.time(), period=600.0))
     until(lambda: len(store.fleet.hosts()) == 1)
     agents["host-b"].publish(builders.report(host="host-b", epoch=EPOCH, sequence=1, at=time.time(), period=10.0))
-    until(lambda: [str(one.kind) for one in store.fleet.happened(name="host-b")][:1] == ["silent"])
+    until(lambda: [str(one.kind) for one in store.fleet.host_events(name="host-b")][:1] == ["silent"])
     agents["host-b"].publish(builders.report(host="host-b", epoch=EPOCH, sequence=2, at=time.time(), period=600.0))
-    until(lambda: str(store.fleet.happened(name="host-b")[0].kind) == "returned")
-    assert [str(one.kind) for one in store.fleet.happened(name="host-b")] == ["returned", "silent", "appeared"]
-    assert [str(one.kind) for one in store.fleet.happened(name="host-a")] == ["appeared"]
+    until(lambda: str(store.fleet.host_events(name="host-b")[0].kind) == "returned")
+    assert [str(one.kind) for one in store.fleet.host_events(name="host-b")] == ["returned", "silent", "appeared"]
+    assert [str(one.kind) for one in store.fleet.host_events(name="host-a")] == ["appeared"]
     for process in running:
         process.send_signal(signal.SIGTERM)
     assert [process.wait(60) for process in running] == [0, 0]

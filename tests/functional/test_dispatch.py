@@ -20,7 +20,7 @@ from memhint.conf.load import load
 from memhint.controller.dispatch import Dispatch, WishedOnHost, dispatch_of
 from memhint.controller.messages import interrupt_command, policy_command, reclaim_command
 from memhint.controller.reconcile import operators
-from memhint.objects.epoch import place_of
+from memhint.objects.epoch import epoch_rank
 from memhint.objects.reclaim import ReclaimRequest, ReclaimState, Stop
 from memhint.objects.units import MIB
 from memhint.objects.verdict import Reason
@@ -65,7 +65,7 @@ class Site:
         until(lambda: not self.listens())
         began = int(time.time() * 1000)
         self.agent = one_agent.start(self.agents_config, "agent")
-        until(lambda: place_of(self.epoch()) >= began)  # of this life: a report of an earlier one may still come
+        until(lambda: epoch_rank(self.epoch()) >= began)  # of this life: a report of an earlier one may still come
 
     def end(self, number: signal.Signals = signal.SIGTERM) -> int:
         assert self.agent is not None

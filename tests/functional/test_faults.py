@@ -63,7 +63,7 @@ def test_a_cluster_of_three_goes_on_without_any_one_node(cluster: Cluster, postg
         until(lambda: agents.complete(store))
         agents.check_events(store)
         until(lambda: all(cluster.depth(queue) == 0 for queue in (STATE, RECORD, DEAD)))
-        assert sorted(str(one.kind) for one in store.fleet.happened()) == ["appeared", "appeared"]
+        assert sorted(str(one.kind) for one in store.fleet.host_events()) == ["appeared", "appeared"]
     finally:
         agents.close()
         controllers.close()

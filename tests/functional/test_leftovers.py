@@ -13,15 +13,15 @@ import pytest
 
 from lab import leftovers, paths
 from lab.process import Process
-from lab.servers.place import Place
+from lab.servers.directory import ServerDirectory
 from lab.state import HostRecord, LabRecord, StateFile
 from lab.waiting import wait_for
 
 RUN = """\
 import os, subprocess, sys
-from lab.servers.place import Place
+from lab.servers.directory import ServerDirectory
 os.environ.pop("MEMHINT_OWNER", None)
-place = Place.temporary("left")
+place = ServerDirectory.temporary("left")
 server = place.start(["/bin/sleep", "1000"])
 print(server.pid, place.path, flush=True)
 sys.stdin.read()
@@ -50,7 +50,7 @@ def paths_root() -> Path:
 
 def test_what_belongs_to_nobody_is_ended_and_removed(killed: tuple[Process, Path]) -> None:
     server, folder = killed
-    mine = Place.temporary("kept")
+    mine = ServerDirectory.temporary("kept")
     try:
         own = mine.start(["/bin/sleep", "1000"])
         said = leftovers.sweep(paths.labs_dir())

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from lab.servers.bus_users import CONTROLLER
-from lab.servers.place import wait_until
+from lab.servers.directory import wait_until
 from lab.servers.ports import free_ports
 from memhint.api.tokens import create
 from memhint.bus.topology import declare

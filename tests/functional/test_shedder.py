@@ -64,7 +64,7 @@ def shedder(store: Store, nova: Nova, pause: float = 300.0) -> Shedder:
 
 
 def events(store: Store) -> list[str]:
-    return [one.detail for one in store.fleet.happened() if one.kind is HostEventKind.MIGRATION]
+    return [one.detail for one in store.fleet.host_events() if one.kind is HostEventKind.MIGRATION]
 
 
 def test_the_named_vm_is_asked_for_once_in_the_pause_by_however_many_controllers(store: Store) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.servers.place import wait_until
+from lab.servers.directory import wait_until
 from lab.servers.ports import free_ports
 from tests.functional.processes import ROOT
 

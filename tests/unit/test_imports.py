@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import configparser
 import re
+import subprocess
 import sys
 from importlib.metadata import packages_distributions
 
@@ -44,3 +45,9 @@ def test_whatever_memhint_imports_is_declared() -> None:
 
 def _plain(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def test_the_guest_of_the_kernels_tests_needs_the_standard_library_alone() -> None:
+    code = "import lab.kernel_guest, sys; print(*{name.partition('.')[0] for name in sys.modules})"
+    loaded = subprocess.run([sys.executable, "-S", "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
+    assert set(loaded.stdout.split()) - sys.stdlib_module_names - {"__main__"} == {"lab"}

@@ -11,7 +11,7 @@ from memhint.api.handlers.hosts import lever
 from memhint.api.handlers.settings import settings_of
 from memhint.api.policies import base
 from memhint.api.policies import domains as rules
-from memhint.api.route import Answer, Call
+from memhint.api.route import ApiResponse, Call
 from memhint.objects.domain import DomainState
 from memhint.objects.report import DomainReport, Report
 from memhint.objects.summary import DomainSummary
@@ -19,42 +19,44 @@ from memhint.store.codec import to_plain
 from memhint.store.domains import DomainFilter
 
 
-def index(call: Call) -> Answer:
+def index(call: Call) -> ApiResponse:
     """Those that the caller may see, or what changed of them since an earlier answer."""
     domains, since = call.parts.store.domains, call.query.get("changed_since")
     which = _filter(call)
     if since is not None:
         pages.alone(call, "limit", "marker", "sort")
         if not call.allowed(base.WHOLE):
-            # What is gone belongs to nobody any more: who does not see all must not learn what there was.
-            raise bad_request("changed_since.whole", "changed_since is for who sees the whole fleet: list the VMs anew")
+            # What is gone has no owner any more: who does not see all must not learn what there was.
+            raise bad_request(
+                "changed_since.whole", "changed_since is for who sees the whole fleet: list the VMs again"
+            )
         changes = domains.changed(since, which)
-        items = pages.narrowed(call, map(shown, changes.items))
-        return Answer({"domains": items, "deleted": list(changes.deleted), "changed": changes.token})
+        items = pages.narrowed(call, map(item_of, changes.items))
+        return ApiResponse({"domains": items, "deleted": list(changes.deleted), "changed": changes.token})
     token = domains.token()
     sort, descending = pages.order_of(call)
     found = domains.page(
         which, sort, descending=descending, limit=pages.limit_of(call), marker=call.query.get("marker")
     )
-    return pages.page(call, "domains", map(shown, found.items), found.next, changed=token)
+    return pages.page(call, "domains", map(item_of, found.items), found.next, changed=token)
 
 
-def show(call: Call) -> Answer:
+def show(call: Call) -> ApiResponse:
     """One of them, with all that its host's newest report says."""
     line = find(call, rules.SHOW)
     report = call.parts.store.reports.newest(line.host)
     one = of_report(report, line.uuid)
     if report is None or one is None:
         raise Problem(404, "domain.not_found", "its host reports it no more: ask again")
-    return Answer({"domain": {**shown(line), **_detail(call, report, one)}})
+    return ApiResponse({"domain": {**item_of(line), **_detail(call, report, one)}})
 
 
-def history(call: Call) -> Answer:
+def history(call: Call) -> ApiResponse:
     """Its key numbers over time, oldest first."""
     line = find(call, rules.HISTORY)
     since = call.query.get("since", call.parts.clock() - DAY)
     points = call.parts.store.domain_history.of(line.uuid, since, call.query.get("until"))
-    return Answer({"points": to_plain(thinned(points, call.query.get("step")))})
+    return ApiResponse({"points": to_plain(thinned(points, call.query.get("step")))})
 
 
 def find(call: Call, rule: str) -> DomainSummary:
@@ -86,7 +88,7 @@ def of_report(report: Report | None, uuid: str) -> DomainReport | None:
     return next((one for one in report.domains if one.observation.uuid == uuid), None) if report else None
 
 
-def shown(one: DomainSummary) -> dict[str, Any]:
+def item_of(one: DomainSummary) -> dict[str, Any]:
     """A VM's line."""
     return {"class" if name == "qos" else name: value for name, value in to_plain(one).items()}
 

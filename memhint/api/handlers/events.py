@@ -6,19 +6,19 @@ from typing import Any
 
 from memhint.api.handlers import pages
 from memhint.api.handlers.domains import own_project
-from memhint.api.route import Answer, Call
+from memhint.api.route import ApiResponse, Call
 from memhint.store.codec import to_plain
 from memhint.store.log import Happening, LogFilter
 
 
-def index(call: Call) -> Answer:
+def index(call: Call) -> ApiResponse:
     """What levers did and what the controllers saw; of other projects' VMs nothing is told."""
     query = call.query
     which = LogFilter(query.get("host"), query.get("domain"), query.get("kind"), query.get("since"), own_project(call))
     found = call.parts.log.page(which, pages.limit_of(call), query.get("marker"))
-    return pages.page(call, "events", map(shown, found.items), found.next)
+    return pages.page(call, "events", map(item_of, found.items), found.next)
 
 
-def shown(one: Happening) -> dict[str, Any]:
+def item_of(one: Happening) -> dict[str, Any]:
     """One of them."""
     return to_plain(one)  # type: ignore[no-any-return]

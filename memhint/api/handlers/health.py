@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 
-from memhint.api.route import Answer, Call
+from memhint.api.route import ApiResponse, Call
 from memhint.store.errors import StoreError
 
 LOG = logging.getLogger(__name__)
 
 
-def show(call: Call) -> Answer:
-    """200 where the store answers, else 503. A broker that is away hinders nobody from looking."""
+def show(call: Call) -> ApiResponse:
+    """200 where the store answers, else 503. A broker that is away does not matter."""
     try:
         call.parts.store.hosts_view.token()
         store = "ok"
@@ -21,4 +21,4 @@ def show(call: Call) -> Answer:
         store = "away"
     works = store == "ok"
     body = {"status": "ok" if works else "failing", "store": store, "bus": call.parts.bus()}
-    return Answer(body, 200 if works else 503, {"Cache-Control": "no-store"})
+    return ApiResponse(body, 200 if works else 503, {"Cache-Control": "no-store"})

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
 from typing import Any, TypeVar
 
-from memhint.api.route import Answer, Call
+from memhint.api.route import ApiResponse, Call
 from memhint.store.codec import to_plain
 from memhint.store.fleet_history import STEP
 
@@ -17,12 +17,12 @@ _LEFT = frozenset({"headroom", "nominal_headroom", "available", "free", "reporte
 DAY = 86400.0
 
 
-def show(call: Call) -> Answer:
+def show(call: Call) -> ApiResponse:
     """The sums over all hosts, oldest first."""
     since = call.query.get("since", call.parts.clock() - DAY)
     step = call.query.get("step", STEP)
     points = call.parts.fleet_history.of(since, call.query.get("until"), step)
-    return Answer({"points": to_plain(points)})
+    return ApiResponse({"points": to_plain(points)})
 
 
 def thinned(points: Sequence[T], step: int | None) -> Sequence[T]:

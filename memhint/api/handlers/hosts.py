@@ -7,22 +7,22 @@ from typing import Any
 from memhint.api.errors import Problem, not_found
 from memhint.api.handlers import pages
 from memhint.api.handlers.history import DAY, thinned
-from memhint.api.route import Answer, Call
+from memhint.api.route import ApiResponse, Call
 from memhint.objects.lever import LeverState
 from memhint.objects.report import Report
 from memhint.objects.summary import HostSummary
 from memhint.store.codec import to_plain
 
 
-def index(call: Call) -> Answer:
+def index(call: Call) -> ApiResponse:
     """Those there are, or what changed since an earlier answer."""
     view, since = call.parts.store.hosts_view, call.query.get("changed_since")
     if since is not None:
         pages.alone(call, "limit", "marker", "sort")
         changes = view.changed(since)
-        return Answer(
+        return ApiResponse(
             {
-                "hosts": pages.narrowed(call, map(shown, changes.items)),
+                "hosts": pages.narrowed(call, map(item_of, changes.items)),
                 "deleted": list(changes.deleted),
                 "changed": changes.token,
             }
@@ -30,26 +30,26 @@ def index(call: Call) -> Answer:
     token = view.token()  # before the list: what changes meanwhile is told again rather than not at all
     sort, descending = pages.order_of(call)
     found = view.page(sort, descending=descending, limit=pages.limit_of(call), marker=call.query.get("marker"))
-    return pages.page(call, "hosts", map(shown, found.items), found.next, changed=token)
+    return pages.page(call, "hosts", map(item_of, found.items), found.next, changed=token)
 
 
-def show(call: Call) -> Answer:
+def show(call: Call) -> ApiResponse:
     """One of them, with all that its newest report says."""
     found = _find(call)
-    return Answer({"host": {**shown(found), **_detail(call, call.parts.store.reports.newest(found.name))}})
+    return ApiResponse({"host": {**item_of(found), **_detail(call, call.parts.store.reports.newest(found.name))}})
 
 
-def history(call: Call) -> Answer:
+def history(call: Call) -> ApiResponse:
     """Its key numbers over time, oldest first."""
     found = _find(call)
     since = call.query.get("since", call.parts.clock() - DAY)
     points = call.parts.store.history.of(found.name, since)
     until = call.query.get("until")
     kept = [one for one in points if until is None or one.at < until]
-    return Answer({"points": to_plain(thinned(kept, call.query.get("step")))})
+    return ApiResponse({"points": to_plain(thinned(kept, call.query.get("step")))})
 
 
-def shown(one: HostSummary) -> dict[str, Any]:
+def item_of(one: HostSummary) -> dict[str, Any]:
     """A host's line."""
     return to_plain(one)  # type: ignore[no-any-return]
 

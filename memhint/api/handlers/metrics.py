@@ -9,14 +9,14 @@ from prometheus_client.exposition import generate_latest
 
 from memhint.api.metrics.domains import Domains, largest
 from memhint.api.metrics.hosts import Hosts
-from memhint.api.route import Answer, Call
+from memhint.api.route import ApiResponse, Call
 from memhint.store.errors import StoreError
 
 LOG = logging.getLogger(__name__)
 MEDIA = "text/plain; version=0.0.4; charset=utf-8"
 
 
-def show(call: Call) -> Answer:
+def show(call: Call) -> ApiResponse:
     """All of them."""
     parts = call.parts
     registry = CollectorRegistry()
@@ -36,4 +36,4 @@ def show(call: Call) -> Answer:
         registry.register(Hosts(hosts))
         registry.register(Domains(domains, max(0, sum(one.domains for one in hosts) - len(domains))))
     body = generate_latest(registry) + generate_latest(parts.requests.registry)
-    return Answer(body, headers={"Cache-Control": "no-store"}, media=MEDIA)
+    return ApiResponse(body, headers={"Cache-Control": "no-store"}, media=MEDIA)

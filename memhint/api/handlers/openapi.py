@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from memhint.api.route import Answer, Call
+from memhint.api.route import ApiResponse, Call
 
 
-def show(call: Call) -> Answer:
+def show(call: Call) -> ApiResponse:
     """OpenAPI 3.1, made of the route table."""
-    return Answer(call.parts.description)
+    return ApiResponse(call.parts.description)

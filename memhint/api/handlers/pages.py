@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from memhint.api.errors import bad_request
-from memhint.api.route import Answer, Call
+from memhint.api.route import ApiResponse, Call
 from memhint.api.schemas.common import LIMIT
 
 Plain = Mapping[str, Any]
@@ -24,13 +24,13 @@ def limit_of(call: Call) -> int:
     return int(call.query.get("limit", LIMIT))
 
 
-def page(call: Call, name: str, items: Iterable[Plain], marker: str | None, **more: object) -> Answer:
+def page(call: Call, name: str, items: Iterable[Plain], marker: str | None, **more: object) -> ApiResponse:
     """Part of a list, and the address of the next part."""
     found: dict[str, Any] = {name: narrowed(call, items), **more}
     if marker is not None:
         given = [(key, value) for key, value in call.request.args.items() if key != "marker"]
         found["next"] = f"{call.request.root_path}{call.request.path}?{urlencode([*given, ('marker', marker)])}"
-    return Answer(found)
+    return ApiResponse(found)
 
 
 def narrowed(call: Call, items: Iterable[Plain]) -> Sequence[Plain]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from memhint.api.route import Answer, Call
+from memhint.api.route import ApiResponse, Call
 from memhint.planner.placement import place
 from memhint.store.codec import to_plain
 
 
-def create(call: Call) -> Answer:
+def create(call: Call) -> ApiResponse:
     """Place so many VMs of one size, on paper."""
     found = place(
         call.parts.store.hosts_view.all(),
@@ -16,4 +16,4 @@ def create(call: Call) -> Answer:
         overhead=call.parts.overhead,
         wanted=call.body.get("hosts"),
     )
-    return Answer({"plan": to_plain(found)})
+    return ApiResponse({"plan": to_plain(found)})

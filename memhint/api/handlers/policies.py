@@ -12,7 +12,7 @@ from memhint.api.handlers.domains import find, of_report
 from memhint.api.handlers.hosts import lever
 from memhint.api.handlers.settings import Settings, beneath, held_here, over, wishes_of
 from memhint.api.policies import policies as rules
-from memhint.api.route import Answer, Call
+from memhint.api.route import ApiResponse, Call
 from memhint.controller.dispatch import NoSuchDomain, WishedOnHost, check_named
 from memhint.objects.policy import PolicyError, parse_policy
 from memhint.objects.report import DomainReport
@@ -21,13 +21,13 @@ from memhint.planner.foresee import foresee
 from memhint.store.codec import to_plain
 
 
-def show(call: Call) -> Answer:
+def show(call: Call) -> ApiResponse:
     """Each key with its value and origin."""
     line = find(call, rules.SHOW)
-    return Answer({"policy": _known(call, line).before})
+    return ApiResponse({"policy": _known(call, line).before})
 
 
-def update(call: Call) -> Answer:
+def update(call: Call) -> ApiResponse:
     """Merge an operator's wishes; with dry_run only show what would change."""
     line = find(call, rules.UPDATE)
     given: Mapping[str, str | None] = call.body["policy"]
@@ -38,7 +38,7 @@ def update(call: Call) -> Answer:
     return _change(call, _known(call, line), {name: checked.get(name) for name in given})
 
 
-def delete(call: Call) -> Answer:
+def delete(call: Call) -> ApiResponse:
     """Take all of an operator's wishes back."""
     line = find(call, rules.DELETE)
     known = _known(call, line)
@@ -67,7 +67,7 @@ def _known(call: Call, line: DomainSummary) -> _Known:
     return _Known(line, one, wishes_of(held, inputs, one), beneath(call, inputs, one), held)
 
 
-def _change(call: Call, known: _Known, values: Mapping[str, str | None]) -> Answer:
+def _change(call: Call, known: _Known, values: Mapping[str, str | None]) -> ApiResponse:
     before = known.before
     _hold(call, before)
     try:
@@ -79,7 +79,7 @@ def _change(call: Call, known: _Known, values: Mapping[str, str | None]) -> Answ
     body: dict[str, Any] = {"policy": after, "changes": _changes(before, after)}
     if call.query.get("dry_run"):
         states = () if known.one is None else foresee(known.one, _values(before), _values(after))
-        return Answer({**body, "levers": [lever(state) for state in states]})
+        return ApiResponse({**body, "levers": [lever(state) for state in states]})
     if values:
         try:
             body["delivery"] = to_plain(call.parts.dispatch.set_policy(known.line.uuid, values))
@@ -87,7 +87,7 @@ def _change(call: Call, known: _Known, values: Mapping[str, str | None]) -> Answ
             raise _on_host(error) from None
         except NoSuchDomain:
             raise not_found("domain", "no host has this VM any more") from None
-    return Answer(body, headers={"ETag": f'"{_tag(after)}"'})
+    return ApiResponse(body, headers={"ETag": f'"{_tag(after)}"'})
 
 
 def _on_host(error: WishedOnHost) -> Problem:

@@ -9,7 +9,7 @@ from memhint.api.errors import Problem, bad_request, not_found
 from memhint.api.handlers import pages
 from memhint.api.handlers.domains import find_uuid, own_project
 from memhint.api.policies import reclaims as rules
-from memhint.api.route import Answer, Call
+from memhint.api.route import ApiResponse, Call
 from memhint.controller.dispatch import NoSuchDomain, NoSuchReclaim
 from memhint.objects.reclaim import (
     PSI_LIMIT,
@@ -24,7 +24,7 @@ from memhint.store.errors import MarkerError
 from memhint.store.reclaims import HostReclaim
 
 
-def create(call: Call) -> Answer:
+def create(call: Call) -> ApiResponse:
     """Queue one. What becomes of it is seen by its id."""
     body = call.body
     line = find_uuid(call, body["domain"], rules.CREATE)
@@ -50,10 +50,10 @@ def create(call: Call) -> Answer:
     except NoSuchDomain:
         raise not_found("domain", "no host has this VM any more") from None
     where = f"{call.request.root_path}/v1/reclaims/{request.id}"
-    return Answer({"reclaim": shown(queued)}, headers={"Location": where})
+    return ApiResponse({"reclaim": item_of(queued)}, headers={"Location": where})
 
 
-def index(call: Call) -> Answer:
+def index(call: Call) -> ApiResponse:
     """Those to VMs that the caller may see, newest first."""
     query, state, limit, marker = call.query, call.query.get("state"), pages.limit_of(call), call.query.get("marker")
     found = call.parts.store.reclaims.page(
@@ -67,27 +67,27 @@ def index(call: Call) -> Answer:
     )
     last = found[limit - 1].reclaim.request if len(found) > limit else None
     following = None if last is None else f"{last.at!r},{last.id}"
-    return pages.page(call, "reclaims", map(shown, found[:limit]), following)
+    return pages.page(call, "reclaims", map(item_of, found[:limit]), following)
 
 
-def show(call: Call) -> Answer:
+def show(call: Call) -> ApiResponse:
     """One of them."""
-    return Answer({"reclaim": shown(_find(call, rules.SHOW))})
+    return ApiResponse({"reclaim": item_of(_find(call, rules.SHOW))})
 
 
-def delete(call: Call) -> Answer:
+def delete(call: Call) -> ApiResponse:
     """Interrupt it; what the guest gave back until then stays given."""
     found = _find(call, rules.DELETE)
     if found.reclaim.state.ended:
         raise Problem(409, "reclaim.ended", f"it has ended already: {found.reclaim.verdict}"[:500])
     why = f"taken back by api {call.who.name}"
     try:
-        return Answer({"reclaim": shown(call.parts.dispatch.interrupt(found.reclaim.request.id, why))})
+        return ApiResponse({"reclaim": item_of(call.parts.dispatch.interrupt(found.reclaim.request.id, why))})
     except NoSuchReclaim:
         raise not_found("reclaim", "it is not kept any more") from None
 
 
-def shown(one: HostReclaim) -> dict[str, Any]:
+def item_of(one: HostReclaim) -> dict[str, Any]:
     """A request for machines."""
     found, request = one.reclaim, one.reclaim.request
     return {

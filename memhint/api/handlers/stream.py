@@ -8,16 +8,16 @@ from collections.abc import Callable
 from memhint.api.errors import Problem
 from memhint.api.handlers import events, hosts
 from memhint.api.policies import stream as rules
-from memhint.api.route import Answer, Call
+from memhint.api.route import ApiResponse, Call
 from memhint.api.stream import EVENTS_MOST, Change, Crowded
 from memhint.store.database import Store
-from memhint.store.log import Log, Place
+from memhint.store.log import Cursor, Log
 
 MEDIA = "text/event-stream"
 _ID = re.compile(r"([0-9]{1,19})(?:-([0-9]{1,18})-([0-9]{1,18}))?")
 
 
-def follow(call: Call) -> Answer:
+def follow(call: Call) -> ApiResponse:
     """Tell what changed since the token that the client knows, and then what changes."""
     since = call.request.headers.get("Last-Event-ID") or call.query.get("since")
     if since is not None and not _ID.fullmatch(since):
@@ -30,35 +30,37 @@ def follow(call: Call) -> Answer:
         listener = call.parts.hub.join(since, call.who.name, may, call.there)
     except Crowded as error:
         raise Problem(503, "stream.crowded", f"{error}: try again later", headers={"Retry-After": "30"}) from None
-    return Answer(listener.messages(), headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"}, media=MEDIA)
+    return ApiResponse(
+        listener.messages(), headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"}, media=MEDIA
+    )
 
 
 def looker(store: Store, log: Log) -> Callable[[str | None], Change]:
     """How the hub looks. An id is a token of the hosts, and how far both tables of events were read."""
 
     def look(since: str | None) -> Change:
-        token, place = _parse(since)
+        token, cursor = _parse(since)
         if token is None:
-            return Change(_id(store.hosts_view.token(), log.place()), (), ())
-        happened, place = log.after(place, EVENTS_MOST) if place is not None else ((), log.place())
+            return Change(_id(store.hosts_view.token(), log.cursor()), (), ())
+        happened, cursor = log.after(cursor, EVENTS_MOST) if cursor is not None else ((), log.cursor())
         changes = store.hosts_view.changed(token)
         return Change(
-            _id(changes.token, place),
-            tuple(map(hosts.shown, changes.items)),
+            _id(changes.token, cursor),
+            tuple(map(hosts.item_of, changes.items)),
             tuple(changes.deleted),
-            tuple(map(events.shown, happened)),
+            tuple(map(events.item_of, happened)),
         )
 
     return look
 
 
-def _parse(since: str | None) -> tuple[str | None, Place | None]:
+def _parse(since: str | None) -> tuple[str | None, Cursor | None]:
     found = _ID.fullmatch(since or "")
     if found is None:
         return None, None
     token, levers, of_hosts = found.groups()
-    return token, None if levers is None else Place(int(levers), int(of_hosts))
+    return token, None if levers is None else Cursor(int(levers), int(of_hosts))
 
 
-def _id(token: str, place: Place) -> str:
-    return f"{token}-{place.levers}-{place.hosts}"
+def _id(token: str, cursor: Cursor) -> str:
+    return f"{token}-{cursor.levers}-{cursor.hosts}"

@@ -6,10 +6,10 @@ from werkzeug import Response
 from werkzeug.utils import redirect
 
 from memhint.api.microversion import VERSIONS
-from memhint.api.route import Answer, Call
+from memhint.api.route import ApiResponse, Call
 
 
-def show(call: Call) -> Answer | Response:
+def show(call: Call) -> ApiResponse | Response:
     """The versions document of the OpenStack API guidelines."""
     best = call.request.accept_mimetypes.best_match(["application/json", "text/html"], "application/json")
     if best == "text/html":
@@ -23,4 +23,4 @@ def show(call: Call) -> Answer | Response:
         "max_version": VERSIONS[-1],
         "links": [{"rel": "self", "href": f"{call.request.root_path}/v1/hosts"}],
     }
-    return Answer({"versions": [version]}, headers={"Vary": "Accept"})
+    return ApiResponse({"versions": [version]}, headers={"Vary": "Accept"})

@@ -6,7 +6,7 @@ from prometheus_client import Counter, Histogram
 
 from memhint.metrics.registry import registry_of
 
-UNMATCHED = "unmatched"  # the route of a request that is for none, or that nobody looked up
+UNMATCHED = "unmatched"  # the route of a request that is for none, or that was not looked up
 OTHER = "other"
 METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)  # seconds

@@ -11,9 +11,8 @@ from memhint.objects.exclusion import Excluded
 from memhint.objects.guest import GuestKernel
 from memhint.objects.lever import LeverName
 from memhint.objects.report import Reclaimable
-from memhint.objects.summary import DomainSummary
+from memhint.objects.summary import DOMAIN_SORT_KEYS, DomainSummary
 from memhint.store.domain_history import DomainPoint
-from memhint.store.domains import SORT_KEYS
 
 _SUMMARY = schema_of(DomainSummary)["properties"]
 DOMAIN = record({"class" if name == "qos" else name: schema for name, schema in _SUMMARY.items()})
@@ -44,7 +43,7 @@ LIST_QUERY = page_query(
         "name": {**NAME, "description": "a part of the name"},
         "state": {"type": "string", "enum": [str(word) for word in DomainState]},
     },
-    SORT_KEYS,
+    DOMAIN_SORT_KEYS,
     changed=True,
 )
 LIST = page("domains", DOMAIN, changed=True)

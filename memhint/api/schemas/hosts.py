@@ -8,8 +8,7 @@ from memhint.api.schemas.levers import ACTION, GAP, LEVER
 from memhint.api.schemas.records import extended, nullable, record, schema_of
 from memhint.objects.plan import Capacity
 from memhint.objects.report import Cost
-from memhint.objects.summary import HostSummary
-from memhint.store.hosts_view import SORT_KEYS
+from memhint.objects.summary import HOST_SORT_KEYS, HostSummary
 
 HOST = schema_of(HostSummary)
 _TEXT = schema_of(str)
@@ -26,7 +25,7 @@ HOST_IN_FULL = extended(
     },
 )
 
-LIST_QUERY = page_query(HOST["properties"], {}, SORT_KEYS, changed=True)
+LIST_QUERY = page_query(HOST["properties"], {}, HOST_SORT_KEYS, changed=True)
 LIST = page("hosts", HOST, changed=True)
 SHOW = one("host", HOST_IN_FULL)
 HISTORY_QUERY = history_query(least_step=1)

@@ -66,12 +66,10 @@ class FleetList(FleetCommand, Lister):
     columns: Sequence[Column] = ()
     short: Sequence[str] = ()
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add what lists take."""
-        parser = super().get_parser(prog_name)
         if self.short:
             parser.add_argument("--long", action="store_true", help="all columns of the table")
-        return parser
 
     def rows(self, parsed_args: argparse.Namespace, items: Iterable[Item]) -> Rows:
         """Column names and rows: for people those that fit a terminal, for machines all there is."""

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from memhint.cli.table import Mib, Number
 from memhint.client.client import Item
-from memhint.objects.units import mib
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,28 +34,21 @@ def text(value: Any) -> str:
     return str(value)
 
 
-def moment(value: Any) -> str:
-    """Unix seconds as UTC."""
-    if not isinstance(value, (int, float)):
-        return "-"
-    return datetime.fromtimestamp(value, UTC).strftime("%Y-%m-%d %H:%M:%S")
+def sizes(*columns: str | tuple[str, str]) -> tuple[Column, ...]:
+    """Columns of memory: keys, with a title where that is another word."""
+    return _columns(Mib, columns)
 
 
-def size(value: Any) -> str:
-    """Bytes with their unit, within a text."""
-    return "-" if value is None else f"{mib(value)} MiB"
-
-
-def sizes(*pairs: tuple[str, str]) -> tuple[Column, ...]:
-    """Columns of memory."""
-    return tuple(Column(key, title, Mib) for key, title in pairs)
-
-
-def words(*pairs: tuple[str, str]) -> tuple[Column, ...]:
+def words(*columns: str | tuple[str, str]) -> tuple[Column, ...]:
     """Columns of text."""
-    return tuple(Column(key, title, text) for key, title in pairs)
+    return _columns(text, columns)
 
 
-def numbers(*pairs: tuple[str, str]) -> tuple[Column, ...]:
+def numbers(*columns: str | tuple[str, str]) -> tuple[Column, ...]:
     """Columns of other numbers."""
-    return tuple(Column(key, title, Number) for key, title in pairs)
+    return _columns(Number, columns)
+
+
+def _columns(show: Callable[[Any], Any], columns: Iterable[str | tuple[str, str]]) -> tuple[Column, ...]:
+    named = ((one, one.capitalize()) if isinstance(one, str) else one for one in columns)
+    return tuple(Column(key, title, show) for key, title in named)

@@ -9,10 +9,10 @@ from typing import Any
 
 from memhint.cli.fleet.base import FleetList, Rows, positive
 from memhint.cli.fleet.columns import Column, words
-from memhint.cli.fleet.columns import moment as shown_moment
 from memhint.cli.fleet.times import moment, unix
 from memhint.cli.fleet.watch import add_watch, check_watch, tell, until_interrupted
 from memhint.cli.table import TABLE, clean
+from memhint.cli.words import moment as shown_moment
 from memhint.client.client import Client, Item
 from memhint.client.find import find_uuid
 from memhint.client.follow import Away, Connected, Happened, Lost
@@ -27,14 +27,13 @@ _REMEMBERED = 5_000  # that are not told twice
 class _Happenings(FleetList):
     """What both have in common."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add which."""
-        parser = super().get_parser(prog_name)
+        super().add_arguments(parser)
         parser.add_argument("--host", metavar="HOST", help="on this host")
         parser.add_argument("--vm", metavar="VM", help="of this VM: name or UUID")
         parser.add_argument("--since", type=moment, metavar="WHEN", help="6h (ago), or 2026-01-31T12:00 (UTC)")
         parser.add_argument("--limit", type=positive, metavar="N", help=f"the newest N (default: {LIMIT})")
-        return parser
 
     def which(self, client: Client, parsed_args: argparse.Namespace) -> dict[str, Any]:
         """What to ask for."""
@@ -59,16 +58,15 @@ examples:
 """
     columns = (
         Column("at", "At (UTC)", shown_moment),
-        *words(("kind", "Kind"), ("host", "Host"), (_NAME, "VM"), ("domain", "UUID"), ("lever", "Lever")),
-        *words(("desired", "Wish"), ("answer", "Answer"), ("reason", "Reason"), ("detail", "Detail")),
+        *words("kind", "host", (_NAME, "VM"), ("domain", "UUID"), "lever"),
+        *words(("desired", "Wish"), "answer", "reason", "detail"),
     )
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add what this command takes."""
-        parser = super().get_parser(prog_name)
+        super().add_arguments(parser)
         parser.add_argument("--kind", choices=KINDS)
         add_watch(parser)
-        return parser
 
     def run(self, parsed_args: argparse.Namespace) -> int:
         """Once, or until interrupted."""

@@ -6,33 +6,14 @@ import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from memhint.cli.fleet.base import FleetShow, Rows, positive
-from memhint.cli.fleet.columns import moment, numbers, size, sizes, text, words
+from memhint.cli.fleet.base import FleetShow, Rows
+from memhint.cli.fleet.columns import numbers, sizes, text, words
 from memhint.cli.fleet.points import HOST_POINTS, PointList
 from memhint.cli.fleet.watch import WatchedList
+from memhint.cli.words import moment, size
 from memhint.client.client import Changes, Client, Item, Listing
 from memhint.client.follow import HostsChanged, News
-
-SORT = (
-    "name",
-    "headroom",
-    "nominal_headroom",
-    "pool",
-    "assigned",
-    "footprint",
-    "resident",
-    "available",
-    "swap_used",
-    "ksm_saving",
-    "want",
-    "spare",
-    "psi",
-    "reported",
-    "unreported",
-    "returned",
-    "domains",
-    "gaps",
-)
+from memhint.objects.summary import HOST_SORT_KEYS
 
 
 class HostList(WatchedList):
@@ -47,31 +28,31 @@ examples:
   %(prog)s -f value -c name -c headroom         bytes, for scripts
 
 Headroom is what may be promised now by what VMs really need, Nominal by what they were given. A host that is not fresh
-promises no more than Nominal. A dash is a value that nobody knows.
+promises no more than Nominal. A dash is an unknown value.
 """
-    member, key = "hosts", "name"
+    member, key, sort_keys = "hosts", "name", HOST_SORT_KEYS
     columns = (
-        *words(("name", "Host"), ("state", "State")),
+        *words(("name", "Host"), "state"),
         *numbers(("domains", "VMs")),
         *sizes(
-            ("pool", "Pool"),
-            ("assigned", "Assigned"),
-            ("footprint", "Footprint"),
-            ("resident", "Resident"),
-            ("available", "Available"),
+            "pool",
+            "assigned",
+            "footprint",
+            "resident",
+            "available",
             ("swap_used", "Swap"),
             ("ksm_saving", "KSM saves"),
-            ("reported", "Reported"),
-            ("unreported", "Unreported"),
-            ("returned", "Returned"),
-            ("headroom", "Headroom"),
+            "reported",
+            "unreported",
+            "returned",
+            "headroom",
             ("nominal_headroom", "Nominal"),
         ),
-        *words(("bound", "Bound")),
+        *words("bound"),
         *numbers(("slots", "More VMs"), ("nominal_slots", "Nominal VMs"), ("psi", "PSI %")),
-        *words(("admitting", "Admits"), ("rungs", "Ladder"), ("agent", "Agent")),
-        *numbers(("gaps", "Gaps")),
-        *words(("provider", "Provider")),
+        *words(("admitting", "Admits"), ("rungs", "Ladder"), "agent"),
+        *numbers("gaps"),
+        *words("provider"),
     )
     short = (
         "name",
@@ -88,15 +69,6 @@ promises no more than Nominal. A dash is a value that nobody knows.
         "admitting",
         "rungs",
     )
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add what this command takes."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument(
-            "--sort", metavar="KEY[:asc|desc]", type=sort_of(SORT), help=f"by one of: {', '.join(SORT)} (default: name)"
-        )
-        parser.add_argument("--limit", type=positive, metavar="N", help="the first N of them (default: all)")
-        return parser
 
     def items(self, client: Client, parsed_args: argparse.Namespace) -> Iterator[Item]:
         """The list as it is now."""
@@ -124,11 +96,9 @@ examples:
   %(prog)s compute-7 -f json | jq .capacity
 """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add what this command takes."""
-        parser = super().get_parser(prog_name)
         parser.add_argument("host", metavar="HOST", help="its name")
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Field names and values."""
@@ -153,18 +123,6 @@ examples:
     def add_subject(self, parser: argparse.ArgumentParser) -> None:
         """The host."""
         parser.add_argument("host", metavar="HOST", help="its name")
-
-
-def sort_of(keys: Sequence[str]) -> Any:
-    """The type of --sort, for argparse: a key with or without a direction."""
-
-    def checked(given: str) -> str:
-        name, _, direction = given.partition(":")
-        if name not in keys or (":" in given and direction not in ("asc", "desc")):
-            raise argparse.ArgumentTypeError(f"{given!r}: write KEY, KEY:asc or KEY:desc, KEY one of {', '.join(keys)}")
-        return given
-
-    return checked
 
 
 def lever_line(one: Mapping[str, Any]) -> str:

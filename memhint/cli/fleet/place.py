@@ -17,8 +17,8 @@ from memhint.objects.units import parse_size
 
 _COLUMNS = (
     *words(("name", "Host")),
-    *numbers(("placed", "Placed"), ("slots", "Fit"), ("nominal_slots", "Fit nominally")),
-    *sizes(("headroom", "Headroom")),
+    *numbers("placed", ("slots", "Fit"), ("nominal_slots", "Fit nominally")),
+    *sizes("headroom"),
 )
 
 
@@ -34,14 +34,12 @@ examples:
 It ends with code 5 where not all of them fit.
 """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add what this command takes."""
-        parser = super().get_parser(prog_name)
         parser.add_argument("--memory", metavar="SIZE", required=True, help="of one VM, such as 4GiB")
         parser.add_argument("--count", type=positive, default=1, metavar="N", help="how many (default: 1)")
         parser.add_argument("--host", action="append", default=[], metavar="HOST", help="only there; may be repeated")
         parser.add_argument("--long", action="store_true", help="also each host that takes none, and why")
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Field names and values for machines; the table is made of the plan."""

@@ -8,20 +8,20 @@ from collections.abc import Sequence
 
 from memhint.cli.fleet.base import FleetList, Rows
 from memhint.cli.fleet.columns import Column, numbers, sizes
-from memhint.cli.fleet.columns import moment as shown_moment
 from memhint.cli.fleet.times import moment, span, unix
+from memhint.cli.words import moment as shown_moment
 from memhint.client.client import Client, Item
 
 AT = (Column("at", "At (UTC)", shown_moment), *numbers(("span", "Span s")))
 HOST_POINTS = (
     *AT,
     *sizes(
-        ("headroom", "Headroom"),
+        "headroom",
         ("nominal_headroom", "Nominal"),
-        ("assigned", "Assigned"),
-        ("footprint", "Footprint"),
-        ("resident", "Resident"),
-        ("available", "Available"),
+        "assigned",
+        "footprint",
+        "resident",
+        "available",
         ("swap_used", "Swap"),
     ),
     *numbers(("psi", "PSI %")),
@@ -31,9 +31,9 @@ HOST_POINTS = (
 class PointList(FleetList):
     """A history."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add which time."""
-        parser = super().get_parser(prog_name)
+        super().add_arguments(parser)
         self.add_subject(parser)
         parser.add_argument(
             "--since", type=moment, metavar="WHEN", help="6h (ago), or 2026-01-31T12:00 (UTC); default: a day ago"
@@ -42,7 +42,6 @@ class PointList(FleetList):
         parser.add_argument(
             "--step", type=span, metavar="SPAN", help="one point, the worst, of each such span: 5m or 1h"
         )
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Column names and rows."""

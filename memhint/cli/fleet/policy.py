@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Sequence
-from textwrap import fill
+from collections.abc import Sequence
 from typing import Any
 
 from cliff.show import ShowOne
 
-from memhint.cli.fleet.base import FleetCommand, FleetShow, Rows, machine_rows, usage
+from memhint.cli.fleet.base import FleetCommand, FleetShow, Rows, machine_rows
 from memhint.cli.fleet.hosts import lever_line
 from memhint.cli.fleet.vms import add_vm, policy_value
 from memhint.cli.table import clean
+from memhint.cli.wishes import add_dry_run, add_wishes, keys_help, wishes_of
 from memhint.client.client import Item
 from memhint.client.find import find_uuid
-from memhint.objects.policy import KEYS
-
-INHERIT = "inherit"
-_TEXT = " " * 6
 
 
 class PolicyShow(FleetShow):
@@ -30,11 +26,9 @@ examples:
   %(prog)s web-1 -f json | jq -r .dedup.value
 """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add what this command takes."""
-        parser = super().get_parser(prog_name)
         add_vm(parser)
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Field names and values."""
@@ -48,12 +42,10 @@ class _Change(FleetCommand, ShowOne):
 
     _answer: Item
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add what both take."""
-        parser = super().get_parser(prog_name)
         add_vm(parser)
-        parser.add_argument("--dry-run", action="store_true", help="show what would hold and store nothing")
-        return parser
+        add_dry_run(parser)
 
     def produce_output(self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Sequence[Any]) -> int:
         """What changes, and in a dry run what the levers would do."""
@@ -91,30 +83,21 @@ class _Change(FleetCommand, ShowOne):
 class PolicySet(_Change):
     """Set an operator's wishes for a VM. They are stronger than metadata, flavor, aggregate and host."""
 
-    examples = "\n".join(
-        [
-            "keys:",
-            *(
-                f"  {key.name}={key.kind.form}|{INHERIT}\n"
-                + fill(key.help.replace("%", "%%"), 100, initial_indent=_TEXT, subsequent_indent=_TEXT)
-                for key in KEYS.values()
-            ),
-            "",
-            "examples:",
-            "  %(prog)s web-1 reporting=on guest_actions=allow",
-            "  %(prog)s web-1 reporting=inherit          leave it to metadata, flavor and host again",
-            "  %(prog)s web-1 dedup=on --dry-run         what would hold, and what the levers would do",
-            "",
-        ]
+    examples = (
+        keys_help()
+        + """
+
+examples:
+  %(prog)s web-1 reporting=on guest_actions=allow
+  %(prog)s web-1 reporting=inherit          leave it to metadata, flavor and host again
+  %(prog)s web-1 dedup=on --dry-run         what would hold, and what the levers would do
+"""
     )
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add what this command takes."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument(
-            "wishes", metavar="KEY=VALUE", nargs="+", help="what shall hold; KEY=inherit takes a wish back"
-        )
-        return parser
+        super().add_arguments(parser)
+        add_wishes(parser, "takes a wish back")
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Field names and values."""
@@ -144,19 +127,3 @@ def _stored(answer: Item) -> str:
     """Whether its host has it by now, where the server says so."""
     delivery = answer.get("delivery") or {"taken": True}
     return "Stored." if delivery.get("taken") else f"Stored, and not at its host yet: {delivery.get('detail')}."
-
-
-def wishes_of(words: Iterable[str]) -> dict[str, str | None]:
-    """KEY=VALUE words; what each may be, the server knows.
-
-    :raises CliError: on one that is none, or a key that is named twice
-    """
-    found: dict[str, str | None] = {}
-    for word in words:
-        name, sign, value = word.partition("=")
-        if not sign or not name:
-            raise usage(f"{word!r}: write KEY=VALUE, for example reporting=off")
-        if name in found:
-            raise usage(f"{name} is set twice: say it once")
-        found[name] = None if value == INHERIT else value
-    return found

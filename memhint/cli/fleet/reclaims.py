@@ -7,67 +7,47 @@ import time
 
 from memhint.cli.exits import CliError, Exit
 from memhint.cli.fleet.base import FleetList, FleetShow, Rows, positive, usage
-from memhint.cli.fleet.columns import Column, moment, numbers, size, sizes, text, words
+from memhint.cli.fleet.columns import Column, numbers, sizes, text, words
 from memhint.cli.fleet.times import moment as moment_word
-from memhint.cli.fleet.times import span, unix
+from memhint.cli.fleet.times import unix
 from memhint.cli.fleet.vms import add_vm
+from memhint.cli.reclaim_form import NEEDS, SETTLED, add_limits, failure_of
+from memhint.cli.words import moment, size
 from memhint.client.client import Client, Item
 from memhint.client.errors import Unreachable
 from memhint.client.find import find_uuid
-from memhint.objects.reclaim import HOLD_MAX, PSI_LIMIT, TIME_TO_LIVE, TIMEOUT, ReclaimState
+from memhint.objects.reclaim import TIME_TO_LIVE, TIMEOUT, ReclaimState
 from memhint.objects.units import parse_size
 
 LIMIT = 100
 _PATIENCE = 30.0  # seconds beyond the request's own times: what was freed comes back, and reports travel
 _STEP = 1.0  # seconds between two looks
-_ENDED = frozenset(str(state) for state in ReclaimState if state.ended)
-_SETTLED = _ENDED | {str(ReclaimState.HOLDING)}  # what the guest gives up by itself, it has given
-_ENDS = {"failed": Exit.FAILED, "refused": Exit.REFUSED, "expired": Exit.NO_REPORT}
 
 
 class ReclaimCreate(FleetShow):
     """Have a guest give back page cache that it has not used recently, and wait for what comes of it."""
 
-    examples = """\
+    examples = (
+        """\
 examples:
   %(prog)s web-1 --dry-run                      what would be asked of the guest
   %(prog)s web-1                                all page cache it has not used recently
   %(prog)s web-1 --bytes 512MiB --reason "maintenance of compute-7"
   %(prog)s web-1 --hold 10m                     and keep it from filling its page cache again for so long
   %(prog)s web-1 --no-wait -f value -c id       the request's id, for later
-
-It needs guest_actions=allow for the VM, and the guest agent of memhint in the guest. The guest's kernel chooses what
-it gives up; it stops when the guest loses more of its time waiting for memory than --psi-limit. With --hold the
-command returns when the hold begins; the same limit, or a guest that uses its cache again, ends it.
 """
+        + NEEDS
+    )
 
     _failure: CliError | None
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add what this command takes."""
-        parser = super().get_parser(prog_name)
         add_vm(parser)
         parser.add_argument(
             "--bytes", metavar="SIZE", help="at most so much, such as 512MiB (default: all that was not used recently)"
         )
-        parser.add_argument(
-            "--psi-limit",
-            type=float,
-            metavar="PCT",
-            help=f"stop when the guest loses more of its time than this waiting for memory (default: {PSI_LIMIT:g})",
-        )
-        parser.add_argument("--timeout", type=float, metavar="S", help=f"stop after so long (default: {TIMEOUT:g})")
-        parser.add_argument(
-            "--hold",
-            type=span,
-            metavar="TIME",
-            help=f"take back what the guest fills again without using it, for so long, {HOLD_MAX / 60:g}m at most "
-            "(default: not)",
-        )
-        parser.add_argument("--reason", default="by hand", metavar="TEXT", help="why, for the record")
-        parser.add_argument("--dry-run", action="store_true", help="show what would be asked, and ask for nothing")
-        parser.add_argument("--no-wait", action="store_true", help="do not wait until it has ended")
-        return parser
+        add_limits(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Field names and values."""
@@ -107,21 +87,17 @@ command returns when the hold begins; the same limit, or a guest that uses its c
         return code
 
     def _wait(self, client: Client, queued: Item) -> Item:
-        """The request as it ended or holds, or as it is when nobody would wait any longer."""
+        """The request as it ended or holds, or as it is when waiting longer makes no sense."""
         found = queued
         end = time.monotonic() + TIME_TO_LIVE + float(queued.get("timeout") or TIMEOUT) + _PATIENCE
-        while found.get("state") not in _SETTLED and time.monotonic() < end:
+        while found.get("state") not in SETTLED and time.monotonic() < end:
             time.sleep(_STEP)
             found = client.one_reclaim(str(queued["id"]))
         return found
 
     def _end(self, vm: str, found: Item) -> CliError | None:
-        state, verdict = str(found.get("state")), _verdict(found)
-        if state in _SETTLED:
-            code = _ENDS.get(state)
-            return None if code is None else CliError(code, f"reclaim of {vm}: {verdict}")
-        look = f"{self.named('reclaim show')} {found.get('id')}"
-        return CliError(Exit.NO_REPORT, f"reclaim of {vm} is still {state}: is its agent running? see: {look}")
+        look = f"is its agent running? see: {self.named('reclaim show')} {found.get('id')}"
+        return failure_of(vm, str(found.get("state")), _verdict(found), look)
 
 
 class ReclaimList(FleetList):
@@ -135,18 +111,18 @@ examples:
 """
     columns = (
         Column("at", "At (UTC)", moment),
-        *words(("id", "Request"), ("domain", "VM"), ("host", "Host"), ("state", "State")),
-        *sizes(("bytes", "Asked"), ("returned", "Returned")),
-        *words(("stop", "Stopped"), ("by", "By"), ("reason", "Reason")),
-        *numbers(("psi_limit", "PSI limit"), ("timeout", "Timeout"), ("hold", "Hold")),
+        *words(("id", "Request"), ("domain", "VM"), "host", "state"),
+        *sizes(("bytes", "Asked"), "returned"),
+        *words(("stop", "Stopped"), "by", "reason"),
+        *numbers(("psi_limit", "PSI limit"), "timeout", "hold"),
         Column("held", "Held", lambda found: _held({"held": found})),
         Column("verdict", "Verdict", lambda found: _verdict({"verdict": found})),
     )
     short = ("at", "id", "domain", "host", "state", "bytes", "returned", "reason")
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add what this command takes."""
-        parser = super().get_parser(prog_name)
+        super().add_arguments(parser)
         parser.add_argument("--vm", metavar="VM", help="to this VM: name or UUID")
         parser.add_argument("--host", metavar="HOST", help="on this host")
         parser.add_argument("--state", choices=[str(one) for one in ReclaimState])
@@ -154,7 +130,6 @@ examples:
         parser.add_argument(
             "--limit", type=positive, default=LIMIT, metavar="N", help=f"the newest N (default: {LIMIT})"
         )
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Column names and rows."""
@@ -177,11 +152,9 @@ examples:
   %(prog)s 0d9a6a52-7ad0-4f0e-8a54-3c6e1d7b9f10
 """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add what this command takes."""
-        parser = super().get_parser(prog_name)
         parser.add_argument("request", metavar="REQUEST", help="its id")
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Field names and values."""

@@ -21,7 +21,7 @@ def span(words: str) -> int:
 def moment(words: str) -> tuple[str, float]:
     """ "6h" (so long ago) or a date with or without a time (UTC where it does not say), for argparse.
 
-    Ago is told from a moment by the first of the pair, as nobody here knows the time.
+    Ago is told from a moment by the first of the pair, as the time is not known here.
     """
     if _SPAN.fullmatch(words.strip()):
         return "ago", float(span(words))

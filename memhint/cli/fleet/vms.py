@@ -5,31 +5,17 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Sequence
 
-from memhint.cli.fleet.base import FleetShow, Rows, positive
-from memhint.cli.fleet.columns import moment, size, sizes, text, words
-from memhint.cli.fleet.hosts import gap_lines, lever_line, sort_of
+from memhint.cli.fleet.base import FleetShow, Rows
+from memhint.cli.fleet.columns import sizes, text, words
+from memhint.cli.fleet.hosts import gap_lines, lever_line
 from memhint.cli.fleet.points import AT, PointList
 from memhint.cli.fleet.watch import WatchedList
+from memhint.cli.words import moment, size
 from memhint.client.client import Changes, Client, Item, Listing
 from memhint.client.find import find_uuid
 from memhint.client.follow import Connected, HostsChanged, News
 from memhint.objects.domain import DomainState
-
-SORT = (
-    "name",
-    "host",
-    "assigned",
-    "resident",
-    "footprint",
-    "demand",
-    "free",
-    "unreported",
-    "reported",
-    "shared",
-    "swap",
-    "returned",
-    "reclaimable",
-)
+from memhint.objects.summary import DOMAIN_SORT_KEYS
 
 
 class VmList(WatchedList):
@@ -43,29 +29,16 @@ examples:
   %(prog)s --sort reclaimable:desc --limit 20 --watch
   %(prog)s -f json | jq 'map(.returned // 0) | add'
 
-A dash is a value that nobody knows; it is never meant as 0.
+A dash is an unknown value, never 0.
 """
-    member, key = "domains", "uuid"
+    member, key, sort_keys = "domains", "uuid", DOMAIN_SORT_KEYS
     columns = (
-        *words(("name", "Name"), ("uuid", "UUID"), ("host", "Host"), ("project", "Project")),
-        *words(("state", "State"), ("class", "Class")),
-        *sizes(
-            ("assigned", "Assigned"),
-            ("resident", "Resident"),
-            ("footprint", "Footprint"),
-            ("demand", "Demand"),
-        ),
+        *words("name", ("uuid", "UUID"), "host", "project"),
+        *words("state", "class"),
+        *sizes("assigned", "resident", "footprint", "demand"),
         *words(("demand_reason", "Why")),
-        *sizes(
-            ("free", "Free"),
-            ("reported", "Reported"),
-            ("unreported", "Unreported"),
-            ("shared", "Shared"),
-            ("swap", "Swap"),
-            ("returned", "Returned"),
-            ("reclaimable", "Reclaimable"),
-        ),
-        *words(("source", "Source"), ("agreement", "Claim")),
+        *sizes("free", "reported", "unreported", "shared", "swap", "returned", "reclaimable"),
+        *words("source", ("agreement", "Claim")),
     )
     short = (
         "name",
@@ -81,18 +54,12 @@ A dash is a value that nobody knows; it is never meant as 0.
         "reclaimable",
     )
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add what this command takes."""
-        parser = super().get_parser(prog_name)
+    def add_filters(self, parser: argparse.ArgumentParser) -> None:
+        """Which VMs."""
         parser.add_argument("--host", metavar="HOST", help="on this host")
         parser.add_argument("--project", metavar="ID", help="of this project")
         parser.add_argument("--name", metavar="TEXT", help="with this in the name")
         parser.add_argument("--state", choices=[str(one) for one in DomainState])
-        parser.add_argument(
-            "--sort", metavar="KEY[:asc|desc]", type=sort_of(SORT), help=f"by one of: {', '.join(SORT)} (default: name)"
-        )
-        parser.add_argument("--limit", type=positive, metavar="N", help="the first N of them (default: all)")
-        return parser
 
     def items(self, client: Client, parsed_args: argparse.Namespace) -> Iterator[Item]:
         """The list as it is now."""
@@ -114,7 +81,7 @@ A dash is a value that nobody knows; it is never meant as 0.
         return client.follow()
 
     def changes(self, client: Client, parsed_args: argparse.Namespace, since: str, news: News) -> Changes | None:
-        """VMs may have changed where hosts have, and while nobody listened."""
+        """VMs may have changed where hosts have, and while the stream was lost."""
         return client.changed_domains(since) if isinstance(news, (Connected, HostsChanged)) else None
 
     def wanted(self, parsed_args: argparse.Namespace, item: Item) -> bool:
@@ -134,11 +101,9 @@ examples:
   %(prog)s 6f1d3c2a-0000-4000-8000-000000000001 -f json | jq .reclaimable_by
 """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add what this command takes."""
-        parser = super().get_parser(prog_name)
         add_vm(parser)
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Field names and values."""
@@ -156,17 +121,7 @@ examples:
 """
     columns = (
         *AT,
-        *sizes(
-            ("assigned", "Assigned"),
-            ("resident", "Resident"),
-            ("footprint", "Footprint"),
-            ("demand", "Demand"),
-            ("free", "Free"),
-            ("reported", "Reported"),
-            ("unreported", "Unreported"),
-            ("shared", "Shared"),
-            ("swap", "Swap"),
-        ),
+        *sizes("assigned", "resident", "footprint", "demand", "free", "reported", "unreported", "shared", "swap"),
     )
 
     def add_subject(self, parser: argparse.ArgumentParser) -> None:

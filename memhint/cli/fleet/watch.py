@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from memhint.cli.exits import Exit
-from memhint.cli.fleet.base import FleetList, Rows, usage
+from memhint.cli.fleet.base import FleetList, Rows, positive, usage
 from memhint.cli.fleet.screen import Screen
 from memhint.cli.table import TABLE
 from memhint.client.client import Changes, Client, Item, Listing
@@ -18,16 +18,27 @@ from memhint.client.follow import Away, Lost, News
 
 
 class WatchedList(FleetList):
-    """A list with --watch. ``member`` is its name in the API, ``key`` what an item is known by."""
+    """A list with --watch. ``member`` is its name in the API, ``key`` what an item is known by, ``sort_keys`` what
+    it is sorted by.
+    """
 
     member = ""
     key = ""
+    sort_keys: Sequence[str] = ()
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add it."""
-        parser = super().get_parser(prog_name)
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add it, and which items in which order."""
+        super().add_arguments(parser)
         add_watch(parser)
-        return parser
+        self.add_filters(parser)
+        keys = ", ".join(self.sort_keys)
+        parser.add_argument(
+            "--sort", metavar="KEY[:asc|desc]", type=self._sort, help=f"by one of: {keys} (default: name)"
+        )
+        parser.add_argument("--limit", type=positive, metavar="N", help="the first N of them (default: all)")
+
+    def add_filters(self, parser: argparse.ArgumentParser) -> None:
+        """Which items; all where there is nothing to choose by."""
 
     def run(self, parsed_args: argparse.Namespace) -> int:
         """Once, or until interrupted."""
@@ -65,6 +76,14 @@ class WatchedList(FleetList):
     def wanted(self, parsed_args: argparse.Namespace, item: Item) -> bool:
         """Whether an item is of the list."""
         return True
+
+    def _sort(self, given: str) -> str:
+        """A key with or without a direction, for argparse."""
+        name, _, direction = given.partition(":")
+        if name not in self.sort_keys or (":" in given and direction not in ("asc", "desc")):
+            keys = ", ".join(self.sort_keys)
+            raise argparse.ArgumentTypeError(f"{given!r}: write KEY, KEY:asc or KEY:desc, KEY one of {keys}")
+        return given
 
     def _follow(self, client: Client, parsed_args: argparse.Namespace) -> None:
         view = _View(self, parsed_args)

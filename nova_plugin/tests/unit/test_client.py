@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 
 import pytest
-from memhint_nova.client import HEADERS, PATH, Answer, HostsClient
+from memhint_nova.client import HEADERS, PATH, HostsClient, Response
 from memhint_nova.errors import LookFailed
 from memhint_nova.host import FIELDS
 
@@ -16,18 +16,18 @@ from tests.told import told
 class Server:
     """Answers by query, and keeps what it was asked."""
 
-    def __init__(self, *answers: Answer) -> None:
+    def __init__(self, *answers: Response) -> None:
         self.answers = list(answers)
         self.asked: list[tuple[Mapping[str, str], Mapping[str, str]]] = []
 
-    def get(self, path, params, headers) -> Answer:
+    def get(self, path, params, headers) -> Response:
         assert path == PATH
         self.asked.append((dict(params), dict(headers)))
         return self.answers.pop(0)
 
 
-def page(*hosts, etag=None, status=200, **more) -> Answer:
-    return Answer(status, etag, json.dumps({"hosts": list(hosts), **more}).encode())
+def page(*hosts, etag=None, status=200, **more) -> Response:
+    return Response(status, etag, json.dumps({"hosts": list(hosts), **more}).encode())
 
 
 def client(server: Server, **settings) -> HostsClient:
@@ -62,7 +62,7 @@ def test_later_looks_ask_for_changes() -> None:
 
 
 def test_unchanged_by_etag_is_no_news() -> None:
-    server = Server(page(changed="t1", etag='"a"'), Answer(304, None, b""), page(told(1), changed="t2", etag='"b"'))
+    server = Server(page(changed="t1", etag='"a"'), Response(304, None, b""), page(told(1), changed="t2", etag='"b"'))
     looks = client(server)
     assert looks.look("t1").hosts == ()
     assert looks.look("t1") is None
@@ -79,7 +79,7 @@ def test_an_etag_of_another_question_is_not_sent() -> None:
 
 
 def test_an_expired_token_begins_anew_at_once() -> None:
-    gone = Answer(410, None, b'{"errors":[{"code":"memhint.changed_since.expired","title":"Gone","detail":"x"}]}')
+    gone = Response(410, None, b'{"errors":[{"code":"memhint.changed_since.expired","title":"Gone","detail":"x"}]}')
     server = Server(gone, page(told(1), changed="t9"))
     news = client(server).look("old")
     assert (news.whole, news.token) == (True, "t9")
@@ -87,7 +87,7 @@ def test_an_expired_token_begins_anew_at_once() -> None:
 
 
 def test_after_changes_that_could_not_be_had_everything_is_asked_for() -> None:
-    server = Server(Answer(400, None, b""), page(told(1), changed="t9"), page(changed="t10"))
+    server = Server(Response(400, None, b""), page(told(1), changed="t9"), page(changed="t10"))
     looks = client(server)
     with pytest.raises(LookFailed):
         looks.look("t1")
@@ -98,26 +98,26 @@ def test_after_changes_that_could_not_be_had_everything_is_asked_for() -> None:
 
 def test_gone_without_a_token_is_a_failure_and_no_endless_loop() -> None:
     with pytest.raises(LookFailed):
-        client(Server(Answer(410, None, b""))).look(None)
+        client(Server(Response(410, None, b""))).look(None)
 
 
 @pytest.mark.parametrize(
     "answer",
     [
-        Answer(500, None, b"boom"),
-        Answer(401, None, b'{"errors":[{"title":"Unauthorized","detail":"no token"}]}'),
-        Answer(302, None, b""),
-        Answer(304, None, b""),
-        Answer(200, None, b"{"),
-        Answer(200, None, b"[" * 100_000),
-        Answer(200, None, b"\xff\xfe"),
-        Answer(200, None, b"[]"),
-        Answer(200, None, b"{}"),
-        Answer(200, None, b'{"hosts": {}}'),
-        Answer(200, None, b'{"hosts": [1]}'),
-        Answer(200, None, b'{"hosts": [], "deleted": [1]}'),
-        Answer(200, None, b'{"hosts": [], "changed": 4}'),
-        Answer(200, None, b'{"hosts": [], "next": 4}'),
+        Response(500, None, b"boom"),
+        Response(401, None, b'{"errors":[{"title":"Unauthorized","detail":"no token"}]}'),
+        Response(302, None, b""),
+        Response(304, None, b""),
+        Response(200, None, b"{"),
+        Response(200, None, b"[" * 100_000),
+        Response(200, None, b"\xff\xfe"),
+        Response(200, None, b"[]"),
+        Response(200, None, b"{}"),
+        Response(200, None, b'{"hosts": {}}'),
+        Response(200, None, b'{"hosts": [1]}'),
+        Response(200, None, b'{"hosts": [], "deleted": [1]}'),
+        Response(200, None, b'{"hosts": [], "changed": 4}'),
+        Response(200, None, b'{"hosts": [], "next": 4}'),
     ],
 )
 def test_what_is_no_answer_is_a_failure(answer) -> None:
@@ -127,11 +127,11 @@ def test_what_is_no_answer_is_a_failure(answer) -> None:
 
 def test_half_a_walk_is_no_news() -> None:
     with pytest.raises(LookFailed):
-        client(Server(page(told(1), changed="t1", next="/v1/hosts?marker=a"), Answer(503, None, b""))).look(None)
+        client(Server(page(told(1), changed="t1", next="/v1/hosts?marker=a"), Response(503, None, b""))).look(None)
 
 
 def test_what_an_error_says_is_in_the_failure() -> None:
-    answer = Answer(403, None, b'{"errors":[{"title":"Forbidden","detail":"ask for the role service"}]}')
+    answer = Response(403, None, b'{"errors":[{"title":"Forbidden","detail":"ask for the role service"}]}')
     with pytest.raises(LookFailed, match="status 403: Forbidden: ask for the role service"):
         client(Server(answer)).look(None)
 

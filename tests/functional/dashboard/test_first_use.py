@@ -6,7 +6,7 @@ import re
 
 from playwright.sync_api import expect
 
-from lab.servers.place import wait_until
+from lab.servers.directory import wait_until
 from memhint.objects.reclaim import ReclaimState, Stop, released
 from memhint.store import open_store
 from memhint.store.reclaims import Reclaims

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from playwright.sync_api import Route, expect
 
-from lab.servers.place import wait_until
+from lab.servers.directory import wait_until
 from memhint.objects.units import GIB
 from memhint.store import open_store
 from tests.functional.dashboard.browser import Window

@@ -8,7 +8,7 @@ import sys
 
 import requests
 
-from lab.servers.place import Place, kill, wait_until
+from lab.servers.directory import ServerDirectory, kill, wait_until
 from lab.servers.ports import free_ports
 
 _SERVE = """\
@@ -35,7 +35,7 @@ class Placement:
     """One service; its database is the caller's."""
 
     def __init__(self, database: str) -> None:
-        self.place = Place.temporary("pl")
+        self.place = ServerDirectory.temporary("pl")
         self.place.user = None  # a virtualenv need not be readable for anybody else
         (self.port,) = free_ports(1)
         self.url = f"http://127.0.0.1:{self.port}"

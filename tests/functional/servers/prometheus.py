@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from lab.servers.place import Place, kill, wait_until
+from lab.servers.directory import ServerDirectory, kill, wait_until
 from lab.servers.ports import free_ports
 
 ETC = Path(__file__).parents[3] / "etc" / "prometheus"
@@ -29,7 +29,7 @@ class Prometheus:
         """:param targets: host:port by the job's name
         :param token: what the API asks for
         """
-        self.place = Place.temporary("prom")
+        self.place = ServerDirectory.temporary("prom")
         (self._port,) = free_ports(1)
         self._process: subprocess.Popen[bytes] | None = None
         rules = self.place.path / "memhint.rules.yml"

@@ -6,7 +6,7 @@ import pika
 
 from lab.servers import rabbitmq
 from lab.servers.bus_users import CONTROLLER, rights
-from lab.servers.place import Place, kill, wait_until
+from lab.servers.directory import ServerDirectory, kill, wait_until
 from lab.servers.ports import free_ports
 from lab.servers.rabbitmq import PASSWORD, definitions
 from memhint.bus.topology import DEAD, RECORD, STATE
@@ -25,7 +25,7 @@ class RabbitMQ(rabbitmq.RabbitMQ):
     """One node, with a user for each host as doc/install.md describes them."""
 
     def __init__(self, name: str = "memhint") -> None:
-        place = Place.temporary("mq")
+        place = ServerDirectory.temporary("mq")
         (self.tls_port,) = free_ports(1)
         self.ca = place.path / "ca.pem"
         _certificates(place)
@@ -58,7 +58,7 @@ def wait_for_queues(node: rabbitmq.RabbitMQ) -> None:
     wait_until(lambda: all(one.encode() in names.read_bytes() for one in (STATE, RECORD, DEAD)), "the queues on disk")
 
 
-def _certificates(place: Place) -> None:
+def _certificates(place: ServerDirectory) -> None:
     new = ["openssl", "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
     place.run([*new, "-x509", "-subj", "/CN=memhint test", "-keyout", "ca.key", "-out", "ca.pem"])
     place.run([*new, "-subj", "/CN=localhost", "-keyout", "broker.key", "-out", "broker.csr"])

@@ -60,25 +60,25 @@ def test_the_log_of_a_project_has_its_vms_only(filled: Store) -> None:
 def test_vms_are_told_by_their_names_while_a_host_has_them(filled: Store) -> None:
     log, moment = Log(filled.database), time.time() + 60
     gone, line = str(uuid.uuid4()), filled.domains.page(limit=1).items[0]
-    place = log.place()
+    cursor = log.cursor()
     for subject in (gone, line.uuid):
         filled.events.record("host-a", moment, [builders.lever_state(subject=subject)])
     wanted = {gone: None, line.uuid: line.name}
     assert {one.domain: one.domain_name for one in log.page(LogFilter(since=moment), 10).items} == wanted
-    assert {one.domain: one.domain_name for one in log.after(place, 10)[0]} == wanted
+    assert {one.domain: one.domain_name for one in log.after(cursor, 10)[0]} == wanted
     assert all(one.domain_name is None for one in log.page(LogFilter(), 1000).items if one.domain is None)
 
 
 def test_what_comes_after_a_place_is_told_once(filled: Store) -> None:
     log = Log(filled.database)
-    place = log.place()
-    assert log.after(place, 10) == ((), place)
+    cursor = log.cursor()
+    assert log.after(cursor, 10) == ((), cursor)
     moment = time.time()
     filled.events.record("host-a", moment, [builders.lever_state(subject=str(uuid.uuid4())) for _ in range(3)])
-    first, place = log.after(place, 2)
-    second, place = log.after(place, 2)
+    first, cursor = log.after(cursor, 2)
+    second, cursor = log.after(cursor, 2)
     assert (len(first), len(second)) == (2, 1)
-    assert log.after(place, 2) == ((), place)
+    assert log.after(cursor, 2) == ((), cursor)
 
 
 @pytest.mark.parametrize("marker", ["", "1", "1,2,3", "nan,0,1", "1,0,99999999999999999999", "1,0,x", "-1,0,0"])

@@ -62,7 +62,7 @@ def past(*sequences: int, host: str = "host-a", lost: int = 0) -> Past:
 
 
 def kinds(fleet: Fleet) -> list[str]:
-    return [str(one.kind) for one in reversed(fleet.happened())]
+    return [str(one.kind) for one in reversed(fleet.host_events())]
 
 
 def newest(store: Store) -> tuple[str, int]:
@@ -97,7 +97,7 @@ def test_losses_are_told_as_they_grow(fleet: Fleet, clock: Clock) -> None:
     for lost in (0, 5, 5, 3, 7):
         clock.now += 1
         fleet.take([], [past(lost=lost)])
-    assert [one.detail for one in reversed(fleet.happened())] == ["", "5 points and events", "2 points and events"]
+    assert [one.detail for one in reversed(fleet.host_events())] == ["", "5 points and events", "2 points and events"]
     assert fleet.hosts()[0].lost == 7
 
 
@@ -206,7 +206,7 @@ def test_refused_messages_of_one_sender_are_one_event_in_ten_minutes(fleet: Flee
     fleet.refused("host-b", "neither")
     clock.now += 100
     fleet.refused("host-a", "again")
-    assert [(one.host, one.kind) for one in fleet.happened()] == [
+    assert [(one.host, one.kind) for one in fleet.host_events()] == [
         ("host-a", HostEventKind.POISON),
         ("host-b", HostEventKind.POISON),
         ("host-a", HostEventKind.POISON),

@@ -10,8 +10,8 @@ from sqlalchemy import inspect, text
 
 from memhint.store import open_store, schema
 from memhint.store.engine import Database, connect, parse_url
+from memhint.store.file import file_of, make_file
 from memhint.store.history import HistoryPoint
-from memhint.store.place import file_of, make_place
 from memhint.store.tables import metadata
 from tests.unit import builders
 
@@ -23,7 +23,7 @@ def database(url: str) -> Iterator[Database]:
     parsed = parse_url(url)
     path = file_of(parsed)
     if path is not None:
-        make_place(path)
+        make_file(path)
     opened = connect(parsed)
     yield opened
     opened.close()

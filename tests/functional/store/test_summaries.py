@@ -14,9 +14,17 @@ from lab.fleet.fleet import BEGIN, Fleet, Shape
 from memhint.objects.domain import DomainState
 from memhint.objects.plan import Bound
 from memhint.objects.report import Report
-from memhint.objects.summary import DomainSummary, Freshness, HostSummary, domain_summaries, host_summary
+from memhint.objects.summary import (
+    DOMAIN_SORT_KEYS,
+    HOST_SORT_KEYS,
+    DomainSummary,
+    Freshness,
+    HostSummary,
+    domain_summaries,
+    host_summary,
+)
 from memhint.objects.units import GIB, KIB, MIB
-from memhint.store import Store, domains, fleet, hosts_view, revisions
+from memhint.store import Store, fleet, revisions
 from memhint.store.domains import DomainFilter
 from memhint.store.errors import ChangesExpired, MarkerError
 from memhint.store.fleet import State
@@ -127,13 +135,13 @@ def _wanted(every: list[T], sort: str, descending: bool, key: Callable[[T], Any]
 @pytest.mark.parametrize("descending", [False, True])
 def test_lists_in_parts_are_whole_in_every_order(kept: Store, many: Fleet, descending: bool) -> None:
     vms = list(kept.domains.page(limit=1000).items)
-    for sort in domains.SORT_KEYS:
+    for sort in DOMAIN_SORT_KEYS:
         parts = list(
             whole(lambda marker: kept.domains.page(sort=sort, descending=descending, limit=23, marker=marker))  # noqa: B023
         )
         assert parts == _wanted(vms, sort, descending, lambda one: (one.uuid, one.host)), sort
     hosts = list(kept.hosts_view.page(limit=1000).items)
-    for sort in hosts_view.SORT_KEYS:
+    for sort in HOST_SORT_KEYS:
         lines = list(
             whole(lambda marker: kept.hosts_view.page(sort, descending=descending, limit=4, marker=marker))  # noqa: B023
         )

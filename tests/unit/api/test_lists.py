@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from memhint.store.domains import SORT_KEYS as OF_DOMAINS
-from memhint.store.hosts_view import SORT_KEYS as OF_HOSTS
+from memhint.objects.summary import DOMAIN_SORT_KEYS as OF_DOMAINS
+from memhint.objects.summary import HOST_SORT_KEYS as OF_HOSTS
 from tests.unit.api.site import FLEET, HOSTS, OWN, VMS, Site
 
 

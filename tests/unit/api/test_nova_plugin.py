@@ -24,16 +24,16 @@ def plugin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_the_plugin_reads_what_the_api_tells(site: Site, plugin: None) -> None:
-    from memhint_nova.client import Answer, HostsClient
+    from memhint_nova.client import HostsClient, Response
     from memhint_nova.host import host
 
     statuses = set()
 
     class Asked:
-        def get(self, path: str, params: Mapping[str, str], headers: Mapping[str, str]) -> Answer:
+        def get(self, path: str, params: Mapping[str, str], headers: Mapping[str, str]) -> Response:
             said = site.get(path, who="service", query_string=dict(params), headers=dict(headers))
             statuses.add(said.status_code)
-            return Answer(said.status_code, said.headers.get("ETag"), said.data)
+            return Response(said.status_code, said.headers.get("ETag"), said.data)
 
     looks = HostsClient(Asked(), 60.0)
     news = looks.look(None)

@@ -204,6 +204,12 @@ def test_a_browser_is_led_to_the_dashboard_and_a_program_is_not(site: Site) -> N
     assert site.get("/dashboard/", None).mimetype == "text/html"
 
 
+def test_the_dashboard_is_told_what_each_policy_key_takes(site: Site) -> None:
+    answer = site.client.get("/dashboard/parts/policy_keys.js")  # no template of the description has its slash
+    assert (answer.status_code, answer.mimetype) == (200, "text/javascript")
+    assert '"name": "reporting_order"' in answer.text
+
+
 @pytest.mark.parametrize(
     "path", ["../secret", "..%2fsecret", "%2e%2e/secret", "/etc/passwd", "..\\secret", "none.js", "%00"]
 )

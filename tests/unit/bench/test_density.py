@@ -8,7 +8,7 @@ import pytest
 
 from bench import ksm
 from bench.admitted import Admitted
-from bench.density import Count
+from bench.filled_host import Count
 from bench.harness.precondition import PreconditionFailed
 from bench.harness.scale import Scale
 from bench.resident import Resident, resident

@@ -5,7 +5,7 @@ import os
 from bench.ingest.agents import Host
 from bench.ingest.measured import cpu_of, resident_of, tree
 from lab.fleet.fleet import Fleet, Shape
-from memhint.bus.envelope import Kind, decode
+from memhint.bus.envelope import MessageKind, decode
 from memhint.bus.record import Record
 from memhint.objects.report import Report
 
@@ -28,7 +28,7 @@ def test_what_stands_for_an_agent_says_what_an_agent_would() -> None:
 def test_and_its_points_are_those_of_the_last_cycles() -> None:
     host = Host(Fleet(Shape(3, 4)), 1, NOW)
     message = decode(*host.record(NOW, 10.0, 41, 1000.5))
-    assert message.kind is Kind.RECORD
+    assert message.kind is MessageKind.RECORD
     assert isinstance(message.body, Record)
     assert [one.at for one in message.body.points] == [NOW - 50, NOW - 40, NOW - 30, NOW - 20, NOW - 10, NOW]
 

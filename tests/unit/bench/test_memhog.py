@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bench.harness.scale import Scale
-from bench.memhog import Turns, third_over_first
+from bench.hungry_guests import Turns, third_over_first
 from bench.suite import memhog
 from memhint.objects.units import GIB, MIB
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from bench.harness.scale import Scale
-from bench.next_allocation import Woken, in_turns, slowest, usual
 from bench.suite import density, next_allocation
+from bench.woken_guests import Woken, in_turns, slowest, usual
 
 
 def test_a_guest_counts_by_the_middle_of_its_rounds() -> None:

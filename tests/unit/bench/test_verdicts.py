@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from bench import drain as drains
+from bench import drained_guest as drains
 from bench import instructions as bench
 from bench.counted_guest import SHIFT, GuestFailed
-from bench.drain import Drain
+from bench.drained_guest import Drain
 from bench.figures import Window
 from bench.harness.result import Result
 from bench.harness.scale import Scale
@@ -21,7 +21,7 @@ STEPS = 1000
 PER_BLOCK = 512  # pages
 
 
-def window(name: str, way: bench.Way, instructions: int) -> Window:
+def window(name: str, way: bench.Variant, instructions: int) -> Window:
     """As that way would show it."""
     pages = PER_BLOCK if way.counted else 0
     resident = (140 if way.returned else 940) * MIB
@@ -29,11 +29,11 @@ def window(name: str, way: bench.Way, instructions: int) -> Window:
     return Window(name, 1000, ticks, pages, pages // PER_BLOCK, instructions, STEPS, 100, 2000, 3000, resident)
 
 
-def counted(names: list[str], instructions: dict[bench.Way, int]) -> bench.Counted:
+def counted(names: list[str], instructions: dict[bench.Variant, int]) -> bench.Counted:
     return {way.name: [{one: window(one, way, value) for one in names}] * 3 for way, value in instructions.items()}
 
 
-def faults(instructions: dict[bench.Way, int]) -> Result:
+def faults(instructions: dict[bench.Variant, int]) -> Result:
     names = [f"{kind}-{tasks}" for kind in ("base", "thp") for tasks in ("1", "4t")]
     return pagefault.told(Scale.SHORT, list(instructions), counted(names, instructions), {})
 
@@ -204,4 +204,4 @@ def test_a_curve_keeps_its_bends() -> None:
 
 def test_ways_share_a_guest_only_where_it_is_the_same() -> None:
     assert drains.SLOW.guest == drains.FAST.guest == drains.PRESSED.guest
-    assert len({way.guest for way in drains.ARMS}) == 5
+    assert len({way.guest for way in drains.METHODS}) == 5

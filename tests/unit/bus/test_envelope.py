@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memhint.bus import envelope
-from memhint.bus.envelope import ZSTD, Envelope, Kind, decode, encode
+from memhint.bus.envelope import ZSTD, Envelope, MessageKind, decode, encode
 from memhint.bus.errors import Poison
 from memhint.bus.record import Record
 from memhint.store.events import Event
@@ -17,13 +17,15 @@ from memhint.store.history import point_of
 from tests.unit import builders
 from tests.unit.builders import NOW
 
-STATE = Envelope(Kind.STATE, "host-a", "epoch-1", 7, 12.5, builders.report())
+STATE = Envelope(MessageKind.STATE, "host-a", "epoch-1", 7, 12.5, builders.report())
 
 
 def record(host: str = "host-a") -> Envelope:
     state = builders.lever_state()
     event = Event(NOW, host, state.subject, state.lever, state.desired, state.verdict)
-    return Envelope(Kind.RECORD, "host-a", "epoch-1", 7, 12.5, Record((point_of(builders.report()),), (event,), 3))
+    return Envelope(
+        MessageKind.RECORD, "host-a", "epoch-1", 7, 12.5, Record((point_of(builders.report()),), (event,), 3)
+    )
 
 
 @pytest.mark.parametrize("sent", [STATE, record()], ids=["state", "record"])

@@ -3,15 +3,15 @@ from __future__ import annotations
 import pytest
 
 from memhint.bus.errors import BusError
-from memhint.bus.link import Backoff, LinkSettings, parameters, user_of
+from memhint.bus.link import LinkSettings, Reconnects, parameters, user_of
 
 
 def test_waits_double_up_to_a_limit_and_begin_anew() -> None:
-    backoff = Backoff(3.0, draw=lambda: 1.0)
-    assert [backoff.wait() for _ in range(5)] == [0.5, 1.0, 2.0, 3.0, 3.0]
-    backoff.reset()
-    assert backoff.wait() == 0.5
-    assert Backoff(3.0, draw=lambda: 0.0).wait() == 0.25
+    reconnects = Reconnects(3.0, draw=lambda: 1.0)
+    assert [reconnects.wait() for _ in range(5)] == [0.5, 1.0, 2.0, 3.0, 3.0]
+    reconnects.reset()
+    assert reconnects.wait() == 0.5
+    assert Reconnects(3.0, draw=lambda: 0.0).wait() == 0.25
 
 
 def test_the_user_is_that_of_the_urls() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from memhint.bus.envelope import Envelope, Kind, decode, text_of
+from memhint.bus.envelope import Envelope, MessageKind, decode, text_of
 from memhint.bus.record import Record
 from memhint.controller.intake import Intake
 from memhint.controller.reconcile import Reconciler
@@ -44,7 +44,7 @@ def test_a_newer_report_keeps_its_text_and_its_numbers_and_shows_what_is_new_as_
 
 def test_a_newer_agents_events_and_requests_are_kept() -> None:
     found = message("newer-record")
-    assert found.kind is Kind.RECORD
+    assert found.kind is MessageKind.RECORD
     assert isinstance(found.body, Record)
     assert [str(one.verdict.answer) for one in found.body.events] == ["unknown"]
     assert [(str(one.state), one.state.ended) for one in found.body.reclaims] == [("unknown", False)]

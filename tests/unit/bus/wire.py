@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from memhint.bus.commands import answer
-from memhint.bus.envelope import Envelope, Kind, text_of
+from memhint.bus.envelope import Envelope, MessageKind, text_of
 from memhint.bus.record import Record
 from memhint.controller.messages import interrupt_command, policy_command, reclaim_command
 from memhint.objects.provider import NovaCompute
@@ -47,8 +47,8 @@ def messages() -> dict[str, str]:
         "interrupt": interrupt_command(waiting, "taken back", builders.NOW, EPOCH),
     }
     found = {
-        "state": text_of(Envelope(Kind.STATE, "host-a", EPOCH, made.sequence, 12.5, made)),
-        "record": text_of(Envelope(Kind.RECORD, "host-a", EPOCH, made.sequence, 12.5, record)),
+        "state": text_of(Envelope(MessageKind.STATE, "host-a", EPOCH, made.sequence, 12.5, made)),
+        "record": text_of(Envelope(MessageKind.RECORD, "host-a", EPOCH, made.sequence, 12.5, record)),
         "look": _command("look", {}, None),
         **{name: _command(one.name, dict(one.arguments), one.epoch) for name, one in sent.items()},
     }

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from memhint.bus.envelope import Envelope, Kind
+from memhint.bus.envelope import Envelope, MessageKind
 from memhint.bus.rabbit_consumer import Away
 from memhint.bus.record import Record
 from memhint.controller.intake import Intake
@@ -61,10 +61,10 @@ class FakePolicies:
 
 
 def state(sequence: int) -> Envelope:
-    return Envelope(Kind.STATE, "host-a", "epoch-1", sequence, 1.0, builders.report(sequence=sequence))
+    return Envelope(MessageKind.STATE, "host-a", "epoch-1", sequence, 1.0, builders.report(sequence=sequence))
 
 
-RECORD = Envelope(Kind.RECORD, "host-a", "epoch-1", 1, 1.0, Record((), (), 0))
+RECORD = Envelope(MessageKind.RECORD, "host-a", "epoch-1", 1, 1.0, Record((), (), 0))
 
 
 def intake(fleet: FakeFleet, clock: list[float]) -> Intake:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 from prometheus_client.exposition import generate_latest
 
-from memhint.bus.envelope import Envelope, Kind
+from memhint.bus.envelope import Envelope, MessageKind
 from memhint.bus.rabbit_consumer import Away
 from memhint.bus.record import Record
 from memhint.controller.metrics import Counts, Metered
@@ -32,10 +32,10 @@ class Fake:
 
 
 def state(sequence: int) -> Envelope:
-    return Envelope(Kind.STATE, "host-a", "epoch-1", sequence, 1.0, builders.report(sequence=sequence))
+    return Envelope(MessageKind.STATE, "host-a", "epoch-1", sequence, 1.0, builders.report(sequence=sequence))
 
 
-RECORD = Envelope(Kind.RECORD, "host-a", "epoch-1", 1, 1.0, Record((), (), 0))
+RECORD = Envelope(MessageKind.RECORD, "host-a", "epoch-1", 1, 1.0, Record((), (), 0))
 
 
 def test_what_was_kept_and_what_was_refused_is_counted_and_handed_on() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from memhint.guest.backoff import Backoff
+from memhint.backoff import Backoff
 from memhint.guest.errors import GuestAgentAbsent, GuestConnectionLost, GuestError, GuestTimeout
 from memhint.guest.poller import GuestPoller, Task, start_daemon
 from memhint.guest.reading import GuestReading

@@ -97,12 +97,19 @@ def test_the_archive_is_one_that_cpio_reads(tmp_path: Path) -> None:
     archive = Archive()
     archive.file("a/b/c", b"text\n", 0o600)
     archive.link("a/l", "b/c")
+    tree = tmp_path / "tree"
+    (tree / "d/empty").mkdir(parents=True)
+    (tree / "d/run").write_text("#!\n")
+    (tree / "d/run").chmod(0o755)
+    archive.tree(tree)
     try:
         subprocess.run(["cpio", "-i", "--quiet"], input=archive.content(), cwd=tmp_path, check=True)
     except FileNotFoundError:
         pytest.skip("cpio is not installed")
     assert (tmp_path / "a/l").read_text() == "text\n"
     assert (tmp_path / "a/b/c").stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "d/empty").is_dir()
+    assert (tmp_path / "d/run").stat().st_mode & 0o777 == 0o755
 
 
 def test_only_zram_in_use_as_swap_counts(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from memhint.sim.compare import compare
 from memhint.sim.engine import Run, Strategy, simulate
 from memhint.sim.fleet import Fleet, HostShape
 from memhint.sim.gain import memory_gains, oracle_shares
-from memhint.sim.generate import Kind, generate
+from memhint.sim.generate import Workload, generate
 from memhint.sim.needed import needed
 from memhint.sim.policy import DEFAULT, Oracle, Planned, PolicyError, Static, parse
 
@@ -45,7 +45,7 @@ def fleet(sizes: list[int], level: float, *, steps: int = 4, hosts: int = 1, sha
 
 
 def any_fleet(seed: int) -> Fleet:
-    kind = list(Kind)[seed % len(Kind)]
+    kind = list(Workload)[seed % len(Workload)]
     made = generate(kind, hosts=1 + seed % 3, days=0.5, step=1200.0, seed=seed, shape=SHAPE, offered=3.0)
     if seed % 2:  # more use than there is memory: hosts run out of it
         return replace(made, scale=made.memory * 2, shape=replace(SHAPE, swap=4 * GIB))
@@ -237,7 +237,7 @@ def test_most_headroom_spreads_and_first_fit_packs() -> None:
 
 
 def test_a_planner_that_knows_the_group_of_a_storm_keeps_its_memory() -> None:
-    made = generate(Kind.STORM, hosts=4, days=3, step=1200.0, seed=3)
+    made = generate(Workload.STORM, hosts=4, days=3, step=1200.0, seed=3)
     (policy,) = parse(["peak:24"], PLANNER)
     unknown, known = (simulate(made, policy, PLANNER, groups=groups) for groups in (False, True))
     assert known.assigned_mean < unknown.assigned_mean
@@ -248,7 +248,7 @@ def test_one_seed_gives_one_outcome_in_one_process_or_several() -> None:
     told: list[float] = []
     alone, several = (
         compare(
-            generate(Kind.BURSTY, hosts=3, days=1, step=600.0, seed=11),
+            generate(Workload.BURSTY, hosts=3, days=1, step=600.0, seed=11),
             policies,
             PLANNER,
             processes=processes,

@@ -6,14 +6,19 @@ import pytest
 from memhint.objects.units import GIB
 from memhint.sim import published
 from memhint.sim.fleet import HostShape
-from memhint.sim.generate import ROWS, Kind, generate, lifetimes, seed_workload, sizes
+from memhint.sim.generate import ROWS, Workload, generate, lifetimes, seed_workload, sizes
 
 DAY = 86400.0
 HOUR = 3600.0
 
 
 def fleet(
-    kind: Kind = Kind.DIURNAL, hosts: int = 20, days: float = 8, step: float = 900.0, seed: int = 5, **more: float
+    kind: Workload = Workload.DIURNAL,
+    hosts: int = 20,
+    days: float = 8,
+    step: float = 900.0,
+    seed: int = 5,
+    **more: float,
 ):
     return generate(kind, hosts=hosts, days=days, step=step, seed=seed, **more)
 
@@ -72,7 +77,7 @@ def test_days_are_busy_and_nights_and_weekends_are_quiet() -> None:
 
 
 def test_a_burst_is_as_frequent_and_long_as_written() -> None:
-    made = fleet(Kind.BURSTY, days=10, step=60.0, hosts=1)
+    made = fleet(Workload.BURSTY, days=10, step=60.0, hosts=1)
     lasts = published.BURST_MEDIAN * np.exp(published.BURST_SIGMA**2 / 2)
     share = lasts / (lasts + published.BURST_EVERY)
     assert made.levels.mean() == pytest.approx(share, rel=0.1)
@@ -80,7 +85,7 @@ def test_a_burst_is_as_frequent_and_long_as_written() -> None:
 
 
 def test_a_storm_comes_once_a_week_and_takes_half_of_the_vms() -> None:
-    made = fleet(Kind.STORM, days=30)
+    made = fleet(Workload.STORM, days=30)
     begins = np.flatnonzero(np.diff(made.storms.astype(int)) == 1)
     assert len(begins) == 4
     assert made.storms.sum() * made.step == 4 * published.STORM_SECONDS
@@ -99,8 +104,8 @@ def test_the_seeds_workload_uses_what_the_seed_measured(arm: str) -> None:
     assert use.max() <= made.memory[0]
 
 
-@pytest.mark.parametrize("kind", Kind)
-def test_one_seed_makes_one_fleet(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", Workload)
+def test_one_seed_makes_one_fleet(kind: Workload) -> None:
     first, second, other = fleet(kind, seed=1, hosts=2), fleet(kind, seed=1, hosts=2), fleet(kind, seed=2, hosts=2)
     for name in ("arrival", "departure", "memory", "offset", "scale", "row", "levels", "stormy"):
         assert np.array_equal(getattr(first, name), getattr(second, name)), name
@@ -109,7 +114,7 @@ def test_one_seed_makes_one_fleet(kind: Kind) -> None:
 
 
 def test_an_office_is_busy_by_day_and_idle_by_night_and_at_weekends() -> None:
-    made = fleet(Kind.OFFICE, days=8)
+    made = fleet(Workload.OFFICE, days=8)
     now = np.arange(made.steps) * made.step
     night = (now % DAY < 6 * HOUR) | (now % DAY > 20 * HOUR) | (now // DAY % 7 >= 5)
     noon = (now // DAY % 7 < 5) & (abs(now % DAY - 13 * HOUR) < HOUR)
@@ -120,7 +125,7 @@ def test_an_office_is_busy_by_day_and_idle_by_night_and_at_weekends() -> None:
 
 
 def test_most_of_a_cron_fleet_is_idle_but_for_the_same_hour_each_night() -> None:
-    made = fleet(Kind.CRON, days=3)
+    made = fleet(Workload.CRON, days=3)
     nightly = made.levels[:, : round(published.CRON_SHARE * ROWS)]
     hour = np.arange(made.steps) * made.step % DAY / HOUR
     busy = (hour >= 2) & (hour < 3)
@@ -129,7 +134,7 @@ def test_most_of_a_cron_fleet_is_idle_but_for_the_same_hour_each_night() -> None
 
 
 def test_a_hot_fleets_vms_are_cold_for_one_to_96_hours_and_then_never_again() -> None:
-    made = fleet(Kind.HOT, days=10)
+    made = fleet(Workload.HOT, days=10)
     turned = []
     for vm in range(0, made.vms, 7):
         course = (made.course(vm) - made.own) / made.memory[vm]

@@ -12,7 +12,7 @@ from memhint.planner.growth import AGES, cells_of, column_of, demand, deviation,
 from memhint.planner.settings import PlannerSettings
 from memhint.sim.engine import Strategy, simulate
 from memhint.sim.fleet import Fleet
-from memhint.sim.generate import Kind, generate
+from memhint.sim.generate import Workload, generate
 from memhint.sim.growth import Growth, learn
 from memhint.sim.policy import PolicyError, parse
 from memhint.sim.twin import Vms
@@ -20,13 +20,13 @@ from memhint.sim.twin import Vms
 PLANNER = PlannerSettings()
 
 
-def fleet(seed: int, kind: Kind = Kind.DIURNAL, days: float = 9) -> Fleet:
+def fleet(seed: int, kind: Workload = Workload.DIURNAL, days: float = 9) -> Fleet:
     return generate(kind, hosts=2, days=days, step=3600.0, seed=seed, offered=1.0)
 
 
 @settings(max_examples=10, deadline=None)
-@given(st.integers(0, 10**6), st.sampled_from([Kind.DIURNAL, Kind.HOT, Kind.BURSTY]), st.booleans())
-def test_a_fleet_teaches_what_its_lives_tell(seed: int, kind: Kind, sticky: bool) -> None:
+@given(st.integers(0, 10**6), st.sampled_from([Workload.DIURNAL, Workload.HOT, Workload.BURSTY]), st.booleans())
+def test_a_fleet_teaches_what_its_lives_tell(seed: int, kind: Workload, sticky: bool) -> None:
     made = replace(fleet(seed, kind), sticky=sticky)
     cells = []
     for vm in range(made.vms):
@@ -72,7 +72,8 @@ def test_the_arrays_count_with_what_the_planner_does(seed: int) -> None:
 
 def test_vms_that_turn_hot_are_known_from_those_that_did_before() -> None:
     made, before = (
-        generate(Kind.HOT, hosts=4, days=days, step=3600.0, seed=seed, offered=1.2) for days, seed in ((9, 2), (16, 3))
+        generate(Workload.HOT, hosts=4, days=days, step=3600.0, seed=seed, offered=1.2)
+        for days, seed in ((9, 2), (16, 3))
     )
     planner = replace(PLANNER, allow_unbacked=1024 * GIB)
     peak, growth = parse(["peak", "growth"], planner, lambda: learn(before, planner.overhead))

@@ -7,7 +7,7 @@ import pytest
 from memhint.objects.units import GIB, MIB
 from memhint.virt.domain_xml import parse_domain, reporting_attribute, with_reporting
 from memhint.virt.errors import DomainXMLError
-from memhint.virt.metadata import NAMESPACE, policy_element, read_policy
+from memhint.virt.metadata import TAG, read_policy
 
 RECORDED = """
 <domain type='qemu' id='1' xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'>
@@ -223,8 +223,7 @@ def test_setting_it_on_a_domain_without_a_balloon_is_refused() -> None:
 
 
 def test_the_policy_element_reads_back() -> None:
-    element = ElementTree.fromstring(policy_element({"reporting": "off", "guest_actions": "allow"}))
-    element.tag = f"{{{NAMESPACE}}}{element.tag}"
+    element = ElementTree.Element(TAG, {"reporting": "off", "guest_actions": "allow"})
     metadata = ElementTree.Element("metadata")
     metadata.append(element)
     assert read_policy(metadata) == ({"reporting": "off", "guest_actions": "allow"}, [])

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from memhint.api.handlers import dashboard
 from memhint.objects.domain import DomainState
 from memhint.objects.ladder import Rung
 from memhint.objects.plan import Bound
@@ -37,7 +38,7 @@ def names_of(literal: str, source: str) -> list[str]:
 
 
 def test_the_policy_keys_are_memhints_own() -> None:
-    listed = json.loads(text("parts/policy_keys.js").partition("POLICY_KEYS = ")[2].rstrip().rstrip(";"))
+    listed = json.loads(dashboard.policy_keys().partition("POLICY_KEYS = ")[2].rstrip().rstrip(";"))
     assert [one["name"] for one in listed] == list(KEYS)
     for one in listed:
         kind = KEYS[one["name"]].kind
@@ -46,11 +47,9 @@ def test_the_policy_keys_are_memhints_own() -> None:
             expected = {"words": list(kind.words)}
         elif isinstance(kind, Whole):
             expected = {"low": kind.low, "high": kind.high}
-            expected |= {"words": list(kind.words)} if kind.words else {}
-            expected |= {"unit": kind.unit} if kind.unit else {}
+            expected |= {"words": list(kind.words), "unit": kind.unit}
         else:
             assert isinstance(kind, Name)
-            expected = {"name_like": True}
         assert {key: value for key, value in one.items() if key not in ("name", "help")} == expected
 
 
@@ -79,7 +78,8 @@ def test_filters_offer_every_state_and_kind() -> None:
 def test_a_module_imports_what_is_there_and_makes_no_markup(path: Path) -> None:
     source = path.read_text()
     for name in re.findall(r"^import [^;]*?\"([^\"]+)\";", source, re.MULTILINE):
-        assert (path.parent / name).resolve().is_file(), name
+        found = (path.parent / name).resolve()
+        assert found.is_file() or str(found.relative_to(STATIC)) == dashboard.POLICY_KEYS, name
     # What VMs and hosts are called comes from tenants: it never becomes markup or code.
     for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function"):
         assert word not in source

@@ -12,7 +12,7 @@ export function h(tag, properties, ...children) {
   return element;
 }
 
-/** What an element holds, anew. */
+/** Replaces what an element holds. */
 export function fill(element, ...children) {
   element.replaceChildren(...present(children));
   return element;

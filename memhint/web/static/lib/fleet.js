@@ -16,7 +16,7 @@ export class Fleet extends EventTarget {
   #heard = null;
   #life = null;
 
-  /** Begins, or begins anew with another token. */
+  /** Begins, or begins again with another token. */
   start() {
     this.stop();
     this.#life = new AbortController();

@@ -37,7 +37,7 @@ export const RECLAIM_STATE = {
   done: "Done",
   failed: "Failed",
   refused: "Refused",
-  expired: "Nobody began it in time",
+  expired: "It was not begun in time",
 };
 
 export const STOP = {
@@ -68,7 +68,7 @@ export const KINDS = [
   ["shared", "Shared", "merged with equal pages of other VMs"],
   ["swapped", "Swapped", "on the host's swap"],
   ["reported", "Reported", "free in the guest and given back to the host"],
-  ["rest", "Not resident", "never touched, or nobody knows"],
+  ["rest", "Not resident", "never touched, or unknown"],
 ];
 
 /** A UUID where there is no name: its ends tell it from others, the whole of it is in the title. */

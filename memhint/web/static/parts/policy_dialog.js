@@ -143,7 +143,7 @@ function controlFor(key, now) {
   }
   const range =
     key.low !== undefined
-      ? `${key.low} to ${key.high}${key.words ? `, ${key.words}` : ""}`
+      ? `${key.low} to ${key.high}${key.words.length ? `, ${key.words}` : ""}`
       : "letters, digits and . _ : -";
   return h("input", {
     id,

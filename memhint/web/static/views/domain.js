@@ -52,7 +52,7 @@ export function domainView({ place, title, fleet, parts, query, signal }) {
   const reclaims = dataTable({
     caption: "Reclaims asked of this VM",
     id: (one) => one.id,
-    empty: "Nobody has asked this VM to give memory back.",
+    empty: "This VM has not been asked to give memory back.",
     columns: [
       {
         key: "at",

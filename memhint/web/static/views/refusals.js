@@ -82,7 +82,7 @@ export function refusalsView({ place, title, fleet, query, signal }) {
       );
     const text = JSON.stringify([reason, ...counts]);
     if (chips.dataset.shown !== text) {
-      // Only what is new is drawn anew: one of them may just be pressed.
+      // Only what is new is drawn again: one of them may just be pressed.
       const held = chips.contains(document.activeElement);
       chips.dataset.shown = text;
       fill(

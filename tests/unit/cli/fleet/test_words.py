@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import re
+
 from memhint.api.microversion import VERSIONS
 from memhint.api.schemas.domains import DOMAIN
+from memhint.api.schemas.domains import LIST_QUERY as DOMAIN_QUERY
 from memhint.api.schemas.events import KINDS, LIST_QUERY
 from memhint.api.schemas.hosts import HOST
+from memhint.api.schemas.hosts import LIST_QUERY as HOST_QUERY
 from memhint.api.schemas.reclaims import RECLAIM
 from memhint.cli.fleet import events, hosts, reclaims, vms
 from memhint.client.settings import MICROVERSION
-from memhint.store import domains as store_domains
-from memhint.store import hosts_view
 
 
 def test_what_lists_are_sorted_by() -> None:
-    assert hosts.SORT == hosts_view.SORT_KEYS
-    assert vms.SORT == store_domains.SORT_KEYS
+    for command, query in ((hosts.HostList, HOST_QUERY), (vms.VmList, DOMAIN_QUERY)):
+        pattern = re.compile(query["properties"]["sort"]["pattern"])
+        assert command.sort_keys
+        assert all(pattern.search(key) for key in command.sort_keys)
 
 
 def test_kinds_of_events() -> None:

@@ -24,7 +24,7 @@ class ServerFailed(LabError):
     """A server did not come up."""
 
 
-class Place:
+class ServerDirectory:
     """A short path (sockets' names are limited) that belongs to the user who runs the server."""
 
     def __init__(self, path: Path, cgroups: Sequence[Path] = ()) -> None:
@@ -41,7 +41,7 @@ class Place:
             os.chown(path, self.user, -1)  # not what is in it: an earlier server may be running there
 
     @classmethod
-    def temporary(cls, name: str) -> Place:
+    def temporary(cls, name: str) -> ServerDirectory:
         """A new one below /tmp."""
         return cls(leftovers.scratch(name, "/tmp"))
 

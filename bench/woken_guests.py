@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 
 from bench import ksm
 from bench.cpu import cpu_seconds
-from bench.density import Setup, Sizes, add_used, agent_of, host_of, settle
+from bench.filled_host import Setup, Sizes, add_used, agent_of, host_of, settle
 from bench.harness.bench import Say
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
     """How many guests lie idle beside each other, how many of them allocate, how often each does, and how often all
-    of it is set up anew."""
+    of it is set up again."""
 
     guests: int
     waking: int

@@ -39,7 +39,7 @@ def main() -> int:
 def cycles(vms: int, count: int) -> dict[str, Any]:
     """So many cycles over so many VMs, in a process of its own."""
     done = subprocess.run(
-        [sys.executable, "-m", "bench.agent_cost", str(vms), str(count)],
+        [sys.executable, "-m", "bench.agent_runs", str(vms), str(count)],
         capture_output=True,
         text=True,
         check=True,

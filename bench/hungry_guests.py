@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bench.cpu import cpu_seconds
-from bench.density import Setup, Sizes, agent_of, enforced, host_of
+from bench.filled_host import Setup, Sizes, agent_of, enforced, host_of
 from bench.harness.precondition import require
 from lab.guest import Guest
 from lab.packing import MARGIN

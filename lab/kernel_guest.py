@@ -1,4 +1,4 @@
-"""A guest of its own for each test class: QEMU, an initramfs with busybox, and a shell on the second serial port."""
+"""A guest with a kernel under test: QEMU, an initramfs with busybox, and a shell on the second serial port."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).resolve().parent
+from lab.cpio import Archive
+
+PROGRAMS = Path(__file__).resolve().parent.parent / "kernel/tests"
 MIB = 1 << 20
 PAGES_PER_MIB = MIB // 4096
 PARAMETERS = "/sys/module/page_reporting/parameters"
@@ -94,16 +96,16 @@ def initramfs(into: Path, image: Path) -> Path:
     if busybox is None:
         raise GuestError("there is no busybox here: install busybox-static")
     shutil.copy(busybox, root / "bin/busybox")
-    shutil.copy(HERE / "init", root / "init")
+    shutil.copy(PROGRAMS / "init", root / "init")
     if (image / "page_reporting").exists():
         shutil.copy(image / "page_reporting", root / "bin/page_reporting")
-    command = ["gcc", "-static", "-O2", "-Wall", "-Werror", "-o", f"{root}/bin/memory", f"{HERE}/memory.c"]
+    command = ["gcc", "-static", "-O2", "-Wall", "-Werror", "-o", f"{root}/bin/memory", f"{PROGRAMS}/memory.c"]
     subprocess.run(command, check=True)
-    files = "\n".join(str(path.relative_to(root)) for path in sorted(root.rglob("*")))
-    archive = into / "initramfs"
-    with archive.open("wb") as file:
-        subprocess.run(["cpio", "-o", "-H", "newc", "--quiet"], cwd=root, input=files.encode(), stdout=file, check=True)
-    return archive
+    archive = Archive()
+    archive.tree(root)
+    initrd = into / "initramfs"
+    initrd.write_bytes(archive.content())
+    return initrd
 
 
 def accelerator() -> str:

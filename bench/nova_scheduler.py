@@ -27,7 +27,7 @@ REPORTED_AT = 1_000_000.0
 
 
 def main() -> int:
-    """Measure, and tell it as JSON on standard output: `python -m bench.scheduler ROUNDS SIZE...`."""
+    """Measure, and tell it as JSON on standard output: `python -m bench.nova_scheduler ROUNDS SIZE...`."""
     rounds, sizes = int(sys.argv[1]), [int(one) for one in sys.argv[2:]]
     print(json.dumps(measure(rounds, sizes)))
     return 0

@@ -1,4 +1,4 @@
-"""How long to leave a guest alone after it failed."""
+"""How long to wait before what failed is tried again."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ class Backoff:
         """The pause after so many failures in a row; none after none."""
         if failures <= 0:
             return 0.0
-        # A VM may fail for months: bound the exponent before the power, not the result.
+        # Something may fail for months: bound the exponent before the power, not the result.
         return min(self.limit_s, self.base_s * 2.0 ** min(failures - 1, 64))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from bench.counted_guest import GuestFailed, Kernel
 from bench.figures import time_to
-from kernel.tests.guest import PARAMETERS, Guest, GuestError, wait_until
+from lab.kernel_guest import PARAMETERS, Guest, GuestError, wait_until
 from memhint.objects.units import MIB
 
 MEMORY_MIB = 2048
@@ -44,7 +44,7 @@ class Drain:
 
 
 @dataclass(frozen=True, slots=True)
-class Arm:
+class Method:
     """A guest, and what is done to it. `start` begins what makes memory leave, and returns at once."""
 
     name: str
@@ -57,7 +57,7 @@ class Arm:
 
     @property
     def guest(self) -> tuple[str, str, bool]:
-        """Arms of which this is equal share a guest."""
+        """Methods of which this is equal share a guest."""
         return self.series, self.words, self.hotplug
 
 
@@ -127,13 +127,13 @@ def _plug(guest: Guest, mib: int) -> None:
 
 
 _OFF = "page_reporting.enabled=0"
-STOCK = Arm("stock reporting", "none", "", _use, _free, _freed)
-SLOW = Arm("free lists, 2000 ms", "stats", "", _use_after(2000), _free, _freed)
-FAST = Arm("free lists, 200 ms", "stats", "", _use_after(200), _free, _freed)
-PRESSED = Arm("memhint under pressure", "stats", "", _use_after(2000), _free_pressed, _freed)
-BITMAP = Arm("bitmap", "bitmap", "page_reporting.bitmap=1", _use, _free, _freed)
-BALLOON = Arm("balloon inflated", "stats", _OFF, _use_and_free, _inflate, _deflate)
-UNPLUGGED = Arm(
+STOCK = Method("stock reporting", "none", "", _use, _free, _freed)
+SLOW = Method("free lists, 2000 ms", "stats", "", _use_after(2000), _free, _freed)
+FAST = Method("free lists, 200 ms", "stats", "", _use_after(200), _free, _freed)
+PRESSED = Method("memhint under pressure", "stats", "", _use_after(2000), _free_pressed, _freed)
+BITMAP = Method("bitmap", "bitmap", "page_reporting.bitmap=1", _use, _free, _freed)
+BALLOON = Method("balloon inflated", "stats", _OFF, _use_and_free, _inflate, _deflate)
+UNPLUGGED = Method(
     "virtio-mem unplugged",
     "stats",
     f"{_OFF} memhp_default_state=online_movable",
@@ -142,35 +142,35 @@ UNPLUGGED = Arm(
     lambda guest, mib: _plugged(guest, 0),
     hotplug=True,
 )
-ARMS = (STOCK, SLOW, FAST, PRESSED, BITMAP, BALLOON, UNPLUGGED)
+METHODS = (STOCK, SLOW, FAST, PRESSED, BITMAP, BALLOON, UNPLUGGED)
 
 
 @contextmanager
-def guests(kernels: dict[str, Kernel], arms: Sequence[Arm]) -> Iterator[dict[tuple[str, str, bool], Guest]]:
-    """A guest for all arms that can share it. Raises GuestFailed, also for what fails in the body."""
+def guests(kernels: dict[str, Kernel], methods: Sequence[Method]) -> Iterator[dict[tuple[str, str, bool], Guest]]:
+    """A guest for all methods that can share it. Raises GuestFailed, also for what fails in the body."""
     with ExitStack() as stack:
         try:
             found: dict[tuple[str, str, bool], Guest] = {}
-            for arm in arms:
-                if arm.guest not in found:
-                    plugged = PLUGGED_AT_MOST_MIB if arm.hotplug else 0
-                    mib = MEMORY_MIB // 2 if arm.hotplug else MEMORY_MIB
-                    guest = Guest(kernels[arm.series].folder, mib=mib, arguments=arm.words, hotplug_mib=plugged)
+            for method in methods:
+                if method.guest not in found:
+                    plugged = PLUGGED_AT_MOST_MIB if method.hotplug else 0
+                    mib = MEMORY_MIB // 2 if method.hotplug else MEMORY_MIB
+                    guest = Guest(kernels[method.series].folder, mib=mib, arguments=method.words, hotplug_mib=plugged)
                     stack.callback(guest.close)
-                    found[arm.guest] = guest
+                    found[method.guest] = guest
             yield found
         except GuestError as error:
             raise GuestFailed(str(error)) from None
 
 
-def drain(arm: Arm, guest: Guest, mib: int) -> Drain:
+def drain(method: Method, guest: Guest, mib: int) -> Drain:
     """Let it use that much, and look on as it leaves. Raises GuestError."""
-    arm.prepare(guest, mib)
+    method.prepare(guest, mib)
     _settle(guest)
     before = guest.resident_mib()
     samples = [(0.0, 0.0)]
     began = moved = time.monotonic()
-    arm.start(guest, mib)
+    method.start(guest, mib)
     while (now := time.monotonic()) - began < WINDOW and now - moved < QUIET:
         left = float((before - guest.resident_mib()) * MIB)
         if left > samples[-1][1]:
@@ -179,7 +179,7 @@ def drain(arm: Arm, guest: Guest, mib: int) -> Drain:
         if left >= ENOUGH * mib * MIB:
             break
         time.sleep(EVERY)
-    arm.finish(guest, mib)
+    method.finish(guest, mib)
     return Drain(mib * MIB, tuple(samples))
 
 

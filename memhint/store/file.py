@@ -1,4 +1,4 @@
-"""The place of an SQLite store in the file system, and whether this process may use it."""
+"""The file of an SQLite store, and whether this process may use it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def file_of(url: URL) -> Path | None:
     return Path(url.database)
 
 
-def make_place(path: Path) -> None:
+def make_file(path: Path) -> None:
     """The directory (0750) and the file (0640), where they are not there yet.
 
     :raises StoreError: where they cannot be made or written
@@ -31,7 +31,7 @@ def make_place(path: Path) -> None:
     _check_directory(path)
 
 
-def check_place(path: Path) -> None:
+def check_file(path: Path) -> None:
     """Whether a store is there that this process can use.
 
     :raises StoreMissing: where there is none
