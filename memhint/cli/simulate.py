@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,10 +18,12 @@ from memhint.objects.units import GIB
 from memhint.planner.settings import PlannerSettings
 
 if TYPE_CHECKING:
+    from memhint.planner.growth import GrowthTable
     from memhint.sim.engine import Outcome
     from memhint.sim.fleet import Fleet, HostShape
 
 _HOSTS, _DAYS, _STEP, _SEED_STEP = 100, 30.0, 300.0, 30.0
+_OTHER_SEED = 1000  # added to the seed of a fleet that is learnt from
 _NEEDS = ("numpy", "pyarrow", "matplotlib")
 _KINDS = ("diurnal", "bursty", "storm", "office", "cron", "hot", "seed")
 _ARMS = ("none", "ksm", "returned")
@@ -43,9 +45,10 @@ examples:
   memhint simulate --trace use.parquet --policy nominal --policy quantile:12 --json
   memhint simulate --hosts 1000 --policy nominal --policy peak:24 --max-ratio 3 --allow-unbacked 128
 
-A policy is nominal, oracle, static[:RATIO], peak[:HOURS] (half-life), quantile[:HOURS] or n_sigma[:HOURS] (window). The
-planner's settings are those of the configuration, where an option here does not say otherwise. A trace is CSV or
-Parquet with the columns vm, time_s, assigned_mib and demand_mib, or GWA-T-12 (Bitbrains). See doc/simulation.md.
+A policy is nominal, oracle, static[:RATIO], peak[:HOURS] (half-life), quantile[:HOURS] or n_sigma[:HOURS] (window), or
+growth[:SIGMAS], whose table is learnt from --learn or, of a generated fleet, from one of another seed. The planner's
+settings are those of the configuration, where an option here does not say otherwise. A trace is CSV or Parquet with the
+columns vm, time_s, assigned_mib and demand_mib, or GWA-T-12 (Bitbrains). See doc/simulation.md.
 """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -55,6 +58,9 @@ Parquet with the columns vm, time_s, assigned_mib and demand_mib, or GWA-T-12 (B
         what.add_argument("--generate", choices=_KINDS, default="diurnal", help="generated VMs (default: diurnal)")
         parser.add_argument(
             "--overlay", action="store_true", help="of a trace: VMs come and go as generated ones do, with its courses"
+        )
+        parser.add_argument(
+            "--learn", type=Path, metavar="FILE", help="with --overlay: the trace that policy growth learns from"
         )
         parser.add_argument(
             "--sticky", action="store_true", help="what a VM touched never comes back: hosts without any lever"
@@ -129,7 +135,9 @@ Parquet with the columns vm, time_s, assigned_mib and demand_mib, or GWA-T-12 (B
 
         begin = time.monotonic()
         try:
-            policies = policy.parse(parsed_args.policy or policy.DEFAULT, settings)
+            policies = policy.parse(
+                parsed_args.policy or policy.DEFAULT, settings, self._learner(parsed_args, settings.overhead)
+            )
         except policy.PolicyError as error:
             raise CliError(Exit.USAGE, f"--policy: {error}") from error
         fleet = self._fleet(parsed_args)
@@ -147,12 +155,32 @@ Parquet with the columns vm, time_s, assigned_mib and demand_mib, or GWA-T-12 (B
             self.app.stderr.write("\r\033[K")
         return outcomes, fleet, time.monotonic() - begin
 
+    def _learner(self, parsed_args: argparse.Namespace, overhead: int) -> Callable[[], GrowthTable] | None:
+        """What learns a growth table from another fleet than the one that is simulated."""
+        if parsed_args.trace is not None and parsed_args.learn is None:
+            return None
+
+        def learnt() -> GrowthTable:
+            from memhint.sim.growth import learn
+
+            # All of another month, or as many days of another seed.
+            other = {"trace": parsed_args.learn, "seed": parsed_args.seed + _OTHER_SEED}
+            if parsed_args.learn is not None:
+                other["days"] = None
+            return learn(self._fleet(argparse.Namespace(**{**vars(parsed_args), **other})), overhead)
+
+        return learnt
+
     def _fleet(self, parsed_args: argparse.Namespace) -> Fleet:
         if parsed_args.trace is None:
             if parsed_args.overlay:
                 raise CliError(Exit.USAGE, "--overlay is of --trace")
+            if parsed_args.learn is not None:
+                raise CliError(Exit.USAGE, "--learn is of --trace with --overlay")
             fleet = _generated(parsed_args)
         else:
+            if parsed_args.learn is not None and not parsed_args.overlay:
+                raise CliError(Exit.USAGE, "--learn is of --trace with --overlay")
             fleet, words = _traced(parsed_args)
             if words:
                 self.app.stderr.write(f"{parsed_args.trace}: {words}\n")

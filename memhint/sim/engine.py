@@ -117,7 +117,10 @@ class Run:
         self._usable = fleet.shape.pool - self._reserve - fleet.shape.other
         self._overhead = settings.overhead
         if isinstance(policy, Planned):
-            self._twin, self._predictor = Twin(fleet.hosts, policy.settings), forecast_of(policy.settings)
+            self._twin, self._predictor = (
+                Twin(fleet.hosts, policy.settings),
+                forecast_of(policy.settings, policy.growth, policy.sigmas),
+            )
         elif isinstance(policy, Oracle):
             self._future = Future(fleet, self._usable)
             self.limit[:] = math.inf
@@ -313,7 +316,7 @@ class Run:
     def _placed_share(self) -> float:
         if not self._asked:
             return 1.0
-        return min((self._placed - self.killed) / self._asked, self._placed_memory / self._asked_memory)
+        return max(0.0, min((self._placed - self.killed) / self._asked, self._placed_memory / self._asked_memory))
 
 
 def ratio_steps(wanted: Floats, usable: int, most: float) -> Floats:

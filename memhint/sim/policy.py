@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from memhint.objects.plan import PredictorName
+from memhint.planner.growth import SIGMAS, GrowthTable
 from memhint.planner.settings import PlannerSettings
 
 HOUR = 3600.0
@@ -30,6 +31,8 @@ class Planned:
 
     name: str
     settings: PlannerSettings
+    growth: GrowthTable | None = None  # whose word holds instead of the settings' predictor
+    sigmas: float = SIGMAS
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,17 +44,30 @@ class Oracle:
 
 Policy = Static | Planned | Oracle
 
-KINDS = "nominal, oracle, static[:RATIO], peak[:HOURS], quantile[:HOURS] or n_sigma[:HOURS]"
+KINDS = "nominal, oracle, static[:RATIO], peak[:HOURS], quantile[:HOURS], n_sigma[:HOURS] or growth[:SIGMAS]"
 DEFAULT = ("nominal", "static:1.5", "peak", "peak:24", "quantile", "n_sigma", "oracle")
-_NAME = re.compile(r"(nominal|oracle|static|peak|quantile|n_sigma)(?::(\d+(?:\.\d+)?))?")
+_NAME = re.compile(r"(nominal|oracle|static|peak|quantile|n_sigma|growth)(?::(\d+(?:\.\d+)?))?")
 
 
-def parse(names: Sequence[str], settings: PlannerSettings) -> list[Policy]:
+def parse(
+    names: Sequence[str], settings: PlannerSettings, learnt: Callable[[], GrowthTable] | None = None
+) -> list[Policy]:
     """The policies of these names, each once. What a name does not say is as in ``settings``.
 
-    :raises PolicyError: for a name that is none
+    :param learnt: what learns a growth table, where there is a history to learn from; called once, if at all
+    :raises PolicyError: for a name that is none, and for ``growth`` without a history
     """
-    return [_parse(name, settings) for name in dict.fromkeys(names)]
+    found: list[Policy] = []
+    table: GrowthTable | None = None
+    for name in dict.fromkeys(names):
+        one = _parse(name, settings)
+        if isinstance(one, Planned) and name.startswith("growth"):
+            if learnt is None:
+                raise PolicyError(f"{name!r} needs a history to learn from: say --learn")
+            table = table or learnt()
+            one = replace(one, growth=table)
+        found.append(one)
+    return found
 
 
 def _parse(name: str, settings: PlannerSettings) -> Policy:
@@ -66,6 +82,8 @@ def _parse(name: str, settings: PlannerSettings) -> Policy:
         return Oracle(name)
     if kind == "static":
         return Static(name, number or 1.5)
+    if kind == "growth":  # a new VM's doubt is in the table
+        return Planned(name, replace(settings, new_vm_decay=0.0), sigmas=SIGMAS if number is None else number)
     if kind == "peak":
         half_life = settings.peak_half_life if number is None else number * HOUR
         return Planned(name, replace(settings, predictor=PredictorName.DECAYING_PEAK, peak_half_life=half_life))

@@ -66,6 +66,9 @@ class Forecast(Protocol):
     def forecast(self, vms: Vms, now: float, hosts: int) -> Floats:
         """What each VM may come to use, within [use, assigned]."""
 
+    def deviation(self, vms: Vms, hosts: int) -> Floats:
+        """Bytes by which the sum of each host's VMs may miss that forecast; 0 where it is no average."""
+
 
 class Twin:
     """The planner's state of all hosts, moved by one observation at a time."""
@@ -92,7 +95,7 @@ class Twin:
         self._pressure(hosts, now)
         demand = grown_up(vms, forecast.forecast(vms, now, count), now, settings)
         want = per_host(vms, demand, count)
-        kept = self._spare(vms, vms.assigned - demand)
+        kept = self._spare(vms, vms.assigned - demand, forecast.deviation(vms, count))
         assigned = per_host(vms, vms.assigned, count)
         reserve = settings.reserve_of(hosts.pool)
         other = np.trunc(self._other.peak())
@@ -119,8 +122,8 @@ class Twin:
         bound = np.where(self._entered, _PRESSURE, np.where(waits, _RATE, bound))
         return headroom, bound
 
-    def _spare(self, vms: Vms, distance: Floats) -> Floats:
-        kept = np.zeros(self._hosts)
+    def _spare(self, vms: Vms, distance: Floats, deviation: Floats) -> Floats:
+        kept = deviation.copy()
         np.maximum.at(kept, vms.host, distance)
         member = np.flatnonzero(vms.group >= 0)
         if self._settings.spare_for_group and member.size:

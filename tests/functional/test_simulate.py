@@ -20,8 +20,8 @@ def test_a_small_fleet_under_every_policy(tmp_path: Path) -> None:
     )
     assert (result.returncode, result.stderr) == (0, "")
     found = {row["policy"]: row for row in json.loads(result.stdout)}
-    assert list(found) == ["nominal", "static:1.5", "peak", "peak:24", "quantile", "n_sigma"]
-    assert found["peak:24"]["assigned_mean"] > found["nominal"]["assigned_mean"]
+    assert list(found) == ["nominal", "static:1.5", "peak", "peak:24", "quantile", "n_sigma", "oracle"]
+    assert found["nominal"]["assigned_mean"] < found["peak"]["assigned_mean"] < found["oracle"]["assigned_mean"]
     assert drawn.read_bytes().startswith(b"\x89PNG")
 
 

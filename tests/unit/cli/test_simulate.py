@@ -79,6 +79,36 @@ def test_a_trace_of_the_archive_is_cut_where_it_must_be_and_worn_by_vms_that_com
     assert json.loads(sticky.out)[0]["asked"] > 1.5 * json.loads(plain.out)[0]["asked"]
 
 
+def test_growth_is_learnt_from_another_month_or_another_seed(bench: Bench, tmp_path: Path) -> None:
+    from tests.unit.sim.test_trace import bitbrains
+
+    for month, used in (("july", 1 << 20), ("august", (1 << 20) + 9)):
+        (tmp_path / month).mkdir()
+        for vm in range(3):
+            rows = [(900 * step, 4 << 20, used + vm) for step in range(96)]
+            bitbrains(tmp_path / month / f"{vm}.csv", *rows)
+    trace = ("simulate", "--trace", str(tmp_path / "august"), "--overlay", "--hosts", "1", "--step", "900")
+    words = (
+        "--policy",
+        "nominal",
+        "--policy",
+        "growth",
+        "--max-ratio",
+        "4",
+        "--swap",
+        "999",
+        "--offered",
+        "4",
+        "--json",
+    )
+    nominal, growth = json.loads(bench.run(*trace, *words, "--learn", str(tmp_path / "july")).out)
+    assert growth["assigned_mean"] > 1.2 * nominal["assigned_mean"]
+    unlearnt = bench.run(*trace, *words)
+    assert (unlearnt.code, "needs a history" in unlearnt.err) == (2, True)
+    (generated,) = json.loads(bench.run(*SMALL, "--policy", "growth", "--json").out)
+    assert generated["admitted"] > 0
+
+
 def test_what_is_kept_for_storms_is_a_choice(bench: Bench) -> None:
     words = (*SMALL, "--max-ratio", "4", "--swap", "1000", "--offered", "4", "--policy", "peak", "--json")
     (none,) = json.loads(bench.run(*words, "--storm-percent", "0").out)
@@ -102,6 +132,8 @@ def test_the_seeds_arm_is_a_choice(bench: Bench) -> None:
         (["--trace", "nowhere.csv"], "nowhere.csv: No such file"),
         (["--trace", "x.csv", "--days", "3"], "--days: a trace has its own length"),
         (["--overlay"], "--overlay is of --trace"),
+        (["--learn", "x.csv"], "--learn is of --trace with --overlay"),
+        (["--trace", "x.csv", "--learn", "x.csv"], "--learn is of --trace with --overlay"),
         (["--trace", "x.csv", "--arm", "ksm"], "--arm is of --generate seed"),
         (["--memory", "4"], "--memory must be above the 4 GiB"),
         (["--plot", "out.bmp"], "the name must end in .png, .svg, .pdf"),
