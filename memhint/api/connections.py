@@ -26,7 +26,8 @@ LOG = logging.getLogger(__name__)
 REQUEST_MOST = 10.0  # seconds for all of a request: handshake, headers and body
 ANSWER_MOST = 60.0  # seconds for a client to take all of an answer, or one message of a stream
 SHORT = 0.05  # seconds that a client may keep a thread waiting while others have none
-EVERY = 0.05  # seconds between two looks
+SHORTEST = 0.01  # the same, where many more wait than there are threads: less, or the last of them waits for long
+EVERY = 0.01  # seconds between two looks
 KNOWN = "memhint.known"  # in the environment of a request: to be called when the caller has shown who it is
 THERE = "memhint.there"  # and this one tells whether the client has not hung up
 _ONCE = (b"Content-Length", b"Transfer-Encoding", b"Host")
@@ -205,8 +206,10 @@ class Waiters:
         """Whose time is over, and for each of ``queued`` without a thread one who keeps a thread waiting."""
         with self._lock:
             found = [(one, now - one.waiting) for one in self._all if one.waiting is not None and not one.hung_up]
+            working = len(self._all)
         late = [one for one, age in found if age > (ANSWER_MOST if one.sending else REQUEST_MOST)]
-        others = [(one.known, -age, id(one), one) for one, age in found if age > SHORT and not one.streams]
+        short = SHORT if queued <= working else max(SHORTEST, SHORT * working / queued)
+        others = [(one.known, -age, id(one), one) for one, age in found if age > short and not one.streams]
         return late + [one for *_, one in sorted(others)[:queued] if one not in late]
 
 
