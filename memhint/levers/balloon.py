@@ -40,6 +40,8 @@ class BalloonLever:
         self._ledger = ledger
         self._target = target
         self._now = now
+        # By UUID, the process and the wish that libvirt took from us. A mark alone does not say so: it is put before.
+        self._asked: dict[str, tuple[str, int]] = {}
 
     def probe(self, domain: DomainObservation) -> Verdict:
         """Whether this VM's balloon can be used at all, its policy aside."""
@@ -72,7 +74,9 @@ class BalloonLever:
 
         :raises StoreError: when the store cannot be read
         """
-        return {mark.subject: mark for mark in self._ledger.all() if mark.knob == BALLOON_KNOB}
+        marks = {mark.subject: mark for mark in self._ledger.all() if mark.knob == BALLOON_KNOB}
+        self._asked = {uuid: asked for uuid, asked in self._asked.items() if uuid in marks}
+        return marks
 
     def pull(
         self, domain: DomainObservation, policy: Policy, wish: int | None, *, dry_run: bool, stop: Stop = lambda: False
@@ -94,7 +98,7 @@ class BalloonLever:
         refusal = _refusal(domain, policy, wish, mark, actual)
         if refusal is not None:
             return refusal
-        if mark is not None and mark.after == str(wish):
+        if mark is not None and mark.after == str(wish) and self._asked.get(domain.uuid) == (process.instance, wish):
             return Verdict(Answer.UNCHANGED)
         words = f"{actual // MIB} to {wish // MIB} MiB"
         if dry_run:
@@ -104,6 +108,7 @@ class BalloonLever:
             self._target(domain.uuid).set(wish)
         except VirtError as error:
             return Verdict(Answer.FAILED, Reason.HYPERVISOR, error.detail)
+        self._asked[domain.uuid] = (process.instance, wish)
         return Verdict(Answer.APPLIED, Reason.NONE, words)
 
     def _give_back(self, domain: DomainObservation, mark: Mark | None, *, dry_run: bool) -> Verdict:

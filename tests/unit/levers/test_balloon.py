@@ -95,6 +95,35 @@ def test_the_mark_is_there_before_libvirt_is_asked_and_a_failure_keeps_it() -> N
     assert host.set_to == [4 * GIB]
 
 
+def test_what_was_marked_and_not_done_is_asked_for_again() -> None:
+    host = Host()
+    host.broken = True
+    assert host.pull(3 * GIB).answer is Answer.FAILED
+    host.broken = False
+    assert host.pull(3 * GIB).answer is Answer.APPLIED
+    assert host.pull(3 * GIB).answer is Answer.UNCHANGED
+    assert host.set_to == [3 * GIB]
+
+
+def test_a_guest_that_took_memory_back_is_not_asked_again_for_the_same() -> None:
+    host = Host()
+    host.pull(3 * GIB)
+    assert host.lever.owned()
+    host.domain = replace(host.domain, balloon_actual=4 * GIB)  # it deflated by itself, to spare a process
+    assert host.pull(3 * GIB).answer is Answer.UNCHANGED
+    assert host.set_to == [3 * GIB]
+
+
+def test_the_successor_of_a_killed_agent_asks_once() -> None:
+    host = Host()
+    host.pull(3 * GIB)
+    host.domain = replace(host.domain, balloon_actual=3 * GIB)
+    host.lever = BalloonLever(host.ledger, lambda uuid: host, lambda: 2.0)
+    assert host.pull(3 * GIB).answer is Answer.APPLIED
+    assert host.pull(3 * GIB).answer is Answer.UNCHANGED
+    assert host.ledger.get(host.domain.uuid, BALLOON_KNOB).before == str(4 * GIB)
+
+
 def test_a_vm_that_started_since_has_nothing_to_get_back() -> None:
     host = Host()
     host.pull(3 * GIB)
