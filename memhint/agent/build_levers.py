@@ -25,6 +25,7 @@ from memhint.kernel.root import PAGE_SIZE, KernelRoot
 from memhint.levers.balloon import BalloonLever
 from memhint.levers.dedup import DedupLever
 from memhint.levers.qos import QosLever
+from memhint.levers.recycler import RecyclerLever
 from memhint.levers.swap_out import SwapOutLever
 from memhint.objects.domain import DomainObservation
 from memhint.objects.host import HostObservation
@@ -33,6 +34,7 @@ from memhint.objects.report import STALE_PERIODS
 from memhint.planner.settings import PlannerSettings
 from memhint.virt.balloon import BalloonTarget
 from memhint.virt.monitor import Monitor
+from memhint.virt.recycler import RecyclerKnobs
 
 
 def build_levers(
@@ -75,6 +77,14 @@ def build_levers(
         time.time,
     )
     balloon = BalloonLever(stores.ledger, lambda uuid: BalloonTarget(virt.caller, uuid), time.time)
+    recycler = RecyclerLever(
+        stores.ledger,
+        lambda uuid: RecyclerKnobs(Monitor(virt.counting, uuid)),
+        time.time,
+        workers=conf.recycler.workers,
+        period_ms=int(conf.recycler.period * 1000),
+        allow_monitor_commands=conf.dedup.allow_monitor_commands,
+    )
     swap_out = SwapOutLever(root, swap_out_settings(conf), time.monotonic)
     reclaims = Reclaims(
         guests, stores.reclaims, footprint, at_once=conf.guest.in_flight, hold_every=conf.guest.interval
@@ -88,6 +98,7 @@ def build_levers(
             reserve=settings.reserve_of,
             dry_run=dry_run,
         ),
+        VmRunner(recycler, lambda relief: relief.recycler, share=0.05, dry_run=dry_run, note=applied.note),
         VmRunner(swap_out, lambda relief: relief.swap_out, share=0.05, dry_run=dry_run, note=applied.note),
         ReportingRunner(guests),
         CacheRunner(

@@ -76,6 +76,7 @@ def ladder_settings(conf: cfg.ConfigOpts) -> LadderSettings:
         fine_order=ladder.fine_order,
         psi_limit=ladder.psi_limit,
         cache_least=ladder.cache_least_mib * MIB,
+        recycler_bytes=conf.recycler.max_mib * MIB,
         balloon_step_percent=ladder.balloon_step_percent,
         swap_out_step_percent=ladder.swap_out_step_percent,
         always=frozenset(Rung(name) for name in ladder.always),

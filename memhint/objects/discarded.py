@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from memhint.objects.ranges import Balance, Count, Moment
+from memhint.objects.recycler import RecyclerCounters
 from memhint.objects.words import Word
 
 
@@ -34,6 +35,7 @@ class BalloonReporting:
     skipped_invalid: Ranges  # not the guest's RAM
     failed: Ranges  # the host refused
     last_report: Moment | None = None  # unix seconds, None: there was none
+    recycler: RecyclerCounters | None = None  # None: the device does not recycle
 
     @property
     def skipped(self) -> int:

@@ -14,6 +14,7 @@ class Rung(Word):
     ADMISSION = "admission"  # promise nothing more
     REPORTING = "reporting"  # idle guests report sooner, and at once
     CACHE = "cache"  # guests give back cold page cache and compact
+    RECYCLER = "recycler"  # single free pages of idle guests are taken
     ORDER = "order"  # idle guests report smaller blocks
     DEDUP = "dedup"  # merge where the estimate pays
     BALLOON = "balloon"  # idle best-effort guests shrink to their minimum

@@ -14,6 +14,7 @@ class LeverName(Word):
     REPORTING = "reporting"
     DEDUP = "dedup"
     CACHE = "cache"
+    RECYCLER = "recycler"
     BALLOON = "balloon"
     SWAP_OUT = "swap_out"
     QOS = "qos"

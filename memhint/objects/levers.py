@@ -57,6 +57,14 @@ LEVERS: Mapping[LeverName, Declaration] = {
             undo="nothing to put back: the guest reads again what it needs",
         ),
         Declaration(
+            LeverName.RECYCLER,
+            "QEMU takes single pages that the guest marked free",
+            wish="recycler",
+            rungs=(Rung.RECYCLER,),
+            options=("recycler",),
+            undo="QEMU's own pace is put back; the guest gets a page when it touches it",
+        ),
+        Declaration(
             LeverName.QOS,
             "what the host's kernel spares under pressure, and whom it kills first",
             wish="class",

@@ -169,6 +169,13 @@ KEYS: Mapping[str, PolicyKey] = {
             opt_out=Consent.DENY,
         ),
         PolicyKey(
+            "recycler",
+            _choice(Mode),
+            Mode.AUTO,
+            "give back single free pages where QEMU and the guest can: always, never, or while it is idle (auto)",
+            opt_out=Mode.OFF,
+        ),
+        PolicyKey(
             "reporting_order",
             Whole(0, 10, words=(AUTO,)),
             AUTO,
@@ -275,6 +282,11 @@ class Policy:
         return self.value("swap_out") == Consent.ALLOW
 
     @property
+    def recycler(self) -> Mode:
+        """The wish for the page recycler."""
+        return _mode(self.value("recycler"))
+
+    @property
     def reporting_order(self) -> int | None:
         """The wished order; None where it is memhint's choice."""
         return _number(self.value("reporting_order"))
@@ -318,6 +330,7 @@ _CAREFUL: Mapping[str, str] = {
     "balloon": Consent.DENY,
     "swap_out": Consent.DENY,
     "dedup": Mode.OFF,
+    "recycler": Mode.OFF,
 }
 
 

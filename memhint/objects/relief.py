@@ -14,6 +14,7 @@ class Relief:
 
     tuning: Mapping[str, Tuning] = field(default_factory=dict)  # policy's own wishes are in it too
     cache: Mapping[str, int] = field(default_factory=dict)  # page cache to give back
+    recycler: Mapping[str, int] = field(default_factory=dict)  # bytes per second of single free pages to give back
     balloon: Mapping[str, int] = field(default_factory=dict)  # memory that the VM is left with
     swap_out: Mapping[str, int] = field(default_factory=dict)  # memory to send to swap
     dedup: bool = False  # merge where it is left to memhint and pays

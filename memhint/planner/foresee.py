@@ -17,6 +17,7 @@ LISTENS: Mapping[LeverName, tuple[str, ...]] = {
     LeverName.CACHE: ("guest_actions",),
     LeverName.BALLOON: ("balloon", "class", "min_mb"),
     LeverName.SWAP_OUT: ("swap_out", "class", "min_mb"),
+    LeverName.RECYCLER: ("recycler", "class"),
     LeverName.QOS: ("class", "min_mb"),
 }
 _NEXT = "with the host's next report"
@@ -77,6 +78,12 @@ def _consented(one: DomainReport, state: LeverState, after: Mapping[str, str | N
     return Verdict(Answer.UNCHANGED, Reason.NONE, "pulled when the host is under pressure")
 
 
+def _recycler(one: DomainReport, state: LeverState, after: Mapping[str, str | None], wish: str) -> Verdict:
+    if wish == Mode.AUTO:
+        return Verdict(Answer.UNCHANGED, Reason.NONE, "pulled while the VM is idle, on its rung")
+    return Verdict(Answer.UNCHANGED) if wish == state.observed else _planned(one, state, after, wish)
+
+
 def _planned(one: DomainReport, state: LeverState, after: Mapping[str, str | None], wish: str) -> Verdict:
     return Verdict(Answer.PLANNED, Reason.DRY_RUN, f"set to {wish} {_NEXT}")
 
@@ -87,5 +94,6 @@ _OF = {
     LeverName.CACHE: _cache,
     LeverName.BALLOON: _consented,
     LeverName.SWAP_OUT: _consented,
+    LeverName.RECYCLER: _recycler,
     LeverName.QOS: _planned,
 }

@@ -43,6 +43,7 @@ _SEVERITY = {
     Rung.ADMISSION: (1.0, 1.0),
     Rung.REPORTING: (1.0, 1.0),
     Rung.CACHE: (1.0, 1.0),
+    Rung.RECYCLER: (1.0, 1.0),
     Rung.ORDER: (1.5, 0.9),
     Rung.DEDUP: (1.5, 0.9),
     Rung.BALLOON: (2.0, 0.8),
@@ -96,9 +97,10 @@ class LadderSettings:
     fine_order: int = 4  # smallest reported block: 64 KiB
     psi_limit: float = 10.0  # percent, where a guest stops giving back its cache
     cache_least: int = 64 << 20  # a guest with less page cache is left alone
+    recycler_bytes: int = 256 << 20  # per second, of one VM
     balloon_step_percent: float = 10.0  # of the VM's memory, per cycle
     swap_out_step_percent: float = 5.0  # of the VM's footprint, per cycle
-    always: frozenset[Rung] = frozenset()  # of reporting, cache and order: done to idle VMs while the host is calm, too
+    always: frozenset[Rung] = frozenset()  # of the milder ones: done to idle VMs while the host is calm, too
 
 
 @dataclass(frozen=True, slots=True)

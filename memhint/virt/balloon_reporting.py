@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from memhint.objects.discarded import BalloonReporting, Ranges
+from memhint.virt.answers import flag, whole
 from memhint.virt.errors import MonitorAnswerMalformed
+from memhint.virt.recycler import parse_recycler
 
 COMMAND = "query-balloon-reporting"
 _PARTS = ("discarded", "skipped-inhibited", "skipped-poison", "skipped-unaligned", "skipped-invalid", "failed")
-_MOST = (1 << 64) - 1
 
 
 def parse_balloon_reporting(answer: object, at: float) -> BalloonReporting:
@@ -23,11 +24,11 @@ def parse_balloon_reporting(answer: object, at: float) -> BalloonReporting:
     found = Ranges(sum(one.ranges for one in parts.values()), sum(one.bytes for one in parts.values()))
     if found != reported:
         raise MonitorAnswerMalformed(f"{COMMAND}: the parts do not make up what was reported")
-    last = _whole(answer, "last-report")
+    last = whole(answer, "last-report", COMMAND)
     return BalloonReporting(
         at=at,
-        enabled=_flag(answer, "enabled"),
-        negotiated=_flag(answer, "negotiated"),
+        enabled=flag(answer, "enabled", COMMAND),
+        negotiated=flag(answer, "negotiated", COMMAND),
         reported=reported,
         discarded=parts["discarded"],
         skipped_inhibited=parts["skipped-inhibited"],
@@ -36,6 +37,7 @@ def parse_balloon_reporting(answer: object, at: float) -> BalloonReporting:
         skipped_invalid=parts["skipped-invalid"],
         failed=parts["failed"],
         last_report=float(last) if last else None,
+        recycler=parse_recycler(answer, COMMAND),
     )
 
 
@@ -43,18 +45,4 @@ def _ranges(answer: dict[str, object], name: str) -> Ranges:
     found = answer.get(name)
     if not isinstance(found, dict):
         raise MonitorAnswerMalformed(f"{COMMAND}: {name} is no object")
-    return Ranges(_whole(found, "ranges"), _whole(found, "bytes"))
-
-
-def _whole(answer: dict[str, object], name: str) -> int:
-    found = answer.get(name)
-    if type(found) is not int or not 0 <= found <= _MOST:
-        raise MonitorAnswerMalformed(f"{COMMAND}: {name} is no number of 64 bits")
-    return found
-
-
-def _flag(answer: dict[str, object], name: str) -> bool:
-    found = answer.get(name)
-    if type(found) is not bool:
-        raise MonitorAnswerMalformed(f"{COMMAND}: {name} is no boolean")
-    return found
+    return Ranges(whole(found, "ranges", COMMAND), whole(found, "bytes", COMMAND))

@@ -29,10 +29,14 @@ class Monitor:
 
     def memory_backends(self) -> list[str]:
         """QOM paths of the objects that hold the guest's memory."""
-        children = self._execute("qom-list", path="/objects")
-        if not isinstance(children, list):
-            raise LibvirtCallFailed("qom-list /objects answered no list")
-        return [f"/objects/{child['name']}" for child in children if child.get("type") in MEMORY_BACKENDS]
+        return [f"/objects/{one['name']}" for one in self.children("/objects") if one.get("type") in MEMORY_BACKENDS]
+
+    def children(self, path: str) -> list[dict[str, object]]:
+        """The properties of a QOM object, each with a name and a type."""
+        found = self._execute("qom-list", path=path)
+        if not isinstance(found, list):
+            raise LibvirtCallFailed(f"qom-list {path} answered no list")
+        return found
 
     def get(self, path: str, name: str) -> object:
         """A QOM property's value."""

@@ -211,6 +211,14 @@ KEYS: Mapping[str, Key] = {
             "Whether the VM's cold memory may be swapped out when its host is under pressure.",
         ),
         Key(
+            "recycler",
+            _SWITCH,
+            "auto",
+            "off",
+            ("agent",),
+            "Whether single free pages are given back, where QEMU and the guest can. `auto`: while the VM is idle.",
+        ),
+        Key(
             "reporting_order",
             Whole(0, 10, words=("auto",)),
             "auto",

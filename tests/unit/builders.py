@@ -26,6 +26,7 @@ from memhint.objects.ownership import HOST, Mark
 from memhint.objects.plan import Bound, Capacity, Demand, DemandReason, Plan, PressureVerdict
 from memhint.objects.policy import Origin, Policy, effective
 from memhint.objects.reclaim import ReclaimRequest
+from memhint.objects.recycler import RecyclerCounters
 from memhint.objects.report import Cost, DomainReport, Reclaimable, Report
 from memhint.objects.units import GIB, MIB
 from memhint.objects.verdict import Answer, Reason, Verdict
@@ -110,6 +111,21 @@ def domain_observation(**changes: Any) -> DomainObservation:
         guest=guest_memory(),
         guest_kernel=GuestKernel(NOW - 4, "6.12.1", "boot-1", 9, "virtio3", True, True),
         balloon_actual=4 * GIB,
+    )
+    return replace(base, **changes)
+
+
+def recycler_counters(**changes: Any) -> RecyclerCounters:
+    base = RecyclerCounters(
+        negotiated=True,
+        workers=1,
+        pieces=32,
+        described=4 * GIB,
+        passes=9,
+        recycled=300 * MIB,
+        lost=1 * MIB,
+        failed=0,
+        left=8 * MIB,
     )
     return replace(base, **changes)
 

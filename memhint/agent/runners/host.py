@@ -25,7 +25,7 @@ class HostRunner(LeverRunner, Generic[PlanT]):
     A cycle that finds a pass under way leaves it alone.
     """
 
-    share = 0.4
+    share = 0.35
 
     def __init__(
         self,

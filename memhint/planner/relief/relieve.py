@@ -8,13 +8,14 @@ from memhint.objects.domain import DomainObservation, DomainState
 from memhint.objects.exclusion import Excluded
 from memhint.objects.ladder import Rung
 from memhint.objects.lever import Action, LeverName
-from memhint.objects.policy import Policy
+from memhint.objects.policy import Mode, Policy
 from memhint.objects.relief import Relief
 from memhint.objects.tuning import GUESTS_OWN, Tuning
 from memhint.planner.relief.balloon import balloons
 from memhint.planner.relief.cache import caches
 from memhint.planner.relief.candidate import Candidate
 from memhint.planner.relief.migration import whom_to_migrate
+from memhint.planner.relief.recycler import recyclers
 from memhint.planner.relief.swap_out import swap_outs
 from memhint.planner.relief.tuning import tuned, tunings, words_of
 from memhint.planner.settings import LadderSettings
@@ -57,7 +58,7 @@ def relieve(
         )
         for one in domains
         # While the host is calm only policy's own wishes count, and hardly anybody has one.
-        if (wanted or tuned(policies[one.uuid]))
+        if (wanted or tuned(policies[one.uuid]) or policies[one.uuid].recycler is Mode.ON)
         and one.state is DomainState.RUNNING
         and one.process is not None
         and not one.facts.hugepages
@@ -65,6 +66,7 @@ def relieve(
     return Relief(
         tuning=tunings(wanted, candidates, settings),
         cache=caches(rungs, candidates, shortage, settings),
+        recycler=recyclers(wanted, candidates, settings),
         balloon=balloons(candidates, settings) if Rung.BALLOON in rungs else {},
         swap_out=swap_outs(candidates, shortage, settings) if Rung.SWAP_OUT in rungs else {},
         dedup=Rung.DEDUP in rungs,
@@ -77,6 +79,7 @@ def fruitless(relief: Relief, settings: LadderSettings) -> frozenset[Rung]:
     asked = {
         Rung.REPORTING: any(one.delay_ms is not None for one in relief.tuning.values()),
         Rung.CACHE: bool(relief.cache),
+        Rung.RECYCLER: bool(relief.recycler),
         Rung.ORDER: any(one.order is not None for one in relief.tuning.values()),
         Rung.DEDUP: relief.dedup,
         Rung.BALLOON: bool(relief.balloon),
@@ -96,6 +99,10 @@ def relief_actions(relief: Relief, *, calm: bool = False) -> tuple[Action, ...]:
             for uuid, tuning in relief.tuning.items()
         ),
         *(Action(LeverName.CACHE, uuid, f"{size >> 20} MiB back", why) for uuid, size in relief.cache.items()),
+        *(
+            Action(LeverName.RECYCLER, uuid, f"{size >> 20} MiB a second", f"policy, or {why}")
+            for uuid, size in relief.recycler.items()
+        ),
         *(Action(LeverName.BALLOON, uuid, f"{size >> 20} MiB left", why) for uuid, size in relief.balloon.items()),
         *(Action(LeverName.SWAP_OUT, uuid, f"{size >> 20} MiB out", why) for uuid, size in relief.swap_out.items()),
     ]

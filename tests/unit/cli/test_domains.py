@@ -51,6 +51,7 @@ DETAILS = """\
 | Policy group             | - (default)                                     |
 | Policy balloon           | deny (default)                                  |
 | Policy swap_out          | deny (default)                                  |
+| Policy recycler          | auto (default)                                  |
 | Policy reporting_order   | auto (default)                                  |
 | Policy reporting_delay_ms | auto (default)                                 |
 | Gaps                     | none                                            |

@@ -63,7 +63,7 @@ def test_a_storm_climbs_to_the_top_and_calm_descends_in_reverse() -> None:
 def test_milder_pressure_stops_half_way() -> None:
     mild = PressureSample(12.0, 0.0, 14.0)
     state = after(*((step * 30.0, mild) for step in range(20)))
-    assert names(state) == (Rung.ADMISSION, Rung.REPORTING, Rung.CACHE)
+    assert names(state) == (Rung.ADMISSION, Rung.REPORTING, Rung.CACHE, Rung.RECYCLER)
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def test_a_willing_idle_vm_gives_on_every_rung() -> None:
         LeverName.SWAP_OUT,
         LeverName.MIGRATION,
     }
-    assert fruitless(found, SETTINGS) == {Rung.ADMISSION}
+    assert fruitless(found, SETTINGS) == {Rung.ADMISSION, Rung.RECYCLER}  # its guest marks nothing
 
 
 def test_nothing_is_asked_while_no_rung_is_entered() -> None:
@@ -100,7 +100,7 @@ def test_what_always_holds_is_done_to_idle_vms_of_a_calm_host_and_nothing_else()
 
 def test_the_ladder_does_not_wait_for_what_held_before_it_was_climbed() -> None:
     found = relieve(EVERY, [vm("a")], {"a": policy(**WILLING)}, frozenset({vm("a").process.instance}), GIB, ALWAYS)
-    assert fruitless(found, ALWAYS) == {Rung.ADMISSION, Rung.REPORTING, Rung.ORDER}
+    assert fruitless(found, ALWAYS) == {Rung.ADMISSION, Rung.REPORTING, Rung.RECYCLER, Rung.ORDER}
 
 
 def test_what_always_holds_needs_the_same_consent() -> None:
@@ -276,3 +276,28 @@ def test_nobody_is_asked_for_what_an_exclusion_forbids(reason: Exclusion, rung: 
     spared = relieve(rungs, [one], policies, idle, 1 * GIB, settings, excluded=excluded)
     assert one.uuid in getattr(asked, given)
     assert one.uuid not in getattr(spared, given)
+
+
+def recycling(name: str, *, negotiated: bool = True, **changes: object) -> DomainObservation:
+    counters = builders.balloon_reporting(recycler=builders.recycler_counters(negotiated=negotiated))
+    return vm(name, balloon_reporting=counters, **changes)
+
+
+def test_single_pages_are_taken_of_idle_vms_that_mark_them_and_of_who_wishes_it_always() -> None:
+    names = ("idle", "busy", "wished", "opted-out", "guaranteed", "no-driver")
+    domains = [recycling(name, negotiated=name != "no-driver") for name in names] + [vm("stock")]
+    idle = frozenset(one.process.instance for one in domains if one.uuid not in ("busy", "wished"))
+    policies = {
+        **{one.uuid: policy() for one in domains},
+        "wished": policy(recycler="on"),
+        "opted-out": policy(recycler="off"),
+        "guaranteed": policy(class_="guaranteed", recycler="on"),
+    }
+    pressed = ask({Rung.RECYCLER}, domains, policies, idle)
+    assert pressed.recycler == dict.fromkeys(("idle", "wished"), SETTINGS.recycler_bytes)
+    assert Rung.RECYCLER not in fruitless(pressed, SETTINGS)
+    assert ask(set(), domains, policies, idle).recycler == {"wished": SETTINGS.recycler_bytes}
+    always = replace(SETTINGS, always=frozenset({Rung.RECYCLER}))
+    assert set(calm(domains, policies, idle, always).recycler) == {"idle", "wished"}
+    actions = [one for one in relief_actions(pressed) if one.lever is LeverName.RECYCLER]
+    assert [one.desired for one in actions] == ["256 MiB a second"] * 2

@@ -23,6 +23,7 @@ export const RUNGS = [
   ["admission", "Promise nothing more"],
   ["reporting", "Idle guests report sooner, and at once"],
   ["cache", "Guests give back cold page cache"],
+  ["recycler", "Single free pages of idle guests are taken"],
   ["order", "Idle guests report smaller blocks"],
   ["dedup", "Merge where it pays"],
   ["balloon", "Idle best-effort guests shrink"],

@@ -1,0 +1,168 @@
+"""The page recycler: threads of a VM's QEMU give back single free pages, with no exit and no interrupt for the guest.
+
+The guest marks what it frees, so nothing is asked of it; what it uses again costs a page fault in the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from memhint.levers.lever import Stop
+from memhint.objects.domain import DomainObservation, DomainState
+from memhint.objects.lever import LeverName, LeverState, Observed
+from memhint.objects.ownership import Ledger, Mark
+from memhint.objects.policy import Mode, Policy
+from memhint.objects.recycler import RecyclerCounters, RecyclerPace, pace_of
+from memhint.objects.units import MIB
+from memhint.objects.verdict import Answer, Reason, Verdict
+from memhint.virt.errors import VirtError
+
+PACE_KNOB = "page recycler"
+_STILL = RecyclerPace(workers=0, period_ms=10_000, max_bytes=0)
+
+
+class Knobs(Protocol):
+    """The pace of a domain's recycler."""
+
+    def read(self) -> RecyclerPace:
+        """As it is now."""
+
+    def write(self, pace: RecyclerPace) -> None:
+        """Set it."""
+
+
+class RecyclerLever:
+    """The recycler per VM. A wish is the bytes per second that it may give back."""
+
+    name = LeverName.RECYCLER
+    always_shown = True
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        knobs: Callable[[str], Knobs],
+        now: Callable[[], float],
+        *,
+        workers: int = 1,
+        period_ms: int = 10_000,
+        allow_monitor_commands: bool = False,
+    ) -> None:
+        """:param knobs: those of a domain, by UUID
+        :param workers: threads of each QEMU while it recycles
+        :param period_ms: milliseconds from one look through the guest's marks to the next
+        """
+        self._ledger = ledger
+        self._knobs = knobs
+        self._now = now
+        self._workers = workers
+        self._period_ms = period_ms
+        self._allowed = allow_monitor_commands
+        # By UUID, the process and the pace that QEMU took from us. A mark alone does not say so: it is put before.
+        self._set: dict[str, tuple[str, RecyclerPace]] = {}
+
+    def probe(self, domain: DomainObservation) -> Verdict:
+        """Whether this VM's free pages can be recycled at all, its policy aside."""
+        if domain.state is not DomainState.RUNNING or domain.process is None:
+            return Verdict(Answer.UNSUPPORTED, Reason.NOT_RUNNING, f"the VM is {domain.state}")
+        if not self._allowed:
+            detail = (
+                "its pace is set through QEMU's monitor, which taints the domain: set [dedup] allow_monitor_commands"
+            )
+            return Verdict(Answer.UNSUPPORTED, Reason.MONITOR_COMMANDS, detail)
+        if domain.balloon_reporting is None:
+            detail = "QEMU has not said whether its balloon can recycle pages; one that reports free pages is asked"
+            return Verdict(Answer.UNSUPPORTED, Reason.DEVICE, detail)
+        seen = domain.balloon_reporting.recycler
+        if seen is None:
+            detail = "its balloon has no page recycler: start it with page-recycler=on, on a QEMU that has it"
+            return Verdict(Answer.UNSUPPORTED, Reason.DEVICE, detail)
+        if not seen.negotiated:
+            return Verdict(Answer.UNSUPPORTED, Reason.KERNEL, "the guest's kernel does not mark its free pages")
+        return Verdict(Answer.UNCHANGED)
+
+    def read(self, domain: DomainObservation) -> Observed:
+        """Whether threads of this QEMU give pages back."""
+        seen = _seen(domain)
+        if seen is None or not seen.negotiated:
+            return Observed.UNKNOWN if self._allowed and domain.balloon_reporting is None else Observed.UNSUPPORTED
+        return Observed.ON if seen.workers and seen.inhibited is None else Observed.OFF
+
+    def state(self, domain: DomainObservation, policy: Policy, wish: int | None, verdict: Verdict | None) -> LeverState:
+        """The lever's three fields for one VM."""
+        if verdict is None:
+            verdict = self.probe(domain)
+            if verdict.ok and policy.recycler is Mode.OFF:
+                verdict = Verdict(Answer.UNCHANGED, Reason.OPT_OUT)
+        return LeverState(self.name, domain.uuid, str(policy.recycler), self.read(domain), verdict)
+
+    def owned(self) -> dict[str, Mark]:
+        """What memhint set, by domain UUID.
+
+        :raises StoreError: when the store cannot be read
+        """
+        marks = {mark.subject: mark for mark in self._ledger.all() if mark.knob == PACE_KNOB}
+        self._set = {uuid: done for uuid, done in self._set.items() if uuid in marks}
+        return marks
+
+    def pull(
+        self, domain: DomainObservation, policy: Policy, wish: int | None, *, dry_run: bool, stop: Stop = lambda: False
+    ) -> Verdict:
+        """Give back up to ``wish`` bytes per second, or say why not; None puts back the pace that was there first."""
+        mark = self._ledger.get(domain.uuid, PACE_KNOB)
+        process = domain.process
+        if mark is not None and process is not None and mark.instance != process.instance:
+            self._ledger.remove(domain.uuid, PACE_KNOB)  # another process, at its own pace
+            mark = None
+        if wish is None:
+            return self._put_back(domain, mark, dry_run=dry_run)
+        support = self.probe(domain)
+        if not support.ok:
+            return support
+        assert process is not None  # probe saw to it
+        seen = _seen(domain)
+        assert seen is not None
+        pace = RecyclerPace(self._workers, self._period_ms, wish)
+        if mark is not None and self._set.get(domain.uuid) == (process.instance, pace):
+            return _going_on(seen)
+        if dry_run:
+            return Verdict(Answer.PLANNED, Reason.DRY_RUN, f"recycle free pages, {wish // MIB} MiB a second at most")
+        try:
+            knobs = self._knobs(domain.uuid)
+            before = knobs.read()
+            if mark is None and before.workers:
+                return Verdict(Answer.CONFLICT, Reason.OTHER_MANAGER, "somebody else has this QEMU recycle pages")
+            self._ledger.put(Mark(domain.uuid, PACE_KNOB, str(before), str(pace), process.instance, self._now()))
+            knobs.write(pace)
+        except VirtError as error:
+            return Verdict(Answer.FAILED, Reason.HYPERVISOR, error.detail)
+        self._set[domain.uuid] = (process.instance, pace)
+        return Verdict(Answer.APPLIED, Reason.NONE, f"{wish // MIB} MiB a second at most")
+
+    def _put_back(self, domain: DomainObservation, mark: Mark | None, *, dry_run: bool) -> Verdict:
+        if mark is None:
+            return Verdict(Answer.UNCHANGED)
+        if domain.process is None:
+            return Verdict(Answer.PENDING, Reason.NOT_RUNNING, f"the VM is {domain.state}")
+        if dry_run:
+            return Verdict(Answer.PLANNED, Reason.DRY_RUN, "put back the pace of its page recycler")
+        try:
+            before = pace_of(mark.before)
+        except ValueError:
+            before = _STILL  # a mark of another version: at rest is how QEMU begins
+        try:
+            self._knobs(domain.uuid).write(before)
+        except VirtError as error:
+            return Verdict(Answer.FAILED, Reason.HYPERVISOR, error.detail)
+        self._ledger.remove(domain.uuid, PACE_KNOB)
+        return Verdict(Answer.APPLIED, Reason.NONE, "its page recycler rests" if not before.workers else "as it was")
+
+
+def _seen(domain: DomainObservation) -> RecyclerCounters | None:
+    return domain.balloon_reporting.recycler if domain.balloon_reporting is not None else None
+
+
+def _going_on(seen: RecyclerCounters) -> Verdict:
+    if seen.inhibited is not None:
+        return Verdict(Answer.PENDING, Reason.HYPERVISOR, f"QEMU gives nothing back for now: {seen.inhibited}")
+    return Verdict(Answer.UNCHANGED, Reason.NONE, f"{seen.recycled // MIB} MiB were given back so far")

@@ -1,0 +1,33 @@
+"""The rung `recycler`: single free pages of idle guests come back, where the guest marks them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from memhint.objects.exclusion import Way
+from memhint.objects.ladder import Rung
+from memhint.objects.policy import Mode, QosClass
+from memhint.planner.relief.candidate import Candidate
+from memhint.planner.settings import LadderSettings
+
+
+def recyclers(rungs: frozenset[Rung], candidates: Iterable[Candidate], settings: LadderSettings) -> dict[str, int]:
+    """Bytes per second that may be recycled of each VM: where policy wishes it, and of idle ones on this rung.
+
+    A VM that wakes uses again what it freed last: it is left alone until it is idle again.
+    """
+    return {
+        one.uuid: settings.recycler_bytes
+        for one in candidates
+        if one.policy.qos is not QosClass.GUARANTEED
+        and one.may(Way.RETURN)
+        and _marks_pages(one)
+        and (
+            one.policy.recycler is Mode.ON or (one.policy.recycler is Mode.AUTO and one.idle and Rung.RECYCLER in rungs)
+        )
+    }
+
+
+def _marks_pages(one: Candidate) -> bool:
+    seen = one.domain.balloon_reporting
+    return seen is not None and seen.recycler is not None and seen.recycler.negotiated

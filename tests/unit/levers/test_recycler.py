@@ -1,0 +1,174 @@
+"""The recycler lever: set where QEMU and guest have it, owned by a mark, and put back as it was."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from memhint.levers.recycler import PACE_KNOB, RecyclerLever
+from memhint.objects.domain import DomainState
+from memhint.objects.lever import Observed
+from memhint.objects.ownership import Mark
+from memhint.objects.policy import Origin, effective
+from memhint.objects.recycler import RecyclerPace, pace_of
+from memhint.objects.units import MIB
+from memhint.objects.verdict import Answer, Reason
+from memhint.virt.errors import LibvirtCallFailed
+from tests.unit import builders
+from tests.unit.levers.fakes import FakeLedger
+
+RESTS = RecyclerPace(0, 10_000, 256 * MIB)
+WISH = 64 * MIB
+WISHED = RecyclerPace(2, 500, WISH)
+
+
+class Host:
+    """One VM whose QEMU has a recycler, and the paces that it was given."""
+
+    def __init__(self, **recycler: object) -> None:
+        self.ledger = FakeLedger()
+        self.pace = RESTS
+        self.written: list[RecyclerPace] = []
+        self.broken = False
+        self.lever = self.successor()
+        self.policy = effective({})
+        counters = builders.balloon_reporting(recycler=builders.recycler_counters(**recycler))
+        self.domain = builders.domain_observation(balloon_reporting=counters)
+
+    def successor(self, *, allowed: bool = True) -> RecyclerLever:
+        return RecyclerLever(
+            self.ledger, lambda uuid: self, lambda: 1.0, workers=2, period_ms=500, allow_monitor_commands=allowed
+        )
+
+    def read(self) -> RecyclerPace:
+        if self.broken:
+            raise LibvirtCallFailed("no monitor")
+        return self.pace
+
+    def write(self, pace: RecyclerPace) -> None:
+        if self.broken:
+            raise LibvirtCallFailed("no monitor")
+        self.pace = pace
+        self.written.append(pace)
+
+    def pull(self, wish: int | None, *, dry_run: bool = False):
+        return self.lever.pull(self.domain, self.policy, wish, dry_run=dry_run)
+
+
+def test_it_sets_the_pace_once_and_puts_back_what_there_was() -> None:
+    host = Host()
+    assert host.pull(WISH).answer is Answer.APPLIED
+    assert host.pull(WISH).answer is Answer.UNCHANGED
+    assert host.pull(2 * WISH).answer is Answer.APPLIED
+    assert host.pull(None).answer is Answer.APPLIED
+    assert host.written == [WISHED, replace(WISHED, max_bytes=2 * WISH), RESTS]
+    assert host.ledger.all() == ()
+    assert host.pull(None).answer is Answer.UNCHANGED
+
+
+def test_what_was_marked_and_not_done_is_done_by_the_next_pull_and_by_a_successor() -> None:
+    host = Host()
+    host.pull(WISH)
+    host.broken = True
+    assert host.pull(2 * WISH).reason is Reason.HYPERVISOR
+    host.broken = False
+    assert host.pull(2 * WISH).answer is Answer.APPLIED
+    host.lever = host.successor()
+    assert host.pull(2 * WISH).answer is Answer.APPLIED  # it cannot know whether its predecessor came that far
+    assert host.pull(None).answer is Answer.APPLIED
+    assert host.pace == RESTS
+
+
+def test_a_failure_to_put_back_keeps_the_mark() -> None:
+    host = Host()
+    host.pull(WISH)
+    host.broken = True
+    assert host.pull(None).answer is Answer.FAILED
+    host.broken = False
+    assert host.pull(None).answer is Answer.APPLIED
+    assert (host.pace, host.ledger.all()) == (RESTS, ())
+
+
+def test_a_mark_that_cannot_be_read_puts_the_recycler_to_rest() -> None:
+    host = Host()
+    instance = host.domain.process.instance
+    host.ledger.put(Mark(host.domain.uuid, PACE_KNOB, "fast", str(WISHED), instance, 1.0))
+    assert host.pull(None).answer is Answer.APPLIED
+    assert host.pace.workers == 0
+
+
+def test_another_process_owes_nothing() -> None:
+    host = Host()
+    host.pull(WISH)
+    host.domain = replace(host.domain, process=replace(host.domain.process, pid=99999))
+    assert host.pull(None).answer is Answer.UNCHANGED
+    assert host.written == [WISHED]
+
+
+def test_somebody_else_s_pace_is_a_conflict() -> None:
+    host = Host()
+    host.pace = RecyclerPace(4, 100, 0)
+    assert host.pull(WISH).answer is Answer.CONFLICT
+    assert (host.written, host.ledger.all()) == ([], ())
+
+
+def test_a_dry_run_changes_nothing() -> None:
+    host = Host()
+    assert host.pull(WISH, dry_run=True).answer is Answer.PLANNED
+    assert (host.written, host.ledger.all()) == ([], ())
+
+
+def test_who_cannot_is_told_why() -> None:
+    host = Host()
+    without = builders.balloon_reporting(recycler=None)
+    for changes, reason in (
+        ({"state": DomainState.SHUTOFF}, Reason.NOT_RUNNING),
+        ({"balloon_reporting": None}, Reason.DEVICE),
+        ({"balloon_reporting": without}, Reason.DEVICE),
+    ):
+        host.domain = replace(Host().domain, **changes)
+        verdict = host.pull(WISH)
+        assert (verdict.answer, verdict.reason) == (Answer.UNSUPPORTED, reason)
+        assert verdict.detail
+    assert Host(negotiated=False).pull(WISH).reason is Reason.KERNEL
+    host = Host()
+    host.lever = host.successor(allowed=False)
+    assert host.pull(WISH).reason is Reason.MONITOR_COMMANDS
+    assert host.written == []
+
+
+@pytest.mark.parametrize(
+    ("recycler", "seen"),
+    [
+        ({"workers": 1}, Observed.ON),
+        ({"workers": 0}, Observed.OFF),
+        ({"workers": 1, "inhibited": "migration"}, Observed.OFF),
+        ({"negotiated": False}, Observed.UNSUPPORTED),
+    ],
+)
+def test_it_is_seen_as_it_is(recycler: dict[str, object], seen: Observed) -> None:
+    host = Host(**recycler)
+    assert host.lever.state(host.domain, host.policy, None, None).observed is seen
+
+
+def test_what_qemu_forbids_for_now_is_said() -> None:
+    host = Host(inhibited="migration")
+    host.pull(WISH)
+    verdict = host.pull(WISH)
+    assert verdict.answer is Answer.PENDING
+    assert "migration" in verdict.detail
+
+
+def test_who_wants_none_of_it_is_shown_so() -> None:
+    host = Host()
+    policy = effective({Origin.OPERATOR: {"recycler": "off"}})
+    state = host.lever.state(host.domain, policy, None, None)
+    assert (state.desired, state.verdict.reason) == ("off", Reason.OPT_OUT)
+
+
+def test_a_pace_is_spelt_in_one_way() -> None:
+    assert pace_of(str(WISHED)) == WISHED
+    for text in ("", "1 2", "1 2 3 4", "a b c"):
+        with pytest.raises(ValueError, match=r".*"):
+            pace_of(text)
