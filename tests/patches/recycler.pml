@@ -3,7 +3,7 @@
  *
  * A guest with two processors and a host with two threads share the states of two pages. The guest writes what it takes,
  * and looks at it again; the host drops pages that it won. A thread of the host may stop for good between any two steps.
- * Meanwhile the guest may be copied to another host, and may take the table back.
+ * With EVENTS the host has one thread, and meanwhile the guest is copied to another host, or takes the table back.
  *
  * What must hold:
  *   - what the guest wrote is there for as long as it uses the page; what it takes to be zero is zero
@@ -23,6 +23,12 @@
 #define BUSY      2
 #define RECYCLED  3
 #define ZERO      4
+
+#ifdef EVENTS
+#define HOSTS   1
+#else
+#define HOSTS   2
+#endif
 
 #define NOTHING   0     /* what a page reads as */
 #define WRITTEN   1
@@ -157,7 +163,7 @@ active [2] proctype guest()
         guests--
 }
 
-active [2] proctype host()
+active [HOSTS] proctype host()
 {
         byte p;
         bool won[PAGES];
@@ -222,6 +228,7 @@ nothing:        assert(!won[0] && !won[1]);
 gone:   skip
 }
 
+#ifdef EVENTS
 /*
  * Once, at any time: the guest takes the table back, and the answer comes when no thread that lives is at work (a dead one
  * keeps the table); or it is copied while it runs, then stopped, and goes on elsewhere.
@@ -258,6 +265,8 @@ active proctype event()
                 fi
         fi
 }
+
+#endif
 
 init
 {
