@@ -52,7 +52,7 @@ drill: setup  ## who attacks the fleet, its hosts and its API, whole, and what i
 	MEMHINT_DRILL=1 $(PYTEST) -q --durations=10 tests/adversary
 
 patches: setup  ## guest kernel, QEMU and guest agent: style of each patch, builds, their own tests (minutes; the first time it builds them)
-	$(PYTEST) $(SIDE_BY_SIDE) tests/patches
+	MEMHINT_CHECK_AGAIN=1 $(PYTEST) $(SIDE_BY_SIDE) tests/patches
 
 patches-full: patches  ## the same, each patch of the kernel as vmlinux, and QEMU with its default features (hours): before a release
 	kernel/check

@@ -9,6 +9,7 @@ from pathlib import Path
 from lab.sizes import MIB
 
 NOVA = "http://openstack.org/xmlns/libvirt/nova/1.1"
+QEMU = "http://libvirt.org/schemas/domain/qemu/1.0"
 WORK_PORT = "memhint.lab.0"
 AGENT_PORT = "org.qemu.guest_agent.0"
 
@@ -36,6 +37,8 @@ class DomainSpec:
     work_socket: Path
     """Unix socket of the workload's port."""
     reporting: bool = True
+    recycler: bool = False
+    """Whether its balloon has the page recycler."""
     emulator: Path | None = None
     """QEMU's program; None is the distribution's."""
     kernel_words: tuple[str, ...] = ()
@@ -79,6 +82,8 @@ def domain_xml(spec: DomainSpec) -> str:
     for event, action in (("on_poweroff", "destroy"), ("on_reboot", "restart"), ("on_crash", "destroy")):
         _text(domain, event, action)
     _devices(ET.SubElement(domain, "devices"), spec)
+    if spec.recycler:
+        _device_property(domain, "balloon0", "page-recycler")
     return ET.tostring(domain, encoding="unicode")
 
 
@@ -106,6 +111,14 @@ def _devices(devices: ET.Element, spec: DomainSpec) -> None:
         devices, "memballoon", model="virtio", autodeflate="on", freePageReporting="on" if spec.reporting else "off"
     )
     ET.SubElement(balloon, "stats", period="2")
+
+
+def _device_property(domain: ET.Element, alias: str, name: str) -> None:
+    """A property of a device that libvirt has no word for, switched on."""
+    ET.register_namespace("qemu", QEMU)
+    override = ET.SubElement(domain, f"{{{QEMU}}}override")
+    frontend = ET.SubElement(ET.SubElement(override, f"{{{QEMU}}}device", alias=alias), f"{{{QEMU}}}frontend")
+    ET.SubElement(frontend, f"{{{QEMU}}}property", name=name, type="bool", value="true")
 
 
 def _nova_metadata(metadata: ET.Element, spec: DomainSpec) -> None:

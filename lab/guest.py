@@ -101,6 +101,7 @@ class Guest(Worker):
             console=self.console,
             work_socket=self.work_socket,
             reporting=self.record.reporting,
+            recycler=self.record.recycler,
             emulator=self.host.lab.emulator_program(self.record.emulator),
             kernel_words=patched.WORDS.get(self.record.kernel, ()),
             translation_cache=self.host.lab.translation_cache,

@@ -299,8 +299,12 @@ class Host:
         guest_uuid: str | None = None,
         agent: str | None = None,
         emulator: str | None = None,
+        recycler: bool = False,
     ) -> Guest:
-        """One more guest, ready to answer when this returns. What is not given is as the lab was made."""
+        """One more guest, ready to answer when this returns. What is not given is as the lab was made.
+
+        :param recycler: a balloon with the page recycler, which only the emulator "memhint" has
+        """
         image = self.lab.image(kernel or self.lab.kernel, agent or self.lab.agent)
         with self._lock:
             taken = {guest.name for guest in self.guests}
@@ -320,6 +324,7 @@ class Host:
                 extra_specs or {},
                 agent=agent or self.lab.agent,
                 emulator=emulator or self.lab.emulator,
+                recycler=recycler,
             )
             guest = Guest(self, record)
             if len(str(guest.work_socket)) > _SOCKET_LIMIT:

@@ -36,6 +36,7 @@ class GuestRecord:
     qemu: Process | None = None
     agent: str = "stock"
     emulator: str = "stock"
+    recycler: bool = False
 
 
 @dataclass

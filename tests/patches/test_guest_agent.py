@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.patches.command import passes
+from tests.patches.passed import passes_once
 
 
 @pytest.mark.parametrize("series", ["7.2", "10.0"])
 def test_the_agent(series: str) -> None:
-    passes("guest_agent/check", "--series", series)
+    passes_once("guest_agent/check", "--series", series)

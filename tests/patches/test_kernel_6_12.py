@@ -4,13 +4,13 @@ import sys
 
 import pytest
 
-from tests.patches.command import passes
+from tests.patches.passed import passes_once
 
 
 def test_style_of_each_patch() -> None:
-    passes("kernel/check", "--style", "--version", "6.12")
+    passes_once("kernel/check", "--style", "--version", "6.12")
 
 
 @pytest.mark.usefixtures("beside_others")
 def test_a_guest_has_what_the_series_promises() -> None:
-    passes(sys.executable, "kernel/tests/run", "--version", "6.12", "--series", "stats")
+    passes_once(sys.executable, "kernel/tests/run", "--version", "6.12", "--series", "stats")
