@@ -24,6 +24,7 @@ from memhint.kernel.process import process_memory
 from memhint.kernel.root import PAGE_SIZE, KernelRoot
 from memhint.levers.balloon import BalloonLever
 from memhint.levers.dedup import DedupLever
+from memhint.levers.khugepaged import KhugepagedLever
 from memhint.levers.qos import QosLever
 from memhint.levers.recycler import RecyclerLever
 from memhint.levers.swap_out import SwapOutLever
@@ -31,6 +32,7 @@ from memhint.objects.domain import DomainObservation
 from memhint.objects.host import HostObservation
 from memhint.objects.ladder import Rung
 from memhint.objects.report import STALE_PERIODS
+from memhint.planner.pieces import pieces
 from memhint.planner.settings import PlannerSettings
 from memhint.virt.balloon import BalloonTarget
 from memhint.virt.monitor import Monitor
@@ -97,6 +99,20 @@ def build_levers(
             overhead=settings.overhead,
             reserve=settings.reserve_of,
             dry_run=dry_run,
+        ),
+        HostRunner(
+            KhugepagedLever(
+                root,
+                stores.ledger,
+                boot,
+                time.time,
+                own=conf.khugepaged.own,
+                most=conf.khugepaged.max_ptes_none,
+            ),
+            pieces,
+            share=0.02,
+            dry_run=dry_run,
+            note=applied.note,
         ),
         VmRunner(recycler, lambda relief: relief.recycler, share=0.05, dry_run=dry_run, note=applied.note),
         VmRunner(swap_out, lambda relief: relief.swap_out, share=0.05, dry_run=dry_run, note=applied.note),

@@ -2,20 +2,47 @@
 
 from __future__ import annotations
 
+from memhint.kernel.errors import InterfaceMissing, WriteRejected
 from memhint.kernel.fields import chosen_word
 from memhint.kernel.root import KernelRoot
 from memhint.objects.host import Thp
 
 _DIRECTORY = "sys/kernel/mm/transparent_hugepage"
+_MAX_PTES_NONE = f"{_DIRECTORY}/khugepaged/max_ptes_none"
 
 
 def read_thp(root: KernelRoot) -> Thp:
-    """The chosen words of the two switches.
+    """The chosen words of the two switches, and what khugepaged may fill.
 
     :raises InterfaceMissing: when the kernel is built without transparent huge pages
     :raises KernelInterfaceError: when a switch cannot be read or makes no sense
     """
-    return Thp(enabled=_chosen(root, "enabled"), defrag=_chosen(root, "defrag"))
+    try:
+        most = read_max_ptes_none(root)
+    except InterfaceMissing:
+        most = None
+    return Thp(enabled=_chosen(root, "enabled"), defrag=_chosen(root, "defrag"), max_ptes_none=most)
+
+
+def read_max_ptes_none(root: KernelRoot) -> int:
+    """Absent pages of the 512 of a huge page that khugepaged gives memory to make one.
+
+    :raises InterfaceMissing: when the kernel has no khugepaged
+    :raises KernelInterfaceError: when it cannot be read or makes no sense
+    """
+    return root.read_int(_MAX_PTES_NONE)
+
+
+def write_max_ptes_none(root: KernelRoot, value: int) -> None:
+    """Set it, and read it back.
+
+    :raises WriteRejected: when the kernel refuses the value, or another one is read back
+    :raises KernelInterfaceError: when it cannot be written or read
+    """
+    root.write_text(_MAX_PTES_NONE, f"{value}\n")
+    found = read_max_ptes_none(root)
+    if found != value:
+        raise WriteRejected(root.path(_MAX_PTES_NONE), f"wrote {value}, reads {found}")
 
 
 def _chosen(root: KernelRoot, name: str) -> str:

@@ -110,6 +110,7 @@ class Thp:
 
     enabled: str
     defrag: str
+    max_ptes_none: Count | None = None  # absent pages of a huge page that khugepaged fills; None: it is not there
 
 
 @dataclass(frozen=True, slots=True)

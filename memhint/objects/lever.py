@@ -15,6 +15,7 @@ class LeverName(Word):
     DEDUP = "dedup"
     CACHE = "cache"
     RECYCLER = "recycler"
+    KHUGEPAGED = "khugepaged"  # the host's kernel, kept from filling again what was taken
     BALLOON = "balloon"
     SWAP_OUT = "swap_out"
     QOS = "qos"

@@ -65,6 +65,12 @@ LEVERS: Mapping[LeverName, Declaration] = {
             undo="QEMU's own pace is put back; the guest gets a page when it touches it",
         ),
         Declaration(
+            LeverName.KHUGEPAGED,
+            "the host's kernel is kept from filling again what was taken in single pages",
+            options=("khugepaged",),
+            undo="`max_ptes_none` as it was, unless somebody has set it since",
+        ),
+        Declaration(
             LeverName.QOS,
             "what the host's kernel spares under pressure, and whom it kills first",
             wish="class",

@@ -70,7 +70,7 @@ def host_observation(**changes: Any) -> HostObservation:
         pressure=pressure(),
         swap=SwapActivity(0, 0),
         ksm=ksm(),
-        thp=Thp("madvise", "madvise"),
+        thp=Thp("madvise", "madvise", 511),
         oom_kills=0,
         hugetlb=(HugetlbPool(2 * MIB, 0, 0),),
         numa=(NumaNode(0, 64 * GIB, 30 * GIB),),

@@ -25,20 +25,19 @@ class HostRunner(LeverRunner, Generic[PlanT]):
     A cycle that finds a pass under way leaves it alone.
     """
 
-    share = 0.35
-
     def __init__(
         self,
         lever: HostLever[PlanT],
         plan_of: Callable[[Planned], PlanT],
         *,
+        share: float = 0.33,
         dry_run: bool = False,
         note: Callable[[LeverState], None] = lambda state: None,
     ) -> None:
         """:param plan_of: this lever's part of a plan
         :param note: told of every outcome of a pass
         """
-        self.names = (lever.name,)
+        self.names, self.share = (lever.name,), share
         self._lever = lever
         self._plan_of = plan_of
         self._dry_run = dry_run

@@ -1,0 +1,14 @@
+"""What on this host takes memory from VMs in pieces smaller than a huge page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from memhint.objects.lever import LeverName
+
+
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """The levers that do so now, in the order of reports."""
+
+    by: tuple[LeverName, ...] = ()
