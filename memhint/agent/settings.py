@@ -36,6 +36,7 @@ def planner_settings(conf: cfg.ConfigOpts) -> PlannerSettings:
         raise_hysteresis_percent=options.raise_hysteresis_percent,
         max_ratio=max_ratio(conf),
         spare_for_group=options.spare_for_group,
+        growth_floor=options.growth_floor,
         storm_percent=options.storm_percent,
         node_reserve=conf.host.node_reserve_mib * MIB,
         node_reserve_percent=conf.host.node_reserve_percent,

@@ -65,6 +65,12 @@ OPTS = (
         help="Whether the reserve for VMs that grow suffices for all VMs of one anti-affinity group (policy key group) "
         "at once, and not for the largest VM only.",
     ),
+    cfg.BoolOpt(
+        "growth_floor",
+        default=True,
+        help="Whether no VM counts with less than VMs of the fleet came to that were as old and used as much. The "
+        "controllers learn it; without them nothing is known, and this changes nothing.",
+    ),
     cfg.IntOpt(
         "storm_percent",
         default=10,

@@ -28,6 +28,7 @@ class DemandReason(Word):
     UNOBSERVED = "unobserved"  # no reading of its process: counts in full
     NEW = "new"  # decaying from its full size
     FORECAST = "forecast"
+    GROWTH = "growth"  # VMs of the fleet that were like it came to more than it is forecast to need
     MINIMUM = "minimum"  # the forecast is below what its policy keeps for it
     EXCLUDED = "excluded"  # its memory cannot be counted on to come back: counts in full
     GUARANTEED = "guaranteed"  # class=guaranteed: counts in full
@@ -48,6 +49,7 @@ class Demand:
     minimum: int = 0  # what policy keeps for the VM, overhead included
     group: str | None = None  # anti-affinity group
     excluded: tuple[Excluded, ...] = ()  # every reason for which it counts in full, strongest first
+    growth: int = 0  # what the fleet's growth table keeps for the VM; 0 where it says nothing
 
 
 class Bound(Word):

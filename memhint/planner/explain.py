@@ -85,8 +85,13 @@ def demand_steps(demand: Demand, domain: DomainObservation) -> tuple[Step, ...]:
         lines.append((term, demand.demand - demand.footprint, f"{demand.reason}: {demand.detail}"))
     else:
         lines.append(("forecast", demand.forecast - demand.footprint, "what it was seen to need before"))
-        floor = max(demand.forecast, demand.minimum)
-        lines.append(("minimum", floor - demand.forecast, "what policy keeps for it (min_mb)"))
+        grown = max(demand.forecast, demand.growth)
+        why = (
+            demand.detail if demand.reason is DemandReason.GROWTH else "what VMs of the fleet that were like it came to"
+        )
+        lines.append(("growth", grown - demand.forecast, why))
+        floor = max(grown, demand.minimum)
+        lines.append(("minimum", floor - grown, "what policy keeps for it (min_mb)"))
         lines.append(("new", demand.demand - floor, "counts with more until it was watched for long enough"))
     steps, left = [], 0
     for term, amount, why in lines:

@@ -12,6 +12,7 @@ from memhint.objects.policy import Policy
 from memhint.planner.backing import swap_backing
 from memhint.planner.capacity import Sums
 from memhint.planner.demand import demands_of, remember
+from memhint.planner.growth import GrowthTable
 from memhint.planner.nodes import tightest
 from memhint.planner.past import Past
 from memhint.planner.predictors import predictor_of
@@ -44,12 +45,13 @@ def forecast(
     state: PlannerState,
     now: float,
     settings: PlannerSettings,
+    table: GrowthTable | None = None,
 ) -> Forecast:
     """Forecast from one more look."""
     predictor = predictor_of(settings)
     # What was remembered for another kind of forecast tells this one nothing: every VM is new to it.
     past = remember(state.past if state.predictor == predictor.key else {}, domains, now, predictor)
-    demands = demands_of(domains, policies, past, now, settings, predictor, nodes_of(host))
+    demands = demands_of(domains, policies, past, now, settings, predictor, nodes_of(host), table)
     inside = [domain for domain, one in zip(domains, demands, strict=True) if one.reason is not DemandReason.OUTSIDE]
     resident = sum(domain.process.rss for domain in inside if domain.process)
     saving = _ksm_saving(host, inside)

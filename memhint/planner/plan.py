@@ -18,6 +18,7 @@ from memhint.planner.dedup import AutoInput, DedupPlan, as_before, plan_dedup
 from memhint.planner.dedup_auto import pressed
 from memhint.planner.dedup_pace import PaceState, next_pace
 from memhint.planner.forecast import Forecast, forecast, nodes_of
+from memhint.planner.growth import GrowthTable
 from memhint.planner.ladder import LadderState, admission, entered_rungs
 from memhint.planner.promise import hysteresis, next_headroom
 from memhint.planner.relief.asked import Asked, ask
@@ -57,6 +58,7 @@ def plan(
     estimated: DedupEstimate | None = None,
     unread: frozenset[str] = frozenset(),
     missing: str | None = None,
+    growth: GrowthTable | None = None,
 ) -> Planned:
     """Plan one cycle.
 
@@ -64,8 +66,9 @@ def plan(
     :param unread: UUIDs of VMs of which no more than the size is known: they count, and are asked for nothing
     :param missing: what keeps the VMs as a whole from being known; then nothing new is said of who merges
     :param estimated: what merging would save; None where nothing estimates it
+    :param growth: what the fleet learnt of how VMs grow; None where it has learnt nothing
     """
-    seen = forecast(host, domains, policies, state, now, settings)
+    seen = forecast(host, domains, policies, state, now, settings, growth)
     asked = ask(host, domains, policies, unread, seen, state, now, settings)
     promised, remembered = _promised(seen, asked.ladder, state, now, sight, settings)
     merging = _merging(host, domains, policies, estimated, missing, asked, state, now, settings, allow_cross_tenant)
