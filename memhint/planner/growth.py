@@ -62,6 +62,20 @@ class GrowthError(ValueError):
     """What is no growth table of this memhint; the text says why."""
 
 
+def course_of(points: Sequence[tuple[float, int, int]], kept: float) -> list[tuple[float, int, int]]:
+    """A VM's course, of what is known of it: its age counts from the first point.
+
+    :param points: seconds of any clock, its footprint and its memory in bytes, oldest first
+    :param kept: seconds for which points are kept. Of a VM that has as many nobody knows how old it is: it is old
+    """
+    if not points:
+        return []
+    begin = points[0][0]
+    if points[-1][0] - begin > kept - DAY:
+        begin -= AGES[-1]
+    return [(at - begin, use, assigned) for at, use, assigned in points]
+
+
 def told_by(course: Sequence[tuple[float, int, int]]) -> dict[Cell, int]:
     """What one VM tells: percent of its memory that it came to within a week, on average, of each cell it was in.
 

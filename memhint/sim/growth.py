@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from memhint.planner.growth import DAY, HORIZON, HOUR, GrowthTable, Tally, table_of, tally_of, told_by
+from memhint.planner.growth import DAY, HORIZON, HOUR, GrowthTable, Tally, course_of, table_of, tally_of, told_by
 from memhint.sim.fleet import Fleet
 
 KEPT = 30 * DAY  # seconds of history that a store has of each VM
@@ -32,7 +32,6 @@ def _tally(fleet: Fleet, vms: list[int], overhead: int, wide: int) -> Tally:
         assigned = int(fleet.memory[vm]) + overhead
         hours = [int(course[begin : begin + wide].max()) for begin in range(0, course.size, wide)]
         first = max(0, len(hours) - math.ceil(KEPT / (wide * fleet.step)))
-        told.append(
-            told_by([(at * wide * fleet.step, use, max(assigned, use)) for at, use in enumerate(hours[first:])])
-        )
+        points = [(at * wide * fleet.step, use, max(assigned, use)) for at, use in enumerate(hours[first:])]
+        told.append(told_by(course_of(points, KEPT)))
     return tally_of(told)

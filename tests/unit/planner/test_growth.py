@@ -21,6 +21,7 @@ from memhint.planner.growth import (
     Outlook,
     checked,
     column_of,
+    course_of,
     floor,
     outlook,
     row_of,
@@ -93,6 +94,14 @@ def test_what_a_vm_tells_is_what_a_slow_reading_of_its_course_does(steps: list[t
             most = max(one for there, one, _ in course if at <= there <= at + HORIZON)
             slow.setdefault((row_of(at), column_of(use, assigned)), []).append(min(100, -(-100 * most // assigned)))
     assert told_by(course) == {cell: -(-sum(found) // len(found)) for cell, found in slow.items()}
+
+
+def test_a_vm_whose_beginning_is_forgotten_is_an_old_one() -> None:
+    points = [(1e9 + hour * HOUR, 10, 100) for hour in range(30 * 24)]
+    assert course_of(points[:-25], 30 * DAY)[0] == (0.0, 10, 100)
+    assert course_of(points, 30 * DAY)[0] == (AGES[-1], 10, 100)
+    assert {row for row, _ in told_by(course_of(points, 30 * DAY))} == {len(AGES) - 1}
+    assert course_of([], DAY) == []
 
 
 def test_a_host_has_each_of_its_vms_once_in_a_cell() -> None:
