@@ -55,10 +55,14 @@ def forecast(
     inside = [domain for domain, one in zip(domains, demands, strict=True) if one.reason is not DemandReason.OUTSIDE]
     resident = sum(domain.process.rss for domain in inside if domain.process)
     saving = _ksm_saving(host, inside)
-    other = state.other.add(now, max(0.0, host.pool - host.memory.available - (resident - saving)))
+    other = state.other.lasting(settings.other_window, now).add(
+        now, max(0.0, host.pool - host.memory.available - (resident - saving))
+    )
     footprint = {past[one.uuid].instance: one.process.footprint for one in inside if one.process}
     faulted = _fault_in_rate(state, footprint, now)
-    fault_in = state.fault_in if faulted is None else state.fault_in.add(now, faulted)
+    fault_in = state.fault_in.lasting(settings.fault_in_window, now)
+    if faulted is not None:
+        fault_in = fault_in.add(now, faulted)
     sums = Sums(
         pool=host.pool,
         available=host.memory.available,

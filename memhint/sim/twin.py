@@ -79,6 +79,7 @@ class Twin:
         self._fault_in = HostWindow(settings.fault_in_window)
         self._at: float | None = None
         self._ladders: dict[int, LadderState] = {}  # of hosts under pressure
+        self._seen: list[tuple[float, Floats]] = []  # percent available, of the last moments
         self._entered = np.zeros(hosts, dtype=bool)
         self._headroom = np.zeros(hosts)
 
@@ -164,11 +165,16 @@ class Twin:
         short = available <= max((one.limits.available_enter for one in ladder.rungs), default=-1.0)
         for host in self._ladders.keys() | set(np.flatnonzero(short).tolist()):
             sample = PressureSample(psi_some=None, swap_in=None, available=float(available[host]))
-            state = next_ladder(self._ladders.get(host, LadderState()), sample, now, ladder)
+            calm = LadderState(seen=tuple((at, float(percent[host])) for at, percent in self._seen))
+            state = next_ladder(self._ladders.get(host, calm), sample, now, ladder)
             relief = relieve(state.rungs, (), {}, frozenset(), 0, ladder)
             self._ladders[host] = state.after(fruitless(relief, ladder))
             if not state.entered:
                 del self._ladders[host]
+        # As `memhint.planner.ladder.look_again` keeps it for the next look.
+        older = [place for place, (at, _) in enumerate(self._seen) if at <= now - ladder.climb]
+        self._seen = [one for one in self._seen[older[-1] if older else 0 :] if one[0] >= now - 2 * ladder.climb]
+        self._seen.append((now, available))
         self._entered = np.zeros(self._hosts, dtype=bool)
         self._entered[list(self._ladders)] = True
 
