@@ -38,6 +38,7 @@ def planner_settings(conf: cfg.ConfigOpts) -> PlannerSettings:
         spare_for_group=options.spare_for_group,
         growth_floor=options.growth_floor,
         storm_percent=options.storm_percent,
+        storm_learn=options.storm_learn,
         node_reserve=conf.host.node_reserve_mib * MIB,
         node_reserve_percent=conf.host.node_reserve_percent,
         lever_latency=conf.guest.interval,

@@ -79,6 +79,12 @@ OPTS = (
         help="Percent of all VMs that may come back to their full size at once, unannounced, and for which the reserve "
         "for VMs that grow suffices.",
     ),
+    cfg.BoolOpt(
+        "storm_learn",
+        default=False,
+        help="Whether that reserve suffices for as many VMs, too, as came back at once in this host's worst hour of "
+        "the last four weeks. Never for fewer than storm_percent.",
+    ),
     cfg.FloatOpt(
         "other_window",
         default=3600.0,

@@ -87,6 +87,7 @@ class Capacity:
     ceiling: Balance | None = None  # max_ratio × (pool − reserve) − ΣA; this and what follows: None in older reports
     available: Size | None = None  # what the kernel could give
     ksm_saving: Count | None = None
+    storm: Count | None = None  # percent of VMs that may come back at once, for which ``spare`` suffices
 
     def slots(self, size: int) -> int:
         """How many further VMs of ``size`` bytes (overhead included) fit by measured accounting."""

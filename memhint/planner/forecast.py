@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from memhint.objects.domain import DomainObservation
@@ -18,6 +18,7 @@ from memhint.planner.past import Past
 from memhint.planner.predictors import predictor_of
 from memhint.planner.settings import PlannerSettings
 from memhint.planner.state import PlannerState
+from memhint.planner.storm_learn import Counted, Storms, next_storms
 from memhint.planner.window import Window
 
 
@@ -36,6 +37,7 @@ class Forecast:
     footprint: Mapping[str, int]
     other: Window
     fault_in: Window
+    storms: Storms
 
 
 def forecast(
@@ -73,8 +75,21 @@ def forecast(
         fault_in_rate=fault_in.quantile(0.99),
         node=tightest(host, domains, demands, settings),
     )
+    storms = state.storms
+    if settings.storm_learn:
+        storms = next_storms(storms, _with_forecast(inside, demands, past), host.pool, now)
     elapsed = None if state.at is None else now - state.at
-    return Forecast(demands, inside, sums, elapsed, predictor.key, past, footprint, other, fault_in)
+    return Forecast(demands, inside, sums, elapsed, predictor.key, past, footprint, other, fault_in, storms)
+
+
+def _with_forecast(
+    domains: Sequence[DomainObservation], demands: Sequence[Demand], past: Mapping[str, Past]
+) -> Iterator[Counted]:
+    """The VMs that count with less than all they were given, or may."""
+    processes = {one.uuid: past[one.uuid].instance for one in domains if one.process}
+    for one in demands:
+        if one.forecast is not None and one.uuid in processes:
+            yield Counted(processes[one.uuid], one.assigned, one.demand, one.footprint)
 
 
 def nodes_of(host: HostObservation) -> int:

@@ -26,6 +26,7 @@ from memhint.planner.relief.relieve import relief_actions
 from memhint.planner.settings import PlannerSettings
 from memhint.planner.signals import counters_of
 from memhint.planner.state import PlannerState
+from memhint.planner.storm import learnt
 
 
 class Sight(StrEnum):
@@ -92,6 +93,7 @@ def plan(
             past=seen.past,
             other=seen.other,
             fault_in=seen.fault_in,
+            storms=seen.storms,
             footprint=seen.footprint,
             counters=counters_of(host),
             ladder=asked.ladder,
@@ -113,7 +115,8 @@ def _promised(
     seen: Forecast, ladder: LadderState, state: PlannerState, now: float, sight: Sight, settings: PlannerSettings
 ) -> tuple[Capacity, int]:
     """The capacity with what is promised of it, and the headroom to remember. Nothing is promised blind."""
-    promised = _promise(capacity(seen.sums, seen.demands, settings), ladder, state, now, settings)
+    found = capacity(seen.sums, seen.demands, learnt(settings, seen.storms.percent))
+    promised = _promise(found, ladder, state, now, settings)
     if sight is Sight.CLEAR:
         return promised, promised.headroom
     # One late answer costs the promise of one cycle: it need not rise again from nominal once all is seen.

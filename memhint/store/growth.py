@@ -86,12 +86,12 @@ class Growth:
             overhead = connection.execute(own).scalar() or 0
             uuids = list(connection.execute(mine.order_by(domain.c.uuid).limit(VMS)).scalars())
         found: dict[str, list[Point]] = {uuid: [] for uuid in uuids}
-        begin = domain_history.c.bucket - domain_history.c.bucket % HOUR
+        begin = (domain_history.c.bucket - domain_history.c.bucket % HOUR).label("begin")
         for first in range(0, len(uuids), _AT_ONCE):
             some = domain_history.c.uuid.in_(uuids[first : first + _AT_ONCE])
             query = select(
                 domain_history.c.uuid,
-                begin.label("begin"),
+                begin,
                 func.max(domain_history.c.footprint),
                 func.max(domain_history.c.assigned),
             ).where(some, domain_history.c.footprint.is_not(None))
