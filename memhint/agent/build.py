@@ -138,6 +138,7 @@ def build(
         states=stores.states,
         marks=marks,
         applied=applied,
+        growth=stores.growth,
     )
     if before is not None:
         for runner, old in zip(parts.runners, before.parts.runners, strict=True):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from memhint.agent.growth import Learnt
 from memhint.agent.reclaim_work import ReclaimStore
 from memhint.bus.commands import Handler
 from memhint.objects.policy import Origin, PolicyError, parse_policy
@@ -19,8 +20,16 @@ _WHY = 200  # characters
 class Commands:
     """The commands of one agent. All or nothing of each; done twice, or late, they change nothing."""
 
-    def __init__(self, store: Store, wake: Callable[[], None], wall: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        store: Store,
+        wake: Callable[[], None],
+        wall: Callable[[], float] = time.time,
+        learnt: Learnt | None = None,
+    ) -> None:
+        """:param learnt: what takes growth tables; None: it is made of the store"""
         self._store = store
+        self._learnt = learnt or Learnt(store.growth)
         self._wake = wake
         self._wall = wall
         self._versions: dict[str, int] = {}  # of this life's policies: commands to another one are not for us
@@ -28,7 +37,13 @@ class Commands:
     @property
     def handlers(self) -> Mapping[str, Handler]:
         """By name."""
-        return {"look": self.look, "policy": self.policy, "reclaim": self.reclaim, "interrupt": self.interrupt}
+        return {
+            "look": self.look,
+            "policy": self.policy,
+            "reclaim": self.reclaim,
+            "interrupt": self.interrupt,
+            "growth": self.growth,
+        }
 
     def look(self, _: Mapping[str, Any]) -> Mapping[str, Any]:
         """Begin a cycle now."""
@@ -75,6 +90,14 @@ class Commands:
         self._store.reclaims.interrupt(request.id, why)
         self._wake()
         return {}
+
+    def growth(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Count VMs by ``table`` from the next cycle on. Whoever sends knows best which is the newest.
+
+        :raises GrowthError: on what is no table; the old one holds
+        :raises StoreError: when the store cannot be used
+        """
+        return {"version": self._learnt.take(arguments.get("table")).version}
 
     def _request(self, arguments: Mapping[str, Any]) -> ReclaimRequest:
         request = codec.structure(arguments.get("request"), ReclaimRequest)

@@ -20,6 +20,7 @@ from memhint.objects.estimate import DedupEstimate
 from memhint.objects.lever import LeverState
 from memhint.objects.report import Cost, Report
 from memhint.pages.candidates import candidates
+from memhint.planner.growth import GrowthTable
 from memhint.planner.plan import Planned, plan
 from memhint.planner.pressure import alarms
 from memhint.planner.settings import PlannerSettings
@@ -70,7 +71,8 @@ class Cycle:
         self._seen = self._parts.observer.look(at, began)
         view = self._policies.view(at, self._seen)
         estimated = self._estimated(view)
-        planned = self._plan(view, estimated, began)
+        growth = self._parts.growth()
+        planned = self._plan(view, estimated, growth, began)
         self.state = planned.state if view.seen.listed else unlisted(self.state, planned.state)
         self._parts.marks.follow(view)
         for runner in self._parts.runners:
@@ -88,6 +90,7 @@ class Cycle:
             estimated,
             self._cost(time.process_time() - cpu, self._clock() - began),
             self._parts.nova.read(),
+            growth.version if growth is not None else 0,
         )
         self.sequence += 1
         if not self._dry_run:
@@ -133,7 +136,7 @@ class Cycle:
             self._parts.samples.want(may)
         return self._parts.samples.newest()
 
-    def _plan(self, view: HostView, estimated: DedupEstimate | None, now: float) -> Planned:
+    def _plan(self, view: HostView, estimated: DedupEstimate | None, growth: GrowthTable | None, now: float) -> Planned:
         return plan(
             view.seen.host,
             view.seen.domains,
@@ -146,6 +149,7 @@ class Cycle:
             estimated=estimated,
             unread=view.unread,
             missing=view.missing,
+            growth=growth,
         )
 
     def _cost(self, cpu: float, wall: float) -> Cost:

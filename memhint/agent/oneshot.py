@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from oslo_config import cfg
 
 from memhint.agent.build import Agent, build
+from memhint.agent.growth import Learnt
 from memhint.agent.parts import Stores
 from memhint.agent.reclaim_work import NoRequests
 from memhint.agent.service import remembered_state
@@ -134,7 +135,8 @@ def _stores(conf: cfg.ConfigOpts) -> Iterator[tuple[Stores, Store | None]]:
         yield Stores(nothing, _ReadOnly(None), nothing, nothing, nothing, NoRequests()), None
         return
     try:
-        yield Stores(store.policies, _ReadOnly(store.marks), nothing, nothing, nothing, NoRequests()), store
+        marks, growth = _ReadOnly(store.marks), Learnt(store.growth)
+        yield Stores(store.policies, marks, nothing, nothing, nothing, NoRequests(), growth), store
     finally:
         store.close()
 

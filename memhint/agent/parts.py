@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -19,6 +19,7 @@ from memhint.objects.estimate import DedupEstimate
 from memhint.objects.lever import LeverState
 from memhint.objects.ownership import Ledger
 from memhint.pages.candidates import Candidate
+from memhint.planner.growth import GrowthTable
 from memhint.planner.state import PlannerState
 
 
@@ -44,6 +45,11 @@ class Samples(Protocol):
 
     def newest(self) -> DedupEstimate | None:
         """What is estimated; None where nothing is to be."""
+
+
+def no_growth() -> GrowthTable | None:
+    """Of a host that nobody sends a growth table."""
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +78,7 @@ class Parts:
     states: StateStore
     marks: TravellingMarks
     applied: Applied = field(default_factory=Applied)
+    growth: Callable[[], GrowthTable | None] = no_growth
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,3 +91,4 @@ class Stores:
     audit: Audit
     states: StateStore
     reclaims: ReclaimStore
+    growth: Callable[[], GrowthTable | None] = no_growth

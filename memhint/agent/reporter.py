@@ -31,12 +31,14 @@ def report_of(
     estimated: DedupEstimate | None,
     cost: Cost,
     nova: tuple[NovaCompute | None, Iterable[Gap]],
+    growth: int,
 ) -> Report:
     """The report.
 
     :param slot: bytes of the VM that further places are counted in, overhead included
     :param states: of every lever, in any order
     :param nova: which compute this host is to Nova, and why that is not all known
+    :param growth: version of the growth table that was planned by; 0: there is none
     """
     by_subject: dict[str, list[LeverState]] = {}
     for state in sorted(states, key=lambda one: place_of(one.lever)):
@@ -60,6 +62,7 @@ def report_of(
         slot_overhead=settings.overhead,
         dedup=estimated,
         agent=identity.version,
+        growth=growth,
     )
 
 

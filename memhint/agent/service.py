@@ -15,6 +15,7 @@ from oslo_config import cfg
 from oslo_log import log
 
 from memhint.agent.build import Agent, build, host_boot
+from memhint.agent.growth import Learnt
 from memhint.agent.lock import HostLock
 from memhint.agent.parts import Audit, Stores
 from memhint.agent.reclaim_work import ReclaimStore
@@ -53,6 +54,7 @@ class Service:
         self._conf = conf
         self._epoch = ""
         self._rabbit: RabbitPublisher | None = None
+        self._learnt: Learnt | None = None
         self._shown: Shown | None = None
         self._events: Unlost | None = None
         self._wake = threading.Event()
@@ -73,6 +75,7 @@ class Service:
         try:
             before = store.reports.last_epoch(self._conf.host_name)
             self._epoch = new_epoch(time.time(), before, uuid.uuid4().hex[:8])
+            self._learnt = Learnt(store.growth)
             self._rabbit = self._broker(store)
             self._shown = self._metrics()
             return self._serve(store)
@@ -175,7 +178,8 @@ class Service:
             bus.subscribe("metrics", self._shown.metrics.take)
             self._shown.watch(bus)
             audit = AuditBoth(audit, self._shown.metrics)
-        stores = Stores(store.policies, store.marks, bus, audit, store.states, reclaims)
+        growth = self._learnt or Learnt(store.growth)
+        stores = Stores(store.policies, store.marks, bus, audit, store.states, reclaims, growth)
         if before is None:
             state = remembered_state(store, self._conf)
             return build(self._conf, stores, self._epoch, wake=self._wake.set, state=state)
@@ -213,7 +217,7 @@ class Service:
             self._epoch,
             spool,
             flush=options.flush,
-            handlers=Commands(store, self._wake.set).handlers,
+            handlers=Commands(store, self._wake.set, learnt=self._learnt).handlers,
         )
         try:
             # Whatever was kept here and not spooled when the last agent ended: to say it again changes nothing.

@@ -83,6 +83,8 @@ examples:
         grade = may_return(capacity)
         if grade is not None:
             out.write(f"Storm: {grade} % of what VMs were given and are not expected to use may return at once\n")
+        if capacity.storm is not None:
+            out.write(f"Storm reserve: for {capacity.storm} % of all VMs\n")
         if report.plan.rungs:
             out.write(f"Ladder: {clean(words.ladder(report.plan.rungs))}\n")
         terms = [(name, Mib(getattr(capacity, name)), text) for name, text in _TERMS.items()]

@@ -46,9 +46,9 @@ examples:
   memhint simulate --hosts 1000 --policy nominal --policy peak:24 --max-ratio 3 --allow-unbacked 128
 
 A policy is nominal, oracle, static[:RATIO], peak[:HOURS] (half-life), quantile[:HOURS] or n_sigma[:HOURS] (window), or
-growth[:SIGMAS], whose table is learnt from --learn or, of a generated fleet, from one of another seed. The planner's
-settings are those of the configuration, where an option here does not say otherwise. A trace is CSV or Parquet with the
-columns vm, time_s, assigned_mib and demand_mib, or GWA-T-12 (Bitbrains). See doc/simulation.md.
+growth[:HOURS], which is peak with a growth table, learnt from --learn or, of a generated fleet, from one of another
+seed. The planner's settings are those of the configuration, where an option here does not say otherwise. A trace is CSV
+or Parquet with the columns vm, time_s, assigned_mib and demand_mib, or GWA-T-12 (Bitbrains). See doc/simulation.md.
 """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:

@@ -21,6 +21,13 @@ OPTS = (
         "resend", default=30.0, min=1, help="Seconds, at least, between two times that a host is sent what it lacks."
     ),
     cfg.FloatOpt(
+        "growth_interval",
+        default=10.0,
+        min=0,
+        help="Seconds between two hosts whose VMs' history the controllers look at, to learn how VMs grow ([planner] "
+        "growth_floor). 0: nothing is learnt.",
+    ),
+    cfg.FloatOpt(
         "forget_days",
         default=90.0,
         min=0.01,

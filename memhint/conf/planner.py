@@ -65,6 +65,12 @@ OPTS = (
         help="Whether the reserve for VMs that grow suffices for all VMs of one anti-affinity group (policy key group) "
         "at once, and not for the largest VM only.",
     ),
+    cfg.BoolOpt(
+        "growth_floor",
+        default=True,
+        help="Whether no VM counts with less than VMs of the fleet came to that were as old and used as much. The "
+        "controllers learn it; without them nothing is known, and this changes nothing.",
+    ),
     cfg.IntOpt(
         "storm_percent",
         default=10,
@@ -72,6 +78,12 @@ OPTS = (
         max=100,
         help="Percent of all VMs that may come back to their full size at once, unannounced, and for which the reserve "
         "for VMs that grow suffices.",
+    ),
+    cfg.BoolOpt(
+        "storm_learn",
+        default=False,
+        help="Whether that reserve suffices for as many VMs, too, as came back at once in this host's worst hour of "
+        "the last four weeks. Never for fewer than storm_percent.",
     ),
     cfg.FloatOpt(
         "other_window",

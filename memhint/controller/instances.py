@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Protocol
 
 from memhint.objects.instance import Instance
 from memhint.openstack.errors import OpenStackError
-from memhint.store.errors import StoreError
 from memhint.store.instances import Instances, Look
 
 LOG = logging.getLogger(__name__)
@@ -64,37 +62,6 @@ class Follower:
                 return False  # it took so long that another controller has begun again
         self._instances.end(look, whole=whole, pause=self._pause)
         return True
-
-
-class FollowerThread:
-    """Looks until it is closed: a long list of Nova's delays nothing else."""
-
-    def __init__(self, follower: Follower, every: float) -> None:
-        """:param every: seconds between two times that it is asked whose turn it is"""
-        self._follower = follower
-        self._every = every
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="instances", daemon=True)
-
-    def start(self) -> None:
-        """Begin."""
-        self._thread.start()
-
-    def close(self) -> None:
-        """End. A look that takes longer is left to the next controller."""
-        self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join(5)
-
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            try:
-                self._follower.round()
-            except StoreError as error:
-                LOG.error("what Nova says of VMs is not kept until the store is back: %s", error)
-            except Exception:
-                LOG.exception("a look at Nova's servers failed")
-            self._stop.wait(self._every)
 
 
 def _iso(moment: float) -> str:

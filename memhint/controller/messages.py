@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from memhint.bus.courier import Command
+from memhint.planner.growth import GrowthTable
 from memhint.store.central_policies import Wishes
 from memhint.store.codec import to_plain
 from memhint.store.reclaims import HostReclaim
@@ -12,6 +13,11 @@ def policy_command(host: str, wishes: Wishes, epoch: str | None) -> Command:
     """All that an operator wishes of one VM."""
     arguments = {"domain": wishes.uuid, "values": dict(wishes.values), "version": wishes.version}
     return Command(host, "policy", wishes.uuid, arguments, epoch)
+
+
+def growth_command(host: str, table: GrowthTable, epoch: str | None) -> Command:
+    """What the fleet has learnt of how VMs grow."""
+    return Command(host, "growth", "table", {"table": to_plain(table)}, epoch)
 
 
 def reclaim_command(one: HostReclaim, now: float, epoch: str | None) -> Command:

@@ -1,4 +1,4 @@
-"""What hosts should know and do not, told by their reports: operators' wishes, and requests to reclaim.
+"""What hosts should know and do not, told by their reports: operators' wishes, requests to reclaim, the growth table.
 
 Nothing is remembered of what was sent: a report shows whether it arrived. So it is sent again, by whichever controller
 takes the next report, until it did.
@@ -6,14 +6,19 @@ takes the next report, until it did.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 
 from memhint.bus.courier import Command
-from memhint.controller.messages import interrupt_command, policy_command, reclaim_command
+from memhint.controller.messages import growth_command, interrupt_command, policy_command, reclaim_command
 from memhint.objects.policy import Origin, Policy
 from memhint.objects.report import Report
+from memhint.planner.growth import GrowthTable
 from memhint.store import Store
+from memhint.store.errors import StoreDamaged
+
+LOG = logging.getLogger(__name__)
 
 
 class Reconciler:
@@ -34,6 +39,7 @@ class Reconciler:
         self._clock = clock
         self._wall = wall
         self._sent: dict[str, float] = {}
+        self._growth: tuple[float, GrowthTable | None] | None = None  # when it was read
 
     def look(self, reports: Sequence[Report]) -> None:
         """Send the hosts of these reports what they lack.
@@ -45,7 +51,7 @@ class Reconciler:
         due = {one.host: one for one in reports if one.host not in self._sent}
         if not due:
             return
-        for command in (*self._policies(due), *self._reclaims(due)):
+        for command in (*self._policies(due), *self._reclaims(due), *self._tables(due)):
             self._sent[command.host] = now
             self._send(command)
 
@@ -64,6 +70,20 @@ class Reconciler:
                 yield interrupt_command(one, one.interrupted, now, epoch)
             elif one.reclaim.request.expires > now:
                 yield reclaim_command(one, now, epoch)
+
+    def _tables(self, due: dict[str, Report]) -> Iterator[Command]:
+        now = self._clock()
+        # It changes some times a day, and is looked for no more often than it could be sent again.
+        if self._growth is None or now - self._growth[0] >= self._resend:
+            try:
+                self._growth = (now, self._store.growth.newest())
+            except StoreDamaged as error:
+                LOG.error("no growth table is sent until a new one is made: %s", error)
+                self._growth = (now, None)
+        table = self._growth[1]
+        for host, one in due.items():
+            if table is not None and one.growth is not None and one.growth != table.version:
+                yield growth_command(host, table, one.epoch)
 
 
 def operators(policy: Policy) -> dict[str, str]:

@@ -15,10 +15,12 @@ from memhint.bus.errors import BusError
 from memhint.bus.link import parameters
 from memhint.bus.rabbit_consumer import Handler, RabbitConsumer
 from memhint.bus.settings import link_settings
-from memhint.controller.instances import Follower, FollowerThread
+from memhint.controller.growth import Learner
+from memhint.controller.instances import Follower
 from memhint.controller.intake import Intake
 from memhint.controller.openstack import OpenStackThread, nova_of
 from memhint.controller.reconcile import Reconciler
+from memhint.controller.rounds import Rounds
 from memhint.store.database import Store, open_store
 
 if TYPE_CHECKING:
@@ -64,12 +66,13 @@ class Service:
         own = self._conf.controller
         courier = Courier(settings, own.command_deadline)
         courier.start()
-        openstack = instances = None
+        openstack = None
+        beside: list[Rounds] = []
         shown: Shown | None = None
         try:
-            instances = _follower(self._conf, store)
-            if instances is not None:
-                instances.start()
+            beside += [one for one in (_follower(self._conf, store), _learner(self._conf, store)) if one is not None]
+            for one in beside:
+                one.start()
             if self._conf.openstack.capacity != "off":
                 openstack = OpenStackThread(self._conf, store)
                 openstack.start()
@@ -96,8 +99,8 @@ class Service:
                 shown.close()
             if openstack is not None:
                 openstack.close()
-            if instances is not None:
-                instances.close()
+            for one in beside:
+                one.close()
             courier.close()
             store.close()
         return 0
@@ -111,7 +114,7 @@ def run(conf: cfg.ConfigOpts) -> int:
     return Service(conf).run()
 
 
-def _follower(conf: cfg.ConfigOpts, store: Store) -> FollowerThread | None:
+def _follower(conf: cfg.ConfigOpts, store: Store) -> Rounds | None:
     """What follows Nova's servers, where it is asked for and controllers can log in."""
     options = conf.openstack
     if not options.instances:
@@ -119,4 +122,13 @@ def _follower(conf: cfg.ConfigOpts, store: Store) -> FollowerThread | None:
         return None
     if options.capacity == "off" and not options.auth_url:
         return None
-    return FollowerThread(Follower(store.instances, nova_of(conf), options.instances_interval), options.interval)
+    follower = Follower(store.instances, nova_of(conf), options.instances_interval)
+    return Rounds("instances", follower.round, options.interval, "what Nova says of VMs is not kept")
+
+
+def _learner(conf: cfg.ConfigOpts, store: Store) -> Rounds | None:
+    """What learns how VMs grow, unless nobody wants it."""
+    pause = conf.controller.growth_interval
+    if not pause:
+        return None
+    return Rounds("growth", Learner(store.growth, pause).round, pause, "nothing is learnt of how VMs grow")

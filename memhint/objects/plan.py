@@ -28,6 +28,7 @@ class DemandReason(Word):
     UNOBSERVED = "unobserved"  # no reading of its process: counts in full
     NEW = "new"  # decaying from its full size
     FORECAST = "forecast"
+    GROWTH = "growth"  # VMs of the fleet that were like it came to more than it is forecast to need
     MINIMUM = "minimum"  # the forecast is below what its policy keeps for it
     EXCLUDED = "excluded"  # its memory cannot be counted on to come back: counts in full
     GUARANTEED = "guaranteed"  # class=guaranteed: counts in full
@@ -48,6 +49,7 @@ class Demand:
     minimum: int = 0  # what policy keeps for the VM, overhead included
     group: str | None = None  # anti-affinity group
     excluded: tuple[Excluded, ...] = ()  # every reason for which it counts in full, strongest first
+    growth: int = 0  # what the fleet's growth table keeps for the VM; 0 where it says nothing
 
 
 class Bound(Word):
@@ -85,6 +87,7 @@ class Capacity:
     ceiling: Balance | None = None  # max_ratio × (pool − reserve) − ΣA; this and what follows: None in older reports
     available: Size | None = None  # what the kernel could give
     ksm_saving: Count | None = None
+    storm: Count | None = None  # percent of VMs that may come back at once, for which ``spare`` suffices
 
     def slots(self, size: int) -> int:
         """How many further VMs of ``size`` bytes (overhead included) fit by measured accounting."""

@@ -74,6 +74,7 @@ class Report:
     slot_overhead: Size = 0  # bytes of ``slot`` that QEMU takes
     dedup: DedupEstimate | None = None  # what merging would save; None where nothing estimates it
     agent: str | None = None  # the version of memhint that made it
+    growth: Count | None = None  # version of its growth table, 0: none yet; None: it knows of no such tables
 
     def age(self, now: float) -> float:
         """Seconds since it was made."""

@@ -83,4 +83,5 @@ def capacity(sums: Sums, demands: Sequence[Demand], settings: PlannerSettings) -
         ceiling=ceiling,
         available=sums.available,
         ksm_saving=sums.ksm_saving,
+        storm=settings.storm_percent,
     )

@@ -9,7 +9,9 @@ from memhint.objects.domain import DomainObservation, DomainState
 from memhint.objects.exclusion import Excluded, Exclusion
 from memhint.objects.plan import Demand, DemandReason, PredictorName
 from memhint.objects.policy import Policy
+from memhint.planner import growth
 from memhint.planner.exclusions import exclusions
+from memhint.planner.growth import GrowthTable
 from memhint.planner.past import Past
 from memhint.planner.predictors import Predictor
 from memhint.planner.settings import PlannerSettings
@@ -59,14 +61,17 @@ def demands_of(
     settings: PlannerSettings,
     predictor: Predictor,
     nodes: int = 1,
+    table: GrowthTable | None = None,
 ) -> tuple[Demand, ...]:
     """Every VM's A, U and D in bytes, in the order of ``domains``.
 
     D is A for whatever may claim all of it without being seen to: stopped, paused, incoming, excluded, guaranteed, not
-    observed. Otherwise it is the forecast, not below the VM's minimum; a new VM's decays from A to that.
+    observed. Otherwise it is the forecast, not below the VM's minimum nor what VMs like it came to;
+    a new VM's decays from A to that.
 
     :param past: as ``remember`` gave it for these domains
     :param nodes: the host's NUMA nodes that have memory
+    :param table: what the fleet learnt; None where it has learnt nothing
     """
     found: list[Demand | None] = []
     waiting: list[tuple[int, str, str | None, int]] = []  # of each VM with a forecast: place, UUID, group, minimum
@@ -98,14 +103,18 @@ def demands_of(
     for (place, uuid, group, minimum), use, assigned, seen, forecast in zip(
         waiting, uses, most, pasts, forecasts, strict=True
     ):
-        demand, reason, detail = max(forecast, minimum), DemandReason.FORECAST, by
-        if minimum > forecast:
-            reason, detail = DemandReason.MINIMUM, _BELOW_MINIMUM
         age = now - seen.first_seen
+        like = growth.outlook(table, age, use, assigned) if table and settings.growth_floor else growth.NOTHING
+        grown = growth.floor(like, assigned)
+        demand, reason, detail = max(forecast, minimum, grown), DemandReason.FORECAST, by
+        if demand > forecast:
+            reason, detail = DemandReason.GROWTH, growth.sentence(like)
+            if minimum >= grown:
+                reason, detail = DemandReason.MINIMUM, _BELOW_MINIMUM
         if age < settings.new_vm_decay:
             demand = decay(demand, assigned, age, settings.new_vm_decay)
             reason, detail = DemandReason.NEW, f"seen for {age:.0f} s"
-        found[place] = Demand(uuid, assigned, use, demand, reason, detail, forecast, minimum, group)
+        found[place] = Demand(uuid, assigned, use, demand, reason, detail, forecast, minimum, group, growth=grown)
     return tuple(one for one in found if one is not None)
 
 

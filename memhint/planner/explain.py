@@ -9,6 +9,7 @@ from memhint.objects.domain import DomainObservation
 from memhint.objects.plan import Bound, Capacity, Demand, DemandReason
 from memhint.planner.capacity import spare
 from memhint.planner.settings import PlannerSettings
+from memhint.planner.storm import learnt
 
 FORMULA = (Bound.MODEL, Bound.NOW, Bound.BACK, Bound.RATIO, Bound.NODE)  # those that are terms of the formula
 
@@ -85,8 +86,13 @@ def demand_steps(demand: Demand, domain: DomainObservation) -> tuple[Step, ...]:
         lines.append((term, demand.demand - demand.footprint, f"{demand.reason}: {demand.detail}"))
     else:
         lines.append(("forecast", demand.forecast - demand.footprint, "what it was seen to need before"))
-        floor = max(demand.forecast, demand.minimum)
-        lines.append(("minimum", floor - demand.forecast, "what policy keeps for it (min_mb)"))
+        grown = max(demand.forecast, demand.growth)
+        why = (
+            demand.detail if demand.reason is DemandReason.GROWTH else "what VMs of the fleet that were like it came to"
+        )
+        lines.append(("growth", grown - demand.forecast, why))
+        floor = max(grown, demand.minimum)
+        lines.append(("minimum", floor - grown, "what policy keeps for it (min_mb)"))
         lines.append(("new", demand.demand - floor, "counts with more until it was watched for long enough"))
     steps, left = [], 0
     for term, amount, why in lines:
@@ -98,6 +104,7 @@ def demand_steps(demand: Demand, domain: DomainObservation) -> tuple[Step, ...]:
 
 def spare_words(capacity: Capacity, demands: Sequence[Demand], settings: PlannerSettings) -> str:
     """Whom the fault-in reserve is made for: a VM's UUID in braces, to be replaced by its name, or what else."""
+    settings = learnt(settings, capacity.storm)
     inside = [one for one in demands if one.reason is not DemandReason.OUTSIDE]
     if not capacity.spare:
         return "no VM counts with less than all of its memory"
@@ -113,6 +120,7 @@ def spare_words(capacity: Capacity, demands: Sequence[Demand], settings: Planner
 
 def cost_of(demand: Demand, capacity: Capacity, demands: Sequence[Demand], settings: PlannerSettings) -> Cost:
     """What this VM takes of the headroom."""
+    settings = learnt(settings, capacity.storm)
     if demand.reason is DemandReason.OUTSIDE:
         return Cost(0, 0, 0)
     bound = tightest_term(capacity)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from memhint.objects.domain import DomainObservation
@@ -12,11 +12,13 @@ from memhint.objects.policy import Policy
 from memhint.planner.backing import swap_backing
 from memhint.planner.capacity import Sums
 from memhint.planner.demand import demands_of, remember
+from memhint.planner.growth import GrowthTable
 from memhint.planner.nodes import tightest
 from memhint.planner.past import Past
 from memhint.planner.predictors import predictor_of
 from memhint.planner.settings import PlannerSettings
 from memhint.planner.state import PlannerState
+from memhint.planner.storm_learn import Counted, Storms, next_storms
 from memhint.planner.window import Window
 
 
@@ -35,6 +37,7 @@ class Forecast:
     footprint: Mapping[str, int]
     other: Window
     fault_in: Window
+    storms: Storms
 
 
 def forecast(
@@ -44,19 +47,24 @@ def forecast(
     state: PlannerState,
     now: float,
     settings: PlannerSettings,
+    table: GrowthTable | None = None,
 ) -> Forecast:
     """Forecast from one more look."""
     predictor = predictor_of(settings)
     # What was remembered for another kind of forecast tells this one nothing: every VM is new to it.
     past = remember(state.past if state.predictor == predictor.key else {}, domains, now, predictor)
-    demands = demands_of(domains, policies, past, now, settings, predictor, nodes_of(host))
+    demands = demands_of(domains, policies, past, now, settings, predictor, nodes_of(host), table)
     inside = [domain for domain, one in zip(domains, demands, strict=True) if one.reason is not DemandReason.OUTSIDE]
     resident = sum(domain.process.rss for domain in inside if domain.process)
     saving = _ksm_saving(host, inside)
-    other = state.other.add(now, max(0.0, host.pool - host.memory.available - (resident - saving)))
+    other = state.other.lasting(settings.other_window, now).add(
+        now, max(0.0, host.pool - host.memory.available - (resident - saving))
+    )
     footprint = {past[one.uuid].instance: one.process.footprint for one in inside if one.process}
     faulted = _fault_in_rate(state, footprint, now)
-    fault_in = state.fault_in if faulted is None else state.fault_in.add(now, faulted)
+    fault_in = state.fault_in.lasting(settings.fault_in_window, now)
+    if faulted is not None:
+        fault_in = fault_in.add(now, faulted)
     sums = Sums(
         pool=host.pool,
         available=host.memory.available,
@@ -67,8 +75,21 @@ def forecast(
         fault_in_rate=fault_in.quantile(0.99),
         node=tightest(host, domains, demands, settings),
     )
+    storms = state.storms
+    if settings.storm_learn:
+        storms = next_storms(storms, _with_forecast(inside, demands, past), host.pool, now)
     elapsed = None if state.at is None else now - state.at
-    return Forecast(demands, inside, sums, elapsed, predictor.key, past, footprint, other, fault_in)
+    return Forecast(demands, inside, sums, elapsed, predictor.key, past, footprint, other, fault_in, storms)
+
+
+def _with_forecast(
+    domains: Sequence[DomainObservation], demands: Sequence[Demand], past: Mapping[str, Past]
+) -> Iterator[Counted]:
+    """The VMs that count with less than all they were given, or may."""
+    processes = {one.uuid: past[one.uuid].instance for one in domains if one.process}
+    for one in demands:
+        if one.forecast is not None and one.uuid in processes:
+            yield Counted(processes[one.uuid], one.assigned, one.demand, one.footprint)
 
 
 def nodes_of(host: HostObservation) -> int:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from memhint.objects.ladder import EnteredRung, Rung, RungState
 from memhint.objects.plan import PressureVerdict
 from memhint.planner.pressure import PressureSample, alarms, calm
-from memhint.planner.settings import LadderSettings
+from memhint.planner.settings import LadderSettings, RungLimits
+
+_SEEN = 128  # samples that are remembered: two a second for a minute
+Seen = tuple[tuple[float, float], ...]  # when, and percent available, oldest first
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +21,7 @@ class LadderState:
     entered: tuple[RungState, ...] = ()
     fruitless: frozenset[Rung] = frozenset({Rung.ADMISSION})  # nobody to ask there: nothing to wait for
     at: float | None = None  # of the last sample; the same moment seen again changes nothing
+    seen: Seen = ()  # what tells whether memory falls
 
     @property
     def rungs(self) -> frozenset[Rung]:
@@ -32,12 +37,13 @@ def next_ladder(state: LadderState, sample: PressureSample, now: float, settings
     """The state after one more sample.
 
     The lowest rung is entered at once. A higher one is entered when its own limits are passed, and the rung below has
-    had ``climb`` seconds to show an effect, unless there was nobody to ask on it. Only the highest rung is ever left,
-    one a call, after every signal was calm by that rung's measure for its whole cooldown: down in the reverse order.
+    had ``climb`` seconds to show an effect, unless there was nobody to ask on it. Where memory falls so fast that it
+    will have passed further rungs before that, they are entered at once. Only the highest rung is ever left, one a
+    call, after every signal was calm by that rung's measure for its whole cooldown: down in the reverse order.
     """
     if state.at is not None and now <= state.at:
         return state
-    state = replace(state, at=now)
+    state = replace(state, at=now, seen=look_again(state.seen, now, sample.available, settings.climb))
     table = settings.rungs
     known = {one.rung for one in table}
     # Settings may have changed since; what is not a rung any more is undone by not being there.
@@ -50,15 +56,42 @@ def next_ladder(state: LadderState, sample: PressureSample, now: float, settings
             entered[number] = replace(one, calm_since=now)
     free = [one for one in table if one.rung not in {seen.rung for seen in entered}]
     waited = not entered or entered[-1].rung in state.fruitless or now - entered[-1].entered_at >= settings.climb
-    if free and waited:
-        why = alarms(sample, free[0].limits)
-        if why:
-            return replace(state, entered=(*entered, RungState(free[0].rung, now, "; ".join(why))))
+    new = []
+    if free and waited and (why := alarms(sample, free[0].limits)):
+        new = [RungState(free[0].rung, now, "; ".join(why))]
+    if entered or new:
+        new += _falling(free[len(new) :], state.seen, settings.climb)
+    if new:
+        return replace(state, entered=(*entered, *new))
     if entered:
         top = entered[-1]
         if top.calm_since is not None and now - top.calm_since >= limits[top.rung].cooldown:
             return replace(state, entered=tuple(entered[:-1]))
     return replace(state, entered=tuple(entered))
+
+
+def look_again(seen: Seen, now: float, available: float, climb: float) -> Seen:
+    """What was seen, with one more sample: the last ``climb`` seconds, and the look before if it is not long ago."""
+    first = max((place for place, (at, _) in enumerate(seen) if at <= now - climb), default=0)
+    return (*(one for one in seen[first:][-_SEEN:] if one[0] >= now - 2 * climb), (now, available))
+
+
+def _falling(free: Sequence[RungLimits], seen: Seen, climb: float) -> Iterator[RungState]:
+    """The rungs that memory will have passed in ``climb`` seconds if it goes on to fall, up to the first it will not.
+
+    A fall no wider than what lies between a rung's entry and exit may be noise, and is none to that rung.
+    """
+    (begin, before), (now, available) = seen[0], seen[-1]
+    fall = before - available
+    if fall <= 0 or now - begin < climb / 2:
+        return
+    ahead = max(0.0, available - fall * climb / (now - begin))
+    why = f"available {available:.1f} % of the pool, and {ahead:.1f} % in {climb:g} s as it falls"
+    for one in free:
+        enter, leave = one.limits.available_enter, one.limits.available_exit
+        if available > enter and (ahead > enter or fall < leave - enter):
+            return
+        yield RungState(one.rung, now, f"{why} (enters at {enter:g} %)")
 
 
 def entered_rungs(state: LadderState, now: float) -> tuple[EnteredRung, ...]:

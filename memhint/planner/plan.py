@@ -18,6 +18,7 @@ from memhint.planner.dedup import AutoInput, DedupPlan, as_before, plan_dedup
 from memhint.planner.dedup_auto import pressed
 from memhint.planner.dedup_pace import PaceState, next_pace
 from memhint.planner.forecast import Forecast, forecast, nodes_of
+from memhint.planner.growth import GrowthTable
 from memhint.planner.ladder import LadderState, admission, entered_rungs
 from memhint.planner.promise import hysteresis, next_headroom
 from memhint.planner.relief.asked import Asked, ask
@@ -25,6 +26,7 @@ from memhint.planner.relief.relieve import relief_actions
 from memhint.planner.settings import PlannerSettings
 from memhint.planner.signals import counters_of
 from memhint.planner.state import PlannerState
+from memhint.planner.storm import learnt
 
 
 class Sight(StrEnum):
@@ -57,6 +59,7 @@ def plan(
     estimated: DedupEstimate | None = None,
     unread: frozenset[str] = frozenset(),
     missing: str | None = None,
+    growth: GrowthTable | None = None,
 ) -> Planned:
     """Plan one cycle.
 
@@ -64,8 +67,9 @@ def plan(
     :param unread: UUIDs of VMs of which no more than the size is known: they count, and are asked for nothing
     :param missing: what keeps the VMs as a whole from being known; then nothing new is said of who merges
     :param estimated: what merging would save; None where nothing estimates it
+    :param growth: what the fleet learnt of how VMs grow; None where it has learnt nothing
     """
-    seen = forecast(host, domains, policies, state, now, settings)
+    seen = forecast(host, domains, policies, state, now, settings, growth)
     asked = ask(host, domains, policies, unread, seen, state, now, settings)
     promised, remembered = _promised(seen, asked.ladder, state, now, sight, settings)
     merging = _merging(host, domains, policies, estimated, missing, asked, state, now, settings, allow_cross_tenant)
@@ -89,6 +93,7 @@ def plan(
             past=seen.past,
             other=seen.other,
             fault_in=seen.fault_in,
+            storms=seen.storms,
             footprint=seen.footprint,
             counters=counters_of(host),
             ladder=asked.ladder,
@@ -110,7 +115,8 @@ def _promised(
     seen: Forecast, ladder: LadderState, state: PlannerState, now: float, sight: Sight, settings: PlannerSettings
 ) -> tuple[Capacity, int]:
     """The capacity with what is promised of it, and the headroom to remember. Nothing is promised blind."""
-    promised = _promise(capacity(seen.sums, seen.demands, settings), ladder, state, now, settings)
+    found = capacity(seen.sums, seen.demands, learnt(settings, seen.storms.percent))
+    promised = _promise(found, ladder, state, now, settings)
     if sight is Sight.CLEAR:
         return promised, promised.headroom
     # One late answer costs the promise of one cycle: it need not rise again from nominal once all is seen.

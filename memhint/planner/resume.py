@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from memhint.planner.state import PlannerState
 
 
@@ -12,4 +14,10 @@ def long_ago(state: PlannerState) -> PlannerState:
     clock is the same, so windows drop what has left them. Whatever was under way (pressure, idle guests, tuning, rates
     between two looks) is not known any more, and the promise begins as that of a new agent.
     """
-    return PlannerState(other=state.other, fault_in=state.fault_in, past=state.past, predictor=state.predictor)
+    return PlannerState(
+        other=state.other,
+        fault_in=state.fault_in,
+        past=state.past,
+        predictor=state.predictor,
+        storms=replace(state.storms, hours=()),
+    )

@@ -124,7 +124,9 @@ class PlannerSettings:
     raise_hysteresis_percent: float = 1.0  # of the pool
     max_ratio: float = 1.5  # the least of the host's and its aggregates'
     spare_for_group: bool = True  # the fault-in reserve covers the largest anti-affinity group, not one VM only
+    growth_floor: bool = True  # no VM counts with less than the fleet's growth table says
     storm_percent: int = 10  # of VMs that come back to their full size at once, unannounced
+    storm_learn: bool = False  # ... or as many as came in the worst hour of four weeks
     node_reserve: int = 0  # per NUMA node
     node_reserve_percent: float = 2.0  # of the node; the larger of the two holds
     lever_latency: float = 10.0  # how long reclaiming takes to show

@@ -12,6 +12,7 @@ from memhint.planner.ladder import LadderState
 from memhint.planner.past import Past
 from memhint.planner.settings import PlannerSettings
 from memhint.planner.signals import Counters
+from memhint.planner.storm_learn import Storms
 from memhint.planner.window import Window
 
 
@@ -31,6 +32,7 @@ class PlannerState:
     tops: Mapping[str, int] = field(default_factory=dict)  # by QEMU process: its largest footprint since it was at rest
     tuning: Mapping[str, Tuning] = field(default_factory=dict)  # as asked for last
     migrate: str | None = None
+    storms: Storms = field(default_factory=Storms)
     headroom: int = 0  # as promised last, or as it would have been had all VMs been seen
     dedup_project: str | None = None
     predictor: str = ""  # whose past it is

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from memhint.objects.plan import Capacity
+from memhint.planner.settings import PlannerSettings
 
 
 def storm_reserve(distances: Sequence[int], percent: int) -> int:
@@ -23,6 +25,13 @@ def of_sums(total: int, squares: int, percent: int) -> int:
     """`storm_reserve` of Σ distance and Σ distance²."""
     deviations = min(4 * percent * (100 - percent), (100 - percent) ** 2)
     return (percent * total + math.isqrt(deviations * squares)) // 100
+
+
+def learnt(settings: PlannerSettings, worst: int | None) -> PlannerSettings:
+    """The settings with a reserve that suffices for the worst storm, too, in percent of VMs; None: of none is known."""
+    if not settings.storm_learn or worst is None or worst <= settings.storm_percent:
+        return settings
+    return replace(settings, storm_percent=worst)
 
 
 def may_return(capacity: Capacity) -> int | None:

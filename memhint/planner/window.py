@@ -26,6 +26,17 @@ class Window:
             kept.append((slot, value))
         return Window(self.length, tuple(kept))
 
+    def lasting(self, length: float, now: float) -> Window:
+        """The same samples in a window of another length. Each counts from the end of its slot: none leaves early."""
+        if length == self.length:
+            return self
+        moved: dict[int, float] = {}
+        for slot, value in self.slots:
+            end = min(now, (slot + 1) * self.length / BUCKETS)
+            into = math.floor(end * BUCKETS / length)
+            moved[into] = max(value, moved.get(into, value))
+        return Window(length, tuple(sorted(moved.items())))
+
     def peak(self) -> float:
         """The largest sample, 0 for an empty window."""
         return max((value for _, value in self.slots), default=0.0)

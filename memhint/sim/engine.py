@@ -118,8 +118,8 @@ class Run:
         self._overhead = settings.overhead
         if isinstance(policy, Planned):
             self._twin, self._predictor = (
-                Twin(fleet.hosts, policy.settings),
-                forecast_of(policy.settings, policy.growth, policy.sigmas),
+                Twin(fleet.hosts, policy.settings, policy.growth),
+                forecast_of(policy.settings),
             )
         elif isinstance(policy, Oracle):
             self._future = Future(fleet, self._usable)

@@ -7,11 +7,9 @@ from typing import Protocol
 import numpy as np
 
 from memhint.objects.plan import PredictorName
-from memhint.planner.growth import SIGMAS, GrowthTable
 from memhint.planner.past import SLOTS
 from memhint.planner.settings import PlannerSettings
 from memhint.sim.fleet import Floats, Ints
-from memhint.sim.growth import Growth
 from memhint.sim.twin import Forecast, Vms, per_host
 from memhint.sim.windows import VmSlots, kept_for
 
@@ -26,10 +24,8 @@ class Remembering(Forecast, Protocol):
         """VMs of ``source`` take the places ``target``; ``count`` are left."""
 
 
-def forecast_of(settings: PlannerSettings, growth: GrowthTable | None = None, sigmas: float = SIGMAS) -> Remembering:
-    """The growth table's, or the one that the settings choose, as `memhint.planner.predictors.predictor_of` does."""
-    if growth is not None:
-        return Growth(growth, sigmas)
+def forecast_of(settings: PlannerSettings) -> Remembering:
+    """The one that the settings choose, as `memhint.planner.predictors.predictor_of` does."""
     if settings.predictor is PredictorName.QUANTILE:
         return Quantile(settings.forecast_window, settings.quantile)
     if settings.predictor is PredictorName.N_SIGMA:
@@ -37,15 +33,7 @@ def forecast_of(settings: PlannerSettings, growth: GrowthTable | None = None, si
     return DecayingPeak(settings.peak_half_life)
 
 
-class _Careful:
-    """Forecasts that each VM is expected to stay within: no average, and no deviation from it."""
-
-    def deviation(self, vms: Vms, hosts: int) -> Floats:
-        """See Forecast."""
-        return np.zeros(hosts)
-
-
-class DecayingPeak(_Careful):
+class DecayingPeak:
     """A peak that decays by half towards the present use in each half-life."""
 
     def __init__(self, half_life: float) -> None:
@@ -75,7 +63,7 @@ class DecayingPeak(_Careful):
         return np.minimum(np.maximum(np.trunc(self._peak), vms.use), vms.assigned)
 
 
-class Quantile(_Careful):
+class Quantile:
     """A quantile of each VM's use over a window."""
 
     def __init__(self, window: float, q: float) -> None:
@@ -89,7 +77,7 @@ class Quantile(_Careful):
         return np.minimum(np.maximum(self._slots.quantile(self._q), vms.use), vms.assigned)
 
 
-class NSigma(_Careful):
+class NSigma:
     """Mean and standard deviations of the sum of a host's VMs over a window, never below what it is now."""
 
     def __init__(self, window: float, sigmas: float) -> None:

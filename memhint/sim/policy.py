@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from memhint.objects.plan import PredictorName
-from memhint.planner.growth import SIGMAS, GrowthTable
+from memhint.planner.growth import GrowthTable
 from memhint.planner.settings import PlannerSettings
 
 HOUR = 3600.0
@@ -31,8 +31,7 @@ class Planned:
 
     name: str
     settings: PlannerSettings
-    growth: GrowthTable | None = None  # whose word holds instead of the settings' predictor
-    sigmas: float = SIGMAS
+    growth: GrowthTable | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +43,7 @@ class Oracle:
 
 Policy = Static | Planned | Oracle
 
-KINDS = "nominal, oracle, static[:RATIO], peak[:HOURS], quantile[:HOURS], n_sigma[:HOURS] or growth[:SIGMAS]"
+KINDS = "nominal, oracle, static[:RATIO], peak[:HOURS], quantile[:HOURS], n_sigma[:HOURS] or growth[:HOURS]"
 DEFAULT = ("nominal", "static:1.5", "peak", "peak:24", "quantile", "n_sigma", "oracle")
 _NAME = re.compile(r"(nominal|oracle|static|peak|quantile|n_sigma|growth)(?::(\d+(?:\.\d+)?))?")
 
@@ -82,9 +81,7 @@ def _parse(name: str, settings: PlannerSettings) -> Policy:
         return Oracle(name)
     if kind == "static":
         return Static(name, number or 1.5)
-    if kind == "growth":  # a new VM's doubt is in the table
-        return Planned(name, replace(settings, new_vm_decay=0.0), sigmas=SIGMAS if number is None else number)
-    if kind == "peak":
+    if kind in ("peak", "growth"):
         half_life = settings.peak_half_life if number is None else number * HOUR
         return Planned(name, replace(settings, predictor=PredictorName.DECAYING_PEAK, peak_half_life=half_life))
     window = settings.forecast_window if number is None else number * HOUR

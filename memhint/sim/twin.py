@@ -13,6 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from memhint.objects.plan import Bound
+from memhint.planner.growth import AGES, LEVELS, GrowthTable
 from memhint.planner.ladder import LadderState, next_ladder
 from memhint.planner.pressure import PressureSample
 from memhint.planner.promise import hysteresis
@@ -66,20 +67,19 @@ class Forecast(Protocol):
     def forecast(self, vms: Vms, now: float, hosts: int) -> Floats:
         """What each VM may come to use, within [use, assigned]."""
 
-    def deviation(self, vms: Vms, hosts: int) -> Floats:
-        """Bytes by which the sum of each host's VMs may miss that forecast; 0 where it is no average."""
-
 
 class Twin:
     """The planner's state of all hosts, moved by one observation at a time."""
 
-    def __init__(self, hosts: int, settings: PlannerSettings) -> None:
+    def __init__(self, hosts: int, settings: PlannerSettings, table: GrowthTable | None = None) -> None:
         self._hosts = hosts
+        self._floors = Floors(table) if table is not None and settings.growth_floor else None
         self._settings = settings
         self._other = HostWindow(settings.other_window)
         self._fault_in = HostWindow(settings.fault_in_window)
         self._at: float | None = None
         self._ladders: dict[int, LadderState] = {}  # of hosts under pressure
+        self._seen: list[tuple[float, Floats]] = []  # percent available, of the last moments
         self._entered = np.zeros(hosts, dtype=bool)
         self._headroom = np.zeros(hosts)
 
@@ -93,9 +93,12 @@ class Twin:
             grown[np.isnan(grown)] = 0.0
             self._fault_in.add(now, per_host(vms, grown, count) / elapsed)
         self._pressure(hosts, now)
-        demand = grown_up(vms, forecast.forecast(vms, now, count), now, settings)
+        expected = forecast.forecast(vms, now, count)
+        if self._floors is not None:
+            expected = np.maximum(expected, self._floors.of(vms, now))
+        demand = grown_up(vms, expected, now, settings)
         want = per_host(vms, demand, count)
-        kept = self._spare(vms, vms.assigned - demand, forecast.deviation(vms, count))
+        kept = self._spare(vms, vms.assigned - demand)
         assigned = per_host(vms, vms.assigned, count)
         reserve = settings.reserve_of(hosts.pool)
         other = np.trunc(self._other.peak())
@@ -122,8 +125,8 @@ class Twin:
         bound = np.where(self._entered, _PRESSURE, np.where(waits, _RATE, bound))
         return headroom, bound
 
-    def _spare(self, vms: Vms, distance: Floats, deviation: Floats) -> Floats:
-        kept = deviation.copy()
+    def _spare(self, vms: Vms, distance: Floats) -> Floats:
+        kept = np.zeros(self._hosts)
         np.maximum.at(kept, vms.host, distance)
         member = np.flatnonzero(vms.group >= 0)
         if self._settings.spare_for_group and member.size:
@@ -162,13 +165,33 @@ class Twin:
         short = available <= max((one.limits.available_enter for one in ladder.rungs), default=-1.0)
         for host in self._ladders.keys() | set(np.flatnonzero(short).tolist()):
             sample = PressureSample(psi_some=None, swap_in=None, available=float(available[host]))
-            state = next_ladder(self._ladders.get(host, LadderState()), sample, now, ladder)
+            calm = LadderState(seen=tuple((at, float(percent[host])) for at, percent in self._seen))
+            state = next_ladder(self._ladders.get(host, calm), sample, now, ladder)
             relief = relieve(state.rungs, (), {}, frozenset(), 0, ladder)
             self._ladders[host] = state.after(fruitless(relief, ladder))
             if not state.entered:
                 del self._ladders[host]
+        # As `memhint.planner.ladder.look_again` keeps it for the next look.
+        older = [place for place, (at, _) in enumerate(self._seen) if at <= now - ladder.climb]
+        self._seen = [one for one in self._seen[older[-1] if older else 0 :] if one[0] >= now - 2 * ladder.climb]
+        self._seen.append((now, available))
         self._entered = np.zeros(self._hosts, dtype=bool)
         self._entered[list(self._ladders)] = True
+
+
+class Floors:
+    """`memhint.planner.growth.floor` of many VMs."""
+
+    def __init__(self, table: GrowthTable) -> None:
+        self._percent = np.array([[one.percent for one in row] for row in table.cells])
+
+    def of(self, vms: Vms, now: float) -> Floats:
+        """What VMs like each of these came to; 0 where nobody knows."""
+        rows = np.maximum(0, np.searchsorted(AGES, now - vms.born, side="right") - 1)
+        assigned = vms.assigned.astype(np.int64)
+        columns = np.searchsorted(LEVELS, -(-100 * vms.use.astype(np.int64) // np.maximum(1, assigned)))
+        found: Floats = (assigned * self._percent[rows, columns] // 100).astype(np.float64)
+        return found
 
 
 def grown_up(vms: Vms, forecast: Floats, now: float, settings: PlannerSettings) -> Floats:

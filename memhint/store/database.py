@@ -14,6 +14,7 @@ from memhint.store.engine import BUSY_SECONDS, Database, connect, parse_url
 from memhint.store.events import Events
 from memhint.store.file import check_file, file_of, make_file
 from memhint.store.fleet import Fleet
+from memhint.store.growth import Growth
 from memhint.store.history import History, Keep
 from memhint.store.hosts_view import HostsView
 from memhint.store.instances import Instances
@@ -44,6 +45,7 @@ class Store:
     capacities: Capacities
     central_policies: CentralPolicies
     instances: Instances
+    growth: Growth
     database: Database
 
     def close(self) -> None:
@@ -109,5 +111,6 @@ def open_store(
         Capacities(database),
         CentralPolicies(database),
         Instances(database),
+        Growth(database, domain_hourly_days * 86400),
         database,
     )

@@ -23,6 +23,7 @@ REVISIONS = (
     "0006",
     "0007",
     "0008",
+    "0009",
 )  # every one that this memhint knows, oldest first
 HEAD = REVISIONS[-1]
 

@@ -227,6 +227,26 @@ instance_look = Table(
     Column("whole", Double),
 )
 
+# What the VMs of each host tell of how VMs grow, and when that was looked at, on the database's clock.
+growth_host = Table(
+    "growth_host",
+    metadata,
+    Column("host", String(255), primary_key=True),
+    Column("looked", Double, nullable=False),
+    Column("document", DOCUMENT, nullable=False),
+)
+
+# The fleet's growth table: a controller's, and in an agent's own store the one that it was sent.
+growth = Table(
+    "growth",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),  # one row
+    Column("version", BigInteger, nullable=False),
+    Column("made", Double, nullable=False),  # on the database's clock, like the next
+    Column("turn_until", Double, nullable=False),
+    Column("document", DOCUMENT, nullable=False),
+)
+
 domain_history = Table(
     "domain_history",
     metadata,

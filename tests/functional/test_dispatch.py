@@ -24,6 +24,7 @@ from memhint.objects.epoch import epoch_rank
 from memhint.objects.reclaim import ReclaimRequest, ReclaimState, Stop
 from memhint.objects.units import MIB
 from memhint.objects.verdict import Reason
+from memhint.planner.growth import table_of
 from memhint.store import Store, open_store
 from memhint.store.central_policies import Wishes
 from memhint.store.reclaims import HostReclaim
@@ -189,6 +190,20 @@ def test_what_is_asked_while_the_agent_is_away_is_done_when_it_is_back(site: Sit
         Reason.INTERRUPTED,
     )
     assert site.row(mistake).reclaim.calls == 0
+
+
+def test_a_growth_table_reaches_the_agent_and_is_known_to_its_next_life(site: Site) -> None:
+    def held() -> int | None:
+        report = site.store.reports.newest("host-a")
+        return None if report is None else report.growth
+
+    site.start()
+    until(lambda: held() == 0)
+    site.store.growth.save(table_of(1_700_000_000, [{(0, 0): (5, 5 * 90)}] * 4))
+    until(lambda: held() == 1_700_000_000)
+    site.controllers.close()
+    with open_store(f"sqlite:///{site.agents_config.parent}/agent.db", create=False).database.read() as connection:
+        assert connection.exec_driver_sql("SELECT version FROM growth").scalar() == 1_700_000_000
 
 
 def test_a_hold_is_carried_out_shown_and_taken_back_through_the_fleet(site: Site) -> None:

@@ -10,6 +10,14 @@ from tests.unit.store.test_events import (
     test_events_older_than_history_go,
     test_the_newest_come_first_and_can_be_had_by_subject,
 )
+from tests.unit.store.test_growth import (
+    test_a_tally_takes_the_place_of_the_one_before_and_goes_with_its_host,
+    test_a_version_is_never_one_that_was,
+    test_hosts_have_their_turns_and_none_has_two_of_a_day,
+    test_of_a_host_with_many_vms_some_are_looked_at,
+    test_the_table_that_was_saved_last_holds_and_a_damaged_one_is_told,
+    test_the_worst_of_each_hour_of_those_that_have_a_forecast_is_looked_at,
+)
 from tests.unit.store.test_instances import (
     test_a_first_list_that_is_not_whole_changes_nothing_yet,
     test_a_whole_list_drops_what_is_not_in_it_and_changes_drop_what_was_deleted,

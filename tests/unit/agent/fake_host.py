@@ -36,6 +36,7 @@ from memhint.objects.ownership import Mark
 from memhint.objects.units import GIB, KIB
 from memhint.pages.samples import PageSamples
 from memhint.planner.dedup_estimate import KsmPace
+from memhint.planner.growth import GrowthTable
 from memhint.planner.settings import PlannerSettings
 from memhint.planner.state import start
 from memhint.store.errors import StoreError
@@ -122,6 +123,7 @@ class FakeHost:
         self.carried: dict[str, Sequence[Mark]] = {}
         ledger = self.ledger = FakeLedger()
         self.applied = Applied(lambda: self.now)
+        self.growth: GrowthTable | None = None
         # Conversations run at once, on the caller's thread: nothing here waits for a thread.
         self.guests = Guests(
             lambda uuid: nullcontext(self.agents[uuid]),
@@ -188,6 +190,7 @@ class FakeHost:
             states=self.recorder,
             marks=TravellingMarks(ledger, self.carried.__setitem__),
             applied=self.applied,
+            growth=lambda: self.growth,
         )
         self.cycle = Cycle(
             Identity("host-1", "epoch", "boot"),

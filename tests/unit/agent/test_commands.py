@@ -11,8 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memhint.agent.commands import Commands, ReportedReclaims
+from memhint.agent.growth import Learnt
+from memhint.controller.messages import growth_command
 from memhint.objects.policy import Origin, PolicyError
 from memhint.objects.reclaim import Reclaim, ReclaimError, ReclaimState
+from memhint.planner.growth import GrowthError, table_of
 from memhint.store import Store, StoreError, open_store
 from memhint.store.codec import to_plain
 from tests.unit import builders
@@ -86,6 +89,43 @@ def test_a_policy_that_cannot_be_changes_nothing(agent: Agent, changes: dict[str
         agent.commands.policy({"domain": WEB, "version": 6, "values": {}, **changes})
     assert agent.wishes() == {"dedup": "on"}
     assert agent.woken == 1
+
+
+GOOD = table_of(7, [{(0, 5): (5, 5 * 40)}] * 4)
+
+
+def test_a_growth_table_holds_from_the_next_cycle_on_and_over_restarts(agent: Agent) -> None:
+    sent = growth_command("host-a", GOOD, None)
+    assert agent.commands.handlers[sent.name](sent.arguments) == {"version": 7}
+    assert Learnt(agent.store.growth)() == GOOD
+    older = growth_command("host-a", table_of(6, []), None)  # of a fleet whose store was lost
+    agent.commands.growth(older.arguments)
+    assert Learnt(agent.store.growth)() == table_of(6, [])
+
+
+@given(st.recursive(st.none() | st.integers() | st.text(max_size=5), lambda inner: st.lists(inner, max_size=3)))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
+def test_what_is_no_growth_table_is_refused_and_the_old_one_holds(agent: Agent, nonsense: Any) -> None:
+    agent.commands.growth({"table": to_plain(GOOD)})
+    plain = to_plain(GOOD)
+    raised = {**plain, "cells": [[{**one, "percent": 200} for one in row] for row in plain["cells"]]}
+    falling = {**plain, "cells": [list(reversed(row)) for row in plain["cells"]]}
+    for one in (nonsense, {**plain, "cells": nonsense}, {**plain, "version": True}, raised, falling):
+        with pytest.raises(GrowthError):
+            agent.commands.growth({"table": one})
+    assert Learnt(agent.store.growth)() == GOOD
+
+
+def test_a_growth_table_that_cannot_be_kept_does_not_hold(agent: Agent) -> None:
+    learnt = Learnt(agent.store.growth)
+    agent.store.close()
+    with agent.store.database.engine.connect() as connection:
+        connection.exec_driver_sql("DROP TABLE growth")
+        connection.commit()
+    with pytest.raises(StoreError):
+        learnt.take(to_plain(GOOD))
+    assert learnt() is None
+    assert Learnt(agent.store.growth)() is None  # and where it cannot be read there is none
 
 
 def test_a_request_is_queued_once_and_counts_by_this_hosts_clock(agent: Agent) -> None:

@@ -29,6 +29,7 @@ from memhint.pages.samples import PageSamples
 from memhint.planner.dedup_auto import AutoState
 from memhint.planner.dedup_estimate import KsmPace
 from memhint.planner.demand import Past
+from memhint.planner.growth import table_of
 from memhint.planner.ladder import LadderState, RungState
 from memhint.planner.relief.relieve import CALM, PRESSED
 from memhint.store.errors import StoreError
@@ -60,6 +61,18 @@ def test_a_cycle_observes_plans_and_publishes(host: FakeHost) -> None:
     assert web.process.pid == 4000
     assert report.plan.capacity.headroom > 0
     assert not report.gaps
+
+
+def test_a_cycle_plans_by_the_newest_growth_table_and_says_which(host: FakeHost) -> None:
+    before = host.run_cycles(3)
+    assert before.growth == 0
+    host.growth = table_of(7, [{(0, 0): (5, 5 * 90)}] * 4)
+    report = host.run_cycles()
+    assert report.growth == 7
+    for one, was in zip(report.plan.demands, before.plan.demands, strict=True):
+        assert one.growth == one.assigned * 90 // 100
+        assert one.demand >= max(one.growth, was.demand)
+    assert DemandReason.GROWTH in {one.reason for one in report.plan.demands}
 
 
 def test_a_vm_that_dies_in_mid_cycle_costs_the_others_nothing(host: FakeHost) -> None:

@@ -36,7 +36,12 @@ VERSIONS = (*LANDED, "present")
 ANSWERS = ("answer-done", "answer-epoch", "answer-failed", "answer-unknown")
 
 # Words that controllers of 958003c refuse a whole report for: doc/install.md has controllers upgraded first.
-NEWER = {"Reason": {"guest_blocked"}, "LeverName": {"recycler", "khugepaged"}, "Rung": {"recycler"}}
+NEWER = {
+    "Reason": {"guest_blocked"},
+    "LeverName": {"recycler", "khugepaged"},
+    "Rung": {"recycler"},
+    "DemandReason": {"growth"},
+}
 
 
 def text(version: str, name: str) -> bytes:

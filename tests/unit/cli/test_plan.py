@@ -14,13 +14,14 @@ from tests.unit.cli.conftest import Bench
 
 
 def test_every_term_of_the_formula_is_shown(bench: Bench) -> None:
-    bench.store.reports.save(builders.report())
+    bench.store.reports.save(builders.report(plan=builders.plan(capacity=builders.capacity(storm=31))))
     result = bench.run("plan")
     assert (result.code, result.err) == (0, "")
     shown = {line.split("|")[1].strip() for line in result.out.splitlines() if line.count("|") == 4}
-    assert set(Capacity.__dataclass_fields__) - {"bound"} <= shown
+    assert set(Capacity.__dataclass_fields__) - {"bound", "storm"} <= shown
     assert result.out.startswith("Headroom: 16384 MiB, bounded by back: ")
     assert "\nStorm: " in result.out
+    assert "\nStorm reserve: for 31 % of all VMs\n" in result.out
 
 
 def test_demands_and_actions_name_the_vm(bench: Bench) -> None:

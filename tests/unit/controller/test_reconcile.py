@@ -5,14 +5,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from sqlalchemy import update
 
 from memhint.bus.courier import Command
 from memhint.controller.reconcile import Reconciler
 from memhint.objects.policy import Origin
 from memhint.objects.reclaim import Reclaim, ReclaimState
 from memhint.objects.report import Report
+from memhint.planner.growth import table_of
 from memhint.store import Store, open_store
 from memhint.store.fleet import State
+from memhint.store.tables import growth
 from tests.unit import builders
 from tests.unit.builders import DB, NOW, WEB
 
@@ -25,13 +28,16 @@ class Fleet:
         self.sent: list[Command] = []
         self.clock = 0.0
         self.sequence = 0
+        self.growth: int | None = 0  # the version of the table that hosts have
         self.reconciler = Reconciler(store, self.sent.append, 30.0, lambda: self.clock, lambda: NOW)
 
     def report(self, host: str = "host-a", **operator: str) -> list[Command]:
         """The commands that follow a report in which an operator wishes this of a VM."""
         self.sequence += 1
         domain = replace(builders.domain_report(), policy=builders.policy({Origin.OPERATOR: operator}))
-        made: Report = builders.report(host=host, epoch=EPOCH, sequence=self.sequence, domains=(domain,))
+        made: Report = builders.report(
+            host=host, epoch=EPOCH, sequence=self.sequence, domains=(domain,), growth=self.growth
+        )
         self.reconciler.look(self.store.fleet.take([State(made, self.sequence * 10.0)]))
         sent, self.sent[:] = list(self.sent), []
         return sent
@@ -92,3 +98,32 @@ def test_a_request_that_waits_is_sent_and_one_that_was_taken_back_too(fleet: Fle
 def test_a_request_whose_time_is_over_is_not_sent(fleet: Fleet) -> None:
     fleet.store.reclaims.add(Reclaim(builders.reclaim_request(at=NOW - 50, expires=NOW)), "host-a")
     assert fleet.report() == []
+
+
+def test_hosts_are_sent_the_growth_table_until_they_have_it(fleet: Fleet) -> None:
+    assert fleet.report() == []
+    fleet.store.growth.save(table_of(7, []))
+    assert fleet.report() == []  # it is looked for now and then
+    fleet.clock = 30.0
+    (one,) = fleet.report()
+    assert (one.host, one.name, one.epoch) == ("host-a", "growth", EPOCH)
+    assert one.arguments["table"]["version"] == 7
+    assert fleet.report() == []  # not before 30 s are over
+    assert [command.host for command in fleet.report("host-b")] == ["host-b"]
+    fleet.clock = 60.0
+    fleet.growth = 7
+    assert fleet.report() == []
+    fleet.growth = 8  # of a store that was lost
+    assert [command.name for command in fleet.report()] == ["growth"]
+    fleet.clock, fleet.growth = 90.0, None  # an agent that knows no tables
+    assert fleet.report() == []
+
+
+def test_a_damaged_growth_table_keeps_nothing_else_from_being_sent(fleet: Fleet) -> None:
+    fleet.report()
+    fleet.store.growth.save(table_of(7, []))
+    with fleet.store.database.write() as connection:
+        connection.execute(update(growth).values(document="{"))
+    fleet.store.central_policies.set(WEB, {"reporting": "off"})
+    fleet.clock = 30.0
+    assert [command.name for command in fleet.report()] == ["policy"]

@@ -12,6 +12,7 @@ from memhint.objects.plan import Demand, DemandReason, PredictorName
 from memhint.objects.policy import Origin, effective
 from memhint.objects.units import GIB, MIB
 from memhint.planner.demand import demands_of, remember
+from memhint.planner.growth import column_of, row_of, table_of
 from memhint.planner.past import Past
 from memhint.planner.predictors import predictor_of
 from memhint.planner.settings import PlannerSettings
@@ -45,6 +46,30 @@ def test_a_new_vm_counts_in_full_and_decays_to_its_footprint() -> None:
     assert 1 * GIB < demands[1].demand < FULL
     assert demands[2].demand == 1 * GIB
     assert [one.reason for one in demands] == [DemandReason.NEW, DemandReason.NEW, DemandReason.FORECAST]
+
+
+def test_no_vm_counts_with_less_than_those_like_it_came_to() -> None:
+    day, share = 86400.0, column_of(1 * GIB, FULL)
+    table = table_of(1, [{(row_of(day), share): (3, 3 * 60)}] * 4)
+    domain = running(1 * GIB)
+    past = seen(domain, 0.0)[domain.uuid]
+
+    def demand(now: float, settings: PlannerSettings = SETTINGS, **policy: str) -> Demand:
+        policies, known = {domain.uuid: effective({Origin.OPERATOR: policy})}, {domain.uuid: past}
+        return demands_of([domain], policies, known, now, settings, predictor_of(settings), 1, table)[0]
+
+    like = demand(day)
+    assert (like.demand, like.growth, like.forecast) == (FULL * 60 // 100, FULL * 60 // 100, 1 * GIB)
+    assert like.reason is DemandReason.GROWTH
+    assert like.detail == "VMs 24 h old that used 25 % came to 60 % within a week, n = 12"
+    # Of younger ones nothing is known, and an operator may wish for more.
+    assert (demand(day - 1).demand, demand(day - 1).reason) == (1 * GIB, DemandReason.FORECAST)
+    more = demand(day, min_mb="3000")
+    assert (more.demand, more.reason) == (3128 * MIB, DemandReason.MINIMUM)
+    assert demand(day, replace(SETTINGS, growth_floor=False)).demand == 1 * GIB
+    new = demand(day, replace(SETTINGS, new_vm_decay=2 * day))
+    assert (new.demand, new.reason) == (FULL - (FULL - like.demand) // 2 + 1, DemandReason.NEW)
+    assert demand(day, **{"class": "guaranteed"}).demand == FULL
 
 
 def test_the_peak_decays_by_half_and_jumps_up_at_once() -> None:

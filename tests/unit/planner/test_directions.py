@@ -16,9 +16,11 @@ from memhint.objects.guest import GuestKernel
 from memhint.objects.host import NumaNode
 from memhint.objects.plan import PredictorName
 from memhint.objects.units import GIB, MIB
+from memhint.planner.growth import table_of
 from memhint.planner.plan import Sight
 from memhint.planner.settings import PlannerSettings
 from tests.unit import builders
+from tests.unit.planner.test_growth import tallies
 from tests.unit.planner.worlds import LATER, PAGE, SETTINGS, Vm, World, capacity_of, worlds
 
 PAGES = Path(__file__).parents[3] / "doc" / "planner.md"
@@ -36,6 +38,7 @@ class Line:
     predictors: tuple[PredictorName, ...] = EVERY
     sight: Sight = Sight.CLEAR
     base: Callable[[World], World] = lambda world: world
+    growth: bool = True  # whether it holds under any growth table, too
 
 
 def first(world: World, **changes: object) -> World:
@@ -138,7 +141,9 @@ LINES: Mapping[str, Line] = {
         "never up", lambda world, amount: one_more(world, amount, state=DomainState.INCOMING)
     ),
     "one more VM on huge pages starts": Line("same", on_huge_pages),
-    "one of a VM's nodes turns out to be on ordinary pages": Line("never up", partly, OWN_PAST, base=half_huge),
+    "one of a VM's nodes turns out to be on ordinary pages": Line(
+        "never up", partly, OWN_PAST, base=half_huge, growth=False
+    ),
     "a VM ends": Line("never down", gone, OWN_PAST),
     "a VM is paused": Line("never up", lambda world, _: first(world, state=DomainState.PAUSED), OWN_PAST),
     "a VM becomes guaranteed": Line(
@@ -160,7 +165,7 @@ LINES: Mapping[str, Line] = {
     "reserve": Line("never up", setting("reserve", lambda amount: SETTINGS.reserve + amount)),
     "allow_unbacked": Line("never down", setting("allow_unbacked", lambda amount: amount)),
     "max_ratio": Line("never down", setting("max_ratio", lambda amount: SETTINGS.max_ratio + amount / GIB)),
-    "overhead": Line("never up", setting("overhead", lambda amount: SETTINGS.overhead + amount)),
+    "overhead": Line("never up", setting("overhead", lambda amount: SETTINGS.overhead + amount), growth=False),
     "new_vm_decay": Line("never up", setting("new_vm_decay", lambda amount: SETTINGS.new_vm_decay + amount / MIB)),
     "peak_half_life": Line(
         "never up",
@@ -190,15 +195,16 @@ def test_every_line_of_the_table_is_a_property_and_every_property_a_line() -> No
 
 @pytest.mark.parametrize("name", LINES)
 @settings(max_examples=50)
-@given(world=worlds(min_vms=1), pages=st.integers(1, 64 * GIB // PAGE))
-def test_the_headroom_goes_the_way_of_its_line(name: str, world: World, pages: int) -> None:
+@given(world=worlds(min_vms=1), pages=st.integers(1, 64 * GIB // PAGE), learnt=st.none() | tallies())
+def test_the_headroom_goes_the_way_of_its_line(name: str, world: World, pages: int, learnt: list[dict] | None) -> None:
     line = LINES[name]
+    growth = table_of(1, learnt * 4) if learnt and line.growth else None
     world = line.base(world)
     changed = line.change(world, pages * PAGE)
     after, chosen = changed if isinstance(changed, tuple) else (changed, SETTINGS)
     for predictor in line.predictors:
-        was = capacity_of(world, SETTINGS, predictor).headroom
-        now = capacity_of(after, chosen, predictor, sight=line.sight).headroom
+        was = capacity_of(world, SETTINGS, predictor, growth=growth).headroom
+        now = capacity_of(after, chosen, predictor, sight=line.sight, growth=growth).headroom
         rounded = len(after.vms) + 1  # bytes: each VM's share of a forecast is rounded down by itself
         if line.direction == "never up":
             assert now <= was + rounded
@@ -208,6 +214,15 @@ def test_the_headroom_goes_the_way_of_its_line(name: str, world: World, pages: i
             assert now == was
         else:
             assert now == 0
+
+
+@settings(max_examples=200)
+@given(world=worlds(), learnt=tallies(), predictor=st.sampled_from(EVERY))
+def test_a_growth_table_never_raises_what_is_promised(world: World, learnt: list[dict], predictor) -> None:
+    table = table_of(1, learnt * 4)
+    without, off = capacity_of(world, predictor=predictor), replace(SETTINGS, growth_floor=False)
+    assert capacity_of(world, predictor=predictor, growth=table).headroom <= without.headroom
+    assert capacity_of(world, off, predictor, growth=table) == without
 
 
 sizes = st.integers(-(2**70), 2**70) | st.none()

@@ -12,6 +12,7 @@ from memhint.objects.plan import Bound, PredictorName
 from memhint.objects.units import GIB, MIB
 from memhint.planner.capacity import spare
 from memhint.planner.explain import capacity_steps, cost_of, demand_steps, spare_words, terms, tightest_term
+from memhint.planner.growth import column_of, row_of, table_of
 from memhint.planner.plan import Sight
 from memhint.planner.settings import PlannerSettings
 from tests.unit.planner.worlds import LATER, SETTINGS, Vm, World, capacity_of, worlds
@@ -43,6 +44,18 @@ def test_the_steps_of_a_vm_add_up_to_its_demand(world: World, predictor: Predict
     for number, (demand, vm) in enumerate(zip(found.demands, world.vms, strict=True)):
         steps = demand_steps(demand, vm.seen(number, vm.rss, vm.swap))
         assert sum(step.amount for step in steps) == demand.demand
+
+
+def test_what_the_fleet_came_to_is_a_step_with_its_reason() -> None:
+    vm = Vm(8 * GIB, 1 * GIB, 1 * GIB)
+    like = (row_of(LATER), column_of(1 * GIB, vm.size + SETTINGS.overhead))
+    table = table_of(1, [{like: (5, 5 * 50)}] * 4)
+    world = World((vm,), free=60 * GIB)
+    (demand,) = world.look(world.first_look(SETTINGS), LATER, SETTINGS, growth=table).plan.demands
+    steps = demand_steps(demand, vm.seen(0, vm.rss, vm.swap))
+    (grown,) = (one for one in steps if one.term == "growth")
+    assert grown.why == "VMs less than 1 h old that used 13 % came to 50 % within a week, n = 20"
+    assert (grown.left, sum(one.amount for one in steps)) == (demand.demand, (vm.size + SETTINGS.overhead) // 2)
 
 
 @pytest.mark.parametrize(

@@ -140,17 +140,64 @@ SAMPLES = st.builds(
 
 
 @given(st.lists(st.tuples(st.floats(0.1, 100.0), SAMPLES), max_size=60))
-def test_rungs_are_entered_and_left_one_at_a_time_in_their_order(steps: list[tuple[float, PressureSample]]) -> None:
+def test_rungs_are_entered_and_left_in_their_order_and_one_at_a_time_but_for_a_fall(
+    steps: list[tuple[float, PressureSample]],
+) -> None:
     state, now = LadderState(), 0.0
     for elapsed, sample in steps:
         now += elapsed
         before, state = state, next_ladder(state, sample, now, SETTINGS)
         assert names(state) == ORDER[: len(state.entered)]
-        assert abs(len(state.entered) - len(before.entered)) <= 1
+        for one in state.entered[len(before.entered) + 1 :]:
+            assert "as it falls" in one.why
+        assert len(before.entered) - len(state.entered) <= 1
         if len(state.entered) < len(before.entered):
             left = before.entered[-1]
             assert left.calm_since is not None
             assert now - left.calm_since >= LOWEST.cooldown
+
+
+def falling(start: float, rate: float, times: list[float]) -> LadderState:
+    """Memory of which so many percent a second are taken, from ``start`` percent."""
+    return after(*((at, PressureSample(0.0, 0.0, max(0.0, start - rate * at))) for at in times))
+
+
+def test_a_fast_fall_enters_all_rungs_that_it_will_pass_at_once() -> None:
+    # Half a GiB a second of 256 GiB: gone 15 s after the first limit, before a second rung was due.
+    times = [0.0, 10.0, 20.0, 30.0]
+    state = falling(8.8, 0.2, times)
+    assert names(state) == ORDER
+    assert state.entered[0].why == "available 2.8 % of the pool (enters at 3 %)"
+    said = "available 2.8 % of the pool, and 0.0 % in 20 s as it falls (enters at 1.8 %)"
+    assert state.entered[-1].why == said
+    # At a tenth of that the next rung is in time.
+    assert names(falling(3.4, 0.02, times)) == ORDER[:4]
+    # Before any limit is passed nothing is entered, however fast it goes.
+    assert names(falling(50.0, 1.5, times)) == ()
+    # One look tells no rate, nor do two in a moment.
+    assert names(falling(2.0, 0.2, [0.0])) == ORDER[:1]
+    assert names(after((0.0, CALM), (1.0, PressureSample(0.0, 0.0, 2.9)))) == ORDER[:1]
+
+
+def test_what_fell_long_ago_falls_no_more() -> None:
+    short = PressureSample(0.0, 0.0, 2.9)
+    assert names(after((0.0, CALM), (1000.0, short), (1010.0, short), (1019.0, short))) == ORDER[:2]
+    assert len(after(*((float(at), CALM) for at in range(1000))).seen) == 21
+
+
+@given(
+    st.floats(0, 10),
+    st.lists(st.floats(0, 1), min_size=1, max_size=200),
+    st.floats(1.0, 30.0),
+)
+def test_noise_of_available_memory_never_makes_it_oscillate(low: float, noise: list[float], period: float) -> None:
+    width = 0.999 * min(one.limits.available_exit - one.limits.available_enter for one in SETTINGS.rungs)
+    state, turns, last = LadderState(), 0, 0
+    for step, part in enumerate(noise):
+        state = next_ladder(state, PressureSample(0.0, 0.0, low + part * width), step * period, SETTINGS)
+        turns += len(state.entered) < last
+        last = len(state.entered)
+    assert turns == 0
 
 
 @given(

@@ -14,6 +14,7 @@ from memhint.objects.host import HostObservation, HugetlbPool, NumaNode, VmsCgro
 from memhint.objects.plan import Capacity, PredictorName
 from memhint.objects.policy import Origin, effective
 from memhint.objects.units import GIB, MIB
+from memhint.planner.growth import GrowthTable
 from memhint.planner.plan import Planned, Sight, plan
 from memhint.planner.settings import PlannerSettings
 from memhint.planner.state import PlannerState, start
@@ -97,7 +98,14 @@ class World:
             pressure=builders.pressure(some_avg10=self.psi),
         )
 
-    def look(self, state: PlannerState, now: float, settings: PlannerSettings, sight: Sight = Sight.CLEAR) -> Planned:
+    def look(
+        self,
+        state: PlannerState,
+        now: float,
+        settings: PlannerSettings,
+        sight: Sight = Sight.CLEAR,
+        growth: GrowthTable | None = None,
+    ) -> Planned:
         """The second look, or one like it."""
         domains = [vm.seen(number, vm.rss, vm.swap) for number, vm in enumerate(self.vms)]
         return plan(
@@ -108,6 +116,7 @@ class World:
             now,
             settings,
             sight=sight,
+            growth=growth,
         )
 
     def first_look(self, settings: PlannerSettings) -> PlannerState:
@@ -130,10 +139,11 @@ def capacity_of(
     predictor: PredictorName = PredictorName.DECAYING_PEAK,
     *,
     sight: Sight = Sight.CLEAR,
+    growth: GrowthTable | None = None,
 ) -> Capacity:
     """What is promised at the second look."""
     chosen = replace(settings, predictor=predictor)
-    return world.look(world.first_look(chosen), LATER, chosen, sight).plan.capacity
+    return world.look(world.first_look(chosen), LATER, chosen, sight, growth).plan.capacity
 
 
 @st.composite

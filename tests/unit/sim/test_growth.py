@@ -1,4 +1,4 @@
-"""The growth table of a simulated fleet is the planner's, and so is the forecast by it."""
+"""The growth table of a simulated fleet is what its controllers would have learnt, and a floor under every forecast."""
 
 from dataclasses import replace
 
@@ -8,66 +8,69 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memhint.objects.units import GIB
-from memhint.planner.growth import AGES, cells_of, column_of, demand, deviation, outlook, row_of, table_of
+from memhint.planner.growth import DAY, HOUR, column_of, floor, outlook, row_of, table_of, tally_of, told_by
 from memhint.planner.settings import PlannerSettings
 from memhint.sim.engine import Strategy, simulate
 from memhint.sim.fleet import Fleet
 from memhint.sim.generate import Workload, generate
-from memhint.sim.growth import Growth, learn
+from memhint.sim.growth import learn
 from memhint.sim.policy import PolicyError, parse
-from memhint.sim.twin import Vms
+from memhint.sim.twin import Floors, Vms
+from tests.unit.planner.test_growth import tallies
 
 PLANNER = PlannerSettings()
 
 
 def fleet(seed: int, kind: Workload = Workload.DIURNAL, days: float = 9) -> Fleet:
-    return generate(kind, hosts=2, days=days, step=3600.0, seed=seed, offered=1.0)
+    return generate(kind, hosts=4, days=days, step=3600.0, seed=seed, offered=1.0)
 
 
 @settings(max_examples=10, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from([Workload.DIURNAL, Workload.HOT, Workload.BURSTY]), st.booleans())
-def test_a_fleet_teaches_what_its_lives_tell(seed: int, kind: Workload, sticky: bool) -> None:
+def test_a_fleet_teaches_what_its_vms_tell_that_are_there_at_the_end(seed: int, kind: Workload, sticky: bool) -> None:
     made = replace(fleet(seed, kind), sticky=sticky)
-    cells = []
-    for vm in range(made.vms):
-        course = made.course(vm)
-        if course.size:
-            lived = [(step * made.step, int(use)) for step, use in enumerate(course)]
-            assigned = int(max(made.memory[vm] + PLANNER.overhead, course.max()))
-            cells += cells_of(lived, assigned, gone=bool(made.departure[vm] < made.steps))
-    assert cells
-    assert learn(made, PLANNER.overhead) == table_of(1, cells)
+    hosts: list[list] = [[], [], [], []]
+    left = [vm for vm in range(made.vms) if made.departure[vm] >= made.steps]
+    for turn, vm in enumerate(left):
+        most = int(made.memory[vm]) + PLANNER.overhead
+        course = [(step * HOUR, int(use), max(most, int(use))) for step, use in enumerate(made.course(vm))]
+        hosts[turn % 4].append(told_by(course))
+    table = learn(made, PLANNER.overhead)
+    assert any(one.percent for row in table.cells for one in row)
+    assert table == table_of(1, map(tally_of, hosts))
+
+
+def test_of_shorter_steps_the_worst_of_each_hour_counts_and_of_a_long_time_the_last_month() -> None:
+    made = fleet(3, days=45)
+    finer = replace(
+        made,
+        step=1800.0,
+        steps=made.steps * 2,
+        arrival=made.arrival * 2 + 1,
+        departure=made.departure * 2,
+        levels=np.repeat(made.levels, 2, axis=0),
+    )
+    assert learn(finer, PLANNER.overhead) == learn(made, PLANNER.overhead)
+    month = learn(made, PLANNER.overhead).cells[row_of(14 * DAY)]
+    assert max(one.count for one in month) > 0
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.integers(0, 2**32 - 1))
-def test_the_arrays_count_with_what_the_planner_does(seed: int) -> None:
+@given(st.integers(0, 2**32 - 1), tallies())
+def test_the_arrays_count_with_what_the_planner_does(seed: int, hosts: list[dict]) -> None:
     rng = np.random.default_rng(seed)
-    cells = [tuple(map(int, (rng.integers(len(AGES)), *np.sort(rng.integers(0, 24, 2))))) for _ in range(3000)]
-    table = table_of(1, cells)
-    count, hosts = 40, 3
+    hosts += [{(0, column_of(20, 100)): (9, 9 * 40)}] * 4
+    table, count = table_of(1, hosts), 40
     assigned = np.floor(rng.uniform(GIB, 200 * GIB, count))
-    born = -rng.exponential(5 * 86400.0, count)
-    host = rng.integers(0, hosts, count)
-    forecast = Growth(table, 3.0)
-    forecast.append(count)
-    highest = np.zeros(count)
-    for now in (0.0, 7200.0):
-        use = np.floor(assigned * rng.random(count) ** 3)
-        highest = np.maximum(highest, use)
-        vms = Vms(host, assigned, use, np.full(count, np.nan), born, np.full(count, -1))
-        found, kept = forecast.forecast(vms, now, hosts), forecast.deviation(vms, hosts)
-        looks = [
-            outlook(table, row_of(now - born[vm]), column_of(int(highest[vm]), int(assigned[vm])))
-            for vm in range(count)
-        ]
-        sure = [
-            max(demand(one, int(most)), int(now_used)) for one, most, now_used in zip(looks, assigned, use, strict=True)
-        ]
-        assert found.tolist() == sure
-        for place in range(hosts):
-            there = np.flatnonzero(host == place)
-            assert kept[place] == deviation([looks[vm] for vm in there], [int(assigned[vm]) for vm in there])
+    use = np.floor(assigned * rng.random(count) ** 3)
+    born = -rng.exponential(5 * DAY, count)
+    vms = Vms(np.zeros(count, dtype=np.int64), assigned, use, use, born, np.full(count, -1))
+    one_by_one = [
+        floor(outlook(table, -float(born[vm]), int(use[vm]), int(assigned[vm])), int(assigned[vm]))
+        for vm in range(count)
+    ]
+    assert any(one_by_one)
+    assert Floors(table).of(vms, 0.0).tolist() == one_by_one
 
 
 def test_vms_that_turn_hot_are_known_from_those_that_did_before() -> None:
@@ -81,6 +84,9 @@ def test_vms_that_turn_hot_are_known_from_those_that_did_before() -> None:
     assert surprised.violation_share > 0.1
     assert (warned.violation_share, warned.oom_events) == (0.0, 0)
     assert warned.ratio_mean > 1.0
+    # Where the floor is off nothing is different from before.
+    off = replace(growth, settings=replace(growth.settings, growth_floor=False))
+    assert simulate(made, off, planner, strategy=Strategy.FIRST_FIT).violation_share == surprised.violation_share
 
 
 def test_without_a_history_there_is_no_growth_and_nothing_is_learnt_that_nobody_asks_for() -> None:
@@ -95,6 +101,6 @@ def test_without_a_history_there_is_no_growth_and_nothing_is_learnt_that_nobody_
     assert [one.name for one in parse(["nominal", "peak"], PLANNER, learnt)] == ["nominal", "peak"]
     assert not calls
     first, second = parse(["growth", "growth:4"], PLANNER, learnt)
-    assert (first.sigmas, second.sigmas, len(calls)) == (3.0, 4.0, 1)
+    assert len(calls) == 1
     assert first.growth is second.growth
-    assert first.settings.new_vm_decay == 0.0
+    assert (first.settings, second.settings.peak_half_life) == (PLANNER, 4 * HOUR)

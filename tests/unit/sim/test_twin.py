@@ -12,6 +12,7 @@ from memhint.objects.host import HostObservation
 from memhint.objects.plan import PredictorName
 from memhint.objects.policy import Origin, effective
 from memhint.objects.units import GIB, MIB
+from memhint.planner.growth import table_of
 from memhint.planner.plan import plan
 from memhint.planner.ratio import ratio
 from memhint.planner.settings import PlannerSettings
@@ -22,6 +23,7 @@ from memhint.sim.forecasts import forecast_of
 from memhint.sim.table import Table
 from memhint.sim.twin import BOUNDS, Hosts, Twin, Vms
 from tests.unit import builders
+from tests.unit.planner.test_growth import tallies
 
 POOL = 64 * GIB
 OTHER = 2 * GIB
@@ -51,6 +53,7 @@ def planner_settings(draw: st.DrawFn) -> PlannerSettings:
         raise_hysteresis_percent=draw(st.sampled_from([0.0, 1.0])),
         max_ratio=draw(st.sampled_from([1.0, 1.5, 16.0])),
         spare_for_group=draw(st.booleans()),
+        growth_floor=draw(st.sampled_from([True, True, False])),
         storm_percent=draw(st.sampled_from([0, 10, 31, 100])),
     )
 
@@ -76,13 +79,15 @@ def host_of(available: int, swap: int, swapped: int = 0) -> HostObservation:
     seed=st.integers(0, 2**32 - 1),
     step=st.sampled_from(STEPS),
     swap=st.sampled_from([0, 32]),
+    learnt=st.none() | tallies(),
 )
 def test_the_twin_promises_what_the_planner_promises(
-    planner: PlannerSettings, seed: int, step: float, swap: int
+    planner: PlannerSettings, seed: int, step: float, swap: int, learnt: list[dict] | None
 ) -> None:
     rng = np.random.default_rng(seed)
     hosts, cycles = int(rng.integers(1, 4)), int(rng.integers(2, 70))
-    table, twin, forecast = Table(), Twin(hosts, planner), forecast_of(planner)
+    growth = None if learnt is None else table_of(1, learnt * 4)  # hosts enough for all to count
+    table, twin, forecast = Table(), Twin(hosts, planner, growth), forecast_of(planner)
     states = [start(planner)] * hosts
     running: list[int] = []  # names of VMs, in the order of the table
     fleet = _requests(int(rng.integers(1, 40)), rng)
@@ -120,7 +125,7 @@ def test_the_twin_promises_what_the_planner_promises(
                 policies[domain.uuid] = POLICY[int(groups[vm])]
             swapped = sum(one.process.swap for one in domains)
             seen = host_of(int(available[host]), swap * GIB, swapped)
-            found = plan(seen, domains, policies, states[host], now, planner)
+            found = plan(seen, domains, policies, states[host], now, planner, growth=growth)
             states[host] = found.state
             capacity = found.plan.capacity
             assert int(promise.want[host]) == capacity.want
