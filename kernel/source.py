@@ -19,7 +19,7 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 VERSIONS = ("6.12", "6.1")
-SERIES = ("none", "stats", "bitmap")
+SERIES = ("none", "stats", "bitmap", "recycler")
 
 # Part of every cache key: raise it when the way of building changes what comes out.
 RECIPE = 1
@@ -172,10 +172,17 @@ def pristine(version: str) -> tuple[Package, Path]:
 
 
 def patches(version: str, series: str) -> list[Path]:
-    """The patches of a series in order. `bitmap` goes on top of `stats`."""
-    files = {"none": [], "stats": ["series"], "bitmap": ["series", "series.bitmap"]}[series]
+    """The patches of a series in order. `bitmap` and `recycler` go on top of `stats`."""
+    files = {"none": [], "stats": ["series"]}.get(series, ["series", f"series.{series}"])
     folder = HERE / "patches" / version
+    if missing := [file for file in files if not (folder / file).exists()]:
+        raise KernelError(f"there is no {missing[0]} for {version}: the series {series} is for {has_series(series)}")
     return [folder / line for file in files for line in (folder / file).read_text().split()]
+
+
+def has_series(series: str) -> str:
+    """The versions that a series on top of `stats` is for."""
+    return ", ".join(version for version in VERSIONS if (HERE / "patches" / version / f"series.{series}").exists())
 
 
 def apply(tree: Path, patch: Path) -> None:
@@ -228,7 +235,7 @@ def patched_tree(source: Path, series: Sequence[Path], tree: Path) -> None:
 
 def fragments(series: str, extra: Sequence[str] = ()) -> list[Path]:
     """The configuration fragments a kernel is built from, last one wins."""
-    names = ["guest", *(["bitmap"] if series == "bitmap" else []), *extra]
+    names = ["guest", *([series] if series in ("bitmap", "recycler") else []), *extra]
     return [HERE / "config" / f"{name}.config" for name in names]
 
 

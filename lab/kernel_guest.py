@@ -125,10 +125,14 @@ class Guest:
         balloon: bool = True,
         hotplug_mib: int = 0,
         machine: str = "q35",
+        cpus: int = 2,
+        emulator: str | Path = "qemu-system-x86_64",
+        properties: str = "",
     ) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="memhint-guest-"))
         self.console = self.folder / "console"
-        command = ["qemu-system-x86_64", "-accel", accelerator(), "-M", machine, "-cpu", "max", "-smp", "2"]
+        command = [str(emulator), "-accel", accelerator(), "-M", machine, "-cpu", "max"]
+        command += ["-smp", str(cpus)]
         command += ["-m", f"{mib}M" + (f",maxmem={mib + hotplug_mib}M" if hotplug_mib else "")]
         # It starts once the shell's port has us at its other end: what it says before that would be lost.
         command += ["-nodefaults", "-no-reboot", "-display", "none", "-S"]
@@ -138,7 +142,7 @@ class Guest:
         command += ["-serial", f"unix:{self.folder}/shell,server=on,wait=off"]
         command += ["-qmp", f"unix:{self.folder}/qmp,server=on,wait=off"]
         if balloon:
-            command += ["-device", "virtio-balloon-pci,id=balloon0,free-page-reporting=on"]
+            command += ["-device", f"virtio-balloon-pci,id=balloon0,free-page-reporting=on{properties}"]
         if hotplug_mib:
             command += ["-object", f"memory-backend-ram,id=added,size={hotplug_mib}M"]
             command += ["-device", "virtio-mem-pci,id=mem0,memdev=added,requested-size=0"]

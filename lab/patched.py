@@ -9,10 +9,17 @@ from pathlib import Path
 from lab.errors import ImageError
 
 _CHECKOUT = Path(__file__).resolve().parent.parent
-KERNELS = {"6.12-memhint": "6.12", "6.1-memhint": "6.1", "6.12-plain": "6.12", "6.12-bitmap": "6.12"}
+KERNELS = {
+    "6.12-memhint": "6.12",
+    "6.1-memhint": "6.1",
+    "6.12-plain": "6.12",
+    "6.12-bitmap": "6.12",
+    "6.12-recycler": "6.12",
+}
 """Names of kernels that are built here, and the version that each is of."""
-_SERIES = {"6.12-plain": "none", "6.12-bitmap": "bitmap"}
-"""Those with other patches than memhint's guests have: none, for comparison, or the bitmap of the proposal of 2019."""
+_SERIES = {"6.12-plain": "none", "6.12-bitmap": "bitmap", "6.12-recycler": "recycler"}
+"""Those with other patches than memhint's guests have: none, for comparison, the bitmap of the proposal of 2019, or the
+page recycler on top."""
 WORDS = {"6.12-bitmap": ("page_reporting.bitmap=1",)}
 """What a kernel is told at boot besides what all are."""
 _AGENT = [str(_CHECKOUT / "guest_agent" / "build")]

@@ -34,4 +34,5 @@ def test_kernels_for_comparison_are_built_with_their_own_series() -> None:
     assert patched._kernel_command("6.12-memhint")[1:] == ["--version", "6.12"]
     assert patched._kernel_command("6.12-plain")[1:] == ["--version", "6.12", "--series", "none"]
     assert patched._kernel_command("6.12-bitmap")[1:] == ["--version", "6.12", "--series", "bitmap"]
+    assert patched._kernel_command("6.12-recycler")[1:] == ["--version", "6.12", "--series", "recycler"]
     assert patched.WORDS.keys() <= patched.KERNELS.keys()

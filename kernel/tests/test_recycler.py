@@ -1,0 +1,391 @@
+"""The page recycler of the guest, with a host that a thread of the guest's own kernel plays.
+
+Run with kernel/tests/run --series recycler, which builds the kernels: MEMHINT_KERNEL as guests get it, and
+MEMHINT_KERNEL_TEST with that thread.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import time
+import unittest
+from pathlib import Path
+from typing import Any, ClassVar
+
+from lab import patched
+from lab.kernel_guest import PAGES_PER_MIB, Guest, image_folder, wait_until
+
+PARAMETERS = "/sys/module/page_recycler/parameters"
+PLAY = "/sys/kernel/debug/page_recycler"
+COUNTERS = ("marked", "taken_back", "recycled", "aside", "known_zero")
+MIB = 512
+NOBODY, IDLE, AT_WORK = 0, 1, 2
+PAIRS = 20000
+
+
+class RecyclerCase(unittest.TestCase):
+    """One guest for all tests of a class."""
+
+    kernel = "MEMHINT_KERNEL_TEST"
+    options: ClassVar[dict[str, Any]] = {}
+    guest: Guest
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.guest = Guest(image_folder(cls.kernel), **{"mib": MIB, **cls.options})
+        cls.guest.run("mount -t debugfs none /sys/kernel/debug")
+
+    @classmethod
+    def tearDownClass(cls) -> None:
+        trouble = cls.guest.trouble()
+        cls.guest.close()
+        if trouble:
+            raise AssertionError("the guest's kernel complained: " + "; ".join(trouble[:10]))
+
+    def counters(self) -> dict[str, int]:
+        """The recycler's lines of /proc/vmstat."""
+        found = self.guest.vmstat()
+        return {name: found[f"recycler_{name}"] for name in COUNTERS}
+
+    def play(self, **values: object) -> None:
+        """Tell the thread that plays the host."""
+        for name, value in values.items():
+            self.guest.run(f"echo {value} > {PLAY}/{name}")
+
+    def table(self) -> dict[str, int]:
+        """Pages by what the table says of them, and how many it is wrong about."""
+        lines = self.guest.run(f"cat {PLAY}/table").splitlines()
+        return {name: int(value) for name, value in map(str.split, lines)}
+
+    def enable(self, value: int) -> None:
+        """Set the parameter."""
+        self.guest.run(f"echo {value} > {PARAMETERS}/enabled")
+
+    def free_pages(self) -> int:
+        """What the kernel says is free, without what CPUs keep for themselves."""
+        return self.guest.counter("nr_free_pages")
+
+
+class OffTest(RecyclerCase):
+    """The kernel as guests get it, with a host that does not look: nothing happens."""
+
+    kernel = "MEMHINT_KERNEL"
+
+    def test_nothing_is_marked(self) -> None:
+        self.guest.hold(128)
+        self.guest.release()
+        assert set(self.counters().values()) == {0}
+        assert self.guest.run(f"cat {PARAMETERS}/enabled {PARAMETERS}/aside_max_us").split() == ["Y", "0"]
+
+    def test_nobody_plays_the_host(self) -> None:
+        assert self.guest.try_run(f"ls {PLAY}")[0] != 0
+
+    def test_parameters(self) -> None:
+        for value in ("2", "x"):
+            status, output = self.guest.try_run(f"echo {value} > {PARAMETERS}/enabled")
+            assert status != 0
+            assert "Invalid argument" in output
+        self.enable(0)
+        self.enable(1)
+        assert self.guest.try_run(f"echo 1 > {PARAMETERS}/aside_max_us")[0] != 0
+
+
+class PlayedCase(RecyclerCase):
+    """Each test begins and ends without a host."""
+
+    def setUp(self) -> None:
+        self.play(hold=0, host=NOBODY)
+        self.enable(1)
+
+    def tearDown(self) -> None:
+        self.play(hold=0, host=NOBODY)
+
+    def right(self) -> dict[str, int]:
+        """Wait until the table says what is free, and of no page anything else."""
+
+        def seen() -> dict[str, int] | None:
+            table = self.table()
+            return table if table["free"] and not table["unmarked"] + table["stray"] else None
+
+        return wait_until(seen, "the table to say what is free")
+
+    def add_up(self) -> None:
+        """Assert that each page that was marked was taken again, was set aside, or still is marked."""
+
+        def difference() -> int | None:
+            before, table, after = self.counters(), self.table(), self.counters()
+            if before != after:
+                return None
+            marked = table["free"] + table["busy"] + table["recycled"]
+            left = before["marked"] - before["taken_back"] - before["recycled"] - before["aside"]
+            return left - marked + 1
+
+        # one more than the difference: nothing that is false stands for equal
+        assert wait_until(difference, "the counters to stand still") == 1
+
+    def load(self, pairs: int) -> None:
+        """Allocate and free on each CPU, with the content of every page verified."""
+        one = f"(echo {pairs} > {PLAY}/pairs || echo failed >> /tmp/failed)"
+        self.guest.run(f"rm -f /tmp/failed; {one} & {one} & wait; test ! -e /tmp/failed || {{ dmesg | tail; false; }}")
+
+    def hold_pages(self) -> int:
+        """Have the host stop in the middle of a batch, and return how many pages it has in its hands."""
+        self.play(host=AT_WORK, hold=1)
+        return wait_until(lambda: self.busy() if self.busy() > 100 else self.again(), "the host to have pages busy")
+
+    def again(self) -> None:
+        """Let the host go on to another batch."""
+        self.play(hold=0)
+        time.sleep(0.1)
+        self.play(hold=1)
+        time.sleep(0.2)
+
+    def busy(self) -> int:
+        """Pages in the hands of the host."""
+        return int(self.guest.run(f"cat {PLAY}/busy"))
+
+    def use_all(self) -> None:
+        """Use nearly all memory that is free, and free it."""
+        free = int(self.guest.run("grep MemAvailable /proc/meminfo").split()[1]) // 1024
+        self.guest.hold(free - 24)
+        self.guest.release()
+
+
+class PlayedHostTest(PlayedCase):
+    """A host at work, with two CPUs."""
+
+    def test_the_table_says_what_is_free(self) -> None:
+        assert self.guest.try_run(f"cat {PLAY}/table")[0] != 0 or not self.table()["free"]
+        self.play(host=IDLE)
+        idle = self.right()
+        assert idle["free"] > MIB * PAGES_PER_MIB // 2
+        assert idle["busy"] == idle["recycled"] == 0
+        self.guest.hold(128)
+        assert self.right()["free"] < idle["free"] - 64 * PAGES_PER_MIB
+        self.guest.release()
+        self.right()
+
+    def test_content(self) -> None:
+        before = self.counters()
+        self.play(host=AT_WORK)
+        self.load(PAIRS)
+        wait_until(lambda: self.table()["recycled"] > 64 * PAGES_PER_MIB, "the host to recycle")
+        self.use_all()
+        self.load(PAIRS)
+        after = self.counters()
+        print({name: after[name] - before[name] for name in COUNTERS}, flush=True)
+        assert all(after[name] > before[name] for name in COUNTERS)
+        self.play(host=IDLE)
+        self.right()
+
+    def test_counters_add_up(self) -> None:
+        self.play(host=IDLE)
+        self.right()
+        # what happened before the table was right belongs to no page
+        base = self.counters()
+        table = self.right()
+        assert base["marked"] >= table["free"]
+        self.play(host=AT_WORK)
+        self.load(PAIRS)
+        self.use_all()
+        self.play(host=IDLE)
+        self.right()
+        self.add_up()
+
+    def test_aside(self) -> None:
+        before = self.counters()["aside"]
+        held = self.hold_pages()
+        free = self.free_pages()
+        self.use_all()
+        aside = self.counters()["aside"] - before
+        assert 0 < aside <= held
+        assert self.table()["busy"] == held
+        # nobody waits, and they come back when the host has ended
+        self.play(hold=0, host=IDLE)
+        wait_until(lambda: self.table()["busy"] == 0, "the host to end")
+        self.right()
+        wait_until(lambda: self.free_pages() > free - 16 * PAGES_PER_MIB, "all memory to be free")
+        self.add_up()
+        assert int(self.guest.run(f"cat {PARAMETERS}/aside_max_us")) > 1000
+
+    def test_disabled_while_pages_are_busy(self) -> None:
+        held = self.hold_pages()
+        started = time.monotonic()
+        self.enable(0)
+        assert time.monotonic() - started < 5
+        self.use_all()
+        # the host has not answered: it may still look
+        assert self.table()["busy"] == held
+        self.play(hold=0)
+        marks = ("free", "busy", "recycled")
+        wait_until(lambda: not any(self.table()[name] for name in marks), "the table to be withdrawn")
+        marked = self.counters()["marked"]
+        self.guest.hold(64)
+        self.guest.release()
+        assert self.counters()["marked"] == marked
+        self.enable(1)
+        self.right()
+
+    def test_host_comes_and_goes(self) -> None:
+        self.guest.run(f"(echo {PAIRS} > {PLAY}/pairs || echo failed > /tmp/failed) & echo $! > /tmp/load")
+        for _ in range(5):
+            self.play(host=AT_WORK)
+            time.sleep(0.5)
+            self.play(hold=1, host=NOBODY)
+            self.play(hold=0)
+        self.guest.run("wait; test ! -e /tmp/failed")
+        self.play(host=IDLE)
+        self.right()
+
+
+class OneCpuTest(PlayedHostTest):
+    """The same where nothing ever happens at the same time, and the kernel takes lock prefixes out of its code."""
+
+    options: ClassVar[dict[str, Any]] = {"cpus": 1}
+
+
+class HotplugTest(PlayedCase):
+    """Memory that comes and goes while the host is at work."""
+
+    options: ClassVar[dict[str, Any]] = {"mib": MIB, "hotplug_mib": 512}
+    added: ClassVar[list[str]] = []
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        super().setUpClass()
+        cls.guest.run("echo online_movable > /sys/devices/system/memory/auto_online_blocks")
+
+    def blocks(self, state: str) -> int:
+        """Memory blocks in a state."""
+        return int(self.guest.run(f"cat /sys/devices/system/memory/memory*/state | grep -c '^{state}$'; true"))
+
+    def plug(self, mib: int) -> None:
+        """Ask the guest to have that much added memory, and wait for it."""
+        self.guest.qmp("qom-set", path="/machine/peripheral/mem0", property="requested-size", value=mib << 20)
+        size = lambda: self.guest.qmp("qom-get", path="/machine/peripheral/mem0", property="size")  # noqa: E731
+        wait_until(lambda: size() == mib << 20, f"{mib} MiB to be plugged")
+
+    def test_comes_and_goes(self) -> None:
+        self.play(host=AT_WORK)
+        before = self.right_at_rest()
+        for _ in range(2):
+            self.plug(512)
+            assert self.right_at_rest() > before + 400 * PAGES_PER_MIB
+            self.load(PAIRS // 4)
+            self.plug(0)
+            assert self.right_at_rest() < before + 100 * PAGES_PER_MIB
+        self.play(host=IDLE)
+        self.right()
+        self.add_up()
+
+    def right_at_rest(self) -> int:
+        """Pages the table says nobody needs, with the host at rest for a moment."""
+        self.play(host=IDLE)
+        table = self.right()
+        self.play(host=AT_WORK)
+        return table["free"] + table["recycled"]
+
+    def test_stays_while_the_host_is_at_work(self) -> None:
+        self.plug(512)
+        self.hold_pages()
+        block = self.guest.run("grep -l Movable /sys/devices/system/memory/memory*/valid_zones | tail -n 1")
+        state = block.rsplit("/", 1)[0] + "/state"
+        assert self.guest.run(f"cat {state}") == "online"
+        # the host does not answer: the memory stays, and the writer is told
+        status, output = self.guest.try_run(f"echo offline > {state}")
+        assert status != 0, output
+        assert self.guest.run(f"cat {state}") == "online"
+        self.play(hold=0, host=IDLE)
+        self.guest.run(f"echo offline > {state}")
+        self.guest.run(f"echo online_movable > {state}")
+        self.right()
+        self.plug(0)
+
+
+def emulator() -> Path:
+    """The project's QEMU if it has been built and knows the page recycler; skips what needs it otherwise."""
+    if patched.pieces_built().emulator != "memhint":
+        raise unittest.SkipTest("the patched QEMU has not been built: qemu/build")
+    program = patched.emulator_program()
+    known = subprocess.run([program, "-device", "virtio-balloon-pci,help"], capture_output=True, text=True, check=True)
+    if "page-recycler" not in known.stdout:
+        raise unittest.SkipTest("the patched QEMU has no page recycler")
+    return program
+
+
+class DeviceTest(RecyclerCase):
+    """QEMU as the host. Nothing is reported: what comes back comes from the table."""
+
+    cpus = 2
+    used = 256
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        words = "page-recycler=on,recycler-workers=2,recycler-period-ms=10,recycler-max-bytes=0,recycler-leave-order=0"
+        cls.options = {
+            "cpus": cls.cpus,
+            "emulator": emulator(),
+            "properties": f",{words}",
+            "arguments": "page_reporting.enabled=0",
+        }
+        super().setUpClass()
+
+    def host(self) -> dict[str, Any]:
+        """What QEMU says of the recycler."""
+        told: dict[str, Any] = self.guest.qmp("query-balloon-reporting")["recycler"]
+        return told
+
+    def use(self) -> None:
+        """Use memory, free it, and wait until the host has it."""
+        self.guest.hold(self.used)
+        used = self.guest.resident_mib()
+        self.guest.release()
+        below = used - self.used * 9 // 10
+        wait_until(lambda: self.guest.resident_mib() < below, "the host to have nine tenths of it")
+
+    def test_memory_comes_back(self) -> None:
+        wait_until(lambda: self.host()["pieces"], "the host to be told of the table")
+        assert not any(self.host()["rejected"].values())
+        assert self.host()["pages"] > (MIB - 32) * PAGES_PER_MIB
+        before = self.counters()
+        self.use()
+        self.use()
+        after = self.counters()
+        assert after["recycled"] > before["recycled"] + self.used * PAGES_PER_MIB // 2
+        assert self.guest.counter("page_report_pages") == 0
+
+    def test_content(self) -> None:
+        one = f"(echo {PAIRS} > {PLAY}/pairs || echo failed >> /tmp/failed)"
+        before = self.counters(), self.host()["recycled"]
+        self.guest.run(f"rm -f /tmp/failed; {one} & {one} & wait; test ! -e /tmp/failed")
+        after = self.counters(), self.host()["recycled"]
+        print({name: after[0][name] - before[0][name] for name in COUNTERS}, flush=True)
+        assert after[0]["recycled"] > before[0]["recycled"]
+        assert after[0]["known_zero"] > before[0]["known_zero"]
+        assert after[1] > before[1]
+
+    def test_withdrawn_and_given_again(self) -> None:
+        self.enable(0)
+        wait_until(lambda: self.host()["pieces"] == 0, "the table to be withdrawn")
+        self.enable(1)
+        wait_until(lambda: self.host()["pieces"], "the host to be told of the table")
+        self.use()
+
+    def test_driver_unbound(self) -> None:
+        driver = "/sys/bus/virtio/drivers/virtio_balloon"
+        device = self.guest.run(f"cd {driver}; ls -d virtio*; cd /")
+        self.guest.run(f"echo {device} > {driver}/unbind")
+        assert self.host()["pieces"] == 0
+        self.guest.hold(self.used)
+        self.guest.release()
+        table = self.table()
+        assert not any(table[name] for name in ("free", "busy", "recycled", "zero"))
+        self.guest.run(f"echo {device} > {driver}/bind")
+        wait_until(lambda: self.host()["pieces"], "the host to be told of the table")
+        self.use()
+
+
+class DeviceOneCpuTest(DeviceTest):
+    """The same with one CPU: an emulator may translate the guest's locked instructions to plain ones."""
+
+    cpus = 1
