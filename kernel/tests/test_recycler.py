@@ -107,7 +107,8 @@ class PlayedCase(RecyclerCase):
             table = self.table()
             return table if table["free"] and not table["unmarked"] + table["stray"] else None
 
-        return wait_until(seen, "the table to say what is free")
+        found: dict[str, int] = wait_until(seen, "the table to say what is free")
+        return found
 
     def add_up(self) -> None:
         """Assert that each page that was marked was taken again, was set aside, or still is marked."""
@@ -131,7 +132,8 @@ class PlayedCase(RecyclerCase):
     def hold_pages(self) -> int:
         """Have the host stop in the middle of a batch, and return how many pages it has in its hands."""
         self.play(host=AT_WORK, hold=1)
-        return wait_until(lambda: self.busy() if self.busy() > 100 else self.again(), "the host to have pages busy")
+        wait_until(lambda: self.busy() > 100 or self.again(), "the host to have pages busy")
+        return self.busy()
 
     def again(self) -> None:
         """Let the host go on to another batch."""
@@ -262,8 +264,8 @@ class HotplugTest(PlayedCase):
     def plug(self, mib: int) -> None:
         """Ask the guest to have that much added memory, and wait for it."""
         self.guest.qmp("qom-set", path="/machine/peripheral/mem0", property="requested-size", value=mib << 20)
-        size = lambda: self.guest.qmp("qom-get", path="/machine/peripheral/mem0", property="size")  # noqa: E731
-        wait_until(lambda: size() == mib << 20, f"{mib} MiB to be plugged")
+        get = {"path": "/machine/peripheral/mem0", "property": "size"}
+        wait_until(lambda: self.guest.qmp("qom-get", **get) == mib << 20, f"{mib} MiB to be plugged")
 
     def test_comes_and_goes(self) -> None:
         self.play(host=AT_WORK)
