@@ -23,7 +23,6 @@ SETTINGS = {
     "dedup": {"allow_monitor_commands": True},
     "guest": {"interval": 1},
     "recycler": {"period": 0.5},
-    "planner": {"period": 1},
 }
 
 
