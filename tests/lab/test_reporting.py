@@ -34,7 +34,8 @@ def stage(request: pytest.FixtureRequest) -> Iterator[tuple[AgentProcess, Guest,
             {"name": "without", "memory": 256 * MIB, "reporting": False},
         ]
         guests = host.add_guests(wished)
-        with AgentProcess(host) as agent:
+        # Without the ladder: under pressure it would ask guests for a delay that stock ones do not have.
+        with AgentProcess(host, {"ladder": {"rungs": "migration"}}) as agent:
             yield agent, *guests
 
 
