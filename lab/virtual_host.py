@@ -15,6 +15,7 @@ import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -45,20 +46,42 @@ _LEFT_OUT = (
 )  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A NUMA node of a virtual host."""
+
+    memory: int
+    """Bytes."""
+    cpus: str = ""
+    """As "0" or "0-1"; a node without is told to the kernel (ACPI's HMAT) as slow memory of node 0, a tier of its own.
+
+    Only the kernel believes it: emulated memory is equally fast everywhere.
+    """
+
+
 class VirtualHost:
     """A running machine; use it in a with statement."""
 
     def __init__(
-        self, files: Sequence[Path], memory: int = 512 * MIB, disks: Mapping[str, int] | None = None, qemu: bool = False
+        self,
+        files: Sequence[Path],
+        memory: int = 512 * MIB,
+        disks: Mapping[str, int] | None = None,
+        qemu: bool = False,
+        nodes: Sequence[Node] = (),
     ) -> None:
         """:param files: go to /inside; those that are Python can be called by their names
         :param memory: bytes
         :param disks: name and bytes of empty disks, /dev/vda first
         :param qemu: with qemu-system-x86_64 inside, which takes 50 MiB of the memory; it emulates within emulation
+        :param nodes: NUMA nodes, which must add up to `memory`; else there is one with everything
         """
+        if nodes and sum(node.memory for node in nodes) != memory:
+            raise ValueError("the nodes' memory does not add up to the machine's")
         self._files = tuple(files)
         self._with_qemu = qemu
         self._memory = memory
+        self._nodes = tuple(nodes)
         self._disks = dict(disks or {})
         self._folder = leftovers.scratch("vhost")
         self._channel = WorkChannel(self._folder / "work.sock", "virtual host")
@@ -102,6 +125,7 @@ class VirtualHost:
             "-chardev", f"socket,id=work,path={self._folder / 'work.sock'},server=on,wait=off",
             "-device", f"virtserialport,chardev=work,name={_PORT}",
         ]  # fmt: skip
+        command += numa(self._nodes)
         for name, size in self._disks.items():
             disk = self._folder / f"{name}.raw"
             with disk.open("wb") as file:
@@ -144,6 +168,30 @@ class VirtualHost:
         for file in self._files:
             archive.file(f"inside/{file.name}", file.read_bytes())
         return archive.content()
+
+
+def numa(nodes: Sequence[Node]) -> list[str]:
+    """QEMU's words for NUMA nodes; none for none."""
+    if not nodes:
+        return []
+    slow = any(not node.cpus for node in nodes)
+    words = ["-machine", "hmat=on"] if slow else []
+    for place, node in enumerate(nodes):
+        cpus = f",cpus={node.cpus}" if node.cpus else ""
+        initiator = ",initiator=" + str(place if node.cpus else 0) if slow else ""
+        words += ["-object", f"memory-backend-ram,id=node{place},size={node.memory}"]
+        words += ["-numa", f"node,nodeid={place},memdev=node{place}{cpus}{initiator}"]
+    for place, node in enumerate(nodes):
+        for other in range(place + 1, len(nodes)):
+            words += ["-numa", f"dist,src={place},dst={other},val=20"]
+        if slow:
+            # nanoseconds, and bytes per second: those of DRAM, and of memory behind CXL
+            latency, bandwidth = (80, "50G") if node.cpus else (200, "20G")
+            near = place if node.cpus else 0
+            where = f"hmat-lb,initiator={near},target={place},hierarchy=memory"
+            words += ["-numa", f"{where},data-type=access-latency,latency={latency}"]
+            words += ["-numa", f"{where},data-type=access-bandwidth,bandwidth={bandwidth}"]
+    return words
 
 
 def _image() -> Path:
