@@ -34,8 +34,7 @@ def stage(request: pytest.FixtureRequest) -> Iterator[tuple[AgentProcess, Guest,
             {"name": "without", "memory": 256 * MIB, "reporting": False},
         ]
         guests = host.add_guests(wished)
-        # Without the ladder: under pressure it would ask guests for a delay that stock ones do not have.
-        with AgentProcess(host, {"ladder": {"rungs": "migration"}}) as agent:
+        with AgentProcess(host) as agent:
             yield agent, *guests
 
 

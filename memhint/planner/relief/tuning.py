@@ -33,8 +33,9 @@ def tunings(rungs: frozenset[Rung], candidates: Iterable[Candidate], settings: L
     for one in candidates:
         order, delay = one.policy.reporting_order, one.policy.reporting_delay_ms
         may = one.policy.guest_actions and one.policy.qos is not QosClass.GUARANTEED and one.may(Way.RETURN)
-        finer = may and Rung.ORDER in rungs and (one.idle or one.kept.order is not None)
+        finer = may and Rung.ORDER in rungs and (one.idle or one.kept.order is not None) and _takes(one, "order")
         sooner = may and Rung.REPORTING in rungs and (one.idle or one.kept.delay_ms is not None)
+        sooner = sooner and _takes(one, "delay-ms")
         if finer and order is None:
             order = settings.fine_order
         if sooner and delay is None:
@@ -43,3 +44,9 @@ def tunings(rungs: frozenset[Rung], candidates: Iterable[Candidate], settings: L
         if not wish.empty:
             found[one.uuid] = wish
     return found
+
+
+def _takes(one: Candidate, setting: str) -> bool:
+    """Whether a rung may ask this guest. One that cannot do it is spared; of one that is not known, asking tells."""
+    kernel = one.domain.guest_kernel
+    return kernel is None or setting in kernel.settable

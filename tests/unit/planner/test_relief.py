@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from memhint.objects.domain import DomainObservation, DomainState
 from memhint.objects.exclusion import Excluded, Exclusion
+from memhint.objects.guest import GuestKernel
 from memhint.objects.ladder import Rung
 from memhint.objects.lever import LeverName
 from memhint.objects.policy import Origin, Policy, effective
@@ -21,6 +22,7 @@ from tests.unit import builders
 
 SETTINGS = LadderSettings()
 EVERY = frozenset(Rung)
+PATCHED = GuestKernel(builders.NOW, "6.12.1", "boot-1", 9, "virtio3", True, True, ("enabled", "order", "delay-ms"), True)
 
 
 def vm(name: str, *, rss: int = 2 * GIB, cached: int = 512 * MIB, **changes: object) -> DomainObservation:
@@ -28,7 +30,7 @@ def vm(name: str, *, rss: int = 2 * GIB, cached: int = 512 * MIB, **changes: obj
     guest = builders.guest_memory(total=4000 * MIB, available=3000 * MIB, cached=cached)
     facts = builders.facts(memory=4 * GIB, balloon=True)
     base = builders.domain_observation(
-        uuid=name, name=name, process=process, guest=guest, facts=facts, balloon_actual=4 * GIB
+        uuid=name, name=name, process=process, guest=guest, facts=facts, balloon_actual=4 * GIB, guest_kernel=PATCHED
     )
     return replace(base, **changes)
 
@@ -188,6 +190,18 @@ def test_whom_to_move_is_best_effort_first_then_the_largest_and_stays_the_same()
     assert ask([Rung.MIGRATION], pinned, policies, migrate="b").migrate is None
 
 
+def test_a_guest_is_not_asked_for_what_its_kernel_has_no_setting_for() -> None:
+    one = replace(vm("a"), guest_kernel=replace(PATCHED, settable=()))
+    willing = {"a": policy(**WILLING)}
+    assert ask(EVERY, [one], willing).tuning == {}
+    slow = replace(one, guest_kernel=replace(PATCHED, settable=("order",)))
+    assert ask(EVERY, [slow], willing).tuning == {"a": Tuning(order=SETTINGS.fine_order)}
+    # asking tells
+    assert ask(EVERY, [replace(one, guest_kernel=None)], willing).tuning["a"].delay_ms == SETTINGS.delay_ms
+    # what a person wished is answered, not dropped
+    assert ask(EVERY, [one], {"a": policy(**WILLING, reporting_order="4")}).tuning == {"a": Tuning(order=4)}
+
+
 def test_a_vm_that_is_busy_for_a_moment_keeps_its_tuning_and_is_asked_for_nothing_new() -> None:
     one = vm("a")
     willing = {"a": policy(**WILLING)}
@@ -266,7 +280,7 @@ def test_nobody_is_asked_for_what_an_exclusion_forbids(reason: Exclusion, rung: 
         "swap_out": "allow",
         "min_mb": "256",
     }
-    one = builders.domain_observation()
+    one = builders.domain_observation(guest_kernel=PATCHED)
     policies = {one.uuid: effective({Origin.OPERATOR: said})}
     idle = frozenset({one.process.instance})
     excluded = {one.uuid: (Excluded(reason, "so it is"),)}
