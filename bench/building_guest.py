@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import mmap
 import shutil
-import struct
 import subprocess
 import time
 import xml.etree.ElementTree as ET
@@ -16,23 +14,19 @@ from pathlib import Path
 
 import libvirt_qemu
 
-from bench.counted_guest import GuestFailed, qemu_version
+from bench.counted_guest import GuestFailed
 from bench.cpu import cpu_seconds
 from bench.footprints import FAILED, PHASES, Track, told
-from bench.harness.precondition import require
+from bench.idle import wait_idle
+from bench.total import counted, counting, with_plugin
 from lab import Guest
 from lab.build_disk import BuildDisk
 from lab.host import Host
 from lab.programs import find
 
-HERE = Path(__file__).resolve().parent
-SCRIPT = HERE / "guest" / "build.sh"
-QEMU = "http://libvirt.org/schemas/domain/qemu/1.0"
+SCRIPT = Path(__file__).resolve().parent / "guest" / "build.sh"
 LOOK = 0.1  # seconds between two looks at the guest's console
 SAMPLE = 1.0  # seconds between two samples of resident memory
-IDLE_PERCENT = 20.0  # of a core: what an emulated guest that does nothing takes at most
-IDLE_WINDOW = 2.0
-IDLE_PATIENCE = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,19 +40,6 @@ class Work:
     """Seconds until one that has not come to its end counts as failed."""
 
 
-def compiled_plugin(into: Path) -> Path:
-    """The plugin that counts instructions, for the QEMU of the lab's guests. Raises GuestFailed."""
-    major, _ = qemu_version(find("qemu-system-x86_64"))
-    plugin = into / "total.so"
-    command = ["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-fvisibility=hidden"]
-    # The interface of plugins is 1 up to QEMU 8, and 9 asks for 2 or later.
-    command += [f"-DVERSION={1 if major < 9 else 2}", "-o", str(plugin), str(HERE / "guest" / "total.c")]
-    done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
-    if done.returncode:
-        raise GuestFailed(f"total.c does not compile\n{done.stderr}")
-    return plugin
-
-
 class BuildingGuest:
     """One guest with the disk, its console and the counter of its instructions."""
 
@@ -68,14 +49,7 @@ class BuildingGuest:
 
     def wait_idle(self) -> None:
         """Until it does nothing. Raises PreconditionFailed where it never stops."""
-        end = time.monotonic() + IDLE_PATIENCE
-        while True:
-            before, began = self.cpu(), time.monotonic()
-            time.sleep(IDLE_WINDOW)
-            percent = 100 * (self.cpu() - before) / (time.monotonic() - began)
-            if percent <= IDLE_PERCENT:
-                return
-            require(time.monotonic() < end, f"the guest is not idle before its build: {percent:.0f} % of a core")
+        wait_idle(self.guest.pid())
 
     def run(self, work: Work) -> Track:
         """Build, rest, clean, rest, drop caches, rest. Raises GuestFailed."""
@@ -107,8 +81,7 @@ class BuildingGuest:
 
     def instructions(self) -> int:
         """Those the guest has executed since it was started."""
-        with self._counter.open("rb") as file, mmap.mmap(file.fileno(), 8, access=mmap.ACCESS_READ) as mapped:
-            return int(struct.unpack("=Q", mapped[:8])[0])
+        return counted(self._counter)
 
     def cpu(self) -> float:
         """Seconds of CPU its QEMU has taken."""
@@ -134,7 +107,7 @@ def building_guest(
         name=name, memory=memory, reporting=reporting, start=False, extra_specs={"memhint:guest_actions": "allow"}
     )
     try:
-        described = with_disk(guest.domain().XMLDesc(), overlay, f"{plugin},out={counter}", words)
+        described = with_disk(guest.domain().XMLDesc(), overlay, counting(plugin, counter), words)
         host.connection().defineXML(described)
         guest.start()
         yield BuildingGuest(guest, counter)
@@ -148,19 +121,14 @@ def with_disk(described: str, overlay: Path, plugin: str, words: str) -> str:
 
     Its memory is kept out of KSM, so that nobody else's merging shows in what is measured.
     """
-    ET.register_namespace("qemu", QEMU)
-    domain = ET.fromstring(described)
-    line, devices = domain.find("os/cmdline"), domain.find("devices")
-    if line is None or devices is None:
-        raise GuestFailed("this domain boots no kernel of its own")
+    domain = ET.fromstring(with_plugin(described, plugin, words))
+    devices = domain.find("devices")
+    if devices is None:
+        raise GuestFailed("this domain has no devices")
     ET.SubElement(ET.SubElement(domain, "memoryBacking"), "nosharepages")
-    line.text = f"{line.text or ''} {words}".strip()
     disk = ET.SubElement(devices, "disk", type="file", device="disk")
     # Past the host's page cache, as OpenStack has it.
     ET.SubElement(disk, "driver", name="qemu", type="qcow2", cache="none")
     ET.SubElement(disk, "source", file=str(overlay))
     ET.SubElement(disk, "target", dev="vdb", bus="virtio")
-    commandline = ET.SubElement(domain, f"{{{QEMU}}}commandline")
-    for value in ("-plugin", plugin):
-        ET.SubElement(commandline, f"{{{QEMU}}}arg", value=value)
     return ET.tostring(domain, encoding="unicode")

@@ -39,6 +39,7 @@ class Setup:
     reporting: bool = True
     ksm: Mapping[str, str] | None = None  # settings that it runs with; None: it does not
     memhint: Mapping[str, Mapping[str, Any]] | None = None  # settings of an agent; None: there is none
+    recycler: bool = False  # balloons with the page recycler
 
 
 @dataclass(frozen=True, slots=True)

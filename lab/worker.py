@@ -35,6 +35,16 @@ class Worker(ABC):
         """Allocate `size` bytes (whole MiB) and free every other page of them: half becomes free, in single pages."""
         self.work(f"fragment {name} {_mib(size)}")
 
+    def duty(self, files: int, size: int, step_ms: int) -> None:
+        """Begin a cycle: a file of `size` random bytes (whole MiB) in memory each `step_ms` until there are `files` of
+        them, then one is removed each `step_ms`. Refused while one is under way.
+        """
+        self.work(f"duty {files} {_mib(size)} {step_ms}")
+
+    def duty_done(self) -> dict[str, Any]:
+        """running, cycles; of the last cycle that ended cpu_us, wall_ms, peak (bytes that it held), error."""
+        return self.work("duty")
+
     def hot(self, size: int) -> None:
         """Keep `size` bytes (whole MiB) of its disk in use: read again twice a second until `hot stop`."""
         self.work(f"hot {_mib(size)}")

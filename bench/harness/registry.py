@@ -8,6 +8,8 @@ from bench.harness.bench import Bench
 
 NAMES: tuple[str, ...] = (
     "density",
+    "recycle",
+    "fragments",
     "next_allocation",
     "memhog",
     "pagefault",

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.building_guest import Work, building_guest, compiled_plugin
+from bench.building_guest import Work, building_guest
 from bench.figures import Figure, Verdict, figure, percent
 from bench.footprints import Track, at, gib_minutes
 from bench.harness.bench import Bench, Say
 from bench.harness.precondition import ANYWAY, ksm_is_off, no_other_guests, require
 from bench.harness.result import BYTES, Arm, Column, Curve, Plot, Result, Table
 from bench.harness.scale import Scale
+from bench.total import compiled_plugin
 from lab import Lab
 from lab.agent import AgentProcess
 from lab.build_disk import BuildDisk, build_disk

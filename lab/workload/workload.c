@@ -363,6 +363,7 @@ static void cache_command(char *mib)
 #define HOT_OFFSET (48ul << 30) /* on the disk, far from what the cache command reads */
 
 static void pause_ms(long ms);
+static void reset_signals(void);
 
 static pid_t hot_pid, hog_pid; /* children that go on until they are told to stop; 0 when they do not run */
 static size_t hot_bytes;
@@ -469,6 +470,125 @@ static void hog_command(char *mib, char *limit)
 		}
 	}
 	succeed();
+}
+
+/* ---- a duty cycle ----------------------------------------------------------------------------------------- */
+
+#define DUTY_FOLDER "/tmp/duty"
+
+/* What the child has to tell, in memory that it shares with its parent. */
+struct duty {
+	unsigned cycles; /* that came to their end */
+	uint64_t cpu_us; /* of the last one, in and outside the kernel */
+	uint64_t wall_ms;
+	size_t peak; /* bytes that it held */
+	int error; /* why that is less than was asked for */
+};
+
+static struct duty *duty;
+static pid_t duty_pid;
+
+static uint64_t clock_ms(clockid_t clock)
+{
+	struct timespec now;
+	clock_gettime(clock, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* Sleep until `at`, in ms of the monotonic clock; one that is late goes on at once. */
+static void wait_ms(uint64_t at)
+{
+	uint64_t now = clock_ms(CLOCK_MONOTONIC);
+	if (now < at)
+		pause_ms((long)(at - now));
+}
+
+static int write_file(unsigned number, size_t bytes)
+{
+	static uint64_t page[PAGE / sizeof(uint64_t)];
+	char path[64];
+	uint64_t seed;
+	snprintf(path, sizeof path, DUTY_FOLDER "/%u", number);
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	if (fd < 0 || getrandom(&seed, sizeof seed, 0) != sizeof seed)
+		return -1;
+	for (size_t at = 0; at < bytes; at += PAGE) {
+		fill_page(page, seed, at / PAGE);
+		if (write(fd, page, PAGE) != (ssize_t)PAGE) {
+			int saved = errno;
+			close(fd);
+			errno = saved;
+			return -1;
+		}
+	}
+	return close(fd);
+}
+
+/* Files of random content in memory, one each `step_ms`, until there are so many; then one after the other goes. */
+static void duty_cycle(unsigned files, size_t bytes, uint64_t step_ms)
+{
+	uint64_t began = clock_ms(CLOCK_MONOTONIC), at = began;
+	struct timespec cpu;
+	char path[64];
+	unsigned made = 0;
+	duty->error = 0;
+	for (; made < files; made++, wait_ms(at += step_ms))
+		if (write_file(made, bytes)) {
+			duty->error = errno;
+			break;
+		}
+	duty->peak = made * bytes;
+	while (made) {
+		snprintf(path, sizeof path, DUTY_FOLDER "/%u", --made);
+		unlink(path);
+		wait_ms(at += step_ms);
+	}
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
+	duty->cpu_us = (uint64_t)cpu.tv_sec * 1000000 + (uint64_t)cpu.tv_nsec / 1000;
+	duty->wall_ms = clock_ms(CLOCK_MONOTONIC) - began;
+	duty->cycles++;
+}
+
+/* `duty FILES MIB MS`: one cycle, begun at once. `duty`: what came of the last one. */
+static void duty_command(char *files_text, char *mib, char *ms)
+{
+	if (!duty) {
+		duty = mmap(NULL, sizeof *duty, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+		mkdir("/tmp", 0755);
+		mkdir(DUTY_FOLDER, 0755);
+		if (duty == MAP_FAILED || mount("duty", DUTY_FOLDER, "tmpfs", 0, "size=100%")) {
+			duty = NULL;
+			fail(DUTY_FOLDER ": %s", strerror(errno));
+			return;
+		}
+	}
+	if (files_text) {
+		unsigned long files = strtoul(files_text, NULL, 10);
+		unsigned long bytes = mib ? strtoul(mib, NULL, 10) * MIB : 0, step = ms ? strtoul(ms, NULL, 10) : 0;
+		if (!files || files > 10000 || !bytes || bytes > 1024 * MIB || !step || step > 600000) {
+			fail("duty FILES MIB MS");
+			return;
+		}
+		if (duty_pid) {
+			fail("the last cycle has not ended");
+			return;
+		}
+		duty_pid = fork();
+		if (duty_pid == 0) {
+			reset_signals();
+			duty_cycle((unsigned)files, bytes, step);
+			_exit(0);
+		}
+		if (duty_pid < 0) {
+			duty_pid = 0;
+			fail("fork: %s", strerror(errno));
+			return;
+		}
+	}
+	succeed();
+	put(",\"running\":%s,\"cycles\":%u,\"cpu_us\":%llu,\"wall_ms\":%llu,\"peak\":%zu,\"error\":", duty_pid ? "true" : "false", duty->cycles, (unsigned long long)duty->cpu_us, (unsigned long long)duty->wall_ms, duty->peak);
+	const char *error = duty->error ? strerror(duty->error) : "";
+	put_string(error, strlen(error));
 }
 
 static void simple_write(const char *path, const char *text)
@@ -608,6 +728,8 @@ static void reap(void)
 			hot_pid = 0;
 		else if (pid == hog_pid)
 			hog_pid = 0;
+		else if (pid == duty_pid)
+			duty_pid = 0;
 }
 
 static void kill_agent(void)
@@ -930,6 +1052,8 @@ static void handle(char *line)
 			hot_command(argument[0]);
 		else if (!strcmp(command, "hog"))
 			hog_command(argument[0], argument[1]);
+		else if (!strcmp(command, "duty"))
+			duty_command(argument[0], argument[1], argument[2]);
 		else if (!strcmp(command, "cache"))
 			cache_command(argument[0]);
 		else if (!strcmp(command, "dropcache")) {
@@ -948,7 +1072,7 @@ static void handle(char *line)
 		else if (!strcmp(command, "read"))
 			read_command(argument[0]);
 		else
-			fail("%s is not a command: ping alloc free touch list fragment hot hog cache dropcache meminfo compact agent lie reboot write read", command);
+			fail("%s is not a command: ping alloc free touch list fragment hot hog duty cache dropcache meminfo compact agent lie reboot write read", command);
 	}
 	put("}\n");
 }

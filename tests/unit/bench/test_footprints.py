@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.building_guest import QEMU, with_disk
+from bench.building_guest import with_disk
 from bench.counted_guest import GuestFailed
 from bench.footprints import PHASES, WORKING, Track, at, gib_minutes, told
 from bench.harness.scale import Scale
 from bench.suite import footprint
+from bench.total import QEMU
 from memhint.objects.units import GIB, MIB
 
 SAMPLES = ((0.0, 1.0 * GIB), (60.0, 3.0 * GIB), (180.0, 1.0 * GIB))

@@ -1,0 +1,131 @@
+"""How many guests that work now and then a host bears without swap."""
+
+from __future__ import annotations
+
+import time
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bench import ksm, swapped
+from bench.cpu import cpu_seconds, thread_seconds
+from bench.filled_host import NO_SWAP, PROJECT, Setup, Sizes, agent_of, enforced, host_of
+from bench.harness.bench import Say
+from bench.harness.precondition import require
+from bench.rota import Cycle, Done, Rota, working
+from bench.swapped import Swapped
+from lab.agent import AgentProcess
+from lab.host import Host
+from memhint.objects.units import mib
+
+SHARE = 20  # a new guest comes after this part of a period
+RECYCLER = "recycler/"  # how the names of QEMU's threads for it begin
+_LOOK = 0.5
+
+
+@dataclass(slots=True)
+class Borne:
+    """What one arm came to: ``guests`` ran for a whole period without swap. What follows is of that period.
+
+    CPU times are in seconds.
+    """
+
+    guests: int = 0
+    ended: bool = False  # no more guests were added than the size has
+    used: list[int] = field(default_factory=list)  # bytes of the host, swap included
+    cycles: list[Done] = field(default_factory=list)
+    missed: int = 0  # cycles that could not begin
+    kills: int = 0
+    ksm_cpu: float = 0.0
+    agent_cpu: float = 0.0
+    recycler_cpu: float = 0.0
+    seconds: float = 0.0
+
+
+def bear(setup: Setup, sizes: Sizes, cycle: Cycle, say: Say) -> Borne:
+    """Add guests until the host swaps, then take some away until it does not for a whole period.
+
+    Raises PreconditionFailed where budget or swap are not what they should be.
+    """
+    found = Borne()
+    with host_of(setup, sizes) as host:
+        merging = ksm.scanning(setup.ksm) if setup.ksm is not None else nullcontext()
+        with (
+            merging,
+            agent_of(host, setup) as agent,
+            swapped.watched(host) as written,
+            working(cycle) as rota,
+        ):
+            _grow(host, setup, sizes, cycle, rota, written, say)
+            found.ended = written.total() <= NO_SWAP
+            while not _prove(host, cycle, rota, agent, written, found, setup.name, say):
+                _shrink(host, rota)
+            rota.stop()
+    return found
+
+
+def _grow(host: Host, setup: Setup, sizes: Sizes, cycle: Cycle, rota: Rota, written: Swapped, say: Say) -> None:
+    while len(host.guests) < sizes.most and written.total() <= NO_SWAP:
+        number = len(host.guests) + 1
+        guest = host.add_guest(f"vm{number}", reporting=setup.reporting, recycler=setup.recycler, project=PROJECT)
+        if number == 1:
+            guest.alloc("first", sizes.work)
+            enforced(host, sizes)
+            guest.free("first")
+        # As they are, so many fill the host: until then each is counted in full before the next one comes.
+        few = number * sizes.work < 3 * sizes.budget // 2
+        rota.add(guest, at_once=few)
+        wait = cycle.busy + 1 if few else cycle.period / SHARE
+        _watch(host, wait, written.total() + NO_SWAP, written)
+        say(f"{setup.name}: {number} guests, {mib(host.usage())} MiB used, {mib(written.total())} swapped")
+
+
+def _watch(host: Host, seconds: float, limit: int, written: Swapped) -> list[int]:
+    """The host's bytes, swap included, twice a second, until the time is over or more than `limit` went to swap."""
+    until, seen = time.monotonic() + seconds, []
+    while time.monotonic() < until and written.total() <= limit:
+        seen.append(host.usage() + host.swap_used())
+        time.sleep(_LOOK)
+    return seen
+
+
+def _prove(
+    host: Host,
+    cycle: Cycle,
+    rota: Rota,
+    agent: AgentProcess | None,
+    written: Swapped,
+    found: Borne,
+    name: str,
+    say: Say,
+) -> bool:
+    """Whether a whole period goes by without swap."""
+    require(bool(host.guests), f"{name}: the host swaps with a single guest")
+    rota.taken()
+    before, kills, swap, began = _cpu(host, agent), host.oom_kills(), written.total(), time.monotonic()
+    used = _watch(host, cycle.period, swap + NO_SWAP, written)
+    if written.total() > swap + NO_SWAP:
+        say(f"{name}: {len(host.guests)} guests swap {mib(written.total() - swap)} MiB in a period")
+        return False
+    found.guests, found.used, found.kills = len(host.guests), used, host.oom_kills() - kills
+    found.cycles, found.missed = rota.taken()
+    found.seconds = time.monotonic() - began
+    found.ksm_cpu, found.agent_cpu, found.recycler_cpu = (
+        after - then for after, then in zip(_cpu(host, agent), before, strict=True)
+    )
+    say(f"{name}: {found.guests} guests for {found.seconds:.0f} s without swap, at most {mib(max(used))} MiB")
+    return True
+
+
+def _shrink(host: Host, rota: Rota) -> None:
+    """Take the newest away: one in twenty."""
+    for _ in range(max(1, len(host.guests) // 20)):
+        guest = host.guests[-1]
+        rota.remove(guest)
+        guest.destroy()
+
+
+def _cpu(host: Host, agent: AgentProcess | None) -> tuple[float, float, float]:
+    """Of ksmd, of the agent, and of all recyclers so far."""
+    own = cpu_seconds(agent.process.pid) if agent is not None and agent.process is not None else 0.0
+    return ksm.ksmd_seconds(), own, sum(thread_seconds(Path(f"/proc/{one.pid()}"), RECYCLER) for one in host.guests)

@@ -1,0 +1,206 @@
+"""Recycling: guests that use most of their memory for a tenth of the time, without swap on one host."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from statistics import median
+from typing import Any
+
+from bench import filled_host, ksm
+from bench.duty_host import Borne, bear
+from bench.figures import Figure, Verdict, figure
+from bench.filled_host import Setup, Sizes
+from bench.harness.bench import Bench, Say
+from bench.harness.precondition import ksm_is_off, no_other_guests
+from bench.harness.result import BYTES, Arm, Column, Curve, Plot, Result, Table
+from bench.harness.scale import Scale
+from bench.rota import Cycle
+from bench.suite.density import PACKED, PLAIN
+from memhint.objects.units import GIB, MIB, mib
+
+GOAL_GUESTS = 10.0  # times those that fit as they are; the source has 7.7
+GOAL_PEAK = 1.1  # of the CPU that a guest with stock reporting takes for its cycle
+
+WITHOUT: Mapping[str, Mapping[str, Any]] = PACKED
+WITH: Mapping[str, Mapping[str, Any]] = {
+    **PACKED,
+    "policy": {**PACKED["policy"], "recycler": "on"},
+    "ladder": {**PACKED["ladder"], "always": "reporting,cache"},
+    "recycler": {"period": 2.0},
+}
+"""Free pages come back through the recycler, and only whole blocks by reporting: no order is asked for."""
+
+NOTHING = Setup("no reporting", PLAIN, reporting=False)
+FLAT_OUT = Setup(
+    "no reporting, KSM flat out",
+    PLAIN,
+    reporting=False,
+    ksm={**ksm.FLAT_OUT, "use_zero_pages": "0", "pages_to_scan": "1000000", "sleep_millisecs": "0"},
+)
+STOCK = Setup("stock reporting, order 9", PLAIN)
+MEMHINT = Setup("memhint without the recycler", "6.12-memhint", agent="memhint", memhint=WITHOUT)
+RECYCLER = Setup("memhint with the recycler", "6.12-recycler", agent="memhint", memhint=WITH, recycler=True)
+_PUBLISHED = {
+    NOTHING.name: "67",
+    FLAT_OUT.name: "73",
+    RECYCLER.name: "516, on average 182 of 230 GB (recycling and parallel merging)",
+}
+
+_ABOUT = """
+The test of the per-page recycler that was posted in 2017: VMs of 4 GiB on a host of 230 GB. In each half hour every one
+of them fills files in memory with random content, 20 MB each 0.6 s, until they have 3 GiB, and removes them as slowly.
+So a guest uses 150 MiB on average. How many fit?
+
+Guests come one after the other. When the host has written more than a MiB to swap, the newest go again, one in
+twenty, until a whole period passes in which nothing is swapped; what the table says is of that period. The posted test
+draws the time at which a guest begins; here they are spread evenly over the period, the same in all arms, so that luck
+decides nothing.
+
+A guest is smaller here and its period shorter, with the same shape: three quarters of its memory at the peak, a tenth
+of the time busy. In emulation a guest has more that no lever gives back (QEMU's own memory), and of a small guest that
+is a larger share: compare the arms, not the counts.
+"""
+
+
+def sizes_of(scale: Scale) -> tuple[Sizes, Cycle]:
+    """Bytes and guests of a scale, and what each guest does."""
+    if scale is Scale.SMOKE:
+        return Sizes(640 * MIB, 256 * MIB, 64 * MIB, 512 * MIB, most=1), Cycle(10.0, 8, 8 * MIB, 0.0625)
+    if scale is Scale.SHORT:
+        cycle = Cycle(120.0, 24, 16 * MIB, 0.25)
+        return Sizes(2 * GIB, 512 * MIB, cycle.peak, 3 * GIB, most=40), cycle
+    cycle = Cycle(300.0, 24, 32 * MIB, 0.625)
+    return Sizes(6 * GIB, GIB, cycle.peak, 12 * GIB, most=100), cycle
+
+
+def measure(scale: Scale, say: Say) -> Result:
+    """A quarter of an hour at the short scale, more than an hour at the full one: the arms run one after another."""
+    no_other_guests()
+    ksm_is_off()
+    sizes, cycle = sizes_of(scale)
+    setups = (STOCK, RECYCLER) if scale is Scale.SMOKE else (NOTHING, FLAT_OUT, STOCK, MEMHINT, RECYCLER)
+    found = {one.name: bear(one, sizes, cycle, say) for one in setups}
+    return Result(
+        "recycle",
+        scale,
+        _environment(sizes, cycle),
+        (_borne(found), _costs(found)),
+        targets(found),
+        (
+            Plot("Guests without swap", "guests", column="guests"),
+            Plot("Memory in use over a period", "MiB", x="seconds", curves=_used(found)),
+        ),
+        notes(found, cycle),
+    )
+
+
+def targets(found: Mapping[str, Borne]) -> tuple[Verdict, ...]:
+    """What was hoped for; where an arm did not run, what is compared with it is left out."""
+    mine, plain, stock = found[RECYCLER.name], found.get(NOTHING.name), found[STOCK.name]
+    verdicts = []
+    if plain is not None:
+        verdicts.append(Verdict("times the guests that fit as they are", None, GOAL_GUESTS, mine.guests / plain.guests))
+    verdicts.append(Verdict("guests killed", 0.0, None, float(mine.kills)))
+    if mine.cycles and stock.cycles:
+        share = _peak_cpu(mine) / max(_peak_cpu(stock), 0.001)
+        verdicts.append(Verdict("of the CPU for a cycle with stock reporting", GOAL_PEAK, None, share))
+    return tuple(verdicts)
+
+
+def notes(found: Mapping[str, Borne], cycle: Cycle) -> tuple[str, ...]:
+    """What the figures do not say by themselves."""
+    said = [
+        f"{name}: no more guests were added than {one.guests}, and none had to go"
+        for name, one in found.items()
+        if one.ended
+    ]
+    said += [
+        f"{name}: {short} of {len(one.cycles)} cycles did not reach their peak of {mib(cycle.peak)} MiB"
+        for name, one in found.items()
+        if (short := sum(done.peak < cycle.peak for done in one.cycles))
+    ]
+    said += [
+        f"{name}: {one.missed} cycles could not begin in time, as the last one had not ended"
+        for name, one in found.items()
+        if one.missed
+    ]
+    return tuple(said)
+
+
+def _environment(sizes: Sizes, cycle: Cycle) -> dict[str, Any]:
+    return {
+        **filled_host.environment(sizes),
+        "peak_mib": mib(cycle.peak),
+        "average_mib": round(cycle.average / MIB),
+        "period_s": cycle.period,
+        "time": f"1/{1800 / cycle.period:g} of the posted test's",
+        "size": f"1/{4 * GIB / sizes.guest:g} of its guests",
+        "ksm_flat_out": dict(FLAT_OUT.ksm or {}),
+        "memhint_without": {name: dict(group) for name, group in WITHOUT.items()},
+        "memhint_with": {name: dict(group) for name, group in WITH.items()},
+    }
+
+
+def _peak_cpu(one: Borne) -> float:
+    return median(done.cpu for done in one.cycles)
+
+
+def _borne(found: Mapping[str, Borne]) -> Table:
+    columns = (
+        Column("guests", "guests without swap", "", 0),
+        Column("average", "in use on average", BYTES, 0),
+        Column("highest", "at most", BYTES, 0),
+        Column("each", "on average for each guest", BYTES),
+        Column("kills", "killed", "", 0),
+    )
+    arms = [
+        Arm(
+            name,
+            {
+                "guests": figure([one.guests]),
+                "average": figure([sum(one.used) / len(one.used)]),
+                "highest": figure([max(one.used)]),
+                "each": figure([sum(one.used) / len(one.used) / one.guests]),
+                "kills": figure([one.kills]),
+            },
+            _PUBLISHED.get(name, ""),
+        )
+        for name, one in found.items()
+    ]
+    return Table("Guests that fit", columns, arms, "The posted test")
+
+
+def _costs(found: Mapping[str, Borne]) -> Table:
+    columns = (
+        Column("ksm", "CPU of KSM", "% of a core"),
+        Column("agent", "CPU of the agent", "% of a core"),
+        Column("recycler", "CPU of the recyclers", "% of a core"),
+        Column("cycle", "the guest's CPU for one cycle", "s"),
+    )
+
+    def share(seconds: float, one: Borne) -> Figure:
+        return figure([100 * seconds / one.seconds])
+
+    arms = [
+        Arm(
+            name,
+            {
+                "ksm": share(one.ksm_cpu, one),
+                "agent": share(one.agent_cpu, one),
+                "recycler": share(one.recycler_cpu, one),
+                "cycle": figure([done.cpu for done in one.cycles]) if one.cycles else None,
+            },
+        )
+        for name, one in found.items()
+    ]
+    return Table("What it costs, with as many as fit", columns, arms)
+
+
+def _used(found: Mapping[str, Borne]) -> tuple[Curve, ...]:
+    return tuple(
+        Curve(name, tuple((index * one.seconds / len(one.used), used / MIB) for index, used in enumerate(one.used)))
+        for name, one in found.items()
+    )
+
+
+BENCH = Bench("recycle", "Recycling", _ABOUT, measure)

@@ -1,0 +1,71 @@
+"""What the bench of recycling asks of guests, and works out of what it measured."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from bench.cpu import thread_seconds
+from bench.duty_host import RECYCLER, Borne
+from bench.harness.scale import Scale
+from bench.rota import Cycle, Done
+from bench.suite import recycle
+from memhint.objects.units import MIB
+
+POSTED = Cycle(1800.0, 150, 20 * MIB, 0.6)
+
+
+def borne(guests: int, cpu: float = 2.0, **changes: object) -> Borne:
+    return Borne(guests=guests, used=[1, 3], cycles=[Done("vm1", cpu, 30.0, 512 * MIB)], seconds=10.0, **changes)
+
+
+def test_the_posted_cycle_is_150_mib_on_average() -> None:
+    assert POSTED.average == pytest.approx(150 * MIB)
+    assert POSTED.peak == 3000 * MIB
+
+
+@pytest.mark.parametrize("scale", [Scale.SHORT, Scale.FULL, Scale.SEED])
+def test_a_scaled_cycle_has_the_posted_one_s_shape(scale: Scale) -> None:
+    sizes, cycle = recycle.sizes_of(scale)
+    assert cycle.peak / sizes.guest == pytest.approx(3 / 4)
+    assert cycle.busy / cycle.period == pytest.approx(POSTED.busy / POSTED.period)
+    # enough peaks fit at a time that one more or less of them does not decide
+    assert sizes.budget // cycle.peak >= 5
+
+
+def test_guests_begin_evenly_over_the_period_and_end_within_it() -> None:
+    _, cycle = recycle.sizes_of(Scale.FULL)
+    begins = sorted(cycle.begin(number) for number in range(30))
+    gaps = [after - before for before, after in pairwise(begins)]
+    assert begins[0] >= 0
+    assert begins[-1] + cycle.busy <= cycle.period
+    assert max(gaps) < 3 * (cycle.period - cycle.busy) / 30
+
+
+def test_guests_are_compared_with_those_that_fit_as_they_are_and_peaks_with_stock() -> None:
+    found = {
+        recycle.NOTHING.name: borne(3),
+        recycle.STOCK.name: borne(20, cpu=2.0),
+        recycle.RECYCLER.name: borne(31, cpu=2.3, kills=0),
+    }
+    verdicts = recycle.targets(found)
+    assert [one.measured for one in verdicts] == pytest.approx([31 / 3, 0.0, 1.15])
+    assert [one.met for one in verdicts] == [True, True, False]
+
+
+def test_a_cycle_that_fell_short_and_one_that_could_not_begin_are_said() -> None:
+    _, cycle = recycle.sizes_of(Scale.FULL)
+    found = {"arm": borne(3, missed=2)}
+    short, late = recycle.notes(found, cycle)
+    assert short.startswith("arm: 1 of 1 cycles did not reach")
+    assert "2 cycles could not begin" in late
+
+
+def test_threads_are_known_by_how_their_names_begin(tmp_path) -> None:
+    for tid, name, ticks in (("1", "qemu-system-x86", 500), ("2", "recycler/0", 40), ("3", "recycler/1", 60)):
+        task = tmp_path / "task" / tid
+        task.mkdir(parents=True)
+        (task / "comm").write_text(name + "\n")
+        (task / "stat").write_text(f"{tid} ({name}) S " + " ".join(["0"] * 10) + f" {ticks} 0 0\n")
+    assert thread_seconds(tmp_path, RECYCLER) == pytest.approx(1.0)
