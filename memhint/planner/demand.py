@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from memhint.objects.domain import DomainObservation, DomainState
@@ -21,15 +21,19 @@ _BY: Mapping[PredictorName, str] = {
     PredictorName.QUANTILE: "quantile of its footprint",
     PredictorName.N_SIGMA: "its share of the host's N-sigma",
 }
+# Seconds and number of VMs. A hard reboot defines the VM anew, so that it is not there for a while.
+AWAY, MOST_AWAY = 3600.0, 1024
 _BELOW_MINIMUM = "its forecast is below its minimum"
 
 
 def remember(
     past: Mapping[str, Past], domains: Iterable[DomainObservation], now: float, predictor: Predictor
 ) -> dict[str, Past]:
-    """The past of every VM that is still there, moved to ``now`` where it was observed."""
+    """The past of every VM that is still there, moved to ``now`` where it was observed, or that was an hour ago."""
     moved: dict[str, Past] = {}
+    there: set[str] = set()
     for domain in domains:
+        there.add(domain.uuid)
         before = past.get(domain.uuid)
         process = domain.process
         if process is None:
@@ -44,7 +48,15 @@ def remember(
             )
         else:
             moved[domain.uuid] = predictor.next(before, process.footprint, now)
-    return moved
+    return {**_away(past, there, now), **moved}
+
+
+def _away(past: Mapping[str, Past], there: Collection[str], now: float) -> dict[str, Past]:
+    """The pasts of VMs that left not long ago: of too many, those that were seen last."""
+    found = [uuid for uuid, one in past.items() if uuid not in there and 0 <= now - one.at <= AWAY]
+    if len(found) > MOST_AWAY:
+        found = sorted(found, key=lambda uuid: past[uuid].at)[-MOST_AWAY:]
+    return {uuid: past[uuid] for uuid in found}
 
 
 def decay(forecast: int, assigned: int, age: float, seconds: float) -> int:

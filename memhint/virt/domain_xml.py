@@ -20,6 +20,7 @@ NOVA = f"{{{NOVA_NAMESPACE}}}"
 SPEC_PREFIX = "memhint:"
 LIBOSINFO_NAMESPACE = "http://libosinfo.org/xmlns/libvirt/domain/1.0"
 LIBOSINFO = f"{{{LIBOSINFO_NAMESPACE}}}"
+_BINDING = ("strict", "restrictive")
 _SCHEDULED = ("vcpusched", "iothreadsched", "emulatorsched")
 # Prefixes are for people: a definition that is written back reads as it did.
 for _prefix, _namespace in (
@@ -136,12 +137,15 @@ def _realtime(root: ElementTree.Element) -> bool:
 
 
 def _strict_numa(root: ElementTree.Element) -> list[ElementTree.Element]:
-    """What binds guest memory to nodes of the host: strict is libvirt's default of a mode that is not said."""
+    """What binds guest memory to nodes of the host: strict is libvirt's default of a mode that is not said.
+
+    A restrictive one binds by the cpuset of the VM's cgroup, where strict binds by QEMU's memory policy.
+    """
     tune = root.find("numatune")
     if tune is None:
         return []
     bound = [*tune.iterfind("memory"), *tune.iterfind("memnode")]
-    return [one for one in bound if one.get("mode", "strict") == "strict"]
+    return [one for one in bound if one.get("mode", "strict") in _BINDING]
 
 
 def _nodes(bound: Iterable[ElementTree.Element]) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ from memhint.objects.exclusion import Exclusion
 from memhint.objects.plan import Demand, DemandReason, PredictorName
 from memhint.objects.policy import Origin, effective
 from memhint.objects.units import GIB, MIB
-from memhint.planner.demand import demands_of, remember
+from memhint.planner.demand import AWAY, MOST_AWAY, demands_of, remember
 from memhint.planner.growth import column_of, row_of, table_of
 from memhint.planner.past import Past
 from memhint.planner.predictors import predictor_of
@@ -226,3 +226,29 @@ def test_another_qemu_of_the_same_vm_counts_in_full_and_then_by_what_the_vm_has_
     assert later.reason is DemandReason.FORECAST
     assert later.demand > 2.9 * GIB
     assert past[again.uuid].highest == 3 * GIB
+
+
+@pytest.mark.parametrize("name", PredictorName)
+def test_a_vm_that_a_hard_reboot_defines_anew_counts_by_what_it_used_before(name: PredictorName) -> None:
+    settings = replace(SETTINGS, predictor=name, peak_half_life=14 * 86400.0)
+    predictor = predictor_of(settings)
+    past: dict[str, Past] = {}
+    for look in range(100):
+        past = remember(past, [running(3 * GIB)], 10.0 * look, predictor)
+    for at in (1000.0, 1010.0, 1500.0):
+        past = remember(past, [], at, predictor)
+    idle = running(1 * GIB)
+    again = replace(idle, process=replace(idle.process, pid=idle.process.pid + 1))
+    past = remember(past, [again], 1510.0, predictor)
+    assert past[again.uuid].first_seen == 1510.0
+    assert demand_of(again, past[again.uuid], 1510.0, settings).demand == FULL
+    past = remember(past, [again], 2200.0, predictor)
+    assert demand_of(again, past[again.uuid], 2200.0, settings).demand >= 2.9 * GIB
+
+
+def test_what_is_remembered_of_vms_that_left_is_bounded_in_time_and_number() -> None:
+    predictor = predictor_of(SETTINGS)
+    left = {str(at): Past("1", 0.0, 1.0, float(at), 1) for at in range(MOST_AWAY + 10)}
+    assert remember(left, [], MOST_AWAY + 10.0, predictor).keys() == {str(at) for at in range(10, MOST_AWAY + 10)}
+    assert remember(left, [], AWAY + 20.0, predictor).keys() == {str(at) for at in range(20, MOST_AWAY + 10)}
+    assert not remember(left, [], MOST_AWAY + 10 + AWAY, predictor)

@@ -128,6 +128,7 @@ def test_a_misspelt_key_and_a_wrong_value_are_told_and_the_rest_holds() -> None:
         ("<cputune><emulatorsched scheduler='rr' priority='1'/></cputune>", "realtime"),
         ("<numatune><memory mode='strict' nodeset='0'/></numatune>", "numa_strict"),
         ("<numatune><memory nodeset='0'/></numatune>", "numa_strict"),
+        ("<numatune><memory mode='restrictive' nodeset='0'/></numatune>", "numa_strict"),
         (
             "<numatune><memory mode='preferred'/><memnode cellid='0' mode='strict' nodeset='1'/></numatune>",
             "numa_strict",
