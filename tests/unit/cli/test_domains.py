@@ -54,6 +54,7 @@ DETAILS = """\
 | Policy balloon           | deny (default)                                  |
 | Policy swap_out          | deny (default)                                  |
 | Policy recycler          | auto (default)                                  |
+| Policy thp               | auto (default)                                  |
 | Policy reporting_order   | auto (default)                                  |
 | Policy reporting_delay_ms | auto (default)                                 |
 | Gaps                     | none                                            |
