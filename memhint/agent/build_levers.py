@@ -18,8 +18,10 @@ from memhint.agent.runners.qos import QosRunner
 from memhint.agent.runners.reporting import ReportingRunner
 from memhint.agent.runners.runner import LeverRunner
 from memhint.agent.runners.vm import VmRunner
-from memhint.agent.settings import dedup_settings, swap_out_settings
+from memhint.agent.settings import dedup_settings, swap_out_settings, thp_settings
 from memhint.kernel.errors import KernelInterfaceError
+from memhint.kernel.host import read_memory
+from memhint.kernel.huge_blocks import GuestBlocks
 from memhint.kernel.process import process_memory
 from memhint.kernel.root import PAGE_SIZE, KernelRoot
 from memhint.levers.balloon import BalloonLever
@@ -28,6 +30,7 @@ from memhint.levers.khugepaged import KhugepagedLever
 from memhint.levers.qos import QosLever
 from memhint.levers.recycler import RecyclerLever
 from memhint.levers.swap_out import SwapOutLever
+from memhint.levers.thp import ThpLever
 from memhint.objects.domain import DomainObservation
 from memhint.objects.host import HostObservation
 from memhint.objects.ladder import Rung
@@ -59,6 +62,11 @@ def build_levers(
     def reserve(host: HostObservation) -> int:
         return settings.reserve_of(host.pool)
 
+    def room() -> int:
+        """What the host can give away and keep its reserve."""
+        memory = read_memory(root, conf.host.memory_cgroup or None)
+        return memory.available - settings.reserve_of(memory.total)
+
     def footprint(domain: DomainObservation) -> int | None:
         """What this very process costs now; None where it is another one by now."""
         if domain.process is None:
@@ -88,6 +96,15 @@ def build_levers(
         allow_monitor_commands=conf.dedup.allow_monitor_commands,
     )
     swap_out = SwapOutLever(root, swap_out_settings(conf), time.monotonic)
+    thp = ThpLever(
+        root,
+        lambda instance: GuestBlocks(root, instance),
+        room,
+        thp_settings(conf),
+        time.monotonic,
+        time.thread_time,
+        time.sleep,
+    )
     reclaims = Reclaims(
         guests, stores.reclaims, footprint, at_once=conf.guest.in_flight, hold_every=conf.guest.interval
     )
@@ -116,6 +133,7 @@ def build_levers(
         ),
         VmRunner(recycler, lambda relief: relief.recycler, share=0.05, dry_run=dry_run, note=applied.note),
         VmRunner(swap_out, lambda relief: relief.swap_out, share=0.05, dry_run=dry_run, note=applied.note),
+        VmRunner(thp, lambda relief: relief.thp, share=0.0, dry_run=dry_run, note=applied.note),
         ReportingRunner(guests),
         CacheRunner(
             reclaims,

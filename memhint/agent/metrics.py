@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from memhint.agent.huge_metrics import HugeMetrics
 from memhint.bus.rabbit_publisher import Sent
 from memhint.objects.gap import GapReason
 from memhint.objects.lever import LeverName, LeverState
@@ -51,6 +52,8 @@ class AgentMetrics:
             ["lever", "answer"],
             registry=registry,
         )
+        self._huge = HugeMetrics()
+        registry.register(self._huge)
         for lever in LeverName:  # each is there from the start, so that the first one is seen as an increase
             for answer in Answer:
                 self._verdicts.labels(lever, answer)
@@ -71,6 +74,7 @@ class AgentMetrics:
         self._unreadable.set(sum(any(gap.what == POLICY for gap in one.observation.gaps) for one in report.domains))
         for reason in GapReason:
             self._gaps.labels(reason).set(gaps[reason])
+        self._huge.take(report)
 
     def record(self, host: str, at: float, states: Iterable[LeverState]) -> None:
         """Count verdicts that are news."""

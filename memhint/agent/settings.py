@@ -5,14 +5,17 @@ from __future__ import annotations
 from oslo_config import cfg
 
 from memhint.conf.aggregate import max_ratio
+from memhint.kernel.root import PAGE_SIZE
 from memhint.levers.dedup import ADAPTIVE, FAST, DedupSettings
 from memhint.levers.swap_out import SwapOutSettings
+from memhint.levers.thp import ThpSettings
 from memhint.objects.ladder import Rung
 from memhint.objects.plan import PredictorName
 from memhint.objects.units import MIB
 from memhint.planner.dedup_auto import AutoSettings
 from memhint.planner.dedup_estimate import KsmPace
 from memhint.planner.settings import LadderSettings, PlannerSettings, PressureThresholds, rungs
+from memhint.planner.thp import CollapseSettings
 
 
 def planner_settings(conf: cfg.ConfigOpts) -> PlannerSettings:
@@ -43,6 +46,7 @@ def planner_settings(conf: cfg.ConfigOpts) -> PlannerSettings:
         node_reserve_percent=conf.host.node_reserve_percent,
         lever_latency=conf.guest.interval,
         ladder=ladder_settings(conf),
+        collapse=CollapseSettings(most=conf.thp.pass_mib * MIB, window=conf.thp.window),
         dedup_auto=AutoSettings(
             enter_percent=conf.dedup.auto_enter_percent,
             exit_percent=conf.dedup.auto_exit_percent,
@@ -122,6 +126,14 @@ def swap_out_settings(conf: cfg.ConfigOpts) -> SwapOutSettings:
         keep_free=options.keep_free_mib * MIB,
         psi_stop=options.psi_stop,
         patience=options.patience,
+    )
+
+
+def thp_settings(conf: cfg.ConfigOpts) -> ThpSettings:
+    """What the lever of huge pages is told."""
+    options = conf.thp
+    return ThpSettings(
+        cpu_share=options.cpu_percent / 100, psi_stop=options.psi_stop, most_absent=options.max_absent * PAGE_SIZE
     )
 
 

@@ -13,6 +13,7 @@ from memhint.cli.base import Shown
 from memhint.cli.find import find_domain
 from memhint.cli.table import Mib, Seconds, clean
 from memhint.objects.discarded import BalloonReporting
+from memhint.objects.domain import DeepMemory
 from memhint.objects.lever import LeverName, LeverState
 from memhint.objects.plan import Demand
 from memhint.objects.report import DomainReport, Report
@@ -125,6 +126,8 @@ def _row(report: Report, one: DomainReport, now: float) -> dict[str, Any]:
         "Returned": Mib(one.returned),
         "Discarded": Mib(seen.balloon_reporting.discarded.bytes if seen.balloon_reporting else None),
         "Claim": str(seen.reporting_check.agreement) if seen.reporting_check else "-",
+        "Huge": words.part(seen.deep.huge_coverage(seen.deep.rss) if seen.deep else None),
+        "Remote": words.part(seen.deep.remote if seen.deep else None),
         "Reporting": _observed(one, LeverName.REPORTING),
         "Reporting wish": _desired(one, LeverName.REPORTING),
         "Reporting verdict": _verdict(one, LeverName.REPORTING),
@@ -152,6 +155,9 @@ def _details(report: Report, one: DomainReport, now: float) -> dict[str, str]:
         "Guest kernel": (seen.guest_kernel.release if seen.guest_kernel else None) or "-",
         "Returned": words.size(one.returned),
     }
+    if seen.deep is not None:
+        rows["Huge pages"] = _huge(seen.deep, now)
+        rows["Remote memory"] = words.part(seen.deep.remote)
     if seen.balloon_reporting is not None:
         rows["Discarded by QEMU"] = _discarded(seen.balloon_reporting)
     if seen.reporting_check is not None:
@@ -166,6 +172,12 @@ def _details(report: Report, one: DomainReport, now: float) -> dict[str, str]:
         rows[f"Policy {name}"] = words.policy_value(name, setting)
     rows["Gaps"] = words.gap_lines(seen.gaps)
     return rows
+
+
+def _huge(deep: DeepMemory, now: float) -> str:
+    mapped = "" if deep.mappings is None else f", {words.part(deep.mappings.huge_coverage)} as KVM maps it"
+    coverage = words.part(deep.huge_coverage(deep.rss))
+    return f"{coverage} of what is resident{mapped} ({words.seconds(max(0.0, now - deep.at))} ago)"
 
 
 def _discarded(found: BalloonReporting) -> str:

@@ -77,6 +77,11 @@ def size(value: int | None) -> str:
     return "-" if value is None else f"{mib(value)} MiB"
 
 
+def part(value: float | None) -> str:
+    """A part of 1, in percent."""
+    return "-" if value is None else f"{100 * value:.0f} %"
+
+
 def moment(value: object) -> str:
     """Unix seconds as UTC."""
     if not isinstance(value, (int, float)):

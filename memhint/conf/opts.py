@@ -28,6 +28,7 @@ from memhint.conf import (
     reporting,
     store,
     swap_out,
+    thp,
     virt,
 )
 from memhint.conf.policy import aggregate_group
@@ -40,6 +41,7 @@ _AREAS = (
     reporting,
     recycler,
     khugepaged,
+    thp,
     dedup,
     swap_out,
     guest,

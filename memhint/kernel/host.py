@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from memhint.kernel.buddy import free_in_blocks
 from memhint.kernel.errors import InterfaceMissing, KernelInterfaceError
 from memhint.kernel.hugetlb import hugetlb_pools
 from memhint.kernel.ksm import read_ksm
@@ -14,7 +15,7 @@ from memhint.kernel.numa import numa_nodes
 from memhint.kernel.psi import read_pressure
 from memhint.kernel.root import PAGE_SIZE, KernelRoot
 from memhint.kernel.swap import swap_activity
-from memhint.kernel.thp import read_thp
+from memhint.kernel.thp import HUGE_PAGE, huge_activity, read_thp
 from memhint.kernel.vmstat import oom_kills
 from memhint.objects.gap import Gap
 from memhint.objects.host import HostMemory, HostObservation, SwapActivity
@@ -58,6 +59,8 @@ def observe_host(
         oom_kills=part("oom_kills", lambda: _oom_kills(root, memory_cgroup)),
         hugetlb=part("hugetlb", lambda: hugetlb_pools(root)) or (),
         numa=part("numa", lambda: numa_nodes(root)) or (),
+        huge=part("huge_activity", lambda: huge_activity(root)),
+        free_huge=part("free_huge", lambda: free_in_blocks(root, HUGE_PAGE, page_size)) or {},
         gaps=tuple(gaps),  # last: the parts above fill it
     )
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
-from memhint.kernel.errors import InterfaceMalformed
+from memhint.kernel.errors import InterfaceMalformed, InterfaceMissing, ProcessGone
 from memhint.kernel.fields import colons, number
 from memhint.kernel.root import PAGE_SIZE, KernelRoot
 from memhint.objects.host import NumaNode
@@ -14,6 +15,9 @@ _DIRECTORY = "sys/devices/system/node"
 _NODE = re.compile(r"node(\d{1,9})", re.ASCII)
 _PAGES_ON = re.compile(r"N(\d{1,9})=(\d{1,20})", re.ASCII)
 _ADDRESS = re.compile(r"[0-9a-f]{1,16}", re.ASCII)
+_CPU_THREAD = "CPU "
+_PROCESSOR = 36  # field 39 of /proc/PID/stat; the state, field 3, is the first one behind the name
+_MOST_CPUS = 1 << 16
 _KERNEL_PAGE_SIZE = "kernelpagesize_kB="
 
 
@@ -33,6 +37,48 @@ def _node(root: KernelRoot, node: int) -> NumaNode:
     lists = [f"Node {node} {name}(file)" for name in ("Active", "Inactive")]
     cache = sum(fields.kib(name) for name in lists if name in fields.values)
     return NumaNode(node, fields.kib(f"Node {node} MemTotal"), fields.kib(f"Node {node} MemFree"), cache)
+
+
+def cpus_by_node(root: KernelRoot, pid: int) -> dict[int, int]:
+    """How many virtual CPUs of a QEMU ran last on each node. QEMU names their threads ``CPU n/KVM``.
+
+    :raises InterfaceMissing: when the kernel is built without NUMA
+    :raises ProcessGone: when the process ended
+    :raises KernelInterfaceError: when a file cannot be read or makes no sense
+    """
+    node_of: dict[int, int] = {}
+    for name in root.names(_DIRECTORY):
+        if match := _NODE.fullmatch(name):
+            relative = f"{_DIRECTORY}/{name}/cpulist"
+            for cpu in _cpus(root.read_text(relative).strip(), root.path(relative)):
+                node_of[cpu] = int(match[1])
+    found: dict[int, int] = {}
+    for thread in root.names(f"proc/{pid}/task"):
+        try:
+            stat = root.read_text(f"proc/{pid}/task/{thread}/stat")
+        except (InterfaceMissing, ProcessGone):
+            continue  # a thread that ended meanwhile
+        name, _, rest = stat.partition("(")[2].rpartition(")")
+        if not name.startswith(_CPU_THREAD):
+            continue
+        words = rest.split()
+        path = root.path(f"proc/{pid}/task/{thread}/stat")
+        if len(words) <= _PROCESSOR:
+            raise InterfaceMalformed(path, f"{len(words)} fields behind the name")
+        node = node_of.get(number(words[_PROCESSOR], path))
+        if node is not None:
+            found[node] = found.get(node, 0) + 1
+    return found
+
+
+def _cpus(text: str, path: str) -> Iterator[int]:
+    """The numbers of a list such as ``0-3,8``; a node without processors has an empty one."""
+    for part in text.split(",") if text else ():
+        first, _, last = part.partition("-")
+        begin, end = number(first, path), number(last or first, path)
+        if end >= _MOST_CPUS:
+            raise InterfaceMalformed(path, f"{text[:80]!r} is no list of processors")
+        yield from range(begin, end + 1)
 
 
 def pages_by_node(text: str, page_size: int = PAGE_SIZE, path: str = "numa_maps") -> dict[int, int]:

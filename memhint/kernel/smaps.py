@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from memhint.kernel.errors import InterfaceMalformed, InterfaceMissing, ProcessGone
+from memhint.kernel.errors import InterfaceMalformed, InterfaceMissing, KernelInterfaceError, ProcessGone
 from memhint.kernel.fields import colons, number
-from memhint.kernel.numa import pages_by_node
+from memhint.kernel.kvm_pages import guest_mappings
+from memhint.kernel.numa import cpus_by_node, pages_by_node
 from memhint.kernel.process import process_lines, read_process_file
 from memhint.kernel.root import PAGE_SIZE, KernelRoot
 from memhint.objects.domain import DeepMemory
@@ -28,7 +29,17 @@ def deep_memory(root: KernelRoot, pid: int, at: float, page_size: int = PAGE_SIZ
         by_node = pages_by_node(maps, page_size, root.path(f"proc/{pid}/numa_maps"))
     except InterfaceMissing:
         by_node = {}
-    return DeepMemory(at=at, pss=pss, rss=rss, anon_huge=anon_huge, by_node=by_node)
+    try:
+        cpus = cpus_by_node(root, pid) if by_node else {}
+    except InterfaceMissing:
+        cpus = {}
+    try:
+        mappings = guest_mappings(root, pid, page_size)
+    except KernelInterfaceError:
+        mappings = None  # debugfs is for those who look inside the kernel: nothing here relies on it
+    return DeepMemory(
+        at=at, pss=pss, rss=rss, anon_huge=anon_huge, by_node=by_node, cpus_by_node=cpus, mappings=mappings
+    )
 
 
 def mergeable_bytes(root: KernelRoot, pid: int) -> int:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from memhint.kernel.errors import InterfaceMissing, WriteRejected
 from memhint.kernel.fields import chosen_word
 from memhint.kernel.root import KernelRoot
-from memhint.objects.host import Thp
+from memhint.kernel.vmstat import read_vmstat
+from memhint.objects.host import HugeActivity, Thp
+from memhint.objects.units import MIB
 
+HUGE_PAGE = 2 * MIB  # of x86-64 and of arm64 with pages of 4 KiB
 _DIRECTORY = "sys/kernel/mm/transparent_hugepage"
 _MAX_PTES_NONE = f"{_DIRECTORY}/khugepaged/max_ptes_none"
 
@@ -43,6 +46,23 @@ def write_max_ptes_none(root: KernelRoot, value: int) -> None:
     found = read_max_ptes_none(root)
     if found != value:
         raise WriteRejected(root.path(_MAX_PTES_NONE), f"wrote {value}, reads {found}")
+
+
+def huge_activity(root: KernelRoot) -> HugeActivity:
+    """What the kernel counts of huge pages, since boot.
+
+    :raises InterfaceMissing: when the kernel is built without transparent huge pages, or without compaction
+    :raises KernelInterfaceError: when a counter cannot be read or makes no sense
+    """
+    counters = read_vmstat(root)
+    return HugeActivity(
+        fault_alloc=counters.number("thp_fault_alloc"),
+        fault_fallback=counters.number("thp_fault_fallback"),
+        compact_stall=counters.number("compact_stall"),
+        compact_fail=counters.number("compact_fail"),
+        split=counters.number("thp_split_page"),
+        collapsed=counters.number("thp_collapse_alloc"),
+    )
 
 
 def _chosen(root: KernelRoot, name: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from memhint.objects.discarded import BalloonReporting, ReportingCheck
 from memhint.objects.gap import Gap
 from memhint.objects.guest import GuestKernel, GuestMemory
-from memhint.objects.ranges import Identity, Moment, Size
+from memhint.objects.ranges import Count, Identity, Moment, Size
 from memhint.objects.words import Word
 
 
@@ -73,6 +73,21 @@ class ProcessMemory:
 
 
 @dataclass(frozen=True, slots=True)
+class GuestMappings:
+    """A guest's memory by the size of the entries with which KVM maps it. Bytes."""
+
+    small: Size
+    huge: Size  # 2 MiB
+    giant: Size  # 1 GiB
+
+    @property
+    def huge_coverage(self) -> float | None:
+        """The part that huge entries map, 0 to 1; None where nothing is mapped."""
+        whole = self.small + self.huge + self.giant
+        return (self.huge + self.giant) / whole if whole else None
+
+
+@dataclass(frozen=True, slots=True)
 class DeepMemory:
     """The QEMU process, from reads that cost about 10 ms per GiB. Bytes, as of ``at`` (unix seconds)."""
 
@@ -81,6 +96,20 @@ class DeepMemory:
     rss: Size  # at the same moment, so that the PSS can be carried forward
     anon_huge: Size
     by_node: Mapping[int, Size] = field(default_factory=dict)
+    cpus_by_node: Mapping[int, Count] = field(default_factory=dict)  # virtual CPUs, by the node on which each ran last
+    mappings: GuestMappings | None = None  # None: this host's kernel does not say
+
+    @property
+    def remote(self) -> float | None:
+        """The part of its memory that a virtual CPU has to fetch from another node, 0 to 1; None where nobody knows.
+
+        On the average of its CPUs, as if each used all of the memory alike.
+        """
+        memory, cpus = sum(self.by_node.values()), sum(self.cpus_by_node.values())
+        if not memory or not cpus:
+            return None
+        near = sum(self.by_node.get(node, 0) * count for node, count in self.cpus_by_node.items())
+        return max(0.0, 1.0 - near / (memory * cpus))
 
     def huge_coverage(self, rss: int) -> float:
         """The part of the resident memory that huge pages back, 0 to 1."""

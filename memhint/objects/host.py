@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from memhint.objects.gap import Gap
 from memhint.objects.ranges import Count, Moment, Percent, Size
@@ -114,6 +115,18 @@ class Thp:
 
 
 @dataclass(frozen=True, slots=True)
+class HugeActivity:
+    """How huge pages came and went, and what the kernel did for them. Events since boot; two of these make a rate."""
+
+    fault_alloc: Count  # a first touch got a huge page
+    fault_fallback: Count  # it wanted one, and got a small page
+    compact_stall: Count  # somebody waited while the kernel moved pages to make room for a large block
+    compact_fail: Count  # ... in vain
+    split: Count  # huge pages that were split
+    collapsed: Count  # huge pages that were made of small ones
+
+
+@dataclass(frozen=True, slots=True)
 class HostObservation:
     """Everything seen of the host in one cycle. ``at`` is unix seconds."""
 
@@ -128,6 +141,8 @@ class HostObservation:
     hugetlb: tuple[HugetlbPool, ...] = ()
     numa: tuple[NumaNode, ...] = ()
     gaps: tuple[Gap, ...] = ()
+    huge: HugeActivity | None = None
+    free_huge: Mapping[int, Size] = field(default_factory=dict)  # by node, free in blocks of a huge page and larger
     vms: VmsCgroup | None = None  # None where no cgroup holds the VMs and not everything else, too
 
     @property

@@ -71,6 +71,13 @@ LEVERS: Mapping[LeverName, Declaration] = {
             undo="`max_ptes_none` as it was, unless somebody has set it since",
         ),
         Declaration(
+            LeverName.THP,
+            "huge pages are made anew of a VM that works, after it was idle and pieces of it were taken",
+            wish="thp",
+            options=("thp",),
+            undo="nothing to put back: a huge page is split when a part of it is taken",
+        ),
+        Declaration(
             LeverName.QOS,
             "what the host's kernel spares under pressure, and whom it kills first",
             wish="class",

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from memhint.objects.lever import LeverName
 
+HUGE_ORDER = 9  # of a huge page of 2 MiB: what guests report in such blocks leaves no hole
+
 
 @dataclass(frozen=True, slots=True)
 class Pieces:

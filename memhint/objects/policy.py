@@ -176,6 +176,14 @@ KEYS: Mapping[str, PolicyKey] = {
             opt_out=Mode.OFF,
         ),
         PolicyKey(
+            "thp",
+            _choice(Mode),
+            Mode.AUTO,
+            "make huge pages anew of a VM that works: wherever they are missing, never, or after memhint took memory "
+            "from it in pieces (auto)",
+            opt_out=Mode.OFF,
+        ),
+        PolicyKey(
             "reporting_order",
             Whole(0, 10, words=(AUTO,)),
             AUTO,
@@ -292,6 +300,11 @@ class Policy:
         return _number(self.value("reporting_order"))
 
     @property
+    def thp(self) -> Mode:
+        """The wish for huge pages to be made anew."""
+        return _mode(self.value("thp"))
+
+    @property
     def reporting_delay_ms(self) -> int | None:
         """The wished delay in milliseconds; None where it is memhint's choice."""
         return _number(self.value("reporting_delay_ms"))
@@ -331,6 +344,7 @@ _CAREFUL: Mapping[str, str] = {
     "swap_out": Consent.DENY,
     "dedup": Mode.OFF,
     "recycler": Mode.OFF,
+    "thp": Mode.OFF,
 }
 
 

@@ -17,6 +17,7 @@ class Relief:
     recycler: Mapping[str, int] = field(default_factory=dict)  # bytes per second of single free pages to give back
     balloon: Mapping[str, int] = field(default_factory=dict)  # memory that the VM is left with
     swap_out: Mapping[str, int] = field(default_factory=dict)  # memory to send to swap
+    thp: Mapping[str, int] = field(default_factory=dict)  # memory to make huge pages of
     dedup: bool = False  # merge where it is left to memhint and pays
     migrate: str | None = None  # whom to move away
 

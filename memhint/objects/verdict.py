@@ -55,6 +55,7 @@ class Reason(Word):
     NO_ESTIMATE = "no_estimate"  # auto needs an estimate that is not there, or not yet
     DOES_NOT_PAY = "does_not_pay"  # auto: merging would save too little, or cost more than it saved
     SHARED_CGROUP = "shared_cgroup"  # the VM has no memory cgroup of its own
+    NO_BLOCKS = "no_blocks"  # the host has no huge page to give, and compacts in vain for one
     NO_SWAP = "no_swap"  # no disk swap with room that the VM may use
     NOT_ENCRYPTED = "not_encrypted"  # disk swap that would keep guest memory in the clear
     STALLS = "stalls"  # the VM waits for its memory: no more is taken from it

@@ -84,6 +84,13 @@ def _recycler(one: DomainReport, state: LeverState, after: Mapping[str, str | No
     return Verdict(Answer.UNCHANGED) if wish == state.observed else _planned(one, state, after, wish)
 
 
+def _thp(one: DomainReport, state: LeverState, after: Mapping[str, str | None], wish: str) -> Verdict:
+    if wish == Mode.OFF:
+        return Verdict(Answer.UNCHANGED, Reason.NONE, "never pulled; huge pages that there are stay")
+    when = "wherever huge pages are missing" if wish == Mode.ON else "after memhint took memory from it in pieces"
+    return Verdict(Answer.UNCHANGED, Reason.NONE, f"pulled while the VM works and the host is calm, {when}")
+
+
 def _planned(one: DomainReport, state: LeverState, after: Mapping[str, str | None], wish: str) -> Verdict:
     return Verdict(Answer.PLANNED, Reason.DRY_RUN, f"set to {wish} {_NEXT}")
 
@@ -95,5 +102,6 @@ _OF = {
     LeverName.BALLOON: _consented,
     LeverName.SWAP_OUT: _consented,
     LeverName.RECYCLER: _recycler,
+    LeverName.THP: _thp,
     LeverName.QOS: _planned,
 }

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from memhint.objects.lever import LeverName
 from memhint.objects.levers import place_of
-from memhint.objects.pieces import Pieces
+from memhint.objects.pieces import HUGE_ORDER, Pieces
 from memhint.planner.plan import Planned
-
-HUGE_ORDER = 9  # of a huge page of 2 MiB: what guests report in such blocks leaves no hole
 
 
 def pieces(planned: Planned) -> Pieces:

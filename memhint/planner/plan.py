@@ -13,6 +13,7 @@ from memhint.objects.lever import Action, LeverName
 from memhint.objects.ownership import HOST
 from memhint.objects.plan import Bound, Capacity, Plan, PressureVerdict
 from memhint.objects.policy import Mode, Policy
+from memhint.objects.relief import Relief
 from memhint.planner.capacity import capacity
 from memhint.planner.dedup import AutoInput, DedupPlan, as_before, plan_dedup
 from memhint.planner.dedup_auto import pressed
@@ -27,6 +28,7 @@ from memhint.planner.settings import PlannerSettings
 from memhint.planner.signals import counters_of
 from memhint.planner.state import PlannerState
 from memhint.planner.storm import learnt
+from memhint.planner.thp import collapses, next_split, taken_from
 
 
 class Sight(StrEnum):
@@ -73,10 +75,11 @@ def plan(
     asked = ask(host, domains, policies, unread, seen, state, now, settings)
     promised, remembered = _promised(seen, asked.ladder, state, now, sight, settings)
     merging = _merging(host, domains, policies, estimated, missing, asked, state, now, settings, allow_cross_tenant)
+    relief, split = _huge(domains, policies, unread, asked, merging, state, seen.elapsed, settings)
     actions = (
         *_reporting_actions(domains, policies),
         *_dedup_actions(domains, merging.plan),
-        *relief_actions(asked.relief, calm=not asked.ladder.entered),
+        *relief_actions(relief, calm=not asked.ladder.entered),
     )
     return Planned(
         Plan(
@@ -85,7 +88,7 @@ def plan(
             _admission(asked.ladder, now, sight, settings),
             actions,
             entered_rungs(asked.ladder, now),
-            asked.relief,
+            relief,
         ),
         merging.plan,
         PlannerState(
@@ -107,6 +110,7 @@ def plan(
             predictor=seen.predictor,
             dedup_auto=merging.plan.auto,
             dedup_pace=merging.pace,
+            split=split,
         ),
     )
 
@@ -156,6 +160,24 @@ def _merging(
         held = as_before(replace(dedup, pace=pace), policies, state.dedup_auto, missing)
         return _Merging(held, state.dedup_project, state.dedup_pace)
     return _Merging(replace(dedup, pace=pace), dedup.project, pace_state)
+
+
+def _huge(
+    domains: Sequence[DomainObservation],
+    policies: Mapping[str, Policy],
+    unread: frozenset[str],
+    asked: Asked,
+    merging: _Merging,
+    state: PlannerState,
+    elapsed: float | None,
+    settings: PlannerSettings,
+) -> tuple[Relief, dict[str, float]]:
+    """What is asked for, with who gets huge pages anew, and what is remembered of whose were split."""
+    known = [one for one in domains if one.uuid not in unread]
+    taken = taken_from(asked.relief, merging.plan.members)
+    split = next_split(state.split, domains, taken, asked.idle, elapsed, settings.collapse)
+    anew = collapses(known, policies, split, taken, asked.idle, settings.collapse, calm=not asked.ladder.entered)
+    return replace(asked.relief, thp=anew), split
 
 
 def _unmerged(domains: Sequence[DomainObservation], dedup: DedupPlan) -> dict[str, int]:

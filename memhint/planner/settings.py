@@ -8,6 +8,7 @@ from memhint.objects.ladder import Rung
 from memhint.objects.plan import PredictorName
 from memhint.planner.dedup_auto import AutoSettings
 from memhint.planner.dedup_pace import PaceSettings
+from memhint.planner.thp import CollapseSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +134,7 @@ class PlannerSettings:
     ladder: LadderSettings = LadderSettings()
     dedup_auto: AutoSettings = field(default_factory=AutoSettings)
     dedup_pace: PaceSettings = field(default_factory=PaceSettings)
+    collapse: CollapseSettings = field(default_factory=CollapseSettings)
 
     def reserve_of(self, pool: int) -> int:
         """What the host keeps of a pool of this size."""

@@ -38,6 +38,7 @@ class PlannerState:
     predictor: str = ""  # whose past it is
     dedup_auto: AutoState = field(default_factory=AutoState)
     dedup_pace: PaceState = field(default_factory=PaceState)
+    split: Mapping[str, float] = field(default_factory=dict)  # by QEMU process: seconds since pieces were taken of it
 
 
 def unlisted(state: PlannerState, now: PlannerState) -> PlannerState:

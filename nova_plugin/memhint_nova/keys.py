@@ -219,6 +219,15 @@ KEYS: Mapping[str, Key] = {
             "Whether single free pages are given back, where QEMU and the guest can. `auto`: while the VM is idle.",
         ),
         Key(
+            "thp",
+            _SWITCH,
+            "auto",
+            "off",
+            ("agent",),
+            "Whether huge pages are made anew of a VM that works: wherever they are missing, never, or after memhint "
+            "took memory from it in pieces (`auto`).",
+        ),
+        Key(
             "reporting_order",
             Whole(0, 10, words=("auto",)),
             "auto",

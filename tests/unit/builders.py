@@ -6,13 +6,14 @@ from dataclasses import replace
 from typing import Any
 
 from memhint.objects.discarded import Agreement, BalloonReporting, Ranges, ReportingCheck
-from memhint.objects.domain import DeepMemory, DomainFacts, DomainObservation, DomainState, ProcessMemory
+from memhint.objects.domain import DeepMemory, DomainFacts, DomainObservation, DomainState, GuestMappings, ProcessMemory
 from memhint.objects.estimate import DedupEstimate, GroupEstimate, KsmCost, VmEstimate
 from memhint.objects.gap import Gap, GapReason
 from memhint.objects.guest import GuestKernel, GuestMemory, GuestSource
 from memhint.objects.host import (
     HostMemory,
     HostObservation,
+    HugeActivity,
     HugetlbPool,
     Ksm,
     NumaNode,
@@ -74,6 +75,8 @@ def host_observation(**changes: Any) -> HostObservation:
         oom_kills=0,
         hugetlb=(HugetlbPool(2 * MIB, 0, 0),),
         numa=(NumaNode(0, 64 * GIB, 30 * GIB),),
+        huge=HugeActivity(7000, 30, 40, 9, 5, 12),
+        free_huge={0: 28 * GIB},
     )
     return replace(base, **changes)
 
@@ -107,7 +110,15 @@ def domain_observation(**changes: Any) -> DomainObservation:
         state=DomainState.RUNNING,
         facts=facts(),
         process=process(),
-        deep=DeepMemory(NOW - 30, pss=1900 * MIB, rss=2 * GIB, anon_huge=1 * GIB, by_node={0: 1900 * MIB}),
+        deep=DeepMemory(
+            NOW - 30,
+            pss=1900 * MIB,
+            rss=2 * GIB,
+            anon_huge=1 * GIB,
+            by_node={0: 1900 * MIB},
+            cpus_by_node={0: 2},
+            mappings=GuestMappings(500 * MIB, 1500 * MIB, 0),
+        ),
         guest=guest_memory(),
         guest_kernel=GuestKernel(NOW - 4, "6.12.1", "boot-1", 9, "virtio3", True, True),
         balloon_actual=4 * GIB,

@@ -8,6 +8,7 @@ from memhint.api.errors import Problem, not_found
 from memhint.api.handlers import pages
 from memhint.api.handlers.history import DAY, thinned
 from memhint.api.route import ApiResponse, Call
+from memhint.objects.huge import huge_pages
 from memhint.objects.lever import LeverState
 from memhint.objects.report import Report
 from memhint.objects.summary import HostSummary
@@ -86,4 +87,5 @@ def _detail(call: Call, report: Report | None) -> dict[str, Any]:
         "actions": to_plain(report.plan.actions),
         "gaps": to_plain((*report.gaps, *report.observation.gaps)),
         "cost": to_plain(report.cost),
+        "huge": to_plain(huge_pages(report)),
     }

@@ -30,6 +30,8 @@ DOMAIN_IN_FULL = extended(
             "additionalProperties": record(_BY_LEVER),
         },
         "huge_coverage": schema_of(float | None),
+        "huge_mapped": schema_of(float | None),
+        "remote": schema_of(float | None),
         "guest_kernel": nullable(schema_of(GuestKernel)),
         "minimum": schema_of(int | None),
     },

@@ -6,6 +6,7 @@ from memhint.api.schemas.common import history_query, one, page, page_query
 from memhint.api.schemas.history import HOST_POINT
 from memhint.api.schemas.levers import ACTION, GAP, LEVER
 from memhint.api.schemas.records import extended, nullable, record, schema_of
+from memhint.objects.huge import HugePages
 from memhint.objects.plan import Capacity
 from memhint.objects.report import Cost
 from memhint.objects.summary import HOST_SORT_KEYS, HostSummary
@@ -22,6 +23,7 @@ HOST_IN_FULL = extended(
         "actions": {"type": "array", "items": ACTION},
         "gaps": {"type": "array", "items": GAP},
         "cost": nullable(schema_of(Cost)),
+        "huge": schema_of(HugePages),
     },
 )
 

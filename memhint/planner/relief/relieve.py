@@ -105,6 +105,10 @@ def relief_actions(relief: Relief, *, calm: bool = False) -> tuple[Action, ...]:
         ),
         *(Action(LeverName.BALLOON, uuid, f"{size >> 20} MiB left", why) for uuid, size in relief.balloon.items()),
         *(Action(LeverName.SWAP_OUT, uuid, f"{size >> 20} MiB out", why) for uuid, size in relief.swap_out.items()),
+        *(
+            Action(LeverName.THP, uuid, f"{size >> 20} MiB of huge pages", "policy, or it was split and works again")
+            for uuid, size in relief.thp.items()
+        ),
     ]
     if relief.migrate is not None:
         found.append(Action(LeverName.MIGRATION, relief.migrate, "another host", why))

@@ -56,5 +56,6 @@ class FakeRoot:
         self.write_all("sys/kernel/mm/transparent_hugepage", recorded.THP)
         pool = "sys/kernel/mm/hugepages/hugepages-2048kB"
         self.write(f"{pool}/nr_hugepages", "8\n").write(f"{pool}/free_hugepages", "3\n")
+        self.write("proc/buddyinfo", recorded.BUDDYINFO)
         self.write("sys/devices/system/node/node0/meminfo", recorded.NODE_MEMINFO)
         return self.write("sys/devices/system/node/online", "0\n")

@@ -80,6 +80,11 @@ pgfault 3216151
 pgmajfault 2387
 oom_kill 2
 thp_fault_alloc 746
+thp_fault_fallback 31
+thp_collapse_alloc 12
+thp_split_page 5
+compact_stall 40
+compact_fail 9
 balloon_inflate 0
 balloon_deflate 0
 balloon_migrate 0
@@ -121,6 +126,13 @@ KSM_6_18 = KSM_6_1 | {
 }
 
 THP = {"enabled": "always [madvise] never\n", "defrag": "always defer defer+madvise [madvise] never\n"}
+
+BUDDYINFO = """\
+Node 0, zone      DMA      0      0      0      0      0      0      0      0      1      1      2
+Node 0, zone    DMA32      5      4      3      3      4      4      4      4      3      2    733
+Node 0, zone   Normal   1124    890    345    120     50     22     12      9      4      3      1
+Node 1, zone   Normal     10     20      0      0      0      0      0      0      7      0      0
+"""
 
 NODE_MEMINFO = """\
 Node 0 MemTotal:       16284748 kB

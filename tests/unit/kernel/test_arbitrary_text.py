@@ -10,20 +10,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from memhint.kernel.buddy import free_in_blocks
 from memhint.kernel.errors import KernelInterfaceError
 from memhint.kernel.guest_pages import guest_ram
 from memhint.kernel.host import observe_host
 from memhint.kernel.hugetlb import hugetlb_pools
 from memhint.kernel.ksm import KsmKnob, read_knob, read_ksm
+from memhint.kernel.kvm_pages import guest_mappings
 from memhint.kernel.memcg import amount, cgroup_memory, cgroup_oom_kills, cgroup_swap_activity, members
 from memhint.kernel.meminfo import machine_memory
-from memhint.kernel.numa import numa_nodes, pages_by_node
+from memhint.kernel.numa import cpus_by_node, numa_nodes, pages_by_node
 from memhint.kernel.process import find_by_comm, oom_score_adj, pid_from_file, process_is, process_memory
 from memhint.kernel.process_cgroup import home
 from memhint.kernel.psi import read_pressure
 from memhint.kernel.smaps import deep_memory, mergeable_bytes
 from memhint.kernel.swap import disk_swap, swap_activity
-from memhint.kernel.thp import read_thp
+from memhint.kernel.thp import huge_activity, read_thp
 from memhint.kernel.vmstat import oom_kills
 
 from . import recorded
@@ -32,6 +34,7 @@ from .test_memcg import V1, V2, stat_v1, v1, v2
 
 PID = 4711
 MOUNTS = "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n"
+CPU_THREAD = f"4712 (CPU 0/KVM) S {'0 ' * 35}3 0\n"
 CGROUP = f"0::{V2.removeprefix('/sys/fs/cgroup')}\n"
 
 
@@ -40,6 +43,8 @@ def whole() -> Iterator[FakeRoot]:
     """One host for all examples: each replaces a file and puts it back."""
     with tempfile.TemporaryDirectory() as directory:
         fake = v2(v1(FakeRoot(Path(directory)).host().process()))
+        fake.write("sys/devices/system/node/node0/cpulist", "0-3,8\n").write(f"proc/{PID}/task/4712/stat", CPU_THREAD)
+        fake.write_all(f"sys/kernel/debug/kvm/{PID}-13", {f"pages_{size}": "9\n" for size in ("4k", "2m", "1g")})
         yield fake.write("proc/self/mounts", MOUNTS).write(f"proc/{PID}/cgroup", CGROUP)
 
 
@@ -51,6 +56,19 @@ READERS: dict[str, tuple[str, str, Callable[[FakeRoot], object]]] = {
     "amount": (f"{V2}/memory.swap.max", "max\n", lambda fake: amount(fake.kernel, f"{V2}/memory.swap.max")),
     "oom_score_adj": (f"proc/{PID}/oom_score_adj", "-5\n", lambda fake: oom_score_adj(fake.kernel, PID) + 1000),
     "vmstat": ("proc/vmstat", recorded.VMSTAT, lambda fake: (oom_kills(fake.kernel), swap_activity(fake.kernel))),
+    "huge activity": ("proc/vmstat", recorded.VMSTAT, lambda fake: huge_activity(fake.kernel)),
+    "buddyinfo": (
+        "proc/buddyinfo",
+        recorded.BUDDYINFO,
+        lambda fake: free_in_blocks(fake.kernel, 2 * 1024 * 1024, 4096),
+    ),
+    "cpulist": (
+        "sys/devices/system/node/node0/cpulist",
+        "0-3,8\n",
+        lambda fake: cpus_by_node(fake.kernel, PID),
+    ),
+    "thread": (f"proc/{PID}/task/4712/stat", CPU_THREAD, lambda fake: cpus_by_node(fake.kernel, PID)),
+    "kvm pages": (f"sys/kernel/debug/kvm/{PID}-13/pages_2m", "9\n", lambda fake: guest_mappings(fake.kernel, PID)),
     "pressure": ("proc/pressure/memory", recorded.PRESSURE, lambda fake: read_pressure(fake.kernel)),
     "ksm": ("sys/kernel/mm/ksm/pages_sharing", "1\n", lambda fake: read_ksm(fake.kernel)),
     "ksm_zero_pages": ("sys/kernel/mm/ksm/ksm_zero_pages", "1\n", lambda fake: read_ksm(fake.kernel).zero_pages),
@@ -143,7 +161,7 @@ def test_any_part_of_the_host_that_is_garbage_is_a_gap(whole: FakeRoot, text: st
     before = whole.text(relative)
     whole.write(relative, text)
     try:
-        assert {gap.what for gap in observe_host(whole.kernel, 0.0).gaps} <= {"swap", "oom_kills"}
+        assert {gap.what for gap in observe_host(whole.kernel, 0.0).gaps} <= {"swap", "oom_kills", "huge_activity"}
     finally:
         whole.write(relative, before)
 

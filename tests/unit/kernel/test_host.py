@@ -6,7 +6,7 @@ from memhint.kernel.errors import InterfaceMissing
 from memhint.kernel.host import observe_host, read_memory
 from memhint.kernel.root import PAGE_SIZE, KernelRoot
 from memhint.objects.gap import GapReason
-from memhint.objects.host import Scope, SwapActivity
+from memhint.objects.host import HugeActivity, Scope, SwapActivity
 from memhint.objects.units import GIB, MIB
 
 from . import recorded
@@ -26,6 +26,8 @@ def test_a_whole_host_has_no_gaps(fake: FakeRoot) -> None:
     assert seen.oom_kills == 2
     assert seen.hugetlb_bytes == 16 * MIB
     assert [node.node for node in seen.numa] == [0]
+    assert seen.huge == HugeActivity(746, 31, 40, 9, 5, 12)
+    assert seen.free_huge == {0: (2 * 2 + 1 + 2 + 733 * 2 + 3 + 2) * 2 * MIB, 1: 0}
 
 
 def test_without_memory_there_is_no_observation(fake: FakeRoot) -> None:
@@ -35,7 +37,10 @@ def test_without_memory_there_is_no_observation(fake: FakeRoot) -> None:
 
 def test_each_missing_part_is_a_gap_of_its_name(fake: FakeRoot) -> None:
     seen = observe_host(fake.write("proc/meminfo", recorded.MEMINFO).kernel, 0.0)
-    assert {gap.what for gap in seen.gaps} == {"pressure", "swap", "ksm", "thp", "oom_kills", "numa"}
+    assert {gap.what for gap in seen.gaps} == {"pressure", "swap", "ksm", "thp", "oom_kills", "numa"} | {
+        "huge_activity",
+        "free_huge",
+    }
     assert {gap.reason for gap in seen.gaps} == {GapReason.UNSUPPORTED}
     assert (seen.pressure, seen.swap, seen.ksm, seen.thp, seen.oom_kills) == (None, None, None, None, None)
     assert (seen.hugetlb, seen.numa) == ((), ())

@@ -228,6 +228,8 @@ export function domainView({ place, title, fleet, parts, query, signal }) {
         ["Free inside", memory(domain.free)],
         ["Swapped", memory(domain.swap)],
         ["Huge pages", known(domain.huge_coverage) ? percent(100 * domain.huge_coverage, 0) : "unknown"],
+        ["Mapped by KVM in huge pages", known(domain.huge_mapped) ? percent(100 * domain.huge_mapped, 0) : "unknown"],
+        ["On another node than its CPUs", known(domain.remote) ? percent(100 * domain.remote, 0) : "unknown"],
         ["Told by", domain.source ?? "unknown"],
         ["Guest and host", domain.agreement ?? "unknown"],
         ["UUID", domain.uuid],

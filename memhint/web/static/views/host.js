@@ -207,6 +207,16 @@ export function hostView({ place, title, fleet, parts, query, signal }) {
       { name: "Pressure", value: percent(host.psi), kind: host.rungs?.length ? "bad" : "" },
       { name: "Unreported", value: memory(host.unreported) },
       { name: "Returned", value: memory(host.returned) },
+      {
+        name: "Huge pages",
+        value: percent(known(host.huge?.coverage) ? 100 * host.huge.coverage : null, 0),
+        title: "Of the VMs' resident memory: the part that huge pages back",
+      },
+      {
+        name: "Remote",
+        value: percent(known(host.huge?.remote) ? 100 * host.huge.remote : null, 0),
+        title: "Of the VMs' memory: the part that their CPUs fetch from another node",
+      },
     ]);
     largest = Math.max(0, ...domains.map((domain) => domain.assigned ?? 0));
     vms.update(domains);

@@ -1,0 +1,212 @@
+"""Blocks of a process's memory from which huge pages can be made: PAGEMAP_SCAN finds them, MADV_COLLAPSE makes one.
+
+Linux 6.7 has both. The kernel copies 512 pages into a new huge page, under the lock that page faults of the process
+need, and gives memory to those of them that have none.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import os
+import struct
+from array import array
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from types import TracebackType
+from typing import Protocol
+
+from memhint.kernel.errors import InterfaceMissing, InterfaceUnreadable, KernelInterfaceError, ProcessGone
+from memhint.kernel.guest_pages import Span, guest_ram
+from memhint.kernel.process import instance_runs
+from memhint.kernel.root import KernelRoot
+from memhint.kernel.thp import HUGE_PAGE
+
+_PAGEMAP_SCAN = 0xC0606610  # _IOWR('f', 16, struct pm_scan_arg)
+_SCAN = struct.Struct("12Q")
+_REGIONS = 1024
+_PRESENT, _PFNZERO, _HUGE = 1 << 3, 1 << 5, 1 << 6
+_PROCESS_MADVISE = 440  # the same number on every architecture
+_MADV_COLLAPSE = 25
+
+
+class Collapsed(StrEnum):
+    """What came of one block."""
+
+    DONE = "done"  # one huge page now, or it was
+    NO_BLOCK = "no block"  # the kernel has no huge page to copy it to
+    BUSY = "busy"  # somebody held some of its pages: another time it may go
+    UNFIT = "unfit"  # it holds pages that cannot move, or is gone
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Memory of the size of a huge page that none backs now."""
+
+    start: int
+    absent: int  # bytes of it that have no memory, and would get some
+
+
+class Blocks(Protocol):
+    """The memory of one guest, block by block. A context manager."""
+
+    def __enter__(self) -> Blocks:
+        """Itself."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Let go of the process."""
+
+    def small(self) -> Iterator[Block]:
+        """What has some memory, and no huge page, by address."""
+
+    def collapse(self, block: Block) -> Collapsed:
+        """Make one huge page of it."""
+
+
+class _Iovec(ctypes.Structure):
+    _fields_ = (("base", ctypes.c_void_p), ("length", ctypes.c_size_t))
+
+
+class GuestBlocks:
+    """Those of a QEMU's guest. It stays the same process: a pid that another one gets is not followed."""
+
+    def __init__(self, root: KernelRoot, instance: str) -> None:
+        """:param instance: `ProcessMemory.instance`
+
+        :raises ProcessGone: when the process ended
+        :raises InterfaceMissing: when the kernel cannot collapse memory of another process
+        :raises KernelInterfaceError: when it may not be read
+        """
+        pid = int(instance.partition(":")[0])
+        self._path = root.path(f"proc/{pid}/pagemap")
+        self._libc = ctypes.CDLL(None, use_errno=True)
+        try:
+            self._pidfd = os.pidfd_open(pid)
+        except OSError as error:
+            raise self._failed(error.errno or 0) from error
+        self._pagemap = -1
+        try:
+            if not instance_runs(root, instance):
+                raise ProcessGone(self._path, "the process ended")
+            self._spans = guest_ram(root, pid)
+            self._pagemap = root.open(f"proc/{pid}/pagemap")
+            failure = self._advise(0, 0)  # of nothing: whether it could be done
+            if failure == errno.EINVAL:
+                raise InterfaceMissing("process_madvise", "no MADV_COLLAPSE of another process: it came with Linux 6.1")
+            if failure:
+                raise self._failed(failure)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> GuestBlocks:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the process."""
+        for name in ("_pidfd", "_pagemap"):
+            fd = getattr(self, name)
+            if fd >= 0:
+                os.close(fd)
+                setattr(self, name, -1)
+
+    def small(self) -> Iterator[Block]:
+        """What has some memory, and no huge page, by address.
+
+        :raises InterfaceMissing: before Linux 6.7
+        :raises KernelInterfaceError: when the process ended, or cannot be looked at
+        """
+        for span in self._spans:
+            whole = Span(-(-span.start // HUGE_PAGE) * HUGE_PAGE, span.end // HUGE_PAGE * HUGE_PAGE)
+            if whole.start < whole.end:
+                yield from small_blocks(self._regions(whole))
+
+    def collapse(self, block: Block) -> Collapsed:
+        """Make one huge page of it.
+
+        :raises KernelInterfaceError: when the process ended, or it may not be done
+        """
+        failure = self._advise(block.start, HUGE_PAGE)
+        if not failure:
+            return Collapsed.DONE
+        if failure == errno.ENOMEM:
+            return Collapsed.NO_BLOCK
+        if failure in (errno.EAGAIN, errno.EBUSY):
+            return Collapsed.BUSY
+        if failure in (errno.EINVAL, errno.EFAULT):
+            return Collapsed.UNFIT
+        raise self._failed(failure)
+
+    def _advise(self, start: int, length: int) -> int:
+        vector = _Iovec(start, length)
+        call = self._libc.syscall
+        call.restype = ctypes.c_long
+        done = call(
+            ctypes.c_long(_PROCESS_MADVISE),
+            ctypes.c_int(self._pidfd),
+            ctypes.byref(vector),
+            ctypes.c_size_t(1),
+            ctypes.c_int(_MADV_COLLAPSE),
+            ctypes.c_uint(0),
+        )
+        return ctypes.get_errno() if done < 0 else 0
+
+    def _regions(self, span: Span) -> Iterator[tuple[int, int, int]]:
+        """Runs of present pages: first and last address, and what they are."""
+        found = array("Q", bytes(8 * 3 * _REGIONS))
+        place, mask = span.start, _PRESENT | _PFNZERO | _HUGE
+        while place < span.end:
+            request = bytearray(
+                _SCAN.pack(
+                    *(_SCAN.size, 0, place, span.end, 0, found.buffer_info()[0], _REGIONS),
+                    *(0, 0, _PRESENT, 0, mask),
+                )
+            )
+            try:
+                count = fcntl.ioctl(self._pagemap, _PAGEMAP_SCAN, request)
+            except OSError as error:
+                if error.errno in (errno.ENOTTY, errno.EINVAL):
+                    raise InterfaceMissing(self._path, "no PAGEMAP_SCAN: it came with Linux 6.7") from error
+                raise self._failed(error.errno or 0) from error
+            for at in range(0, 3 * count, 3):
+                yield found[at], found[at + 1], found[at + 2]
+            reached = _SCAN.unpack(request)[4]
+            if reached <= place:
+                raise ProcessGone(self._path, "it has no memory any more")
+            place = reached
+
+    def _failed(self, number: int) -> KernelInterfaceError:
+        if number == errno.ESRCH:
+            return ProcessGone(self._path, "the process ended")
+        if number == errno.ENOSYS:
+            return InterfaceMissing("process_madvise", "the kernel does not have it")
+        return InterfaceUnreadable(self._path, os.strerror(number))
+
+
+def small_blocks(regions: Iterable[tuple[int, int, int]]) -> Iterator[Block]:
+    """The blocks that have memory and no huge page, of runs of present pages in the order of their addresses."""
+    block, present = -1, 0
+    for start, end, kind in regions:
+        if kind & _HUGE:
+            continue
+        while start < end:
+            place = start // HUGE_PAGE * HUGE_PAGE
+            until = min(end, place + HUGE_PAGE)
+            if place != block:
+                if present:
+                    yield Block(block, HUGE_PAGE - present)
+                block, present = place, 0
+            # the kernel's zero page is no memory of the process
+            present += 0 if kind & _PFNZERO else until - start
+            start = until
+    if present:
+        yield Block(block, HUGE_PAGE - present)

@@ -1,0 +1,111 @@
+"""Which blocks lack a huge page, and one made of them on the kernel at hand."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memhint.kernel.errors import InterfaceMissing, KernelInterfaceError, ProcessGone
+from memhint.kernel.huge_blocks import Block, Collapsed, GuestBlocks, small_blocks
+from memhint.kernel.process import process_memory
+from memhint.kernel.root import KernelRoot
+from memhint.kernel.smaps import deep_memory
+from memhint.objects.units import MIB
+
+from .fake_root import FakeRoot
+
+PAGE, HUGE = 4096, 2 * MIB
+PRESENT, ZERO, HUGE_KIND = 1 << 3, 1 << 3 | 1 << 5, 1 << 3 | 1 << 6
+# As QEMU holds its guest's memory: private, anonymous and not for children. One block of four has a hole of 16 pages.
+GUEST = f"""
+import mmap, sys
+memory = mmap.mmap(-1, {32 * MIB}, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+memory.madvise(mmap.MADV_DONTFORK)
+memory.madvise(mmap.MADV_NOHUGEPAGE)
+for place in range(0, len(memory), {PAGE}):
+    if place // {HUGE} % 4 != 3 or place // {PAGE} % 512 >= 16:
+        memory[place] = 1
+memory.madvise(mmap.MADV_HUGEPAGE)
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def guest() -> Iterator[int]:
+    with subprocess.Popen([sys.executable, "-c", GUEST], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"ready\n"
+        yield child.pid
+        child.kill()
+
+
+def test_runs_of_pages_become_blocks() -> None:
+    regions = [
+        (HUGE, HUGE + PAGE, PRESENT),
+        (HUGE + PAGE, HUGE + 3 * PAGE, ZERO),
+        (2 * HUGE, 3 * HUGE, HUGE_KIND),
+        (4 * HUGE - PAGE, 5 * HUGE + PAGE, PRESENT),
+        (9 * HUGE, 9 * HUGE + PAGE, ZERO),
+    ]
+    assert list(small_blocks(regions)) == [
+        Block(HUGE, HUGE - PAGE),
+        Block(3 * HUGE, HUGE - PAGE),
+        Block(4 * HUGE, 0),
+        Block(5 * HUGE, HUGE - PAGE),
+    ]
+
+
+@given(st.sets(st.integers(0, 3000), max_size=300))
+def test_no_present_page_is_lost_however_they_lie(pages: set[int]) -> None:
+    regions = [(page * PAGE, (page + 1) * PAGE, PRESENT) for page in sorted(pages)]
+    found = list(small_blocks(regions))
+    assert sum(HUGE - block.absent for block in found) == len(pages) * PAGE
+    assert [block.start for block in found] == sorted({page * PAGE // HUGE * HUGE for page in pages})
+
+
+def test_small_pages_of_another_process_become_huge_ones(guest: int) -> None:
+    root = KernelRoot()
+    before = process_memory(root, guest)
+    try:
+        blocks = GuestBlocks(root, before.instance)
+    except (InterfaceMissing, KernelInterfaceError) as error:
+        pytest.skip(f"this kernel lets nobody collapse another process's memory here: {error}")
+    with blocks:
+        found = list(blocks.small())
+        # an address that is no multiple of a huge page's costs one block at each end
+        assert 14 <= len(found) <= 16
+        assert {block.absent for block in found} <= {0, 16 * PAGE}
+        done = [block for block in found if blocks.collapse(block) is Collapsed.DONE]
+        if not done:
+            pytest.skip("this machine has no huge page left to give")
+        assert deep_memory(root, guest, 0.0).anon_huge >= len(done) * HUGE
+        assert not {block.start for block in done} & {block.start for block in blocks.small()}
+    grown = process_memory(root, guest).rss - before.rss
+    assert abs(grown - sum(block.absent for block in done)) < MIB
+
+
+def test_a_process_that_ended_or_whose_pid_is_another_s_now_is_gone(guest: int) -> None:
+    with pytest.raises(ProcessGone):
+        GuestBlocks(KernelRoot(), f"{guest}:1")
+    with pytest.raises(ProcessGone):
+        GuestBlocks(KernelRoot(), "4194304:1")
+
+
+def test_a_kernel_that_cannot_scan_is_missing(guest: int, fake: FakeRoot) -> None:
+    with GuestBlocks(KernelRoot(), process_memory(KernelRoot(), guest).instance) as blocks:
+        blocks._path = "pagemap"
+        closed = blocks._pagemap
+        fake.write("file", "")
+        blocks._pagemap = fake.kernel.open("file")  # a file that knows no such request
+        try:
+            with pytest.raises(InterfaceMissing):
+                list(blocks.small())
+        finally:
+            os.close(closed)
