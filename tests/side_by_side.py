@@ -18,6 +18,7 @@ WHOLE_MACHINE = (
     "tests/lab/test_benches_with_ksm.py",
     "tests/lab/test_dedup.py",
     "tests/lab/test_dedup_estimate.py",
+    "tests/lab/test_finder.py",
     "tests/lab/test_libvirtd_dies.py",
 )
 """What changes something for all guests of the machine, as KSM does: no other test has guests meanwhile."""

@@ -22,7 +22,7 @@ from memhint.agent.observer import Observer
 from memhint.agent.parts import Identity, Parts, Samples, Stores
 from memhint.agent.policies import Policies
 from memhint.agent.processes import Processes
-from memhint.agent.settings import ksm_pace, planner_settings, slot
+from memhint.agent.settings import finder_settings, ksm_pace, planner_settings, slot
 from memhint.agent.travelling_marks import TravellingMarks
 from memhint.conf.policy import host_inputs
 from memhint.kernel.root import PAGE_SIZE, KernelRoot
@@ -118,6 +118,7 @@ def build(
         conf.dedup.estimate_interval,
         conf.dedup.estimate_settle,
         ksm_pace(conf),
+        finder=finder_settings(conf),
     )
     if before is not None and not dry_run:
         looks.inherit(before.samples)

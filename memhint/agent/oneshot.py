@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from memhint.agent.growth import Learnt
 from memhint.agent.parts import Stores
 from memhint.agent.reclaim_work import NoRequests
 from memhint.agent.service import remembered_state
-from memhint.agent.settings import ksm_pace
+from memhint.agent.settings import finder_at_once, ksm_pace
 from memhint.kernel.root import PAGE_SIZE, KernelRoot
 from memhint.objects.estimate import DedupEstimate
 from memhint.objects.lever import LeverState
@@ -95,7 +96,8 @@ def estimate_now(conf: cfg.ConfigOpts, settle: float) -> Report:
     :raises StoreError: when there is a store that cannot be used
     :raises KernelInterfaceError: when the host's memory cannot be read
     """
-    samples = PageSamples(KernelRoot(), PAGE_SIZE, 100.0, math.inf, settle, ksm_pace(conf))
+    finder = finder_at_once(conf, os.cpu_count() or 1, settle)
+    samples = PageSamples(KernelRoot(), PAGE_SIZE, 100.0, math.inf, settle, ksm_pace(conf), finder=finder)
     with _stores(conf) as (stores, _):
         agent = build(conf, stores, "", dry_run=True, samples=samples)
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from oslo_config import cfg
 
 from memhint.conf.aggregate import max_ratio
+from memhint.kernel.native import PAGES
 from memhint.kernel.root import PAGE_SIZE
 from memhint.levers.dedup import ADAPTIVE, FAST, DedupSettings
 from memhint.levers.swap_out import SwapOutSettings
@@ -12,10 +13,13 @@ from memhint.levers.thp import ThpSettings
 from memhint.objects.ladder import Rung
 from memhint.objects.plan import PredictorName
 from memhint.objects.units import MIB
+from memhint.pages.finder import FinderSettings
 from memhint.planner.dedup_auto import AutoSettings
 from memhint.planner.dedup_estimate import KsmPace
 from memhint.planner.settings import LadderSettings, PlannerSettings, PressureThresholds, rungs
 from memhint.planner.thp import CollapseSettings
+
+_AT_ONCE_WORKERS = 4  # of a look that somebody waits for
 
 
 def planner_settings(conf: cfg.ConfigOpts) -> PlannerSettings:
@@ -115,6 +119,27 @@ def ksm_pace(conf: cfg.ConfigOpts) -> KsmPace:
         sleep_millisecs=settings.sleep_millisecs,
         use_zero_pages=settings.use_zero_pages,
     )
+
+
+def finder_settings(conf: cfg.ConfigOpts) -> FinderSettings | None:
+    """What the finder may take; None where samples are taken instead."""
+    options = conf.dedup
+    if not options.finder_workers or not options.estimate_cpu_percent:
+        return None
+    return FinderSettings(
+        workers=options.finder_workers,
+        cpu_percent=options.estimate_cpu_percent,
+        bytes_per_second=options.finder_mib_per_second * MIB,
+        settle=options.estimate_settle,
+    )
+
+
+def finder_at_once(conf: cfg.ConfigOpts, cores: int, settle: float) -> FinderSettings | None:
+    """The finder without a budget of CPU, on several cores; None where it was not compiled, and samples are faster."""
+    if PAGES is None:
+        return None
+    workers = min(cores, _AT_ONCE_WORKERS)
+    return FinderSettings(workers, 100.0 * workers, conf.dedup.finder_mib_per_second * MIB, settle)
 
 
 def swap_out_settings(conf: cfg.ConfigOpts) -> SwapOutSettings:

@@ -15,7 +15,7 @@ from memhint.cli.table import Mib, Seconds
 from memhint.objects.estimate import DedupEstimate as Estimate
 from memhint.objects.estimate import GroupEstimate
 from memhint.objects.report import Report
-from memhint.objects.units import mib
+from memhint.objects.units import MIB, mib
 from memhint.planner.dedup_auto import AutoSettings, pays
 from memhint.store.codec import to_plain
 
@@ -31,7 +31,7 @@ class DedupEstimate(Shown, ShowOne):
 examples:
   memhint dedup estimate                the agent's running estimate
   memhint dedup estimate web-1 web-2    of these VMs, and of the projects they belong to
-  memhint dedup estimate --now          look at all VMs now: about a second of CPU for each GiB in use
+  memhint dedup estimate --now          look at all pages now: about a second of CPU for each GiB in use
   memhint dedup estimate --json | jq '.projects[] | {project, saving, recommended}'
 
 Nothing is switched on. Only memory that is present is read, and no VM's footprint changes.
@@ -113,6 +113,7 @@ KSM's CPU with [dedup] advisor = adaptive is that of its fast pace, the most tha
             out.write("No VM here that KSM could merge.\n")
         if found.elapsed > 0:
             out.write(f"Looking took {found.cpu:.1f} s of CPU, {100 * found.cpu / found.elapsed:.2f} % of a core.\n")
+        out.write(f"{made_by(found)}\n")
         out.write("Memory in MiB. What merging saves raises no headroom, and a write brings each page back.\n")
         return 0
 
@@ -126,6 +127,7 @@ def only(estimate: Estimate, uuids: set[str]) -> Estimate:
         waiting=tuple(uuid for uuid in estimate.waiting if uuid in uuids),
         cpu=estimate.cpu,
         elapsed=estimate.elapsed,
+        finder=estimate.finder,
     )
 
 
@@ -147,7 +149,23 @@ def estimate_of(report: Report, found: Estimate, settings: AutoSettings) -> dict
         "waiting": [name_of(report, uuid) for uuid in found.waiting],
         "cpu": found.cpu,
         "elapsed": found.elapsed,
+        "made_by": "samples" if found.finder is None else "finder",
+        "finder": to_plain(found.finder) if found.finder is not None else None,
     }
+
+
+def made_by(found: Estimate) -> str:
+    """What the estimate was made of, for people."""
+    one = found.finder
+    if one is None:
+        return "Estimated from samples: every page is read once, and one content in so many is kept."
+    how = "" if one.compiled else ", slowly: the package was built without a compiler"
+    false = 100 * one.without_partner / max(1, one.candidates)
+    return (
+        f"Estimated by the finder, from every page, with {one.workers} workers{how}: {mib(one.candidates)} MiB of "
+        f"candidates, {false:.1f} % of them without a partner; {mib(one.read)} MiB read with {one.cpu:.1f} s of CPU, "
+        f"an index of {one.index / MIB:.1f} MiB."
+    )
 
 
 def project_name(report: Report, group: GroupEstimate) -> str:

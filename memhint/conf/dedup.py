@@ -85,6 +85,20 @@ OPTS = (
         help="Seconds between two looks at the same page. One that changes in between is not counted: KSM would leave "
         "it alone, too.",
     ),
+    cfg.IntOpt(
+        "finder_workers",
+        default=0,
+        min=0,
+        max=64,
+        help="Threads that look at all pages of a project's VMs, twice, within estimate_cpu_percent, which is then of "
+        "all of them together. The estimate is exact then, and takes about twice the CPU. 0: samples are taken.",
+    ),
+    cfg.IntOpt(
+        "finder_mib_per_second",
+        default=1024,
+        min=1,
+        help="MiB of VMs' memory that these threads together read in a second, at most.",
+    ),
     cfg.FloatOpt(
         "auto_enter_percent",
         default=10.0,

@@ -8,7 +8,11 @@ there would ask for it.
 Only pages that pagemap shows present are read, so nothing is faulted or swapped in. Between the two reads lies the time
 of one chunk, well below a millisecond: a page that leaves within it comes back as the kernel's shared zero page, which
 takes no memory, or from swap. A read marks a page as used, once or twice in a whole pass: to the kernel's ageing the
-page looks a little younger than it is.
+page looks a little younger than it is, and whoever counts referenced memory meanwhile counts it. There is no way to
+read another process's page without that: process_vm_readv marks it as well, costs as much, and knows the process by its
+number alone. Neither breaks up a huge page.
+
+The loop over the pages is compiled where the package was built with a compiler (``_pages.c``), and Python otherwise.
 """
 
 from __future__ import annotations
@@ -24,6 +28,7 @@ from types import TracebackType
 import xxhash
 
 from memhint.kernel.errors import InterfaceMalformed, ProcessGone
+from memhint.kernel.native import PAGES, NativePages
 from memhint.kernel.process import process_lines
 from memhint.kernel.root import PAGE_SIZE, KernelRoot
 
@@ -91,12 +96,16 @@ class GuestPages:
     A context manager. Not for two threads at a time.
     """
 
-    def __init__(self, root: KernelRoot, pid: int, seed: int, page_size: int = PAGE_SIZE) -> None:
+    def __init__(
+        self, root: KernelRoot, pid: int, seed: int, page_size: int = PAGE_SIZE, native: NativePages | None = PAGES
+    ) -> None:
         """:param seed: of the hashes; only those of one seed can be compared
+        :param native: the compiled loop; None is Python's
         :raises KernelInterfaceError: when the process is gone, or may not be read
         """
         self._page = page_size
         self._seed = seed
+        self._native = native
         self._zero = xxhash.xxh3_64_intdigest(bytes(page_size), seed=seed)
         self._path = root.path(f"proc/{pid}/mem")
         self._buffer = memoryview(bytearray(CHUNK * page_size))
@@ -132,6 +141,8 @@ class GuestPages:
 
         :raises ProcessGone: when the process ended
         """
+        if self._native is not None:
+            return self._look(self._native, start, pages)
         look = Look()
         places: Iterable[int]
         entries = self._entries(start, pages)
@@ -148,6 +159,27 @@ class GuestPages:
                 digests = [digest for digest in digests if digest != self._zero]
             look.addresses.extend(places)
             look.hashes.extend(digests)
+        return look
+
+    def _look(self, native: NativePages, start: int, pages: int) -> Look:
+        try:
+            found = native.look(
+                self._pagemap,
+                self._memory,
+                start,
+                min(pages, CHUNK),
+                self._page,
+                self._seed,
+                self._zero,
+                self._buffer,
+            )
+        except OSError as error:
+            raise ProcessGone(self._path, os.strerror(error.errno or 0)) from error
+        if found is None:
+            raise ProcessGone(self._path, "it has no memory any more")
+        look = Look()
+        for kept, text in zip((look.addresses, look.hashes, look.zeros), found, strict=True):
+            kept.frombytes(text)
         return look
 
     def look_again(self, addresses: Sequence[int]) -> Look:

@@ -61,6 +61,21 @@ class GroupEstimate:
 
 
 @dataclass(frozen=True, slots=True)
+class FinderRound:
+    """How the finder looked at a group, where it made the estimate: at every page, twice."""
+
+    at: Moment  # unix seconds: when it began
+    elapsed: float  # seconds
+    workers: int
+    compiled: bool  # by C; otherwise by Python, which is slow
+    read: int  # at both looks
+    index: int  # memory that it took
+    candidates: int  # the same at both looks, and with a partner as far as its index could tell
+    without_partner: int  # of them: no other page has their content
+    cpu: float  # seconds
+
+
+@dataclass(frozen=True, slots=True)
 class DedupEstimate:
     """All that is estimated on one host."""
 
@@ -70,6 +85,7 @@ class DedupEstimate:
     waiting: tuple[str, ...] = ()  # UUIDs of VMs that could merge and have not been looked at yet
     cpu: float = 0.0  # seconds of CPU that looking took, since the agent started
     elapsed: float = 0.0  # seconds since then
+    finder: FinderRound | None = None  # its newest round; None: the estimate is made of samples
 
     def asking_of(self, project: str | None) -> GroupEstimate | None:
         """The estimate for those VMs of a project that ask."""

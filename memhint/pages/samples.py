@@ -18,8 +18,9 @@ from memhint.kernel.errors import KernelInterfaceError, ProcessGone
 from memhint.kernel.guest_pages import GuestPages, guest_ram
 from memhint.kernel.process import process_memory
 from memhint.kernel.root import KernelRoot
-from memhint.objects.estimate import DedupEstimate, GroupEstimate, VmEstimate
+from memhint.objects.estimate import DedupEstimate, FinderRound, GroupEstimate, VmEstimate
 from memhint.pages.candidates import Candidate
+from memhint.pages.finder import Finder, FinderSettings
 from memhint.pages.page_pass import FREQUENT_AT_MOST, PagePass, Phase
 from memhint.planner.dedup_estimate import KsmPace, PageSample, estimate, rate_for
 
@@ -43,9 +44,11 @@ class PageSamples:
         pace: KsmPace,
         wall: Callable[[], float] = time.time,
         clock: Callable[[], float] = time.monotonic,
+        finder: FinderSettings | None = None,
     ) -> None:
         """:param interval: seconds from one sample of a VM to its next pass
         :param settle: seconds between the two looks at a page
+        :param finder: it looks at all VMs of a group together, instead of the passes; ``cpu_percent`` is then its own
         """
         self._root = root
         self._page_size = page_size
@@ -56,6 +59,8 @@ class PageSamples:
         self._wall = wall
         self._clock = clock
         self._seed = secrets.randbits(64)  # so that no guest can make pages that only seem to be equal
+        self._finder = Finder(root, page_size, self._seed, finder, wall) if finder is not None else None
+        self._round: FinderRound | None = None
         self._frequent: set[int] = set()
         self._lock = threading.Lock()
         self._candidates: dict[str, Candidate] = {}
@@ -94,6 +99,9 @@ class PageSamples:
             self._seed, self._frequent = before._seed, set(before._frequent)
             self._candidates, self._samples = dict(before._candidates), dict(before._samples)
             self._due, self._newest = dict(before._due), before._newest
+            self._round = before._round
+            if self._finder is not None:
+                self._finder.seed = self._seed
         # Passes under way were lost with it.
         self._due = {uuid: at for uuid, at in self._due.items() if uuid in self._samples}
 
@@ -121,7 +129,8 @@ class PageSamples:
         with self._lock:
             found = self._newest or DedupEstimate()
             waiting = tuple(uuid for uuid in self._candidates if uuid not in self._samples)
-            return replace(found, waiting=waiting, cpu=self._cpu, elapsed=self._clock() - self._began)
+            elapsed = self._clock() - self._began
+            return replace(found, waiting=waiting, cpu=self._cpu, elapsed=elapsed, finder=self._round)
 
     def complete(self) -> bool:
         """Whether every VM has been looked at, or could not be, and the estimate holds what was found."""
@@ -148,6 +157,8 @@ class PageSamples:
         if self._shown != self._version and (self._samples or self._newest) and now - self._estimated >= self._settle:
             self._estimate(now)
             return True
+        if self._finder is not None:
+            return self._find(self._finder, now)
         ready = next((uuid for uuid, (at, _) in self._waiting.items() if at <= now), None)
         if self._running is None and ready is not None:
             self._running = (ready, self._waiting.pop(ready)[1])
@@ -199,6 +210,34 @@ class PageSamples:
         under_way = PagePass(process, found, spans, rate, self._page_size, self._frequent, self._wall())
         self._running = (uuid, under_way)
 
+    def _find(self, finder: Finder, now: float) -> bool:
+        """One round over the group that is due, if one is; it rests by itself."""
+        with self._lock:
+            due = [(self._due.get(uuid, float("-inf")), uuid) for uuid in self._candidates]
+            at, first = min(due, default=(float("inf"), ""))
+            if at > now:
+                return False
+            group = _group(first, self._candidates[first])
+            members = {uuid: one for uuid, one in self._candidates.items() if _group(uuid, one) == group}
+            self._due.update(dict.fromkeys(members, now + self._interval))
+        found = finder.round({uuid: one.process for uuid, one in members.items()}, self._stop)
+        if found is None:
+            return True
+        for uuid, why in found.failed.items():
+            LOG.warning("the pages of %s could not be looked at: %s", uuid, why)
+        with self._lock:
+            self._cpu += found.round.cpu
+            self._round = found.round
+            self._failed.update(found.failed)
+            for uuid, sample in found.samples.items():
+                current = self._candidates.get(uuid)
+                same = current is not None and current.process.instance == members[uuid].process.instance
+                if current is not None and same and _group(uuid, current) == group:
+                    self._samples[uuid] = sample
+                    self._failed.discard(uuid)
+            self._version += 1
+        return True
+
     def _go_on(self, uuid: str, under_way: PagePass, now: float) -> None:
         before = under_way.phase
         try:
@@ -241,7 +280,7 @@ class PageSamples:
         self._forget_rare(samples)
         pools: dict[tuple[str | None, str | None], list[str]] = {}
         for uuid, one in candidates.items():
-            pools.setdefault((one.pool, uuid if one.alone else None), []).append(uuid)
+            pools.setdefault(_group(uuid, one), []).append(uuid)
         groups: list[GroupEstimate] = []
         asking: list[GroupEstimate] = []
         vms: list[VmEstimate] = []
@@ -279,6 +318,11 @@ class PageSamples:
             self._stop.wait(rest)
         for under_way in [one for _, one in self._waiting.values()] + ([self._running[1]] if self._running else []):
             under_way.close()
+
+
+def _group(uuid: str, one: Candidate) -> tuple[str | None, str | None]:
+    """Who may merge with each other."""
+    return one.pool, uuid if one.alone else None
 
 
 def _who(one: Candidate) -> tuple[str, str | None, bool, bool]:

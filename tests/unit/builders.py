@@ -7,7 +7,7 @@ from typing import Any
 
 from memhint.objects.discarded import Agreement, BalloonReporting, Ranges, ReportingCheck
 from memhint.objects.domain import DeepMemory, DomainFacts, DomainObservation, DomainState, GuestMappings, ProcessMemory
-from memhint.objects.estimate import DedupEstimate, GroupEstimate, KsmCost, VmEstimate
+from memhint.objects.estimate import DedupEstimate, FinderRound, GroupEstimate, KsmCost, VmEstimate
 from memhint.objects.gap import Gap, GapReason
 from memhint.objects.guest import GuestKernel, GuestMemory, GuestSource
 from memhint.objects.host import (
@@ -285,7 +285,18 @@ def dedup_estimate() -> DedupEstimate:
     group = GroupEstimate(
         "p1", (WEB, DB), NOW - 60, 4 * GIB, 150 * MIB, 30 * MIB, 600 * MIB, 780 * MIB, error=20 * MIB, cost=cost
     )
-    return DedupEstimate(vms, (group,), (group,), (OLD,), cpu=5.0, elapsed=1000.0)
+    finder = FinderRound(
+        NOW - 60,
+        elapsed=20.0,
+        workers=2,
+        compiled=True,
+        read=8 * GIB,
+        index=2 * MIB,
+        candidates=800 * MIB,
+        without_partner=20 * MIB,
+        cpu=4.0,
+    )
+    return DedupEstimate(vms, (group,), (group,), (OLD,), cpu=5.0, elapsed=1000.0, finder=finder)
 
 
 def report(**changes: Any) -> Report:

@@ -41,6 +41,23 @@ def test_one_vm_shows_its_project_whole(bench: Bench) -> None:
     assert "merge: 696 MiB are sure" in done.out
 
 
+def test_it_says_by_which_way_it_was_made(bench: Bench) -> None:
+    bench.store.reports.save(report())
+    done = bench.run("dedup", "estimate")
+    assert "by the finder, from every page, with 2 workers: 800 MiB of candidates, 2.5 % of them without" in done.out
+    found = json.loads(bench.run("dedup", "estimate", "--json").out)
+    assert (found["made_by"], found["finder"]["candidates"]) == ("finder", 800 * MIB)
+    finder = builders.dedup_estimate().finder
+    assert finder is not None
+    slow = replace(builders.dedup_estimate(), finder=replace(finder, compiled=False))
+    bench.store.reports.save(report(dedup=slow))
+    assert "2 workers, slowly: the package was built without a compiler" in bench.run("dedup", "estimate").out
+    bench.store.reports.save(report(dedup=replace(slow, finder=None)))
+    assert "Estimated from samples" in bench.run("dedup", "estimate").out
+    found = json.loads(bench.run("dedup", "estimate", "--json").out)
+    assert (found["made_by"], found["finder"]) == ("samples", None)
+
+
 def test_an_unknown_vm_is_named(bench: Bench) -> None:
     bench.store.reports.save(report())
     assert bench.run("dedup", "estimate", "nobody").code == 3

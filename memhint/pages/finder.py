@@ -1,0 +1,355 @@
+"""Finds the pages that could merge, of all VMs of one group, with several workers: every page is looked at twice.
+
+At the first look each page leaves a tag, and its content an entry in a filter (kernel/page_index.py); at the second,
+``settle`` seconds after all have had their first, those that hold the same and whose content was seen more than once
+are candidates. Only their hashes are kept, so the estimate needs no sampling where they fit (``KEPT_AT_MOST``), and
+keeps one content in so many where they do not.
+
+The price against samples (page_pass.py), which read nearly every page once: every page is read, and marked as used,
+twice. What is gained is that nothing is left to chance, and that the work has no order and goes on several cores.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from array import array
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from memhint.kernel.errors import KernelInterfaceError, ProcessGone
+from memhint.kernel.guest_pages import CHUNK, GuestPages, Look, Span, guest_ram
+from memhint.kernel.native import PAGES, NativePages
+from memhint.kernel.page_index import ZEROS, PageIndex
+from memhint.kernel.process import process_memory
+from memhint.kernel.root import KernelRoot
+from memhint.objects.domain import ProcessMemory
+from memhint.objects.estimate import FinderRound
+from memhint.planner.dedup_estimate import PageSample
+
+KEPT_AT_MOST = 1 << 20  # hashes of candidates, of all VMs together: 8 bytes each
+FREQUENT = 64  # copies of a content that make it one to be counted one by one, where not all hashes can be kept
+FREQUENT_AT_MOST = 4096  # such contents
+PIECE = 16_384  # pages that one worker takes at a time: 64 MiB
+_AT_ONCE = 0.002  # seconds of CPU, or worth of bytes, between two rests of a worker
+
+
+@dataclass(frozen=True, slots=True)
+class FinderSettings:
+    """What finding may take, of all workers together."""
+
+    workers: int
+    cpu_percent: float  # of one core: 200 are two cores
+    bytes_per_second: int  # that are read
+    settle: float  # seconds between the two looks
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What one round brought."""
+
+    samples: Mapping[str, PageSample]  # by UUID
+    failed: Mapping[str, str]  # why a VM could not be looked at to the end, by UUID: nothing is told of it
+    round: FinderRound
+
+
+class _Look(Enum):
+    FIRST = "first"
+    SECOND = "second"
+
+
+@dataclass(slots=True)
+class _Piece:
+    """A stretch of one VM's memory. ``tags`` are made when something is found in it."""
+
+    uuid: str
+    process: ProcessMemory
+    span: Span
+    tags: bytearray | None = None
+
+
+@dataclass(slots=True)
+class _Counts:
+    """Pages of one VM."""
+
+    looked: int = 0
+    changed: int = 0
+    zeros: int = 0
+    zeros_held: int = 0
+    candidates: int = 0
+
+    def add(self, other: _Counts) -> None:
+        self.looked += other.looked
+        self.changed += other.changed
+        self.zeros += other.zeros
+        self.zeros_held += other.zeros_held
+        self.candidates += other.candidates
+
+
+class KeptHashes:
+    """The hashes of candidates by VM, bounded: when they are too many, one content in ``rate`` stays.
+
+    Contents with many copies, of which a sample would keep all or none, are counted one by one by then.
+    """
+
+    def __init__(self, at_most: int = KEPT_AT_MOST) -> None:
+        self.rate = 1
+        self.hashes: dict[str, array[int]] = {}
+        self.frequent: dict[str, Counter[int]] = {}
+        self._known: set[int] = set()
+        self._at_most = at_most
+        self._total = 0
+
+    def add(self, uuid: str, hashes: array[int]) -> None:
+        """More of one VM's."""
+        kept = self._sifted(uuid, hashes) if self.rate > 1 else hashes
+        self.hashes.setdefault(uuid, array("Q")).extend(kept)
+        self._total += len(kept)
+        while self._total > self._at_most:
+            self._thin()
+
+    def forget(self, uuid: str) -> None:
+        """Drop what is of one VM."""
+        self._total -= len(self.hashes.pop(uuid, ()))
+        self.frequent.pop(uuid, None)
+
+    def without_partner(self) -> int:
+        """Candidates that are none: no other page has their content."""
+        counts: Counter[int] = Counter()
+        for hashes in self.hashes.values():
+            counts.update(hashes)
+        return self.rate * sum(1 for one, count in counts.items() if count == 1 and one not in self._known)
+
+    def _thin(self) -> None:
+        if len(self._known) < FREQUENT_AT_MOST:
+            counts: Counter[int] = Counter()
+            for hashes in self.hashes.values():
+                counts.update(hashes)
+            many = counts.most_common(FREQUENT_AT_MOST - len(self._known))
+            self._known.update(one for one, count in many if count >= FREQUENT)
+        self.rate *= 2
+        self.hashes = {uuid: self._sifted(uuid, hashes) for uuid, hashes in self.hashes.items()}
+        self._total = sum(len(hashes) for hashes in self.hashes.values())
+
+    def _sifted(self, uuid: str, hashes: array[int]) -> array[int]:
+        often = self.frequent.setdefault(uuid, Counter())
+        often.update(one for one in hashes if one in self._known)
+        coarse = self.rate - 1
+        return array("Q", (one for one in hashes if not one & coarse and one not in self._known))
+
+
+@dataclass(slots=True)
+class _Work:
+    """One round under way; the lock holds for all of it but the index and the tags."""
+
+    index: PageIndex
+    kept: KeptHashes
+    counts: dict[str, _Counts]
+    began: float
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    failed: dict[str, str] = field(default_factory=dict)
+    cpu: float = 0.0
+    read: int = 0
+    broken: BaseException | None = None
+
+
+class _Share:
+    """One worker's share of the CPU and of the bytes; made on its thread."""
+
+    def __init__(self, settings: FinderSettings, stop: threading.Event) -> None:
+        self.cpu = 0.0
+        self.read = 0
+        self._share = min(1.0, settings.cpu_percent / 100 / settings.workers)
+        self._per_byte = settings.workers / settings.bytes_per_second
+        self._stop = stop
+        self._began, self._since, self._owed = time.thread_time(), time.monotonic(), 0
+
+    def took(self, read: int) -> None:
+        """So many bytes were read; rest when that is due."""
+        self._owed += read
+        if time.thread_time() - self._began >= _AT_ONCE or self._owed * self._per_byte >= _AT_ONCE:
+            self.rest()
+
+    def rest(self) -> None:
+        """Until what was taken is within the share."""
+        took, elapsed = time.thread_time() - self._began, time.monotonic() - self._since
+        wait = max(took / self._share, self._owed * self._per_byte) - elapsed
+        if wait > 0:
+            self._stop.wait(wait)
+        self.cpu += took
+        self.read += self._owed
+        self._began, self._since, self._owed = time.thread_time(), time.monotonic(), 0
+
+
+class Finder:
+    """Looks at groups of VMs, one group at a time."""
+
+    def __init__(
+        self,
+        root: KernelRoot,
+        page_size: int,
+        seed: int,
+        settings: FinderSettings,
+        wall: Callable[[], float] = time.time,
+        native: NativePages | None = PAGES,
+    ) -> None:
+        """:param seed: of the hashes; secret, so that no guest can make pages that only seem to be equal"""
+        self._root = root
+        self._page = page_size
+        self.seed = seed
+        self._settings = settings
+        self._wall = wall
+        self._native = native
+
+    def round(self, processes: Mapping[str, ProcessMemory], stop: threading.Event) -> Found | None:
+        """Look at all these VMs twice; None when it was stopped.
+
+        A VM that ends, or is another process by the second look, is told in ``failed``, and nothing is counted of it.
+        """
+        began = time.monotonic()
+        pages = sum(one.rss for one in processes.values()) // self._page
+        work = _Work(
+            PageIndex(pages, self._native), KeptHashes(), {uuid: _Counts() for uuid in processes}, self._wall()
+        )
+        pieces = self._pieces(processes, work)
+        self._pass(_Look.FIRST, pieces, work, stop)
+        pieces = [one for one in pieces if one.tags is not None and one.uuid not in work.failed]
+        if pieces and not stop.wait(self._settings.settle):
+            self._pass(_Look.SECOND, pieces, work, stop)
+        if stop.is_set():
+            return None
+        for uuid in work.failed:
+            work.kept.forget(uuid)
+        samples = {
+            uuid: self._sample(uuid, processes[uuid], counts, work)
+            for uuid, counts in work.counts.items()
+            if uuid not in work.failed
+        }
+        candidates = sum(work.counts[uuid].candidates for uuid in samples)
+        done = FinderRound(
+            at=work.began,
+            elapsed=time.monotonic() - began,
+            workers=self._settings.workers,
+            compiled=self._native is not None,
+            read=work.read,
+            index=work.index.size + sum(len(one.tags) for one in pieces if one.tags is not None),
+            candidates=candidates * self._page,
+            without_partner=work.kept.without_partner() * self._page,
+            cpu=work.cpu,
+        )
+        return Found(samples, dict(work.failed), done)
+
+    def _pieces(self, processes: Mapping[str, ProcessMemory], work: _Work) -> list[_Piece]:
+        pieces: list[_Piece] = []
+        size = PIECE * self._page
+        for uuid, process in processes.items():
+            try:
+                spans = guest_ram(self._root, process.pid)
+            except KernelInterfaceError as error:
+                work.failed[uuid] = str(error)
+                continue
+            pieces += [
+                _Piece(uuid, process, Span(start, min(start + size, span.end)))
+                for span in spans
+                for start in range(span.start, span.end, size)
+            ]
+        return pieces
+
+    def _pass(self, which: _Look, pieces: list[_Piece], work: _Work, stop: threading.Event) -> None:
+        left = deque(pieces)
+        threads = [
+            threading.Thread(target=self._run, args=(which, left, work, stop), name=f"page-finder-{number}")
+            for number in range(self._settings.workers)
+        ]
+        for one in threads:
+            one.start()
+        for one in threads:
+            one.join()
+        if work.broken is not None:
+            raise work.broken
+
+    def _run(self, which: _Look, left: deque[_Piece], work: _Work, stop: threading.Event) -> None:
+        share = _Share(self._settings, stop)
+        try:
+            while left and not stop.is_set() and work.broken is None:
+                try:
+                    piece = left.popleft()
+                except IndexError:
+                    break
+                if piece.uuid not in work.failed:
+                    self._look_at(which, piece, work, share, stop)
+            share.rest()
+        except BaseException as error:  # noqa: BLE001 - told by the thread that waits
+            work.broken = error
+        with work.lock:
+            work.cpu += share.cpu
+            work.read += share.read
+
+    def _look_at(self, which: _Look, piece: _Piece, work: _Work, share: _Share, stop: threading.Event) -> None:
+        counts, hashes = _Counts(), array("Q")
+        try:
+            with GuestPages(self._root, piece.process.pid, self.seed, self._page, self._native) as pages:
+                # The descriptors stay with this process. Only now is it sure that the pid is the one that was meant.
+                if process_memory(self._root, piece.process.pid, self._page).instance != piece.process.instance:
+                    raise ProcessGone(
+                        self._root.path(f"proc/{piece.process.pid}"), "the pid is another process's by now"
+                    )
+                for start in range(piece.span.start, piece.span.end, CHUNK * self._page):
+                    if stop.is_set():
+                        return
+                    look = pages.look(start, min(CHUNK, (piece.span.end - start) // self._page))
+                    if which is _Look.FIRST:
+                        self._first(look, piece, counts, work.index)
+                    else:
+                        hashes.extend(self._second(look, piece, counts, work.index))
+                    share.took((len(look.hashes) + len(look.zeros)) * self._page)
+        except KernelInterfaceError as error:
+            with work.lock:
+                work.failed[piece.uuid] = str(error)
+            return
+        with work.lock:
+            work.counts[piece.uuid].add(counts)
+            if hashes:
+                work.kept.add(piece.uuid, hashes)
+
+    def _first(self, look: Look, piece: _Piece, counts: _Counts, index: PageIndex) -> None:
+        if not look.hashes and not look.zeros:
+            return
+        start = piece.span.start
+        if piece.tags is None:
+            piece.tags = bytearray((piece.span.end - start) // self._page)
+        index.first(look.addresses, look.hashes, start, self._page, piece.tags)
+        for address in look.zeros:
+            piece.tags[(address - start) // self._page] = ZEROS
+        counts.looked += len(look.hashes) + len(look.zeros)
+        counts.zeros += len(look.zeros)
+
+    def _second(self, look: Look, piece: _Piece, counts: _Counts, index: PageIndex) -> array[int]:
+        assert piece.tags is not None  # others are not looked at again
+        start, tags = piece.span.start, piece.tags
+        again = index.second(look.addresses, look.hashes, start, self._page, tags)
+        counts.changed += again.changed
+        counts.candidates += len(again.hashes)
+        counts.zeros_held += sum(1 for address in look.zeros if tags[(address - start) // self._page] == ZEROS)
+        return again.hashes
+
+    def _sample(self, uuid: str, process: ProcessMemory, counts: _Counts, work: _Work) -> PageSample:
+        often = dict(work.kept.frequent.get(uuid, {}))
+        return PageSample(
+            at=work.began,
+            rate=work.kept.rate,
+            looked=counts.looked,
+            kept=work.kept.hashes.get(uuid, array("Q")),
+            # of all of them, where a sample has one in ``rate``
+            changed=counts.changed // work.kept.rate,
+            frequent=often,
+            # they were counted at the second look
+            frequent_tried=sum(often.values()),
+            frequent_held=sum(often.values()),
+            zeros=counts.zeros,
+            zeros_tried=counts.zeros,
+            zeros_held=counts.zeros_held,
+            zeros_merged=(process.ksm_zero or 0) // self._page,
+        )
