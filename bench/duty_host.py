@@ -7,13 +7,12 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench import ksm, swapped
+from bench import ksm
 from bench.cpu import cpu_seconds, thread_seconds
 from bench.filled_host import NO_SWAP, PROJECT, Setup, Sizes, agent_of, enforced, host_of
 from bench.harness.bench import Say
 from bench.harness.precondition import require
 from bench.rota import Cycle, Done, Rota, working
-from bench.swapped import Swapped
 from lab.agent import AgentProcess
 from lab.host import Host
 from memhint.objects.units import mib
@@ -50,22 +49,17 @@ def bear(setup: Setup, sizes: Sizes, cycle: Cycle, say: Say) -> Borne:
     found = Borne()
     with host_of(setup, sizes) as host:
         merging = ksm.scanning(setup.ksm) if setup.ksm is not None else nullcontext()
-        with (
-            merging,
-            agent_of(host, setup) as agent,
-            swapped.watched(host) as written,
-            working(cycle) as rota,
-        ):
-            _grow(host, setup, sizes, cycle, rota, written, say)
-            found.ended = written.total() <= NO_SWAP
-            while not _prove(host, cycle, rota, agent, written, found, setup.name, say):
+        with merging, agent_of(host, setup) as agent, working(cycle) as rota:
+            found.ended = not _grow(host, setup, sizes, cycle, rota, say)
+            while not _prove(host, cycle, rota, agent, found, setup.name, say):
                 _shrink(host, rota)
             rota.stop()
     return found
 
 
-def _grow(host: Host, setup: Setup, sizes: Sizes, cycle: Cycle, rota: Rota, written: Swapped, say: Say) -> None:
-    while len(host.guests) < sizes.most and written.total() <= NO_SWAP:
+def _grow(host: Host, setup: Setup, sizes: Sizes, cycle: Cycle, rota: Rota, say: Say) -> bool:
+    """Add guests until the host swaps; whether it came to that."""
+    while len(host.guests) < sizes.most:
         number = len(host.guests) + 1
         guest = host.add_guest(f"vm{number}", reporting=setup.reporting, recycler=setup.recycler, project=PROJECT)
         if number == 1:
@@ -75,45 +69,53 @@ def _grow(host: Host, setup: Setup, sizes: Sizes, cycle: Cycle, rota: Rota, writ
         # As they are, so many fill the host: until then each is counted in full before the next one comes.
         few = number * sizes.work < 3 * sizes.budget // 2
         rota.add(guest, at_once=few)
-        wait = cycle.busy + 1 if few else cycle.period / SHARE
-        _watch(host, wait, written.total() + NO_SWAP, written)
-        say(f"{setup.name}: {number} guests, {mib(host.usage())} MiB used, {mib(written.total())} swapped")
+        seen = _watch(host, cycle.busy + 1 if few else cycle.period / SHARE)
+        say(f"{setup.name}: {number} guests, {mib(seen.used[-1])} MiB used, {mib(host.swap_used())} in swap")
+        if host.swap_used() > NO_SWAP:
+            return True
+    return False
 
 
-def _watch(host: Host, seconds: float, limit: int, written: Swapped) -> list[int]:
-    """The host's bytes, swap included, twice a second, until the time is over or more than `limit` went to swap."""
-    until, seen = time.monotonic() + seconds, []
-    while time.monotonic() < until and written.total() <= limit:
-        seen.append(host.usage() + host.swap_used())
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """Of a host over some time: its bytes, swap included, and by how many more came to be in swap than there were."""
+
+    used: list[int]
+    swapped: int
+
+
+def _watch(host: Host, seconds: float) -> _Seen:
+    """Look until the time is over, or more than `NO_SWAP` went to swap.
+
+    What is read back leaves swap now and then, so what comes is held against the least that was there before.
+    """
+    until, used = time.monotonic() + seconds, []
+    least, swapped = host.swap_used(), 0
+    while True:
+        swap = host.swap_used()
+        used.append(host.usage() + swap)
+        least, swapped = min(least, swap), max(swapped, swap - least)
+        if swapped > NO_SWAP or time.monotonic() >= until:
+            return _Seen(used, swapped)
         time.sleep(_LOOK)
-    return seen
 
 
-def _prove(
-    host: Host,
-    cycle: Cycle,
-    rota: Rota,
-    agent: AgentProcess | None,
-    written: Swapped,
-    found: Borne,
-    name: str,
-    say: Say,
-) -> bool:
+def _prove(host: Host, cycle: Cycle, rota: Rota, agent: AgentProcess | None, found: Borne, name: str, say: Say) -> bool:
     """Whether a whole period goes by without swap."""
     require(bool(host.guests), f"{name}: the host swaps with a single guest")
     rota.taken()
-    before, kills, swap, began = _cpu(host, agent), host.oom_kills(), written.total(), time.monotonic()
-    used = _watch(host, cycle.period, swap + NO_SWAP, written)
-    if written.total() > swap + NO_SWAP:
-        say(f"{name}: {len(host.guests)} guests swap {mib(written.total() - swap)} MiB in a period")
+    before, kills, began = _cpu(host, agent), host.oom_kills(), time.monotonic()
+    seen = _watch(host, cycle.period)
+    if seen.swapped > NO_SWAP:
+        say(f"{name}: {len(host.guests)} guests swap {mib(seen.swapped)} MiB in a period")
         return False
-    found.guests, found.used, found.kills = len(host.guests), used, host.oom_kills() - kills
+    found.guests, found.used, found.kills = len(host.guests), seen.used, host.oom_kills() - kills
     found.cycles, found.missed = rota.taken()
     found.seconds = time.monotonic() - began
     found.ksm_cpu, found.agent_cpu, found.recycler_cpu = (
         after - then for after, then in zip(_cpu(host, agent), before, strict=True)
     )
-    say(f"{name}: {found.guests} guests for {found.seconds:.0f} s without swap, at most {mib(max(used))} MiB")
+    say(f"{name}: {found.guests} guests for {found.seconds:.0f} s without swap, at most {mib(max(seen.used))} MiB")
     return True
 
 

@@ -1,4 +1,6 @@
-"""Which VMs get huge pages anew: those that memhint took small pieces from, once they work again. By QEMU process."""
+"""Which VMs get huge pages anew: those whose policy says so, and those that memhint took small pieces from, once they
+work again. By QEMU process.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,10 @@ def collapses(
     *,
     calm: bool,
 ) -> dict[str, int]:
-    """Bytes of huge pages to make of each VM: of those that work, and from which nothing takes pieces now.
+    """Bytes of huge pages to make of each VM from which nothing takes pieces now.
+
+    Those whose policy says ``auto`` have to work: an idle one gains nothing. What works within the memory it has counts
+    as idle, so ``on`` does not ask.
 
     :param calm: whether no rung is entered; else the host needs what a collapse would fill
     """
@@ -71,9 +76,13 @@ def collapses(
         for one in domains
         if one.state is DomainState.RUNNING
         and one.process is not None
-        and one.process.instance not in idle
         and one.uuid not in taken
         and (
-            policies[one.uuid].thp is Mode.ON or (policies[one.uuid].thp is Mode.AUTO and one.process.instance in split)
+            policies[one.uuid].thp is Mode.ON
+            or (
+                policies[one.uuid].thp is Mode.AUTO
+                and one.process.instance in split
+                and one.process.instance not in idle
+            )
         )
     }

@@ -22,7 +22,9 @@ from tests.unit import builders
 
 SETTINGS = LadderSettings()
 EVERY = frozenset(Rung)
-PATCHED = GuestKernel(builders.NOW, "6.12.1", "boot-1", 9, "virtio3", True, True, ("enabled", "order", "delay-ms"), True)
+PATCHED = GuestKernel(
+    builders.NOW, "6.12.1", "boot-1", 9, "virtio3", True, True, ("enabled", "order", "delay-ms"), True
+)
 
 
 def vm(name: str, *, rss: int = 2 * GIB, cached: int = 512 * MIB, **changes: object) -> DomainObservation:

@@ -63,9 +63,13 @@ def test_auto_is_for_whom_was_split_and_on_for_everybody() -> None:
     assert wished("off", {NAME: 5.0}) == {}
 
 
-def test_nothing_while_idle_or_pressed_or_while_pieces_are_taken() -> None:
+def test_what_seems_idle_is_left_alone_unless_somebody_wished_otherwise() -> None:
+    assert wished("auto", {NAME: 5.0}, idle=frozenset({NAME})) == {}
+    assert wished("on", {NAME: 5.0}, idle=frozenset({NAME})) == {VM.uuid: 64}
+
+
+def test_nothing_while_pressed_or_while_pieces_are_taken() -> None:
     for word in ("auto", "on"):
-        assert wished(word, {NAME: 5.0}, idle=frozenset({NAME})) == {}
         assert wished(word, {NAME: 5.0}, calm=False) == {}
         assert wished(word, {NAME: 5.0}, taken={VM.uuid}) == {}
         assert wished(word, {NAME: 5.0}, vm=replace(VM, state=DomainState.PAUSED)) == {}
