@@ -12,6 +12,7 @@ from memhint.cli import words
 from memhint.cli.base import Shown
 from memhint.cli.find import find_domain
 from memhint.cli.table import Mib, Seconds, clean
+from memhint.objects.active import ActiveMemory
 from memhint.objects.discarded import BalloonReporting
 from memhint.objects.lever import LeverName, LeverState
 from memhint.objects.plan import Demand
@@ -101,6 +102,7 @@ def domain_of(report: Report, one: DomainReport, now: float) -> dict[str, Any]:
         "guest_kernel": plain["guest_kernel"],
         "balloon_reporting": plain["balloon_reporting"],
         "reporting_check": plain["reporting_check"],
+        "active": plain["active"],
         "facts": plain["facts"],
         "gaps": plain["gaps"],
     }
@@ -123,6 +125,8 @@ def _row(report: Report, one: DomainReport, now: float) -> dict[str, Any]:
         "Source": str(guest.source) if guest else "-",
         "Age": Seconds(_age(one, now)),
         "Returned": Mib(one.returned),
+        "Active": Mib(seen.active.active if seen.active else None),
+        "Idle": Mib(seen.active.idle[-1].bytes if seen.active and seen.active.idle else None),
         "Discarded": Mib(seen.balloon_reporting.discarded.bytes if seen.balloon_reporting else None),
         "Claim": str(seen.reporting_check.agreement) if seen.reporting_check else "-",
         "Reporting": _observed(one, LeverName.REPORTING),
@@ -152,6 +156,8 @@ def _details(report: Report, one: DomainReport, now: float) -> dict[str, str]:
         "Guest kernel": (seen.guest_kernel.release if seen.guest_kernel else None) or "-",
         "Returned": words.size(one.returned),
     }
+    if seen.active is not None:
+        rows |= _active(seen.active, now)
     if seen.balloon_reporting is not None:
         rows["Discarded by QEMU"] = _discarded(seen.balloon_reporting)
     if seen.reporting_check is not None:
@@ -165,6 +171,17 @@ def _details(report: Report, one: DomainReport, now: float) -> dict[str, str]:
     for name, setting in one.policy.settings.items():
         rows[f"Policy {name}"] = words.policy_value(name, setting)
     rows["Gaps"] = words.gap_lines(seen.gaps)
+    return rows
+
+
+def _active(found: ActiveMemory, now: float) -> dict[str, str]:
+    """Rows of what is in use, and of what has not been for how long."""
+    error = f" ± {words.size(found.error)}" if found.error else ""
+    cost = f"{found.cpu_percent:.2f} % of a core"
+    rows = {"Active": f"{words.size(found.active)}{error} ({found.source}, {cost})"}
+    for one in found.idle:
+        age = words.seconds(max(0.0, now - one.at))
+        rows[f"Idle for {words.seconds(one.age)}"] = f"{words.size(one.bytes)} ({age} ago)"
     return rows
 
 

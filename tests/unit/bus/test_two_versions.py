@@ -41,6 +41,7 @@ NEWER = {
     "LeverName": {"recycler", "khugepaged"},
     "Rung": {"recycler"},
     "DemandReason": {"growth"},
+    "GapReason": {"conflict"},
 }
 
 
