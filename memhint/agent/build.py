@@ -9,8 +9,10 @@ from pathlib import Path
 
 from oslo_config import cfg
 
+from memhint.agent.active_reads import ActiveReads
 from memhint.agent.applied import Applied
 from memhint.agent.balloon_reads import BalloonReads
+from memhint.agent.build_active import build_active
 from memhint.agent.build_levers import build_levers
 from memhint.agent.build_virt import Virt, build_virt
 from memhint.agent.cycle import Cycle
@@ -38,6 +40,8 @@ from memhint.virt.marks import DomainMarks
 from memhint.virt.monitor import Monitor
 from memhint.virt.stats import read_stats
 
+_LEAVING = 15.0  # seconds: a reading of active memory under way ends with its window
+
 
 @dataclass(frozen=True, slots=True)
 class Agent:
@@ -48,6 +52,7 @@ class Agent:
     guests: Guests
     samples: PageSamples
     counters: BalloonReads
+    active: ActiveReads
     definitions: Definitions
     connections: tuple[Connection | AgentConnections, ...]
 
@@ -67,6 +72,7 @@ class Agent:
         for runner in reversed(self.parts.runners):
             runner.close()
         self.parts.deep.close()
+        self.active.close(_LEAVING)
         self.counters.close()
         self.samples.close()
         for connection in self.connections:
@@ -127,8 +133,9 @@ def build(
     # Asking QEMU's monitor taints the VM: not without the operator's leave, and not in a dry run.
     counted = conf.dedup.allow_monitor_commands and not dry_run
     boot = host_boot(root)
+    active = build_active(conf, root, stores.ledger, boot, dry_run=dry_run)
     parts = Parts(
-        observer=_build_observer(conf, root, virt, guests, deep, counters if counted else None),
+        observer=_build_observer(conf, root, virt, guests, deep, counters if counted else None, active),
         policies=Policies(stores.policies, host_inputs(conf), dry_run=dry_run),
         samples=samples if dry_run and samples is not None else looks,
         runners=build_levers(conf, root, virt, guests, stores, settings, boot, applied, dry_run=dry_run),
@@ -155,11 +162,12 @@ def build(
         dry_run=dry_run,
     )
     deep.start()
+    active.start()
     if counted:
         counters.start()
     if not dry_run:
         looks.start()
-    return Agent(cycle, parts, guests, looks, counters, virt.definitions, virt.connections)
+    return Agent(cycle, parts, guests, looks, counters, active, virt.definitions, virt.connections)
 
 
 def _build_guests(conf: cfg.ConfigOpts, virt: Virt, stores: Stores, applied: Applied, *, dry_run: bool) -> Guests:
@@ -189,6 +197,7 @@ def _build_observer(
     guests: Guests,
     deep: DeepReads,
     counters: BalloonReads | None,
+    active: ActiveReads,
 ) -> Observer:
     slack = conf.guest.conversation_timeout + conf.guest.call_timeout
     return Observer(
@@ -202,5 +211,6 @@ def _build_observer(
         pressure_cgroup=conf.host.pressure_cgroup or None,
         guest_max_age=conf.guest.max_age,
         list_max_age=STALE_PERIODS * conf.period,
+        active=active,
         discarded=Discarded(counters, slack).join if counters is not None else tuple,
     )

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from memhint.agent.active_reads import ActiveReads
 from memhint.agent.deep_reads import DeepReads
 from memhint.agent.processes import Processes
 from memhint.agent.vms_cgroup import VmsCgroupReads
@@ -82,10 +83,12 @@ class Observer:
         guest_max_age: float,
         list_max_age: float,
         page_size: int = PAGE_SIZE,
+        active: ActiveReads | None = None,
         discarded: Callable[[Sequence[DomainObservation]], Sequence[DomainObservation]] = tuple,
     ) -> None:
         """:param guest_max_age: seconds after which a guest's word counts for nothing
         :param list_max_age: seconds after which a list of VMs does
+        :param active: says how much of the VMs' memory is in use
         :param discarded: adds QEMU's own counters to the VMs, where they may be read
         """
         self._root = root
@@ -98,6 +101,7 @@ class Observer:
         self._pressure_cgroup = pressure_cgroup
         self._guest_max_age = guest_max_age
         self._list_max_age = list_max_age
+        self._active = active
         self._discarded = discarded
         self._vms = VmsCgroupReads(root, page_size)
         self._last: Sequence[DomainStats] | None = None
@@ -128,6 +132,8 @@ class Observer:
         listed = [one for one in listed if one.uuid not in missing or missing[one.uuid].reason is not GapReason.GONE]
         processes, process_gaps = self._read_processes(listed)
         self._deep.want(processes)
+        if self._active is not None:
+            self._active.want(processes)
         domains = []
         unread = frozenset(
             one.uuid for one in listed if one.uuid not in definitions and one.state is not DomainState.SHUTOFF
@@ -197,6 +203,10 @@ class Observer:
             chosen = best(readings, at, self._guest_max_age)
             memory = chosen if isinstance(chosen, GuestMemory) else None
             gaps += [gap for gap in (news.gap, balloon, chosen) if isinstance(gap, Gap)]
+        active = None
+        if self._active is not None and process is not None:
+            active, gap = self._active.newest(one.uuid)
+            gaps += [gap] if gap is not None else []
         actual = one.balloon.get("balloon.current")
         return DomainObservation(
             uuid=one.uuid,
@@ -209,6 +219,7 @@ class Observer:
             guest_kernel=news.kernel,
             balloon_actual=actual * KIB if isinstance(actual, int) else None,
             gaps=tuple(gaps),
+            active=active,
         )
 
 

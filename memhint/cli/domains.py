@@ -12,6 +12,7 @@ from memhint.cli import words
 from memhint.cli.base import Shown
 from memhint.cli.find import find_domain
 from memhint.cli.table import Mib, Seconds, clean
+from memhint.objects.active import ActiveMemory
 from memhint.objects.discarded import BalloonReporting
 from memhint.objects.domain import DeepMemory
 from memhint.objects.lever import LeverName, LeverState
@@ -102,6 +103,7 @@ def domain_of(report: Report, one: DomainReport, now: float) -> dict[str, Any]:
         "guest_kernel": plain["guest_kernel"],
         "balloon_reporting": plain["balloon_reporting"],
         "reporting_check": plain["reporting_check"],
+        "active": plain["active"],
         "facts": plain["facts"],
         "gaps": plain["gaps"],
     }
@@ -124,6 +126,8 @@ def _row(report: Report, one: DomainReport, now: float) -> dict[str, Any]:
         "Source": str(guest.source) if guest else "-",
         "Age": Seconds(_age(one, now)),
         "Returned": Mib(one.returned),
+        "Active": Mib(seen.active.active if seen.active else None),
+        "Idle": Mib(seen.active.idle[-1].bytes if seen.active and seen.active.idle else None),
         "Discarded": Mib(seen.balloon_reporting.discarded.bytes if seen.balloon_reporting else None),
         "Claim": str(seen.reporting_check.agreement) if seen.reporting_check else "-",
         "Huge": words.part(seen.deep.huge_coverage(seen.deep.rss) if seen.deep else None),
@@ -158,6 +162,8 @@ def _details(report: Report, one: DomainReport, now: float) -> dict[str, str]:
     if seen.deep is not None:
         rows["Huge pages"] = _huge(seen.deep, now)
         rows["Remote memory"] = words.part(seen.deep.remote)
+    if seen.active is not None:
+        rows |= _active(seen.active, now)
     if seen.balloon_reporting is not None:
         rows["Discarded by QEMU"] = _discarded(seen.balloon_reporting)
     if seen.reporting_check is not None:
@@ -178,6 +184,17 @@ def _huge(deep: DeepMemory, now: float) -> str:
     mapped = "" if deep.mappings is None else f", {words.part(deep.mappings.huge_coverage)} as KVM maps it"
     coverage = words.part(deep.huge_coverage(deep.rss))
     return f"{coverage} of what is resident{mapped} ({words.seconds(max(0.0, now - deep.at))} ago)"
+
+
+def _active(found: ActiveMemory, now: float) -> dict[str, str]:
+    """Rows of what is in use, and of what has not been for how long."""
+    error = f" ± {words.size(found.error)}" if found.error else ""
+    cost = f"{found.cpu_percent:.2f} % of a core"
+    rows = {"Active": f"{words.size(found.active)}{error} ({found.source}, {cost})"}
+    for one in found.idle:
+        age = words.seconds(max(0.0, now - one.at))
+        rows[f"Idle for {words.seconds(one.age)}"] = f"{words.size(one.bytes)} ({age} ago)"
+    return rows
 
 
 def _discarded(found: BalloonReporting) -> str:

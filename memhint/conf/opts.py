@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from oslo_config import cfg
 
 from memhint.conf import (
+    active,
     aggregate,
     api,
     base,
@@ -47,6 +48,7 @@ _AREAS = (
     guest,
     virt,
     observe,
+    active,
     store,
     bus,
     controller,

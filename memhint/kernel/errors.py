@@ -35,6 +35,12 @@ class InterfaceMalformed(KernelInterfaceError):
     reason = GapReason.MALFORMED
 
 
+class InterfaceInUse(KernelInterfaceError):
+    """Somebody else uses it, and what memhint would do to it would disturb them."""
+
+    reason = GapReason.CONFLICT
+
+
 class ProcessGone(KernelInterfaceError):
     """The process ended, before or while it was looked at."""
 

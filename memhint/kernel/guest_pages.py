@@ -1,9 +1,6 @@
 """The pages behind a guest's memory, read from the host: /proc/PID/smaps, pagemap and mem.
 
-Guest memory is what QEMU maps as RAM blocks: private anonymous memory that it marks as mergeable (``mg``; it goes with
-merge=false) or not to be inherited by a child (``dc``; it stays). QEMU's heap, stacks and code buffers have neither. A
-mapping that userfaultfd serves (``um``, ``ui``: post-copy migration, snapshots) is left out: reading a page that is not
-there would ask for it.
+Which mappings are guest memory is in guest_ram.py.
 
 Only pages that pagemap shows present are read, so nothing is faulted or swapped in. Between the two reads lies the time
 of one chunk, well below a millisecond: a page that leaves within it comes back as the kernel's shared zero page, which
@@ -19,7 +16,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -27,9 +23,10 @@ from types import TracebackType
 
 import xxhash
 
-from memhint.kernel.errors import InterfaceMalformed, ProcessGone
+from memhint.kernel.errors import ProcessGone
+from memhint.kernel.guest_ram import Span as Span
+from memhint.kernel.guest_ram import read_guest_ram
 from memhint.kernel.native import PAGES, NativePages
-from memhint.kernel.process import process_lines
 from memhint.kernel.root import PAGE_SIZE, KernelRoot
 
 CHUNK = 256  # pages that are read at once: a MiB, which stays in the cache until it is hashed
@@ -37,17 +34,6 @@ _ENTRY = 8  # bytes of one page in pagemap
 _PRESENT = 1 << 63
 _FILE = 1 << 61  # of a file, or shared with another process
 _EXCLUSIVE = 1 << 56  # nothing else maps it; neither the kernel's zero page nor a page that KSM shares
-_MAPPING = re.compile(r"([0-9a-f]+)-([0-9a-f]+) ([r-][w-][x-][ps]) [0-9a-f]+ [0-9a-f]+:[0-9a-f]+ ([0-9]+)(?: |$)")
-_RAM = frozenset({"mg", "dc"})
-_SERVED = frozenset({"um", "ui"})
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """A range of addresses, ``end`` excluded."""
-
-    start: int
-    end: int
 
 
 @dataclass(slots=True)
@@ -65,29 +51,7 @@ def guest_ram(root: KernelRoot, pid: int) -> tuple[Span, ...]:
     :raises ProcessGone: when the process ended
     :raises KernelInterfaceError: when smaps cannot be read, or a mapping has no flags
     """
-    path = root.path(f"proc/{pid}/smaps")
-    spans = []
-    span: Span | None = None
-    private = seen = False
-    for line in process_lines(root, pid, "smaps"):
-        found = _MAPPING.match(line)
-        if found is not None:
-            if span is not None:
-                raise InterfaceMalformed(path, "a mapping without VmFlags")
-            span = Span(int(found[1], 16), int(found[2], 16))
-            private = found[3].startswith("rw") and found[3].endswith("p") and found[4] == "0"
-        elif line.startswith("VmFlags:"):
-            if span is None or span.end <= span.start:
-                raise InterfaceMalformed(path, "VmFlags without a mapping")
-            flags = frozenset(line.split()[1:])
-            if private and flags & _RAM and not flags & _SERVED:
-                spans.append(span)
-            span, seen = None, True
-    if span is not None:
-        raise InterfaceMalformed(path, "a mapping without VmFlags")
-    if not seen:
-        raise ProcessGone(path, "it has no mappings")
-    return tuple(spans)
+    return read_guest_ram(root, pid).spans
 
 
 class GuestPages:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from memhint.objects.active import ActiveMemory
 from memhint.objects.discarded import BalloonReporting, ReportingCheck
 from memhint.objects.gap import Gap
 from memhint.objects.guest import GuestKernel, GuestMemory
@@ -132,6 +133,7 @@ class DomainObservation:
     gaps: tuple[Gap, ...] = ()
     balloon_reporting: BalloonReporting | None = None  # only of a QEMU that counts, where monitor commands are allowed
     reporting_check: ReportingCheck | None = None
+    active: ActiveMemory | None = None
 
     @property
     def footprint(self) -> int | None:

@@ -17,6 +17,7 @@ class GapReason(Word):
     TIMEOUT = "timeout"  # it did not answer in time
     PENDING = "pending"  # not looked at yet: the CPU budget or the back-off comes first
     GONE = "gone"  # the VM or its process ended while being looked at
+    CONFLICT = "conflict"  # somebody else uses the only way to it
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,7 @@ NEWER = {
     "LeverName": {"recycler", "khugepaged", "thp"},
     "Rung": {"recycler"},
     "DemandReason": {"growth"},
+    "GapReason": {"conflict"},
 }
 
 

@@ -1,0 +1,236 @@
+"""How much of each VM's memory is in use, found out on a thread and a CPU budget of their own.
+
+By DAMON where the kernel has it and nobody else uses it, else by accessed bits; what stands in the way is a gap.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from memhint.kernel.errors import KernelInterfaceError, ProcessGone
+from memhint.objects.active import ActiveMemory, ActiveSource
+from memhint.objects.domain import ProcessMemory
+from memhint.objects.gap import Gap, GapReason
+from memhint.store.errors import StoreError
+
+LOG = logging.getLogger(__name__)
+WHAT = "active"  # as a gap names it
+AGAIN = 300.0  # seconds until a VM of which nothing could be read is tried again
+
+
+class Watch(Protocol):
+    """One process, watched by one source."""
+
+    cpu: float
+    newest: ActiveMemory | None
+
+    def step(self, now: float) -> float:
+        """Do what is due, and say when to come again."""
+
+    def close(self) -> None:
+        """Leave nothing behind."""
+
+
+Open = Callable[[int], Watch]
+"""A watch of a process, by its pid."""
+
+
+@dataclass(slots=True)
+class _Watched:
+    """One QEMU process: its watch, when it is due, and why there is no reading."""
+
+    instance: str
+    pid: int
+    watch: Watch | None = None
+    due: float = float("-inf")
+    gap: Gap | None = field(default_factory=lambda: Gap(WHAT, GapReason.PENDING))
+
+
+class ActiveReads:
+    """The newest reading per VM. The CPU that watching takes stays below ``cpu_percent`` of one core over time."""
+
+    def __init__(
+        self,
+        sources: Mapping[ActiveSource, Open],
+        cpu_percent: float,
+        *,
+        release: Callable[[], None] = lambda: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """:param sources: to be tried in this order; none: nothing is read, and that is no gap
+        :param release: leaves the host as it was found, once nothing is watched; raises KernelInterfaceError
+        """
+        self._sources = dict(sources)
+        self._share = cpu_percent / 100.0
+        self._release = release
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._known: dict[str, _Watched] = {}
+        self._ended: list[Watch] = []
+        self._began = clock()
+        self._before = 0.0  # CPU seconds of watches that have ended
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin to read in the background; a share of 0 reads nothing."""
+        if self._share <= 0 or ActiveSource.DAMON not in self._sources:
+            self._give_back()  # what an agent that was killed left behind
+        if self._share > 0 and self._sources:
+            self._thread = threading.Thread(target=self._run, name="active-reads", daemon=True)
+            self._thread.start()
+
+    def close(self, timeout: float = 0.0) -> None:
+        """Stop; the thread leaves the host as it was found, and is waited for so many seconds."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(timeout)
+
+    def want(self, processes: Mapping[str, ProcessMemory]) -> None:
+        """The VMs that run now, by UUID."""
+        with self._lock:
+            known, self._known = self._known, {}
+            for uuid, process in processes.items():
+                old = known.pop(uuid, None)
+                if old is not None and old.instance == process.instance:
+                    self._known[uuid] = old
+                    continue
+                if old is not None:
+                    known[uuid] = old
+                self._known[uuid] = _Watched(process.instance, process.pid)
+            self._ended += [one.watch for one in known.values() if one.watch is not None]
+
+    def newest(self, uuid: str) -> tuple[ActiveMemory | None, Gap | None]:
+        """The last reading of this VM's present process, or why there is none."""
+        with self._lock:
+            found = self._known.get(uuid)
+            if found is None or self._thread is None:
+                return None, None
+            return (found.watch.newest if found.watch is not None else None), found.gap
+
+    def read_next(self, now: float) -> float:
+        """Do what is due for the VM that has waited longest, and say for how many seconds to rest."""
+        self._close_ended()
+        over = self._over(now)
+        if over > 0:
+            return over
+        with self._lock:
+            found = min(self._known.values(), key=lambda one: one.due, default=None)
+        if found is None:
+            return 1.0
+        if found.due > now:
+            return min(1.0, found.due - now)
+        self._step(found, now)
+        return 0.0
+
+    def _step(self, found: _Watched, now: float) -> None:
+        gap: Gap | None = None
+        try:
+            if found.watch is None:
+                self._open(found, now)
+            else:
+                found.due = found.watch.step(now)
+        except (KernelInterfaceError, StoreError) as error:
+            LOG.debug("active memory of %s: %s", found.instance, error)
+            self._drop(found)
+            gap = error.gap(WHAT) if isinstance(error, KernelInterfaceError) else _unmarked(error)
+            found.due = now + AGAIN
+        if gap is None and (found.watch is None or found.watch.newest is None):
+            gap = Gap(WHAT, GapReason.PENDING)
+        with self._lock:
+            found.gap = gap
+
+    def _open(self, found: _Watched, now: float) -> None:
+        """The first source that can watch it.
+
+        :raises KernelInterfaceError: what stands in the way of the last one, and in words of each
+        """
+        last: KernelInterfaceError | None = None
+        for open_ in self._sources.values():
+            watch = open_(found.pid)
+            try:
+                found.due = watch.step(now)
+            except ProcessGone:
+                raise
+            except KernelInterfaceError as error:
+                self._before += watch.cpu
+                last = error if last is None else _both(last, error)
+                continue
+            with self._lock:
+                found.watch = watch
+            return
+        if last is not None:
+            raise last
+
+    def _over(self, now: float) -> float:
+        """Seconds until what was spent fits the budget again."""
+        with self._lock:
+            spent = self._before + sum(one.watch.cpu for one in self._known.values() if one.watch is not None)
+        return max(0.0, min(60.0, spent / self._share - max(0.0, now - self._began) - AGAIN))
+
+    def _drop(self, found: _Watched) -> None:
+        with self._lock:
+            watch, found.watch = found.watch, None
+        if watch is not None:
+            self._end(watch)
+
+    def _close_ended(self) -> None:
+        with self._lock:
+            ended, self._ended = self._ended, []
+        for watch in ended:
+            self._end(watch)
+
+    def _end(self, watch: Watch) -> None:
+        self._before += watch.cpu
+        try:
+            watch.close()
+        except KernelInterfaceError as error:
+            LOG.warning("a watch of active memory was not ended: %s", error)
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                rest = self.read_next(self._clock())
+            except Exception:  # a defect here must not end the reading for good
+                LOG.exception("reading active memory failed")
+                rest = 60.0
+            self._stop.wait(rest)
+        self._leave()
+
+    def _leave(self) -> None:
+        with self._lock:
+            left = [*self._ended, *(one.watch for one in self._known.values() if one.watch is not None)]
+            self._known, self._ended = {}, []
+        for watch in left:
+            self._end(watch)
+        self._give_back()
+
+    def _give_back(self) -> None:
+        try:
+            self._release()
+        except (KernelInterfaceError, StoreError) as error:
+            LOG.warning("kdamonds were not given back; the next start does: %s", error)
+
+
+def _both(first: KernelInterfaceError, second: KernelInterfaceError) -> KernelInterfaceError:
+    """The first reason counts, and is said together with the second."""
+    return type(first)(first.path, f"{first.detail}; {second}")
+
+
+def _unmarked(error: StoreError) -> Gap:
+    return Gap(WHAT, GapReason.PENDING, f"no mark can be kept: {error}")
+
+
+def chosen(source: str, offered: Mapping[ActiveSource, Open]) -> dict[ActiveSource, Open]:
+    """Those that an option allows, best first."""
+    wanted: Sequence[ActiveSource] = {
+        "auto": (ActiveSource.DAMON, ActiveSource.REFERENCED),
+        "damon": (ActiveSource.DAMON,),
+        "referenced": (ActiveSource.REFERENCED,),
+    }.get(source, ())
+    return {one: offered[one] for one in wanted}

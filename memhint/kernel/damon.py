@@ -1,0 +1,246 @@
+"""DAMON, the kernel's own monitor of accesses, through sysfs: its files, and whose they are.
+
+There is one set of kdamonds for the whole host, and making them drops what was set before. So memhint makes its own
+only where there are none, and takes for its own only those that its mark names: their number, and which process each
+slot was pointed at. All else is somebody else's, and is not touched.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from memhint.kernel.errors import InterfaceInUse, InterfaceMissing, KernelInterfaceError, WriteRejected
+from memhint.kernel.fields import number, signed_number
+from memhint.kernel.guest_ram import Span
+from memhint.kernel.process import read_process_file
+from memhint.kernel.root import PAGE_SIZE, KernelRoot
+from memhint.objects.ownership import HOST, Ledger, Mark
+
+BASE = "sys/kernel/mm/damon/admin/kdamonds"
+KNOB = "damon kdamonds"
+OPERATIONS = "fvaddr"  # fixed ranges of a process's addresses
+SLOTS = 256  # kdamonds that are made at once: to make more would stop those that run
+_ANY = 2**32 - 1
+_ANY_SIZE = 2**63 - 1
+_UPDATE_US = 3_600_000_000  # of the ranges, which are fixed
+_TICKS = 100  # of a second, in /proc/PID/stat
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """Which regions a scheme counts: accesses within one window, and for how many windows it has been so."""
+
+    accesses: tuple[int, int] = (0, _ANY)
+    age: tuple[int, int] = (0, _ANY)
+
+
+class Damon:
+    """The host's kdamonds. Not for two threads at a time."""
+
+    def __init__(
+        self, root: KernelRoot, ledger: Ledger, host_boot: str, now: Callable[[], float], slots: int = SLOTS
+    ) -> None:
+        """:param host_boot: names this boot of the host; a mark of another one is void"""
+        self._root = root
+        self._ledger = ledger
+        self._boot = host_boot
+        self._now = now
+        self._slots = slots
+        self._targets: dict[int, int] = {}  # process by slot
+        self._held = False
+        self._marked: Mark | None = None
+
+    def acquire(self) -> None:
+        """Make the kdamonds, or take up those that a predecessor left; these are stopped.
+
+        :raises InterfaceMissing: the kernel cannot watch a process
+        :raises InterfaceInUse: they are somebody else's
+        :raises KernelInterfaceError: when a file cannot be read or written
+        """
+        if self._held:
+            return
+        there = self._root.read_int(f"{BASE}/nr_kdamonds")
+        if there and not self._mine(there):
+            raise InterfaceInUse(self._root.path(f"{BASE}/nr_kdamonds"), f"{there} kdamonds of somebody else")
+        if there:
+            self._stop_all(there)
+        self._mark()
+        if not there:
+            self._write("nr_kdamonds", str(self._slots))
+        self._held = True
+        self._probe()
+
+    def release(self) -> None:
+        """Stop those that are memhint's, and leave none behind.
+
+        :raises KernelInterfaceError: when that fails; the mark stays
+        """
+        mark = self._ledger.get(HOST, KNOB)
+        if mark is None or (self._held and mark != self._marked):
+            return  # nothing is there, or a successor has taken it up
+        if mark.instance == self._boot:
+            there = self._root.read_int(f"{BASE}/nr_kdamonds")
+            if there and self._mine(there):
+                self._stop_all(there)
+                self._write("nr_kdamonds", "0")
+        self._held = False
+        self._targets.clear()
+        self._ledger.remove(HOST, KNOB)
+
+    def start(self, pid: int, regions: Sequence[Span], window_us: int, patterns: Sequence[Pattern]) -> int:
+        """Watch ranges of a process, and count by patterns; the slot in which that is done.
+
+        :param regions: where sampling begins: one page of each in each window
+        :raises KernelInterfaceError: InterfaceInUse where another exclusive user of DAMON runs, or no slot is left
+        """
+        self.acquire()
+        slot = next((one for one in range(self._slots) if one not in self._targets), None)
+        if slot is None:
+            raise InterfaceInUse(self._root.path(BASE), f"all {self._slots} kdamonds watch a VM")
+        if self._running(slot):
+            raise InterfaceInUse(self._root.path(f"{BASE}/{slot}"), "somebody else has started it")
+        self._targets[slot] = pid
+        try:
+            self._mark()
+            self._fill(slot, pid, regions, window_us, patterns)
+            self._write(f"{slot}/state", "on")
+        except BaseException:
+            del self._targets[slot]
+            raise
+        return slot
+
+    def stop(self, slot: int) -> None:
+        """Stop watching.
+
+        :raises KernelInterfaceError: when that fails
+        """
+        pid = self._targets.pop(slot, None)
+        if pid is not None and self._running(slot) and self._target(slot) == pid:
+            self._write(f"{slot}/state", "off")
+
+    def counted(self, slot: int) -> tuple[int, ...] | None:
+        """Bytes by pattern, summed over all windows since the start; None once the process has ended.
+
+        Waits for the end of a window.
+
+        :raises InterfaceInUse: somebody else has taken the slot
+        :raises KernelInterfaceError: when it cannot be read
+        """
+        pid = self._targets.get(slot)
+        if pid is None or self._target(slot) != pid:
+            raise InterfaceInUse(self._root.path(f"{BASE}/{slot}"), "somebody else has pointed it elsewhere")
+        if not self._running(slot):
+            return None
+        self._write(f"{slot}/state", "update_schemes_stats")
+        schemes = f"{BASE}/{slot}/contexts/0/schemes"
+        count = self._root.read_int(f"{schemes}/nr_schemes")
+        return tuple(self._root.read_int(f"{schemes}/{one}/stats/sz_tried") for one in range(count))
+
+    def cpu(self, slot: int) -> float:
+        """CPU seconds that the slot's kernel thread took.
+
+        :raises KernelInterfaceError: when it does not run
+        """
+        path = f"{BASE}/{slot}/pid"
+        pid = signed_number(self._root.read_text(path).strip(), self._root.path(path))
+        if pid <= 0:
+            raise InterfaceMissing(self._root.path(path), "it does not run")
+        words = read_process_file(self._root, pid, "stat").rpartition(")")[2].split()
+        if len(words) < 13:
+            raise InterfaceMissing(self._root.path(f"proc/{pid}/stat"), "no CPU times")
+        # utime and stime, fields 14 and 15: the state, field 3, is the first one behind the name
+        return sum(number(word, self._root.path(f"proc/{pid}/stat")) for word in words[11:13]) / _TICKS
+
+    def _probe(self) -> None:
+        path = "0/contexts/nr_contexts"
+        self._write(path, "1")
+        known = self._root.read_words(f"{BASE}/0/contexts/0/avail_operations")
+        if OPERATIONS not in known:
+            self.release()
+            raise InterfaceMissing(self._root.path(f"{BASE}/0/contexts/0/avail_operations"), f"no {OPERATIONS}")
+
+    def _fill(self, slot: int, pid: int, regions: Sequence[Span], window_us: int, patterns: Sequence[Pattern]) -> None:
+        context = f"{slot}/contexts/0"
+        self._write(f"{slot}/contexts/nr_contexts", "0")
+        self._write(f"{slot}/contexts/nr_contexts", "1")
+        self._write(f"{context}/operations", OPERATIONS)
+        intervals = f"{context}/monitoring_attrs/intervals"
+        # One sample in each window says whether a page was touched within it: what is counted is a share of pages.
+        self._write(f"{intervals}/update_us", str(max(_UPDATE_US, window_us)))
+        self._write(f"{intervals}/aggr_us", str(window_us))
+        self._write(f"{intervals}/sample_us", str(window_us))
+        bounds = f"{context}/monitoring_attrs/nr_regions"
+        # Twice as many, so that a split never makes too many: what exceeds is merged with loss.
+        self._write(f"{bounds}/max", str(2 * max(3, len(regions))))
+        self._write(f"{bounds}/min", str(max(3, len(regions))))
+        self._write(f"{context}/targets/nr_targets", "1")
+        target = f"{context}/targets/0"
+        self._write(f"{target}/pid_target", str(pid))
+        self._write(f"{target}/regions/nr_regions", str(len(regions)))
+        for place, region in enumerate(regions):
+            self._write(f"{target}/regions/{place}/start", str(region.start))
+            self._write(f"{target}/regions/{place}/end", str(region.end))
+        self._write(f"{context}/schemes/nr_schemes", str(len(patterns)))
+        for place, pattern in enumerate(patterns):
+            scheme = f"{context}/schemes/{place}"
+            self._write(f"{scheme}/action", "stat")
+            self._range(f"{scheme}/access_pattern/sz", (0, _ANY_SIZE))
+            self._range(f"{scheme}/access_pattern/nr_accesses", pattern.accesses)
+            self._range(f"{scheme}/access_pattern/age", pattern.age)
+
+    def _range(self, path: str, bounds: tuple[int, int]) -> None:
+        self._write(f"{path}/min", str(bounds[0]))
+        self._write(f"{path}/max", str(bounds[1]))
+
+    def _mark(self) -> None:
+        slots = " ".join(f"{slot}:{pid}" for slot, pid in sorted(self._targets.items()))
+        self._marked = Mark(HOST, KNOB, "0", f"{self._slots} {slots}".strip(), self._boot, self._now())
+        self._ledger.put(self._marked)
+
+    def _mine(self, there: int) -> bool:
+        mark = self._ledger.get(HOST, KNOB)
+        if mark is None or mark.instance != self._boot:
+            return False
+        made, *slots = mark.after.split()
+        if made != str(there):
+            return False
+        return all(f"{one}:{self._target(one)}" in slots for one in range(there) if self._running(one))
+
+    def _stop_all(self, there: int) -> None:
+        for slot in range(there):
+            if self._running(slot):
+                self._write(f"{slot}/state", "off")
+        self._targets.clear()
+
+    def _running(self, slot: int) -> bool:
+        return self._root.read_text(f"{BASE}/{slot}/state").strip() == "on"
+
+    def _target(self, slot: int) -> int | None:
+        try:
+            return self._root.read_int(f"{BASE}/{slot}/contexts/0/targets/0/pid_target")
+        except InterfaceMissing:
+            return None  # none was set
+
+    def _write(self, relative: str, text: str) -> None:
+        try:
+            self._root.write_text(f"{BASE}/{relative}", text)
+        except WriteRejected as error:
+            if _busy(error):
+                raise InterfaceInUse(error.path, "in use by somebody else, or just now at work") from error
+            raise
+
+
+def divided(spans: Sequence[Span], count: int, page: int = PAGE_SIZE) -> tuple[Span, ...]:
+    """Ranges cut into about so many pieces of equal size, of whole pages; none is larger than its share."""
+    size = sum(span.size for span in spans)
+    if size <= 0 or count <= 0:
+        return ()
+    most = max(page, -(-size // count // page) * page)
+    return tuple(Span(at, min(at + most, span.end)) for span in spans for at in range(span.start, span.end, most))
+
+
+def _busy(error: KernelInterfaceError) -> bool:
+    cause = error.__cause__
+    return isinstance(cause, OSError) and cause.errno == errno.EBUSY

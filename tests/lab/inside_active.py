@@ -1,0 +1,205 @@
+"""Runs inside a virtual host: processes that touch memory in known ways, and the sources of active memory beside them.
+
+Each process stands for a QEMU: its memory is marked as a RAM block is. It keeps count of what it touched, so the truth
+is known to the page.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import random
+import signal
+import struct
+import time
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from memhint.kernel.damon import BASE, Damon
+from memhint.kernel.damon_watch import DamonWatch
+from memhint.kernel.errors import InterfaceInUse
+from memhint.kernel.referenced import ReferencedWatch
+from memhint.kernel.root import KernelRoot
+from memhint.objects.ownership import Mark
+
+MIB = 1 << 20
+PAGE = 4096
+SIZE = 64 * MIB
+PAGES = SIZE // PAGE
+ROOT = KernelRoot()
+KDAMONDS = Path("/") / BASE
+BOOT = "this boot"
+WINDOW = 4.0  # seconds
+AGES = (WINDOW, 3 * WINDOW)
+
+
+class Ledger:
+    """Marks in memory."""
+
+    def __init__(self) -> None:
+        self.marks: dict[tuple[str, str], Mark] = {}
+
+    def put(self, mark: Mark) -> None:
+        older = self.marks.get((mark.subject, mark.knob))
+        if older is not None and older.instance == mark.instance:
+            mark = replace(mark, before=older.before)
+        self.marks[(mark.subject, mark.knob)] = mark
+
+    def get(self, subject: str, knob: str) -> Mark | None:
+        return self.marks.get((subject, knob))
+
+    def remove(self, subject: str, knob: str) -> None:
+        self.marks.pop((subject, knob), None)
+
+    def all(self) -> tuple[Mark, ...]:
+        return tuple(self.marks.values())
+
+
+class Player:
+    """A process that plays a workload for ever, and writes down when it last touched each page."""
+
+    def __init__(self, workload: str) -> None:
+        self._clock = mmap.mmap(-1, PAGES * 8)  # shared: a moment per page
+        ready, done = os.pipe()
+        self.pid = os.fork()
+        if not self.pid:
+            os.close(ready)
+            with suppress(BaseException):
+                _play(workload, self._clock, done)
+            os._exit(1)
+        os.close(done)
+        assert os.read(ready, 1) == b"r"
+        os.close(ready)
+
+    def touched(self, since: float) -> int:
+        """Bytes that were touched at that moment or later."""
+        return PAGE * sum(at >= since for (at,) in struct.iter_unpack("d", self._clock[:]))
+
+    def end(self) -> None:
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+
+
+def _play(workload: str, clock: mmap.mmap, done: int) -> None:
+    memory = mmap.mmap(-1, SIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    memory.madvise(mmap.MADV_NOHUGEPAGE)
+    memory.madvise(mmap.MADV_DONTFORK)  # as QEMU marks its RAM
+    memory[::PAGE] = bytes(PAGES)
+    times = memoryview(clock).cast("d")
+    os.write(done, b"r")
+    began, dice = time.monotonic(), random.Random(7)
+    while True:
+        now = time.monotonic()
+        for first, count in _next(workload, now - began, dice):
+            # both in one call each: what is written down is what was touched
+            memory[first * PAGE : (first + count) * PAGE : PAGE] = b"x" * count
+            times[first : first + count] = memoryview(struct.pack("d", now) * count).cast("d")
+        time.sleep(0.05)
+
+
+def _next(workload: str, elapsed: float, dice: random.Random) -> list[tuple[int, int]]:
+    """Runs of pages to touch now, twenty times a second."""
+    third = PAGES // 3
+    if workload == "sequential":  # through one third, over and over, within two seconds
+        step = third // 40
+        return [(int(elapsed * 20) % 40 * step, step)]
+    if workload == "random":  # single pages of half the memory, all of it
+        return [(dice.randrange(PAGES // 2), 1) for _ in range(600)]
+    if workload == "zipf":  # rank r is drawn with weight 1/r, and ranks lie scattered
+        return [(int(PAGES ** dice.random()) * 40503 % PAGES, 1) for _ in range(300)]
+    if workload == "phases":  # another quarter after 20 s
+        quarter = PAGES // 4
+        return [(quarter * (2 if elapsed > 20 else 0), quarter)]
+    return []
+
+
+def measure(source: str, workload: str, at: float, regions: int = 400) -> dict[str, Any]:
+    """What a source finds after so many seconds, and the truth at that moment. Bytes; CPU in percent of a core."""
+    player = Player(workload)
+    damon = Damon(ROOT, Ledger(), BOOT, time.time, slots=2)
+    watch: DamonWatch | ReferencedWatch
+    if source == "damon":
+        watch = DamonWatch(ROOT, damon, player.pid, WINDOW, regions=regions, ages=AGES)
+    else:
+        watch = ReferencedWatch(ROOT, player.pid, AGES[-1], ages=AGES)
+    try:
+        began, truth, found = time.monotonic(), [], []
+        while time.monotonic() - began < at:
+            before = watch.newest
+            due = watch.step(time.monotonic())
+            seen, now = watch.newest, time.monotonic()
+            if seen is not None and seen.idle and (before is None or before.idle[0] != seen.idle[0]):
+                truth.append(player.touched(now - WINDOW))
+                found.append(seen.active)
+            time.sleep(max(0.0, min(due - time.monotonic(), at)))
+        assert seen is not None
+        return {
+            "found": found, "truth": truth, "resident": seen.resident, "error": seen.error,
+            "cpu_percent": seen.cpu_percent, "idle": [[one.age, one.bytes] for one in seen.idle],
+            "idle_truth": SIZE - player.touched(time.monotonic() - AGES[-1]),
+        }  # fmt: skip
+    finally:
+        watch.close()
+        damon.release()
+        player.end()
+
+
+def nr_kdamonds() -> int:
+    """How many there are."""
+    return int((KDAMONDS / "nr_kdamonds").read_text())
+
+
+def beside_another() -> dict[str, Any]:
+    """DAMON while somebody else has a kdamond that is set and does not run: what memhint says, and what is left."""
+    (KDAMONDS / "nr_kdamonds").write_text("1")
+    (KDAMONDS / "0/contexts/nr_contexts").write_text("1")
+    (KDAMONDS / "0/contexts/0/operations").write_text("paddr")
+    player = Player("idle")
+    ledger = Ledger()
+    damon = Damon(ROOT, ledger, BOOT, time.time, slots=2)
+    try:
+        DamonWatch(ROOT, damon, player.pid, WINDOW, regions=20, ages=AGES).step(0.0)
+        said = ""
+    except InterfaceInUse as error:
+        said = str(error)
+    finally:
+        damon.release()
+        player.end()
+    left = (KDAMONDS / "0/contexts/0/operations").read_text().strip()
+    (KDAMONDS / "nr_kdamonds").write_text("0")
+    return {"said": said, "left": left, "marks": len(ledger.all())}
+
+
+def killed_agent() -> dict[str, Any]:
+    """A watch whose agent is gone, and what its successor does: stops it, watches by itself, and leaves nothing."""
+    player, ledger = Player("idle"), Ledger()
+    DamonWatch(ROOT, Damon(ROOT, ledger, BOOT, time.time, slots=2), player.pid, WINDOW, regions=20, ages=AGES).step(0.0)
+    left = (KDAMONDS / "0/state").read_text().strip()
+    successor = Damon(ROOT, ledger, BOOT, time.time, slots=2)
+    watch = DamonWatch(ROOT, successor, player.pid, WINDOW, regions=20, ages=AGES)
+    watch.step(0.0)
+    again = (KDAMONDS / "0/state").read_text().strip()
+    watch.close()
+    successor.release()
+    player.end()
+    return {"left": left, "again": again, "after": nr_kdamonds(), "marks": len(ledger.all())}
+
+
+def ended_process() -> str:
+    """What is said of a process that ends while it is watched."""
+    player, damon = Player("idle"), Damon(ROOT, Ledger(), BOOT, time.time, slots=2)
+    watch = DamonWatch(ROOT, damon, player.pid, WINDOW, regions=20, ages=AGES)
+    watch.step(0.0)
+    player.end()
+    deadline = time.monotonic() + 60
+    try:
+        while time.monotonic() < deadline:
+            watch.step(0.0)
+        return "nothing"
+    except Exception as error:  # noqa: BLE001 - its kind is the answer
+        return type(error).__name__
+    finally:
+        watch.close()
+        damon.release()

@@ -1,0 +1,133 @@
+"""Active memory by accessed bits and by DAMON, over trees of kernel files."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memhint.kernel.damon import BASE, KNOB, Damon, divided
+from memhint.kernel.damon_watch import idle_bytes, sampling_error
+from memhint.kernel.errors import InterfaceInUse, InterfaceMissing
+from memhint.kernel.guest_ram import Span
+from memhint.kernel.referenced import ReferencedWatch
+from memhint.objects.active import Idle, descending
+from memhint.objects.ownership import HOST, Mark
+from memhint.objects.units import MIB
+
+from . import recorded
+from .fake_root import FakeRoot
+
+PID = 4711
+BOOT = "boot-1"
+
+
+class Ledger:
+    def __init__(self) -> None:
+        self.marks: dict[tuple[str, str], Mark] = {}
+
+    def put(self, mark: Mark) -> None:
+        self.marks[(mark.subject, mark.knob)] = mark
+
+    def get(self, subject: str, knob: str) -> Mark | None:
+        return self.marks.get((subject, knob))
+
+    def remove(self, subject: str, knob: str) -> None:
+        self.marks.pop((subject, knob), None)
+
+    def all(self) -> tuple[Mark, ...]:
+        return tuple(self.marks.values())
+
+
+@pytest.fixture
+def fake(tmp_path: Path) -> FakeRoot:
+    return FakeRoot(tmp_path).process(clear_refs="")
+
+
+def smaps(referenced: int) -> str:
+    return recorded.SMAPS.replace("1000000 kB\n", f"1000000 kB\nReferenced: {referenced} kB\n")
+
+
+def test_each_age_of_a_round_is_read_before_the_next_clearing(fake: FakeRoot) -> None:
+    watch = ReferencedWatch(fake.kernel, PID, 60.0, ages=(10, 60, 600), wall=lambda: 5.0)
+    assert watch.step(100.0) == 110.0
+    assert fake.text(f"proc/{PID}/clear_refs") == "1"
+    fake.process(smaps=smaps(400_000), clear_refs="")
+    assert watch.step(110.0) == 160.0
+    fake.process(smaps=smaps(700_000), clear_refs="")
+    watch.step(160.0)
+    assert watch.newest is not None
+    assert [(one.age, one.bytes) for one in watch.newest.idle] == [(10, 600_000 * 1024), (60, 300_000 * 1024)]
+    assert watch.newest.active == 400_000 * 1024
+    assert fake.text(f"proc/{PID}/clear_refs") == ""
+    watch.step(160.0)
+    assert fake.text(f"proc/{PID}/clear_refs") == "1"
+
+
+def test_a_guest_under_kvm_is_refused_and_nothing_is_cleared(fake: FakeRoot) -> None:
+    vcpu = "7f0040500000-7f0040503000 rw-s 00000000 00:0f 1067   anon_inode:kvm-vcpu:0\nVmFlags: rd wr sh\n"
+    fake.process(smaps=recorded.SMAPS + vcpu)
+    with pytest.raises(InterfaceMissing, match="KVM"):
+        ReferencedWatch(fake.kernel, PID, 60.0).step(0.0)
+    assert fake.text(f"proc/{PID}/clear_refs") == ""
+
+
+def test_kdamonds_of_somebody_else_are_not_touched(fake: FakeRoot) -> None:
+    fake.write(f"{BASE}/nr_kdamonds", "1\n").write(f"{BASE}/0/state", "off\n")
+    ledger = Ledger()
+    damon = Damon(fake.kernel, ledger, BOOT, lambda: 0.0)
+    with pytest.raises(InterfaceInUse):
+        damon.acquire()
+    damon.release()
+    assert (fake.text(f"{BASE}/nr_kdamonds"), ledger.all()) == ("1\n", ())
+
+
+@pytest.mark.parametrize(
+    ("after", "instance", "mine"),
+    [("1 0:4711", BOOT, True), ("1 0:9", BOOT, False), ("2 0:4711", BOOT, False), ("1 0:4711", "boot-0", False)],
+)
+def test_only_what_the_mark_of_this_boot_names_is_stopped(
+    fake: FakeRoot, after: str, instance: str, mine: bool
+) -> None:
+    fake.write(f"{BASE}/nr_kdamonds", "1\n").write(f"{BASE}/0/state", "on\n")
+    fake.write(f"{BASE}/0/contexts/0/targets/0/pid_target", "4711\n")
+    ledger = Ledger()
+    ledger.put(Mark(HOST, KNOB, "0", after, instance, 0.0))
+    Damon(fake.kernel, ledger, BOOT, lambda: 0.0).release()
+    assert fake.text(f"{BASE}/0/state") == ("off" if mine else "on\n")
+    assert fake.text(f"{BASE}/nr_kdamonds") == ("0" if mine else "1\n")
+
+
+def test_a_kernel_without_damon_is_unsupported(fake: FakeRoot) -> None:
+    with pytest.raises(InterfaceMissing):
+        Damon(fake.kernel, Ledger(), BOOT, lambda: 0.0).acquire()
+
+
+@given(st.lists(st.integers(1, 5000), min_size=1, max_size=5), st.integers(1, 600))
+def test_regions_cover_all_and_none_is_larger_than_its_share(pages: list[int], count: int) -> None:
+    spans, at = [], 0
+    for one in pages:
+        spans.append(Span(at, at + one * 4096))
+        at += (one + 7) * 4096
+    regions = divided(spans, count, 4096)
+    assert sum(one.size for one in regions) == sum(pages) * 4096
+    assert all(before.end <= after.start for before, after in pairwise(regions))
+    assert max(one.size for one in regions) <= -(-sum(pages) // count) * 4096
+
+
+def test_what_is_not_resident_is_not_idle() -> None:
+    assert idle_bytes(40 * MIB, 100 * MIB, 0.75) == 15 * MIB
+    assert idle_bytes(5 * MIB, 100 * MIB, 0.75) == 0
+
+
+def test_samples_that_agree_are_not_taken_for_certain() -> None:
+    assert sampling_error(0.0, 300) == 0.01
+    assert sampling_error(0.5, 0) == 1.0
+
+
+def test_nothing_is_idle_for_long_that_is_not_idle_for_less() -> None:
+    found = descending((Idle(60, 9, 0.0), Idle(10, 5, 0.0)))
+    assert [(one.age, one.bytes) for one in found] == [(10, 5), (60, 5)]
