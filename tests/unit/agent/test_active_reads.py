@@ -1,0 +1,160 @@
+"""Who is watched, by which source, within which budget, and that nothing is left watched."""
+
+from __future__ import annotations
+
+import pytest
+
+from memhint.agent.active_reads import AGAIN, ActiveReads, chosen
+from memhint.kernel.errors import InterfaceInUse, InterfaceMissing, KernelInterfaceError, ProcessGone
+from memhint.objects.active import ActiveMemory, ActiveSource, Idle
+from memhint.objects.gap import GapReason
+from tests.unit import builders
+
+SEEN = ActiveMemory(builders.NOW, ActiveSource.DAMON, 1000, (Idle(10, 400, builders.NOW),), 0.1, 0)
+
+
+class FakeWatch:
+    """Reads at each step, or fails as it is told."""
+
+    def __init__(self, fails: KernelInterfaceError | None = None, cost: float = 0.0) -> None:
+        self.fails = fails
+        self.cost = cost
+        self.cpu = 0.0
+        self.newest: ActiveMemory | None = None
+        self.steps = 0
+        self.closed = 0
+
+    def step(self, now: float) -> float:
+        self.cpu += self.cost
+        if self.fails is not None:
+            raise self.fails
+        self.steps += 1
+        self.newest = SEEN
+        return now + 60.0
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+class Sources:
+    """Sources whose watches are kept, by source."""
+
+    def __init__(self, **fails: KernelInterfaceError | None) -> None:
+        self.fails = {ActiveSource(name): error for name, error in fails.items()}
+        self.made: list[tuple[ActiveSource, int, FakeWatch]] = []
+        self.cost = 0.0
+
+    def all(self) -> dict:
+        def opener(source: ActiveSource):
+            def open_(pid: int) -> FakeWatch:
+                watch = FakeWatch(self.fails[source], self.cost)
+                self.made.append((source, pid, watch))
+                return watch
+
+            return open_
+
+        return {source: opener(source) for source in self.fails}
+
+
+def reader(sources: Sources, percent: float = 100.0) -> ActiveReads:
+    found = ActiveReads(sources.all(), percent, clock=lambda: 0.0)
+    found._thread = object()  # as if it had begun: the test takes each step itself
+    return found
+
+
+def run(reads: ActiveReads, now: float) -> float:
+    """Steps until it wants to rest."""
+    for _ in range(100):
+        rest = reads.read_next(now)
+        if rest:
+            return rest
+    raise AssertionError("it never rests")
+
+
+def test_every_vm_is_watched_and_what_was_read_is_kept() -> None:
+    sources = Sources(damon=None)
+    reads = reader(sources)
+    reads.want({"a": builders.process(pid=1), "b": builders.process(pid=2)})
+    assert reads.newest("a")[1].reason is GapReason.PENDING
+    run(reads, 0.0)
+    assert reads.newest("a") == (SEEN, None)
+    assert sorted(pid for _, pid, _ in sources.made) == [1, 2]
+    assert run(reads, 30.0) == 1.0  # nothing is due
+    run(reads, 60.0)
+    assert [watch.steps for _, _, watch in sources.made] == [2, 2]
+
+
+def test_the_next_source_is_tried_where_one_is_somebody_else_s_and_both_reasons_are_told() -> None:
+    taken, missing = InterfaceInUse("/damon", "of somebody else"), InterfaceMissing("/clear_refs", "KVM")
+    sources = Sources(damon=taken, referenced=None)
+    reads = reader(sources)
+    reads.want({"a": builders.process(pid=1)})
+    run(reads, 0.0)
+    assert reads.newest("a") == (SEEN, None)
+
+    neither = Sources(damon=taken, referenced=missing)
+    reads = reader(neither)
+    reads.want({"a": builders.process(pid=1)})
+    run(reads, 0.0)
+    seen, gap = reads.newest("a")
+    assert seen is None
+    assert gap.reason is taken.gap("active").reason
+    assert "KVM" in gap.detail
+    run(reads, AGAIN - 1)
+    assert len(neither.made) == 2
+    run(reads, AGAIN)
+    assert len(neither.made) == 4  # tried again
+
+
+def test_a_vm_that_ended_or_has_another_process_is_watched_no_more() -> None:
+    sources = Sources(damon=None)
+    reads = reader(sources)
+    reads.want({"a": builders.process(pid=1), "b": builders.process(pid=2)})
+    run(reads, 0.0)
+    reads.want({"a": builders.process(pid=7, start_ticks=99)})
+    run(reads, 1.0)
+    assert [(pid, watch.closed) for _, pid, watch in sources.made] == [(1, 1), (2, 1), (7, 0)]
+    assert reads.newest("b") == (None, None)
+
+
+def test_a_process_that_ends_in_between_is_a_gap_and_its_watch_is_closed() -> None:
+    sources = Sources(damon=None)
+    reads = reader(sources)
+    reads.want({"a": builders.process(pid=1)})
+    run(reads, 0.0)
+    watch = sources.made[0][2]
+    watch.fails = ProcessGone("/proc/1", "it ended")
+    run(reads, 60.0)
+    assert watch.closed == 1
+    assert reads.newest("a")[1].reason is GapReason.GONE
+
+
+def test_what_watching_costs_stays_within_its_share() -> None:
+    sources = Sources(damon=None)
+    sources.cost = 6.0
+    reads = reader(sources, percent=1.0)
+    reads.want({"a": builders.process(pid=1)})
+    assert run(reads, 0.0) == 60.0  # 6 s at 1 % are 600 s: the first 300 are lent
+    assert sources.made[0][2].steps == 1
+    assert run(reads, 290.0) == pytest.approx(10.0)
+    run(reads, 301.0)
+    assert sources.made[0][2].steps == 2
+
+
+def test_nothing_is_left_watched_at_the_end_also_of_vms_that_have_just_gone() -> None:
+    sources = Sources(damon=None)
+    released = []
+    reads = ActiveReads(sources.all(), 100.0, release=lambda: released.append(True), clock=lambda: 0.0)
+    reads.want({"a": builders.process(pid=1), "b": builders.process(pid=2)})
+    run(reads, 0.0)
+    reads.want({"a": builders.process(pid=1)})
+    reads._leave()
+    assert [watch.closed for _, _, watch in sources.made] == [1, 1]
+    assert released == [True]
+
+
+def test_an_option_chooses_the_sources() -> None:
+    offered = Sources(damon=None, referenced=None).all()
+    assert list(chosen("auto", offered)) == [ActiveSource.DAMON, ActiveSource.REFERENCED]
+    assert list(chosen("referenced", offered)) == [ActiveSource.REFERENCED]
+    assert chosen("off", offered) == {}
