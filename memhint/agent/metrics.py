@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from memhint.agent.active_metrics import ActiveMetrics
 from memhint.agent.huge_metrics import HugeMetrics
 from memhint.bus.rabbit_publisher import Sent
 from memhint.objects.gap import GapReason
@@ -54,6 +55,8 @@ class AgentMetrics:
         )
         self._huge = HugeMetrics()
         registry.register(self._huge)
+        self._active = ActiveMetrics()
+        registry.register(self._active)
         for lever in LeverName:  # each is there from the start, so that the first one is seen as an increase
             for answer in Answer:
                 self._verdicts.labels(lever, answer)
@@ -75,6 +78,7 @@ class AgentMetrics:
         for reason in GapReason:
             self._gaps.labels(reason).set(gaps[reason])
         self._huge.take(report)
+        self._active.take(report)
 
     def record(self, host: str, at: float, states: Iterable[LeverState]) -> None:
         """Count verdicts that are news."""

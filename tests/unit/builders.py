@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from memhint.objects.active import ActiveMemory, ActiveSource, Idle
 from memhint.objects.discarded import Agreement, BalloonReporting, Ranges, ReportingCheck
 from memhint.objects.domain import DeepMemory, DomainFacts, DomainObservation, DomainState, GuestMappings, ProcessMemory
 from memhint.objects.estimate import DedupEstimate, FinderRound, GroupEstimate, KsmCost, VmEstimate
@@ -122,6 +123,14 @@ def domain_observation(**changes: Any) -> DomainObservation:
         guest=guest_memory(),
         guest_kernel=GuestKernel(NOW - 4, "6.12.1", "boot-1", 9, "virtio3", True, True),
         balloon_actual=4 * GIB,
+        active=ActiveMemory(
+            NOW - 5,
+            ActiveSource.DAMON,
+            2 * GIB,
+            (Idle(10, 1500 * MIB, NOW - 5), Idle(60, 1 * GIB, NOW - 5), Idle(600, 512 * MIB, NOW - 5)),
+            0.2,
+            40 * MIB,
+        ),
     )
     return replace(base, **changes)
 

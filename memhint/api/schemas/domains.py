@@ -6,6 +6,7 @@ from memhint.api.schemas.common import NAME, history_query, one, page, page_quer
 from memhint.api.schemas.levers import GAP, LEVER
 from memhint.api.schemas.policies import POLICY
 from memhint.api.schemas.records import extended, nullable, record, schema_of, words_of
+from memhint.objects.active import ActiveMemory
 from memhint.objects.domain import DomainState
 from memhint.objects.exclusion import Excluded
 from memhint.objects.guest import GuestKernel
@@ -32,6 +33,7 @@ DOMAIN_IN_FULL = extended(
         "huge_coverage": schema_of(float | None),
         "huge_mapped": schema_of(float | None),
         "remote": schema_of(float | None),
+        "active": nullable(schema_of(ActiveMemory)),
         "guest_kernel": nullable(schema_of(GuestKernel)),
         "minimum": schema_of(int | None),
     },

@@ -21,7 +21,7 @@ LABELS = {
     *("host", "lever", "rung", "state"),
     *("uuid", "name", "project"),  # of at most so many VMs
     *("method", "route", "status"),
-    *("part", "version", "reason", "answer", "subscriber", "outcome", "kind", "queue", "event"),
+    *("part", "version", "reason", "answer", "subscriber", "outcome", "kind", "queue", "event", "age"),
 }
 
 

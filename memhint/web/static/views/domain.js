@@ -3,7 +3,7 @@
 import { get } from "../lib/api.js";
 import { atMostEvery, fill, h, inTurn } from "../lib/dom.js";
 import { remember, to } from "../lib/route.js";
-import { gib, known, memory, percent } from "../lib/units.js";
+import { gib, known, memory, percent, span } from "../lib/units.js";
 import { RECLAIM_STATE, STOP, heldWords } from "../lib/words.js";
 import { age, badge } from "../parts/badge.js";
 import { figures } from "../parts/figures.js";
@@ -230,6 +230,8 @@ export function domainView({ place, title, fleet, parts, query, signal }) {
         ["Huge pages", known(domain.huge_coverage) ? percent(100 * domain.huge_coverage, 0) : "unknown"],
         ["Mapped by KVM in huge pages", known(domain.huge_mapped) ? percent(100 * domain.huge_mapped, 0) : "unknown"],
         ["On another node than its CPUs", known(domain.remote) ? percent(100 * domain.remote, 0) : "unknown"],
+        ["In use", memory(domain.active?.idle?.length ? domain.active.resident - domain.active.idle[0].bytes : null)],
+        ...(domain.active?.idle ?? []).map((one) => [`Not touched for ${span(one.age)}`, memory(one.bytes)]),
         ["Told by", domain.source ?? "unknown"],
         ["Guest and host", domain.agreement ?? "unknown"],
         ["UUID", domain.uuid],
