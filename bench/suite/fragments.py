@@ -24,6 +24,7 @@ from bench.idle import wait_idle
 from bench.total import compiled_plugin, counted, counting, with_plugin
 from lab import Guest, Lab
 from lab.host import Host
+from lab.patched import emulator_program
 from memhint.objects.units import GIB, MIB, mib
 
 GOAL_RETURNED = 0.95  # of what order 0 gets back
@@ -88,7 +89,7 @@ def measure(scale: Scale, say: Say) -> Result:
     ways = (OFF, ORDER_9, ORDER_0, RECYCLER) if smoke else WAYS
     found: dict[str, list[Returned]] = {}
     with tempfile.TemporaryDirectory() as scratch:
-        plugin = compiled_plugin(Path(scratch))
+        plugin = compiled_plugin(Path(scratch), str(emulator_program()))
         for way in ways:
             found[way.name] = [_run(way, data, plugin, Path(scratch), 5.0 if smoke else WINDOW) for _ in range(runs)]
             last = found[way.name][-1]
