@@ -135,6 +135,6 @@ def test_an_empty_array_may_be_anywhere() -> None:
     once, more = bytearray(8), bytearray(8)
     compiled().first(nothing, nothing, START, PAGE_SIZE, tags, once, more)
     assert compiled().second(nothing, nothing, START, PAGE_SIZE, tags, more) == (0, b"", b"")
+    misplaced = memoryview(bytearray(17))[1:9]
     with pytest.raises(ValueError, match="do not fit"):
-        misplaced = memoryview(bytearray(17))[1:9]
         compiled().first(misplaced, misplaced, 0, PAGE_SIZE, bytearray(1 << 16), once, more)
