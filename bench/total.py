@@ -15,9 +15,9 @@ HERE = Path(__file__).resolve().parent
 QEMU = "http://libvirt.org/schemas/domain/qemu/1.0"
 
 
-def compiled_plugin(into: Path) -> Path:
-    """The plugin that counts instructions, for the QEMU of the lab's guests. Raises GuestFailed."""
-    major, _ = qemu_version(find("qemu-system-x86_64"))
+def compiled_plugin(into: Path, qemu: str | None = None) -> Path:
+    """The plugin that counts instructions, for a QEMU: the distribution's unless given. Raises GuestFailed."""
+    major, _ = qemu_version(qemu or find("qemu-system-x86_64"))
     plugin = into / "total.so"
     command = ["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-fvisibility=hidden"]
     # The interface of plugins is 1 up to QEMU 8, and 9 asks for 2 or later.

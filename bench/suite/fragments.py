@@ -24,6 +24,7 @@ from bench.idle import wait_idle
 from bench.total import compiled_plugin, counted, counting, with_plugin
 from lab import Guest, Lab
 from lab.host import Host
+from lab.patched import emulator_program
 from memhint.objects.units import GIB, MIB, mib
 
 GOAL_RETURNED = 0.95  # of what order 0 gets back
@@ -61,7 +62,7 @@ class Returned:
 
     resident: int  # in the end
     merged: int  # of them, mapped from KSM's zero page or shared; counted in resident, and cost nothing
-    instructions: int  # of the guest, from before it allocates until the end
+    instructions: int  # of the guest, from before it allocates until the end, beyond those of an idle one
     batches: int  # that its balloon reported in that time
     threads_cpu: float  # seconds of QEMU's threads that recycle
     ksm_cpu: float
@@ -70,7 +71,8 @@ class Returned:
 _ABOUT = """
 A guest of 448 MiB allocates memory, writes random content to each page, and frees every other one: what is free then
 lies in single pages, which free page reporting of order 9 cannot return. 30 s later the host's share of its memory is
-looked at, and what it took: the instructions of the guest, counted by a plugin in QEMU from before the allocation, and
+looked at, and what it took: the instructions of the guest, counted by a plugin in QEMU from before the allocation,
+without those that the same guest executes while it does nothing, and
 the batches that its balloon reported, each of which is an exit and an interrupt with KVM. The recycler has neither;
 what is left there are whole blocks, which it leaves to reporting.
 
@@ -88,7 +90,7 @@ def measure(scale: Scale, say: Say) -> Result:
     ways = (OFF, ORDER_9, ORDER_0, RECYCLER) if smoke else WAYS
     found: dict[str, list[Returned]] = {}
     with tempfile.TemporaryDirectory() as scratch:
-        plugin = compiled_plugin(Path(scratch))
+        plugin = compiled_plugin(Path(scratch), str(emulator_program()))
         for way in ways:
             found[way.name] = [_run(way, data, plugin, Path(scratch), 5.0 if smoke else WINDOW) for _ in range(runs)]
             last = found[way.name][-1]
@@ -132,7 +134,9 @@ def _run(way: Way, data: int, plugin: Path, scratch: Path, window: float) -> Ret
                     command = f"qom-set /machine/peripheral/balloon0 {name} {value}"
                     libvirt_qemu.qemuMonitorCommand(guest.domain(), command, _MONITOR)
             wait_idle(guest.pid())
+            idle = _rate(counter, window / 3)
             process = Path(f"/proc/{guest.pid()}")
+            began = time.monotonic()
             executed, heard = counted(counter), batches(guest.work("read /proc/vmstat")["text"])
             threads, merger = thread_seconds(process, THREADS), ksm.ksmd_seconds()
             guest.fragment("data", data)
@@ -140,11 +144,18 @@ def _run(way: Way, data: int, plugin: Path, scratch: Path, window: float) -> Ret
             return Returned(
                 guest.memory_resident(),
                 zero_pages((process / "ksm_stat").read_text()) if way.ksm is not None else 0,
-                counted(counter) - executed,
+                round(counted(counter) - executed - idle * (time.monotonic() - began)),
                 batches(guest.work("read /proc/vmstat")["text"]) - heard,
                 thread_seconds(process, THREADS) - threads,
                 ksm.ksmd_seconds() - merger,
             )
+
+
+def _rate(counter: Path, seconds: float) -> float:
+    """Instructions a second of a guest that does nothing: its kernel's clock, its agent. They differ by the boot."""
+    executed, began = counted(counter), time.monotonic()
+    time.sleep(seconds)
+    return (counted(counter) - executed) / (time.monotonic() - began)
 
 
 def _started(host: Host, way: Way, plugin: Path, counter: Path) -> Guest:

@@ -138,8 +138,10 @@ static int check(const Py_buffer *addresses, const Py_buffer *hashes, const Py_b
 	const uint64_t *address = addresses->buf;
 
 	if (addresses->len != hashes->len || addresses->len % 8 || filter->len % 8 || filter->len < 8 ||
-	    (uint64_t)filter->len / 8 > UINT32_MAX || (uintptr_t)filter->buf % 8 || (uintptr_t)addresses->buf % 8 ||
-	    (uintptr_t)hashes->buf % 8 || page == 0)
+	    (uint64_t)filter->len / 8 > UINT32_MAX || (uintptr_t)filter->buf % 8 || page == 0)
+		goto bad;
+	/* an empty array may be anywhere */
+	if (addresses->len && ((uintptr_t)addresses->buf % 8 || (uintptr_t)hashes->buf % 8))
 		goto bad;
 	for (Py_ssize_t at = 0; at < addresses->len / 8; at++)
 		if (address[at] < start || (address[at] - start) / page >= (uint64_t)tags->len)

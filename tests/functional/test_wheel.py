@@ -58,7 +58,9 @@ def test_the_wheel_has_every_module_and_the_dashboards_files_and_nothing_else(wh
         names = {name for name in packed.namelist() if ".dist-info/" not in name}
     tracked = run("git", "ls-files", "-co", "--exclude-standard", "memhint", cwd=ROOT).split()
     expected = {name for name in tracked if (ROOT / name).is_file()} | {OWN_DATA}
-    assert names == expected
+    compiled = {name for name in names if name.startswith("memhint/kernel/_pages.") and name.endswith(".so")}
+    assert names - compiled == expected
+    assert len(compiled) == 1  # there is a compiler where tests run
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-_STAMPED = ("requirements.txt", "test-requirements.txt", "setup.cfg", "setup.py", "pyproject.toml")
+_STAMPED = (
+    "requirements.txt",
+    "test-requirements.txt",
+    "setup.cfg",
+    "setup.py",
+    "pyproject.toml",
+    "memhint/kernel/_pages.c",
+)
 
 
 class Machine:

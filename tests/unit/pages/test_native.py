@@ -127,3 +127,14 @@ def test_sizes_that_do_not_fit_are_refused_and_nothing_is_written() -> None:
         with pytest.raises(ValueError, match=r"do not fit|one size"):
             native.first(addresses, hashes, START, page, tags, bytearray(once), bytearray(more))
     assert tags == bytes(4)
+
+
+def test_an_empty_array_may_be_anywhere() -> None:
+    # that of Python's own empty array is at no boundary
+    nothing, tags = memoryview(bytearray(17))[1:1], bytearray(4)
+    once, more = bytearray(8), bytearray(8)
+    compiled().first(nothing, nothing, START, PAGE_SIZE, tags, once, more)
+    assert compiled().second(nothing, nothing, START, PAGE_SIZE, tags, more) == (0, b"", b"")
+    misplaced = memoryview(bytearray(17))[1:9]
+    with pytest.raises(ValueError, match="do not fit"):
+        compiled().first(misplaced, misplaced, 0, PAGE_SIZE, bytearray(1 << 16), once, more)
