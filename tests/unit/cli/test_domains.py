@@ -39,6 +39,10 @@ DETAILS = """\
 | Returned                 | 1024 MiB                                        |
 | Huge pages               | 50 % of what is resident, 75 % as KVM maps it (34 s ago) |
 | Remote memory            | 0 %                                             |
+| Active                   | 548 MiB ± 40 MiB (damon, 0.20 % of a core)      |
+| Idle for 10 s            | 1500 MiB (9 s ago)                              |
+| Idle for 60 s            | 1024 MiB (9 s ago)                              |
+| Idle for 600 s           | 512 MiB (9 s ago)                               |
 | Reclaimable by reporting | at most 300 MiB (proc, 8 s ago)                 |
 | Lever reporting          | on, wish auto: unchanged                        |
 | Lever dedup              | off, wish off: unchanged                        |
