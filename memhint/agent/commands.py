@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from memhint.agent.growth import Learnt
-from memhint.agent.reclaim_work import ReclaimStore
+from memhint.agent.reclaim_store import ReclaimStore
 from memhint.bus.commands import Handler
 from memhint.objects.policy import Origin, PolicyError, parse_policy
 from memhint.objects.reclaim import Reclaim, ReclaimRequest

@@ -13,7 +13,7 @@ from oslo_config import cfg
 from memhint.agent.build import Agent, build
 from memhint.agent.growth import Learnt
 from memhint.agent.parts import Stores
-from memhint.agent.reclaim_work import NoRequests
+from memhint.agent.reclaim_store import NoRequests
 from memhint.agent.service import remembered_state
 from memhint.agent.settings import finder_at_once, ksm_pace
 from memhint.kernel.root import PAGE_SIZE, KernelRoot

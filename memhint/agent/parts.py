@@ -11,7 +11,7 @@ from memhint.agent.deep_reads import DeepReads
 from memhint.agent.nova_files import NovaFiles
 from memhint.agent.observer import Observer
 from memhint.agent.policies import Policies, PolicyStore
-from memhint.agent.reclaim_work import ReclaimStore
+from memhint.agent.reclaim_store import ReclaimStore
 from memhint.agent.runners.runner import LeverRunner
 from memhint.agent.travelling_marks import TravellingMarks
 from memhint.bus.publisher import Publisher

@@ -1,4 +1,4 @@
-"""Reclaims under way: requests from the store and from within the agent, one at a time per VM, each on a thread.
+"""Requests of one host's guests carried out, each on a thread; what is due when, `planner/reclaim_schedule.py` says.
 
 A request in the store is marked as running before the guest is asked, so that it is never done twice: what an agent
 that ended had begun, its successor says to have failed.
@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from memhint.agent.guests import Guests
-from memhint.agent.holds import Holds
-from memhint.agent.reclaim_work import ReclaimStore, Work, objection
+from memhint.agent.reclaim_store import ReclaimStore
+from memhint.guest.errors import GuestError
 from memhint.levers.cache import CacheLever, CacheTarget
-from memhint.levers.cache_hold import CacheHold, interrupted
+from memhint.levers.cache_hold import CacheHold, lost
 from memhint.objects.domain import DomainObservation
 from memhint.objects.lever import LeverState
 from memhint.objects.policy import Policy
@@ -31,6 +31,8 @@ from memhint.objects.reclaim import (
     Stop,
 )
 from memhint.objects.verdict import Answer, Reason, Verdict
+from memhint.planner.hold import interrupted
+from memhint.planner.reclaim_schedule import Schedule, Task, failed, orphaned
 from memhint.store.errors import StoreError
 
 LOG = logging.getLogger(__name__)
@@ -56,23 +58,18 @@ class Reclaims:
         :param hold_every: seconds, at least, between two looks at a guest whose reclaim holds
         """
         self.lever = lever or CacheLever()
+        self.hold = CacheHold(self.lever, hold_every)
         self._guests = guests
         self._store = store
         self._footprint = footprint
-        self._at_once = at_once
         self._wall = wall
         self._start = start or _daemon
         self._owner = uuids.uuid4().hex
-        self._lock = threading.Lock()
-        self._stopping = False
-        self._domains: dict[str, DomainObservation] = {}
-        self._policies: dict[str, Policy] = {}
-        self._waiting: list[Reclaim] = []  # submitted here, oldest first
-        self._queued: set[str] = set()  # VMs for which something waited in the store in the last cycle
-        self._working: dict[str, Work] = {}  # by the domain's UUID
-        self._newest: dict[str, Reclaim] = {}  # by the domain's UUID: the last that began, or ended without
-        self._unsaved: dict[str, Reclaim] = {}  # ended while the store was away, by request
-        self._holds = Holds(CacheHold(self.lever, hold_every), self, hold_every, at_once, wall, self._start)
+        self._lock = threading.Lock()  # guards the schedule
+        self._schedule = Schedule(self._owner, at_once, hold_every)
+        self._threads: list[threading.Thread] = []
+        self._saving = threading.Lock()  # what is stored late is not stored after what is newer
+        self._unsaved: dict[str, Reclaim] = {}  # by request, while the store is away
 
     # -- for callers within the agent --------------------------------------------------------------------------------
 
@@ -100,36 +97,23 @@ class Reclaims:
         ).check()
         reclaim = Reclaim(request)
         with self._lock:
-            self._waiting.append(reclaim)
+            self._schedule.waiting.append(reclaim)
         return reclaim
 
     def news(self, uuid: str) -> Reclaim | None:
         """The newest of one VM that began or ended, with its progress; None where there was none."""
-        held = self._holds.of(uuid)
         with self._lock:
-            work, newest = self._working.get(uuid), self._newest.get(uuid)
-        if work is not None:
-            return work.reclaim
-        if held is not None and newest is not None and newest.request.id == held.reclaim.request.id:
-            return held.reclaim
-        return newest
+            return self._schedule.newest(uuid)
 
     def busy(self, uuid: str) -> bool:
         """Whether something of this VM goes on, or was submitted here and waits. A hold goes on beside others."""
         with self._lock:
-            return uuid in self._working or any(one.request.uuid == uuid for one in self._waiting)
+            return self._schedule.busy(uuid)
 
     def cancel(self, request: str, why: str) -> None:
         """Take a request back by its id: after the call under way, or before it begins. One that ended stays."""
-        word = Verdict(Answer.FAILED, Reason.INTERRUPTED, why)
         with self._lock:
-            for one in [one for one in self._waiting if one.request.id == request]:
-                self._waiting.remove(one)
-                self._newest[one.request.uuid] = self._failed(one, word)
-            for work in self._working.values():
-                if work.reclaim.request.id == request:
-                    work.withdrawn = work.withdrawn or word
-        self._holds.cancel(request, word)
+            self._schedule.cancel(request, _taken_back(why), self._wall())
 
     def withdraw(self, uuid: str, by: str, why: str, asked: str | None = None) -> None:
         """Take back what ``by`` submitted here for one VM, whether it waits or goes on.
@@ -137,33 +121,30 @@ class Reclaims:
         :param asked: only what was submitted for this reason
         """
         with self._lock:
-            work = self._working.get(uuid)
-            mine = [one.request for one in self._waiting if one.request.uuid == uuid]
-            if work is not None and not work.stored:
-                mine.append(work.reclaim.request)
-        for request in mine:
-            if request.by == by and asked in (None, request.reason):
-                self.cancel(request.id, why)
+            self._schedule.withdraw(uuid, by, asked, _taken_back(why), self._wall())
 
     # -- for the cycle -----------------------------------------------------------------------------------------------
 
     def follow(self, domains: Iterable[DomainObservation], policies: Mapping[str, Policy]) -> None:
         """Take up what was asked for since, end what nobody may begin any more, and look after what goes on."""
         with self._lock:
-            self._domains = {one.uuid: one for one in domains}
-            self._policies = dict(policies)
-            self._newest = {uuid: one for uuid, one in self._newest.items() if uuid in self._domains}
-            if self._stopping:
+            self._schedule.see(domains, policies)
+            if self._schedule.stopping:
                 return
         stored = self._from_store()
         with self._lock:
-            candidates = [*((one, True) for one in stored), *((one, False) for one in self._waiting)]
-            self._queued = {one.request.uuid for one in stored}
-        for reclaim, in_store in sorted(candidates, key=lambda pair: pair[0].request.at):
-            self._consider(reclaim, in_store)
-        with self._lock:
-            busy = {*self._working, *self._queued, *(one.request.uuid for one in self._waiting)}
-        self._holds.follow(busy)
+            due = self._schedule.due(stored, self._wall())
+        left = [*due.begin, *due.look]
+        try:
+            for one in due.expired:
+                self._keep(one)
+            self._finished(due.ended)
+            while left:
+                self._take_up(left[0])
+                left.pop(0)
+        finally:  # a defect in one must not block the others' guests
+            for task in left:
+                self._put_back(task)
 
     def state(self, domain: DomainObservation) -> LeverState:
         """The lever's three fields for one VM."""
@@ -174,32 +155,22 @@ class Reclaims:
 
         :param timeout: seconds to wait for that; what takes longer its successor says to have failed
         """
-        word = Verdict(Answer.FAILED, Reason.INTERRUPTED, "the agent was stopped or reloaded while it went on")
         with self._lock:
-            self._stopping = True
-            threads = [work.thread for work in self._working.values() if work.thread is not None]
-            for work in self._working.values():
-                work.withdrawn = work.withdrawn or word
-        threads += self._holds.close()
+            ended, threads = self._schedule.stop(self._wall()), self._threads
+        self._finished(ended)
         until = time.monotonic() + timeout
         for thread in threads:
             thread.join(max(0.0, until - time.monotonic()))
 
-    # -- inside ------------------------------------------------------------------------------------------------------
+    # -- the store ---------------------------------------------------------------------------------------------------
 
     def _from_store(self) -> list[Reclaim]:
         """What waits in the store. An earlier agent's that had begun is ended here."""
         try:
             self._save_late()
             found = self._store.open()
-            for one in found:
-                if one.owner == self._owner:
-                    continue
-                lost = Verdict(Answer.FAILED, Reason.INTERRUPTED, "the agent ended while it went on")
-                if one.state is ReclaimState.RUNNING:
-                    self._store.save(self._failed(one, lost))
-                elif one.state is ReclaimState.HOLDING:
-                    self._store.save(interrupted(one, lost, self._wall()))
+            for one in orphaned(found, self._owner, self._wall()):
+                self._store.save(one)
             taken_back = self._store.interrupted()
             for one in found:
                 why = taken_back.get(one.request.id)
@@ -207,164 +178,143 @@ class Reclaims:
                     continue
                 self.cancel(one.request.id, why)
                 if one.state is ReclaimState.QUEUED:
-                    self._store.save(self._failed(one, Verdict(Answer.FAILED, Reason.INTERRUPTED, why)))
+                    self._store.save(failed(one, _taken_back(why), self._wall()))
         except StoreError as error:
             LOG.error("no requests can be taken up: %s", error)
             return []
         with self._lock:
-            known = {work.reclaim.request.id for work in self._working.values()} | set(self._unsaved)
-        known |= set(taken_back)
+            known = {task.reclaim.request.id for task in self._schedule.running.values()}
+        known |= {*self._unsaved, *taken_back}
         return [one for one in found if one.state is ReclaimState.QUEUED and one.request.id not in known]
 
     def _save_late(self) -> None:
-        with self._lock:
-            late = list(self._unsaved.values())
-        for one in late:
-            self._store.save(one)
-            with self._lock:
-                self._unsaved.pop(one.request.id, None)
+        with self._saving:
+            for one in list(self._unsaved.values()):
+                self._store.save(one)
+                del self._unsaved[one.request.id]
 
-    def _consider(self, reclaim: Reclaim, in_store: bool) -> None:
-        uuid = reclaim.request.uuid
-        with self._lock:
-            domain = self._domains.get(uuid)
-            free = uuid not in self._working and len(self._working) < self._at_once
-        free = free and not self._holds.looking(uuid)
-        if self._wall() > reclaim.request.expires:
-            why = "its VM is not on this host" if domain is None else "its turn did not come"
-            self._end_unbegun(
-                reclaim, in_store, Verdict(Answer.FAILED, Reason.EXPIRED, f"{why} within its time to live")
-            )
-        elif domain is not None and free:
-            self._begin(domain, reclaim, in_store)
-
-    def _end_unbegun(self, reclaim: Reclaim, in_store: bool, verdict: Verdict) -> None:
-        ended = replace(self._failed(reclaim, verdict), state=ReclaimState.EXPIRED)
-        with self._lock:
-            if not in_store:
-                self._waiting.remove(reclaim)
-            if ended.request.uuid in self._domains:
-                self._newest[ended.request.uuid] = ended
-        if in_store:
-            self._keep(ended)
-
-    def _begin(self, domain: DomainObservation, reclaim: Reclaim, in_store: bool) -> None:
-        running = replace(
-            reclaim,
-            state=ReclaimState.RUNNING,
-            verdict=Verdict(Answer.PENDING, Reason.NONE, f"asked for by {reclaim.request.by}"),
-            owner=self._owner,
-            begun=self._wall(),
-        )
-        if in_store:
-            try:
-                # Before the guest is asked: whoever comes after this agent must not ask it again.
-                if not self._store.save(running):
-                    return
-            except StoreError as error:
-                LOG.error("a request is not begun while it cannot be marked: %s", error)
-                return
-        with self._lock:
-            work = Work(domain, self._policies[domain.uuid], running, in_store)
-            if not in_store:
-                self._waiting.remove(reclaim)
-            self._working[domain.uuid] = work
-        LOG.info("reclaim %s of %s begins: %s, %s", running.request.id, domain.name, running.request.by,
-                 running.request.reason)  # fmt: skip
+    def _marked(self, begun: Reclaim) -> bool:
+        """Before the guest is asked: whoever comes after this agent must not ask it again."""
         try:
-            thread = self._start(lambda: self._work(work))
+            return self._store.save(begun)
+        except StoreError as error:
+            LOG.error("a request is not begun while it cannot be marked: %s", error)
+            return False
+
+    def _keep(self, reclaim: Reclaim) -> None:
+        with self._saving:
+            try:
+                self._store.save(reclaim)
+                self._unsaved.pop(reclaim.request.id, None)
+            except StoreError as error:
+                LOG.error("what became of a reclaim is stored later: %s", error)
+                self._unsaved[reclaim.request.id] = reclaim
+
+    def _finished(self, ended: Iterable[Task]) -> None:
+        for task in ended:
+            if task.stored:
+                self._keep(task.reclaim)
+            LOG.info("reclaim %s of %s: %s", task.reclaim.request.id, task.domain.name, task.reclaim.verdict)
+
+    # -- on threads --------------------------------------------------------------------------------------------------
+
+    def _take_up(self, task: Task) -> None:
+        if task.looking:
+            self._on_thread(task, self._look)
+        elif not task.stored or self._marked(task.reclaim):
+            LOG.info("reclaim %s of %s begins: %s, %s", task.reclaim.request.id, task.domain.name,
+                     task.reclaim.request.by, task.reclaim.request.reason)  # fmt: skip
+            self._on_thread(task, self._run)
+        else:
+            self._put_back(task)
+
+    def _on_thread(self, task: Task, work: Callable[[Task], None]) -> None:
+        try:
+            thread = self._start(lambda: work(task))
         except RuntimeError as error:  # the machine has no thread to spare
-            verdict = Verdict(Answer.FAILED, Reason.HYPERVISOR, f"it could not be begun: {error}")
-            self.finished(work, self._failed(running, verdict))
+            if task.looking:
+                LOG.error("a guest whose reclaim holds is looked at later: %s", error)
+                self._put_back(task)
+            else:
+                word = Verdict(Answer.FAILED, Reason.HYPERVISOR, f"it could not be begun: {error}")
+                self._ran(task, failed(task.reclaim, word, self._wall()))
             return
         with self._lock:
-            work.thread = thread
+            self._threads = [one for one in (*self._threads, thread) if one is not None and one.is_alive()]
 
-    def _work(self, work: Work) -> None:
-        uuid, target = work.domain.uuid, self.target(work)
+    def _run(self, task: Task) -> None:
+        target = self._target(task)
         try:
-            ended = self.lever.pull(target, work.reclaim, lambda now: self.progress(work, now))
-            ended = self._holds.lever.begin(target, ended, self._wall())
+            done = self.lever.pull(target, task.reclaim, lambda now: self._progress(task, now))
+            done = self.hold.begin(target, done, self._wall())
         except Exception as error:  # a defect here must show as a verdict
             LOG.exception("the cache lever failed")
-            verdict = Verdict(Answer.FAILED, Reason.HYPERVISOR, f"{type(error).__name__}: {error}")
-            ended = replace(work.reclaim, state=ReclaimState.FAILED, verdict=verdict, stop=Stop.LOST)
-        if ended.held is None:
-            self.finished(work, replace(ended, ended=self._wall()))
-            return
-        self.progress(work, ended)
-        with self._lock:
-            self._newest[uuid] = ended
-            del self._working[uuid]
-        LOG.info("reclaim %s of %s holds: %s", ended.request.id, work.domain.name, ended.verdict)
-        self._holds.add(work)
+            done = replace(task.reclaim, state=ReclaimState.FAILED, verdict=_defect(error), stop=Stop.LOST)
+        if done.held is None:
+            done = replace(done, ended=self._wall())
+        else:
+            self._progress(task, done)
+            LOG.info("reclaim %s of %s holds: %s", done.request.id, task.domain.name, done.verdict)
+        self._ran(task, done)
 
-    # -- for its holds too -------------------------------------------------------------------------------------------
-
-    def target(self, work: Work) -> CacheTarget:
-        """See HoldOwner."""
-        uuid = work.domain.uuid
+    def _ran(self, task: Task, done: Reclaim) -> None:
         with self._lock:
-            domain = self._domains.get(uuid, work.domain)
-            policy = self._policies.get(uuid, work.policy)
+            ended = self._schedule.ran(task, done, self._wall())
+        self._finished(ended)
+
+    def _look(self, task: Task) -> None:
+        missed, before = False, task.reclaim
+        try:
+            found = self.hold.look(
+                self._target(task), before, self._wall, lambda now: self._progress(task, now),
+                lambda: self._waited_for(task),
+            )  # fmt: skip
+            if found != before and not found.state.ended:
+                self._progress(task, found)
+        except GuestError as error:
+            missed, found = True, lost(before, error, self._wall())
+        except Exception as error:  # a defect here must show as a verdict
+            LOG.exception("a hold failed")
+            found = interrupted(task.reclaim, _defect(error), self._wall())
+        with self._lock:
+            ended = self._schedule.looked(task, found, self._wall(), lost=missed)
+        self._finished(ended)
+
+    def _progress(self, task: Task, now: Reclaim) -> Verdict | None:
+        """Keep how far it has come; why it may not go on."""
+        with self._lock:
+            moved, word = self._schedule.progress(task, now)
+        if task.stored and moved and word is None:
+            self._keep(now)
+        return word
+
+    def _waited_for(self, task: Task) -> bool:
+        with self._lock:
+            return self._schedule.waited_for(task.uuid)
+
+    def _put_back(self, task: Task) -> None:
+        with self._lock:
+            self._schedule.put_back(task)
+
+    def _target(self, task: Task) -> CacheTarget:
+        """The VM as the lever sees it."""
+        with self._lock:
+            domain, policy = self._schedule.seen(task)
         return CacheTarget(
             domain,
             policy,
-            lambda: self._guests.ask_capabilities(uuid),
-            lambda: self._guests.conversation(uuid),
+            lambda: self._guests.ask_capabilities(task.uuid),
+            lambda: self._guests.conversation(task.uuid),
             lambda: self._footprint(domain),
         )
 
-    def objection(self, work: Work) -> Verdict | None:
-        """See HoldOwner."""
-        uuid = work.domain.uuid
-        with self._lock:
-            return work.withdrawn or objection(work, self._domains.get(uuid), self._policies.get(uuid))
 
-    def waited_for(self, work: Work) -> bool:
-        """See HoldOwner."""
-        uuid = work.domain.uuid
-        with self._lock:
-            return uuid in self._queued or any(one.request.uuid == uuid for one in self._waiting)
+def _taken_back(why: str) -> Verdict:
+    return Verdict(Answer.FAILED, Reason.INTERRUPTED, why)
 
-    def finished(self, work: Work, ended: Reclaim) -> None:
-        """See HoldOwner."""
-        uuid = work.domain.uuid
-        if work.stored:
-            self._keep(ended)
-        with self._lock:
-            newest = self._newest.get(uuid)
-            if self._working.get(uuid) is work:
-                del self._working[uuid]
-                newest = None
-            if newest is None or newest.request.id == ended.request.id:
-                self._newest[uuid] = ended
-        LOG.info("reclaim %s of %s: %s", ended.request.id, work.domain.name, ended.verdict)
 
-    def progress(self, work: Work, now: Reclaim) -> Verdict | None:
-        """See HoldOwner."""
-        with self._lock:
-            moved, work.reclaim = work.reclaim != now, now
-        word = self.objection(work)
-        if work.stored and (moved or work.unsaved) and word is None:
-            try:
-                self._store.save(now)
-                work.unsaved = False
-            except StoreError as error:
-                work.unsaved = True
-                LOG.warning("the progress of a reclaim is not stored: %s", error)
-        return word
-
-    def _keep(self, ended: Reclaim) -> None:
-        try:
-            self._store.save(ended)
-        except StoreError as error:
-            LOG.error("how a reclaim ended is stored later: %s", error)
-            with self._lock:
-                self._unsaved[ended.request.id] = ended
-
-    def _failed(self, reclaim: Reclaim, verdict: Verdict) -> Reclaim:
-        return replace(reclaim, state=ReclaimState.FAILED, verdict=verdict, ended=self._wall())
+def _defect(error: Exception) -> Verdict:
+    return Verdict(Answer.FAILED, Reason.HYPERVISOR, f"{type(error).__name__}: {error}")
 
 
 def _daemon(work: Callable[[], None]) -> threading.Thread:

@@ -18,7 +18,7 @@ from memhint.agent.build import Agent, build, host_boot
 from memhint.agent.growth import Learnt
 from memhint.agent.lock import HostLock
 from memhint.agent.parts import Audit, Stores
-from memhint.agent.reclaim_work import ReclaimStore
+from memhint.agent.reclaim_store import ReclaimStore
 from memhint.agent.unlost import Unlost
 from memhint.bus.inprocess import InProcessBus
 from memhint.conf.errors import ConfigError

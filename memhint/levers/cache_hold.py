@@ -104,12 +104,6 @@ def lost(holding: Reclaim, error: GuestError, at: float) -> Reclaim:
     return released(holding, Stop.LOST, at, verdict.reason, verdict.detail)
 
 
-def interrupted(holding: Reclaim, word: Verdict, at: float) -> Reclaim:
-    """A hold that ends because of somebody's word."""
-    reason = word.reason if word.reason is not Reason.NONE else Reason.INTERRUPTED
-    return released(holding, Stop.INTERRUPTED, at, reason, word.detail)
-
-
 def _first_look(target: CacheTarget) -> CacheLook:
     """Like a later one, which may go unanswered a few times: a guest that just gave memory back has much to do."""
     for _ in range(_TRIES - 1):

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from memhint.objects.reclaim import SMALLEST, Reclaim, Stop
+from memhint.objects.reclaim import SMALLEST, Reclaim, Stop, released
 from memhint.objects.units import MIB, mib
-from memhint.objects.verdict import Reason
+from memhint.objects.verdict import Reason, Verdict
 
 MARGIN = 16 * MIB  # bytes by which any guest's page cache comes and goes
 PART = 8  # and an eighth of what was reclaimed: less is not worth a call
@@ -75,3 +75,9 @@ def after_go(reclaim: Reclaim, brought: int) -> tuple[Reclaim, Step]:
         return counted, Step()
     why = f"the guest gave up nothing of what it calls unused, {fruitless} times in a row"
     return counted, Step(stop=Stop.EXHAUSTED, why=why)
+
+
+def interrupted(holding: Reclaim, word: Verdict, at: float) -> Reclaim:
+    """A hold that ends because of somebody's word."""
+    reason = word.reason if word.reason is not Reason.NONE else Reason.INTERRUPTED
+    return released(holding, Stop.INTERRUPTED, at, reason, word.detail)

@@ -16,7 +16,7 @@ from memhint.agent.observer import Observer
 from memhint.agent.parts import Identity, Parts
 from memhint.agent.policies import Policies
 from memhint.agent.processes import Processes
-from memhint.agent.reclaim_work import NoRequests
+from memhint.agent.reclaim_store import NoRequests
 from memhint.agent.reclaims import Reclaims
 from memhint.agent.runners.cache import CacheRunner
 from memhint.agent.runners.host import HostRunner

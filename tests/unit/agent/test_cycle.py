@@ -557,7 +557,7 @@ def test_an_idle_vm_of_a_calm_host_is_asked_for_its_cache_where_that_always_hold
     grown = int(re.search(r"VmRSS:\s+(\d+)", status)[1]) + 200 * 1024
     host.root.write("proc/4000/status", re.sub(r"VmRSS:\s+\d+", f"VmRSS: {grown}", status))
     host.run_cycles(1)
-    work = host.reclaims._working["uuid-web"]
+    work = host.reclaims._schedule.running["uuid-web"]
     assert work.withdrawn is not None
     assert work.withdrawn.reason is Reason.INTERRUPTED
 
@@ -582,7 +582,7 @@ def test_a_host_under_pressure_asks_anew_of_who_was_asked_because_it_was_idle(ho
     host.reclaims.submit("uuid-web", None, reason=CALM, by="ladder")
     bring_back(host, wanted=100 * MIB)
     bring_back(host, wanted=100 * MIB)
-    (waiting,) = host.reclaims._waiting
+    (waiting,) = host.reclaims._schedule.waiting
     assert (waiting.request.reason, waiting.request.size) == (PRESSED, 100 * MIB)
 
 

@@ -175,14 +175,14 @@ def test_stopping_the_agent_during_a_look_that_finds_nothing_ends_it_too() -> No
 
 def test_a_hold_that_would_begin_while_the_agent_stops_does_not() -> None:
     bench = Bench(queued(hold=600.0))
-    begin = bench.reclaims._holds.lever.begin
+    begin = bench.reclaims.hold.begin
 
     def stopped_meanwhile(*arguments):
         found = begin(*arguments)
         bench.reclaims.close(0)
         return found
 
-    bench.reclaims._holds.lever.begin = stopped_meanwhile
+    bench.reclaims.hold.begin = stopped_meanwhile
     bench.cycle()
     assert (bench.row().state, bench.row().held.stop) == (ReclaimState.DONE, Stop.INTERRUPTED)
 
@@ -200,7 +200,7 @@ def test_what_a_dead_agent_held_has_ended() -> None:
 
 def test_a_defect_shows_as_the_holds_end() -> None:
     bench = holding()
-    bench.reclaims._holds.lever.look = lambda *_: 1 / 0
+    bench.reclaims.hold.look = lambda *_: 1 / 0
     later(bench)
     assert bench.row().held.stop is Stop.INTERRUPTED
     assert "ZeroDivisionError" in bench.row().verdict.detail
@@ -283,10 +283,10 @@ def test_no_look_begins_while_a_request_waits() -> None:
 
 def test_a_look_that_gets_no_thread_comes_later_and_blocks_nobody() -> None:
     bench = holding()
-    start, bench.reclaims._holds._start = bench.reclaims._holds._start, _no_thread
+    start, bench.reclaims._start = bench.reclaims._start, _no_thread
     later(bench)
-    assert not bench.reclaims._holds.looking(WEB)
-    bench.reclaims._holds._start = start
+    assert not bench.reclaims._schedule.looking(WEB)
+    bench.reclaims._start = start
     bench.web.cold = 300 * MIB
     later(bench)
     assert bench.row().held.again == 300 * MIB
@@ -294,11 +294,11 @@ def test_a_look_that_gets_no_thread_comes_later_and_blocks_nobody() -> None:
 
 def test_a_defect_in_keeping_its_end_blocks_nobody() -> None:
     bench = holding()
-    bench.reclaims._holds.lever.look = lambda *_: 1 / 0
-    bench.reclaims.finished = lambda *_: 1 / 0
+    bench.reclaims.hold.look = lambda *_: 1 / 0
+    bench.reclaims._keep = lambda *_: 1 / 0
     with pytest.raises(ZeroDivisionError):
         later(bench)
-    assert not bench.reclaims._holds.looking(WEB)
+    assert not bench.reclaims._schedule.looking(WEB)
 
 
 def test_that_it_holds_is_told_again_when_the_store_is_back() -> None:

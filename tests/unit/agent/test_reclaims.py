@@ -351,10 +351,10 @@ def test_what_one_asked_of_a_vm_is_taken_back_whether_it_waits_or_goes_on() -> N
     other = bench.reclaims.submit(WEB, None, reason="idle", by="somebody")
     for uuid in (WEB, DB):
         bench.reclaims.withdraw(uuid, "ladder", "enough", asked="short")
-    assert len(bench.reclaims._waiting) == 2
+    assert len(bench.reclaims._schedule.waiting) == 2
     for uuid in (WEB, DB):
         bench.reclaims.withdraw(uuid, "ladder", "enough")
-    assert [one.request.id for one in bench.reclaims._waiting] == [other.request.id]
+    assert [one.request.id for one in bench.reclaims._schedule.waiting] == [other.request.id]
     bench.cycle()
     assert bench.row().state is ReclaimState.DONE  # of the store: not submitted here
     assert bench.reclaims.news(WEB).verdict.detail == "enough"
