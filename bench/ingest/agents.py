@@ -21,8 +21,8 @@ from lab.fleet.fleet import Fleet, Shape
 from memhint.bus.envelope import JSON, Envelope, MessageKind, encode, pack, text_of
 from memhint.bus.record import Record
 from memhint.bus.topology import REPORT
+from memhint.objects.history import point_of
 from memhint.objects.report import STALE_PERIODS
-from memhint.store.history import point_of
 
 RECORDS_EVERY = 6  # periods for which an agent gathers points of the history
 _MOMENTS = (0.0, 40.0)  # seconds from the beginning, whose reports take turns

@@ -8,11 +8,11 @@ from dataclasses import replace
 from itertools import islice
 
 from lab.fleet.fleet import Fleet, refusals
+from memhint.objects.event import Event
+from memhint.objects.history import point_of
 from memhint.objects.report import Report
 from memhint.store import Store
-from memhint.store.events import Event
 from memhint.store.fleet import Past, State
-from memhint.store.history import point_of
 
 BATCH = 100  # messages in one transaction, as [controller] batch has it
 PAST_STEP = 300.0  # seconds between two points of the hosts' history

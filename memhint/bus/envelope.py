@@ -13,10 +13,10 @@ import zstandard
 
 from memhint.bus.errors import Poison, TooLong
 from memhint.bus.record import Record
+from memhint.objects import codec
+from memhint.objects.codec import RecordDamaged
 from memhint.objects.reclaim import ReclaimError
 from memhint.objects.report import Report, ReportError, check_report
-from memhint.store import codec
-from memhint.store.errors import StoreDamaged
 
 T = TypeVar("T")
 
@@ -114,7 +114,7 @@ def decode_text(plain: bytes) -> Envelope:
         content = codec.parse_as(text, Report) if head.kind is MessageKind.STATE else codec.parse_as(text, Record)
         for one in content.reclaims if isinstance(content, Record) else ():
             one.request.check()
-    except (StoreDamaged, ReclaimError) as error:
+    except (RecordDamaged, ReclaimError) as error:
         raise Poison(f"its content cannot be read: {error}") from error
     envelope = Envelope(head.kind, head.host, head.epoch, head.sequence, head.clock, content, text.decode())
     hosts = {content.host} if isinstance(content, Report) else {one.host for one in content.events}

@@ -21,13 +21,13 @@ from memhint.bus.link import LOST, LinkSettings, Reconnects, connect, user_of
 from memhint.bus.record import Record
 from memhint.bus.spool import Spool, Waiting
 from memhint.bus.topology import REPLY, REPORT, command_queue
+from memhint.objects import codec
+from memhint.objects.codec import RecordDamaged
+from memhint.objects.event import Event
+from memhint.objects.history import HistoryPoint, point_of
 from memhint.objects.lever import LeverState
 from memhint.objects.reclaim import Reclaim
 from memhint.objects.report import STALE_PERIODS, Report
-from memhint.store import codec
-from memhint.store.errors import StoreDamaged
-from memhint.store.events import Event
-from memhint.store.history import HistoryPoint, point_of
 
 LOG = logging.getLogger(__name__)
 
@@ -265,7 +265,7 @@ def _record(waiting: Iterable[Waiting], lost: int) -> tuple[Record, int]:
                 reclaims[reclaim.request.id] = reclaim  # of several, the newest tells all
             else:
                 events.append(codec.parse_as(one.text, Event))
-        except StoreDamaged:
+        except RecordDamaged:
             unread += 1
     return Record(tuple(points), tuple(events), lost + unread, tuple(reclaims.values())), unread
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from memhint.objects.event import Event
+from memhint.objects.history import HistoryPoint
 from memhint.objects.reclaim import Reclaim
-from memhint.store.events import Event
-from memhint.store.history import HistoryPoint
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,12 @@ from memhint.cli.base import Shown
 from memhint.cli.errors import CliError, Exit
 from memhint.cli.find import find_domain, name_of
 from memhint.cli.table import Mib, Seconds
+from memhint.objects.codec import to_plain
 from memhint.objects.estimate import DedupEstimate as Estimate
 from memhint.objects.estimate import GroupEstimate
 from memhint.objects.report import Report
 from memhint.objects.units import MIB, mib
 from memhint.planner.dedup_auto import AutoSettings, pays
-from memhint.store.codec import to_plain
 
 _VM_COLUMNS = ("VM", "Looked at", "Zero", "Within", "Across", "Changing", "Age")
 _GROUP_COLUMNS = ("Project", "VMs", "Looked at", "Saving", "±", "Metadata", "KSM's CPU", "Scan", "Advice")

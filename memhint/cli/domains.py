@@ -13,12 +13,12 @@ from memhint.cli.base import Shown
 from memhint.cli.find import find_domain
 from memhint.cli.table import Mib, Seconds, clean
 from memhint.objects.active import ActiveMemory
+from memhint.objects.codec import to_plain
 from memhint.objects.discarded import BalloonReporting
 from memhint.objects.domain import DeepMemory
 from memhint.objects.lever import LeverName, LeverState
 from memhint.objects.plan import Demand
 from memhint.objects.report import DomainReport, Report
-from memhint.store.codec import to_plain
 
 _SHORT = ("Name", "State", "Assigned", "Resident", "Free", "Unreported", "Returned", "Reporting", "Dedup")
 _WHOLE = ("json", "yaml")  # the formats that can hold a record within a record

@@ -13,6 +13,7 @@ from memhint.cli.base import Shown
 from memhint.cli.find import find_domain, name_of
 from memhint.cli.plan import show_levers
 from memhint.cli.table import Mib, Table, clean
+from memhint.objects.codec import to_plain
 from memhint.objects.exclusion import Way
 from memhint.objects.plan import Bound, Demand, DemandReason
 from memhint.objects.report import DomainReport, Report
@@ -20,7 +21,6 @@ from memhint.planner.exclusions import forbidden
 from memhint.planner.explain import Step, capacity_steps, cost_of, demand_steps, spare_words, terms, tightest_term
 from memhint.planner.ratio import ratio
 from memhint.planner.settings import PlannerSettings
-from memhint.store.codec import to_plain
 
 HOST = "host"
 

@@ -12,10 +12,10 @@ from memhint.cli import words
 from memhint.cli.base import Shown
 from memhint.cli.find import name_of
 from memhint.cli.table import Mib, Table, clean
+from memhint.objects.codec import to_plain
 from memhint.objects.lever import LeverState
 from memhint.objects.report import Report
 from memhint.planner.storm import may_return
-from memhint.store.codec import to_plain
 
 _TERMS = {
     "pool": "memory for VMs and all else, without huge page pools",

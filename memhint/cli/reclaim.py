@@ -18,6 +18,7 @@ from memhint.cli.base import Shown
 from memhint.cli.errors import CliError, Exit
 from memhint.cli.find import find_domain
 from memhint.cli.reclaim_form import NEEDS, SETTLED, add_limits, failure_of
+from memhint.objects.codec import to_plain
 from memhint.objects.reclaim import (
     PSI_LIMIT,
     TIME_TO_LIVE,
@@ -30,7 +31,6 @@ from memhint.objects.reclaim import (
 from memhint.objects.report import STALE_PERIODS, DomainReport, Report
 from memhint.objects.units import mib, parse_size
 from memhint.store import Store
-from memhint.store.codec import to_plain
 
 _PATIENCE = 20.0  # seconds beyond the request's own times: what was freed comes back, and the agent's cycle
 _STEP = 0.25  # seconds between two looks

@@ -19,13 +19,13 @@ from memhint.cli.wait import wait_for
 from memhint.cli.wishes import INHERIT, add_dry_run, add_wishes, keys_help, wishes_of
 from memhint.cli.words import policy_value
 from memhint.conf.policy import host_inputs
+from memhint.objects.codec import to_plain
 from memhint.objects.lever import LeverName, LeverState
 from memhint.objects.levers import LEVERS
 from memhint.objects.policy import KEYS, Origin, Policy, Setting, effective, parse_policy
 from memhint.objects.report import STALE_PERIODS, DomainReport, Report
 from memhint.objects.verdict import Answer, Reason
 from memhint.store import Store
-from memhint.store.codec import to_plain
 
 _PATIENCE = 5.0  # seconds beyond the agent's own periods
 _REFUSALS = (Answer.REFUSED, Answer.CONFLICT, Answer.UNSUPPORTED)

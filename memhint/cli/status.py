@@ -11,12 +11,12 @@ from cliff.show import ShowOne
 
 from memhint.cli import words
 from memhint.cli.base import Shown
+from memhint.objects.codec import to_plain
 from memhint.objects.domain import DomainState
 from memhint.objects.host import HostObservation
 from memhint.objects.lever import LeverName
 from memhint.objects.report import Report
 from memhint.objects.units import mib
-from memhint.store.codec import to_plain
 
 
 class Status(Shown, ShowOne):

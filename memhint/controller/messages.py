@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from memhint.bus.courier import Command
+from memhint.objects.codec import to_plain
 from memhint.planner.growth import GrowthTable
 from memhint.store.central_policies import Wishes
-from memhint.store.codec import to_plain
 from memhint.store.reclaims import HostReclaim
 
 

@@ -1,35 +1,18 @@
-"""Reports as JSON documents and back. A document that is not exactly a report is refused, never guessed at.
-
-Other versions of memhint write them too: members that this one does not know stay in the document, and words that it
-does not know are read as unknown.
-"""
+"""Records as the store keeps them: as JSON documents. What cannot be read is an error of the store."""
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import TypeVar
 
-import msgspec
-
+from memhint.objects import codec
+from memhint.objects.codec import RecordDamaged, dump
 from memhint.objects.report import Report
-from memhint.objects.words import other_versions
 from memhint.store.errors import StoreDamaged
 
+__all__ = ["dump", "parse", "parse_as", "structure"]
+
 T = TypeVar("T")
-_LIMIT = 2**63  # no database keeps larger numbers
-_DIGITS = bytes.maketrans(b"123456789", b"000000000")
-_LONG = b"0" * 19  # what has no such digits has no such number
-_ENCODER = msgspec.json.Encoder()
-_DECODERS: dict[type[Any], msgspec.json.Decoder[Any]] = {}
-
-
-def to_plain(record: object) -> Any:
-    """Any record of memhint as dictionaries, lists, texts and numbers, under its own field names."""
-    return msgspec.to_builtins(record, str_keys=True)
-
-
-def dump(record: object) -> str:
-    """A record as JSON."""
-    return _ENCODER.encode(record).decode()
+_ADVICE = "a stored record cannot be read; it is damaged or of another version, restart the agent to write a new one"
 
 
 def parse(document: str) -> Report:
@@ -46,12 +29,8 @@ def parse_as(document: str | bytes, kind: type[T]) -> T:
     :raises StoreDamaged: when it is not exactly one of this kind
     """
     try:
-        text = document.encode() if isinstance(document, str) else document
-        if _LONG in text.translate(_DIGITS):
-            _check_numbers(msgspec.json.decode(text))
-        with other_versions():
-            return _decoder(kind).decode(text)
-    except (ValueError, RecursionError) as error:
+        return codec.parse_as(document, kind)
+    except RecordDamaged as error:
         raise StoreDamaged(f"{_ADVICE}: {error}") from error
 
 
@@ -61,28 +40,6 @@ def structure(plain: object, kind: type[T]) -> T:
     :raises StoreDamaged: when they are not exactly one of this kind
     """
     try:
-        _check_numbers(plain)
-        return msgspec.convert(plain, kind)
-    except (ValueError, RecursionError) as error:
-        raise StoreDamaged(f"no {kind.__name__}: {error}") from error
-
-
-_ADVICE = "a stored record cannot be read; it is damaged or of another version, restart the agent to write a new one"
-
-
-def _decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
-    made = _DECODERS.get(kind)
-    if made is None:
-        made = _DECODERS[kind] = msgspec.json.Decoder(kind)
-    return made
-
-
-def _check_numbers(plain: object) -> None:
-    if isinstance(plain, dict):
-        for value in plain.values():
-            _check_numbers(value)
-    elif isinstance(plain, list):
-        for value in plain:
-            _check_numbers(value)
-    elif isinstance(plain, int) and not -_LIMIT <= plain < _LIMIT:
-        raise ValueError("expected a number of 64 bits")
+        return codec.structure(plain, kind)
+    except RecordDamaged as error:
+        raise StoreDamaged(str(error)) from error

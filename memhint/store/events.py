@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from sqlalchemy import Connection, delete, select
 
+from memhint.objects.event import Event
 from memhint.objects.lever import LeverName, LeverState
 from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.objects.words import read_word
@@ -16,18 +16,6 @@ from memhint.store.tables import event
 from memhint.store.upsert import Row, add_new
 
 _FIELDS = tuple(event.c[name] for name in ("at", "host", "subject", "lever", "desired", "answer", "reason", "detail"))
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """One pull of one lever. ``at`` is unix seconds."""
-
-    at: float
-    host: str
-    subject: str
-    lever: LeverName
-    desired: str
-    verdict: Verdict
 
 
 class Events:

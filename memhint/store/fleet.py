@@ -13,13 +13,15 @@ from enum import StrEnum
 from sqlalchemy import Connection, delete, select
 
 from memhint.objects.epoch import epoch_rank
+from memhint.objects.event import Event
+from memhint.objects.history import HistoryPoint
 from memhint.objects.reclaim import Reclaim
 from memhint.objects.report import STALE_PERIODS, Report
 from memhint.store import codec, revisions
 from memhint.store.clock import database_clock
 from memhint.store.engine import Database
-from memhint.store.events import Event, Events
-from memhint.store.history import History, HistoryPoint
+from memhint.store.events import Events
+from memhint.store.history import History
 from memhint.store.reclaims import Reclaims
 from memhint.store.retention import proven
 from memhint.store.summaries import Seen, Summaries

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sqlalchemy import BigInteger, cast, func, select
 
+from memhint.objects.history import HistoryPoint
 from memhint.store.engine import Database
-from memhint.store.history import HistoryPoint
 from memhint.store.tables import host_history
 
 STEP = 300  # seconds of one point, unless something else is asked for

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from sqlalchemy import select
 
+from memhint.objects.history import HistoryPoint, point_of
 from memhint.objects.report import Report
 from memhint.store import codec, revisions
 from memhint.store.engine import Database
-from memhint.store.history import TIDY_EVERY, History, HistoryPoint, point_of
+from memhint.store.history import TIDY_EVERY, History
 from memhint.store.retention import proven
 from memhint.store.summaries import Seen, Summaries
 from memhint.store.tables import report

@@ -25,9 +25,9 @@ from memhint.client.follow import Connected, Lost
 from memhint.client.session import adapter_of
 from memhint.client.settings import Settings
 from memhint.client.transport import Transport
+from memhint.objects.event import Event
 from memhint.objects.lever import LeverName
 from memhint.objects.verdict import Answer, Reason, Verdict
-from memhint.store.events import Event
 from memhint.store.fleet import Past
 from tests.functional.fleet_api import FLEET, PATIENCE, SMALL, FleetApi
 from tests.functional.processes import ROOT

@@ -12,10 +12,10 @@ from memhint.api.handlers.settings import settings_of
 from memhint.api.policies import base
 from memhint.api.policies import domains as rules
 from memhint.api.route import ApiResponse, Call
+from memhint.objects.codec import to_plain
 from memhint.objects.domain import DomainState
 from memhint.objects.report import DomainReport, Report
 from memhint.objects.summary import DomainSummary
-from memhint.store.codec import to_plain
 from memhint.store.domains import DomainFilter
 
 

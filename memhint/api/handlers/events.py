@@ -7,7 +7,7 @@ from typing import Any
 from memhint.api.handlers import pages
 from memhint.api.handlers.domains import own_project
 from memhint.api.route import ApiResponse, Call
-from memhint.store.codec import to_plain
+from memhint.objects.codec import to_plain
 from memhint.store.log import Happening, LogFilter
 
 

@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 from typing import Any, TypeVar
 
 from memhint.api.route import ApiResponse, Call
-from memhint.store.codec import to_plain
+from memhint.objects.codec import to_plain
 from memhint.store.fleet_history import STEP
 
 T = TypeVar("T", bound=Any)

@@ -8,11 +8,11 @@ from memhint.api.errors import Problem, not_found
 from memhint.api.handlers import pages
 from memhint.api.handlers.history import DAY, thinned
 from memhint.api.route import ApiResponse, Call
+from memhint.objects.codec import to_plain
 from memhint.objects.huge import huge_pages
 from memhint.objects.lever import LeverState
 from memhint.objects.report import Report
 from memhint.objects.summary import HostSummary
-from memhint.store.codec import to_plain
 
 
 def index(call: Call) -> ApiResponse:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from memhint.api.route import ApiResponse, Call
+from memhint.objects.codec import to_plain
 from memhint.planner.placement import place
-from memhint.store.codec import to_plain
 
 
 def create(call: Call) -> ApiResponse:

@@ -14,11 +14,11 @@ from memhint.api.handlers.settings import Settings, beneath, held_here, over, wi
 from memhint.api.policies import policies as rules
 from memhint.api.route import ApiResponse, Call
 from memhint.controller.dispatch import NoSuchDomain, WishedOnHost, check_named
+from memhint.objects.codec import to_plain
 from memhint.objects.policy import PolicyError, parse_policy
 from memhint.objects.report import DomainReport
 from memhint.objects.summary import DomainSummary
 from memhint.planner.foresee import foresee
-from memhint.store.codec import to_plain
 
 
 def show(call: Call) -> ApiResponse:

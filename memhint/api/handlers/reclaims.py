@@ -11,6 +11,7 @@ from memhint.api.handlers.domains import find_uuid, own_project
 from memhint.api.policies import reclaims as rules
 from memhint.api.route import ApiResponse, Call
 from memhint.controller.dispatch import NoSuchDomain, NoSuchReclaim
+from memhint.objects.codec import to_plain
 from memhint.objects.reclaim import (
     PSI_LIMIT,
     TIME_TO_LIVE,
@@ -19,7 +20,6 @@ from memhint.objects.reclaim import (
     ReclaimRequest,
     ReclaimState,
 )
-from memhint.store.codec import to_plain
 from memhint.store.errors import MarkerError
 from memhint.store.reclaims import HostReclaim
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from memhint.api.schemas.common import history_query
 from memhint.api.schemas.records import record, schema_of
-from memhint.store.history import HistoryPoint
+from memhint.objects.history import HistoryPoint
 
 HOST_POINT = schema_of(HistoryPoint)
 SHOW_QUERY = history_query(least_step=10)

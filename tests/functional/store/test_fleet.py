@@ -9,12 +9,12 @@ from dataclasses import replace
 
 import pytest
 
+from memhint.objects.event import Event
+from memhint.objects.history import HistoryPoint
 from memhint.objects.units import GIB
 from memhint.store import Store, open_store
 from memhint.store.errors import StoreRefused
-from memhint.store.events import Event
 from memhint.store.fleet import Fleet, HostEventKind, Past, State
-from memhint.store.history import HistoryPoint
 from memhint.store.summaries import Summaries
 from tests.unit import builders
 from tests.unit.builders import NOW

@@ -8,10 +8,10 @@ import pytest
 from alembic import command
 from sqlalchemy import inspect, text
 
+from memhint.objects.history import HistoryPoint
 from memhint.store import open_store, schema
 from memhint.store.engine import Database, connect, parse_url
 from memhint.store.file import file_of, make_file
-from memhint.store.history import HistoryPoint
 from memhint.store.tables import metadata
 from tests.unit import builders
 

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from memhint.agent.commands import Commands, ReportedReclaims
 from memhint.agent.growth import Learnt
 from memhint.controller.messages import growth_command
+from memhint.objects.codec import to_plain
 from memhint.objects.policy import Origin, PolicyError
 from memhint.objects.reclaim import Reclaim, ReclaimError, ReclaimState
 from memhint.planner.growth import GrowthError, table_of
 from memhint.store import Store, StoreError, open_store
-from memhint.store.codec import to_plain
 from tests.unit import builders
 from tests.unit.builders import NOW, WEB
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from memhint.api.handlers.history import thinned
-from memhint.store.history import HistoryPoint
+from memhint.objects.history import HistoryPoint
 from tests.unit.api.site import FLEET, HOSTS, Site
 
 

@@ -12,8 +12,8 @@ from memhint.bus import envelope
 from memhint.bus.envelope import ZSTD, Envelope, MessageKind, decode, encode
 from memhint.bus.errors import Poison
 from memhint.bus.record import Record
-from memhint.store.events import Event
-from memhint.store.history import point_of
+from memhint.objects.event import Event
+from memhint.objects.history import point_of
 from tests.unit import builders
 from tests.unit.builders import NOW
 

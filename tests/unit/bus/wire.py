@@ -15,11 +15,11 @@ from memhint.bus.commands import answer
 from memhint.bus.envelope import Envelope, MessageKind, text_of
 from memhint.bus.record import Record
 from memhint.controller.messages import interrupt_command, policy_command, reclaim_command
+from memhint.objects.event import Event
+from memhint.objects.history import point_of
 from memhint.objects.provider import NovaCompute
 from memhint.objects.reclaim import Reclaim
 from memhint.store.central_policies import Wishes
-from memhint.store.events import Event
-from memhint.store.history import point_of
 from memhint.store.reclaims import HostReclaim
 from tests.unit import builders
 

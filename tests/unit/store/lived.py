@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from memhint.objects.history import HistoryPoint
 from memhint.store import Store
-from memhint.store.history import HistoryPoint
 
 
 def lived(store: Store, until: float, keep: float, host: str = "host-z") -> None:

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 from sqlalchemy import text
 
+from memhint.objects.event import Event
 from memhint.objects.lever import LeverName
 from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.store import Store, open_store
-from memhint.store.events import Event
 from tests.unit.builders import DB, NOW, WEB, lever_state
 from tests.unit.store.lived import lived
 

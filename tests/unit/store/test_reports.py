@@ -5,9 +5,10 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import text
 
+from memhint.objects.history import HistoryPoint
 from memhint.objects.units import GIB
 from memhint.store import Store, StoreDamaged, open_store
-from memhint.store.history import History, HistoryPoint
+from memhint.store.history import History
 from tests.unit import builders
 from tests.unit.builders import NOW
 

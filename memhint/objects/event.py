@@ -1,0 +1,20 @@
+"""An event: one pull of one lever, kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from memhint.objects.lever import LeverName
+from memhint.objects.verdict import Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One pull of one lever. ``at`` is unix seconds."""
+
+    at: float
+    host: str
+    subject: str
+    lever: LeverName
+    desired: str
+    verdict: Verdict
