@@ -138,15 +138,15 @@ class Damon:
         count = self._root.read_int(f"{schemes}/nr_schemes")
         return tuple(self._root.read_int(f"{schemes}/{one}/stats/sz_tried") for one in range(count))
 
-    def cpu(self, slot: int) -> float:
-        """CPU seconds that the slot's kernel thread took.
+    def cpu(self, slot: int) -> float | None:
+        """CPU seconds that the slot's kernel thread took; None once it has ended, as it does with the process.
 
-        :raises KernelInterfaceError: when it does not run
+        :raises KernelInterfaceError: when they cannot be read
         """
         path = f"{BASE}/{slot}/pid"
         pid = signed_number(self._root.read_text(path).strip(), self._root.path(path))
         if pid <= 0:
-            raise InterfaceMissing(self._root.path(path), "it does not run")
+            return None
         words = read_process_file(self._root, pid, "stat").rpartition(")")[2].split()
         if len(words) < 13:
             raise InterfaceMissing(self._root.path(f"proc/{pid}/stat"), "no CPU times")

@@ -96,12 +96,13 @@ class DamonWatch:
 
     def _read(self, slot: int) -> None:
         counted = self._damon.counted(slot)
-        if counted is None:
+        cpu = self._damon.cpu(slot)
+        if counted is None or cpu is None:
             self._slot = None
             self._damon.stop(slot)
             raise ProcessGone(self._root.path(f"proc/{self._pid}"), "DAMON has stopped watching it")
         at, now = self._wall(), self._clock()
-        self.cpu = self._own + self._damon.cpu(slot)
+        self.cpu = self._own + cpu
         before = self._last or (0,) * len(counted)
         seen = [new - old for new, old in zip(counted, before, strict=True)]
         if len(seen) != len(self._ages) + 1 or seen[0] <= 0:

@@ -32,6 +32,7 @@ ROOT = KernelRoot()
 KDAMONDS = Path("/") / BASE
 BOOT = "this boot"
 WINDOW = 4.0  # seconds
+SCRATCH = 64  # pages
 AGES = (WINDOW, 3 * WINDOW)
 
 
@@ -87,6 +88,8 @@ def _play(workload: str, clock: mmap.mmap, done: int) -> None:
     memory.madvise(mmap.MADV_NOHUGEPAGE)
     memory.madvise(mmap.MADV_DONTFORK)  # as QEMU marks its RAM
     memory[::PAGE] = bytes(PAGES)
+    scratch = mmap.mmap(-1, SCRATCH * PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    scratch.madvise(mmap.MADV_NOHUGEPAGE)
     times = memoryview(clock).cast("d")
     os.write(done, b"r")
     began, dice = time.monotonic(), random.Random(7)
@@ -96,6 +99,10 @@ def _play(workload: str, clock: mmap.mmap, done: int) -> None:
             # both in one call each: what is written down is what was touched
             memory[first * PAGE : (first + count) * PAGE : PAGE] = b"x" * count
             times[first : first + count] = memoryview(struct.pack("d", now) * count).cast("d")
+        # The emulated processor keeps every translation until another process runs there; a real one has room for some
+        # 1,500. To unmap more pages than x86 flushes one by one (33) empties its TLB.
+        scratch[::PAGE] = bytes(SCRATCH)
+        scratch.madvise(mmap.MADV_DONTNEED)
         time.sleep(0.05)
 
 
@@ -115,35 +122,55 @@ def _next(workload: str, elapsed: float, dice: random.Random) -> list[tuple[int,
     return []
 
 
-def measure(source: str, workload: str, at: float, regions: int = 400) -> dict[str, Any]:
-    """What a source finds after so many seconds, and the truth at that moment. Bytes; CPU in percent of a core."""
-    player = Player(workload)
-    damon = Damon(ROOT, Ledger(), BOOT, time.time, slots=2)
-    watch: DamonWatch | ReferencedWatch
-    if source == "damon":
-        watch = DamonWatch(ROOT, damon, player.pid, WINDOW, regions=regions, ages=AGES)
-    else:
-        watch = ReferencedWatch(ROOT, player.pid, AGES[-1], ages=AGES)
+class _Watched:
+    """One process, and what a source has found of it beside the truth of that moment."""
+
+    def __init__(self, source: str, workload: str, damon: Damon) -> None:
+        self._player = Player(workload)
+        pid = self._player.pid
+        self._watch: DamonWatch | ReferencedWatch
+        if source == "damon":
+            self._watch = DamonWatch(ROOT, damon, pid, WINDOW, regions=400, ages=AGES)
+        else:
+            self._watch = ReferencedWatch(ROOT, pid, AGES[-1], ages=AGES)
+        self.due = 0.0
+        self.found: list[dict[str, Any]] = []
+
+    def step(self) -> None:
+        before = self._watch.newest
+        self.due = self._watch.step(time.monotonic())
+        seen, now = self._watch.newest, time.monotonic()
+        if seen is None or not seen.idle or (before is not None and before.idle[:1] == seen.idle[:1]):
+            return
+        self.found.append(
+            {
+                "active": seen.active, "truth": self._player.touched(now - WINDOW), "error": seen.error,
+                "cpu_percent": seen.cpu_percent, "idle": [[one.age, one.bytes] for one in seen.idle],
+                "idle_truth": SIZE - self._player.touched(now - AGES[-1]),
+            }
+        )  # fmt: skip
+
+    def end(self) -> None:
+        self._watch.close()
+        self._player.end()
+
+
+def measure(source: str, workloads: list[str], at: float) -> dict[str, list[dict[str, Any]]]:
+    """What a source finds of processes side by side, at each read for `at` seconds. Bytes; percent of a core."""
+    damon = Damon(ROOT, Ledger(), BOOT, time.time, slots=len(workloads))
+    watched = {workload: _Watched(source, workload, damon) for workload in workloads}
     try:
-        began, truth, found = time.monotonic(), [], []
-        while time.monotonic() - began < at:
-            before = watch.newest
-            due = watch.step(time.monotonic())
-            seen, now = watch.newest, time.monotonic()
-            if seen is not None and seen.idle and (before is None or before.idle[0] != seen.idle[0]):
-                truth.append(player.touched(now - WINDOW))
-                found.append(seen.active)
-            time.sleep(max(0.0, min(due - time.monotonic(), at)))
-        assert seen is not None
-        return {
-            "found": found, "truth": truth, "resident": seen.resident, "error": seen.error,
-            "cpu_percent": seen.cpu_percent, "idle": [[one.age, one.bytes] for one in seen.idle],
-            "idle_truth": SIZE - player.touched(time.monotonic() - AGES[-1]),
-        }  # fmt: skip
+        until = time.monotonic() + at
+        while (now := time.monotonic()) < until:
+            for one in watched.values():
+                if one.due <= now:
+                    one.step()
+            time.sleep(max(0.0, min(until, *(one.due for one in watched.values())) - time.monotonic()))
+        return {workload: one.found for workload, one in watched.items()}
     finally:
-        watch.close()
+        for one in watched.values():
+            one.end()
         damon.release()
-        player.end()
 
 
 def nr_kdamonds() -> int:
