@@ -199,7 +199,7 @@ class Schedules(RuleBasedStateMachine):
 
 
 TestSchedules = pytest.mark.filterwarnings("ignore")(Schedules.TestCase)
-TestSchedules.settings = settings(max_examples=200, stateful_step_count=20, deadline=None)  # type: ignore[attr-defined]
+TestSchedules.settings = settings(max_examples=1_000, stateful_step_count=20, deadline=None)  # type: ignore[attr-defined]
 
 
 def test_what_was_pulled_of_another_process_says_nothing_of_this_one() -> None:

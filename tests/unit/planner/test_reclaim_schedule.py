@@ -124,13 +124,25 @@ class Schedules(RuleBasedStateMachine):
     @precondition(lambda self: self.looks)
     @rule(data=st.data(), answer=st.sampled_from(("lost", "lost", "nothing", "wanted")))
     def looked(self, data: st.DataObject, answer: str) -> None:
-        task = self.looks.pop(data.draw(st.integers(0, len(self.looks) - 1)))
+        self.answered(self.looks.pop(data.draw(st.integers(0, len(self.looks) - 1))), answer)
+
+    @precondition(lambda self: self.schedule.held)
+    @rule(times=st.integers(MISSES - 1, MISSES), after=st.sampled_from(("lost", "nothing")))
+    def guests_fall_silent(self, times: int, after: str) -> None:
+        """For some looks in a row, which single rules in random order hardly ever bring about."""
+        for answer in (*("lost" for _ in range(times)), after):
+            self.cycle(EVERY, fails=False)
+            while self.looks:
+                self.answered(self.looks.pop(), answer)
+
+    def answered(self, task: Task, answer: str) -> None:
         missed, request = task.missed, task.reclaim.request.id
         found = task.reclaim if answer == "nothing" else released(task.reclaim, Stop.WANTED, self.now)
         objection = self.schedule.objection(task)
         ended = self.schedule.looked(task, found, self.now, lost=answer == "lost")
         over = answer == "wanted" or objection is not None or (answer == "lost" and missed + 1 == MISSES)
         assert [one.reclaim.request.id for one in ended] == ([request] if over else [])
+        assert task.missed == (missed + 1 if answer == "lost" else 0)
         self.keep(ended)
 
     @precondition(lambda self: self.live)
@@ -193,5 +205,5 @@ class Schedules(RuleBasedStateMachine):
             assert self.schedule.busy(task.uuid)
 
 
-Schedules.TestCase.settings = settings(max_examples=250, stateful_step_count=60, deadline=None)
+Schedules.TestCase.settings = settings(max_examples=1_000, stateful_step_count=60, deadline=None)
 TestSchedules = Schedules.TestCase
