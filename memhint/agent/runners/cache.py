@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from memhint.agent.ladder_reclaims import LadderReclaims
 from memhint.agent.reclaims import Reclaims
 from memhint.agent.runners.runner import LeverRunner
 from memhint.agent.view import HostView
 from memhint.objects.ladder import Rung
 from memhint.objects.lever import LeverName, LeverState
 from memhint.planner.plan import Planned
+from memhint.planner.relief.cache_asks import BY, CacheAsks
 from memhint.planner.relief.relieve import CALM, PRESSED
 
 
@@ -28,8 +28,9 @@ class CacheRunner(LeverRunner):
         :param always: whether idle VMs of a calm host are asked, too
         """
         self._reclaims = reclaims
-        self._ladder = LadderReclaims(reclaims, psi_limit, hold_off)
-        self._always = always
+        self._asks = CacheAsks(hold_off, always=always)
+        self._psi_limit = psi_limit
+        self._hold_off = hold_off
         self._dry_run = dry_run
 
     def pull(self, view: HostView, planned: Planned) -> None:
@@ -53,15 +54,18 @@ class CacheRunner(LeverRunner):
         self._reclaims.close()
 
     def _ask(self, view: HostView, planned: Planned) -> None:
+        pressed = Rung.CACHE in planned.state.ladder.rungs
+        back = self._asks.withdrawal(view.seen.domains, planned.state.idle, pressed=pressed)
+        for uuid in back.uuids:
+            self._reclaims.withdraw(uuid, BY, back.why, back.asked)
         wished = planned.plan.relief.cache
-        if Rung.CACHE in planned.state.ladder.rungs:
-            # What was asked of idle VMs would keep what is short from being asked for.
-            self._ladder.withdraw((one.uuid for one in view.seen.domains), f"{PRESSED} now", asked=CALM)
-            self._ladder.ask(wished, view.at, PRESSED)
-        else:
-            self._ladder.ask_idle(wished, view.at, CALM)
-            idle = planned.state.idle if self._always else frozenset()
-            busy = [one.uuid for one in view.seen.domains if one.process is None or one.process.instance not in idle]
-            why = "the host is not under pressure" + (", and the VM not idle any more" if self._always else " any more")
-            self._ladder.withdraw(busy, why)
-            self._ladder.woke(busy)
+        free = {uuid: self._reclaims.news(uuid) for uuid in wished if not self._reclaims.busy(uuid)}
+        for uuid, size in self._asks.due(wished, free, view.at, pressed=pressed).items():
+            self._reclaims.submit(
+                uuid,
+                size,
+                reason=PRESSED if pressed else CALM,
+                by=BY,
+                psi_limit=self._psi_limit,
+                time_to_live=self._hold_off,
+            )

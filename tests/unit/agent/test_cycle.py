@@ -31,6 +31,7 @@ from memhint.planner.dedup_estimate import KsmPace
 from memhint.planner.demand import Past
 from memhint.planner.growth import table_of
 from memhint.planner.ladder import LadderState, RungState
+from memhint.planner.relief.cache_asks import CacheAsks
 from memhint.planner.relief.relieve import CALM, PRESSED
 from memhint.store.errors import StoreError
 from memhint.virt.domain_xml import Definition
@@ -570,7 +571,7 @@ def bring_back(host: FakeHost, uuid: str = "uuid-web", wanted: int = 0) -> None:
 
 @pytest.mark.parametrize("always", [True, False])
 def test_what_was_asked_on_a_calm_host_and_waits_is_taken_back_and_it_says_why(host: FakeHost, always: bool) -> None:
-    host.caches._always = always
+    host.caches._asks = CacheAsks(30.0, always=always)
     host.reclaims.submit("uuid-web", None, reason=CALM, by="ladder")
     bring_back(host)
     assert not host.reclaims.busy("uuid-web")
