@@ -10,12 +10,13 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from memhint.kernel.encryption import encrypted
-from memhint.kernel.errors import InterfaceMissing, KernelInterfaceError, ProcessGone, WriteIncomplete
+from memhint.kernel.errors import InterfaceMissing, KernelInterfaceError, WriteIncomplete
 from memhint.kernel.memcg import UNLIMITED, CgroupVersion, amount
 from memhint.kernel.process_cgroup import Home, home
 from memhint.kernel.psi import read_pressure
 from memhint.kernel.root import KernelRoot
 from memhint.kernel.swap import SwapArea, swap_areas
+from memhint.levers.failed import failed
 from memhint.levers.lever import Stop
 from memhint.objects.domain import DomainObservation
 from memhint.objects.lever import LeverName, LeverState, Observed
@@ -96,7 +97,7 @@ class SwapOutLever:
         try:
             return self._look(target)[0]
         except KernelInterfaceError as error:
-            return _failed(error)
+            return failed(error)
 
     def read(self, domain: DomainObservation) -> Observed:
         """Whether a part of this VM is in swap now, whoever put it there."""
@@ -121,7 +122,7 @@ class SwapOutLever:
                 return SwapOutOutcome(Verdict(Answer.PLANNED, Reason.DRY_RUN, what))
             return self._reclaim(place.path, size, stop)
         except KernelInterfaceError as error:
-            return SwapOutOutcome(_failed(error))
+            return SwapOutOutcome(failed(error))
 
     def _look(self, target: SwapOutTarget) -> tuple[Verdict, Home | None, int]:
         """The verdict, and where it is good the VM's cgroup and the bytes of swap it may take."""
@@ -230,11 +231,3 @@ def _not_this_vm(target: SwapOutTarget) -> Verdict | None:
     if facts.locked or facts.vfio or facts.confidential or facts.hugepages:
         return Verdict(Answer.UNSUPPORTED, Reason.DEVICE, "its memory cannot be swapped: locked, pinned or huge pages")
     return None
-
-
-def _failed(error: KernelInterfaceError) -> Verdict:
-    if isinstance(error, ProcessGone):
-        return Verdict(Answer.PENDING, Reason.NOT_RUNNING, str(error))
-    if isinstance(error, InterfaceMissing):
-        return Verdict(Answer.UNSUPPORTED, Reason.KERNEL, str(error))
-    return Verdict(Answer.FAILED, Reason.KERNEL, str(error))

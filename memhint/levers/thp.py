@@ -10,11 +10,12 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from memhint.kernel.buddy import free_in_blocks
-from memhint.kernel.errors import InterfaceMissing, KernelInterfaceError, ProcessGone
+from memhint.kernel.errors import InterfaceMissing, KernelInterfaceError
 from memhint.kernel.huge_blocks import Block, Blocks, Collapsed
 from memhint.kernel.psi import read_pressure
 from memhint.kernel.root import KernelRoot
 from memhint.kernel.thp import HUGE_PAGE, huge_activity, read_thp
+from memhint.levers.failed import failed
 from memhint.levers.lever import Stop
 from memhint.objects.domain import DomainObservation, DomainState
 from memhint.objects.lever import LeverName, LeverState, Observed
@@ -128,7 +129,7 @@ class ThpLever:
             with self._blocks(name) as blocks:
                 done = self._collapse(domain, blocks, wish, stop)
         except KernelInterfaceError as error:
-            return _failed(error)
+            return failed(error)
         if done.ended is None and not done.collapsed:
             self._done[name] = now
         if done.ended is not None and not done.collapsed:
@@ -230,11 +231,3 @@ def _not_this_vm(domain: DomainObservation, policy: Policy) -> Verdict | None:
         held = f"{domain.process.ksm_merging // MIB} MiB of it are merged, and a collapse would separate them"
         return Verdict(Answer.REFUSED, Reason.IN_USE, held)
     return None
-
-
-def _failed(error: KernelInterfaceError) -> Verdict:
-    if isinstance(error, ProcessGone):
-        return Verdict(Answer.PENDING, Reason.NOT_RUNNING, str(error))
-    if isinstance(error, InterfaceMissing):
-        return Verdict(Answer.UNSUPPORTED, Reason.KERNEL, str(error))
-    return Verdict(Answer.FAILED, Reason.KERNEL, str(error))
