@@ -19,7 +19,6 @@ import os
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from types import TracebackType
 
 import xxhash
 
@@ -27,6 +26,7 @@ from memhint.kernel.errors import ProcessGone
 from memhint.kernel.guest_ram import Span as Span
 from memhint.kernel.guest_ram import read_guest_ram
 from memhint.kernel.native import PAGES, NativePages
+from memhint.kernel.open_process import OpenProcess
 from memhint.kernel.root import PAGE_SIZE, KernelRoot
 
 CHUNK = 256  # pages that are read at once: a MiB, which stays in the cache until it is hashed
@@ -54,11 +54,13 @@ def guest_ram(root: KernelRoot, pid: int) -> tuple[Span, ...]:
     return read_guest_ram(root, pid).spans
 
 
-class GuestPages:
+class GuestPages(OpenProcess):
     """Reads the pages of one process, which stays the same one: a pid that another process gets is not followed.
 
     A context manager. Not for two threads at a time.
     """
+
+    _descriptors = ("_pagemap", "_memory")
 
     def __init__(
         self, root: KernelRoot, pid: int, seed: int, page_size: int = PAGE_SIZE, native: NativePages | None = PAGES
@@ -80,22 +82,6 @@ class GuestPages:
         except BaseException:
             os.close(self._pagemap)
             raise
-
-    def __enter__(self) -> GuestPages:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Let go of the process."""
-        for name in ("_pagemap", "_memory"):
-            fd = getattr(self, name)
-            if fd >= 0:
-                os.close(fd)
-                setattr(self, name, -1)
 
     def look(self, start: int, pages: int) -> Look:
         """Read and hash what is present of at most CHUNK pages from an address on.

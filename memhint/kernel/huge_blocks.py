@@ -20,6 +20,7 @@ from typing import Protocol
 
 from memhint.kernel.errors import InterfaceMissing, InterfaceUnreadable, KernelInterfaceError, ProcessGone
 from memhint.kernel.guest_pages import Span, guest_ram
+from memhint.kernel.open_process import OpenProcess
 from memhint.kernel.process import instance_runs
 from memhint.kernel.root import KernelRoot
 from memhint.kernel.thp import HUGE_PAGE
@@ -71,8 +72,10 @@ class _Iovec(ctypes.Structure):
     _fields_ = (("base", ctypes.c_void_p), ("length", ctypes.c_size_t))
 
 
-class GuestBlocks:
+class GuestBlocks(OpenProcess):
     """Those of a QEMU's guest. It stays the same process: a pid that another one gets is not followed."""
+
+    _descriptors = ("_pidfd", "_pagemap")
 
     def __init__(self, root: KernelRoot, instance: str) -> None:
         """:param instance: `ProcessMemory.instance`
@@ -102,22 +105,6 @@ class GuestBlocks:
         except BaseException:
             self.close()
             raise
-
-    def __enter__(self) -> GuestBlocks:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Let go of the process."""
-        for name in ("_pidfd", "_pagemap"):
-            fd = getattr(self, name)
-            if fd >= 0:
-                os.close(fd)
-                setattr(self, name, -1)
 
     def small(self) -> Iterator[Block]:
         """What has some memory, and no huge page, by address.
