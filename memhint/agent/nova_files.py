@@ -21,7 +21,7 @@ _NUMBER = re.compile(r"[0-9]+(\.[0-9]*)?")
 
 
 class NovaFiles:
-    """Read in each cycle; the configuration anew only when a file has changed."""
+    """Read in each cycle; the configuration only when a file has changed."""
 
     def __init__(self, root: KernelRoot, compute_id: str, config_files: Sequence[str]) -> None:
         self._root = root

@@ -108,7 +108,7 @@ class Observer:
         self._listed_at = float("-inf")
 
     def inherit(self, before: Observer) -> None:
-        """Go on from the list of VMs of an earlier observer of this process, until libvirt says it anew."""
+        """Go on from the list of VMs of an earlier observer of this process, until libvirt says it again."""
         self._last, self._listed_at = before._last, before._listed_at
 
     def look(self, at: float, monotonic: float) -> Observation:

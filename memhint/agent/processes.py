@@ -34,7 +34,7 @@ class Processes:
                 memory = None
             if memory is not None and memory.start_ticks == known[1]:
                 return memory
-            # The pid is another process's by now, or nobody's: the VM was started anew.
+            # The pid is another process's by now, or of none: the VM was restarted.
             del self._known[uuid]
         pid = pid_from_file(self._run_dir / f"{name}.pid")
         if not process_is(self._root, pid, uuid):

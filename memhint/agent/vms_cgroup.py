@@ -1,4 +1,4 @@
-"""Which cgroup holds the VMs, and what the kernel counts there: found once per process, and looked up anew at times."""
+"""Which cgroup holds the VMs, and what the kernel counts there: found once per process, then looked up again."""
 
 from __future__ import annotations
 

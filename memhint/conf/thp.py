@@ -1,4 +1,4 @@
-"""[thp]: making huge pages anew of VMs that work again, where their policy allows it."""
+"""[thp]: making huge pages again of VMs that work again, where their policy allows it."""
 
 from __future__ import annotations
 

@@ -339,7 +339,7 @@ class QosLever:
             path = mark.knob.partition(OF)[2]
             try:
                 if mark.instance != self._cgroup(path):
-                    self._drop(mark, work)  # made anew since, without memhint's setting
+                    self._drop(mark, work)  # made again since, without memhint's setting
                 elif work.protects_below(path):
                     self._lower(mark, path, work)
                 else:

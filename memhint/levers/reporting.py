@@ -71,7 +71,7 @@ class ReportingLever:
         self, ledger: Ledger, read_kernel: Callable[[GuestAgent], GuestKernel], order: int, now: Callable[[], float]
     ) -> None:
         """:param order: the block order that reporting is switched on with, where memhint does not know the former one
-        :param read_kernel: reads the guest's switch anew, so that what was written is read back
+        :param read_kernel: reads the guest's switch again, so that what was written is read back
         """
         self._ledger = ledger
         self._read_kernel = read_kernel

@@ -1,4 +1,4 @@
-"""Huge pages: what was taken from a VM in small pieces split them; once it works again they are made anew.
+"""Huge pages: what was taken from a VM in small pieces split them; once it works they are made again.
 
 `process_madvise(MADV_COLLAPSE)` of one block of 2 MiB after another (doc/thp.md has the rule). Nothing is left to
 undo.

@@ -16,7 +16,7 @@ class LeverName(Word):
     CACHE = "cache"
     RECYCLER = "recycler"
     KHUGEPAGED = "khugepaged"  # the host's kernel, kept from filling again what was taken
-    THP = "thp"  # huge pages, made anew of what was split
+    THP = "thp"  # huge pages, made again of what was split
     BALLOON = "balloon"
     SWAP_OUT = "swap_out"
     QOS = "qos"

@@ -301,7 +301,7 @@ class Policy:
 
     @property
     def thp(self) -> Mode:
-        """The wish for huge pages to be made anew."""
+        """The wish for huge pages to be made again."""
         return _mode(self.value("thp"))
 
     @property
@@ -362,7 +362,7 @@ def careful(policy: Policy) -> Policy:
 def remembered(before: Mapping[str, str], now: Mapping[str, str]) -> dict[str, str]:
     """One input's values after it was read again: an opt-out outlives the metadata that said it.
 
-    Nova writes the domain's XML anew on hard reboot, resize and rebuild; what a VM was kept out of must not start
+    Nova writes the domain's XML again on hard reboot, resize and rebuild; what a VM was kept out of must not start
     because of that. An opt-out ends when the same input says something else.
     """
     survivors = {name: value for name, value in before.items() if value == KEYS[name].opt_out}

@@ -42,7 +42,7 @@ class PaceState:
     gone_over: Mapping[str, int] = field(default_factory=dict)  # bytes not merged when KSM was done with it
     under_way: Mapping[str, Rounds] = field(default_factory=dict)
     quiet: Mapping[str, int] = field(default_factory=dict)  # looks at which it was idle, one after the other
-    wait: Mapping[str, int] = field(default_factory=dict)  # how many of them it takes before it is gone over anew
+    wait: Mapping[str, int] = field(default_factory=dict)  # how many of them it takes before it is gone over again
 
 
 def next_pace(
@@ -51,7 +51,7 @@ def next_pace(
     """The pace after one more look.
 
     A VM that is busy changes its pages faster than they merge: its rounds begin when it has been idle for some looks.
-    One that turns busy meanwhile keeps its place, and is gone over anew once it has been idle for as long as its rounds
+    One that turns busy meanwhile keeps its place, and is gone over again once it was idle for as long as its rounds
     took; each time that this happens again it takes twice as long. So no VM, whatever it does, keeps KSM fast with what
     it held before.
 

@@ -21,7 +21,7 @@ _BY: Mapping[PredictorName, str] = {
     PredictorName.QUANTILE: "quantile of its footprint",
     PredictorName.N_SIGMA: "its share of the host's N-sigma",
 }
-# Seconds and number of VMs. A hard reboot defines the VM anew, so that it is not there for a while.
+# Seconds and number of VMs. A hard reboot defines the VM again, so that it is not there for a while.
 AWAY, MOST_AWAY = 3600.0, 1024
 _BELOW_MINIMUM = "its forecast is below its minimum"
 
@@ -42,7 +42,7 @@ def remember(
         elif before is None:
             moved[domain.uuid] = predictor.first(process.instance, process.footprint, now)
         elif before.instance != process.instance:
-            # A VM that was booted anew does again what it did: it counts in full at first, and then by all of its past.
+            # A VM that was rebooted does again what it did: it counts in full at first, and then by all of its past.
             moved[domain.uuid] = replace(
                 predictor.next(before, process.footprint, now), instance=process.instance, first_seen=now
             )

@@ -105,7 +105,7 @@ def _judged(pair: Pair, claim: Claim) -> ReportingCheck:
 
 
 def _another(pair: Pair, now: Sides) -> bool:
-    """Whether one of the two counts began anew: another process or boot, a new device, or a count that went back."""
+    """Whether one of the two counts began again: another process or boot, a new device, or a count that went back."""
     if pair.check.instance != now.instance:
         return True
     if now.boot_id is not None and pair.check.boot_id != now.boot_id:  # one that is not known now may be the same

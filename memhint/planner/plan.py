@@ -172,7 +172,7 @@ def _huge(
     elapsed: float | None,
     settings: PlannerSettings,
 ) -> tuple[Relief, dict[str, float]]:
-    """What is asked for, with who gets huge pages anew, and what is remembered of whose were split."""
+    """What is asked for, with who gets huge pages again, and what is remembered of whose were split."""
     known = [one for one in domains if one.uuid not in unread]
     taken = taken_from(asked.relief, merging.plan.members)
     split = next_split(state.split, domains, taken, asked.idle, elapsed, settings.collapse)

@@ -1,4 +1,4 @@
-"""Which VMs get huge pages anew: those whose policy says so, and those that memhint took small pieces from, once they
+"""Which VMs get huge pages again: those whose policy says so, and those that memhint took small pieces from, once they
 work again. By QEMU process.
 """
 
