@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-VERSIONS = ("6.12", "6.1")
+VERSIONS = ("7.3", "6.12", "6.1")
 SERIES = ("none", "stats", "bitmap", "recycler")
 
 # Part of every cache key: raise it when the way of building changes what comes out.
@@ -233,10 +233,11 @@ def patched_tree(source: Path, series: Sequence[Path], tree: Path) -> None:
 # Configuration and make
 
 
-def fragments(series: str, extra: Sequence[str] = ()) -> list[Path]:
+def fragments(version: str, series: str, extra: Sequence[str] = ()) -> list[Path]:
     """The configuration fragments a kernel is built from, last one wins."""
-    names = ["guest", *([series] if series in ("bitmap", "recycler") else []), *extra]
-    return [HERE / "config" / f"{name}.config" for name in names]
+    own = HERE / "config" / f"{version}.config"
+    names = [*([series] if series in ("bitmap", "recycler") else []), *extra]
+    return [HERE / "config" / "guest.config", *([own] if own.exists() else []), *(own.with_name(f"{name}.config") for name in names)]
 
 
 def configure(tree: Path, out: Path, parts: Sequence[Path], base: Path | None = None) -> None:
