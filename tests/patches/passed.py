@@ -19,7 +19,7 @@ from tests.patches.command import ROOT, passes
 AGAIN = "MEMHINT_CHECK_AGAIN"
 FOLDERS = ("kernel", "qemu", "guest_agent", "lab", "tests/patches")
 PACKAGES = ("gcc", "libc6-dev", "qemu-system-x86", "busybox-static", "seabios", "libglib2.0-dev")
-SOURCES = ("linux-source-6.12", "linux-source-6.1")
+SOURCES = ("linux-source-7.3", "linux-source-6.12", "linux-source-6.1")
 
 
 def passes_once(*words: str) -> None:
