@@ -19,7 +19,7 @@ from tests.patches.command import ROOT, passes
 AGAIN = "MEMHINT_CHECK_AGAIN"
 FOLDERS = ("kernel", "qemu", "guest_agent", "lab", "tests/patches")
 PACKAGES = ("gcc", "libc6-dev", "qemu-system-x86", "busybox-static", "seabios", "libglib2.0-dev")
-SOURCES = ("linux-source-7.3", "linux-source-6.12", "linux-source-6.1")
+SOURCES = ("linux-source-6.12", "linux-source-6.1")
 
 
 def passes_once(*words: str) -> None:
@@ -68,4 +68,5 @@ def _installed() -> list[str]:
 
 def _fetched() -> list[str]:
     """The source packages in the cache: those of another release are not on this machine's offer."""
-    return sorted(path.name for path in cache_dir().glob("qemu/source/*"))
+    found = [*cache_dir().glob("qemu/source/*"), *cache_dir().glob("kernel/src/linux-source-7.*")]
+    return sorted(path.name for path in found)
