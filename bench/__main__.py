@@ -8,6 +8,7 @@ examples:
   python -m bench --document               # doc/measurements.md of what was measured before
 
 MEMHINT_BENCH_ANYWAY=1 in the environment measures although other guests run on the machine, and the result says so.
+MEMHINT_BENCH_KERNEL=7.3 counts the instructions of page faults in guests of that version: give it --results of its own.
 """
 
 from __future__ import annotations

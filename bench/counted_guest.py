@@ -6,6 +6,7 @@ two runs that begin alike differ by some tens of instructions in a thousand mill
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -38,6 +39,10 @@ FIXED = "console=ttyS0 panic=-1 quiet nokaslr norandmaps tsc=reliable"
 PATIENCE = 900.0
 
 
+VERSION = os.environ.get("MEMHINT_BENCH_KERNEL", "6.12")
+"""Of the kernels whose instructions are counted, one of kernel/patches."""
+
+
 class GuestFailed(Exception):
     """A guest could not be built, booted or understood; the text says which."""
 
@@ -51,7 +56,12 @@ class Kernel:
     symbols: Symbols
 
 
-def kernel(series: str, version: str = "6.12") -> Kernel:
+def has_series(series: str, version: str = VERSION) -> bool:
+    """Whether there are such patches for a version; none and `stats` are there for all."""
+    return series in ("none", "stats") or (CHECKOUT / "kernel/patches" / version / f"series.{series}").exists()
+
+
+def kernel(series: str, version: str = VERSION) -> Kernel:
     """A kernel of one series, built unless the cache has it: minutes the first time. Raises GuestFailed."""
     command = [str(CHECKOUT / "kernel" / "build"), "--version", version, "--series", series]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)

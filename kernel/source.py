@@ -18,11 +18,15 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-VERSIONS = ("6.12", "6.1")
+VERSIONS = ("7.3", "6.12", "6.1")
 SERIES = ("none", "stats", "bitmap", "recycler")
 
 # Part of every cache key: raise it when the way of building changes what comes out.
 RECIPE = 1
+
+# Versions that the release this machine runs may not have, and the one that has them.
+RELEASES = {"7.3": "trixie-backports"}
+KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
 # A mirror that does not answer is asked again, and another apt on this machine is waited for.
 PATIENT = ("-o", "Acquire::Retries=10", "-o", "DPkg::Lock::Timeout=600")
@@ -85,9 +89,54 @@ class Package:
         return f"{self.name}_{self.version.replace(':', '%3a')}"
 
 
+def apt_environment(name: str) -> dict[str, str]:
+    """For an apt that knows the package: this machine's, or one of our own that knows another release."""
+    environment = {**os.environ, "LC_ALL": "C"}
+    release = RELEASES.get(name.rpartition("-")[2])
+    if release is None:
+        return environment
+    folder = cache_dir() / f"apt-{release}"
+    config = folder / "apt.conf"
+    with locked(folder.name):
+        if not config.exists():
+            for part in ("lists/partial", "archives/partial", "none"):
+                (folder / part).mkdir(parents=True, exist_ok=True)
+            (folder / "status").touch()
+            own = {"Etc::parts": "none", "Etc::sourceparts": "none", "Etc::sourcelist": "sources.list"}
+            own |= {"State::lists": "lists", "State::status": "status", "Cache::archives": "archives"}
+            lines = [
+                line
+                for line in run(["apt-config", "dump"], "reading apt's options").splitlines()
+                if "Acquire::" in line
+            ]
+            lines += [f'Dir::{name} "{folder / path}";' for name, path in own.items()]
+            lines += ['Dir::Cache::pkgcache "";', 'Dir::Cache::srcpkgcache "";', 'APT::Sandbox::User "root";']
+            (folder / "sources.list").write_text(f"deb [signed-by={KEYRING}] {mirror()} {release} main\n")
+            config.write_text("\n".join(lines) + "\n")
+        environment["APT_CONFIG"] = str(config)
+        if not any((folder / "lists").glob("*Packages*")):
+            try:
+                run(["apt-get", "-q", *PATIENT, "update"], f"reading the index of {release}", env=environment)
+            except KernelError as error:
+                say(str(error))  # what is in the cache will do
+    return environment
+
+
+def mirror() -> str:
+    """Where this machine's apt has Debian's main archive from."""
+    columns = "$(REPO_URI)|$(ORIGIN)|$(LABEL)|$(COMPONENT)"
+    for row in run(
+        ["apt-get", "indextargets", "--format", columns, "Created-By: Packages"], "reading apt's entries"
+    ).splitlines():
+        uri, *archive = row.split("|")
+        if archive == ["Debian", "Debian", "main"]:
+            return uri
+    raise KernelError("this machine's apt has no entry for Debian's main archive: run apt-get update")
+
+
 def find_package(name: str) -> Package:
     """The version apt offers now, or the one in the cache when apt offers none."""
-    text = run(["apt-cache", "policy", name], "looking for a package", env={**os.environ, "LC_ALL": "C"})
+    text = run(["apt-cache", "policy", name], "looking for a package", env=apt_environment(name))
     match = re.search(r"^  Candidate: (\S+)$", text, re.MULTILINE)
     if match and match[1] != "(none)":
         return Package(name, match[1])
@@ -109,7 +158,8 @@ def fetch(package: Package) -> Path:
         # Without the sandbox option apt warns that its own user cannot write here.
         command = ["apt-get", "-q", *PATIENT, "-o", "APT::Sandbox::User=root"]
         command += ["download", f"{package.name}={package.version}"]
-        run(command, f"download of {package.name} {package.version}; apt-get update may help", cwd=scratch)
+        what = f"download of {package.name} {package.version}; apt-get update may help"
+        run(command, what, cwd=scratch, env=apt_environment(package.name))
         (deb,) = Path(scratch).glob("*.deb")
         return Path(shutil.move(deb, into / deb.name))
 
@@ -123,7 +173,7 @@ def fetch_offered(name: str) -> tuple[Package, Path]:
     try:
         return package, fetch(package)
     except KernelError as error:
-        if not refreshed():
+        if not refreshed(name):
             raise
         newer = find_package(name)
         if newer == package:
@@ -132,12 +182,13 @@ def fetch_offered(name: str) -> tuple[Package, Path]:
         return newer, fetch(newer)
 
 
-def refreshed() -> bool:
-    """Read apt's index anew, which only root may; whether it was."""
-    if os.geteuid() != 0:
+def refreshed(name: str) -> bool:
+    """Read the index anew of the apt that knows the package; whether it was. This machine's only root may."""
+    environment = apt_environment(name)
+    if os.geteuid() != 0 and "APT_CONFIG" not in environment:
         return False
     try:
-        run(["apt-get", "-q", *PATIENT, "update"], "reading apt's index anew")
+        run(["apt-get", "-q", *PATIENT, "update"], "reading apt's index anew", env=environment)
     except KernelError as error:
         say(str(error))
         return False
@@ -233,10 +284,13 @@ def patched_tree(source: Path, series: Sequence[Path], tree: Path) -> None:
 # Configuration and make
 
 
-def fragments(series: str, extra: Sequence[str] = ()) -> list[Path]:
+def fragments(version: str, series: str, extra: Sequence[str] = ()) -> list[Path]:
     """The configuration fragments a kernel is built from, last one wins."""
-    names = ["guest", *([series] if series in ("bitmap", "recycler") else []), *extra]
-    return [HERE / "config" / f"{name}.config" for name in names]
+    own = HERE / "config" / f"{version}.config"
+    names = [*([series] if series in ("bitmap", "recycler") else []), *extra]
+    return [path for path in (HERE / "config" / "guest.config", own) if path.exists()] + [
+        HERE / "config" / f"{name}.config" for name in names
+    ]
 
 
 def configure(tree: Path, out: Path, parts: Sequence[Path], base: Path | None = None) -> None:

@@ -23,7 +23,7 @@ from pathlib import Path
 from lab import patched
 from lab.cpio import Archive
 from lab.errors import ImageError
-from lab.packages import Package, apt_stamp, candidate, dependencies, fetch, kernel_package, unpack
+from lab.packages import KERNEL_SERIES, Package, apt_stamp, candidate, dependencies, fetch, kernel_package, unpack
 from lab.paths import cache_dir
 from lab.programs import find, run
 from lab.sizes import GIB
@@ -73,6 +73,8 @@ def build(series: str, progress: Progress | None = None, agent: str = "stock") -
     root = cache_dir() / "lab"
     root.mkdir(parents=True, exist_ok=True)
     stock = patched.KERNELS.get(series, series)
+    if series in patched.KERNELS and stock not in KERNEL_SERIES:
+        stock = next(iter(KERNEL_SERIES))  # the distribution has none of this version; nothing of it is in the image
     parts = _Parts(
         *_packages(stock, root / f"packages-{stock}.json"),
         patched.kernel_folder(series) if series in patched.KERNELS else None,

@@ -12,6 +12,7 @@ _CHECKOUT = Path(__file__).resolve().parent.parent
 KERNELS = {
     "6.12-memhint": "6.12",
     "6.1-memhint": "6.1",
+    "7.3-memhint": "7.3",
     "6.12-plain": "6.12",
     "6.12-bitmap": "6.12",
     "6.12-recycler": "6.12",

@@ -38,7 +38,7 @@ FIRST = (
 """What is built, which others wait for; then what has the machine for itself, before all other guests, which wait;
 meanwhile what needs no guests; then guests, and what is quick in the end."""
 
-APART = ("tests/lab/test_benches.py", "tests/patches/test_kernel_6_12.py", "tests/patches/test_kernel_6_1.py")
+APART = ("tests/lab/test_benches.py", *(f"tests/patches/test_kernel_{name}.py" for name in ("7_3", "6_12", "6_1")))
 """Files whose tests share nothing: each may go where there is room."""
 
 SLOW = (

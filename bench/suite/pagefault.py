@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bench.counted_guest import GuestFailed, kernel, workshop
+from bench.counted_guest import GuestFailed, has_series, kernel, workshop
 from bench.figures import PAGE, Figure, Verdict, Window, figure
 from bench.harness.bench import Bench, Say
 from bench.harness.precondition import PreconditionFailed, no_other_guests
@@ -76,7 +76,7 @@ def measure(scale: Scale, say: Say) -> Result:
     if scale is not Scale.SMOKE:
         no_other_guests()
     smoke = scale is Scale.SMOKE
-    ways = SMOKE if smoke else WAYS
+    ways = SMOKE if smoke else tuple(way for way in WAYS if has_series(way.series))
     runs = {Scale.SMOKE: 1, Scale.SHORT: 2}.get(scale, 9)
     try:
         kernels = {series: kernel(series) for series in dict.fromkeys(way.series for way in ways)}

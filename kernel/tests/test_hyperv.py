@@ -26,7 +26,8 @@ union hv_gpa_page_range {
 	struct { u64 additional_pages:11; u64 largepage:1; u64 basepfn:52; } page;
 	struct { u64 reserved:12; u64 page_size:1; u64 reserved1:8; u64 base_large_pfn:43; };
 };
-struct hv_memory_hint { u64 type:2; u64 reserved:62; union hv_gpa_page_range ranges[]; };
+/* the first name of each is that of newer kernels */
+struct hv_memory_hint { union { u64 heat_type; u64 type; }; u64 reserved; union hv_gpa_page_range ranges[]; };
 struct scatterlist { unsigned int length; u64 page; };
 struct page_reporting_dev_info { int unused; };
 enum { PAGES = 32 };
@@ -45,6 +46,7 @@ static int hv_hypercall_multi_failure;
 #define page_to_hvpfn(page) (page)
 #define HV_HYP_PAGE_SIZE 4096
 #define HV_MEMORY_HINT_MAX_GPA_PAGE_RANGES 511
+#define HV_EXTMEM_HEAT_HINT_COLD_DISCARD 2
 #define HV_EXT_MEMORY_HEAT_HINT_TYPE_COLD_DISCARD 2
 #define HV_GPA_PAGE_RANGE_PAGE_SIZE_2MB 0
 #define HV_EXT_CALL_MEMORY_HEAT_HINT 0

@@ -24,7 +24,8 @@ def parse_balloon_reporting(answer: object, at: float) -> BalloonReporting:
     found = Ranges(sum(one.ranges for one in parts.values()), sum(one.bytes for one in parts.values()))
     if found != reported:
         raise MonitorAnswerMalformed(f"{COMMAND}: the parts do not make up what was reported")
-    last = whole(answer, "last-report", COMMAND)
+    # Builds of QEMU before it was optional say 0 where there was no report.
+    last = whole(answer, "last-report", COMMAND) if "last-report" in answer else 0
     return BalloonReporting(
         at=at,
         enabled=flag(answer, "enabled", COMMAND),

@@ -11,7 +11,7 @@ from lab import Guest, Lab
 from lab.patched import AGENTS, EMULATORS
 from lab.sizes import GIB, MIB
 
-KERNELS = ("6.1", "6.12", "6.12-memhint")
+KERNELS = ("6.1", "6.12", "6.12-memhint", "7.3-memhint")
 
 
 def supports(guest: Guest, command: str) -> bool:

@@ -68,4 +68,5 @@ def _installed() -> list[str]:
 
 def _fetched() -> list[str]:
     """The source packages in the cache: those of another release are not on this machine's offer."""
-    return sorted(path.name for path in cache_dir().glob("qemu/source/*"))
+    found = [*cache_dir().glob("qemu/source/*"), *cache_dir().glob("kernel/src/linux-source-7.*")]
+    return sorted(path.name for path in found)

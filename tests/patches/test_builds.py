@@ -20,7 +20,7 @@ def test_a_guest_agent_is_built(series: str) -> None:
     passes("guest_agent/build", "--series", series)
 
 
-@pytest.mark.parametrize(("version", "series"), [("6.12", "stats"), ("6.1", "bitmap")])
+@pytest.mark.parametrize(("version", "series"), [("7.3", "stats"), ("6.12", "stats"), ("6.1", "bitmap")])
 def test_the_kernels_of_the_series_own_tests_are_built(version: str, series: str) -> None:
     for words in ([], ["--slow-key"]):
         passes("kernel/build", "--version", version, "--series", series, *words)

@@ -101,6 +101,30 @@ def test_the_cover_letter_has_to_be_written_before_it_is_sent() -> None:
     assert "  balloon: add query-balloon-reporting\n" in cover
 
 
+@pytest.mark.parametrize(("name", "count"), [("counters", 6), ("enabled", 2), ("flush", 3)])
+def test_a_letter_goes_with_the_patches_it_is_of(name: str, count: int) -> None:
+    letter = tool.read_letter(ROOT / f"kernel/patches/7.3/cover.{name}")
+    files = tool.signed(ROOT / "kernel/patches/7.3", PEOPLE, letter=letter)
+    assert len(files) == 1 + count
+    cover = files.pop("0000-cover-letter.patch")
+    assert f"Subject: [PATCH 0/{count}] mm/page_reporting: " in cover
+    assert "***" not in cover
+    assert len(cover.split("  mm/page_reporting: ")) + len(cover.split("  selftests/mm: ")) == 2 + count
+
+
+@pytest.mark.parametrize("text", ["", "Subject: a\n\nb\n", "Patches: 1-6\n\nb\n", "Patches: 1\nSubject: a\n\nb\n"])
+def test_a_letter_that_does_not_say_of_what_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "cover").write_text(text)
+    with pytest.raises(tool.SigningError, match="Patches: FIRST-LAST"):
+        tool.read_letter(tmp_path / "cover")
+
+
+@pytest.mark.parametrize(("first", "last"), [(1, 99), (6, 5)])
+def test_a_letter_of_patches_that_are_not_there_is_refused(first: int, last: int) -> None:
+    with pytest.raises(tool.SigningError, match="has no patches"):
+        tool.signed(ROOT / "kernel/patches/7.3", PEOPLE, letter=tool.Letter("a", "b", first, last))
+
+
 def test_the_placeholder_is_refused_and_is_what_the_project_ships() -> None:
     with pytest.raises(tool.SigningError, match="placeholder"):
         tool.read_signers(ROOT / "tools" / "signers.toml")

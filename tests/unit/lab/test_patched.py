@@ -32,6 +32,7 @@ def test_a_script_that_says_where_is_asked_with_its_own_words(tmp_path: Path) ->
 
 def test_kernels_for_comparison_are_built_with_their_own_series() -> None:
     assert patched._kernel_command("6.12-memhint")[1:] == ["--version", "6.12"]
+    assert patched._kernel_command("7.3-memhint")[1:] == ["--version", "7.3"]
     assert patched._kernel_command("6.12-plain")[1:] == ["--version", "6.12", "--series", "none"]
     assert patched._kernel_command("6.12-bitmap")[1:] == ["--version", "6.12", "--series", "bitmap"]
     assert patched._kernel_command("6.12-recycler")[1:] == ["--version", "6.12", "--series", "recycler"]

@@ -40,6 +40,12 @@ def test_every_counter_is_taken() -> None:
 
 
 def test_a_guest_that_never_reported_has_no_last_report() -> None:
+    answer = dict(ANSWER)
+    del answer["last-report"]
+    assert parse_balloon_reporting(answer, 7.0).last_report is None
+
+
+def test_a_qemu_that_says_0_means_that_there_was_no_report() -> None:
     assert parse_balloon_reporting({**ANSWER, "last-report": 0}, 7.0).last_report is None
 
 
@@ -49,6 +55,11 @@ def test_a_member_of_another_kind_is_refused(name: str, value: object) -> None:
     answer = {**copy.deepcopy(ANSWER), name: value}
     with pytest.raises(MonitorAnswerMalformed):
         parse_balloon_reporting(answer, 7.0)
+
+
+@pytest.mark.parametrize("name", sorted(ANSWER.keys() - {"last-report"}))
+def test_a_member_that_is_missing_is_refused(name: str) -> None:
+    answer = copy.deepcopy(ANSWER)
     del answer[name]
     with pytest.raises(MonitorAnswerMalformed):
         parse_balloon_reporting(answer, 7.0)
