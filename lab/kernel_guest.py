@@ -25,6 +25,8 @@ PARAMETERS = "/sys/module/page_reporting/parameters"
 PATIENCE = 180.0
 # Free memory that a pass may leave: what is split after it waits for the next page to be freed.
 FEW_PAGES = 16 * PAGES_PER_MIB
+# Blocks that the kernel reports at a time, at most, and that a zone has to be able to do without.
+BATCH = 32
 # Much longer than a pass takes to come, with the delays of the tests.
 STUCK = 5.0
 TROUBLE = re.compile(r"BUG:|WARNING:|Oops|INFO: |Call Trace|Kernel panic|page dumped")
@@ -235,14 +237,27 @@ class Guest:
     def unreported(self) -> int:
         """Free pages in blocks of the order that is reported which are not counted as reported.
 
-        What a pass has in its hands is neither: it may be missing here, and be reported a moment later.
+        What a pass has in its hands is neither: it may be missing here, and be reported a moment later. A zone that has
+        little free memory, as ZONE_DMA does, is left out: nothing of it is reported.
         """
-        text = self.run(f"cat /proc/buddyinfo {PARAMETERS}/page_reporting_order; grep nr_free_reported /proc/vmstat")
-        *zones, order, reported = text.splitlines()
-        free = 0
-        for zone in zones:
-            free += sum(int(nr) << at for at, nr in enumerate(zone.split()[4:]) if at >= int(order))
-        return free - int(reported.split()[1])
+        counters = "grep -E '^Node| low | nr_free_reported ' /proc/zoneinfo"
+        order, *lines = self.run(f"cat {PARAMETERS}/page_reporting_order /proc/buddyinfo; {counters}").splitlines()
+        blocks: dict[str, list[int]] = {}
+        counted: dict[str, dict[str, int]] = {}
+        here: dict[str, int] = {}
+        for line in lines:
+            if not (zone := re.fullmatch(r"(Node \d+, zone +\w+)([ \d]*)", line)):
+                name, value = line.split()
+                here[name] = int(value)
+            elif numbers := zone[2].split():
+                blocks[zone[1]] = [int(nr) << at for at, nr in enumerate(numbers)]
+            else:
+                here = counted.setdefault(zone[1], {})
+        return sum(
+            sum(free[int(order) :]) - counted[zone]["nr_free_reported"]
+            for zone, free in blocks.items()
+            if sum(free) > counted[zone]["low"] + (BATCH << int(order))
+        )
 
     def walked(self) -> int:
         """Reported pages as /proc/kpageflags shows them, counted independently of the kernel's counter."""

@@ -3,6 +3,7 @@
  * What the tests need a program for in the guest.
  *
  *   memory hold MIB   use that much memory, print "held", keep it until killed
+ *   memory churn MIB  use and free that much memory again and again, until killed
  *   memory walk       print the free pages that /proc/kpageflags shows as reported
  *   memory kick FILE  notify all queues of a virtio device, FILE being the memory of its BAR 4 as QEMU lays it out
  */
@@ -16,13 +17,20 @@
 
 enum { UPTODATE = 3, BUDDY = 10, MAX_BLOCK = 1024 };
 
-static int hold(size_t size)
+static char *map(size_t size)
 {
 	char *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (p == MAP_FAILED)
-		return 1;
+		exit(1);
 	madvise(p, size, MADV_HUGEPAGE);
+	return p;
+}
+
+static int hold(size_t size)
+{
+	char *p = map(size);
+
 	/* not a pattern that the host could share */
 	for (size_t i = 0; i < size; i += sizeof(size_t))
 		*(size_t *)(p + i) = i + 1;
@@ -30,6 +38,18 @@ static int hold(size_t size)
 	fflush(stdout);
 	pause();
 	return 0;
+}
+
+static _Noreturn void churn(size_t size)
+{
+	/* a write to each huge page is enough to take all of it */
+	for (;;) {
+		char *p = map(size);
+
+		for (size_t i = 0; i < size; i += 2 << 20)
+			p[i] = 1;
+		munmap(p, size);
+	}
 }
 
 static int is_free(uint64_t flags)
@@ -93,10 +113,12 @@ int main(int argc, char **argv)
 {
 	if (argc == 3 && !strcmp(argv[1], "hold"))
 		return hold(strtoul(argv[2], NULL, 10) << 20);
+	if (argc == 3 && !strcmp(argv[1], "churn"))
+		churn(strtoul(argv[2], NULL, 10) << 20);
 	if (argc == 2 && !strcmp(argv[1], "walk"))
 		return walk();
 	if (argc == 3 && !strcmp(argv[1], "kick"))
 		return kick(argv[2]);
-	fprintf(stderr, "usage: memory hold MIB | memory walk | memory kick FILE\n");
+	fprintf(stderr, "usage: memory hold MIB | memory churn MIB | memory walk | memory kick FILE\n");
 	return 2;
 }

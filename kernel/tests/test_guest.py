@@ -225,6 +225,18 @@ class FreeListTest(GuestCase):
         # what the shell in the guest frees between a flush and the look goes there again
         wait_until(lambda: self.flush(NEVER) >= 0 and kept() < before // 4, "a flush to drain the lists of CPUs")
 
+    def test_flush_ends_although_others_free(self) -> None:
+        """A guest that frees as fast as a flush reports does not keep it going."""
+        self.guest.set(page_reporting_delay_ms=NEVER)
+        self.guest.run("memory churn 256 > /dev/null & echo $! > /tmp/churn")
+        try:
+            before = self.guest.counter("page_report_batch")
+            for _ in range(3):
+                self.flush(NEVER)
+            assert self.guest.counter("page_report_batch") > before
+        finally:
+            self.guest.run("kill $(cat /tmp/churn); wait")
+
     def test_flush_refused(self) -> None:
         self.guest.set(enabled=0)
         status, output = self.guest.try_run(f"echo 512 > {PARAMETERS}/flush_pages")
@@ -377,6 +389,22 @@ class ShortOfMemoryTest(StalledCase):
         wait_until(lambda: self.guest.get("flush_pages") == "0", "the flush to end")
         assert self.trace().count("mm_page_reporting_batch:") == 1
         self.exact()
+
+
+class LittleMemoryTest(GuestCase):
+    """A guest that has little free memory left."""
+
+    arguments = f"page_reporting.enabled=0 page_reporting.page_reporting_delay_ms={NEVER}"
+
+    def test_little_memory_is_reported(self) -> None:
+        """What is free is less than a batch of the largest blocks, and more than a batch of the smallest reported."""
+        free = int(self.guest.run("grep MemFree: /proc/meminfo").split()[1]) // 1024
+        self.guest.hold(free - 110)
+        self.guest.set(enabled=1)
+        assert self.guest.unreported() > 70 * PAGES_PER_MIB
+        assert int(self.guest.run("awk '{ sum += $NF } END { print sum }' /proc/buddyinfo")) > 0
+        wait_until(lambda: self.flush(NEVER) >= 0 and self.guest.unreported() <= 0, "a flush to report what there is")
+        assert self.guest.counter("nr_free_reported") > 70 * PAGES_PER_MIB
 
 
 class BootParametersTest(GuestCase):
