@@ -91,6 +91,23 @@ class Workshop:
     plugin: Path
     initrd: Path
 
+    def command(
+        self, kernel: Kernel, folder: Path, *, device: str, words: str, clock: str, merge: bool = False
+    ) -> list[str]:
+        """QEMU's command line: `console` and what was counted, `counted`, come to be in a folder.
+
+        `device` are the balloon's properties, `words` go to the kernel's command line, `clock` is QEMU's -icount.
+        `merge`: KSM may have its memory; where it runs, it makes faults of its own.
+        """
+        command = [self.qemu, "-accel", f"tcg,tb-size={CODE_MIB}", "-icount", clock]
+        command += ["-M", f"q35,mem-merge={'on' if merge else 'off'}", "-cpu", CPU, "-smp", "1", "-m", f"{MEMORY_MIB}M"]
+        command += ["-nodefaults", "-no-reboot", "-display", "none", "-rtc", "base=2026-01-01,clock=vm", "-seed", "1"]
+        command += ["-kernel", str(kernel.folder / "bzImage"), "-initrd", str(self.initrd)]
+        command += ["-append", f"{FIXED} {words}", "-serial", f"file:{folder / 'console'}"]
+        command += ["-device", f"virtio-balloon-pci,{device}"]
+        command += ["-plugin", f"{self.plugin},begin={BEGIN:#x},end={END:#x},out={folder / 'counted'}"]
+        return command
+
     def run(
         self,
         kernel: Kernel,
@@ -109,25 +126,8 @@ class Workshop:
         """
         with tempfile.TemporaryDirectory(prefix="memhint-count-") as scratch:
             console, counted = Path(scratch) / "console", Path(scratch) / "counted"
-            command = [self.qemu, "-accel", f"tcg,tb-size={CODE_MIB}", "-icount", f"shift={shift},sleep=off"]
-            # KSM, where it runs, would make faults of its own
-            command += [
-                "-M",
-                "q35,mem-merge=off",
-                "-cpu",
-                CPU,
-                "-smp",
-                "1",
-                "-m",
-                f"{MEMORY_MIB}M",
-                "-nodefaults",
-                "-no-reboot",
-            ]
-            command += ["-display", "none", "-rtc", "base=2026-01-01,clock=vm", "-seed", "1"]
-            command += ["-kernel", str(kernel.folder / "bzImage"), "-initrd", str(self.initrd)]
-            command += ["-append", f"{FIXED} {words}", "-serial", f"file:{console}"]
-            command += ["-device", f"virtio-balloon-pci,free-page-reporting={'on' if reporting else 'off'}"]
-            command += ["-plugin", f"{self.plugin},begin={BEGIN:#x},end={END:#x},out={counted}"]
+            device = f"free-page-reporting={'on' if reporting else 'off'}"
+            command = self.command(kernel, Path(scratch), device=device, words=words, clock=f"shift={shift},sleep=off")
             if locked:
                 command += ["-overcommit", "mem-lock=on"]
             try:

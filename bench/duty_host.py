@@ -10,8 +10,10 @@ from pathlib import Path
 from bench import ksm
 from bench.cpu import cpu_seconds, thread_seconds
 from bench.filled_host import NO_SWAP, PROJECT, Setup, Sizes, agent_of, enforced, host_of
+from bench.fitting import Look, too_small
 from bench.harness.bench import Say
 from bench.harness.precondition import require
+from bench.resident import resident_of
 from bench.rota import Cycle, Done, Rota, working
 from lab.agent import AgentProcess
 from lab.host import Host
@@ -25,17 +27,18 @@ _PATIENCE = 30  # periods in which one cycle must end, on however busy a machine
 
 @dataclass(slots=True)
 class Borne:
-    """What one arm came to: ``guests`` ran for a whole period without swap. What follows is of that period.
+    """What one arm came to: ``guests`` fitted for a whole period. What follows is of that period, unless it says else.
 
     CPU times are in seconds.
     """
 
     guests: int = 0
-    ended: bool = False  # no more guests were added than the size has
-    used: list[int] = field(default_factory=list)  # bytes of the host, swap included
+    ended: bool = False  # no more guests were added than the size has, and all of them fitted
+    used: list[int] = field(default_factory=list)  # bytes that the host had to keep, in memory or in swap
+    own: int = 0  # bytes of all QEMUs beside their guests' memory, in the end
     cycles: list[Done] = field(default_factory=list)
     missed: int = 0  # cycles that could not begin
-    kills: int = 0
+    kills: int = 0  # from the first guest on
     ksm_cpu: float = 0.0
     agent_cpu: float = 0.0
     recycler_cpu: float = 0.0
@@ -43,7 +46,7 @@ class Borne:
 
 
 def bear(setup: Setup, sizes: Sizes, cycle: Cycle, say: Say) -> Borne:
-    """Add guests until the host swaps, then take some away until it does not for a whole period.
+    """Add guests until the host swaps, then take some away until all that is in use fits for a whole period.
 
     Raises PreconditionFailed where budget or swap are not what they should be.
     """
@@ -52,7 +55,8 @@ def bear(setup: Setup, sizes: Sizes, cycle: Cycle, say: Say) -> Borne:
         merging = ksm.scanning(setup.ksm) if setup.ksm is not None else nullcontext()
         with merging, agent_of(host, setup) as agent, working(cycle) as rota:
             found.ended = not _grow(host, setup, sizes, cycle, rota, say)
-            while not _prove(host, cycle, rota, agent, found, setup.name, say):
+            while not _prove(host, sizes.budget, cycle, rota, agent, found, setup.name, say):
+                found.ended = False
                 _shrink(host, rota)
             rota.stop()
     return found
@@ -70,61 +74,59 @@ def _grow(host: Host, setup: Setup, sizes: Sizes, cycle: Cycle, rota: Rota, say:
         # As they are, so many fill the host: until then each is counted in full before the next one comes.
         few = number * sizes.work < 3 * sizes.budget // 2
         rota.add(guest, at_once=few)
-        seen = _watch(host, cycle.busy + 1 if few else cycle.period / SHARE)
-        say(f"{setup.name}: {number} guests, {mib(seen.used[-1])} MiB used, {mib(host.swap_used())} in swap")
-        if host.swap_used() > NO_SWAP:
+        looks = _watch(host, cycle.busy + 1 if few else cycle.period / SHARE, sizes.budget)
+        say(f"{setup.name}: {number} guests, {mib(looks[-1].in_use)} MiB in use, {mib(looks[-1].swap)} in swap")
+        if looks[-1].swap > NO_SWAP or too_small(looks, sizes.budget) is not None:
             return True
     return False
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """Of a host over some time: its bytes, swap included, and by how many more came to be in swap than there were."""
-
-    used: list[int]
-    swapped: int
-
-
-def _watch(host: Host, seconds: float) -> _Seen:
-    """Look until the time is over, or more than `NO_SWAP` went to swap.
-
-    What is read back leaves swap now and then, so what comes is held against the least that was there before.
-    """
-    until, used = time.monotonic() + seconds, []
-    least, swapped = host.swap_used(), 0
+def _watch(host: Host, seconds: float, budget: int) -> list[Look]:
+    """Look until the time is over, or the host is seen to be too small."""
+    until, looks = time.monotonic() + seconds, []
     while True:
-        swap = host.swap_used()
-        used.append(host.usage() + swap)
-        least, swapped = min(least, swap), max(swapped, swap - least)
-        if swapped > NO_SWAP or time.monotonic() >= until:
-            return _Seen(used, swapped)
+        looks.append(Look(host.in_use(), host.swap_used()))
+        if time.monotonic() >= until or too_small(looks, budget) is not None:
+            return looks
         time.sleep(_LOOK)
 
 
-def _prove(host: Host, cycle: Cycle, rota: Rota, agent: AgentProcess | None, found: Borne, name: str, say: Say) -> bool:
-    """Whether a whole period goes by without swap: more than one, where in the first no cycle came to its end."""
-    require(bool(host.guests), f"{name}: the host swaps with a single guest")
+def _prove(
+    host: Host,
+    budget: int,
+    cycle: Cycle,
+    rota: Rota,
+    agent: AgentProcess | None,
+    found: Borne,
+    name: str,
+    say: Say,
+) -> bool:
+    """Whether all fits for a whole period: for more than one, where in the first no cycle came to its end."""
+    require(bool(host.guests), f"{name}: the host is too small for a single guest")
     rota.taken()
-    before, kills, began = _cpu(host, agent), host.oom_kills(), time.monotonic()
-    found.used, found.cycles, found.missed = [], [], 0
+    before, began = _cpu(host, agent), time.monotonic()
+    looks: list[Look] = []
+    found.cycles, found.missed = [], 0
     for _ in range(_PATIENCE):
-        seen = _watch(host, cycle.period)
-        if seen.swapped > NO_SWAP:
-            say(f"{name}: {len(host.guests)} guests swap {mib(seen.swapped)} MiB in a period")
+        looks += _watch(host, cycle.period, budget)
+        why = too_small(looks, budget)
+        if why is not None:
+            say(f"{name}: {len(host.guests)} guests do not fit: {why}")
             return False
-        found.used += seen.used
         done, missed = rota.taken()
         found.cycles += done
         found.missed += missed
         if found.cycles:
             break
     require(bool(found.cycles), f"{name}: no guest came to the end of a cycle in {_PATIENCE} periods")
-    found.guests, found.kills = len(host.guests), host.oom_kills() - kills
+    found.guests, found.kills = len(host.guests), host.oom_kills()
+    found.used = [look.in_use for look in looks]
     found.seconds = time.monotonic() - began
     found.ksm_cpu, found.agent_cpu, found.recycler_cpu = (
         after - then for after, then in zip(_cpu(host, agent), before, strict=True)
     )
-    say(f"{name}: {found.guests} guests for {found.seconds:.0f} s without swap, at most {mib(max(found.used))} MiB")
+    found.own = sum(resident_of(one.pid(), one.memory).own for one in host.guests)
+    say(f"{name}: {found.guests} guests fit for {found.seconds:.0f} s, at most {mib(max(found.used))} MiB")
     return True
 
 

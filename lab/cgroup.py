@@ -145,6 +145,15 @@ class HostCgroup:
             return int(path.read_text()) if path.exists() else 0
         return _keyed(self.memory_path / "memory.stat").get("total_swap", 0)
 
+    def in_use(self) -> int:
+        """Bytes that this host has to keep, in memory or in swap; files in the page cache can be read again."""
+        stat = _keyed(self.memory_path / "memory.stat")
+        # Version 1 counts what is below in rows of their own, and a page that came back from swap as out of it.
+        total = "total_" if self.version == 1 else ""
+        again = sum(stat.get(f"{total}{name}", 0) for name in ("active_file", "inactive_file"))
+        twice = stat.get("swapcached", 0) if self.version == 2 else 0
+        return self.usage() - again + self.swap_used() - twice
+
     def oom_kills(self) -> int:
         """Processes the kernel has killed here for want of memory."""
         file = "memory.events" if self.version == 2 else "memory.oom_control"

@@ -361,6 +361,10 @@ class Host:
         """Bytes of the host's memory in swap."""
         return self.cgroup.swap_used()
 
+    def in_use(self) -> int:
+        """Bytes that the host has to keep, in memory or in swap."""
+        return self.cgroup.in_use()
+
     def oom_kills(self) -> int:
         """Processes killed on this host for want of memory."""
         return self.cgroup.oom_kills()

@@ -8,10 +8,14 @@
  *   scale=N     run N percent of the work
  *   skew=N      begin differently: other memory is in use, and reporting is at another point of its delay
  *   pause=1     switch reporting off before the first window, after everything was reported
+ *   settle=N    sleep so many seconds before each window, 60 unless given
  *
- * At first the guest uses most of its memory once, so that the host has all of it. Before each window it sleeps until
+ *   all=N       MiB that are used once at first, so that the host has all of them: 800, most of it, unless given
+ *
+ * Before each window it sleeps until
  * everything that can be reported is. For each window it prints
  *
+ *   opened
  *   window NAME OPERATIONS TICKS PAGES BATCHES
  *
  * ticks of the CPU's time stamp counter, and pages and batches reported in it, 0 on a kernel that does not count them.
@@ -29,9 +33,9 @@
 
 #define PARAMETERS "/sys/module/page_reporting/parameters/"
 
-enum { PAGE = 4096, BLOCK = 2 << 20, MIB = 1 << 20, ALL = 800 * MIB };
+enum { PAGE = 4096, BLOCK = 2 << 20, MIB = 1 << 20 };
 
-static int scale, skew, pausing;
+static int scale, skew, pausing, settling;
 
 /* The plugin knows these by their addresses, which are given to the linker. */
 __attribute__((noinline, section(".begin"))) void begin_window(void)
@@ -97,14 +101,14 @@ static int number(const char *name, int otherwise)
 }
 
 /* processes that wait for each other: a byte for each */
-static void give(int fd, int nr)
+static inline void give(int fd, int nr)
 {
 	while (nr--)
 		if (write(fd, "", 1) != 1)
 			fail("pipe");
 }
 
-static void await(int fd, int nr)
+static inline void await(int fd, int nr)
 {
 	char byte;
 
@@ -117,11 +121,13 @@ static unsigned long opened_ticks, opened_pages, opened_batches;
 
 static void open_window(void)
 {
-	struct timespec time = { 60 + skew * 150 / 1000, skew * 150 % 1000 * 1000000 };
+	struct timespec time = { settling + skew * 150 / 1000, skew * 150 % 1000 * 1000000 };
 
 	nanosleep(&time, NULL);
 	if (pausing)
 		put(PARAMETERS "enabled", "0");
+	puts("opened");
+	fflush(stdout);
 	opened_pages = counter("page_report_pages");
 	opened_batches = counter("page_report_batch");
 	opened_ticks = __builtin_ia32_rdtsc();
@@ -141,6 +147,7 @@ static void close_window(const char *name, int operations)
 
 static void begin_guest(void)
 {
+	size_t size;
 	char *all;
 
 	mount("proc", "/proc", "proc", 0, NULL);
@@ -151,10 +158,14 @@ static void begin_guest(void)
 	scale = number("scale", 100);
 	skew = number("skew", 0);
 	pausing = number("pause", 0);
-	all = map(ALL);
-	madvise(all, ALL, MADV_HUGEPAGE);
-	touch(all, ALL, PAGE);
-	munmap(all, ALL);
+	settling = number("settle", 60);
+	size = (size_t)number("all", 800) * MIB;
+	if (size) {
+		all = map(size);
+		madvise(all, size, MADV_HUGEPAGE);
+		touch(all, size, PAGE);
+		munmap(all, size);
+	}
 	if (skew)
 		touch(map(skew * 3 * MIB), skew * 3 * MIB, PAGE);
 }

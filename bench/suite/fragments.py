@@ -2,37 +2,39 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import libvirt_qemu
-
 from bench import ksm
+from bench.counted_guest import MEMORY_MIB, SHIFT, GuestFailed, Kernel, Workshop, kernel, workshop
 from bench.cpu import thread_seconds
 from bench.duty_host import RECYCLER as THREADS
-from bench.figures import Verdict, figure
+from bench.figures import Verdict, Window, figure, most_different, windows
 from bench.harness.bench import Bench, Say
-from bench.harness.precondition import ksm_is_off, no_other_guests
+from bench.harness.precondition import PreconditionFailed, ksm_is_off, no_other_guests
 from bench.harness.result import BYTES, Arm, Column, Plot, Result, Table
 from bench.harness.scale import Scale
-from bench.idle import wait_idle
-from bench.total import compiled_plugin, counted, counting, with_plugin
-from lab import Guest, Lab
-from lab.host import Host
+from bench.resident import resident_of
+from lab.errors import ImageError
 from lab.patched import emulator_program
 from memhint.objects.units import GIB, MIB, mib
 
 GOAL_RETURNED = 0.95  # of what order 0 gets back
 GOAL_INSTRUCTIONS = 0.2  # of those that order 0 takes
-WINDOW = 30.0  # seconds after the last page was freed
+REST = 30  # seconds after the last page was freed
+SETTLE = 60  # seconds before, until nothing comes back any more
 PACE = {"recycler-period-ms": 1000, "recycler-max-bytes": 0, "recycler-workers": 1}
-PAGE = 4096
-_MONITOR = libvirt_qemu.VIR_DOMAIN_QEMU_MONITOR_COMMAND_HMP
+VERSION = "6.12"  # of the kernels: no other has a recycler
+PATIENCE = 600.0
+_LOOK = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,7 @@ class Way:
     """How memory that is free in single pages comes back, if it does."""
 
     name: str
-    kernel: str = "6.12-plain"
+    series: str = "none"
     reporting: bool = True
     words: str = ""
     ksm: Mapping[str, str] | None = None
@@ -48,61 +50,152 @@ class Way:
 
 
 OFF = Way("nothing", reporting=False)
-ORDER_9 = Way("reporting, order 9", "6.12-memhint")
-ORDER_0 = Way("reporting, order 0", "6.12-memhint", words="page_reporting.page_reporting_order=0")
+ORDER_9 = Way("reporting, order 9", "stats")
+ORDER_0 = Way("reporting, order 0", "stats", words="page_reporting.page_reporting_order=0")
 ZEROED = Way("init_on_free, KSM flat out", reporting=False, words="init_on_free=1", ksm=ksm.FLAT_OUT)
-BITMAP = Way("bitmap hinting engine", "6.12-bitmap")
-RECYCLER = Way("recycler", "6.12-recycler", recycler=True)
+BITMAP = Way("bitmap hinting engine", "bitmap", words="page_reporting.bitmap=1")
+RECYCLER = Way("recycler", "recycler", recycler=True)
 WAYS = (OFF, ORDER_9, ORDER_0, ZEROED, BITMAP, RECYCLER)
 
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """What one run came to. Bytes are those of the guest's memory that the host holds."""
+    """What one run came to. CPU times are in seconds, of the window."""
 
-    resident: int  # in the end
-    merged: int  # of them, mapped from KSM's zero page or shared; counted in resident, and cost nothing
-    instructions: int  # of the guest, from before it allocates until the end, beyond those of an idle one
-    batches: int  # that its balloon reported in that time
-    threads_cpu: float  # seconds of QEMU's threads that recycle
+    resident: int  # bytes of the guest's memory that the host holds in the end
+    window: Window
+    threads_cpu: float  # of QEMU's threads that recycle
     ksm_cpu: float
 
 
 _ABOUT = """
-A guest of 448 MiB allocates memory, writes random content to each page, and frees every other one: what is free then
-lies in single pages, which free page reporting of order 9 cannot return. 30 s later the host's share of its memory is
-looked at, and what it took: the instructions of the guest, counted by a plugin in QEMU from before the allocation,
-without those that the same guest executes while it does nothing, and
-the batches that its balloon reported, each of which is an exit and an interrupt with KVM. The recycler has neither;
-what is left there are whole blocks, which it leaves to reporting.
+A guest of one GiB writes random content to every page of a range, and frees every other one: what is free then lies in
+single pages, which free page reporting of order 9 cannot return. When nothing comes back any more, it uses each of the
+free pages once more and frees it, and rests for 30 s. Then it is looked at what the host holds of its memory, and what
+the pairs of an allocation and a free took: the instructions of the guest, from the first allocation to the end of the
+rest, beyond those of a guest of which nothing comes back; and the batches that its balloon reported, each of which is
+an exit and an interrupt with KVM. The recycler has neither; what is left there are whole blocks, which it leaves to
+reporting.
+
+The instructions are counted one by one, as for [page faults](#page-faults-in-a-guest-that-reports): the guest's clock
+follows them, its one program is the only one that it runs, and all guests rest for the same time of that clock. While
+they rest it goes as fast as the wall's, so that the host's threads have their time. A repeated string instruction,
+such as the one that clears a page, counts once: what the recycler spares a guest that wants zeroed pages is not seen.
 
 `nothing` is what all are measured from. The recycler works at one pass a second with one thread; `init_on_free` zeroes
-what is freed, and KSM maps the zero page in its place.
+what is freed, and KSM maps the zero page in its place. CPUs keep as few free pages to themselves as can be set.
 """
 
 
 def measure(scale: Scale, say: Say) -> Result:
-    """Five minutes."""
+    """Eight minutes at the short scale. What is counted does not depend on what else the machine does."""
     no_other_guests()
     ksm_is_off()
     smoke = scale is Scale.SMOKE
     data, runs = (96 * MIB, 1) if smoke else (240 * MIB, {Scale.SHORT: 1}.get(scale, 3))
     ways = (OFF, ORDER_9, ORDER_0, RECYCLER) if smoke else WAYS
-    found: dict[str, list[Returned]] = {}
-    with tempfile.TemporaryDirectory() as scratch:
-        plugin = compiled_plugin(Path(scratch), str(emulator_program()))
-        for way in ways:
-            found[way.name] = [_run(way, data, plugin, Path(scratch), 5.0 if smoke else WINDOW) for _ in range(runs)]
-            last = found[way.name][-1]
-            say(f"{way.name}: {mib(last.resident)} MiB resident, {last.batches} batches")
+    settle, rest = (10, 5) if smoke else (SETTLE, REST)
+    words = f"data={mib(data)} all=0 settle={settle} rest={rest}"
+    try:
+        kernels = {series: kernel(series, VERSION) for series in dict.fromkeys(way.series for way in ways)}
+        with workshop("fragments", str(emulator_program())) as works:
+            found = _runs(works, kernels, ways, runs, words, say)
+    except (GuestFailed, ImageError) as error:
+        raise PreconditionFailed(str(error)) from None
     return Result(
         "fragments",
         scale,
-        {"guest": "448 MiB, 1 CPU", "allocated_mib": mib(data), "free_mib": mib(data // 2), "runs": runs, **PACE},
+        {
+            "guest": f"{MEMORY_MIB} MiB, 1 CPU, -icount shift={SHIFT},sleep=on",
+            "allocated_mib": mib(data),
+            "free_mib": mib(data // 2),
+            "settle_s": settle,
+            "rest_s": rest,
+            "runs": runs,
+            **PACE,
+        },
         (_table(found, data),),
         targets(found),
-        (Plot("Guest memory that the host holds", "MiB", column="resident"),),
+        (
+            Plot("Guest memory that the host holds", "MiB", column="resident"),
+            Plot("Guest instructions for an allocation and a free", "instructions", column="instructions"),
+        ),
+        notes(found),
     )
+
+
+def _runs(
+    works: Workshop, kernels: Mapping[str, Kernel], ways: Sequence[Way], runs: int, words: str, say: Say
+) -> dict[str, list[Returned]]:
+    """As many guests at a time as there are CPUs, and those that KSM merges after them."""
+
+    def one(way: Way, run: int) -> Returned:
+        found = _run(works, kernels[way.series], way, f"{words} skew={run}")
+        say(f"{way.name}: {mib(found.resident)} MiB resident, {found.window.batches} batches")
+        return found
+
+    todo = [(way, run) for way in ways for run in range(runs)]
+    found: dict[str, list[Returned]] = {way.name: [] for way in ways}
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        alone = [(way, pool.submit(one, way, run)) for way, run in todo if way.ksm is None]
+        for way, future in alone:
+            found[way.name].append(future.result())
+    for way, run in todo:
+        if way.ksm is not None:
+            found[way.name].append(one(way, run))
+    return found
+
+
+def _run(works: Workshop, booted: Kernel, way: Way, words: str) -> Returned:
+    device = f"id=balloon,free-page-reporting={'on' if way.reporting else 'off'}"
+    if way.recycler:
+        device += ",page-recycler=on," + ",".join(f"{name}={value}" for name, value in PACE.items())
+    with (
+        tempfile.TemporaryDirectory(prefix="memhint-fragments-") as scratch,
+        ksm.scanning(way.ksm) if way.ksm is not None else nullcontext(),
+    ):
+        folder = Path(scratch)
+        clock = f"shift={SHIFT},sleep=on"
+        command = works.command(
+            booted, folder, device=device, words=f"{way.words} {words}", clock=clock, merge=way.ksm is not None
+        )
+        with (folder / "errors").open("wb") as errors, subprocess.Popen(command, stderr=errors) as guest:
+            try:
+                _said(folder, guest, "opened", way)
+                process = Path(f"/proc/{guest.pid}")
+                threads, merger = thread_seconds(process, THREADS), ksm.ksmd_seconds()
+                _said(folder, guest, "window ", way)
+                held = resident_of(guest.pid, MEMORY_MIB * MIB)
+                threads, merger = thread_seconds(process, THREADS) - threads, ksm.ksmd_seconds() - merger
+                guest.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
+                raise GuestFailed(f"{way.name}: the guest did not end") from None
+            finally:
+                guest.kill()
+        try:
+            told = (folder / "console").read_text(errors="replace"), (folder / "counted").read_text()
+            (window,) = windows(*told, booted.symbols)
+        except ValueError as error:
+            raise GuestFailed(f"{way.name}: {error}") from None
+    # What KSM maps from the zero page is in no process's memory any more, what it merged still is.
+    return Returned(held.guest + held.merged, window, threads, merger)
+
+
+def _said(folder: Path, guest: subprocess.Popen[bytes], line: str, way: Way) -> None:
+    """Wait until the guest has said a line that begins so. Raises GuestFailed."""
+    end = time.monotonic() + PATIENCE
+    console = folder / "console"
+    while True:
+        told = console.read_text(errors="replace") if console.exists() else ""
+        if any(one.startswith(line) for one in told.splitlines()):
+            return
+        if guest.poll() is not None or time.monotonic() > end:
+            raise GuestFailed(f"{way.name}: the guest has not said {line!r}:\n{told[-800:]}{_errors(folder)}")
+        time.sleep(_LOOK)
+
+
+def _errors(folder: Path) -> str:
+    return (folder / "errors").read_text(errors="replace")[-800:]
 
 
 def targets(found: Mapping[str, list[Returned]]) -> tuple[Verdict, ...]:
@@ -123,63 +216,21 @@ def targets(found: Mapping[str, list[Returned]]) -> tuple[Verdict, ...]:
     )
 
 
-def _run(way: Way, data: int, plugin: Path, scratch: Path, window: float) -> Returned:
-    with Lab(guests=0, memory=448 * MIB, budget=2 * GIB, emulator="memhint", kernel=way.kernel) as lab:
-        merging = ksm.scanning(way.ksm) if way.ksm is not None else nullcontext()
-        host, counter = lab.hosts[0], scratch / "instructions"
-        with merging:
-            guest = _started(host, way, plugin, counter)
-            if way.recycler:
-                for name, value in PACE.items():
-                    command = f"qom-set /machine/peripheral/balloon0 {name} {value}"
-                    libvirt_qemu.qemuMonitorCommand(guest.domain(), command, _MONITOR)
-            wait_idle(guest.pid())
-            idle = _rate(counter, window / 3)
-            process = Path(f"/proc/{guest.pid()}")
-            began = time.monotonic()
-            executed, heard = counted(counter), batches(guest.work("read /proc/vmstat")["text"])
-            threads, merger = thread_seconds(process, THREADS), ksm.ksmd_seconds()
-            guest.fragment("data", data)
-            time.sleep(window)
-            return Returned(
-                guest.memory_resident(),
-                zero_pages((process / "ksm_stat").read_text()) if way.ksm is not None else 0,
-                round(counted(counter) - executed - idle * (time.monotonic() - began)),
-                batches(guest.work("read /proc/vmstat")["text"]) - heard,
-                thread_seconds(process, THREADS) - threads,
-                ksm.ksmd_seconds() - merger,
-            )
-
-
-def _rate(counter: Path, seconds: float) -> float:
-    """Instructions a second of a guest that does nothing: its kernel's clock, its agent. They differ by the boot."""
-    executed, began = counted(counter), time.monotonic()
-    time.sleep(seconds)
-    return (counted(counter) - executed) / (time.monotonic() - began)
-
-
-def _started(host: Host, way: Way, plugin: Path, counter: Path) -> Guest:
-    guest = host.add_guest("one", reporting=way.reporting, recycler=way.recycler, start=False)
-    described = with_plugin(guest.domain().XMLDesc(), counting(plugin, counter), way.words)
-    host.connection().defineXML(described)
-    guest.start()
-    return guest
-
-
-def batches(vmstat: str) -> int:
-    """Batches that a guest has reported, of its /proc/vmstat; 0 for a kernel that does not count them."""
-    rows = dict(line.split() for line in vmstat.splitlines() if len(line.split()) == 2)
-    return int(rows.get("page_report_batch", 0))
-
-
-def zero_pages(text: str) -> int:
-    """Bytes that are mapped from the zero page by KSM, of a /proc/PID/ksm_stat."""
-    rows = dict(line.split() for line in text.splitlines() if len(line.split()) == 2)
-    return int(rows.get("ksm_zero_pages", 0)) * PAGE
+def notes(found: Mapping[str, list[Returned]]) -> tuple[str, ...]:
+    """Where the instructions are that a way has beyond those of `nothing`."""
+    base = found[OFF.name][0].window
+    said = []
+    for way in (ORDER_0, RECYCLER):
+        most = most_different(found[way.name][0].window.functions, base.functions, base.operations, 6)
+        said.append(
+            f"{way.name}, where its instructions for a pair are: "
+            + (", ".join(f"`{name}` {value:+.1f}" for name, value in most) or "nowhere")
+        )
+    return tuple(said)
 
 
 def _batches(found: Mapping[str, list[Returned]], way: Way) -> int:
-    return max((one.batches for one in found.get(way.name, [])), default=0)
+    return max((one.window.batches for one in found.get(way.name, [])), default=0)
 
 
 def _median(values: list[float]) -> float:
@@ -189,20 +240,20 @@ def _median(values: list[float]) -> float:
 def _returned(found: Mapping[str, list[Returned]], name: str) -> float:
     """Bytes that the host has less than with nothing."""
     held = _median([float(one.resident) for one in found[OFF.name]])
-    return held - _median([float(one.resident - one.merged) for one in found[name]])
+    return held - _median([float(one.resident) for one in found[name]])
 
 
 def _cost(found: Mapping[str, list[Returned]], name: str) -> float:
-    base = _median([float(one.instructions) for one in found[OFF.name]])
-    return _median([float(one.instructions) for one in found[name]]) - base
+    """Instructions of a guest for a pair, beyond those of one of which nothing comes back."""
+    base = _median([one.window.per_operation for one in found[OFF.name]])
+    return _median([one.window.per_operation for one in found[name]]) - base
 
 
 def _table(found: Mapping[str, list[Returned]], data: int) -> Table:
-    pages = data // 2 / PAGE
     columns = (
         Column("resident", "held by the host", BYTES, 0),
         Column("share", "of what is free, returned", "%", 1),
-        Column("instructions", "guest instructions for each free page", "", 0),
+        Column("instructions", "guest instructions for an allocation and a free", "", 0),
         Column("batches", "batches for each GiB returned", "", 0),
         Column("threads", "CPU of recycling threads", "s", 2),
         Column("ksm", "CPU of KSM", "s", 2),
@@ -211,10 +262,10 @@ def _table(found: Mapping[str, list[Returned]], data: int) -> Table:
     for name, runs in found.items():
         returned = _returned(found, name)
         figures: dict[str, Any] = {
-            "resident": figure([float(one.resident - one.merged) for one in runs]),
+            "resident": figure([float(one.resident) for one in runs]),
             "share": None if name == OFF.name else figure([100 * returned / (data // 2)]),
-            "instructions": None if name == OFF.name else figure([_cost(found, name) / pages]),
-            "batches": figure([one.batches / (returned / GIB) for one in runs]) if returned >= MIB else None,
+            "instructions": None if name == OFF.name else figure([_cost(found, name)]),
+            "batches": figure([one.window.batches / (returned / GIB) for one in runs]) if returned >= MIB else None,
             "threads": figure([one.threads_cpu for one in runs]) if name == RECYCLER.name else None,
             "ksm": figure([one.ksm_cpu for one in runs]) if name == ZEROED.name else None,
         }

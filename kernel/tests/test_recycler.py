@@ -6,9 +6,12 @@ MEMHINT_KERNEL_TEST with that thread.
 
 from __future__ import annotations
 
+import itertools
+import os
 import subprocess
 import time
 import unittest
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -20,7 +23,11 @@ PLAY = "/sys/kernel/debug/page_recycler"
 COUNTERS = ("marked", "taken_back", "recycled", "aside", "known_zero")
 MIB = 512
 NOBODY, IDLE, AT_WORK = 0, 1, 2
+PAGE = 4096
+CHUNK = 1 << 20
+PRESENT = 0xC0  # in the last byte of an entry of /proc/PID/pagemap: in memory, or in swap
 PAIRS = 20000
+STEP = 1000  # pairs of a CPU, after which it is known that all of them were right
 
 
 class RecyclerCase(unittest.TestCase):
@@ -32,6 +39,11 @@ class RecyclerCase(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls) -> None:
+        cls.boot()
+
+    @classmethod
+    def boot(cls) -> None:
+        """Start the guest."""
         cls.guest = Guest(image_folder(cls.kernel), **{"mib": MIB, **cls.options})
         cls.guest.run("mount -t debugfs none /sys/kernel/debug")
 
@@ -315,27 +327,52 @@ def emulator() -> Path:
     return program
 
 
-class DeviceTest(RecyclerCase):
+class DeviceCase(RecyclerCase):
     """QEMU as the host. Nothing is reported: what comes back comes from the table."""
 
     cpus = 2
-    used = 256
+    added_mib = 0
+    arguments = "page_reporting.enabled=0"
 
     @classmethod
-    def setUpClass(cls) -> None:
+    def boot(cls) -> None:
         words = "page-recycler=on,recycler-workers=2,recycler-period-ms=10,recycler-max-bytes=0,recycler-leave-order=0"
         cls.options = {
             "cpus": cls.cpus,
+            "hotplug_mib": cls.added_mib,
             "emulator": emulator(),
             "properties": f",{words}",
-            "arguments": "page_reporting.enabled=0",
+            "arguments": cls.arguments,
         }
-        super().setUpClass()
+        super().boot()
 
     def host(self) -> dict[str, Any]:
         """What QEMU says of the recycler."""
         told: dict[str, Any] = self.guest.qmp("query-balloon-reporting")["recycler"]
         return told
+
+    def set_host(self, **values: int) -> None:
+        """Set properties of QEMU's recycler, with a low line for a hyphen."""
+        for name, value in values.items():
+            knob = "recycler-" + name.replace("_", "-")
+            self.guest.qmp("qom-set", path="/machine/peripheral/balloon0", property=knob, value=value)
+
+    def begin_load(self, pairs: int) -> None:
+        """Allocate and free on each CPU, with the content of every page verified, in steps: `passed` counts them."""
+        steps = -(-pairs // (self.cpus * STEP))
+        step = f"echo {STEP} > {PLAY}/pairs && echo >> /tmp/passed || {{ echo >> /tmp/failed; break; }}"
+        one = f"(i=0; while [ $i -lt {steps} ]; do {step}; i=$((i + 1)); done; echo >> /tmp/ended)"
+        self.guest.run(f"rm -f /tmp/failed; : > /tmp/passed; : > /tmp/ended; {(one + ' & ') * self.cpus} true")
+
+    def lines(self, name: str) -> int:
+        """How many lines a file of the load has."""
+        return int(self.guest.run(f"cat /tmp/{name} 2> /dev/null | wc -l"))
+
+
+class DeviceTest(DeviceCase):
+    """Memory comes back, and nothing else happens to it."""
+
+    used = 256
 
     def use(self) -> None:
         """Use memory, free it, and wait until the host has it."""
@@ -391,3 +428,166 @@ class DeviceOneCpuTest(DeviceTest):
     """The same with one CPU: an emulator may translate the guest's locked instructions to plain ones."""
 
     cpus = 1
+
+
+class ChangingHostTest(DeviceCase):
+    """Every page's content is verified while everything that can change does: for hours, if --pairs is large."""
+
+    added_mib = 256
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        super().setUpClass()
+        cls.guest.run("echo online_movable > /sys/devices/system/memory/auto_online_blocks")
+
+    def changes(self) -> Iterator[Callable[[], object]]:
+        """What is done to the host and the guest, again and again."""
+        plug = {"path": "/machine/peripheral/mem0", "property": "requested-size"}
+        return itertools.cycle(
+            (
+                lambda: self.set_host(workers=0),
+                lambda: self.set_host(workers=4),
+                lambda: self.guest.qmp("balloon", value=(MIB - 128) << 20),
+                lambda: self.set_host(max_bytes=4 << 20),
+                lambda: self.guest.qmp("qom-set", value=self.added_mib << 20, **plug),
+                lambda: self.set_host(workers=1, max_bytes=0),
+                lambda: self.guest.qmp("balloon", value=MIB << 20),
+                lambda: self.guest.qmp("stop"),
+                lambda: self.guest.qmp("cont"),
+                lambda: self.set_host(leave_order=9),
+                lambda: self.enable(0),
+                lambda: self.guest.qmp("qom-set", value=0, **plug),
+                lambda: self.enable(1),
+                lambda: self.set_host(leave_order=0, workers=2),
+            )
+        )
+
+    def test_content(self) -> None:
+        pairs = int(os.environ.get("MEMHINT_PAIRS", 2 * PAIRS))
+        before, recycled = self.counters(), self.host()["recycled"]
+        began = told = time.monotonic()
+        self.begin_load(pairs)
+        passed = 0
+        for done, change in enumerate(self.changes(), 1):
+            change()
+            if self.guest.qmp("query-status")["status"] != "running":
+                continue
+            # Each change is there for a while: until the load has passed another step.
+            wait_until(lambda so_far=passed: self.ended() or self.lines("passed") > so_far, "the load to go on")
+            if self.ended():
+                break
+            passed = self.lines("passed")
+            if time.monotonic() > told + 60:
+                told = time.monotonic()
+                print(f"{passed * STEP} pairs, {done} changes, {told - began:.0f} s", flush=True)
+        seconds = time.monotonic() - began
+        self.enable(1)
+        after, verified = self.counters(), self.lines("passed") * STEP
+        longest = int(self.guest.run(f"cat {PARAMETERS}/aside_max_us"))
+        print({name: after[name] - before[name] for name in COUNTERS}, flush=True)
+        print(
+            f"{verified} pairs in {seconds:.0f} s with {done} changes, "
+            f"{3600 * verified / seconds / 1e6:.2f} million an hour, "
+            f"{(self.host()['recycled'] - recycled) >> 20} MiB given back; "
+            f"the longest that a page was set aside: {longest / 1000:.1f} ms",
+            flush=True,
+        )
+        assert not self.lines("failed"), self.guest.run("dmesg | tail")
+        assert verified >= pairs
+        assert all(after[name] > before[name] for name in ("marked", "taken_back", "recycled", "known_zero"))
+
+    def ended(self) -> bool:
+        """Whether the load is through, on all CPUs."""
+        return self.lines("ended") == self.cpus
+
+
+class BrokenHostTest(DeviceCase):
+    """What verifies the content notices a host that breaks the protocol: this process, beside a QEMU that rests.
+
+    Each test has a guest of its own, which is of no use afterwards. Nothing is run in it once its memory is spoilt.
+    """
+
+    cpus = 1
+    arguments = "page_reporting.enabled=0 loglevel=7"  # what the load says of a page is on the console
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        pass
+
+    @classmethod
+    def tearDownClass(cls) -> None:
+        pass
+
+    def setUp(self) -> None:
+        self.boot()
+
+    def tearDown(self) -> None:
+        self.guest.close()
+
+    def memory(self) -> range:
+        """Addresses of the guest's memory in QEMU's own, page by page."""
+        found = []
+        for line in Path(f"/proc/{self.guest.process.pid}/maps").read_text().splitlines():
+            words = line.split()
+            begin, end = (int(word, 16) for word in words[0].split("-"))
+            if words[1] == "rw-p" and len(words) == 5 and end - begin == MIB << 20:  # of no file, and no code
+                found.append(range(begin, end, PAGE))
+        (pages,) = found
+        return pages
+
+    def said(self, what: str) -> bool:
+        """Whether the load has said this of a page."""
+        return f"page_recycler_test: {what}" in self.guest.console.read_text(errors="replace")
+
+    def stamped(self) -> Iterator[int]:
+        """Addresses of pages that are filled with one number, as the load fills its own, each as soon as it is seen."""
+        pages = self.memory()
+        with Path(f"/proc/{self.guest.process.pid}/mem").open("rb", buffering=0) as memory:
+            for at in range(pages.start, pages.stop, CHUNK):
+                memory.seek(at)
+                seen = memory.read(CHUNK)
+                for offset in range(0, len(seen), PAGE):
+                    word = seen[offset : offset + 8]
+                    # A random number: what has fewer values is something else's.
+                    if len(set(word)) > 4 and seen[offset : offset + PAGE] == word * (PAGE // 8):
+                        yield at + offset
+
+    def drop_used(self, spared: set[int]) -> bool:
+        """Drop pages of the load without winning them, as if: a page that was dropped reads as zeros."""
+        dropped = False
+        with Path(f"/proc/{self.guest.process.pid}/mem").open("r+b", buffering=0) as memory:
+            for at in self.stamped():
+                if at not in spared:
+                    memory.seek(at)
+                    memory.write(bytes(PAGE))
+                    dropped = True
+        return dropped
+
+    def spoil_absent(self) -> int:
+        """Write to pages that the host has no memory for, as are those that were given back. How many."""
+        pages = self.memory()
+        process = Path(f"/proc/{self.guest.process.pid}")
+        with (process / "pagemap").open("rb") as pagemap, (process / "mem").open("r+b", buffering=0) as memory:
+            pagemap.seek(pages.start // PAGE * 8)
+            entries = pagemap.read(len(pages) * 8)
+            absent = [at for number, at in enumerate(pages) if not entries[8 * number + 7] & PRESENT]
+            for at in absent:
+                memory.seek(at)
+                memory.write(b"\xa5" * PAGE)
+        return len(absent)
+
+    def test_a_page_that_is_dropped_while_it_is_used_is_noticed(self) -> None:
+        self.set_host(workers=0)
+        before = set(self.stamped())
+        self.begin_load(1000 * STEP)
+        wait_until(lambda: self.drop_used(before) and self.said("a page in use was touched"), "the load to notice")
+        wait_until(lambda: self.lines("failed"), "the load to fail")
+
+    def test_a_page_that_is_called_zero_and_is_not_is_noticed(self) -> None:
+        self.guest.hold(256)
+        self.guest.release()
+        wait_until(lambda: self.table()["recycled"] > 256 * PAGES_PER_MIB, "the host to recycle")
+        self.set_host(workers=0)
+        self.begin_load(1000 * STEP)
+        assert self.spoil_absent()
+        wait_until(lambda: self.said("a page is not zero"), "the load to notice")

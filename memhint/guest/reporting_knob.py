@@ -17,6 +17,7 @@ from memhint.guest.page_reporting import Setting, read_settings
 from memhint.guest.protocol import GuestAgent
 from memhint.objects.guest import GuestKernel
 
+MAX_PAGE_ORDER = 10  # x86 and arm64 with 4 KiB pages: a larger order names no block
 STOP_ORDER = 11  # above every block a 4 KiB-page kernel has; accepted before 6.12
 UNSET_ORDERS = frozenset({-1, (1 << 32) - 1})  # no order has been chosen; as %d and as %u print it
 
@@ -32,6 +33,15 @@ _WRITABLE_ORDER_MAX = 16  # the kernel shifts by it without a check before 6.12
 _NUMBER = re.compile(r"-?[0-9]{1,10}")
 _FEATURES = re.compile(r"[01]{6,512}")
 _SMALL = 1024
+
+
+def reports(kernel: GuestKernel) -> bool | None:
+    """Whether a guest's switch lets it report free pages; None where no switch was read."""
+    if kernel.enabled is not None:
+        return kernel.enabled
+    if kernel.order is None:
+        return None
+    return kernel.balloon_bound is not False and (kernel.order <= MAX_PAGE_ORDER or kernel.order in UNSET_ORDERS)
 
 
 def read_guest_kernel(agent: GuestAgent, at: float, capabilities: Capabilities, hint: str | None = None) -> GuestKernel:

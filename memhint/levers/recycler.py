@@ -1,13 +1,16 @@
 """The page recycler: threads of a VM's QEMU give back single free pages, with no exit and no interrupt for the guest.
 
-The guest marks what it frees, so nothing is asked of it; what it uses again costs a page fault in the host.
+The guest marks what it frees, so nothing is asked of it; what it uses again costs a page fault in the host. Whole
+blocks are left to free page reporting, unless the guest has switched it off: then nobody else would give them back.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Protocol
 
+from memhint.guest.reporting_knob import reports
 from memhint.levers.lever import Stop
 from memhint.objects.domain import DomainObservation, DomainState
 from memhint.objects.lever import LeverName, LeverState, Observed
@@ -122,22 +125,29 @@ class RecyclerLever:
         assert process is not None  # probe saw to it
         seen = _seen(domain)
         assert seen is not None
-        pace = RecyclerPace(self._workers, self._period_ms, wish)
-        if mark is not None and self._set.get(domain.uuid) == (process.instance, pace):
+        whole = domain.guest_kernel is not None and reports(domain.guest_kernel) is False
+        if mark is not None and self._set.get(domain.uuid) == (process.instance, self._pace(wish, mark, whole)):
             return _going_on(seen)
+        detail = f"{wish // MIB} MiB a second at most{', whole blocks too: the guest does not report them' * whole}"
         if dry_run:
-            return Verdict(Answer.PLANNED, Reason.DRY_RUN, f"recycle free pages, {wish // MIB} MiB a second at most")
+            return Verdict(Answer.PLANNED, Reason.DRY_RUN, f"recycle free pages, {detail}")
         try:
             knobs = self._knobs(domain.uuid)
             before = knobs.read()
             if mark is None and before.workers:
                 return Verdict(Answer.CONFLICT, Reason.OTHER_MANAGER, "somebody else has this QEMU recycle pages")
-            self._ledger.put(Mark(domain.uuid, PACE_KNOB, str(before), str(pace), process.instance, self._now()))
+            mark = mark or Mark(domain.uuid, PACE_KNOB, str(before), "", process.instance, self._now())
+            pace = self._pace(wish, mark, whole)
+            self._ledger.put(replace(mark, after=str(pace), at=self._now()))
             knobs.write(pace)
         except VirtError as error:
             return Verdict(Answer.FAILED, Reason.HYPERVISOR, error.detail)
         self._set[domain.uuid] = (process.instance, pace)
-        return Verdict(Answer.APPLIED, Reason.NONE, f"{wish // MIB} MiB a second at most")
+        return Verdict(Answer.APPLIED, Reason.NONE, detail)
+
+    def _pace(self, wish: int, mark: Mark, whole: bool) -> RecyclerPace:
+        """What QEMU is to be set to. `whole`: blocks that are left to reporting otherwise are given back, too."""
+        return RecyclerPace(self._workers, self._period_ms, wish, 0 if whole else _before(mark).leave_order)
 
     def _put_back(self, domain: DomainObservation, mark: Mark | None, *, dry_run: bool) -> Verdict:
         if mark is None:
@@ -146,16 +156,20 @@ class RecyclerLever:
             return Verdict(Answer.PENDING, Reason.NOT_RUNNING, f"the VM is {domain.state}")
         if dry_run:
             return Verdict(Answer.PLANNED, Reason.DRY_RUN, "put back the pace of its page recycler")
-        try:
-            before = pace_of(mark.before)
-        except ValueError:
-            before = _STILL  # a mark of another version: at rest is how QEMU begins
+        before = _before(mark)
         try:
             self._knobs(domain.uuid).write(before)
         except VirtError as error:
             return Verdict(Answer.FAILED, Reason.HYPERVISOR, error.detail)
         self._ledger.remove(domain.uuid, PACE_KNOB)
         return Verdict(Answer.APPLIED, Reason.NONE, "its page recycler rests" if not before.workers else "as it was")
+
+
+def _before(mark: Mark) -> RecyclerPace:
+    try:
+        return pace_of(mark.before)
+    except ValueError:
+        return _STILL  # a mark of another version: at rest is how QEMU begins
 
 
 def _seen(domain: DomainObservation) -> RecyclerCounters | None:

@@ -16,7 +16,7 @@ from typing import Protocol
 from memhint.guest.errors import GuestAgentAbsent, GuestCommandMissing, GuestError, GuestTimeout
 from memhint.guest.page_reporting import Setting, set_page_reporting
 from memhint.guest.protocol import GuestAgent
-from memhint.guest.reporting_knob import STOP_ORDER, UNSET_ORDERS, bind, unbind, write_order
+from memhint.guest.reporting_knob import MAX_PAGE_ORDER, STOP_ORDER, bind, reports, unbind, write_order
 from memhint.levers import reporting_tuning
 from memhint.levers.reporting_flush import Flushes
 from memhint.objects.domain import DomainObservation, DomainState
@@ -34,7 +34,6 @@ ENABLED_KNOB = "guest page_reporting enabled"
 NEXT_BOOT_KNOB = "libvirt freePageReporting"
 KNOBS = frozenset({ORDER_KNOB, DRIVER_KNOB, ENABLED_KNOB, NEXT_BOOT_KNOB, *reporting_tuning.KNOBS})
 """Every mark of this lever."""
-MAX_PAGE_ORDER = 10  # x86 and arm64 with 4 KiB pages: a larger order names no block
 BOUNDED_SINCE = (6, 2)  # from here on the kernel refuses an order beyond MAX_PAGE_ORDER
 _RELEASE = re.compile(r"(\d+)\.(\d+)")
 
@@ -113,13 +112,7 @@ class ReportingLever:
         kernel = domain.guest_kernel
         if not support.ok or kernel is None:
             return Observed.UNKNOWN
-        if kernel.enabled is not None:
-            return Observed.ON if kernel.enabled else Observed.OFF
-        if kernel.order is None:
-            return Observed.UNKNOWN
-        if kernel.balloon_bound is False or (kernel.order > MAX_PAGE_ORDER and kernel.order not in UNSET_ORDERS):
-            return Observed.OFF
-        return Observed.ON
+        return {None: Observed.UNKNOWN, True: Observed.ON, False: Observed.OFF}[reports(kernel)]
 
     def state(self, domain: DomainObservation, desired: str, verdict: Verdict) -> LeverState:
         """The lever's three fields for one VM."""

@@ -6,18 +6,22 @@ from dataclasses import dataclass
 
 from memhint.objects.ranges import Count
 
+LEAVE_ORDER = 9
+"""The order of free blocks that QEMU leaves to free page reporting unless it is told otherwise."""
+
 
 @dataclass(frozen=True, slots=True)
 class RecyclerPace:
-    """How fast a QEMU looks through the guest's marks, and gives back."""
+    """How fast a QEMU looks through the guest's marks, and what it gives back."""
 
     workers: int  # threads; none pauses
     period_ms: int  # from one look to the next
     max_bytes: int  # bytes per second; 0 is no bound
+    leave_order: int = LEAVE_ORDER  # free blocks of this order are left to free page reporting; 0 leaves none
 
     def __str__(self) -> str:
         """The one spelling that a mark keeps, and that `pace_of` reads."""
-        return f"{self.workers} {self.period_ms} {self.max_bytes}"
+        return f"{self.workers} {self.period_ms} {self.max_bytes} {self.leave_order}"
 
 
 def pace_of(text: str) -> RecyclerPace:
@@ -25,8 +29,10 @@ def pace_of(text: str) -> RecyclerPace:
 
     :raises ValueError: it is none
     """
-    workers, period_ms, max_bytes = (int(word) for word in text.split(" "))
-    return RecyclerPace(workers, period_ms, max_bytes)
+    workers, period_ms, max_bytes, *leave = (int(word) for word in text.split(" "))
+    if len(leave) > 1:
+        raise ValueError(f"{text!r} is no pace")
+    return RecyclerPace(workers, period_ms, max_bytes, *leave)  # agents before the order was set kept three numbers
 
 
 @dataclass(frozen=True, slots=True)

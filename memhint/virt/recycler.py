@@ -75,6 +75,7 @@ class RecyclerKnobs:
             self._number(path, "recycler-workers"),
             self._number(path, "recycler-period-ms"),
             self._number(path, "recycler-max-bytes"),
+            self._number(path, "recycler-leave-order"),
         )
 
     def write(self, pace: RecyclerPace) -> None:
@@ -85,6 +86,7 @@ class RecyclerKnobs:
         path = self._path()
         self._properties.set(path, "recycler-period-ms", pace.period_ms)
         self._properties.set(path, "recycler-max-bytes", pace.max_bytes)
+        self._properties.set(path, "recycler-leave-order", pace.leave_order)
         self._properties.set(path, "recycler-workers", pace.workers)
 
     def _path(self) -> str:

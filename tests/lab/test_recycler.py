@@ -12,6 +12,7 @@ from lab.agent import AgentProcess
 from lab.sizes import GIB, MIB
 from memhint.levers.recycler import PACE_KNOB
 from memhint.objects.lever import LeverName, Observed
+from memhint.objects.recycler import LEAVE_ORDER
 from memhint.objects.verdict import Answer, Reason
 from tests.lab.watch import holds, lever_of, named
 
@@ -30,7 +31,7 @@ SETTINGS = {
 def lab() -> Iterator[Lab]:
     """A guest with all it takes, one whose kernel marks nothing, and one on the distribution's QEMU."""
     with Lab(guests=0, budget=3 * GIB, kernel="6.12", agent="stock", emulator="memhint") as lab:
-        whole = {"name": "whole", "kernel": "6.12-recycler", "recycler": True}
+        whole = {"name": "whole", "kernel": "6.12-recycler", "recycler": True, "agent": "memhint"}
         unmarked = {"name": "unmarked", "recycler": True}
         stock = {"name": "stock", "emulator": "stock"}
         lab.hosts[0].add_guests([{"memory": SIZE, **one} for one in (whole, unmarked, stock)])
@@ -42,12 +43,17 @@ def whole(lab: Lab) -> Guest:
     return next(one for one in lab.hosts[0].guests if one.name == "whole")
 
 
-def workers(guest: Guest) -> int:
-    """Threads that QEMU itself says it has at work."""
-    command = "qom-get /machine/peripheral/balloon0 recycler-workers"
+def knob(guest: Guest, name: str) -> int:
+    """A property of its recycler, as QEMU itself has it."""
+    command = f"qom-get /machine/peripheral/balloon0 recycler-{name}"
     return int(
         libvirt_qemu.qemuMonitorCommand(guest.domain(), command, libvirt_qemu.VIR_DOMAIN_QEMU_MONITOR_COMMAND_HMP)
     )
+
+
+def workers(guest: Guest) -> int:
+    """Threads that QEMU has at work."""
+    return knob(guest, "workers")
 
 
 def wish(agent: AgentProcess, vm: str, value: str) -> None:
@@ -90,6 +96,36 @@ def test_single_free_pages_come_back_while_it_is_wished_and_the_pace_is_put_back
             60.0,
             "nothing to be owned any more",
         )
+
+
+def test_whole_blocks_come_back_too_while_the_guest_has_switched_reporting_off(lab: Lab, whole: Guest) -> None:
+    enabled = "/sys/module/page_reporting/parameters/enabled"
+    with AgentProcess(lab.hosts[0], SETTINGS) as agent:
+        wish(agent, "whole", "off")
+        whole.work(f"write {enabled} 0")
+        try:
+            whole.alloc("data", DATA)
+            whole.free("data")
+            before = whole.resident()
+            holds(lambda: whole.resident() > before - SLACK, 5.0, "nothing to come back while nobody gives it back")
+
+            wish(agent, "whole", "on")
+            wait_for(lambda: knob(whole, "leave-order") == 0, 60.0, "no block to be left to reporting")
+            wait_for(
+                lambda: before - whole.resident() >= 0.9 * DATA,
+                120.0,
+                "90 % of what is free in whole blocks to come back",
+                seen=lambda: f"{(before - whole.resident()) // MIB} of {DATA // MIB} MiB",
+            )
+        finally:
+            whole.work(f"write {enabled} 1")
+        wait_for(lambda: knob(whole, "leave-order") == LEAVE_ORDER, 60.0, "blocks to be left to reporting again")
+        whole.work(f"write {enabled} 0")
+        wait_for(lambda: knob(whole, "leave-order") == 0, 60.0, "no block to be left to reporting")
+        wish(agent, "whole", "inherit")
+        wait_for(lambda: workers(whole) == 0, 60.0, "its threads to rest")
+        assert knob(whole, "leave-order") == LEAVE_ORDER
+        whole.work(f"write {enabled} 1")
 
 
 def test_who_cannot_is_told_what_is_missing(lab: Lab) -> None:

@@ -7,14 +7,19 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from bench.counted_guest import GuestFailed
+from bench.figures import Window
 from bench.suite import fragments
 from bench.suite.fragments import OFF, ORDER_0, ORDER_9, RECYCLER, Returned
 from bench.total import QEMU, with_plugin
 from memhint.objects.units import MIB
 
+PAIRS = 1000
 
-def returned(resident: int, instructions: int, batches: int = 0, merged: int = 0) -> list[Returned]:
-    return [Returned(resident * MIB, merged * MIB, instructions, batches, 0.5, 0.0)]
+
+def returned(resident: int, instructions: int, batches: int = 0, **functions: int) -> list[Returned]:
+    """One run: MiB that the host holds, and instructions for each pair."""
+    window = Window("holes", PAIRS, 0, 0, batches, PAIRS * instructions, 0, 0, 0, 0, 0, functions)
+    return [Returned(resident * MIB, window, 0.5, 0.0)]
 
 
 def test_the_recycler_is_held_against_order_0_and_both_against_nothing() -> None:
@@ -29,17 +34,23 @@ def test_the_recycler_is_held_against_order_0_and_both_against_nothing() -> None
     assert [one.met for one in verdicts] == [True, True, False]
 
 
-def test_what_ksm_maps_from_the_zero_page_is_not_held() -> None:
-    found = {OFF.name: returned(400, 1000), "zeroed": returned(400, 1200, merged=110)}
-    table = fragments._table(found, 240 * MIB)
-    assert table.arms[1].figures["share"].median == pytest.approx(100 * 110 / 120)
+def test_a_figure_is_of_one_pair_and_of_what_is_free() -> None:
+    found = {OFF.name: returned(400, 1000), "way": returned(290, 1200, batches=7)}
+    arm = fragments._table(found, 240 * MIB).arms[1]
+    assert arm.figures["share"].median == pytest.approx(100 * 110 / 120)
+    assert arm.figures["instructions"].median == pytest.approx(200)
+    assert arm.figures["batches"].median == pytest.approx(7 * 1024 / 110)
 
 
-def test_counters_that_are_not_there_are_zero() -> None:
-    assert fragments.batches("nr_free_pages 12\npage_report_batch 7\npage_report_batch_x 9\n") == 7
-    assert fragments.batches("nr_free_pages 12\n") == 0
-    assert fragments.zero_pages("ksm_rmap_items 5\nksm_zero_pages 3\n") == 3 * 4096
-    assert fragments.zero_pages("") == 0
+def test_it_is_said_where_the_instructions_are() -> None:
+    found = {
+        OFF.name: returned(400, 1000, copy=500 * PAIRS),
+        ORDER_0.name: returned(300, 3000, copy=500 * PAIRS, report=700 * PAIRS),
+        RECYCLER.name: returned(304, 1300, copy=500 * PAIRS),
+    }
+    order_0, recycler = fragments.notes(found)
+    assert order_0.endswith("`report` +700.0")
+    assert recycler.endswith("nowhere")
 
 
 def test_a_domain_with_arguments_of_its_own_keeps_them() -> None:

@@ -11,13 +11,14 @@ from bench.duty_host import RECYCLER, Borne
 from bench.harness.scale import Scale
 from bench.rota import Cycle, Done
 from bench.suite import recycle
-from memhint.objects.units import MIB
+from memhint.objects.units import GIB, MIB
 
 POSTED = Cycle(1800.0, 150, 20 * MIB, 0.6)
 
 
 def borne(guests: int, cpu: float = 2.0, **changes: object) -> Borne:
-    return Borne(guests=guests, used=[1, 3], cycles=[Done("vm1", cpu, 30.0, 512 * MIB)], seconds=10.0, **changes)
+    cycles = [Done("vm1", cpu, 30.0, 512 * MIB)]
+    return Borne(**{"guests": guests, "used": [1, 3], "cycles": cycles, "seconds": 10.0, **changes})
 
 
 def test_the_posted_cycle_is_150_mib_on_average() -> None:
@@ -57,9 +58,21 @@ def test_guests_are_compared_with_those_that_fit_as_they_are_and_peaks_with_stoc
 def test_a_cycle_that_fell_short_and_one_that_could_not_begin_are_said() -> None:
     _, cycle = recycle.sizes_of(Scale.FULL)
     found = {"arm": borne(3, missed=2)}
-    short, late = recycle.notes(found, cycle)
+    short, late = recycle.notes(found, cycle, GIB)
     assert short.startswith("arm: 1 of 1 cycles did not reach")
     assert "2 cycles could not begin" in late
+
+
+def test_guests_by_bytes_are_not_rounded_and_leave_qemu_s_own_memory_out_where_asked() -> None:
+    plain = borne(4, used=[1000 * MIB, 1760 * MIB], own=80 * MIB)
+    mine = borne(32, used=[1900 * MIB, 2000 * MIB], own=800 * MIB)
+    budget = 2 * GIB
+    assert recycle.by_bytes(plain, budget) == pytest.approx(2048 / 440)
+    assert recycle.by_bytes(plain, budget, own=False) == pytest.approx(2048 / 420)
+    assert recycle.by_bytes(mine, budget, own=False) == pytest.approx(2048 / 37.5)
+    _, cycle = recycle.sizes_of(Scale.SHORT)
+    said = recycle.notes({recycle.NOTHING.name: plain, recycle.RECYCLER.name: mine}, cycle, budget)
+    assert said[0].endswith("as they are: 8.0 in whole guests, 7.0 by bytes, 11.2 by guests' memory")
 
 
 def test_threads_are_known_by_how_their_names_begin(tmp_path) -> None:

@@ -80,6 +80,25 @@ def test_figures_of_version_2(tmp_path: Path) -> None:
     assert cgroup.limit() > 1 << 60
 
 
+def test_what_is_in_use_is_in_memory_or_in_swap_and_no_file(tmp_path: Path) -> None:
+    for name in "12":
+        (tmp_path / name).mkdir()
+    old = HostCgroup("x", detect(v1(tmp_path / "1")))
+    old.memory_path.mkdir(parents=True)
+    (old.memory_path / "memory.usage_in_bytes").write_text("100000\n")
+    rows = "active_file 1\ninactive_file 2\nswapcached 300\n"
+    rows += "total_active_file 1000\ntotal_inactive_file 2000\ntotal_swap 8000\ntotal_swapcached 300\n"
+    (old.memory_path / "memory.stat").write_text(rows)
+    assert old.in_use() == 100000 - 3000 + 8000
+
+    new = HostCgroup("x", detect(v2(tmp_path / "2", "memory\n")))
+    new.memory_path.mkdir(parents=True)
+    (new.memory_path / "memory.current").write_text("100000\n")
+    (new.memory_path / "memory.swap.current").write_text("8000\n")
+    (new.memory_path / "memory.stat").write_text("active_file 1000\ninactive_file 2000\nswapcached 300\n")
+    assert new.in_use() == 100000 - 3000 + 8000 - 300  # a page that came back keeps its place in swap there
+
+
 def test_limits_of_version_1_hold_memory_and_swap_together(tmp_path: Path) -> None:
     cgroup = HostCgroup("x", detect(v1(tmp_path)))
     cgroup.memory_path.mkdir(parents=True)

@@ -80,6 +80,66 @@ def test_what_was_marked_and_not_done_is_done_by_the_next_pull_and_by_a_successo
     assert host.pace == RESTS
 
 
+def reporting(host: Host, **kernel: object) -> None:
+    """Have the guest's kernel say this of its reporting."""
+    host.domain = replace(host.domain, guest_kernel=replace(builders.domain_observation().guest_kernel, **kernel))
+
+
+def test_whole_blocks_are_given_back_too_while_the_guest_reports_none_and_the_order_is_put_back() -> None:
+    host = Host()
+    host.pace = first = replace(RESTS, leave_order=4)
+    reporting(host, enabled=True)
+    host.pull(WISH)
+    assert host.pace == replace(WISHED, leave_order=4)
+    reporting(host, enabled=False)
+    verdict = host.pull(WISH)
+    assert verdict.answer is Answer.APPLIED
+    assert "whole blocks" in verdict.detail
+    assert host.pace == replace(WISHED, leave_order=0)
+    assert host.pull(WISH).answer is Answer.UNCHANGED
+    host.lever = host.successor()
+    host.pull(WISH)
+    reporting(host, enabled=True)
+    assert host.pull(WISH).answer is Answer.APPLIED
+    assert host.pace == replace(WISHED, leave_order=4)
+    reporting(host, enabled=False)
+    host.pull(WISH)
+    host.pull(None)
+    assert (host.pace, host.ledger.all()) == (first, ())
+
+
+@pytest.mark.parametrize(
+    ("kernel", "order"),
+    [
+        ({"enabled": None, "order": 11}, 0),  # a stock kernel that was told to report no block there is
+        ({"enabled": None, "order": 9}, 9),
+        ({"enabled": None, "order": -1}, 9),
+        ({"enabled": None, "order": None}, 9),  # not known is not off
+    ],
+)
+def test_only_a_switch_that_was_read_says_that_a_guest_reports_nothing(kernel: dict[str, object], order: int) -> None:
+    host = Host()
+    reporting(host, **kernel)
+    host.pull(WISH)
+    assert host.pace.leave_order == order
+    host = Host()
+    host.domain = replace(host.domain, guest_kernel=None)
+    host.pull(WISH)
+    assert host.pace.leave_order == 9
+
+
+def test_the_order_of_a_mark_from_before_it_was_set_is_what_qemu_begins_with() -> None:
+    host = Host()
+    reporting(host, enabled=False)
+    instance = host.domain.process.instance
+    host.ledger.put(Mark(host.domain.uuid, PACE_KNOB, "0 10000 268435456", "2 500 67108864", instance, 1.0))
+    host.pace = WISHED
+    host.pull(WISH)
+    assert host.pace.leave_order == 0
+    host.pull(None)
+    assert host.pace == RESTS
+
+
 def test_a_failure_to_put_back_keeps_the_mark() -> None:
     host = Host()
     host.pull(WISH)
@@ -168,7 +228,8 @@ def test_who_wants_none_of_it_is_shown_so() -> None:
 
 
 def test_a_pace_is_spelt_in_one_way() -> None:
-    assert pace_of(str(WISHED)) == WISHED
-    for text in ("", "1 2", "1 2 3 4", "a b c"):
+    assert pace_of(str(replace(WISHED, leave_order=4))) == replace(WISHED, leave_order=4)
+    assert pace_of("2 500 7") == RecyclerPace(2, 500, 7, 9)  # as agents kept it that did not set the order
+    for text in ("", "1 2", "1 2 3 4 5", "a b c"):
         with pytest.raises(ValueError, match=r".*"):
             pace_of(text)

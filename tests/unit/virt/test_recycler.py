@@ -32,6 +32,7 @@ class Qom:
             "recycler-workers": 0,
             "recycler-period-ms": 10_000,
             "recycler-max-bytes": 256 * MIB,
+            "recycler-leave-order": 9,
         }
         self.order: list[str] = []
 
@@ -81,8 +82,8 @@ def test_threads_begin_last() -> None:
     qom = Qom()
     knobs = RecyclerKnobs(qom)
     assert knobs.read() == RecyclerPace(0, 10_000, 256 * MIB)
-    knobs.write(RecyclerPace(1, 500, 8 * MIB))
-    assert knobs.read() == RecyclerPace(1, 500, 8 * MIB)
+    knobs.write(RecyclerPace(1, 500, 8 * MIB, 0))
+    assert knobs.read() == RecyclerPace(1, 500, 8 * MIB, 0)
     assert qom.order[-1] == "recycler-workers"
 
 
