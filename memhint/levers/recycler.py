@@ -16,6 +16,7 @@ from memhint.objects.policy import Mode, Policy
 from memhint.objects.recycler import RecyclerCounters, RecyclerPace, pace_of
 from memhint.objects.units import MIB
 from memhint.objects.verdict import Answer, Reason, Verdict
+from memhint.planner.splits import splits_by_free, words
 from memhint.virt.errors import VirtError
 
 PACE_KNOB = "page recycler"
@@ -126,7 +127,8 @@ class RecyclerLever:
         if mark is not None and self._set.get(domain.uuid) == (process.instance, pace):
             return _going_on(seen)
         if dry_run:
-            return Verdict(Answer.PLANNED, Reason.DRY_RUN, f"recycle free pages, {wish // MIB} MiB a second at most")
+            what = f"recycle free pages, {wish // MIB} MiB a second at most; {words(splits_by_free(domain))}"
+            return Verdict(Answer.PLANNED, Reason.DRY_RUN, what)
         try:
             knobs = self._knobs(domain.uuid)
             before = knobs.read()

@@ -26,6 +26,7 @@ from memhint.planner.relief.asked import Asked, ask
 from memhint.planner.relief.relieve import relief_actions
 from memhint.planner.settings import PlannerSettings
 from memhint.planner.signals import counters_of
+from memhint.planner.splits import with_splits
 from memhint.planner.state import PlannerState
 from memhint.planner.storm import learnt
 from memhint.planner.thp import collapses, next_split, taken_from
@@ -81,6 +82,7 @@ def plan(
         *_dedup_actions(domains, merging.plan),
         *relief_actions(relief, calm=not asked.ladder.entered),
     )
+    actions = with_splits(actions, relief, domains, estimated)
     return Planned(
         Plan(
             promised,
