@@ -50,7 +50,9 @@ def planner_settings(conf: cfg.ConfigOpts) -> PlannerSettings:
         node_reserve_percent=conf.host.node_reserve_percent,
         lever_latency=conf.guest.interval,
         ladder=ladder_settings(conf),
-        collapse=CollapseSettings(most=conf.thp.pass_mib * MIB, window=conf.thp.window),
+        collapse=CollapseSettings(
+            most=conf.thp.pass_mib * MIB, window=conf.thp.window, work_cpu=conf.thp.work_cpu_percent
+        ),
         dedup_auto=AutoSettings(
             enter_percent=conf.dedup.auto_enter_percent,
             exit_percent=conf.dedup.auto_exit_percent,

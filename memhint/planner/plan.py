@@ -29,7 +29,7 @@ from memhint.planner.signals import counters_of
 from memhint.planner.splits import with_splits
 from memhint.planner.state import PlannerState
 from memhint.planner.storm import learnt
-from memhint.planner.thp import collapses, next_split, taken_from
+from memhint.planner.thp import collapses, cpu_of, next_split, taken_from, working
 
 
 class Sight(StrEnum):
@@ -76,7 +76,7 @@ def plan(
     asked = ask(host, domains, policies, unread, seen, state, now, settings)
     promised, remembered = _promised(seen, asked.ladder, state, now, sight, settings)
     merging = _merging(host, domains, policies, estimated, missing, asked, state, now, settings, allow_cross_tenant)
-    relief, split = _huge(domains, policies, unread, asked, merging, state, seen.elapsed, settings)
+    relief, split = _huge(domains, policies, unread, asked, merging, state, seen.elapsed, host.at, settings)
     actions = (
         *_reporting_actions(domains, policies),
         *_dedup_actions(domains, merging.plan),
@@ -113,6 +113,7 @@ def plan(
             dedup_auto=merging.plan.auto,
             dedup_pace=merging.pace,
             split=split,
+            cpu=cpu_of(domains),
         ),
     )
 
@@ -172,13 +173,16 @@ def _huge(
     merging: _Merging,
     state: PlannerState,
     elapsed: float | None,
+    at: float,
     settings: PlannerSettings,
 ) -> tuple[Relief, dict[str, float]]:
     """What is asked for, with who gets huge pages again, and what is remembered of whose were split."""
     known = [one for one in domains if one.uuid not in unread]
     taken = taken_from(asked.relief, merging.plan.members)
-    split = next_split(state.split, domains, taken, asked.idle, elapsed, settings.collapse)
-    anew = collapses(known, policies, split, taken, asked.idle, settings.collapse, calm=not asked.ladder.entered)
+    # For the other levers a VM that works within the memory it has is idle: what it has freed it does not use.
+    idle = asked.idle - working(known, state.cpu, elapsed, at, settings.collapse)
+    split = next_split(state.split, domains, taken, idle, elapsed, settings.collapse)
+    anew = collapses(known, policies, split, taken, idle, settings.collapse, calm=not asked.ladder.entered)
     return replace(asked.relief, thp=anew), split
 
 

@@ -39,6 +39,7 @@ class PlannerState:
     dedup_auto: AutoState = field(default_factory=AutoState)
     dedup_pace: PaceState = field(default_factory=PaceState)
     split: Mapping[str, float] = field(default_factory=dict)  # by QEMU process: seconds since pieces were taken of it
+    cpu: Mapping[str, float] = field(default_factory=dict)  # by QEMU process: seconds of processor time it has taken
 
 
 def unlisted(state: PlannerState, now: PlannerState) -> PlannerState:
