@@ -15,6 +15,7 @@ from memhint.objects.plan import Bound, Capacity, Plan, PressureVerdict
 from memhint.objects.policy import Mode, Policy
 from memhint.objects.relief import Relief
 from memhint.planner.capacity import capacity
+from memhint.planner.compaction import next_compaction
 from memhint.planner.dedup import AutoInput, DedupPlan, as_before, plan_dedup
 from memhint.planner.dedup_auto import pressed
 from memhint.planner.dedup_pace import PaceState, next_pace
@@ -114,6 +115,7 @@ def plan(
             dedup_pace=merging.pace,
             split=split,
             cpu=cpu_of(domains),
+            compaction=next_compaction(state.compaction, host.huge, seen.elapsed),
         ),
     )
 
