@@ -35,7 +35,7 @@ from memhint.objects.domain import DomainObservation
 from memhint.objects.host import HostObservation
 from memhint.objects.ladder import Rung
 from memhint.objects.report import STALE_PERIODS
-from memhint.planner.pieces import pieces
+from memhint.planner.huge_host import huge_host
 from memhint.planner.settings import PlannerSettings
 from memhint.virt.balloon import BalloonTarget
 from memhint.virt.monitor import Monitor
@@ -126,7 +126,7 @@ def build_levers(
                 own=conf.khugepaged.own,
                 most=conf.khugepaged.max_ptes_none,
             ),
-            pieces,
+            huge_host,
             share=0.02,
             dry_run=dry_run,
             note=applied.note,

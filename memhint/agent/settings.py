@@ -12,7 +12,7 @@ from memhint.levers.swap_out import SwapOutSettings
 from memhint.levers.thp import ThpSettings
 from memhint.objects.ladder import Rung
 from memhint.objects.plan import PredictorName
-from memhint.objects.units import MIB
+from memhint.objects.units import KIB, MIB
 from memhint.pages.finder import FinderSettings
 from memhint.planner.dedup_auto import AutoSettings
 from memhint.planner.dedup_estimate import KsmPace
@@ -50,7 +50,9 @@ def planner_settings(conf: cfg.ConfigOpts) -> PlannerSettings:
         node_reserve_percent=conf.host.node_reserve_percent,
         lever_latency=conf.guest.interval,
         ladder=ladder_settings(conf),
-        collapse=CollapseSettings(most=conf.thp.pass_mib * MIB, window=conf.thp.window),
+        collapse=CollapseSettings(
+            most=conf.thp.pass_mib * MIB, window=conf.thp.window, work_cpu=conf.thp.work_cpu_percent
+        ),
         dedup_auto=AutoSettings(
             enter_percent=conf.dedup.auto_enter_percent,
             exit_percent=conf.dedup.auto_exit_percent,
@@ -90,6 +92,7 @@ def ladder_settings(conf: cfg.ConfigOpts) -> LadderSettings:
         balloon_step_percent=ladder.balloon_step_percent,
         swap_out_step_percent=ladder.swap_out_step_percent,
         always=frozenset(Rung(name) for name in ladder.always),
+        split_least=ladder.split_least_kib * KIB,
     )
 
 

@@ -1,4 +1,4 @@
-"""[khugepaged]: holding the kernel back from filling again what was taken from VMs in small pieces."""
+"""[khugepaged]: how the kernel goes about huge pages for all VMs alike, as far as memhint may set it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ OPTS = (
     cfg.BoolOpt(
         "own",
         default=False,
-        help="Whether memhint may set khugepaged's max_ptes_none, which holds for the whole host, while VMs merge, "
-        "recycle pages or report blocks below 2 MiB. Otherwise it only says where khugepaged may fill them again.",
+        help="Whether memhint may set what holds for the whole host, and puts back: khugepaged's max_ptes_none while "
+        "VMs merge, recycle pages or report blocks below 2 MiB, its scan_sleep_millisecs while VMs get huge pages "
+        "again, and transparent_hugepage/defrag while VMs wait for huge pages in vain or a rung is entered. Otherwise "
+        "it only says what it would set.",
     ),
     cfg.IntOpt(
         "max_ptes_none",

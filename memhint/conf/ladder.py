@@ -27,6 +27,15 @@ OPTS = (
         "recycling single pages, or reporting finer blocks. A VM that wakes reads again what it needs again, and "
         "reports as before.",
     ),
+    cfg.IntOpt(
+        "split_least_kib",
+        default=64,
+        min=0,
+        max=2048,
+        help="KiB that a calm host must gain for each huge page that `always` splits, by recycling or by reporting "
+        "finer blocks; a VM that would give less is left alone. 0 takes whatever there is. Under pressure it does not "
+        "count.",
+    ),
     cfg.FloatOpt(
         "climb",
         default=20.0,

@@ -45,4 +45,12 @@ OPTS = (
         help="Seconds after a VM wakes for which huge pages are made of what was split before, where its policy thp is "
         "auto.",
     ),
+    cfg.FloatOpt(
+        "work_cpu_percent",
+        default=20.0,
+        min=0.1,
+        max=100_000,
+        help="Percent of one core from which on a VM counts as working for `auto`, though it does not grow. Where "
+        "[active] source is set, touching a quarter of its memory within ten seconds counts, too.",
+    ),
 )

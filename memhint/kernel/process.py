@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from memhint.objects.domain import ProcessMemory
 from memhint.objects.units import KIB
 
 _COMM_LENGTH = 15
+_TICKS = os.sysconf("SC_CLK_TCK")  # a second
+_UTIME = 11  # field 14, in user mode and as a guest; the next one is that in the kernel
 _STARTTIME = 19  # field 22 of /proc/PID/stat; the state, field 3, is the first one behind the name
 
 
@@ -32,13 +35,15 @@ def process_memory(root: KernelRoot, pid: int, page_size: int = PAGE_SIZE) -> Pr
     rss, swap = _status_kib(status, "VmRSS", path), _status_kib(status, "VmSwap", path)
     merging, zero = _ksm_pages(root, pid)
     # the last read: that it succeeds says that nothing was missing above because the process had ended
+    start, cpu = _start_and_cpu(root, pid)
     return ProcessMemory(
         pid=pid,
-        start_ticks=_start_ticks(root, pid),
+        start_ticks=start,
         rss=rss,
         swap=swap,
         ksm_merging=None if merging is None else merging * page_size,
         ksm_zero=None if zero is None else zero * page_size,
+        cpu=cpu,
     )
 
 
@@ -51,7 +56,7 @@ def instance_runs(root: KernelRoot, instance: str) -> bool:
     if not pid.isascii() or not pid.isdigit():
         return False
     try:
-        return str(_start_ticks(root, int(pid))) == start
+        return str(_start_and_cpu(root, int(pid))[0]) == start
     except ProcessGone:
         return False
 
@@ -149,13 +154,15 @@ def _status_kib(status: str, name: str, path: str) -> int:
     return number(status[start:end].strip() if end >= 0 else "", path) * KIB
 
 
-def _start_ticks(root: KernelRoot, pid: int) -> int:
+def _start_and_cpu(root: KernelRoot, pid: int) -> tuple[int, float]:
+    """Ticks since boot when it began, and seconds of processor time that it has taken, with what a guest runs."""
     # the name in parentheses can hold spaces and parentheses itself, so count from the last one
     words = read_process_file(root, pid, "stat").rpartition(")")[2].split(None, _STARTTIME + 1)
     path = root.path(f"proc/{pid}/stat")
     if len(words) <= _STARTTIME:
         raise InterfaceMalformed(path, f"{len(words)} fields behind the name")
-    return number(words[_STARTTIME], path)
+    ticks = number(words[_UTIME], path) + number(words[_UTIME + 1], path)
+    return number(words[_STARTTIME], path), ticks / _TICKS
 
 
 def _ksm_pages(root: KernelRoot, pid: int) -> tuple[int | None, int | None]:

@@ -12,6 +12,8 @@ from memhint.objects.units import MIB
 HUGE_PAGE = 2 * MIB  # of x86-64 and of arm64 with pages of 4 KiB
 _DIRECTORY = "sys/kernel/mm/transparent_hugepage"
 _MAX_PTES_NONE = f"{_DIRECTORY}/khugepaged/max_ptes_none"
+_SCAN_SLEEP = f"{_DIRECTORY}/khugepaged/scan_sleep_millisecs"
+_DEFRAG = f"{_DIRECTORY}/defrag"
 
 
 def read_thp(root: KernelRoot) -> Thp:
@@ -43,9 +45,45 @@ def write_max_ptes_none(root: KernelRoot, value: int) -> None:
     :raises KernelInterfaceError: when it cannot be written or read
     """
     root.write_text(_MAX_PTES_NONE, f"{value}\n")
-    found = read_max_ptes_none(root)
-    if found != value:
-        raise WriteRejected(root.path(_MAX_PTES_NONE), f"wrote {value}, reads {found}")
+    _as_written(root, _MAX_PTES_NONE, value, read_max_ptes_none(root))
+
+
+def read_defrag(root: KernelRoot) -> str:
+    """What a first touch does where no huge page is free: the chosen word of `defrag`.
+
+    :raises InterfaceMissing: when the kernel is built without transparent huge pages
+    :raises KernelInterfaceError: when it cannot be read or makes no sense
+    """
+    return _chosen(root, "defrag")
+
+
+def write_defrag(root: KernelRoot, word: str) -> None:
+    """Choose a word, and read it back.
+
+    :raises WriteRejected: when the kernel refuses the word, or another one is read back
+    :raises KernelInterfaceError: when it cannot be written or read
+    """
+    root.write_text(_DEFRAG, f"{word}\n")
+    _as_written(root, _DEFRAG, word, read_defrag(root))
+
+
+def read_scan_sleep(root: KernelRoot) -> int:
+    """Milliseconds between two rounds of khugepaged.
+
+    :raises InterfaceMissing: when the kernel has no khugepaged
+    :raises KernelInterfaceError: when it cannot be read or makes no sense
+    """
+    return root.read_int(_SCAN_SLEEP)
+
+
+def write_scan_sleep(root: KernelRoot, value: int) -> None:
+    """Set it, and read it back.
+
+    :raises WriteRejected: when the kernel refuses the value, or another one is read back
+    :raises KernelInterfaceError: when it cannot be written or read
+    """
+    root.write_text(_SCAN_SLEEP, f"{value}\n")
+    _as_written(root, _SCAN_SLEEP, value, read_scan_sleep(root))
 
 
 def huge_activity(root: KernelRoot) -> HugeActivity:
@@ -63,6 +101,11 @@ def huge_activity(root: KernelRoot) -> HugeActivity:
         split=counters.number("thp_split_page"),
         collapsed=counters.number("thp_collapse_alloc"),
     )
+
+
+def _as_written(root: KernelRoot, file: str, wrote: int | str, reads: int | str) -> None:
+    if reads != wrote:
+        raise WriteRejected(root.path(file), f"wrote {wrote}, reads {reads}")
 
 
 def _chosen(root: KernelRoot, name: str) -> str:

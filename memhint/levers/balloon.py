@@ -16,6 +16,8 @@ from memhint.objects.ownership import Ledger, Mark
 from memhint.objects.policy import Policy, QosClass
 from memhint.objects.units import MIB
 from memhint.objects.verdict import Answer, Reason, Verdict
+from memhint.planner.splits import splits_by_balloon
+from memhint.planner.splits import words as splits_words
 from memhint.virt.errors import VirtError
 
 BALLOON_KNOB = "libvirt balloon target"
@@ -102,7 +104,8 @@ class BalloonLever:
             return Verdict(Answer.UNCHANGED)
         words = f"{actual // MIB} to {wish // MIB} MiB"
         if dry_run:
-            return Verdict(Answer.PLANNED, Reason.DRY_RUN, f"balloon the VM from {words}")
+            splits = splits_words(splits_by_balloon(domain, wish))
+            return Verdict(Answer.PLANNED, Reason.DRY_RUN, f"balloon the VM from {words}; {splits}")
         self._ledger.put(Mark(domain.uuid, BALLOON_KNOB, str(actual), str(wish), process.instance, self._now()))
         try:
             self._target(domain.uuid).set(wish)

@@ -25,6 +25,7 @@ from memhint.objects.units import MIB, mib
 from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.planner.dedup import DedupPlan, resting
 from memhint.planner.dedup_pace import Pace
+from memhint.planner.splits import splits_by_merging, words
 from memhint.virt.errors import VirtError
 
 MERGE_KNOB = "qemu merge"
@@ -234,7 +235,10 @@ class DedupLever:
             if refusal is not None:
                 return refusal
         if dry_run:
-            return Verdict(Answer.PLANNED, Reason.DRY_RUN, f"set merge={str(merge).lower()} on its memory objects")
+            what = f"set merge={str(merge).lower()} on its memory objects"
+            # What the estimate says of it is in the plan.
+            what += f"; {words(splits_by_merging(domain, None))}" if merge else ""
+            return Verdict(Answer.PLANNED, Reason.DRY_RUN, what)
         assert domain.process is not None  # only VMs with a process come here
         try:
             monitor = self._monitor(domain.uuid)

@@ -1,31 +1,37 @@
-"""khugepaged: keep the host's kernel from filling again what was merged, recycled or finely reported.
+"""khugepaged and defrag: how the host's kernel goes about huge pages, as far as it holds for all VMs alike.
 
-It makes a huge page of 512 small ones even where up to ``max_ptes_none`` of them (511, as shipped) have no memory at
-all, and gives them some. Then what was taken from a VM in pieces is back without the VM having touched it.
+khugepaged makes a huge page of 512 small ones even where up to ``max_ptes_none`` of them (511, as shipped) have no
+memory at all, and gives them some. Then what was taken from a VM in pieces is back without the VM having touched it.
+The rules for its pace and for ``defrag`` are in doc/thp.md.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from memhint.kernel import thp
 from memhint.kernel.errors import KernelInterfaceError
 from memhint.kernel.root import KernelRoot
-from memhint.kernel.thp import read_max_ptes_none, write_max_ptes_none
+from memhint.levers.host_knob import HostKnob
 from memhint.levers.lever import Outcome
 from memhint.objects.domain import DomainObservation
 from memhint.objects.host import HostObservation
+from memhint.objects.huge_host import HugeHost
 from memhint.objects.lever import LeverName, LeverState, Observed
-from memhint.objects.ownership import HOST, Ledger, Mark
-from memhint.objects.pieces import Pieces
+from memhint.objects.ownership import HOST, Ledger
 from memhint.objects.policy import Policy
 from memhint.objects.verdict import Answer, Reason, Verdict
 
 KNOB = "khugepaged max_ptes_none"
+SLEEP_KNOB = "khugepaged scan_sleep_millisecs"
+DEFRAG_KNOB = "transparent_hugepage defrag"
 _NO_VMS: Mapping[str, Verdict] = {}
+_DIRECT = frozenset({"always", "madvise", "defer+madvise"})
+"""The words of `defrag` with which a VM's first touch may wait: QEMU advises huge pages for all of a guest's memory."""
 
 
 class KhugepagedLever:
-    """How many absent pages of a huge page the kernel may fill, while levers take memory in pieces."""
+    """Holes that the kernel may fill, its pace, and whether first touches wait for huge pages."""
 
     name = LeverName.KHUGEPAGED
 
@@ -33,21 +39,42 @@ class KhugepagedLever:
         self, root: KernelRoot, ledger: Ledger, host_boot: str, now: Callable[[], float], *, own: bool, most: int
     ) -> None:
         """:param host_boot: names this boot of the host; marks of another one are void
-        :param own: whether memhint may set it
-        :param most: absent pages of 512 that khugepaged may fill meanwhile
+        :param own: whether memhint may set any of it
+        :param most: absent pages of 512 that khugepaged may fill while levers take memory in pieces
         """
-        self._root = root
-        self._ledger = ledger
-        self._host_boot = host_boot
-        self._now = now
         self._own = own
         self._most = most
+        self._holes = HostKnob(
+            KNOB,
+            ledger,
+            host_boot,
+            now,
+            lambda: str(thp.read_max_ptes_none(root)),
+            lambda value: thp.write_max_ptes_none(root, int(value)),
+        )
+        self._sleep = HostKnob(
+            SLEEP_KNOB,
+            ledger,
+            host_boot,
+            now,
+            lambda: str(thp.read_scan_sleep(root)),
+            lambda value: thp.write_scan_sleep(root, int(value)),
+        )
+        self._defrag = HostKnob(
+            DEFRAG_KNOB,
+            ledger,
+            host_boot,
+            now,
+            lambda: thp.read_defrag(root),
+            lambda word: thp.write_defrag(root, word),
+        )
 
     def reconcile(
-        self, plan: Pieces, domains: Sequence[DomainObservation], host: HostObservation, *, dry_run: bool
+        self, plan: HugeHost, domains: Sequence[DomainObservation], host: HostObservation, *, dry_run: bool
     ) -> Outcome:
-        """Hold it back while something takes memory in pieces, and put it back afterwards."""
-        return Outcome(_NO_VMS, self._reconcile(plan, host, dry_run=dry_run))
+        """Bring the host to what is wished, and put back what is not wished any more."""
+        off = host.thp is None or host.thp.enabled == "never"
+        return Outcome(_NO_VMS, self._reconcile(HugeHost() if off else plan, dry_run=dry_run))
 
     def hold(self) -> Verdict:
         """While not all VMs are known: as it is."""
@@ -58,66 +85,87 @@ class KhugepagedLever:
         return Verdict(Answer.PENDING, Reason.NONE, f"as it is while {missing}")
 
     def undo(self, domains: Sequence[DomainObservation], host: HostObservation) -> Verdict:
-        """Put it back."""
-        return self._put_back(dry_run=False)
+        """Put everything back."""
+        return self._reconcile(HugeHost(), dry_run=False)
 
     def states(
         self,
         domains: Sequence[DomainObservation],
         host: HostObservation,
-        plan: Pieces,
+        plan: HugeHost,
         policies: Mapping[str, Policy],
         outcome: Outcome,
     ) -> Iterable[LeverState]:
-        """The host's."""
+        """The host's. Observed is whether khugepaged is kept from filling holes."""
         value = host.thp.max_ptes_none if host.thp is not None else None
         seen = Observed.UNSUPPORTED if value is None else Observed.ON if value <= self._most else Observed.OFF
-        yield LeverState(self.name, HOST, "on" if plan.by and self._own else "off", seen, outcome.host)
+        yield LeverState(self.name, HOST, "off" if plan.empty or not self._own else "on", seen, outcome.host)
 
-    def outcomes(self, plan: Pieces | None, outcome: Outcome) -> Iterable[LeverState]:
+    def outcomes(self, plan: HugeHost | None, outcome: Outcome) -> Iterable[LeverState]:
         """What a pass brought about."""
-        on = plan is not None and bool(plan.by)
+        on = plan is not None and not plan.empty
         yield LeverState(self.name, HOST, "on" if on else "off", Observed.ON if on else Observed.OFF, outcome.host)
 
-    def _reconcile(self, plan: Pieces, host: HostObservation, *, dry_run: bool) -> Verdict:
-        if not plan.by or host.thp is None or host.thp.enabled == "never":
-            return self._put_back(dry_run=dry_run)
-        try:
-            mark = self._ledger.get(HOST, KNOB)
-            if mark is not None and not self._own:
-                return self._put_back(dry_run=dry_run)  # what it may not do any more it does not leave behind
-            seen = read_max_ptes_none(self._root)
-            if seen <= self._most:
-                return Verdict(Answer.UNCHANGED)
-            what = f"khugepaged may fill {seen} of 512 absent pages again while {', '.join(plan.by)} takes single ones"
-            if not self._own:
-                return Verdict(
-                    Answer.UNCHANGED, Reason.OPT_OUT, f"{what}: set [khugepaged] own, or write a smaller one"
-                )
-            if mark is not None and mark.instance == self._host_boot and mark.before != str(seen):
-                return Verdict(Answer.CONFLICT, Reason.OTHER_MANAGER, f"{what}: somebody has set that since")
-            if dry_run:
-                return Verdict(Answer.PLANNED, Reason.DRY_RUN, f"write {self._most} to max_ptes_none")
-            self._ledger.put(Mark(HOST, KNOB, str(seen), str(self._most), self._host_boot, self._now()))
-            write_max_ptes_none(self._root, self._most)
-        except KernelInterfaceError as error:
-            return Verdict(Answer.FAILED, Reason.KERNEL, str(error))
-        return Verdict(Answer.APPLIED, Reason.NONE, f"max_ptes_none={self._most}, it was {seen}")
+    def _reconcile(self, plan: HugeHost, *, dry_run: bool) -> Verdict:
+        return _joined([self._of_one(pull, dry_run) for pull in self._pulls(plan)])
 
-    def _put_back(self, *, dry_run: bool) -> Verdict:
-        mark = self._ledger.get(HOST, KNOB)
-        if mark is None:
-            return Verdict(Answer.UNCHANGED)
-        if dry_run:
-            return Verdict(Answer.PLANNED, Reason.DRY_RUN, f"write {mark.before} to max_ptes_none again")
+    def _pulls(self, plan: HugeHost) -> Iterable[Callable[[bool], Verdict]]:
+        yield lambda dry_run: self._hold_back(plan, dry_run) if plan.by else self._holes.put_back(dry_run=dry_run)
+        yield (
+            lambda dry_run: (
+                self._pace(plan.scan_sleep, dry_run)
+                if plan.scan_sleep is not None
+                else self._sleep.put_back(dry_run=dry_run)
+            )
+        )
+        yield (
+            lambda dry_run: (
+                self._wait(plan.defrag, dry_run) if plan.defrag is not None else self._defrag.put_back(dry_run=dry_run)
+            )
+        )
+
+    def _of_one(self, pull: Callable[[bool], Verdict], dry_run: bool) -> Verdict:
         try:
-            # What stands there by now may be somebody else's, and another boot began with the kernel's own.
-            mine = mark.instance == self._host_boot and read_max_ptes_none(self._root) == int(mark.after)
-            if mine:
-                write_max_ptes_none(self._root, int(mark.before))
+            return pull(dry_run)
         except KernelInterfaceError as error:
             return Verdict(Answer.FAILED, Reason.KERNEL, str(error))
-        self._ledger.remove(HOST, KNOB)
-        if not mine:
-            return Verdict(Answer.UNCHANGED)
-        return Verdict(Answer.APPLIED, Reason.NONE, f"max_ptes_none={mark.before} again")
+
+    def _hold_back(self, plan: HugeHost, dry_run: bool) -> Verdict:
+        return self._holes.want(
+            str(self._most),
+            lambda seen: int(seen) <= self._most,
+            own=self._own,
+            why=f"khugepaged may fill {{}} of 512 absent pages again while {', '.join(plan.by)} takes single ones",
+            advice="set [khugepaged] own, or write a smaller one",
+            dry_run=dry_run,
+        )
+
+    def _pace(self, sleep: int, dry_run: bool) -> Verdict:
+        return self._sleep.want(
+            str(sleep),
+            lambda seen: int(seen) <= sleep,
+            own=self._own,
+            why=f"khugepaged rests for {{}} ms between two rounds while VMs get huge pages again, {sleep} are wished",
+            advice="set [khugepaged] own, or write a smaller one",
+            dry_run=dry_run,
+        )
+
+    def _wait(self, word: str, dry_run: bool) -> Verdict:
+        return self._defrag.want(
+            word,
+            lambda seen: seen not in _DIRECT,
+            own=self._own,
+            why="with defrag={} VMs wait for huge pages that the host does not have",
+            advice=f"set [khugepaged] own, or write {word}",
+            dry_run=dry_run,
+        )
+
+
+def _joined(verdicts: Sequence[Verdict]) -> Verdict:
+    """One answer for all: the first that is not ok, else the first that did or says something; every detail."""
+    telling = [one for one in verdicts if one != Verdict(Answer.UNCHANGED)]
+    if not telling:
+        return Verdict(Answer.UNCHANGED)
+    order = [*(one for one in telling if not one.ok), *(one for one in telling if one.answer is not Answer.UNCHANGED)]
+    chosen = next(iter([*order, *telling]))
+    return Verdict(chosen.answer, chosen.reason, "; ".join(one.detail for one in telling if one.detail))

@@ -19,6 +19,7 @@ from memhint.objects.policy import Mode, Policy
 from memhint.objects.recycler import RecyclerCounters, RecyclerPace, pace_of
 from memhint.objects.units import MIB
 from memhint.objects.verdict import Answer, Reason, Verdict
+from memhint.planner.splits import splits_by_free, words
 from memhint.virt.errors import VirtError
 
 PACE_KNOB = "page recycler"
@@ -130,7 +131,8 @@ class RecyclerLever:
             return _going_on(seen)
         detail = f"{wish // MIB} MiB a second at most{', whole blocks too: the guest does not report them' * whole}"
         if dry_run:
-            return Verdict(Answer.PLANNED, Reason.DRY_RUN, f"recycle free pages, {detail}")
+            what = f"recycle free pages, {detail}; {words(splits_by_free(domain))}"
+            return Verdict(Answer.PLANNED, Reason.DRY_RUN, what)
         try:
             knobs = self._knobs(domain.uuid)
             before = knobs.read()

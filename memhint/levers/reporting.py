@@ -23,9 +23,12 @@ from memhint.objects.domain import DomainObservation, DomainState
 from memhint.objects.guest import GuestKernel
 from memhint.objects.lever import LeverName, LeverState, Observed
 from memhint.objects.ownership import Ledger, Mark
+from memhint.objects.pieces import HUGE_ORDER
 from memhint.objects.policy import Mode, Policy
 from memhint.objects.tuning import GUESTS_OWN, Tuning
 from memhint.objects.verdict import Answer, Reason, Verdict
+from memhint.planner.splits import splits_by_free
+from memhint.planner.splits import words as splits_words
 from memhint.virt.errors import VirtError
 
 ORDER_KNOB = "guest page_reporting_order"
@@ -175,7 +178,10 @@ class ReportingLever:
             detail = "order and delay are set inside the guest, and guest_actions is deny for this VM"
             return Verdict(Answer.REFUSED, Reason.CONSENT, detail)
         if words and dry_run:
-            return Verdict(Answer.PLANNED, Reason.DRY_RUN, f"set {words} in the guest")
+            what = f"set {words} in the guest"
+            if wish.order is not None and wish.order < HUGE_ORDER:
+                what += f"; {splits_words(splits_by_free(domain, wish.order))}"
+            return Verdict(Answer.PLANNED, Reason.DRY_RUN, what)
         if target.agent is None:
             return Verdict(Answer.PENDING, Reason.NO_GUEST_AGENT, "the guest cannot be asked now") if words else None
         if dry_run or not target.policy.guest_actions:

@@ -23,6 +23,7 @@ from memhint.objects.lever import LeverName, LeverState, Observed
 from memhint.objects.policy import Policy
 from memhint.objects.units import MIB, mib
 from memhint.objects.verdict import Answer, Reason, Verdict
+from memhint.planner.splits import splits_by_swap, words
 
 _RECLAIM = "memory.reclaim"
 _NOTHING_TO_UNDO = "nothing to put back: what is in swap comes back when the guest touches it"
@@ -118,7 +119,8 @@ class SwapOutLever:
                 return SwapOutOutcome(verdict)
             size = min(size, self._settings.most, room)
             if dry_run:
-                what = f"reclaim up to {mib(size)} MiB of {place.path}"
+                splits = words(splits_by_swap(target.domain, size))
+                what = f"reclaim up to {mib(size)} MiB of {place.path}; {splits}"
                 return SwapOutOutcome(Verdict(Answer.PLANNED, Reason.DRY_RUN, what))
             return self._reclaim(place.path, size, stop)
         except KernelInterfaceError as error:

@@ -9,7 +9,7 @@ from memhint.objects.active import ActiveMemory
 from memhint.objects.discarded import BalloonReporting, ReportingCheck
 from memhint.objects.gap import Gap
 from memhint.objects.guest import GuestKernel, GuestMemory
-from memhint.objects.ranges import Count, Identity, Moment, Size
+from memhint.objects.ranges import Count, Identity, Moment, Seconds, Size
 from memhint.objects.words import Word
 
 
@@ -61,6 +61,7 @@ class ProcessMemory:
     swap: Size
     ksm_merging: Size | None = None  # pages merged now, in bytes
     ksm_zero: Size | None = None  # pages replaced by the zero page, in bytes
+    cpu: Seconds | None = None  # of processor time, of all its threads since it began; None: nobody looked
 
     @property
     def footprint(self) -> int:

@@ -66,9 +66,9 @@ LEVERS: Mapping[LeverName, Declaration] = {
         ),
         Declaration(
             LeverName.KHUGEPAGED,
-            "the host's kernel is kept from filling again what was taken in single pages",
+            "the host's kernel is kept from filling again what was taken in single pages, and VMs from waiting in vain",
             options=("khugepaged",),
-            undo="`max_ptes_none` as it was, unless somebody has set it since",
+            undo="each setting as it was, unless somebody has set it since",
         ),
         Declaration(
             LeverName.THP,

@@ -15,6 +15,7 @@ from memhint.objects.plan import Bound, Capacity, Plan, PressureVerdict
 from memhint.objects.policy import Mode, Policy
 from memhint.objects.relief import Relief
 from memhint.planner.capacity import capacity
+from memhint.planner.compaction import next_compaction
 from memhint.planner.dedup import AutoInput, DedupPlan, as_before, plan_dedup
 from memhint.planner.dedup_auto import pressed
 from memhint.planner.dedup_pace import PaceState, next_pace
@@ -26,9 +27,10 @@ from memhint.planner.relief.asked import Asked, ask
 from memhint.planner.relief.relieve import relief_actions
 from memhint.planner.settings import PlannerSettings
 from memhint.planner.signals import counters_of
+from memhint.planner.splits import with_splits
 from memhint.planner.state import PlannerState
 from memhint.planner.storm import learnt
-from memhint.planner.thp import collapses, next_split, taken_from
+from memhint.planner.thp import collapses, cpu_of, next_split, taken_from, working
 
 
 class Sight(StrEnum):
@@ -75,12 +77,13 @@ def plan(
     asked = ask(host, domains, policies, unread, seen, state, now, settings)
     promised, remembered = _promised(seen, asked.ladder, state, now, sight, settings)
     merging = _merging(host, domains, policies, estimated, missing, asked, state, now, settings, allow_cross_tenant)
-    relief, split = _huge(domains, policies, unread, asked, merging, state, seen.elapsed, settings)
+    relief, split = _huge(domains, policies, unread, asked, merging, state, seen.elapsed, host.at, settings)
     actions = (
         *_reporting_actions(domains, policies),
         *_dedup_actions(domains, merging.plan),
         *relief_actions(relief, calm=not asked.ladder.entered),
     )
+    actions = with_splits(actions, relief, domains, estimated)
     return Planned(
         Plan(
             promised,
@@ -111,6 +114,8 @@ def plan(
             dedup_auto=merging.plan.auto,
             dedup_pace=merging.pace,
             split=split,
+            cpu=cpu_of(domains),
+            compaction=next_compaction(state.compaction, host.huge, seen.elapsed),
         ),
     )
 
@@ -170,13 +175,16 @@ def _huge(
     merging: _Merging,
     state: PlannerState,
     elapsed: float | None,
+    at: float,
     settings: PlannerSettings,
 ) -> tuple[Relief, dict[str, float]]:
     """What is asked for, with who gets huge pages again, and what is remembered of whose were split."""
     known = [one for one in domains if one.uuid not in unread]
     taken = taken_from(asked.relief, merging.plan.members)
-    split = next_split(state.split, domains, taken, asked.idle, elapsed, settings.collapse)
-    anew = collapses(known, policies, split, taken, asked.idle, settings.collapse, calm=not asked.ladder.entered)
+    # For the other levers a VM that works within the memory it has is idle: what it has freed it does not use.
+    idle = asked.idle - working(known, state.cpu, elapsed, at, settings.collapse)
+    split = next_split(state.split, domains, taken, idle, elapsed, settings.collapse)
+    anew = collapses(known, policies, split, taken, idle, settings.collapse, calm=not asked.ladder.entered)
     return replace(asked.relief, thp=anew), split
 
 

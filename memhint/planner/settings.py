@@ -102,6 +102,7 @@ class LadderSettings:
     balloon_step_percent: float = 10.0  # of the VM's memory, per cycle
     swap_out_step_percent: float = 5.0  # of the VM's footprint, per cycle
     always: frozenset[Rung] = frozenset()  # of the milder ones: done to idle VMs while the host is calm, too
+    split_least: int = 64 << 10  # bytes that a calm host must gain for each huge page that taking pieces splits
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from memhint.objects.tuning import Tuning
+from memhint.planner.compaction import Compaction
 from memhint.planner.dedup_auto import AutoState
 from memhint.planner.dedup_pace import PaceState
 from memhint.planner.ladder import LadderState
@@ -39,6 +40,8 @@ class PlannerState:
     dedup_auto: AutoState = field(default_factory=AutoState)
     dedup_pace: PaceState = field(default_factory=PaceState)
     split: Mapping[str, float] = field(default_factory=dict)  # by QEMU process: seconds since pieces were taken of it
+    compaction: Compaction = field(default_factory=Compaction)
+    cpu: Mapping[str, float] = field(default_factory=dict)  # by QEMU process: seconds of processor time it has taken
 
 
 def unlisted(state: PlannerState, now: PlannerState) -> PlannerState:

@@ -16,16 +16,64 @@ from memhint.objects.units import MIB
 
 @dataclass(frozen=True, slots=True)
 class CollapseSettings:
-    """How much is collapsed, and for how long after something split a VM's huge pages."""
+    """How much is collapsed, for how long after something split a VM's huge pages, and what shows that it works."""
 
     most: int = 256 * MIB  # bytes of one pass over one VM
     window: float = 600.0  # seconds
+    work_cpu: float = 20.0  # percent of one core, from one look to the next
+    work_active: float = 25.0  # percent of the resident memory that was touched within the shortest age
+
+
+_READING_HOLDS = 60.0  # seconds for which a reading of active memory says something of now
 
 
 def taken_from(relief: Relief, merging: Collection[str]) -> frozenset[str]:
     """UUIDs of the VMs whose huge pages are split now, by whatever takes less than one of them at a time."""
     finer = (uuid for uuid, one in relief.tuning.items() if one.order is not None and one.order < HUGE_ORDER)
     return frozenset((*finer, *relief.recycler, *relief.balloon, *relief.swap_out, *merging))
+
+
+def cpu_of(domains: Iterable[DomainObservation]) -> dict[str, float]:
+    """Seconds of processor time that each QEMU process has taken, where that was looked at."""
+    return {
+        one.process.instance: one.process.cpu
+        for one in domains
+        if one.process is not None and one.process.cpu is not None
+    }
+
+
+def working(
+    domains: Iterable[DomainObservation],
+    before: Mapping[str, float],
+    elapsed: float | None,
+    at: float,
+    settings: CollapseSettings,
+) -> frozenset[str]:
+    """The processes whose VMs work, grow or not: by processor time, or by a reading of what they touched.
+
+    QEMU's own threads are in its processor time, and so is what memhint has them do. So this says nothing of a VM from
+    which something is taken now.
+
+    :param before: `cpu_of` the last look
+    :param elapsed: seconds since then
+    :param at: unix seconds of this look
+    """
+    found = set()
+    for one in domains:
+        if one.process is None:
+            continue
+        name, cpu = one.process.instance, one.process.cpu
+        took = cpu - before[name] if cpu is not None and name in before else 0.0
+        if (elapsed and 100.0 * took >= settings.work_cpu * elapsed) or _touches_much(one, at, settings):
+            found.add(name)
+    return frozenset(found)
+
+
+def _touches_much(domain: DomainObservation, at: float, settings: CollapseSettings) -> bool:
+    seen = domain.active
+    if seen is None or seen.active is None or at - seen.idle[0].at > _READING_HOLDS:
+        return False
+    return seen.resident > 0 and 100.0 * seen.active >= settings.work_active * seen.resident
 
 
 def next_split(
@@ -39,6 +87,8 @@ def next_split(
     """The processes from which something took small pieces, and for how many seconds they have worked since.
 
     While a VM is idle nothing is owed to it: the time begins when it wakes.
+
+    :param idle: the processes that neither grow nor work
     """
     found = {}
     for one in domains:
@@ -64,9 +114,9 @@ def collapses(
 ) -> dict[str, int]:
     """Bytes of huge pages to make of each VM from which nothing takes pieces now.
 
-    Those whose policy says ``auto`` have to work: an idle one gains nothing. What works within the memory it has counts
-    as idle, so ``on`` does not ask.
+    Those whose policy says ``auto`` have to work: an idle one gains nothing.
 
+    :param idle: the processes that neither grow nor work
     :param calm: whether no rung is entered; else the host needs what a collapse would fill
     """
     if not calm:

@@ -88,7 +88,7 @@ def facts(**changes: Any) -> DomainFacts:
 
 
 def process(**changes: Any) -> ProcessMemory:
-    return replace(ProcessMemory(4242, 1000, rss=2 * GIB, swap=0, ksm_merging=50 * MIB, ksm_zero=10 * MIB), **changes)
+    return replace(ProcessMemory(4242, 1000, 2 * GIB, 0, 50 * MIB, 10 * MIB, cpu=500.0), **changes)
 
 
 def guest_memory(**changes: Any) -> GuestMemory:

@@ -8,6 +8,7 @@ from memhint.objects.exclusion import Way
 from memhint.objects.ladder import Rung
 from memhint.objects.policy import Mode, QosClass
 from memhint.planner.relief.candidate import Candidate
+from memhint.planner.relief.pieces_pay import taken_in_pieces
 from memhint.planner.settings import LadderSettings
 
 
@@ -23,7 +24,12 @@ def recyclers(rungs: frozenset[Rung], candidates: Iterable[Candidate], settings:
         and one.may(Way.RETURN)
         and _marks_pages(one)
         and (
-            one.policy.recycler is Mode.ON or (one.policy.recycler is Mode.AUTO and one.idle and Rung.RECYCLER in rungs)
+            one.policy.recycler is Mode.ON
+            or (
+                one.policy.recycler is Mode.AUTO
+                and one.idle
+                and taken_in_pieces(Rung.RECYCLER, one.domain, 0, rungs, settings, begun=_recycles(one))
+            )
         )
     }
 
@@ -31,3 +37,8 @@ def recyclers(rungs: frozenset[Rung], candidates: Iterable[Candidate], settings:
 def _marks_pages(one: Candidate) -> bool:
     seen = one.domain.balloon_reporting
     return seen is not None and seen.recycler is not None and seen.recycler.negotiated
+
+
+def _recycles(one: Candidate) -> bool:
+    seen = one.domain.balloon_reporting
+    return seen is not None and seen.recycler is not None and bool(seen.recycler.workers)

@@ -64,9 +64,9 @@ def relieve(
         and not one.facts.hugepages
     ]
     return Relief(
-        tuning=tunings(wanted, candidates, settings),
+        tuning=tunings(rungs, candidates, settings),
         cache=caches(rungs, candidates, shortage, settings),
-        recycler=recyclers(wanted, candidates, settings),
+        recycler=recyclers(rungs, candidates, settings),
         balloon=balloons(candidates, settings) if Rung.BALLOON in rungs else {},
         swap_out=swap_outs(candidates, shortage, settings) if Rung.SWAP_OUT in rungs else {},
         dedup=Rung.DEDUP in rungs,

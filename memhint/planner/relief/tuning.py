@@ -9,6 +9,7 @@ from memhint.objects.ladder import Rung
 from memhint.objects.policy import Policy, QosClass
 from memhint.objects.tuning import Tuning
 from memhint.planner.relief.candidate import Candidate
+from memhint.planner.relief.pieces_pay import taken_in_pieces
 from memhint.planner.settings import LadderSettings
 
 
@@ -33,8 +34,11 @@ def tunings(rungs: frozenset[Rung], candidates: Iterable[Candidate], settings: L
     for one in candidates:
         order, delay = one.policy.reporting_order, one.policy.reporting_delay_ms
         may = one.policy.guest_actions and one.policy.qos is not QosClass.GUARANTEED and one.may(Way.RETURN)
-        finer = may and Rung.ORDER in rungs and (one.idle or one.kept.order is not None) and _takes(one, "order")
-        sooner = may and Rung.REPORTING in rungs and (one.idle or one.kept.delay_ms is not None)
+        finer = may and (one.idle or one.kept.order is not None) and _takes(one, "order")
+        finer = finer and taken_in_pieces(
+            Rung.ORDER, one.domain, settings.fine_order, rungs, settings, begun=one.kept.order is not None
+        )
+        sooner = may and Rung.REPORTING in rungs | settings.always and (one.idle or one.kept.delay_ms is not None)
         sooner = sooner and _takes(one, "delay-ms")
         if finer and order is None:
             order = settings.fine_order

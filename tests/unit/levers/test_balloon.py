@@ -81,7 +81,9 @@ def test_somebody_else_s_balloon_is_a_conflict() -> None:
 
 def test_a_dry_run_changes_nothing() -> None:
     host = Host()
-    assert host.pull(3 * GIB, dry_run=True).answer is Answer.PLANNED
+    planned = host.pull(3 * GIB, dry_run=True)
+    assert planned.answer is Answer.PLANNED
+    assert "huge pages" in planned.detail
     assert (host.set_to, host.ledger.all()) == ([], ())
 
 

@@ -274,6 +274,7 @@ def test_a_dry_run_says_what_it_would_do_and_does_nothing(host: Host) -> None:
     assert own.answer is Answer.PLANNED
     assert "run=1" in own.detail
     assert verdicts["a"].answer is Answer.PLANNED
+    assert "huge pages" in verdicts["a"].detail
     assert host.knob("run") == "0"
     assert host.ledger.all() == ()
     assert all(monitor.history == [] for monitor in host.monitors.values())

@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from memhint.kernel.thp import read_max_ptes_none, read_thp, write_max_ptes_none
+from memhint.kernel.root import KernelRoot
+from memhint.kernel.thp import (
+    read_defrag,
+    read_max_ptes_none,
+    read_scan_sleep,
+    read_thp,
+    write_max_ptes_none,
+    write_scan_sleep,
+)
 from memhint.levers.khugepaged import KNOB, KhugepagedLever
 from memhint.levers.lever import Outcome
+from memhint.objects.huge_host import HugeHost
 from memhint.objects.lever import LeverName, LeverState, Observed
 from memhint.objects.ownership import HOST, Mark
-from memhint.objects.pieces import Pieces
 from memhint.objects.verdict import Answer, Reason, Verdict
 from tests.unit import builders
 from tests.unit.kernel.fake_root import FakeRoot
 from tests.unit.levers.fakes import FakeLedger
 
 FILE = "sys/kernel/mm/transparent_hugepage/khugepaged/max_ptes_none"
-SOME, NONE = Pieces((LeverName.DEDUP, LeverName.RECYCLER)), Pieces()
+DEFRAG = "sys/kernel/mm/transparent_hugepage/defrag"
+SLEEP = "sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs"
+SOME, NONE = HugeHost((LeverName.DEDUP, LeverName.RECYCLER)), HugeHost()
 
 
 class Host:
@@ -27,19 +38,26 @@ class Host:
     def __init__(self, path: Path, value: int = 511) -> None:
         self.root = FakeRoot(path).host()
         self.root.write(FILE, f"{value}\n")
+        self.root.write(SLEEP, "10000\n")
+        self.word("madvise")
         self.ledger = FakeLedger()
         self.lever = self.make()
 
     def make(self, *, own: bool = True, boot: str = "boot-1") -> KhugepagedLever:
         return KhugepagedLever(self.root.kernel, self.ledger, boot, lambda: 1.0, own=own, most=64)
 
-    def pull(self, plan: Pieces, *, dry_run: bool = False) -> Verdict:
+    def pull(self, plan: HugeHost, *, dry_run: bool = False) -> Verdict:
         host = builders.host_observation(thp=read_thp(self.root.kernel))
         return self.lever.reconcile(plan, [], host, dry_run=dry_run).host
 
     @property
     def value(self) -> int:
         return read_max_ptes_none(self.root.kernel)
+
+    def word(self, chosen: str) -> None:
+        """Another tool's choice, or the kernel's own."""
+        words = ("always", "defer", "defer+madvise", "madvise", "never")
+        self.root.write(DEFRAG, " ".join(f"[{word}]" if word == chosen else word for word in words) + "\n")
 
     def set(self, value: int) -> None:
         write_max_ptes_none(self.root.kernel, value)
@@ -126,7 +144,7 @@ def test_a_kernel_that_refuses_is_a_failure_with_the_mark_kept(host: Host) -> No
 
 
 def test_the_host_s_state_is_shown(host: Host) -> None:
-    def state(plan: Pieces, outcome: Verdict) -> LeverState:
+    def state(plan: HugeHost, outcome: Verdict) -> LeverState:
         seen = builders.host_observation(thp=read_thp(host.root.kernel))
         return next(iter(host.lever.states([], seen, plan, {}, Outcome({}, outcome))))
 
@@ -136,3 +154,91 @@ def test_the_host_s_state_is_shown(host: Host) -> None:
     )
     done = state(SOME, host.pull(SOME))
     assert (done.subject, done.desired, done.observed) == (HOST, "on", Observed.ON)
+
+
+def test_a_value_that_was_put_back_by_somebody_else_is_not_fought_over(host: Host) -> None:
+    host.pull(SOME)
+    host.set(511)  # as tuned does each time it applies its profile
+    assert host.pull(SOME).answer is Answer.CONFLICT
+    assert host.value == 511
+    assert host.pull(NONE).answer is Answer.UNCHANGED
+    assert (host.value, host.ledger.all()) == (511, ())
+
+
+def test_the_pace_of_khugepaged_is_quickened_and_put_back(host: Host) -> None:
+    quick = HugeHost(scan_sleep=1000)
+    assert host.pull(quick).answer is Answer.APPLIED
+    assert read_scan_sleep(host.root.kernel) == 1000
+    assert host.pull(quick).answer is Answer.UNCHANGED
+    assert host.pull(NONE).detail == "scan_sleep_millisecs=10000 again"
+    assert (read_scan_sleep(host.root.kernel), host.ledger.all()) == (10000, ())
+    write_scan_sleep(host.root.kernel, 50)
+    assert host.pull(quick).answer is Answer.UNCHANGED  # somebody has it quicker
+    assert host.ledger.all() == ()
+
+
+class Sysfs(KernelRoot):
+    """The kernel keeps the chosen word of `defrag` in brackets, whatever was written."""
+
+    def write_text(self, relative: str, text: str) -> None:
+        super().write_text(relative, text if relative != DEFRAG else f"[{text.strip()}] \n")
+
+
+def defrag(path: Path, word: str, *, own: bool = True) -> tuple[Host, Callable[[HugeHost], Verdict]]:
+    host = Host(path)
+    host.word(word)
+    kernel = Sysfs(path)
+    lever = KhugepagedLever(kernel, host.ledger, "boot-1", lambda: 1.0, own=own, most=64)
+
+    def pull(plan: HugeHost) -> Verdict:
+        return lever.reconcile(plan, [], builders.host_observation(thp=read_thp(kernel)), dry_run=False).host
+
+    return host, pull
+
+
+NO_WAITING = HugeHost(defrag="defer")
+
+
+@pytest.mark.parametrize("word", ["always", "madvise", "defer+madvise"])
+def test_nobody_waits_for_huge_pages_and_the_word_is_put_back(tmp_path: Path, word: str) -> None:
+    host, pull = defrag(tmp_path, word)
+    assert pull(NO_WAITING).detail == f"defrag=defer, it was {word}"
+    assert pull(NO_WAITING).answer is Answer.UNCHANGED
+    assert pull(NONE).detail == f"defrag={word} again"
+    assert (read_defrag(host.root.kernel), host.ledger.all()) == (word, ())
+
+
+@pytest.mark.parametrize("word", ["defer", "never"])
+def test_where_nobody_waits_anyway_the_word_is_left_alone(tmp_path: Path, word: str) -> None:
+    host, pull = defrag(tmp_path, word)
+    assert pull(NO_WAITING) == Verdict(Answer.UNCHANGED)
+    assert host.ledger.all() == ()
+
+
+@pytest.mark.parametrize("word", ["always", "madvise"])
+def test_a_word_that_somebody_chose_since_stays(tmp_path: Path, word: str) -> None:
+    host, pull = defrag(tmp_path, "madvise")
+    pull(NO_WAITING)
+    host.word(word)
+    verdict = pull(NO_WAITING)
+    assert (verdict.answer, verdict.reason) == (Answer.CONFLICT, Reason.OTHER_MANAGER)
+    assert pull(NONE).answer is Answer.UNCHANGED
+    assert (read_defrag(host.root.kernel), host.ledger.all()) == (word, ())
+
+
+def test_without_leave_the_word_is_only_named(tmp_path: Path) -> None:
+    host, pull = defrag(tmp_path, "madvise", own=False)
+    verdict = pull(NO_WAITING)
+    assert (verdict.answer, verdict.reason) == (Answer.UNCHANGED, Reason.OPT_OUT)
+    assert "defrag=madvise" in verdict.detail
+    assert read_defrag(host.root.kernel) == "madvise"
+
+
+def test_one_setting_in_dispute_keeps_no_other_from_being_set(host: Host) -> None:
+    both = HugeHost((LeverName.RECYCLER,), scan_sleep=1000)
+    host.pull(SOME)
+    host.set(300)
+    verdict = host.pull(both)
+    assert verdict.answer is Answer.CONFLICT
+    assert "scan_sleep_millisecs=1000" in verdict.detail
+    assert read_scan_sleep(host.root.kernel) == 1000

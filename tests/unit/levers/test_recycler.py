@@ -175,7 +175,9 @@ def test_somebody_else_s_pace_is_a_conflict() -> None:
 
 def test_a_dry_run_changes_nothing() -> None:
     host = Host()
-    assert host.pull(WISH, dry_run=True).answer is Answer.PLANNED
+    planned = host.pull(WISH, dry_run=True)
+    assert planned.answer is Answer.PLANNED
+    assert "huge pages" in planned.detail
     assert (host.written, host.ledger.all()) == ([], ())
 
 

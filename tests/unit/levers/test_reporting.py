@@ -449,6 +449,9 @@ def test_tuning_needs_consent_and_says_what_it_would_do() -> None:
     planned = guest.pull(Mode.AUTO, dry_run=True)
     assert planned.answer is Answer.PLANNED
     assert "delay-ms 2000 to 200" in planned.detail
+    assert "huge page" not in planned.detail
+    guest.tuning = Tuning(order=4)
+    assert "huge page" in guest.pull(Mode.AUTO, dry_run=True).detail
     assert guest.changes == []
     assert guest.ledger.all() == ()
 

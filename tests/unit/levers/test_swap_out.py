@@ -102,7 +102,9 @@ def test_only_who_allows_it(host: Host) -> None:
 
 
 def test_a_dry_run_moves_nothing(host: Host) -> None:
-    assert host.pull(dry_run=True).verdict.answer is Answer.PLANNED
+    planned = host.pull(dry_run=True).verdict
+    assert planned.answer is Answer.PLANNED
+    assert "huge pages" in planned.detail
     assert not host.kernel.pieces
 
 

@@ -8,7 +8,11 @@ from memhint.objects.domain import DomainState
 from memhint.objects.policy import Origin, effective
 from memhint.objects.relief import Relief
 from memhint.objects.tuning import Tuning
-from memhint.planner.thp import CollapseSettings, collapses, next_split, taken_from
+from memhint.objects.units import MIB
+from memhint.planner.plan import plan
+from memhint.planner.settings import PlannerSettings
+from memhint.planner.state import start
+from memhint.planner.thp import CollapseSettings, collapses, cpu_of, next_split, taken_from, working
 from tests.unit import builders
 
 SETTINGS = CollapseSettings(most=64, window=100.0)
@@ -73,3 +77,62 @@ def test_nothing_while_pressed_or_while_pieces_are_taken() -> None:
         assert wished(word, {NAME: 5.0}, calm=False) == {}
         assert wished(word, {NAME: 5.0}, taken={VM.uuid}) == {}
         assert wished(word, {NAME: 5.0}, vm=replace(VM, state=DomainState.PAUSED)) == {}
+
+
+def runs(cpu: float | None):
+    assert VM.process is not None
+    return replace(VM, process=replace(VM.process, cpu=cpu), active=None)
+
+
+def works(before: float | None, now: float | None, elapsed: float | None = 10.0) -> bool:
+    known = cpu_of([runs(before)])
+    return NAME in working([runs(now)], known, elapsed, builders.NOW, SETTINGS)
+
+
+def test_a_vm_that_takes_processor_time_works_though_it_does_not_grow() -> None:
+    assert works(100.0, 102.0)  # 20 % of a core
+    assert not works(100.0, 101.9)
+    assert not works(100.0, 100.0)
+
+
+def test_processor_time_that_is_not_known_shows_nothing() -> None:
+    assert not works(None, 50.0)
+    assert not works(50.0, None)
+    assert not works(0.0, 50.0, elapsed=None)
+    assert not works(0.0, 50.0, elapsed=0.0)
+
+
+def active(touched: int, age: float = 0.0):
+    assert VM.active is not None
+    seen = VM.active
+    idle = replace(seen.idle[0], bytes=seen.resident - touched, at=builders.NOW - age)
+    return replace(runs(None), active=replace(seen, idle=(idle, *seen.idle[1:])))
+
+
+def test_a_vm_that_touches_much_of_its_memory_works_while_the_reading_is_new() -> None:
+    def found(vm) -> bool:
+        return bool(working([vm], {}, 10.0, builders.NOW, SETTINGS))
+
+    assert found(active(512 * MIB))  # a quarter of 2 GiB
+    assert not found(active(500 * MIB))
+    assert found(active(2048 * MIB, age=59.0))
+    assert not found(active(2048 * MIB, age=61.0))
+    nothing = active(0)
+    assert nothing.active is not None
+    assert not found(replace(nothing, active=replace(nothing.active, idle=())))
+
+
+def test_a_vm_that_wakes_within_the_memory_it_has_gets_its_huge_pages_again() -> None:
+    """Idle by its growth all the time; only the processor time tells."""
+    settings, host, vm = PlannerSettings(), builders.host_observation(), runs(0.0)
+    policies = {vm.uuid: effective({Origin.OPERATOR: {"thp": "auto"}})}
+    state = replace(start(settings), split={NAME: 0.0})
+    made = []
+    for cycle, cpu in enumerate((0.0, 0.1, 0.2, 8.0, 16.0, 16.1)):
+        planned = plan(host, [runs(cpu)], policies, state, 10.0 * cycle, settings)
+        made.append(planned.plan.relief.thp.get(vm.uuid))
+        state = planned.state
+        if cycle:
+            assert NAME in state.idle
+    most = settings.collapse.most
+    assert made == [most, None, None, most, most, None]
