@@ -111,6 +111,7 @@ def plan(
             dedup_auto=merging.plan.auto,
             dedup_pace=merging.pace,
             split=split,
+            cold=asked.cold,
         ),
     )
 

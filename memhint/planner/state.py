@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from memhint.objects.tuning import Tuning
+from memhint.planner.cold import Cold
 from memhint.planner.dedup_auto import AutoState
 from memhint.planner.dedup_pace import PaceState
 from memhint.planner.ladder import LadderState
@@ -39,6 +40,7 @@ class PlannerState:
     dedup_auto: AutoState = field(default_factory=AutoState)
     dedup_pace: PaceState = field(default_factory=PaceState)
     split: Mapping[str, float] = field(default_factory=dict)  # by QEMU process: seconds since pieces were taken of it
+    cold: Mapping[str, Cold] = field(default_factory=dict)  # by QEMU process, where cold memory is always put away
 
 
 def unlisted(state: PlannerState, now: PlannerState) -> PlannerState:
