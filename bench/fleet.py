@@ -28,6 +28,8 @@ from memhint.agent.runners.vm import VmRunner
 from memhint.agent.travelling_marks import TravellingMarks
 from memhint.bus.inprocess import InProcessBus
 from memhint.guest.errors import GuestAgentAbsent
+from memhint.kernel.clearings import Clearings
+from memhint.kernel.guest_advice import GuestAdvice
 from memhint.kernel.root import KernelRoot
 from memhint.levers.balloon import BalloonLever
 from memhint.levers.dedup import DedupLever, DedupSettings
@@ -135,7 +137,16 @@ class FakeFleet:
                 QosRunner(
                     QosLever(root, marks, "boot", time.time), overhead=settings.overhead, reserve=settings.reserve_of
                 ),
-                VmRunner(SwapOutLever(root, SwapOutSettings(), time.monotonic), lambda relief: relief.swap_out),
+                VmRunner(
+                    SwapOutLever(
+                        root,
+                        lambda instance: GuestAdvice(root, instance),
+                        Clearings(),
+                        SwapOutSettings(),
+                        time.monotonic,
+                    ),
+                    lambda relief: relief.swap_out,
+                ),
                 ReportingRunner(guests),
                 CacheRunner(
                     Reclaims(guests, self._store.reclaims, lambda _: None), psi_limit=10.0, hold_off=30.0, always=False

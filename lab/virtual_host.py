@@ -298,5 +298,8 @@ def _add_python(archive: Archive, root: Path, debs: Path, package: str) -> None:
     for file in sorted(library.rglob("*")):
         if file.suffix in (".pyc", ".so"):
             archive.file(str(file.relative_to(root)), file.read_bytes())
-    for wanted, needed in libraries(program, root, debs, (package,)):
-        archive.file(wanted, needed.read_bytes(), 0o755)
+    (ctypes,) = library.glob("lib-dynload/_ctypes.*.so")
+    needed = dict(libraries(program, root, debs, (package,)))
+    needed |= dict(libraries(ctypes, root, debs, (f"lib{version}-stdlib",)))
+    for wanted, file in needed.items():
+        archive.file(wanted, file.read_bytes(), 0o755)

@@ -27,6 +27,7 @@ from memhint.agent.processes import Processes
 from memhint.agent.settings import finder_settings, ksm_pace, planner_settings, slot
 from memhint.agent.travelling_marks import TravellingMarks
 from memhint.conf.policy import host_inputs
+from memhint.kernel.clearings import Clearings
 from memhint.kernel.root import PAGE_SIZE, KernelRoot
 from memhint.objects.report import STALE_PERIODS
 from memhint.pages.samples import PageSamples
@@ -133,12 +134,13 @@ def build(
     # Asking QEMU's monitor taints the VM: not without the operator's leave, and not in a dry run.
     counted = conf.dedup.allow_monitor_commands and not dry_run
     boot = host_boot(root)
-    active = build_active(conf, root, stores.ledger, boot, dry_run=dry_run)
+    clearings = Clearings()
+    active = build_active(conf, root, stores.ledger, boot, clearings, dry_run=dry_run)
     parts = Parts(
         observer=_build_observer(conf, root, virt, guests, deep, counters if counted else None, active),
         policies=Policies(stores.policies, host_inputs(conf), dry_run=dry_run),
         samples=samples if dry_run and samples is not None else looks,
-        runners=build_levers(conf, root, virt, guests, stores, settings, boot, applied, dry_run=dry_run),
+        runners=build_levers(conf, root, virt, guests, stores, settings, boot, applied, clearings, dry_run=dry_run),
         deep=deep,
         nova=NovaFiles(root, conf.nova.compute_id, conf.nova.config_files),
         publisher=stores.publisher,

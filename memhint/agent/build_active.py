@@ -7,13 +7,16 @@ import time
 from oslo_config import cfg
 
 from memhint.agent.active_reads import ActiveReads, Watch, chosen
+from memhint.kernel.clearings import Clearings
 from memhint.kernel.damon import Damon
 from memhint.kernel.root import KernelRoot
 from memhint.objects.active import ActiveSource
 from memhint.objects.ownership import Ledger
 
 
-def build_active(conf: cfg.ConfigOpts, root: KernelRoot, ledger: Ledger, boot: str, *, dry_run: bool) -> ActiveReads:
+def build_active(
+    conf: cfg.ConfigOpts, root: KernelRoot, ledger: Ledger, boot: str, clearings: Clearings, *, dry_run: bool
+) -> ActiveReads:
     """A reader that is not begun yet. A dry run watches nothing: watching changes the host."""
     damon = Damon(root, ledger, boot, time.time)
 
@@ -26,7 +29,7 @@ def build_active(conf: cfg.ConfigOpts, root: KernelRoot, ledger: Ledger, boot: s
     def by_referenced(pid: int) -> Watch:
         from memhint.kernel.referenced import ReferencedWatch
 
-        return ReferencedWatch(root, pid, conf.active.round)
+        return ReferencedWatch(root, pid, conf.active.round, clearings=clearings)
 
     offered = {ActiveSource.DAMON: by_damon, ActiveSource.REFERENCED: by_referenced}
     sources = {} if dry_run else chosen(conf.active.source, offered)

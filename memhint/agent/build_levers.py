@@ -19,7 +19,9 @@ from memhint.agent.runners.reporting import ReportingRunner
 from memhint.agent.runners.runner import LeverRunner
 from memhint.agent.runners.vm import VmRunner
 from memhint.agent.settings import dedup_settings, swap_out_settings, thp_settings
+from memhint.kernel.clearings import Clearings
 from memhint.kernel.errors import KernelInterfaceError
+from memhint.kernel.guest_advice import GuestAdvice
 from memhint.kernel.host import read_memory
 from memhint.kernel.huge_blocks import GuestBlocks
 from memhint.kernel.process import process_memory
@@ -51,6 +53,7 @@ def build_levers(
     settings: PlannerSettings,
     boot: str,
     applied: Applied,
+    clearings: Clearings,
     *,
     dry_run: bool,
 ) -> tuple[LeverRunner, ...]:
@@ -95,7 +98,9 @@ def build_levers(
         period_ms=int(conf.recycler.period * 1000),
         allow_monitor_commands=conf.dedup.allow_monitor_commands,
     )
-    swap_out = SwapOutLever(root, swap_out_settings(conf), time.monotonic)
+    swap_out = SwapOutLever(
+        root, lambda instance: GuestAdvice(root, instance), clearings, swap_out_settings(conf), time.monotonic
+    )
     thp = ThpLever(
         root,
         lambda instance: GuestBlocks(root, instance),

@@ -14,6 +14,7 @@ from memhint.objects.ladder import Rung
 from memhint.objects.plan import PredictorName
 from memhint.objects.units import KIB, MIB
 from memhint.pages.finder import FinderSettings
+from memhint.planner.cold import ColdSettings
 from memhint.planner.dedup_auto import AutoSettings
 from memhint.planner.dedup_estimate import KsmPace
 from memhint.planner.settings import LadderSettings, PlannerSettings, PressureThresholds, rungs
@@ -53,6 +54,7 @@ def planner_settings(conf: cfg.ConfigOpts) -> PlannerSettings:
         collapse=CollapseSettings(
             most=conf.thp.pass_mib * MIB, window=conf.thp.window, work_cpu=conf.thp.work_cpu_percent
         ),
+        cold=ColdSettings(after=conf.swap_out.cold_after, back_percent=conf.swap_out.cold_back_percent),
         dedup_auto=AutoSettings(
             enter_percent=conf.dedup.auto_enter_percent,
             exit_percent=conf.dedup.auto_exit_percent,
@@ -154,6 +156,7 @@ def swap_out_settings(conf: cfg.ConfigOpts) -> SwapOutSettings:
         keep_free=options.keep_free_mib * MIB,
         psi_stop=options.psi_stop,
         patience=options.patience,
+        settle=options.settle,
     )
 
 

@@ -7,7 +7,7 @@ from oslo_config import cfg, types
 from memhint.objects.ladder import Rung
 
 GROUP = "ladder"
-ALWAYS = (Rung.REPORTING, Rung.CACHE, Rung.RECYCLER, Rung.ORDER)
+ALWAYS = (Rung.REPORTING, Rung.CACHE, Rung.RECYCLER, Rung.ORDER, Rung.SWAP_OUT)
 _RUNGS = [str(rung) for rung in Rung if rung is not Rung.ADMISSION]
 
 OPTS = (
@@ -24,8 +24,8 @@ OPTS = (
         default=[],
         item_type=types.String(choices=[str(rung) for rung in ALWAYS]),
         help="What is done to idle VMs while the host is calm, too: reporting sooner, giving back cold page cache, "
-        "recycling single pages, or reporting finer blocks. A VM that wakes reads again what it needs again, and "
-        "reports as before.",
+        "recycling single pages, reporting finer blocks, or sending to swap what rests, which needs [active] source. A "
+        "VM that wakes reads again what it needs again, and reports as before.",
     ),
     cfg.IntOpt(
         "split_least_kib",

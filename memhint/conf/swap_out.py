@@ -39,4 +39,27 @@ OPTS = (
         min=1,
         help="Seconds after which taking from one VM ends, however much was to be taken.",
     ),
+    cfg.IntOpt(
+        "cold_after",
+        default=60,
+        min=10,
+        help="Seconds without a touch after which memory rests, for [ladder] always; readings tell 10, 60, 600 and "
+        "3600. Of a VM that had more back than cold_back_percent, the next longer one holds from then on.",
+    ),
+    cfg.FloatOpt(
+        "cold_back_percent",
+        default=0.2,
+        min=0,
+        max=100,
+        help="Percent of what a VM uses that may come back from swap within a minute while [ladder] always sends "
+        "memory there. With more, nothing is sent until the next reading of active memory.",
+    ),
+    cfg.FloatOpt(
+        "settle",
+        default=8.0,
+        min=1,
+        max=600,
+        help="Seconds that a VM is given to touch what it uses before anything is taken from it, and to have back what "
+        "it needs of what was taken before more is.",
+    ),
 )

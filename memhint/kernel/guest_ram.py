@@ -21,7 +21,7 @@ _MAPPING = re.compile(r"([0-9a-f]+)-([0-9a-f]+) ([r-][w-][x-][ps]) [0-9a-f]+ [0-
 _RAM = frozenset({"mg", "dc"})
 _SERVED = frozenset({"um", "ui"})
 _KVM = " anon_inode:kvm-vcpu:"  # QEMU maps one page of each virtual processor
-_FIELDS = ("Rss:", "Referenced:")
+_FIELDS = ("Rss:", "Referenced:", "Swap:")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +39,13 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class GuestRam:
-    """A process's guest memory: where it is, and bytes of it that are present and were referenced."""
+    """A process's guest memory: where it is, and bytes of it that are present, were referenced, and are in swap."""
 
     spans: tuple[Span, ...]  # by address
     resident: int
     referenced: int
     kvm: bool  # a guest runs on the hardware: it touches memory by page tables of its own
+    swapped: int = 0
 
     @property
     def size(self) -> int:
@@ -63,7 +64,7 @@ def read_guest_ram(root: KernelRoot, pid: int) -> GuestRam:
     span: Span | None = None
     sizes: dict[str, int] = {}
     private = seen = kvm = False
-    resident = referenced = 0
+    resident = referenced = swapped = 0
     for line in process_lines(root, pid, "smaps"):
         found = _MAPPING.match(line)
         if found is not None:
@@ -84,12 +85,13 @@ def read_guest_ram(root: KernelRoot, pid: int) -> GuestRam:
                 held = min(sizes.get("Rss", 0), span.size)
                 resident += held
                 referenced += min(sizes.get("Referenced", 0), held)
+                swapped += min(sizes.get("Swap", 0), span.size)
             span, seen = None, True
     if span is not None:
         raise InterfaceMalformed(path, "a mapping without VmFlags")
     if not seen:
         raise ProcessGone(path, "it has no mappings")
-    return GuestRam(tuple(spans), resident, referenced, kvm)
+    return GuestRam(tuple(spans), resident, referenced, kvm, swapped)
 
 
 def _kib(value: str, path: str) -> int:

@@ -6,7 +6,6 @@ need, and gives memory to those of them that have none.
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import fcntl
 import os
@@ -22,6 +21,7 @@ from memhint.kernel.errors import InterfaceMissing, InterfaceUnreadable, KernelI
 from memhint.kernel.guest_pages import Span, guest_ram
 from memhint.kernel.open_process import OpenProcess
 from memhint.kernel.process import instance_runs
+from memhint.kernel.process_madvise import Advice, process_madvise
 from memhint.kernel.root import KernelRoot
 from memhint.kernel.thp import HUGE_PAGE
 
@@ -29,8 +29,6 @@ _PAGEMAP_SCAN = 0xC0606610  # _IOWR('f', 16, struct pm_scan_arg)
 _SCAN = struct.Struct("12Q")
 _REGIONS = 1024
 _PRESENT, _PFNZERO, _HUGE = 1 << 3, 1 << 5, 1 << 6
-_PROCESS_MADVISE = 440  # the same number on every architecture
-_MADV_COLLAPSE = 25
 
 
 class Collapsed(StrEnum):
@@ -68,10 +66,6 @@ class Blocks(Protocol):
         """Make one huge page of it."""
 
 
-class _Iovec(ctypes.Structure):
-    _fields_ = (("base", ctypes.c_void_p), ("length", ctypes.c_size_t))
-
-
 class GuestBlocks(OpenProcess):
     """Those of a QEMU's guest. It stays the same process: a pid that another one gets is not followed."""
 
@@ -86,7 +80,6 @@ class GuestBlocks(OpenProcess):
         """
         pid = int(instance.partition(":")[0])
         self._path = root.path(f"proc/{pid}/pagemap")
-        self._libc = ctypes.CDLL(None, use_errno=True)
         try:
             self._pidfd = os.pidfd_open(pid)
         except OSError as error:
@@ -134,18 +127,11 @@ class GuestBlocks(OpenProcess):
         raise self._failed(failure)
 
     def _advise(self, start: int, length: int) -> int:
-        vector = _Iovec(start, length)
-        call = self._libc.syscall
-        call.restype = ctypes.c_long
-        done = call(
-            ctypes.c_long(_PROCESS_MADVISE),
-            ctypes.c_int(self._pidfd),
-            ctypes.byref(vector),
-            ctypes.c_size_t(1),
-            ctypes.c_int(_MADV_COLLAPSE),
-            ctypes.c_uint(0),
-        )
-        return ctypes.get_errno() if done < 0 else 0
+        try:
+            process_madvise(self._pidfd, start, length, Advice.COLLAPSE)
+        except OSError as error:
+            return error.errno or 0
+        return 0
 
     def _regions(self, span: Span) -> Iterator[tuple[int, int, int]]:
         """Runs of present pages: first and last address, and what they are."""

@@ -17,6 +17,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
+from memhint.kernel.clearings import Clearings
 from memhint.kernel.errors import InterfaceMissing
 from memhint.kernel.guest_ram import read_guest_ram
 from memhint.kernel.root import KernelRoot
@@ -36,14 +37,18 @@ class ReferencedWatch:
         pid: int,
         round_s: float,
         *,
+        clearings: Clearings,
         ages: Sequence[float] = AGES,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        """:param round_s: seconds from one clearing to the next, at least; longer ages are not observed"""
+        """:param round_s: seconds from one clearing to the next, at least; longer ages are not observed
+        :param clearings: by whom else the bits are cleared; of the clock of ``step``
+        """
         self._root = root
         self._pid = pid
         self._ages = [age for age in sorted(ages) if age <= round_s] or [min(ages)]
         self._round = max(round_s, self._ages[-1])
+        self._clearings = clearings
         self._wall = wall
         self._cleared: float | None = None
         self._left: list[float] = []
@@ -65,7 +70,10 @@ class ReferencedWatch:
             if self._cleared is None or (not self._left and now >= self._cleared + self._round):
                 self._clear(now)
             elif self._left and now >= self._cleared + self._left[0]:
-                self._read()
+                if self._clearings.last(self._pid) > self._cleared:
+                    self._left = []  # what was touched before that looks idle: this round says no more
+                else:
+                    self._read()
         finally:
             self.cpu += time.thread_time() - began
         self._share(now)
@@ -81,6 +89,7 @@ class ReferencedWatch:
             raise InterfaceMissing(path, "KVM runs the guest: its accessed bits are not seen there")
         self._root.write_text(f"proc/{self._pid}/clear_refs", _ALL)
         self._cleared, self._left = now, list(self._ages)
+        self._clearings.note(self._pid, now)
 
     def _read(self) -> None:
         ram = read_guest_ram(self._root, self._pid)

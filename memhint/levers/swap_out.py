@@ -1,7 +1,8 @@
 """Swap-out: a cold guest's memory goes to disk swap through its cgroup's memory.reclaim, a bounded piece at a time.
 
-What is in swap still counts: the footprint holds it, so it never raises capacity. Nothing is left to undo: a page comes
-back when the guest touches it.
+A guest is given time to show what it uses before anything is taken (swap_trial.py). Nobody waits for that: a pull ends
+as pending, and a later one goes on. What is in swap still counts: the footprint holds it, so it never raises capacity.
+Nothing is left to undo: a page comes back when the guest touches it.
 """
 
 from __future__ import annotations
@@ -9,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
+from memhint.kernel.clearings import Clearings
 from memhint.kernel.encryption import encrypted
 from memhint.kernel.errors import InterfaceMissing, KernelInterfaceError, WriteIncomplete
+from memhint.kernel.guest_advice import Guest
 from memhint.kernel.memcg import UNLIMITED, CgroupVersion, amount
 from memhint.kernel.process_cgroup import Home, home
 from memhint.kernel.psi import read_pressure
@@ -18,6 +21,7 @@ from memhint.kernel.root import KernelRoot
 from memhint.kernel.swap import SwapArea, swap_areas
 from memhint.levers.failed import failed
 from memhint.levers.lever import Stop
+from memhint.levers.swap_trial import SwapTrial, TrialSettings
 from memhint.objects.domain import DomainObservation
 from memhint.objects.lever import LeverName, LeverState, Observed
 from memhint.objects.policy import Policy
@@ -40,6 +44,7 @@ class SwapOutSettings:
     piece: int = 16 * MIB  # between two looks at the pressure
     patience: float = 30.0  # seconds of one pull
     window: float = 10.0  # seconds over which a stall within a pull is judged
+    settle: float = 8.0  # seconds that a guest is given to touch what it uses
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +72,23 @@ class SwapOutLever:
 
     always_shown = True
 
-    def __init__(self, root: KernelRoot, settings: SwapOutSettings, clock: Callable[[], float]) -> None:
-        """:param clock: seconds, monotonic"""
+    def __init__(
+        self,
+        root: KernelRoot,
+        guest: Callable[[str], Guest],
+        clearings: Clearings,
+        settings: SwapOutSettings,
+        clock: Callable[[], float],
+    ) -> None:
+        """:param guest: the memory of a QEMU process, by its instance
+        :param clock: seconds, monotonic, as that of the clearings
+        """
         self._root = root
+        self._guest = guest
         self._settings = settings
         self._clock = clock
+        trial = TrialSettings(settings.settle, first=settings.piece, most=settings.most)
+        self._trial = SwapTrial(trial, clearings, clock)
 
     def state(self, domain: DomainObservation, policy: Policy, wish: int | None, verdict: Verdict | None) -> LeverState:
         """The lever's three fields for one VM; without consent what came of an earlier pull says nothing any more."""
@@ -107,7 +124,7 @@ class SwapOutLever:
         return Observed.ON if domain.process.swap else Observed.OFF
 
     def take(self, target: SwapOutTarget, size: int, *, dry_run: bool, stop: Stop = lambda: False) -> SwapOutOutcome:
-        """Move up to ``size`` bytes of a VM's coldest memory to disk swap.
+        """Move up to ``size`` bytes of a VM's coldest memory to disk swap, or say when that can be done.
 
         It ends early when the VM stalls on its memory, when the kernel finds no more to take, or with the patience.
 
@@ -122,7 +139,15 @@ class SwapOutLever:
                 splits = words(splits_by_swap(target.domain, size))
                 what = f"reclaim up to {mib(size)} MiB of {place.path}; {splits}"
                 return SwapOutOutcome(Verdict(Answer.PLANNED, Reason.DRY_RUN, what))
-            return self._reclaim(place.path, size, stop)
+            assert target.domain.process is not None
+            instance = target.domain.process.instance
+            with self._guest(instance) as guest:
+                may = self._trial.next(instance, guest, size)
+                if isinstance(may, Verdict):
+                    return SwapOutOutcome(may)
+                outcome = self._reclaim(place.path, may, stop)
+                self._trial.took(instance, guest, outcome.swapped)
+            return outcome
         except KernelInterfaceError as error:
             return SwapOutOutcome(failed(error))
 
@@ -232,4 +257,7 @@ def _not_this_vm(target: SwapOutTarget) -> Verdict | None:
     facts = target.domain.facts
     if facts.locked or facts.vfio or facts.confidential or facts.hugepages:
         return Verdict(Answer.UNSUPPORTED, Reason.DEVICE, "its memory cannot be swapped: locked, pinned or huge pages")
+    if facts.shared_memory or facts.file_backed:
+        detail = "its memory is shared or of a file: nobody can tell what of it is in use"
+        return Verdict(Answer.UNSUPPORTED, Reason.DEVICE, detail)
     return None

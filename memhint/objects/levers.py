@@ -86,7 +86,7 @@ LEVERS: Mapping[LeverName, Declaration] = {
         ),
         Declaration(
             LeverName.SWAP_OUT,
-            "cold memory goes to encrypted disk swap",
+            "cold memory goes to encrypted disk swap, once the VM was given time to touch what it uses",
             wish="swap_out",
             rungs=(Rung.SWAP_OUT,),
             options=("swap_out",),

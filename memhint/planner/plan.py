@@ -116,6 +116,7 @@ def plan(
             split=split,
             cpu=cpu_of(domains),
             compaction=next_compaction(state.compaction, host.huge, seen.elapsed),
+            cold=asked.cold,
         ),
     )
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from memhint.objects.ladder import Rung
 from memhint.objects.plan import PredictorName
+from memhint.planner.cold import ColdSettings
 from memhint.planner.dedup_auto import AutoSettings
 from memhint.planner.dedup_pace import PaceSettings
 from memhint.planner.thp import CollapseSettings
@@ -136,6 +137,7 @@ class PlannerSettings:
     dedup_auto: AutoSettings = field(default_factory=AutoSettings)
     dedup_pace: PaceSettings = field(default_factory=PaceSettings)
     collapse: CollapseSettings = field(default_factory=CollapseSettings)
+    cold: ColdSettings = field(default_factory=ColdSettings)
 
     def reserve_of(self, pool: int) -> int:
         """What the host keeps of a pool of this size."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from memhint.objects.tuning import Tuning
+from memhint.planner.cold import Cold
 from memhint.planner.compaction import Compaction
 from memhint.planner.dedup_auto import AutoState
 from memhint.planner.dedup_pace import PaceState
@@ -42,6 +43,7 @@ class PlannerState:
     split: Mapping[str, float] = field(default_factory=dict)  # by QEMU process: seconds since pieces were taken of it
     compaction: Compaction = field(default_factory=Compaction)
     cpu: Mapping[str, float] = field(default_factory=dict)  # by QEMU process: seconds of processor time it has taken
+    cold: Mapping[str, Cold] = field(default_factory=dict)  # by QEMU process, where cold memory is always put away
 
 
 def unlisted(state: PlannerState, now: PlannerState) -> PlannerState:

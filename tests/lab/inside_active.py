@@ -17,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from memhint.kernel.clearings import Clearings
 from memhint.kernel.damon import BASE, Damon
 from memhint.kernel.damon_watch import DamonWatch
 from memhint.kernel.errors import InterfaceInUse
@@ -132,7 +133,7 @@ class _Watched:
         if source == "damon":
             self._watch = DamonWatch(ROOT, damon, pid, WINDOW, regions=400, ages=AGES)
         else:
-            self._watch = ReferencedWatch(ROOT, pid, AGES[-1], ages=AGES)
+            self._watch = ReferencedWatch(ROOT, pid, AGES[-1], clearings=Clearings(), ages=AGES)
         self.due = 0.0
         self.found: list[dict[str, Any]] = []
 

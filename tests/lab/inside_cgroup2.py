@@ -10,19 +10,24 @@ import os
 import signal
 import subprocess
 import time
+from array import array
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from memhint.kernel.clearings import Clearings
+from memhint.kernel.guest_advice import GuestAdvice
+from memhint.kernel.guest_ram import GuestRam, read_guest_ram
 from memhint.kernel.process import process_memory
 from memhint.kernel.psi import read_pressure
 from memhint.kernel.root import KernelRoot
 from memhint.levers.qos import QosLever, QosTarget
-from memhint.levers.swap_out import SwapOutLever, SwapOutSettings, SwapOutTarget
+from memhint.levers.swap_out import SwapOutLever, SwapOutOutcome, SwapOutSettings, SwapOutTarget
 from memhint.objects.domain import DomainFacts, DomainObservation, DomainState
 from memhint.objects.ownership import Mark
 from memhint.objects.policy import QosClass
+from memhint.objects.verdict import Answer
 
 MIB = 1 << 20
 PAGE = 4096
@@ -33,6 +38,8 @@ SYSTEM = TOP / "system.slice"
 PLAIN, CRYPT = "/dev/vda", "/dev/vdb"
 PATIENCE = 180.0
 REST = 0.2  # seconds between two rounds of a VM that uses its memory
+SCRATCH = 64  # pages
+LRU_GEN = Path("/sys/kernel/mm/lru_gen/enabled")
 
 
 class Ledger:
@@ -58,10 +65,16 @@ class Ledger:
 
 
 class Process:
-    """A child that holds memory; ``hot``: it touches all of it again and again, ``growth``: and takes more."""
+    """A child that holds memory; ``hot``: it touches all of it again and again, ``growth``: and takes more.
 
-    def __init__(self, cgroup: Path, size: int, hot: bool = False, growth: int = 0) -> None:
+    ``used``: how many of its pages it touches, ten times a second, ``spread`` over all of it or in one piece.
+    """
+
+    def __init__(
+        self, cgroup: Path, size: int, hot: bool = False, growth: int = 0, used: int = 0, spread: bool = False
+    ) -> None:
         self.cgroup = cgroup
+        self.used = _places(size, used, spread)
         ready, tell = os.pipe()
         go, let = os.pipe()
         self.pid = os.fork()
@@ -69,13 +82,21 @@ class Process:
             try:
                 os.read(go, 1)
                 held = [_filled(size)]
+                if used:
+                    held[0].madvise(mmap.MADV_NOHUGEPAGE)
                 os.write(tell, b"r")
+                while used:
+                    for place in self.used:
+                        held[0][place] = 1
+                    _empty_tlb()
+                    time.sleep(0.1)
                 while hot:
                     for memory in held:
                         memory[::PAGE] = bytes(len(memory) // PAGE)
                     if growth:
                         held.append(_filled(growth))
                     else:
+                        _empty_tlb()
                         time.sleep(REST)  # of one that never rests the kernel finds every page in use, and takes none
                 signal.pause()
             finally:
@@ -89,6 +110,17 @@ class Process:
         if ended:
             raise RuntimeError(f"a process of {size} bytes ended in {cgroup}")
 
+    def faults(self) -> int:
+        """How often it had to wait for a page from a disk, all in all."""
+        return int(Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[9])
+
+    def used_in_swap(self) -> int:
+        """How many of the pages that it uses are in swap now."""
+        (span,) = (one for one in read_guest_ram(ROOT, self.pid).spans if one.size > max(self.used))
+        with open(f"/proc/{self.pid}/pagemap", "rb", buffering=0) as pagemap:
+            entries = array("Q", os.pread(pagemap.fileno(), span.size // PAGE * 8, span.start // PAGE * 8))
+        return sum(entries[place // PAGE] >> 62 & 1 for place in self.used)
+
     def end(self) -> None:
         os.kill(self.pid, signal.SIGKILL)
         os.waitpid(self.pid, 0)
@@ -97,9 +129,9 @@ class Process:
 class Vm(Process):
     """A process in a scope with libvirt's nesting, its threads in a threaded cgroup as QEMU's are."""
 
-    def __init__(self, name: str, size: int, hot: bool = False) -> None:
+    def __init__(self, name: str, size: int, hot: bool = False, used: int = 0, spread: bool = False) -> None:
         self._make_cgroups(name, size)
-        super().__init__(self.cgroup, size, hot)
+        super().__init__(self.cgroup, size, hot, used=used, spread=spread)
         (self.cgroup / "emulator" / "cgroup.threads").write_text(str(self.pid))
 
     def _make_cgroups(self, name: str, size: int) -> None:
@@ -304,14 +336,42 @@ def outlived() -> dict[str, Any]:
         return {"marks": len(host.ledger.marks), "after": host.settings()}
 
 
+class UnderKvm(GuestAdvice):
+    """A guest of which is said that it runs under KVM: what it touches is not known then."""
+
+    def look(self) -> GuestRam:
+        return replace(super().look(), kvm=True)
+
+
+def _lever(kvm: bool = False, tried: bool = True, **settings: Any) -> SwapOutLever:
+    """:param tried: whether a guest is given time to touch what it uses, or all is taken at once"""
+    guest = UnderKvm if kvm else GuestAdvice
+    given = {"keep_free": 0, "most": 1 << 40, "settle": 2.0, **settings}
+    lever = SwapOutLever(ROOT, lambda name: guest(ROOT, name), Clearings(), SwapOutSettings(**given), time.monotonic)
+    if not tried:
+        lever._trial.next = lambda instance, guest, wish: wish
+        lever._trial.took = lambda instance, guest, size: None
+    return lever
+
+
+def _take(lever: SwapOutLever, vm: Vm, ask: int) -> SwapOutOutcome:
+    """One take, as soon as the lever says that its time has come."""
+    end = time.monotonic() + PATIENCE
+    while True:
+        outcome = lever.take(SwapOutTarget(vm.observed(), True), ask, dry_run=False)
+        if outcome.verdict.answer is not Answer.PENDING or time.monotonic() > end:
+            return outcome
+        time.sleep(0.1)
+
+
 def swap_out(hot: bool, size: int, ask: int, **settings: Any) -> dict[str, Any]:
     """One pull on a VM that is cold, or hot; a second VM does nothing meanwhile."""
     with Host(vm={"size": size, "hot": hot}, idle={"size": 4 * MIB}) as host:
         vm, idle = host.vms["vm"], host.vms["idle"]
-        lever = SwapOutLever(ROOT, SwapOutSettings(keep_free=0, most=1 << 40, **settings), time.monotonic)
+        lever = _lever(**settings)
         before = {name: read_pressure(ROOT, str(one.cgroup)).some_total_us for name, one in host.vms.items()}
         memory = int((vm.cgroup / "memory.current").read_text())
-        outcome = lever.take(SwapOutTarget(vm.observed(), True), ask, dry_run=False)
+        outcome = _take(lever, vm, ask)
         stalled = {
             name: read_pressure(ROOT, str(one.cgroup)).some_total_us - before[name] for name, one in host.vms.items()
         }
@@ -322,6 +382,31 @@ def swap_out(hot: bool, size: int, ask: int, **settings: Any) -> dict[str, Any]:
             "memory_before": memory, "memory_after": int((vm.cgroup / "memory.current").read_text()),
             "stalled": stalled, "process_swap": process_memory(ROOT, vm.pid).swap,
         }  # fmt: skip
+
+
+def used_in_swap(size: int, used: int, spread: bool, generations: bool, takes: int, **settings: Any) -> dict[str, Any]:
+    """A VM that uses a part of its pages while all of its memory is asked for, again and again.
+
+    :param used: pages that it touches ten times a second
+    :param generations: by which of the kernel's two ways of ageing
+    :param takes: pulls that may take something
+    """
+    before = LRU_GEN.read_text()
+    LRU_GEN.write_text("y" if generations else "n")
+    try:
+        with Host(vm={"size": size, "used": used, "spread": spread}) as host:
+            vm = host.vms["vm"]
+            lever = _lever(**settings)
+            faults = vm.faults()
+            outcomes = [_take(lever, vm, size) for _ in range(takes)]
+            return {
+                "lru_gen": int(LRU_GEN.read_text(), 16), "pages": used, "in_swap": vm.used_in_swap(),
+                "back": vm.faults() - faults,
+                "swapped": [one.swapped for one in outcomes], "said": [str(one.verdict) for one in outcomes],
+                "resident": process_memory(ROOT, vm.pid).rss,
+            }  # fmt: skip
+    finally:
+        LRU_GEN.write_text(before)
 
 
 def real_qemu(size: int, ask: int) -> dict[str, Any]:
@@ -335,9 +420,7 @@ def real_qemu(size: int, ask: int) -> dict[str, Any]:
             told = host.bring(vm=qos)["vm"]
             classes[qos] = {"told": told, "settings": host.settings()}
         # QEMU's own threads wait for a few of their pages too, long on a slow machine: that is not what is tried here
-        patient = SwapOutSettings(keep_free=0, most=1 << 40, psi_stop=90.0, patience=90.0)
-        lever = SwapOutLever(ROOT, patient, time.monotonic)
-        outcome = lever.take(SwapOutTarget(vm.observed(), True), ask, dry_run=False)
+        outcome = _take(_lever(psi_stop=90.0, patience=90.0), vm, ask)
         out = process_memory(ROOT, vm.pid)
         vm.touch()
         back = process_memory(ROOT, vm.pid)
@@ -350,10 +433,28 @@ def real_qemu(size: int, ask: int) -> dict[str, Any]:
 
 def _filled(size: int) -> mmap.mmap:
     memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    memory.madvise(mmap.MADV_DONTFORK)  # as QEMU marks its RAM
     block = os.urandom(MIB)
     for at in range(0, size, MIB):
         memory[at : at + MIB] = block
     return memory
+
+
+def _places(size: int, used: int, spread: bool) -> list[int]:
+    """Offsets of the pages that are used."""
+    step = size // used // PAGE * PAGE if spread and used else PAGE
+    return list(range(0, used * step, step))
+
+
+def _empty_tlb() -> None:
+    """Have accessed bits set again: the emulated processor keeps a translation, and then sets none.
+
+    Unmapping more pages than x86 flushes one by one (33) empties its TLB; a real one has room for some 1,500.
+    """
+    scratch = mmap.mmap(-1, SCRATCH * PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    scratch.madvise(mmap.MADV_NOHUGEPAGE)
+    scratch[::PAGE] = bytes(SCRATCH)
+    scratch.close()
 
 
 def _available() -> int:

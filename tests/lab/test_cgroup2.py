@@ -152,13 +152,49 @@ def test_swap_in_the_clear_may_be_allowed(inside: Inside, plain_swap: None) -> N
     assert seen["in_swap"] >= 15 * MIB
 
 
+def test_a_vm_that_uses_all_of_its_memory_is_left_alone(inside: Inside, encrypted_swap: None) -> None:
+    seen = inside.swap_out(hot=True, size=SIZE, ask=SIZE)
+    # of its own program's memory some pages may rest
+    assert seen["swapped"] <= SIZE // 100, seen["detail"]
+
+
 def test_a_vm_that_uses_its_memory_ends_the_pull_by_its_own_pressure(inside: Inside, plain_swap: None) -> None:
     size = 96 * MIB
-    seen = inside.swap_out(hot=True, size=size, ask=size, allow_unencrypted=True, piece=4 * MIB, **SENSITIVE)
+    options = {**SENSITIVE, "allow_unencrypted": True, "piece": 4 * MIB, "tried": False}
+    seen = inside.swap_out(hot=True, size=size, ask=size, **options)
     assert (seen["answer"], seen["reason"]) == ("refused", "stalls"), seen["detail"]
     assert 0 < seen["asked"] < size
     assert seen["stalled"]["vm"] > 0
     assert seen["stalled"]["idle"] == 0
+
+
+PATIENT = {"psi_stop": 90.0, "patience": 90.0}  # that QEMU's own threads wait on a slow machine is not what is tried
+USED = {"size": 64 * MIB, "used": 4915, "generations": True, **PATIENT}  # 30 % of its pages, ten times a second
+
+
+def test_all_at_once_the_kernel_takes_what_a_vm_uses(inside: Inside, encrypted_swap: None) -> None:
+    seen = inside.used_in_swap(spread=False, takes=1, tried=False, **USED)
+    print(f"\n{seen['in_swap']} of {seen['pages']} pages in use went to swap")
+    assert seen["lru_gen"] & 1
+    assert seen["in_swap"] >= seen["pages"] // 5
+
+
+@pytest.mark.parametrize("spread", [False, True])
+def test_what_a_vm_uses_stays_and_what_rests_goes(inside: Inside, encrypted_swap: None, spread: bool) -> None:
+    seen = inside.used_in_swap(spread=spread, takes=2, **USED)
+    print(f"\n{seen['in_swap']} of {seen['pages']} pages in use went to swap; {seen['said']}")
+    assert seen["lru_gen"] & 1
+    assert seen["in_swap"] <= seen["pages"] // 100
+    assert sum(seen["swapped"]) >= 0.8 * (64 * MIB - 4915 * 4096)
+
+
+@pytest.mark.parametrize("spread", [False, True])
+def test_of_a_vm_of_which_nobody_can_tell_what_it_uses_little_is_taken_at_a_time(
+    inside: Inside, encrypted_swap: None, spread: bool
+) -> None:
+    seen = inside.used_in_swap(spread=spread, takes=4, kvm=True, piece=2 * MIB, **USED)
+    print(f"\n{seen['in_swap']} of {seen['pages']} pages in use were in swap at the end; {seen['said']}")
+    assert seen["in_swap"] <= 2 * MIB // 4096
 
 
 def test_a_real_qemu_has_its_class_and_its_guest_outlives_being_swapped_out(

@@ -14,6 +14,7 @@ from memhint.agent.guests import Guests, GuestTiming
 from memhint.agent.settings import planner_settings
 from memhint.conf.load import load
 from memhint.conf.opts import static_opts
+from memhint.kernel.clearings import Clearings
 from memhint.objects.ladder import Rung
 from memhint.objects.lever import LeverName
 from memhint.objects.levers import LEVERS, Declaration, place_of
@@ -59,7 +60,7 @@ def test_an_agent_runs_every_lever_once(conf: cfg.ConfigOpts, tmp_path: Any) -> 
     nothing = cast("Any", SimpleNamespace(ledger=None, reclaims=None, caller=None, slow=None))
     guests = Guests(nothing, nothing, nothing, GuestTiming(), 9)
     root, settings = FakeRoot(tmp_path / "root").kernel, planner_settings(conf)
-    runners = build_levers(conf, root, nothing, guests, nothing, settings, "boot", Applied(), dry_run=True)
+    runners = build_levers(conf, root, nothing, guests, nothing, settings, "boot", Applied(), Clearings(), dry_run=True)
     named = [name for runner in runners for name in runner.names]
     assert sorted(named) == sorted(LEVERS)
     assert sum(runner.share for runner in runners) <= 1.0

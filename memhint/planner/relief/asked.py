@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 from memhint.objects.domain import DomainObservation
 from memhint.objects.host import HostObservation
+from memhint.objects.ladder import Rung
 from memhint.objects.policy import Policy
 from memhint.objects.relief import Relief
 from memhint.planner.activity import keep_tuning, next_busy, next_idle, next_rest
+from memhint.planner.cold import Cold, next_cold
 from memhint.planner.forecast import Forecast
 from memhint.planner.ladder import LadderState, next_ladder
 from memhint.planner.relief.relieve import fruitless, relieve
@@ -27,6 +29,7 @@ class Asked:
     idle: frozenset[str]
     busy: Mapping[str, float]
     tops: Mapping[str, int]
+    cold: Mapping[str, Cold]
 
 
 def ask(
@@ -48,6 +51,9 @@ def ask(
     idle = next_idle(state.idle, state.footprint, seen.footprint, seen.elapsed, settings.ladder)
     busy = next_busy(state.busy, state.idle, idle, seen.footprint, seen.elapsed)
     tops, rested = next_rest(state.tops, state.footprint, seen.footprint, idle, seen.elapsed, settings.ladder)
+    cold: Mapping[str, Cold] = {}
+    if Rung.SWAP_OUT in settings.ladder.always:
+        cold = next_cold(state.cold, domains, seen.elapsed, settings.cold)
     relief = relieve(
         ladder.rungs,
         [one for one in domains if one.uuid not in unread] if unread else domains,
@@ -58,8 +64,9 @@ def ask(
         state.migrate,
         {one.uuid: one.excluded for one in seen.demands if one.excluded},
         keep_tuning(state.tuning, domains, busy, rested, settings.ladder),
+        cold,
     )
-    return Asked(ladder.after(fruitless(relief, settings.ladder)), relief, idle, busy, tops)
+    return Asked(ladder.after(fruitless(relief, settings.ladder)), relief, idle, busy, tops, cold)
 
 
 def _shortage(host: HostObservation, settings: PlannerSettings) -> int:

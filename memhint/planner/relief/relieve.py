@@ -11,6 +11,7 @@ from memhint.objects.lever import Action, LeverName
 from memhint.objects.policy import Mode, Policy
 from memhint.objects.relief import Relief
 from memhint.objects.tuning import GUESTS_OWN, Tuning
+from memhint.planner.cold import Cold, cold_wishes
 from memhint.planner.relief.balloon import balloons
 from memhint.planner.relief.cache import caches
 from memhint.planner.relief.candidate import Candidate
@@ -22,6 +23,7 @@ from memhint.planner.settings import LadderSettings
 
 _NOBODY: Mapping[str, tuple[Excluded, ...]] = {}
 _UNTUNED: Mapping[str, Tuning] = {}
+_UNREAD: Mapping[str, Cold] = {}
 
 PRESSED = "the host is under pressure"
 CALM = "the VM is idle"
@@ -38,6 +40,7 @@ def relieve(
     migrate: str | None = None,
     excluded: Mapping[str, tuple[Excluded, ...]] = _NOBODY,
     kept: Mapping[str, Tuning] = _UNTUNED,
+    cold: Mapping[str, Cold] = _UNREAD,
 ) -> Relief:
     """What is asked for with these rungs entered, and of idle VMs by those that always hold.
 
@@ -46,6 +49,7 @@ def relieve(
     :param migrate: whom somebody was asked to move before; asked again as long as that can be done
     :param excluded: why VMs count in full, which may forbid some ways of having memory from them
     :param kept: tuning of VMs that go on with it, idle or busy for a moment only, from `keep_tuning`
+    :param cold: what is known to rest, by QEMU process, from `next_cold`
     """
     wanted = rungs | settings.always
     candidates = [
@@ -68,10 +72,23 @@ def relieve(
         cache=caches(rungs, candidates, shortage, settings),
         recycler=recyclers(rungs, candidates, settings),
         balloon=balloons(candidates, settings) if Rung.BALLOON in rungs else {},
-        swap_out=swap_outs(candidates, shortage, settings) if Rung.SWAP_OUT in rungs else {},
+        swap_out=_swap_outs(rungs, candidates, shortage, settings, cold),
         dedup=Rung.DEDUP in rungs,
         migrate=whom_to_migrate(candidates, migrate) if Rung.MIGRATION in rungs else None,
     )
+
+
+def _swap_outs(
+    rungs: frozenset[Rung],
+    candidates: Sequence[Candidate],
+    shortage: int,
+    settings: LadderSettings,
+    cold: Mapping[str, Cold],
+) -> dict[str, int]:
+    """What is short while the rung is entered; else what rests, where it always holds."""
+    if Rung.SWAP_OUT in rungs:
+        return swap_outs(candidates, shortage, settings)
+    return cold_wishes(cold, candidates) if Rung.SWAP_OUT in settings.always else {}
 
 
 def fruitless(relief: Relief, settings: LadderSettings) -> frozenset[Rung]:
@@ -85,8 +102,8 @@ def fruitless(relief: Relief, settings: LadderSettings) -> frozenset[Rung]:
         Rung.BALLOON: bool(relief.balloon),
         Rung.SWAP_OUT: bool(relief.swap_out),
     }
-    # What is always set was set before the host came under pressure; page cache has grown since.
-    before = settings.always - {Rung.CACHE}
+    # What is always set was set before the host came under pressure. Page cache has grown since, and to swap goes more.
+    before = settings.always - {Rung.CACHE, Rung.SWAP_OUT}
     return frozenset({Rung.ADMISSION, *before, *(rung for rung, somebody in asked.items() if not somebody)})
 
 

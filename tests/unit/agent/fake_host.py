@@ -26,6 +26,8 @@ from memhint.agent.runners.reporting import ReportingRunner
 from memhint.agent.runners.runner import LeverRunner
 from memhint.agent.runners.vm import VmRunner
 from memhint.agent.travelling_marks import TravellingMarks
+from memhint.kernel.clearings import Clearings
+from memhint.kernel.guest_ram import GuestRam, Span
 from memhint.levers.balloon import BalloonLever
 from memhint.levers.dedup import DedupLever, DedupSettings
 from memhint.levers.qos import QosLever
@@ -89,6 +91,13 @@ class Recorder:
 
     def replace(self, uuid, origin, values) -> None:
         raise AssertionError("nothing to remember here")
+
+
+class FakeGuest:
+    """A guest under KVM: a little is taken from it, and it is not waited for."""
+
+    def look(self) -> GuestRam:
+        return GuestRam((Span(0, GIB),), GIB, 0, kvm=True)
 
 
 class FakeHost:
@@ -161,7 +170,14 @@ class FakeHost:
             list_max_age=30.0,
         )
         self.swap_out = VmRunner(
-            SwapOutLever(self.root.kernel, SwapOutSettings(), lambda: self.now), lambda relief: relief.swap_out
+            SwapOutLever(
+                self.root.kernel,
+                lambda instance: nullcontext(FakeGuest()),
+                Clearings(),
+                SwapOutSettings(),
+                lambda: self.now,
+            ),
+            lambda relief: relief.swap_out,
         )
         self.caches = CacheRunner(self.reclaims, psi_limit=10.0, hold_off=30.0, always=False)
         self.dedup = HostRunner(lever, lambda planned: planned.dedup)

@@ -123,6 +123,23 @@ def test_options_that_contradict_each_other_are_refused(tmp_path: Path, text: st
         load([write(tmp_path, text)])
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[ladder]\nalways = swap_out\n", "needs .active. source"),
+        ("[ladder]\nalways = swap_out\n[active]\nsource = damon\ncpu_percent = 0\n", "needs .active. source"),
+        (
+            "[ladder]\nalways = swap_out\n[active]\nsource = referenced\nround = 60\n[swap_out]\ncold_after = 600\n",
+            "cold_after.*no more than",
+        ),
+    ],
+)
+def test_what_rests_is_put_away_only_where_somebody_reads_it(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        load([write(tmp_path, text)])
+    assert load([write(tmp_path, "[ladder]\nalways = swap_out\n[active]\nsource = auto\n")]).ladder.always
+
+
 def test_every_option_has_help_and_every_number_a_lower_bound() -> None:
     for group, options in list_opts():
         for option in options:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memhint.kernel.clearings import Clearings
 from memhint.kernel.damon import BASE, KNOB, Damon, divided
 from memhint.kernel.damon_watch import idle_bytes, sampling_error
 from memhint.kernel.errors import InterfaceInUse, InterfaceMissing
@@ -52,7 +53,7 @@ def smaps(referenced: int) -> str:
 
 
 def test_each_age_of_a_round_is_read_before_the_next_clearing(fake: FakeRoot) -> None:
-    watch = ReferencedWatch(fake.kernel, PID, 60.0, ages=(10, 60, 600), wall=lambda: 5.0)
+    watch = ReferencedWatch(fake.kernel, PID, 60.0, clearings=Clearings(), ages=(10, 60, 600), wall=lambda: 5.0)
     assert watch.step(100.0) == 110.0
     assert fake.text(f"proc/{PID}/clear_refs") == "1"
     fake.process(smaps=smaps(400_000), clear_refs="")
@@ -67,11 +68,28 @@ def test_each_age_of_a_round_is_read_before_the_next_clearing(fake: FakeRoot) ->
     assert fake.text(f"proc/{PID}/clear_refs") == "1"
 
 
+def test_a_round_in_which_others_cleared_the_bits_says_no_more(fake: FakeRoot) -> None:
+    clearings = Clearings()
+    watch = ReferencedWatch(fake.kernel, PID, 60.0, clearings=clearings, ages=(10, 60), wall=lambda: 5.0)
+    watch.step(100.0)
+    fake.process(smaps=smaps(400_000), clear_refs="")
+    watch.step(110.0)
+    clearings.note(PID, 130.0)
+    fake.process(smaps=smaps(0))
+    assert watch.step(160.0) == 160.0
+    assert watch.newest is not None
+    assert [(one.age, one.bytes) for one in watch.newest.idle] == [(10, 600_000 * 1024)]
+    watch.step(160.0)
+    fake.process(smaps=smaps(800_000))
+    watch.step(170.0)
+    assert [(one.age, one.bytes) for one in watch.newest.idle] == [(10, 200_000 * 1024)]
+
+
 def test_a_guest_under_kvm_is_refused_and_nothing_is_cleared(fake: FakeRoot) -> None:
     vcpu = "7f0040500000-7f0040503000 rw-s 00000000 00:0f 1067   anon_inode:kvm-vcpu:0\nVmFlags: rd wr sh\n"
     fake.process(smaps=recorded.SMAPS + vcpu)
     with pytest.raises(InterfaceMissing, match="KVM"):
-        ReferencedWatch(fake.kernel, PID, 60.0).step(0.0)
+        ReferencedWatch(fake.kernel, PID, 60.0, clearings=Clearings()).step(0.0)
     assert fake.text(f"proc/{PID}/clear_refs") == ""
 
 

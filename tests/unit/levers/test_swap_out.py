@@ -6,7 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from memhint.kernel.errors import WriteIncomplete
+from memhint.kernel.clearings import Clearings
+from memhint.kernel.errors import InterfaceUnreadable, ProcessGone, WriteIncomplete
+from memhint.kernel.guest_ram import GuestRam, Span
 from memhint.kernel.root import KernelRoot
 from memhint.levers.swap_out import SwapOutLever, SwapOutSettings, SwapOutTarget
 from memhint.objects.lever import Observed
@@ -16,6 +18,7 @@ from memhint.objects.verdict import Answer, Reason
 from tests.unit import builders
 from tests.unit.levers.cgroup_host import TOP, CgroupHost, pressure, swap_line
 
+SETTLE = SwapOutSettings().settle
 LUKS = "CRYPT-LUKS2-0123456789abcdef-swap"
 
 
@@ -44,6 +47,32 @@ class Kernel(KernelRoot):
             raise WriteIncomplete(relative, "Resource temporarily unavailable")
 
 
+class Guest:
+    """A guest's memory that is aged and looked at; what it touches is set by a test."""
+
+    def __init__(self) -> None:
+        self.aged = 0
+        self.open = 0
+        self.ram = GuestRam((Span(0, GIB),), GIB, 0, kvm=False)
+
+    def __enter__(self) -> Guest:
+        self.open += 1
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.open -= 1
+
+    def look(self) -> GuestRam:
+        return self.ram
+
+    def age(self) -> None:
+        self.aged += 1
+        self.ram = replace(self.ram, referenced=0)
+
+    def uses(self, referenced: int = 0, **others) -> None:
+        self.ram = replace(self.ram, referenced=referenced, **others)
+
+
 class Host(CgroupHost):
     def __init__(self, path) -> None:
         super().__init__(path)
@@ -53,17 +82,32 @@ class Host(CgroupHost):
         self.dm(0, "swap", LUKS)
         self.swap(swap_line())
         self.kernel = Kernel(self)
+        self.guest = Guest()
+        self.clearings = Clearings()
 
     def lever(self, **settings) -> SwapOutLever:
         settings = {"keep_free": GIB, **settings}
-        return SwapOutLever(self.kernel, SwapOutSettings(**settings), lambda: self.now)
+        return SwapOutLever(
+            self.kernel, lambda _: self.guest, self.clearings, SwapOutSettings(**settings), lambda: self.now
+        )
 
     def target(self, allowed: bool = True, **facts) -> SwapOutTarget:
         domain = self.domains["a"]
         return SwapOutTarget(replace(domain, facts=replace(domain.facts, **facts)), allowed)
 
     def pull(self, size: int = 64 * MIB, dry_run: bool = False, allowed: bool = True, **settings):
-        return self.lever(**settings).take(self.target(allowed), size, dry_run=dry_run, stop=lambda: self.stopping)
+        """A take, once the guest was given its time."""
+        lever = self.lever(**settings)
+        outcome = self.take(lever, size, dry_run=dry_run, allowed=allowed)
+        if outcome.verdict.answer is Answer.PENDING and self.guest.aged:
+            self.now += SETTLE
+            outcome = self.take(lever, size)
+        return outcome
+
+    def take(self, lever: SwapOutLever, size: int, dry_run: bool = False, allowed: bool = True):
+        outcome = lever.take(self.target(allowed), size, dry_run=dry_run, stop=lambda: self.stopping)
+        assert not self.guest.open
+        return outcome
 
     def refused(self, reason: Reason, **settings) -> str:
         outcome = self.pull(**settings)
@@ -205,8 +249,8 @@ def test_an_operator_may_allow_swap_in_the_clear(host: Host) -> None:
     assert host.pull(allow_unencrypted=True).verdict.answer is Answer.APPLIED
 
 
-@pytest.mark.parametrize("fact", ["locked", "vfio", "confidential", "hugepages"])
-def test_memory_that_cannot_be_swapped_is_unsupported(host: Host, fact: str) -> None:
+@pytest.mark.parametrize("fact", ["locked", "vfio", "confidential", "hugepages", "shared_memory", "file_backed"])
+def test_memory_that_cannot_be_swapped_or_watched_is_unsupported(host: Host, fact: str) -> None:
     assert host.lever().probe(host.target(**{fact: True})).reason is Reason.DEVICE
 
 
@@ -245,3 +289,149 @@ def test_what_is_seen_is_whether_a_part_is_in_swap(host: Host) -> None:
         domain = replace(host.domains["a"], process=builders.process(swap=swap))
         assert lever.read(domain) is seen
     assert lever.read(replace(host.domains["a"], process=None)) is Observed.UNKNOWN
+
+
+def test_a_guest_touches_what_it_uses_before_anything_is_taken_and_nobody_waits(host: Host) -> None:
+    lever = host.lever()
+    assert host.take(lever, 64 * MIB).verdict.answer is Answer.PENDING
+    assert (host.guest.aged, host.kernel.pieces) == (1, [])
+    host.now += SETTLE - 0.5
+    assert host.take(lever, 64 * MIB).verdict.answer is Answer.PENDING
+    assert (host.guest.aged, host.kernel.pieces) == (1, [])
+    host.now += 0.5
+    assert host.take(lever, 64 * MIB).asked == 64 * MIB
+
+
+def test_no_more_is_asked_for_than_the_guest_did_not_touch(host: Host) -> None:
+    lever = host.lever()
+    host.take(lever, 64 * MIB)
+    host.now += SETTLE
+    host.guest.uses(GIB - 24 * MIB)
+    assert host.take(lever, 64 * MIB).asked == 21 * MIB  # seven eighths
+
+
+def test_a_guest_that_uses_all_of_its_memory_is_left_alone(host: Host) -> None:
+    lever = host.lever()
+    host.take(lever, 64 * MIB)
+    host.now += SETTLE
+    host.guest.uses(GIB)
+    verdict = host.take(lever, 64 * MIB).verdict
+    assert (verdict.answer, verdict.reason) == (Answer.REFUSED, Reason.IN_USE)
+    assert not host.kernel.pieces
+    # what it does next is looked at anew
+    assert host.take(lever, 64 * MIB).verdict.answer is Answer.PENDING
+    assert host.guest.aged == 2
+
+
+@pytest.mark.parametrize("late", [10 * SETTLE + 1, 3600.0, 7200.0])
+def test_what_was_made_old_long_ago_is_made_old_again(host: Host, late: float) -> None:
+    lever = host.lever()
+    host.take(lever, 64 * MIB)
+    host.now += late
+    assert host.take(lever, 64 * MIB).verdict.answer is Answer.PENDING
+    assert host.guest.aged == 2
+
+
+def test_bits_that_somebody_else_of_memhint_cleared_begin_the_time_again(host: Host) -> None:
+    lever = host.lever()
+    host.take(lever, 64 * MIB)
+    host.now += SETTLE - 1
+    host.clearings.note(11, host.now)
+    host.now += 1
+    assert host.take(lever, 64 * MIB).verdict.answer is Answer.PENDING
+    host.now += SETTLE - 1
+    assert host.take(lever, 64 * MIB).asked == 64 * MIB
+    assert host.guest.aged == 1
+
+
+def test_making_old_is_told_to_who_reads_the_bits(host: Host) -> None:
+    host.take(host.lever(), 64 * MIB)
+    assert host.clearings.last(11) == host.now
+
+
+def test_more_is_taken_once_it_is_known_that_little_came_back(host: Host) -> None:
+    lever = host.lever()
+    host.take(lever, 64 * MIB)
+    host.now += SETTLE
+    host.guest.uses(swapped=64 * MIB)
+    assert host.take(lever, 64 * MIB).swapped == 64 * MIB
+    assert host.take(lever, 64 * MIB).verdict.answer is Answer.PENDING
+    assert host.guest.aged == 1  # what comes back is waited for first
+    host.now += SETTLE
+    host.guest.uses(swapped=61 * MIB)
+    assert host.take(lever, 64 * MIB).verdict.answer is Answer.PENDING
+    assert host.guest.aged == 2
+    host.now += SETTLE
+    assert host.take(lever, 64 * MIB).swapped == 64 * MIB
+
+
+def test_a_guest_that_has_back_what_was_taken_is_left_alone_for_a_time(host: Host) -> None:
+    lever = host.lever()
+    host.take(lever, 64 * MIB)
+    host.now += SETTLE
+    host.guest.uses(swapped=64 * MIB)
+    host.take(lever, 64 * MIB)
+    host.now += SETTLE
+    host.guest.uses(swapped=60 * MIB)
+    host.kernel.pieces.clear()
+    verdict = host.take(lever, 64 * MIB).verdict
+    assert (verdict.answer, verdict.reason) == (Answer.REFUSED, Reason.IN_USE)
+    host.now += 59
+    assert host.take(lever, 64 * MIB).verdict.reason is Reason.IN_USE
+    assert (host.guest.aged, host.kernel.pieces) == (1, [])
+    host.now += 1
+    assert host.take(lever, 64 * MIB).verdict.answer is Answer.PENDING
+    assert host.guest.aged == 2
+
+
+def test_under_kvm_small_takes_that_stay_out_grow_and_one_that_comes_back_ends_it(host: Host) -> None:
+    lever, out = host.lever(), 0
+    host.guest.uses(kvm=True)
+    for size in (16, 32, 64, 128, 256, 256):
+        out += size * MIB
+        host.guest.uses(swapped=out)
+        assert host.take(lever, GIB).asked == size * MIB
+        assert host.take(lever, GIB).verdict.answer is Answer.PENDING
+        host.now += SETTLE
+    host.guest.uses(swapped=out - 13 * MIB)  # of 256
+    assert host.take(lever, GIB).verdict.reason is Reason.IN_USE
+    host.now += 60
+    assert host.take(lever, GIB).asked == 16 * MIB
+    assert not host.guest.aged
+
+
+def test_under_kvm_no_more_is_taken_than_one_pull_may(host: Host) -> None:
+    host.guest.uses(kvm=True)
+    assert host.take(host.lever(most=4 * MIB), GIB).asked == 4 * MIB
+
+
+def test_another_process_is_not_known_by_what_the_one_before_did(host: Host) -> None:
+    lever = host.lever()
+    host.take(lever, 64 * MIB)
+    host.now += SETTLE
+    domain = host.domains["a"]
+    host.domains["a"] = replace(domain, process=replace(domain.process, start_ticks=111))
+    assert host.take(lever, 64 * MIB).verdict.answer is Answer.PENDING
+    assert host.guest.aged == 2
+
+
+def test_a_guest_without_memory_of_its_own_is_unsupported(host: Host) -> None:
+    host.guest.ram = GuestRam((), 0, 0, kvm=False)
+    verdict = host.take(host.lever(), 64 * MIB).verdict
+    assert (verdict.answer, verdict.reason) == (Answer.UNSUPPORTED, Reason.DEVICE)
+    assert not host.guest.aged
+
+
+@pytest.mark.parametrize(
+    ("error", "answer"),
+    [(ProcessGone("proc/11", "it ended"), Answer.PENDING), (InterfaceUnreadable("proc/11", "no"), Answer.FAILED)],
+)
+def test_a_guest_that_cannot_be_made_old_is_not_taken_from(host: Host, error: Exception, answer: Answer) -> None:
+    def age() -> None:
+        raise error
+
+    host.guest.age = age
+    assert host.take(host.lever(), 64 * MIB).verdict.answer is answer
+    host.now += SETTLE
+    assert host.take(host.lever(), 64 * MIB).verdict.answer is answer
+    assert not host.kernel.pieces

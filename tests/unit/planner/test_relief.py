@@ -15,6 +15,7 @@ from memhint.objects.policy import Origin, Policy, effective
 from memhint.objects.tuning import Tuning
 from memhint.objects.units import GIB, MIB
 from memhint.planner.activity import keep_tuning
+from memhint.planner.cold import Cold
 from memhint.planner.relief.balloon import MARGIN
 from memhint.planner.relief.relieve import fruitless, relief_actions, relieve
 from memhint.planner.settings import LadderSettings
@@ -113,6 +114,24 @@ def test_what_always_holds_needs_the_same_consent() -> None:
         found = calm([one], {"a": refusing}, [one.process.instance])
         assert not found.tuning
         assert not found.cache
+
+
+def test_what_rests_goes_to_swap_where_that_always_holds_and_what_is_short_on_its_rung() -> None:
+    one, policies = vm("a"), {"a": policy(**WILLING)}
+    cold = {one.process.instance: Cold(60.0, 0, left=700 * MIB)}
+    idle = frozenset({one.process.instance})
+    always = replace(SETTINGS, always=frozenset({Rung.SWAP_OUT}))
+
+    def asked(rungs, settings, idle=idle):
+        return relieve(frozenset(rungs), [one], policies, idle, GIB, settings, cold=cold)
+
+    assert asked([], SETTINGS).swap_out == {}
+    assert asked([], always).swap_out == {"a": 700 * MIB}
+    assert asked([Rung.CACHE], always).swap_out == {"a": 700 * MIB}
+    assert asked([], always, frozenset()).swap_out == {}
+    pressed = asked([Rung.SWAP_OUT], always)
+    assert pressed.swap_out == asked([Rung.SWAP_OUT], SETTINGS).swap_out == {"a": int(2 * GIB * 0.05)}
+    assert Rung.SWAP_OUT not in fruitless(pressed, always)
 
 
 def test_the_cache_rung_under_pressure_is_not_changed_by_what_always_holds() -> None:

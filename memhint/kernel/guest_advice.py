@@ -1,0 +1,110 @@
+"""Advice to the host's kernel on a guest's memory: that it is old."""
+
+from __future__ import annotations
+
+import errno
+import os
+from types import TracebackType
+from typing import Protocol
+
+from memhint.kernel.errors import InterfaceMissing, InterfaceUnreadable, KernelInterfaceError, ProcessGone
+from memhint.kernel.guest_ram import GuestRam, read_guest_ram
+from memhint.kernel.open_process import OpenProcess
+from memhint.kernel.process import instance_runs
+from memhint.kernel.process_madvise import Advice, process_madvise
+from memhint.kernel.root import KernelRoot
+from memhint.objects.units import MIB
+
+_AT_ONCE = 256 * MIB  # bytes of addresses of one call: in between, others get the process's mmap lock
+
+
+class Guest(Protocol):
+    """The memory of one guest, as its host sees it. A context manager."""
+
+    def __enter__(self) -> Guest:
+        """Itself."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Let go of the process."""
+
+    def look(self) -> GuestRam:
+        """Where it is, and what of it is present, was used since it was made old, and is in swap."""
+
+    def age(self) -> None:
+        """Let the kernel take all of it for old."""
+
+
+class GuestAdvice(OpenProcess):
+    """That of a QEMU. It stays the same process: a pid that another one gets is not followed."""
+
+    _descriptors = ("_pidfd",)
+
+    def __init__(self, root: KernelRoot, instance: str) -> None:
+        """:param instance: `ProcessMemory.instance`
+
+        :raises ProcessGone: when the process ended
+        :raises KernelInterfaceError: when it may not be looked at
+        """
+        self._root, self._instance = root, instance
+        self._pid = int(instance.partition(":")[0])
+        self._path = root.path(f"proc/{self._pid}")
+        try:
+            self._pidfd = os.pidfd_open(self._pid)
+        except OSError as error:
+            raise self._failed(error) from error
+        try:
+            self._check()
+        except BaseException:
+            self.close()
+            raise
+
+    def look(self) -> GuestRam:
+        """Where it is, and what of it is present, was used since it was made old, and is in swap.
+
+        Walks page tables: about 10 ms per GiB.
+
+        :raises ProcessGone: when the process ended
+        :raises KernelInterfaceError: when it cannot be read
+        """
+        ram = read_guest_ram(self._root, self._pid)
+        self._check()  # the numbers are those of this process, not of one that got its pid
+        return ram
+
+    def age(self) -> None:
+        """Clear the accessed bits of all of it, and have it counted as used by nobody lately (MADV_COLD).
+
+        Pages that other processes have too are left as they are. Of a guest under KVM the bits that its processors set
+        stay: no mmu notifier is called (Linux 6.12, mm/madvise.c).
+
+        :raises ProcessGone: when the process ended
+        :raises KernelInterfaceError: when it may not be done; InterfaceMissing before Linux 5.10
+        """
+        for span in self.look().spans:
+            for start in range(span.start, span.end, _AT_ONCE):
+                self._advise(start, min(_AT_ONCE, span.end - start), Advice.COLD)
+
+    def _advise(self, start: int, length: int, advice: Advice) -> None:
+        end = start + length
+        while start < end:
+            try:
+                done = process_madvise(self._pidfd, start, end - start, advice)
+            except InterruptedError:
+                continue
+            except OSError as error:
+                raise self._failed(error) from error
+            if done <= 0:
+                raise InterfaceUnreadable(self._path, "process_madvise does nothing")
+            start += done
+
+    def _check(self) -> None:
+        if not instance_runs(self._root, self._instance):
+            raise ProcessGone(self._path, "the process ended")
+
+    def _failed(self, error: OSError) -> KernelInterfaceError:
+        if error.errno == errno.ESRCH:
+            return ProcessGone(self._path, "the process ended")
+        if error.errno == errno.ENOSYS:
+            return InterfaceMissing("process_madvise", "the kernel does not have it: it came with Linux 5.10")
+        return InterfaceUnreadable(self._path, f"process_madvise: {os.strerror(error.errno or 0)}")
