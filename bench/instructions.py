@@ -42,6 +42,8 @@ class Variant:
     """It reports in the windows, and its kernel counts that."""
     against: str = "unmodified"
     """The way that a target for its instructions is measured from."""
+    apart: bool = False
+    """Its runs begin as no other way's do: what they differ by is chance."""
 
     @property
     def returned(self) -> bool:
@@ -50,6 +52,7 @@ class Variant:
 
 
 BASE = Variant("unmodified", "none", False, counted=False)
+AGAIN = Variant("unmodified, begun differently", "none", False, counted=False, apart=True)
 STOCK = Variant("unmodified, reporting", "none", True, counted=False)
 DISABLED = Variant("applied, disabled at boot", "stats", True, "page_reporting.enabled=0", counted=False)
 # What has reported once cannot switch off the kernel's check for reported pages again, with the patches or without.
@@ -58,7 +61,7 @@ ENABLED = Variant("applied, enabled", "stats", True)
 KEPT = Variant("enabled, the host discards nothing", "stats", True, locked=True)
 QUICK = Variant("enabled, 200 ms", "stats", True, "page_reporting.page_reporting_delay_ms=200")
 BITMAP = Variant("bitmap", "bitmap", True, "page_reporting.bitmap=1")
-WAYS = (BASE, STOCK, DISABLED, PAUSED, KEPT, ENABLED, QUICK, BITMAP)
+WAYS = (BASE, AGAIN, STOCK, DISABLED, PAUSED, KEPT, ENABLED, QUICK, BITMAP)
 
 Counted = dict[str, list[dict[str, Window]]]
 """By way, one element per run, by window."""
@@ -80,7 +83,7 @@ def count(
     """
 
     def one(way: Variant, run: int) -> dict[str, Window]:
-        all_words = f"{way.words} {words} skew={run}"
+        all_words = f"{way.words} {words} skew={run + runs * way.apart}"
         found = works.run(kernels[way.series], reporting=way.reporting, words=all_words, locked=way.locked)
         check(way, found)
         say(f"counted: {way.name}, run {run + 1} of {runs}")

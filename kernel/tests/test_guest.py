@@ -395,6 +395,7 @@ class LittleMemoryTest(GuestCase):
     """A guest that has little free memory left."""
 
     arguments = f"page_reporting.enabled=0 page_reporting.page_reporting_delay_ms={NEVER}"
+    options: ClassVar[dict[str, Any]] = {"mib": 512}
 
     def test_little_memory_is_reported(self) -> None:
         """What is free is less than a batch of the largest blocks, and more than a batch of the smallest reported."""
