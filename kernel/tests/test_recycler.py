@@ -27,6 +27,7 @@ PAGE = 4096
 CHUNK = 1 << 20
 PRESENT = 0xC0  # in the last byte of an entry of /proc/PID/pagemap: in memory, or in swap
 PAIRS = 20000
+STOPS = 3  # number of the change after which the guest stands still
 STEP = 1000  # pairs of a CPU, after which it is known that all of them were right
 
 
@@ -34,6 +35,7 @@ class RecyclerCase(unittest.TestCase):
     """One guest for all tests of a class."""
 
     kernel = "MEMHINT_KERNEL_TEST"
+    cpus = 2
     options: ClassVar[dict[str, Any]] = {}
     guest: Guest
 
@@ -72,6 +74,17 @@ class RecyclerCase(unittest.TestCase):
     def enable(self, value: int) -> None:
         """Set the parameter."""
         self.guest.run(f"echo {value} > {PARAMETERS}/enabled")
+
+    def begin_load(self, pairs: int) -> None:
+        """Allocate and free on each CPU, with the content of every page verified, in steps: `passed` counts them."""
+        steps = -(-pairs // (self.cpus * STEP))
+        step = f"echo {STEP} > {PLAY}/pairs && echo >> /tmp/passed || {{ echo >> /tmp/failed; break; }}"
+        one = f"(i=0; while [ $i -lt {steps} ]; do {step}; i=$((i + 1)); done; echo >> /tmp/ended) 2> /dev/null"
+        self.guest.run(f"rm -f /tmp/failed; : > /tmp/passed; : > /tmp/ended; {(one + ' & ') * self.cpus} true")
+
+    def lines(self, name: str) -> int:
+        """How many lines a file of the load has."""
+        return int(self.guest.run(f"cat /tmp/{name} 2> /dev/null | wc -l"))
 
     def free_pages(self) -> int:
         """What the kernel says is free, without what CPUs keep for themselves."""
@@ -330,7 +343,6 @@ def emulator() -> Path:
 class DeviceCase(RecyclerCase):
     """QEMU as the host. Nothing is reported: what comes back comes from the table."""
 
-    cpus = 2
     added_mib = 0
     arguments = "page_reporting.enabled=0"
 
@@ -356,17 +368,6 @@ class DeviceCase(RecyclerCase):
         for name, value in values.items():
             knob = "recycler-" + name.replace("_", "-")
             self.guest.qmp("qom-set", path="/machine/peripheral/balloon0", property=knob, value=value)
-
-    def begin_load(self, pairs: int) -> None:
-        """Allocate and free on each CPU, with the content of every page verified, in steps: `passed` counts them."""
-        steps = -(-pairs // (self.cpus * STEP))
-        step = f"echo {STEP} > {PLAY}/pairs && echo >> /tmp/passed || {{ echo >> /tmp/failed; break; }}"
-        one = f"(i=0; while [ $i -lt {steps} ]; do {step}; i=$((i + 1)); done; echo >> /tmp/ended)"
-        self.guest.run(f"rm -f /tmp/failed; : > /tmp/passed; : > /tmp/ended; {(one + ' & ') * self.cpus} true")
-
-    def lines(self, name: str) -> int:
-        """How many lines a file of the load has."""
-        return int(self.guest.run(f"cat /tmp/{name} 2> /dev/null | wc -l"))
 
 
 class DeviceTest(DeviceCase):
@@ -430,7 +431,7 @@ class DeviceOneCpuTest(DeviceTest):
     cpus = 1
 
 
-class ChangingHostTest(DeviceCase):
+class Changing(RecyclerCase):
     """Every page's content is verified while everything that can change does: for hours, if --pairs is large."""
 
     added_mib = 256
@@ -440,31 +441,33 @@ class ChangingHostTest(DeviceCase):
         super().setUpClass()
         cls.guest.run("echo online_movable > /sys/devices/system/memory/auto_online_blocks")
 
-    def changes(self) -> Iterator[Callable[[], object]]:
-        """What is done to the host and the guest, again and again."""
-        plug = {"path": "/machine/peripheral/mem0", "property": "requested-size"}
-        return itertools.cycle(
-            (
-                lambda: self.set_host(workers=0),
-                lambda: self.set_host(workers=4),
-                lambda: self.guest.qmp("balloon", value=(MIB - 128) << 20),
-                lambda: self.set_host(max_bytes=4 << 20),
-                lambda: self.guest.qmp("qom-set", value=self.added_mib << 20, **plug),
-                lambda: self.set_host(workers=1, max_bytes=0),
-                lambda: self.guest.qmp("balloon", value=MIB << 20),
-                lambda: self.guest.qmp("stop"),
-                lambda: self.guest.qmp("cont"),
-                lambda: self.set_host(leave_order=9),
-                lambda: self.enable(0),
-                lambda: self.guest.qmp("qom-set", value=0, **plug),
-                lambda: self.enable(1),
-                lambda: self.set_host(leave_order=0, workers=2),
-            )
-        )
+    def host_changes(self) -> list[Callable[[], object]]:
+        """What may happen to the host: each is there until the load has passed another step."""
+        raise NotImplementedError
 
-    def test_content(self) -> None:
+    def changes(self) -> Iterator[Callable[[], object]]:
+        """What is done to the host and the guest, again and again: the two in turn, in another pairing each time."""
+        plug = {"path": "/machine/peripheral/mem0", "property": "requested-size"}
+        guest: list[Callable[[], object]] = [
+            lambda: self.guest.qmp("balloon", value=(MIB - 128) << 20),
+            lambda: self.guest.qmp("qom-set", value=self.added_mib << 20, **plug),
+            lambda: self.guest.qmp("balloon", value=MIB << 20),
+            lambda: self.guest.qmp("stop"),
+            lambda: self.guest.qmp("cont"),
+            lambda: self.enable(0),
+            lambda: self.guest.qmp("qom-set", value=0, **plug),
+            lambda: self.enable(1),
+        ]
+        host = itertools.cycle(self.host_changes())
+        for number in itertools.count():
+            yield guest[number % len(guest)]
+            if number % len(guest) != STOPS:  # it stands still, and its shell with it
+                yield next(host)
+
+    def verify(self) -> dict[str, int]:
+        """Run the load to its end, and return what the guest counted meanwhile."""
         pairs = int(os.environ.get("MEMHINT_PAIRS", 2 * PAIRS))
-        before, recycled = self.counters(), self.host()["recycled"]
+        before = self.counters()
         began = told = time.monotonic()
         self.begin_load(pairs)
         passed = 0
@@ -472,7 +475,6 @@ class ChangingHostTest(DeviceCase):
             change()
             if self.guest.qmp("query-status")["status"] != "running":
                 continue
-            # Each change is there for a while: until the load has passed another step.
             wait_until(lambda so_far=passed: self.ended() or self.lines("passed") > so_far, "the load to go on")
             if self.ended():
                 break
@@ -483,32 +485,75 @@ class ChangingHostTest(DeviceCase):
         seconds = time.monotonic() - began
         self.enable(1)
         after, verified = self.counters(), self.lines("passed") * STEP
+        counted = {name: after[name] - before[name] for name in COUNTERS}
         longest = int(self.guest.run(f"cat {PARAMETERS}/aside_max_us"))
-        print({name: after[name] - before[name] for name in COUNTERS}, flush=True)
         print(
             f"{verified} pairs in {seconds:.0f} s with {done} changes, "
-            f"{3600 * verified / seconds / 1e6:.2f} million an hour, "
-            f"{(self.host()['recycled'] - recycled) >> 20} MiB given back; "
-            f"the longest that a page was set aside: {longest / 1000:.1f} ms",
+            f"{3600 * verified / seconds / 1e6:.2f} million an hour; "
+            f"the longest that a page was set aside: {longest / 1000:.1f} ms; {counted}",
             flush=True,
         )
         assert not self.lines("failed"), self.guest.run("dmesg | tail")
         assert verified >= pairs
-        assert all(after[name] > before[name] for name in ("marked", "taken_back", "recycled", "known_zero"))
+        return counted
 
     def ended(self) -> bool:
         """Whether the load is through, on all CPUs."""
         return self.lines("ended") == self.cpus
 
 
-class BrokenHostTest(DeviceCase):
-    """What verifies the content notices a host that breaks the protocol: this process, beside a QEMU that rests.
+class ChangingPlayedHostTest(Changing, PlayedCase):
+    """With the host that scribbles over what it wins: it stops in the middle, goes away, and comes again."""
+
+    options: ClassVar[dict[str, Any]] = {"mib": MIB, "hotplug_mib": Changing.added_mib}
+
+    def host_changes(self) -> list[Callable[[], object]]:
+        return [
+            lambda: self.play(host=AT_WORK),
+            lambda: self.play(hold=1),
+            lambda: self.play(hold=0),
+            lambda: self.play(host=IDLE),
+            lambda: self.play(host=AT_WORK),
+            lambda: self.play(hold=1),
+            lambda: self.play(hold=0, host=NOBODY),
+        ]
+
+    def test_content(self) -> None:
+        self.play(host=AT_WORK)
+        wait_until(lambda: self.table()["recycled"] > 16 * PAGES_PER_MIB, "the host to recycle")
+        counted = self.verify()
+        assert all(counted[name] for name in ("marked", "taken_back", "recycled", "known_zero"))
+        self.play(hold=0, host=IDLE)
+        self.right()
+
+
+class ChangingHostTest(Changing, DeviceCase):
+    """With QEMU's threads, which are paused, restarted, and change their pace."""
+
+    def host_changes(self) -> list[Callable[[], object]]:
+        return [
+            lambda: self.set_host(workers=4),
+            lambda: self.set_host(max_bytes=4 << 20),
+            lambda: self.set_host(workers=0),
+            lambda: self.set_host(leave_order=9, max_bytes=0),
+            lambda: self.set_host(workers=1),
+            lambda: self.set_host(leave_order=0, workers=2),
+        ]
+
+    def test_content(self) -> None:
+        before = self.host()["recycled"]
+        counted = self.verify()
+        print(f"{(self.host()['recycled'] - before) >> 20} MiB were given back", flush=True)
+        assert all(counted[name] for name in ("marked", "taken_back", "recycled", "known_zero"))
+
+
+class BrokenCase(RecyclerCase):
+    """The load notices a host that breaks the protocol: this process, which writes to the memory of a QEMU that rests.
 
     Each test has a guest of its own, which is of no use afterwards. Nothing is run in it once its memory is spoilt.
     """
 
     cpus = 1
-    arguments = "page_reporting.enabled=0 loglevel=7"  # what the load says of a page is on the console
 
     @classmethod
     def setUpClass(cls) -> None:
@@ -539,6 +584,13 @@ class BrokenHostTest(DeviceCase):
         """Whether the load has said this of a page."""
         return f"page_recycler_test: {what}" in self.guest.console.read_text(errors="replace")
 
+
+class DroppingHostTest(BrokenCase):
+    """A host that drops pages which it has not won."""
+
+    # What the load says of a page is on the console.
+    options: ClassVar[dict[str, Any]] = {"cpus": 1, "arguments": "loglevel=7"}
+
     def stamped(self) -> Iterator[int]:
         """Addresses of pages that are filled with one number, as the load fills its own, each as soon as it is seen."""
         pages = self.memory()
@@ -563,6 +615,18 @@ class BrokenHostTest(DeviceCase):
                     dropped = True
         return dropped
 
+    def test_a_page_that_is_dropped_while_it_is_used_is_noticed(self) -> None:
+        before = set(self.stamped())
+        self.begin_load(1000 * STEP)
+        wait_until(lambda: self.drop_used(before) and self.said("a page in use was touched"), "the load to notice")
+        wait_until(lambda: self.lines("failed"), "the load to fail")
+
+
+class DirtyHostTest(BrokenCase, DeviceCase):
+    """A host that gives back as zero what is not."""
+
+    arguments = "page_reporting.enabled=0 loglevel=7"
+
     def spoil_absent(self) -> int:
         """Write to pages that the host has no memory for, as are those that were given back. How many."""
         pages = self.memory()
@@ -575,13 +639,6 @@ class BrokenHostTest(DeviceCase):
                 memory.seek(at)
                 memory.write(b"\xa5" * PAGE)
         return len(absent)
-
-    def test_a_page_that_is_dropped_while_it_is_used_is_noticed(self) -> None:
-        self.set_host(workers=0)
-        before = set(self.stamped())
-        self.begin_load(1000 * STEP)
-        wait_until(lambda: self.drop_used(before) and self.said("a page in use was touched"), "the load to notice")
-        wait_until(lambda: self.lines("failed"), "the load to fail")
 
     def test_a_page_that_is_called_zero_and_is_not_is_noticed(self) -> None:
         self.guest.hold(256)
