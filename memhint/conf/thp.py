@@ -9,7 +9,7 @@ GROUP = "thp"
 OPTS = (
     cfg.IntOpt(
         "pass_mib",
-        default=256,
+        default=1024,
         min=2,
         max=100_000,
         help="MiB of one VM of which huge pages are made in a pass, at most. A cycle begins a pass where none is under "

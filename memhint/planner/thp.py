@@ -18,7 +18,7 @@ from memhint.objects.units import MIB
 class CollapseSettings:
     """How much is collapsed, for how long after something split a VM's huge pages, and what shows that it works."""
 
-    most: int = 256 * MIB  # bytes of one pass over one VM
+    most: int = 1024 * MIB  # bytes of one pass over one VM
     window: float = 600.0  # seconds
     work_cpu: float = 20.0  # percent of one core, from one look to the next
     work_active: float = 25.0  # percent of the resident memory that was touched within the shortest age
