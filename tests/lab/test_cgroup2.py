@@ -192,7 +192,7 @@ def test_what_a_vm_uses_stays_and_what_rests_goes(inside: Inside, encrypted_swap
 def test_of_a_vm_of_which_nobody_can_tell_what_it_uses_little_is_taken_at_a_time(
     inside: Inside, encrypted_swap: None, spread: bool
 ) -> None:
-    seen = inside.used_in_swap(spread=spread, takes=4, kvm=True, piece=2 * MIB, **USED)
+    seen = inside.used_in_swap(spread=spread, takes=40, kvm=True, piece=MIB, **USED)
     print(f"\n{seen['in_swap']} of {seen['pages']} pages in use were in swap at the end; {seen['said']}")
     assert seen["in_swap"] <= 2 * MIB // 4096
 
