@@ -24,6 +24,7 @@ from memhint.kernel.guest_advice import GuestAdvice
 from memhint.kernel.guest_ram import GuestRam, read_guest_ram
 from memhint.kernel.process import process_memory
 from memhint.kernel.psi import read_pressure
+from memhint.kernel.referenced import ReferencedWatch
 from memhint.kernel.root import KernelRoot
 from memhint.kernel.stall_trigger import stall_trigger
 from memhint.levers.qos import QosLever, QosTarget
@@ -31,8 +32,10 @@ from memhint.levers.read_ahead import ReadAheadSettings, read_ahead
 from memhint.levers.swap_out import SwapOutLever, SwapOutOutcome, SwapOutSettings, SwapOutTarget
 from memhint.objects.domain import DomainFacts, DomainObservation, DomainState
 from memhint.objects.ownership import Mark
-from memhint.objects.policy import QosClass
+from memhint.objects.policy import Origin, QosClass, effective
 from memhint.objects.verdict import Answer
+from memhint.planner.cold import Cold, ColdSettings, cold_wishes, next_cold
+from memhint.planner.relief.candidate import Candidate
 
 MIB = 1 << 20
 PAGE = 4096
@@ -436,6 +439,35 @@ def used_in_swap(size: int, used: int, spread: bool, generations: bool, takes: i
             }  # fmt: skip
     finally:
         LRU_GEN.write_text(before)
+
+
+def put_away(size: int, used: int, goal: float, seconds: float) -> dict[str, Any]:
+    """A calm host that puts away what has rested for 10 s, until no more than a part of a VM is resident.
+
+    As the agent does, a look a second: accessed bits, planner, lever.
+    """
+    with Host(vm={"size": size, "used": used, "spread": True}) as host:
+        vm, lever, clearings = host.vms["vm"], None, Clearings()
+        given = SwapOutSettings(keep_free=0, settle=2.0, psi_stop=90.0, patience=90.0)
+        lever = SwapOutLever(ROOT, lambda name: GuestAdvice(ROOT, name), clearings, given, time.monotonic)
+        watch = ReferencedWatch(ROOT, vm.pid, 30.0, clearings=clearings, ages=(10,))
+        policy = effective({Origin.OPERATOR: {"swap_out": "allow"}})
+        known: dict[str, Cold] = {}
+        faults, began, due, last, resident = vm.faults(), time.monotonic(), 0.0, None, 1.0
+        while (now := time.monotonic()) < began + seconds and resident > goal:
+            if now >= due:
+                due = watch.step(now)
+            seen = replace(vm.observed(), active=watch.newest)
+            known = next_cold(known, [seen], None if last is None else now - last, ColdSettings(after=10.0))
+            wishes = cold_wishes(known, [Candidate(seen, policy, idle=True)])
+            if wishes:
+                lever.take(SwapOutTarget(seen, True), wishes[seen.uuid], dry_run=False)
+            last, resident = now, read_guest_ram(ROOT, vm.pid).resident / size
+            time.sleep(1.0)
+        return {
+            "resident": resident, "seconds": time.monotonic() - began, "pages": used, "in_swap": vm.used_in_swap(),
+            "back": vm.faults() - faults, "active": None if watch.newest is None else watch.newest.active,
+        }  # fmt: skip
 
 
 def wakes(size: int, rounds: int, threshold: float) -> dict[str, Any]:

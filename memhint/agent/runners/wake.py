@@ -8,6 +8,7 @@ import select
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from memhint.agent.runners.runner import LeverRunner
 from memhint.agent.view import HostView
@@ -80,13 +81,21 @@ class WakeRunner(LeverRunner):
     def close(self) -> None:
         """Watch nobody any more; what is read now ends with its piece."""
         self._stop.set()
+        if self._thread is None:
+            self._hang_up()
         self._ring()
 
     def _ring(self) -> None:
-        try:
-            os.write(self._tell, b"n")
-        except OSError:
-            return  # nobody has listened to those before yet, or nobody does any more
+        with self._lock, suppress(BlockingIOError):  # those before were not heard yet
+            if self._tell >= 0:
+                os.write(self._tell, b"n")
+
+    def _hang_up(self) -> None:
+        with self._lock:
+            for fd in (self._news, self._tell):
+                if fd >= 0:
+                    os.close(fd)
+            self._news = self._tell = -1
 
     def _run(self) -> None:
         triggers: dict[int, str] = {}
@@ -107,6 +116,7 @@ class WakeRunner(LeverRunner):
         finally:
             for fd in [*triggers]:
                 self._forget(fd, triggers, poll)
+            self._hang_up()
 
     def _watch(self, triggers: dict[int, str], poll: select.poll) -> None:
         wanted = self._wanted

@@ -137,14 +137,21 @@ def test_a_vm_that_is_read_for_long_holds_no_other_and_only_so_many_are_read_at_
     assert host.runner.settle(WAIT_S)
 
 
-def test_closing_lets_go_of_every_trigger(host: Host) -> None:
-    host.pull({1: 4096})
-    until(lambda: "1:1" in host.ends)
-    host.runner.close()
-    until(lambda: host.closed("1:1"))
+def test_closing_lets_go_of_every_descriptor_whether_somebody_was_watched_or_not() -> None:
     before = len(os.listdir("/proc/self/fd"))
-    host.pull({2: 4096})
-    assert len(os.listdir("/proc/self/fd")) == before
+    for watched in (True, False):
+        host = Host()
+        if watched:
+            host.pull({1: 4096})
+            until(lambda host=host: "1:1" in host.ends)
+        host.runner.close()
+        if watched:
+            host.runner._thread.join(WAIT_S)
+            assert host.closed("1:1")
+            host.ends["1:1"].close()
+        host.pull({2: 4096})
+        host.runner.close()
+        assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_one_that_is_switched_off_watches_nobody() -> None:
