@@ -37,10 +37,7 @@ CALL_DEADLINE = 600.0
 _PORT = "memhint.lab.0"
 _QEMU = ("qemu-system-x86", "qemu-system-common")
 _CHECKOUT = Path(__file__).resolve().parent.parent
-_CODE = (
-    "memhint/__init__.py", "memhint/objects", "memhint/kernel", "memhint/levers",
-    "memhint/planner/__init__.py", "memhint/planner/splits.py",
-)  # fmt: skip
+_CODE = ("memhint/__init__.py", "memhint/objects", "memhint/kernel", "memhint/levers", "memhint/planner")
 _HERE = Path(__file__).resolve().parent
 # Of Python's library, what nothing here imports and would only have to be unpacked at each boot.
 _LEFT_OUT = (

@@ -18,6 +18,7 @@ from memhint.agent.runners.qos import QosRunner
 from memhint.agent.runners.reporting import ReportingRunner
 from memhint.agent.runners.runner import LeverRunner
 from memhint.agent.runners.vm import VmRunner
+from memhint.agent.runners.wake import WakeRunner
 from memhint.agent.settings import dedup_settings, swap_out_settings, thp_settings
 from memhint.kernel.clearings import Clearings
 from memhint.kernel.errors import KernelInterfaceError
@@ -25,11 +26,15 @@ from memhint.kernel.guest_advice import GuestAdvice
 from memhint.kernel.host import read_memory
 from memhint.kernel.huge_blocks import GuestBlocks
 from memhint.kernel.process import process_memory
+from memhint.kernel.process_cgroup import home
 from memhint.kernel.root import PAGE_SIZE, KernelRoot
+from memhint.kernel.stall_trigger import stall_trigger
 from memhint.levers.balloon import BalloonLever
 from memhint.levers.dedup import DedupLever
 from memhint.levers.khugepaged import KhugepagedLever
+from memhint.levers.lever import Stop
 from memhint.levers.qos import QosLever
+from memhint.levers.read_ahead import WAKES, ReadAhead, ReadAheadSettings, read_ahead
 from memhint.levers.recycler import RecyclerLever
 from memhint.levers.swap_out import SwapOutLever
 from memhint.levers.thp import ThpLever
@@ -37,6 +42,7 @@ from memhint.objects.domain import DomainObservation
 from memhint.objects.host import HostObservation
 from memhint.objects.ladder import Rung
 from memhint.objects.report import STALE_PERIODS
+from memhint.objects.units import MIB
 from memhint.planner.huge_host import huge_host
 from memhint.planner.settings import PlannerSettings
 from memhint.virt.balloon import BalloonTarget
@@ -110,6 +116,25 @@ def build_levers(
         time.thread_time,
         time.sleep,
     )
+    ahead = ReadAheadSettings(per_second=conf.swap_out.read_ahead_mib * MIB)
+
+    def trigger(instance: str) -> int:
+        pid = int(instance.partition(":")[0])
+        return stall_trigger(root, home(root, pid).path, WAKES)
+
+    def wakes(instance: str, stop: Stop) -> ReadAhead:
+        pid = int(instance.partition(":")[0])
+        with GuestAdvice(root, instance) as guest:
+            return read_ahead(
+                guest,
+                lambda: process_memory(root, pid, PAGE_SIZE).swap,
+                room,
+                ahead,
+                clock=time.monotonic,
+                sleep=time.sleep,
+                stop=stop,
+            )
+
     reclaims = Reclaims(
         guests, stores.reclaims, footprint, at_once=conf.guest.in_flight, hold_every=conf.guest.interval
     )
@@ -138,6 +163,7 @@ def build_levers(
         ),
         VmRunner(recycler, lambda relief: relief.recycler, share=0.05, dry_run=dry_run, note=applied.note),
         VmRunner(swap_out, lambda relief: relief.swap_out, share=0.05, dry_run=dry_run, note=applied.note),
+        WakeRunner(trigger, wakes, enabled=bool(ahead.per_second) and not dry_run),
         VmRunner(thp, lambda relief: relief.thp, share=0.0, dry_run=dry_run, note=applied.note),
         ReportingRunner(guests),
         CacheRunner(

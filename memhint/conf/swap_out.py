@@ -40,6 +40,13 @@ OPTS = (
         help="Seconds after which taking from one VM ends, however much was to be taken.",
     ),
     cfg.IntOpt(
+        "read_ahead_mib",
+        default=256,
+        min=0,
+        help="MiB a second that are read ahead of what a VM has in swap when it wakes, as long as the host keeps its "
+        "reserve. 0: a VM waits for each page by itself.",
+    ),
+    cfg.IntOpt(
         "cold_after",
         default=60,
         min=10,

@@ -1,9 +1,12 @@
-"""Advice to the host's kernel on a guest's memory: that it is old."""
+"""Advice to the host's kernel on a guest's memory: that it is old, or that it will be needed."""
 
 from __future__ import annotations
 
 import errno
 import os
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol
 
@@ -12,9 +15,11 @@ from memhint.kernel.guest_ram import GuestRam, read_guest_ram
 from memhint.kernel.open_process import OpenProcess
 from memhint.kernel.process import instance_runs
 from memhint.kernel.process_madvise import Advice, process_madvise
-from memhint.kernel.root import KernelRoot
+from memhint.kernel.root import PAGE_SIZE, KernelRoot
 from memhint.objects.units import MIB
 
+_BLOCK = 2 * MIB
+_IN_SWAP = 1 << 62  # of an entry of pagemap; a present one has bit 63 and never this one
 _AT_ONCE = 256 * MIB  # bytes of addresses of one call: in between, others get the process's mmap lock
 
 
@@ -34,6 +39,33 @@ class Guest(Protocol):
 
     def age(self) -> None:
         """Let the kernel take all of it for old."""
+
+
+class Sleeper(Protocol):
+    """A guest of which a part is in swap. A context manager."""
+
+    def __enter__(self) -> Sleeper:
+        """Itself."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Let go of the process."""
+
+    def swapped(self) -> Iterator[Swapped]:
+        """What of it is in swap, block by block."""
+
+    def will_need(self, block: Swapped) -> None:
+        """Let the kernel read what is in swap of a block."""
+
+
+@dataclass(frozen=True, slots=True)
+class Swapped:
+    """A block of addresses, and bytes of it that are in swap."""
+
+    start: int
+    length: int
+    size: int
 
 
 class GuestAdvice(OpenProcess):
@@ -84,6 +116,38 @@ class GuestAdvice(OpenProcess):
         for span in self.look().spans:
             for start in range(span.start, span.end, _AT_ONCE):
                 self._advise(start, min(_AT_ONCE, span.end - start), Advice.COLD)
+
+    def swapped(self) -> Iterator[Swapped]:
+        """What of it is in swap, in blocks of 2 MiB, by address: as pagemap has it when each block is asked for.
+
+        :raises ProcessGone: when the process ended
+        :raises KernelInterfaceError: when it cannot be read
+        """
+        spans = self.look().spans
+        pagemap = self._root.open(f"proc/{self._pid}/pagemap")
+        try:
+            self._check()
+            for span in spans:
+                for start in range(span.start, span.end, _BLOCK):
+                    length = min(_BLOCK, span.end - start)
+                    entries = array("Q")
+                    text = os.pread(pagemap, length // PAGE_SIZE * entries.itemsize, start // PAGE_SIZE * 8)
+                    entries.frombytes(text[: len(text) // entries.itemsize * entries.itemsize])
+                    count = sum(entry & _IN_SWAP == _IN_SWAP for entry in entries)
+                    if count:
+                        yield Swapped(start, length, count * PAGE_SIZE)
+        except OSError as error:
+            raise self._failed(error) from error
+        finally:
+            os.close(pagemap)
+
+    def will_need(self, block: Swapped) -> None:
+        """Let the kernel read what is in swap of a block into its swap cache: a touch finds it there (MADV_WILLNEED).
+
+        :raises ProcessGone: when the process ended
+        :raises KernelInterfaceError: when it may not be done
+        """
+        self._advise(block.start, block.length, Advice.WILLNEED)
 
     def _advise(self, start: int, length: int, advice: Advice) -> None:
         end = start + length

@@ -7,7 +7,7 @@ nothing is taken before the guest had time to touch what it uses:
 - Emulated guests: all of the memory is made old, and after ``settle`` seconds a part of what was not touched is taken.
 - Guests under KVM touch memory by page tables of their own, of which the process's page tables tell nothing. A small
   part is taken. What the guest needs of it comes back within ``settle`` seconds; if that is little, twice as much is
-  next.
+  next, and never more than a thirty-second of what it has.
 
 Of either, where more than ``most_back`` of what was taken came back, nothing is taken for ``rest`` seconds.
 """
@@ -19,10 +19,12 @@ from dataclasses import dataclass
 
 from memhint.kernel.clearings import Clearings
 from memhint.kernel.guest_advice import Guest
+from memhint.kernel.root import PAGE_SIZE
 from memhint.objects.units import MIB
 from memhint.objects.verdict import Answer, Reason, Verdict
 
 _LEFT = 1 / 8  # of what was not touched: where it nears its end, the kernel takes what is in use
+_AT_ONCE = 1 / 32  # of what a guest has, where nobody can tell what it touches: so much may have been in use
 _STALE = 10  # times ``settle``; the kernel itself may have aged it again by then
 _KEPT = 3600.0  # seconds for which it is known of a process what came of taking from it
 
@@ -91,7 +93,7 @@ class SwapTrial:
             detail = f"it uses what was taken from it: left alone for {known.until - now:.0f} s"
             return Verdict(Answer.REFUSED, Reason.IN_USE, detail)
         if ram.kvm:
-            return min(wish, known.step)
+            return min(wish, known.step, max(PAGE_SIZE, int(ram.resident * _AT_ONCE)))
         pid = int(instance.partition(":")[0])
         if known.aged is None or now - known.aged > _STALE * settings.settle:
             guest.age()

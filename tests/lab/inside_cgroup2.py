@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import mmap
 import os
+import select
 import signal
+import struct
 import subprocess
+import threading
 import time
 from array import array
 from contextlib import suppress
@@ -21,13 +24,18 @@ from memhint.kernel.guest_advice import GuestAdvice
 from memhint.kernel.guest_ram import GuestRam, read_guest_ram
 from memhint.kernel.process import process_memory
 from memhint.kernel.psi import read_pressure
+from memhint.kernel.referenced import ReferencedWatch
 from memhint.kernel.root import KernelRoot
+from memhint.kernel.stall_trigger import stall_trigger
 from memhint.levers.qos import QosLever, QosTarget
+from memhint.levers.read_ahead import ReadAheadSettings, read_ahead
 from memhint.levers.swap_out import SwapOutLever, SwapOutOutcome, SwapOutSettings, SwapOutTarget
 from memhint.objects.domain import DomainFacts, DomainObservation, DomainState
 from memhint.objects.ownership import Mark
-from memhint.objects.policy import QosClass
+from memhint.objects.policy import Origin, QosClass, effective
 from memhint.objects.verdict import Answer
+from memhint.planner.cold import Cold, ColdSettings, cold_wishes, next_cold
+from memhint.planner.relief.candidate import Candidate
 
 MIB = 1 << 20
 PAGE = 4096
@@ -71,9 +79,18 @@ class Process:
     """
 
     def __init__(
-        self, cgroup: Path, size: int, hot: bool = False, growth: int = 0, used: int = 0, spread: bool = False
+        self,
+        cgroup: Path,
+        size: int,
+        hot: bool = False,
+        growth: int = 0,
+        used: int = 0,
+        spread: bool = False,
+        sleeper: bool = False,
     ) -> None:
         self.cgroup = cgroup
+        wake, self._wake = os.pipe()
+        self._woken, tell_woken = os.pipe()
         self.used = _places(size, used, spread)
         ready, tell = os.pipe()
         go, let = os.pipe()
@@ -90,6 +107,12 @@ class Process:
                         held[0][place] = 1
                     _empty_tlb()
                     time.sleep(0.1)
+                while sleeper:
+                    os.read(wake, 1)
+                    start = time.monotonic()
+                    for place in range(0, size, PAGE):
+                        held[0][place] = 1
+                    os.write(tell_woken, struct.pack("d", time.monotonic() - start))
                 while hot:
                     for memory in held:
                         memory[::PAGE] = bytes(len(memory) // PAGE)
@@ -103,12 +126,18 @@ class Process:
                 os._exit(1)
         (cgroup / "cgroup.procs").write_text(str(self.pid))
         os.write(let, b"g")
-        os.close(tell)
+        for end in (tell, wake, tell_woken):
+            os.close(end)
         ended = os.read(ready, 1) != b"r"
         for end in (ready, go, let):
             os.close(end)
         if ended:
             raise RuntimeError(f"a process of {size} bytes ended in {cgroup}")
+
+    def wake(self) -> float:
+        """Have it touch all of its memory; the seconds that it took."""
+        os.write(self._wake, b"w")
+        return float(struct.unpack("d", os.read(self._woken, 8))[0])
 
     def faults(self) -> int:
         """How often it had to wait for a page from a disk, all in all."""
@@ -129,9 +158,10 @@ class Process:
 class Vm(Process):
     """A process in a scope with libvirt's nesting, its threads in a threaded cgroup as QEMU's are."""
 
-    def __init__(self, name: str, size: int, hot: bool = False, used: int = 0, spread: bool = False) -> None:
+    def __init__(self, name: str, size: int, **does: Any) -> None:
+        """:param does: as of a process"""
         self._make_cgroups(name, size)
-        super().__init__(self.cgroup, size, hot, used=used, spread=spread)
+        super().__init__(self.cgroup, size, **does)
         (self.cgroup / "emulator" / "cgroup.threads").write_text(str(self.pid))
 
     def _make_cgroups(self, name: str, size: int) -> None:
@@ -398,7 +428,9 @@ def used_in_swap(size: int, used: int, spread: bool, generations: bool, takes: i
             vm = host.vms["vm"]
             lever = _lever(**settings)
             faults = vm.faults()
-            outcomes = [_take(lever, vm, size) for _ in range(takes)]
+            outcomes: list[SwapOutOutcome] = []
+            while len(outcomes) < takes and (not outcomes or outcomes[-1].verdict.ok):
+                outcomes.append(_take(lever, vm, size))
             return {
                 "lru_gen": int(LRU_GEN.read_text(), 16), "pages": used, "in_swap": vm.used_in_swap(),
                 "back": vm.faults() - faults,
@@ -407,6 +439,80 @@ def used_in_swap(size: int, used: int, spread: bool, generations: bool, takes: i
             }  # fmt: skip
     finally:
         LRU_GEN.write_text(before)
+
+
+def put_away(size: int, used: int, goal: float, seconds: float) -> dict[str, Any]:
+    """A calm host that puts away what has rested for 10 s, until no more than a part of a VM is resident.
+
+    As the agent does, a look a second: accessed bits, planner, lever.
+    """
+    with Host(vm={"size": size, "used": used, "spread": True}) as host:
+        vm, lever, clearings = host.vms["vm"], None, Clearings()
+        given = SwapOutSettings(keep_free=0, settle=2.0, psi_stop=90.0, patience=90.0)
+        lever = SwapOutLever(ROOT, lambda name: GuestAdvice(ROOT, name), clearings, given, time.monotonic)
+        watch = ReferencedWatch(ROOT, vm.pid, 30.0, clearings=clearings, ages=(10,))
+        policy = effective({Origin.OPERATOR: {"swap_out": "allow"}})
+        known: dict[str, Cold] = {}
+        faults, began, due, last, resident = vm.faults(), time.monotonic(), 0.0, None, 1.0
+        while (now := time.monotonic()) < began + seconds and resident > goal:
+            if now >= due:
+                due = watch.step(now)
+            seen = replace(vm.observed(), active=watch.newest)
+            known = next_cold(known, [seen], None if last is None else now - last, ColdSettings(after=10.0))
+            wishes = cold_wishes(known, [Candidate(seen, policy, idle=True)])
+            if wishes:
+                lever.take(SwapOutTarget(seen, True), wishes[seen.uuid], dry_run=False)
+            last, resident = now, read_guest_ram(ROOT, vm.pid).resident / size
+            time.sleep(1.0)
+        return {
+            "resident": resident, "seconds": time.monotonic() - began, "pages": used, "in_swap": vm.used_in_swap(),
+            "back": vm.faults() - faults, "active": None if watch.newest is None else watch.newest.active,
+        }  # fmt: skip
+
+
+def wakes(size: int, rounds: int, threshold: float) -> dict[str, Any]:
+    """How long a VM takes to touch all of its memory: left alone, from swap, and from swap with reading ahead.
+
+    :param threshold: seconds of a second that it waits, from which on it is taken to wake
+    """
+    with Host(vm={"size": size, "sleeper": True}) as host:
+        vm = host.vms["vm"]
+        found: dict[str, Any] = {"alone": [], "swap": [], "ahead": [], "read": [], "began": [], "out": []}
+        for _ in range(rounds):
+            found["alone"].append(vm.wake())
+            for way in ("swap", "ahead"):
+                outcome = _take(_lever(tried=False, psi_stop=90.0, patience=120.0, allow_unencrypted=True), vm, size)
+                found["out"].append(outcome.swapped)
+                if way == "swap":
+                    found[way].append(vm.wake())
+                    continue
+                began, read = threading.Event(), []
+                watch = threading.Thread(target=_watch, args=(vm, threshold, began, read))
+                watch.start()
+                began.wait()
+                found[way].append(vm.wake())
+                watch.join()
+                found["read"].append(read[0].size)
+                found["began"].append(read[1])
+        return found
+
+
+def _watch(vm: Vm, threshold: float, began: threading.Event, read: list[Any]) -> None:
+    """Wait until the VM wakes, then read ahead what it has in swap."""
+    fd = stall_trigger(ROOT, str(vm.cgroup), threshold)
+    poll = select.poll()
+    poll.register(fd, select.POLLPRI)
+    start = time.monotonic()
+    began.set()
+    poll.poll(60_000)
+    woke = time.monotonic() - start
+    os.close(fd)
+    with GuestAdvice(ROOT, process_memory(ROOT, vm.pid).instance) as guest:
+        done = read_ahead(
+            guest, lambda: process_memory(ROOT, vm.pid).swap, _available, ReadAheadSettings(),
+            clock=time.monotonic, sleep=time.sleep, stop=lambda: False,
+        )  # fmt: skip
+    read += [done, woke]
 
 
 def real_qemu(size: int, ask: int) -> dict[str, Any]:

@@ -386,7 +386,7 @@ def test_a_guest_that_has_back_what_was_taken_is_left_alone_for_a_time(host: Hos
 
 def test_under_kvm_small_takes_that_stay_out_grow_and_one_that_comes_back_ends_it(host: Host) -> None:
     lever, out = host.lever(), 0
-    host.guest.uses(kvm=True)
+    host.guest.uses(kvm=True, resident=64 * GIB)
     for size in (16, 32, 64, 128, 256, 256):
         out += size * MIB
         host.guest.uses(swapped=out)
@@ -398,6 +398,11 @@ def test_under_kvm_small_takes_that_stay_out_grow_and_one_that_comes_back_ends_i
     host.now += 60
     assert host.take(lever, GIB).asked == 16 * MIB
     assert not host.guest.aged
+
+
+def test_under_kvm_no_more_is_taken_at_once_than_a_small_part_of_the_vm(host: Host) -> None:
+    host.guest.uses(kvm=True, resident=256 * MIB)
+    assert host.take(host.lever(), GIB).asked == 8 * MIB
 
 
 def test_under_kvm_no_more_is_taken_than_one_pull_may(host: Host) -> None:
