@@ -10,6 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from memhint.agent.active_metrics import ActiveMetrics
 from memhint.agent.huge_metrics import HugeMetrics
+from memhint.agent.merging_metrics import MergingMetrics
 from memhint.bus.rabbit_publisher import Sent
 from memhint.objects.gap import GapReason
 from memhint.objects.lever import LeverName, LeverState
@@ -57,6 +58,8 @@ class AgentMetrics:
         registry.register(self._huge)
         self._active = ActiveMetrics()
         registry.register(self._active)
+        self._merging = MergingMetrics()
+        registry.register(self._merging)
         for lever in LeverName:  # each is there from the start, so that the first one is seen as an increase
             for answer in Answer:
                 self._verdicts.labels(lever, answer)
@@ -79,6 +82,7 @@ class AgentMetrics:
             self._gaps.labels(reason).set(gaps[reason])
         self._huge.take(report)
         self._active.take(report)
+        self._merging.take(report)
 
     def record(self, host: str, at: float, states: Iterable[LeverState]) -> None:
         """Count verdicts that are news."""

@@ -12,7 +12,7 @@ from memhint.objects.domain import ProcessMemory
 from memhint.objects.units import KIB
 
 _COMM_LENGTH = 15
-_STARTTIME = 19  # field 22 of /proc/PID/stat; the state, field 3, is the first one behind the name
+_MINFLT, _STARTTIME = 7, 19  # fields 10 and 22 of /proc/PID/stat; the state, field 3, is the first behind the name
 
 
 def process_memory(root: KernelRoot, pid: int, page_size: int = PAGE_SIZE) -> ProcessMemory:
@@ -32,13 +32,15 @@ def process_memory(root: KernelRoot, pid: int, page_size: int = PAGE_SIZE) -> Pr
     rss, swap = _status_kib(status, "VmRSS", path), _status_kib(status, "VmSwap", path)
     merging, zero = _ksm_pages(root, pid)
     # the last read: that it succeeds says that nothing was missing above because the process had ended
+    words, stat = _stat(root, pid)
     return ProcessMemory(
         pid=pid,
-        start_ticks=_start_ticks(root, pid),
+        start_ticks=number(words[_STARTTIME], stat),
         rss=rss,
         swap=swap,
         ksm_merging=None if merging is None else merging * page_size,
         ksm_zero=None if zero is None else zero * page_size,
+        faults=number(words[_MINFLT], stat),
     )
 
 
@@ -150,12 +152,18 @@ def _status_kib(status: str, name: str, path: str) -> int:
 
 
 def _start_ticks(root: KernelRoot, pid: int) -> int:
+    words, path = _stat(root, pid)
+    return number(words[_STARTTIME], path)
+
+
+def _stat(root: KernelRoot, pid: int) -> tuple[list[str], str]:
+    """The fields of /proc/PID/stat behind the name, and its path."""
     # the name in parentheses can hold spaces and parentheses itself, so count from the last one
     words = read_process_file(root, pid, "stat").rpartition(")")[2].split(None, _STARTTIME + 1)
     path = root.path(f"proc/{pid}/stat")
     if len(words) <= _STARTTIME:
         raise InterfaceMalformed(path, f"{len(words)} fields behind the name")
-    return number(words[_STARTTIME], path)
+    return words, path
 
 
 def _ksm_pages(root: KernelRoot, pid: int) -> tuple[int | None, int | None]:

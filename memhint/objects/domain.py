@@ -61,6 +61,7 @@ class ProcessMemory:
     swap: Size
     ksm_merging: Size | None = None  # pages merged now, in bytes
     ksm_zero: Size | None = None  # pages replaced by the zero page, in bytes
+    faults: Count | None = None  # page faults that needed no disk, since it began; merged pages break by one
 
     @property
     def footprint(self) -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from memhint.objects.ladder import Rung
 from memhint.objects.plan import PredictorName
 from memhint.planner.dedup_auto import AutoSettings
+from memhint.planner.dedup_breaks import BreakSettings
 from memhint.planner.dedup_pace import PaceSettings
 from memhint.planner.thp import CollapseSettings
 
@@ -134,6 +135,8 @@ class PlannerSettings:
     ladder: LadderSettings = LadderSettings()
     dedup_auto: AutoSettings = field(default_factory=AutoSettings)
     dedup_pace: PaceSettings = field(default_factory=PaceSettings)
+    dedup_breaks: BreakSettings = field(default_factory=BreakSettings)
+    dedup_await_looks: bool = False  # a VM merges once its memory has been looked at: ranges are found then
     collapse: CollapseSettings = field(default_factory=CollapseSettings)
 
     def reserve_of(self, pool: int) -> int:

@@ -55,6 +55,7 @@ def test_process_memory_is_bytes(fake: FakeRoot, ksm_stat: str) -> None:
         swap=2048 * KIB,
         ksm_merging=500 * 4096,
         ksm_zero=300 * 4096,
+        faults=101,
     )
 
 
