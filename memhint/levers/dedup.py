@@ -31,7 +31,7 @@ from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.planner.dedup import DedupPlan, resting
 from memhint.planner.dedup_pace import Pace
 from memhint.planner.dedup_ranges import Range, RangeChoice, united, within, without
-from memhint.virt.errors import MonitorCommandUnknown, VirtError
+from memhint.virt.errors import VirtError
 from memhint.virt.memory_blocks import Block
 
 LOG = logging.getLogger(__name__)
@@ -57,6 +57,9 @@ class QemuMonitor(Protocol):
 
     def set(self, path: str, name: str, value: object) -> None:
         """Set a property."""
+
+    def marks_ranges(self) -> bool:
+        """Whether this QEMU can mark parts of an object."""
 
     def memory_blocks(self) -> Mapping[str, Block]:
         """Where those objects' memory is in QEMU's process."""
@@ -319,6 +322,8 @@ class DedupLever:
         new = wanted if marked is None else without(wanted, marked)
         if not new and marked is not None:
             return _in_parts(domain, marked, Answer.UNCHANGED)
+        if not parts and not self._marks_ranges(domain):
+            return self._set_merge(domain, True, host, dry_run=dry_run)
         if dry_run:
             return Verdict(Answer.PLANNED, Reason.DRY_RUN, f"mark {len(new)} ranges of it as mergeable")
         if not parts and not self._is(domain, False):
@@ -326,6 +331,18 @@ class DedupLever:
             if not out.ok:
                 return out
         return self._mark_ranges(domain, marked or (), new, host)
+
+    def _marks_ranges(self, domain: DomainObservation) -> bool:
+        """Ask its QEMU, once. One that does not answer is asked again in the next pass."""
+        assert domain.process is not None
+        try:
+            able = self._monitor(domain.uuid).marks_ranges()
+        except VirtError as error:
+            LOG.warning("whether %s can merge by range: %s", domain.name, error.detail)
+            return False
+        if not able:
+            self._whole.add(domain.process.instance)
+        return able
 
     def _mark_ranges(
         self, domain: DomainObservation, marked: tuple[Range, ...], new: Sequence[Range], host: HostObservation
@@ -349,9 +366,6 @@ class DedupLever:
                 for start, end in within(after, block.address, block.address + block.size)
             )
             mergeable = smaps.mergeable_bytes(self._root, domain.process.pid)
-        except MonitorCommandUnknown:
-            self._whole.add(instance)
-            return self._set_merge(domain, True, host, dry_run=False)
         except (VirtError, KernelInterfaceError) as error:
             return self._give_ranges_up(domain, host, str(error))
         # An agent that was started again does not know what the one before it has marked.

@@ -18,6 +18,7 @@ from memhint.virt.errors import DeviceAbsent, LibvirtCallFailed, MonitorAnswerMa
 from memhint.virt.memory_blocks import BLOCKS, Block, parse_blocks
 
 _ERRORS = {"CommandNotFound": MonitorCommandUnknown, "DeviceNotActive": DeviceAbsent}  # by QMP's error class
+_MARK = "set-memdev-merge"
 RANGES_AT_ONCE = 1024  # as many as set-memdev-merge takes
 MEMORY_BACKENDS = ("child<memory-backend-ram>", "child<memory-backend-memfd>", "child<memory-backend-file>")
 
@@ -49,6 +50,13 @@ class Monitor:
         """Set a QOM property."""
         self._execute("qom-set", path=path, property=name, value=value)
 
+    def marks_ranges(self) -> bool:
+        """Whether this QEMU can mark parts of a memory object as mergeable."""
+        found = self._execute("query-commands")
+        if not isinstance(found, list):
+            raise MonitorAnswerMalformed("query-commands answered no list")
+        return any(isinstance(one, dict) and one.get("name") == _MARK for one in found)
+
     def memory_blocks(self) -> dict[str, Block]:
         """Where the guest's memory is in QEMU's process, by the QOM path of the object that holds it.
 
@@ -68,7 +76,7 @@ class Monitor:
         """
         for at in range(0, len(ranges), RANGES_AT_ONCE):
             part = [{"offset": start, "size": end - start} for start, end in ranges[at : at + RANGES_AT_ONCE]]
-            self._execute("set-memdev-merge", memdev=path, merge=merge, ranges=part)
+            self._execute(_MARK, memdev=path, merge=merge, ranges=part)
 
     def balloon_reporting(self, at: float) -> BalloonReporting:
         """What became of the memory that the guest reported.

@@ -30,6 +30,7 @@ GUEST = {
     "guest-set-page-reporting",
 }
 MONITOR = {"qom-list", "qom-get", "qom-set", "query-balloon-reporting", "x-query-ramblock", "set-memdev-merge"}
+MONITOR |= {"query-commands"}
 
 
 def quoted(folder: str, pattern: str) -> set[str]:

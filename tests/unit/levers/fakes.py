@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from memhint.objects.ownership import Mark
-from memhint.virt.errors import LibvirtCallFailed, MonitorCommandUnknown
+from memhint.virt.errors import LibvirtCallFailed
 from memhint.virt.memory_blocks import Block
 from tests.unit.kernel.fake_root import FakeRoot
 
@@ -92,6 +92,11 @@ class FakeMonitor:
             self.ranges.clear()
         self.show()
 
+    def marks_ranges(self) -> bool:
+        if self.broken:
+            raise LibvirtCallFailed("the monitor does not answer")
+        return self.by_range
+
     def memory_blocks(self) -> dict[str, Block]:
         if self.broken:
             raise LibvirtCallFailed("the monitor does not answer")
@@ -100,8 +105,7 @@ class FakeMonitor:
     def merge_ranges(self, path: str, merge: bool, ranges: Sequence[tuple[int, int]]) -> None:
         assert path == "/objects/pc.ram"
         assert merge
-        if not self.by_range:
-            raise MonitorCommandUnknown("set-memdev-merge: The command set-memdev-merge has not been found")
+        assert self.by_range
         self.calls.append(tuple(ranges))
         for start, end in ranges:
             assert 0 <= start < end <= self.size

@@ -87,6 +87,7 @@ def test_a_qemu_without_the_command_merges_all_of_the_vm(host: Host) -> None:
     verdicts, _ = host.reconcile()
     assert verdicts["a"].answer is Answer.APPLIED
     assert host.merging() == {"a"}
+    assert host.monitors["a"].history == [True]  # it was never separated for ranges that cannot be
     assert marked(host, "b") == 8 * MIB
 
 
