@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from contextlib import nullcontext
 from pathlib import Path
 from types import TracebackType
+from typing import NoReturn
 
 from memhint.agent.cycle import Cycle
 from memhint.agent.deep_reads import DeepReads
@@ -182,18 +183,5 @@ def _no_balloon(uuid: str) -> BalloonTarget:
     raise AssertionError(f"nobody asked for the balloon of {uuid}")
 
 
-def _no_monitor(_uuid: str) -> _Monitor:
+def _no_monitor(_uuid: str) -> NoReturn:
     raise AssertionError("nobody asked for dedup")
-
-
-class _Monitor:
-    def memory_backends(self) -> list[str]:
-        """None."""
-        return []
-
-    def get(self, path: str, name: str) -> object:
-        """Nothing."""
-        return None
-
-    def set(self, path: str, name: str, value: object) -> None:
-        """Nothing."""

@@ -10,6 +10,7 @@ NAMES: tuple[str, ...] = (
     "density",
     "recycle",
     "fragments",
+    "dedup",
     "next_allocation",
     "memhog",
     "pagefault",

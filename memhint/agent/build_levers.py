@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 from oslo_config import cfg
 
@@ -43,6 +44,7 @@ from memhint.objects.host import HostObservation
 from memhint.objects.ladder import Rung
 from memhint.objects.report import STALE_PERIODS
 from memhint.objects.units import MIB
+from memhint.planner.dedup_ranges import RangeChoice
 from memhint.planner.huge_host import huge_host
 from memhint.planner.settings import PlannerSettings
 from memhint.virt.balloon import BalloonTarget
@@ -60,12 +62,15 @@ def build_levers(
     boot: str,
     applied: Applied,
     clearings: Clearings,
+    ranges: Callable[[str, str], RangeChoice | None],
     *,
     dry_run: bool,
 ) -> tuple[LeverRunner, ...]:
     """Every lever, in the order in which they are pulled; undone in the reverse order.
 
     What takes long in being undone comes first, so that nothing waits for it.
+
+    :param ranges: what is worth merging of a VM's process, by UUID and instance
     """
 
     def reserve(host: HostObservation) -> int:
@@ -94,6 +99,7 @@ def build_levers(
         boot,
         reserve,
         time.time,
+        ranges,
     )
     balloon = BalloonLever(stores.ledger, lambda uuid: BalloonTarget(virt.caller, uuid), time.time)
     recycler = RecyclerLever(

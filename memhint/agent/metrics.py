@@ -10,6 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from memhint.agent.active_metrics import ActiveMetrics
 from memhint.agent.huge_metrics import HugeMetrics
+from memhint.agent.merging_metrics import MergingMetrics
 from memhint.agent.recycler_metrics import RecyclerMetrics
 from memhint.bus.rabbit_publisher import Sent
 from memhint.objects.gap import GapReason
@@ -60,6 +61,8 @@ class AgentMetrics:
         registry.register(self._active)
         self._recycler = RecyclerMetrics()
         registry.register(self._recycler)
+        self._merging = MergingMetrics()
+        registry.register(self._merging)
         for lever in LeverName:  # each is there from the start, so that the first one is seen as an increase
             for answer in Answer:
                 self._verdicts.labels(lever, answer)
@@ -83,6 +86,7 @@ class AgentMetrics:
         self._huge.take(report)
         self._active.take(report)
         self._recycler.take(report)
+        self._merging.take(report)
 
     def record(self, host: str, at: float, states: Iterable[LeverState]) -> None:
         """Count verdicts that are news."""

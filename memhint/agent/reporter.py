@@ -16,6 +16,7 @@ from memhint.objects.levers import place_of
 from memhint.objects.ownership import HOST
 from memhint.objects.provider import NovaCompute
 from memhint.objects.report import POLICY, Cost, DomainReport, Report
+from memhint.planner.dedup_breaks import merging_of
 from memhint.planner.plan import Planned
 from memhint.planner.settings import PlannerSettings
 
@@ -82,5 +83,10 @@ def _domain(
         reclaimable_by_cache(one, cache),
     )
     return DomainReport(
-        shown, view.policies[one.uuid], returned(one, planned.state.past.get(one.uuid)), reclaimable, levers
+        shown,
+        view.policies[one.uuid],
+        returned(one, planned.state.past.get(one.uuid)),
+        reclaimable,
+        levers,
+        merging_of(planned.state.dedup_breaks, one, planned.state.at or 0.0),
     )

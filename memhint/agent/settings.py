@@ -16,6 +16,7 @@ from memhint.objects.units import KIB, MIB
 from memhint.pages.finder import FinderSettings
 from memhint.planner.cold import ColdSettings
 from memhint.planner.dedup_auto import AutoSettings
+from memhint.planner.dedup_breaks import BreakSettings
 from memhint.planner.dedup_estimate import KsmPace
 from memhint.planner.settings import LadderSettings, PlannerSettings, PressureThresholds, rungs
 from memhint.planner.thp import CollapseSettings
@@ -61,6 +62,8 @@ def planner_settings(conf: cfg.ConfigOpts) -> PlannerSettings:
             least=conf.dedup.auto_least_mib * MIB,
             hold=conf.dedup.auto_hold,
         ),
+        dedup_breaks=BreakSettings(least_life=conf.dedup.page_life, rest=conf.dedup.rest),
+        dedup_await_looks=finder_settings(conf) is not None,
     )
 
 

@@ -17,6 +17,7 @@ from memhint.objects.codec import to_plain
 from memhint.objects.discarded import BalloonReporting
 from memhint.objects.domain import DeepMemory
 from memhint.objects.lever import LeverName, LeverState
+from memhint.objects.merging import Merging
 from memhint.objects.plan import Demand
 from memhint.objects.report import DomainReport, Report
 
@@ -104,6 +105,7 @@ def domain_of(report: Report, one: DomainReport, now: float) -> dict[str, Any]:
         "balloon_reporting": plain["balloon_reporting"],
         "reporting_check": plain["reporting_check"],
         "active": plain["active"],
+        "merging": to_plain(one.merging),
         "facts": plain["facts"],
         "gaps": plain["gaps"],
     }
@@ -135,6 +137,8 @@ def _row(report: Report, one: DomainReport, now: float) -> dict[str, Any]:
         "Reporting": _observed(one, LeverName.REPORTING),
         "Reporting wish": _desired(one, LeverName.REPORTING),
         "Reporting verdict": _verdict(one, LeverName.REPORTING),
+        "Merged": Mib(one.merging.merged if one.merging else None),
+        "Breaks": str(one.merging.breaks) if one.merging and one.merging.breaks is not None else "-",
         "Dedup": _observed(one, LeverName.DEDUP),
         "Dedup wish": _desired(one, LeverName.DEDUP),
         "Dedup verdict": _verdict(one, LeverName.DEDUP),
@@ -164,6 +168,8 @@ def _details(report: Report, one: DomainReport, now: float) -> dict[str, str]:
         rows["Remote memory"] = words.part(seen.deep.remote)
     if seen.active is not None:
         rows |= _active(seen.active, now)
+    if one.merging is not None:
+        rows["Merged"] = _merging(one.merging)
     if seen.balloon_reporting is not None:
         rows["Discarded by QEMU"] = _discarded(seen.balloon_reporting)
     if seen.reporting_check is not None:
@@ -195,6 +201,17 @@ def _active(found: ActiveMemory, now: float) -> dict[str, str]:
         age = words.seconds(max(0.0, now - one.at))
         rows[f"Idle for {words.seconds(one.age)}"] = f"{words.size(one.bytes)} ({age} ago)"
     return rows
+
+
+def _merging(found: Merging) -> str:
+    text = words.size(found.merged)
+    if found.breaks is not None:
+        text += f", {found.breaks} pages of it broken up in a minute"
+    if found.life is not None:
+        text += f", a page stays merged for {words.seconds(found.life)}"
+    if found.rests is not None:
+        text += f"; left alone for {words.seconds(found.rests)}"
+    return text
 
 
 def _discarded(found: BalloonReporting) -> str:

@@ -91,7 +91,9 @@ OPTS = (
         min=0,
         max=64,
         help="Threads that look at all pages of a project's VMs, twice, within estimate_cpu_percent, which is then of "
-        "all of them together. The estimate is exact then, and takes about twice the CPU. 0: samples are taken.",
+        "all of them together. The estimate is exact then, and takes about twice the CPU. A VM begins to merge when it "
+        "has been looked at, and where its QEMU can mark ranges of memory, only what has an equal is merged. 0: "
+        "samples are taken, and whole VMs are merged.",
     ),
     cfg.IntOpt(
         "finder_mib_per_second",
@@ -121,5 +123,18 @@ OPTS = (
         min=0,
         help="Seconds for which dedup=auto begins nothing for a project whose merging KSM itself counted as a loss "
         "(general_profit below 0).",
+    ),
+    cfg.FloatOpt(
+        "page_life",
+        default=60.0,
+        min=0,
+        help="Seconds that merged pages of a VM must stay merged, on the average, or it is left alone for a while: "
+        "each write to one costs a page fault and a copy. 0: no VM is.",
+    ),
+    cfg.FloatOpt(
+        "rest",
+        default=1800.0,
+        min=1,
+        help="Seconds for which such a VM is left alone. Each further time it is twice as long, four times at most.",
     ),
 )

@@ -9,6 +9,7 @@ from typing import TypeVar
 from memhint.kernel.errors import InterfaceMalformed, InterfaceMissing, WriteRejected
 from memhint.kernel.fields import chosen_word, page_counter, signed_number
 from memhint.kernel.root import KernelRoot
+from memhint.kernel.vmstat import cow_breaks
 from memhint.objects.host import Ksm
 
 T = TypeVar("T")
@@ -49,6 +50,7 @@ def read_ksm(root: KernelRoot) -> Ksm:
         sleep_millisecs=_number(root, "sleep_millisecs"),
         use_zero_pages=_number(root, "use_zero_pages") != 0,
         advisor=_if_present(lambda: read_knob(root, KsmKnob.ADVISOR_MODE)),
+        cow_breaks=cow_breaks(root),
     )
 
 

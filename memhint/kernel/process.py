@@ -14,8 +14,10 @@ from memhint.objects.units import KIB
 
 _COMM_LENGTH = 15
 _TICKS = os.sysconf("SC_CLK_TCK")  # a second
-_UTIME = 11  # field 14, in user mode and as a guest; the next one is that in the kernel
-_STARTTIME = 19  # field 22 of /proc/PID/stat; the state, field 3, is the first one behind the name
+# Fields 10, 14 and 22 of /proc/PID/stat; the state, field 3, is the first behind the name.
+_MINFLT = 7
+_UTIME = 11  # in user mode and as a guest; the next one is that in the kernel
+_STARTTIME = 19
 
 
 def process_memory(root: KernelRoot, pid: int, page_size: int = PAGE_SIZE) -> ProcessMemory:
@@ -35,15 +37,16 @@ def process_memory(root: KernelRoot, pid: int, page_size: int = PAGE_SIZE) -> Pr
     rss, swap = _status_kib(status, "VmRSS", path), _status_kib(status, "VmSwap", path)
     merging, zero = _ksm_pages(root, pid)
     # the last read: that it succeeds says that nothing was missing above because the process had ended
-    start, cpu = _start_and_cpu(root, pid)
+    words, stat = _stat(root, pid)
     return ProcessMemory(
         pid=pid,
-        start_ticks=start,
+        start_ticks=number(words[_STARTTIME], stat),
         rss=rss,
         swap=swap,
         ksm_merging=None if merging is None else merging * page_size,
         ksm_zero=None if zero is None else zero * page_size,
-        cpu=cpu,
+        cpu=(number(words[_UTIME], stat) + number(words[_UTIME + 1], stat)) / _TICKS,
+        faults=number(words[_MINFLT], stat),
     )
 
 
@@ -154,15 +157,19 @@ def _status_kib(status: str, name: str, path: str) -> int:
     return number(status[start:end].strip() if end >= 0 else "", path) * KIB
 
 
-def _start_and_cpu(root: KernelRoot, pid: int) -> tuple[int, float]:
-    """Ticks since boot when it began, and seconds of processor time that it has taken, with what a guest runs."""
+def _start_ticks(root: KernelRoot, pid: int) -> int:
+    words, path = _stat(root, pid)
+    return number(words[_STARTTIME], path)
+
+
+def _stat(root: KernelRoot, pid: int) -> tuple[list[str], str]:
+    """The fields of /proc/PID/stat behind the name, and its path."""
     # the name in parentheses can hold spaces and parentheses itself, so count from the last one
     words = read_process_file(root, pid, "stat").rpartition(")")[2].split(None, _STARTTIME + 1)
     path = root.path(f"proc/{pid}/stat")
     if len(words) <= _STARTTIME:
         raise InterfaceMalformed(path, f"{len(words)} fields behind the name")
-    ticks = number(words[_UTIME], path) + number(words[_UTIME + 1], path)
-    return number(words[_STARTTIME], path), ticks / _TICKS
+    return words, path
 
 
 def _ksm_pages(root: KernelRoot, pid: int) -> tuple[int | None, int | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from memhint.kernel.errors import KernelInterfaceError
 from memhint.kernel.fields import Fields, columns
 from memhint.kernel.root import KernelRoot
 
@@ -26,6 +27,18 @@ def refaulted(counters: Fields, page_size: int, prefix: str = "") -> int | None:
     names = [f"{prefix}workingset_refault{kind}" for kind in ("_anon", "_file", "")]  # one name before Linux 5.9
     found = [counters.number(name) for name in names if name in counters.values]
     return sum(found) * page_size if found else None
+
+
+def cow_breaks(root: KernelRoot) -> int | None:
+    """Pages merged by KSM that were written to since boot, and pages that were separated for another reason.
+
+    None where the kernel does not count them (before Linux 5.19), or the file makes no sense.
+    """
+    try:
+        counters = read_vmstat(root)
+        return counters.number("cow_ksm") if "cow_ksm" in counters.values else None
+    except KernelInterfaceError:
+        return None  # the gaps of swap and of OOM kills tell of the file
 
 
 def oom_kills(root: KernelRoot) -> int:

@@ -3,10 +3,15 @@
 QEMU marks every guest's memory as mergeable unless told otherwise, and KSM knows no groups: switching it on for one VM
 would merge all. So the order is fixed: those who did not opt in are set to merge=false and that is seen in the host
 kernel's own flags, then the members are set to merge=true, then KSM runs. Undoing goes the other way round.
+
+Of a member only those ranges are marked that hold equal pages, where the finder knows them and QEMU can do it; the
+object as a whole stays at merge=false then. Ranges are added and never taken out one by one: that would separate what
+merged in them.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -25,10 +30,14 @@ from memhint.objects.units import MIB, mib
 from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.planner.dedup import DedupPlan, resting
 from memhint.planner.dedup_pace import Pace
+from memhint.planner.dedup_ranges import Range, RangeChoice, united, within, without
 from memhint.planner.splits import splits_by_merging, words
 from memhint.virt.errors import VirtError
+from memhint.virt.memory_blocks import Block
 
+LOG = logging.getLogger(__name__)
 MERGE_KNOB = "qemu merge"
+RANGES = "ranges"  # the mark's ``after`` where parts of a VM's memory were set
 OTHER_MANAGERS = frozenset({"ksmtuned", "momd", "vdsmd"})
 # QEMU's own small blocks (firmware, option ROMs, ACPI tables, video memory) stay mergeable whatever the guest's memory
 # object says; nothing but nosharepages in the domain's XML keeps them out.
@@ -49,6 +58,15 @@ class QemuMonitor(Protocol):
 
     def set(self, path: str, name: str, value: object) -> None:
         """Set a property."""
+
+    def marks_ranges(self) -> bool:
+        """Whether this QEMU can mark parts of an object."""
+
+    def memory_blocks(self) -> Mapping[str, Block]:
+        """Where those objects' memory is in QEMU's process."""
+
+    def merge_ranges(self, path: str, merge: bool, ranges: Sequence[Range]) -> None:
+        """Mark parts of such an object, given by their offsets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +119,12 @@ class DedupLever:
         host_boot: str,
         reserve: Callable[[HostObservation], int],
         now: Callable[[], float],
+        ranges: Callable[[str, str], RangeChoice | None] = lambda uuid, instance: None,
     ) -> None:
         """:param monitor: gives the monitor of a domain's UUID
         :param host_boot: names this boot of the host; marks of another one are void
         :param reserve: bytes that separating pages must leave
+        :param ranges: what is worth merging of a VM's process, by UUID and instance; None where that is not known
         """
         self._root = root
         self._ledger = ledger
@@ -113,7 +133,10 @@ class DedupLever:
         self._ksm = HostKsm(root, ledger, host_boot, now)
         self._reserve = reserve
         self._now = now
+        self._ranges = ranges
         self._known: dict[str, bool] = {}  # verified: QEMU process → its memory is mergeable
+        self._marked: dict[str, tuple[Range, ...]] = {}  # by QEMU process: of those of which only parts are
+        self._whole: set[str] = set()  # QEMU processes of which parts cannot be marked
 
     # -- support -----------------------------------------------------------------------------------------------------
 
@@ -174,7 +197,11 @@ class DedupLever:
         for domain in outside:
             verdict = self._set_merge(domain, False, host, dry_run=dry_run)
             verdicts[domain.uuid] = verdict if not verdict.ok else verdicts.get(domain.uuid, verdict)
-        unverified = [one.name for one in outside if not verdicts[one.uuid].ok and not self._is(one, False)]
+        unverified = [
+            one.name
+            for one in outside
+            if one.uuid not in plan.spared and not verdicts[one.uuid].ok and not self._is(one, False)
+        ]
         if unverified and not dry_run:
             self._ksm.pause()
             held = Verdict(
@@ -182,7 +209,7 @@ class DedupLever:
             )
             return Outcome({**verdicts, **dict.fromkeys(plan.members, held)}, held)
         for domain in inside:
-            verdicts[domain.uuid] = self._set_merge(domain, True, host, dry_run=dry_run)
+            verdicts[domain.uuid] = self._let_in(domain, host, dry_run=dry_run)
         return Outcome(verdicts, self._ksm.run(host, self._settings.knobs(plan.pace), dry_run=dry_run))
 
     def hold(self) -> Verdict:
@@ -249,9 +276,7 @@ class DedupLever:
                 )
             before = all(monitor.get(path, "merge") is True for path in backends)
             after = str(merge).lower()
-            self._ledger.put(
-                Mark(domain.uuid, MERGE_KNOB, str(before).lower(), after, domain.process.instance, self._now())
-            )
+            self._mark(domain, before, after)
             for path in backends:
                 monitor.set(path, "merge", merge)
             return self._verify(domain, merge)
@@ -269,7 +294,101 @@ class DedupLever:
             detail = f"{mib(mergeable)} MiB of its memory are mergeable after setting merge={str(merge).lower()}"
             return Verdict(Answer.FAILED, Reason.NOT_VERIFIED, detail)
         self._known[domain.process.instance] = merge
+        self._marked.pop(domain.process.instance, None)
         return Verdict(Answer.APPLIED)
+
+    def _mark(self, domain: DomainObservation, before: bool, after: str) -> None:
+        assert domain.process is not None
+        self._ledger.put(
+            Mark(domain.uuid, MERGE_KNOB, str(before).lower(), after, domain.process.instance, self._now())
+        )
+
+    # -- parts of one VM ---------------------------------------------------------------------------------------------
+
+    def _let_in(self, domain: DomainObservation, host: HostObservation, *, dry_run: bool) -> Verdict:
+        """Let a member merge: the ranges that are worth it, or all of it, or nothing where no page has an equal."""
+        assert domain.process is not None
+        instance = domain.process.instance
+        mark = self._ledger.get(domain.uuid, MERGE_KNOB)
+        parts = mark is not None and (mark.instance, mark.after) == (instance, RANGES)
+        if instance in self._whole or (self._is(domain, True) and instance not in self._marked):
+            return self._set_merge(domain, True, host, dry_run=dry_run)
+        choice = self._ranges(domain.uuid, instance)
+        if choice is None and not parts:
+            return self._set_merge(domain, True, host, dry_run=dry_run)
+        if choice is not None and choice.ranges is None:
+            return self._set_merge(domain, True, host, dry_run=dry_run)
+        wanted = () if choice is None or choice.ranges is None else choice.ranges
+        if not wanted and not parts:
+            out = self._set_merge(domain, False, host, dry_run=dry_run)
+            return Verdict(Answer.UNCHANGED, Reason.DOES_NOT_PAY, "no page of it has an equal") if out.ok else out
+        marked = self._marked.get(instance)
+        new = wanted if marked is None else without(wanted, marked)
+        if not new and marked is not None:
+            return _in_parts(domain, marked, Answer.UNCHANGED)
+        if not parts and not self._marks_ranges(domain):
+            return self._set_merge(domain, True, host, dry_run=dry_run)
+        if dry_run:
+            return Verdict(Answer.PLANNED, Reason.DRY_RUN, f"mark {len(new)} ranges of it as mergeable")
+        if not parts and not self._is(domain, False):
+            out = self._set_merge(domain, False, host, dry_run=False)
+            if not out.ok:
+                return out
+        return self._mark_ranges(domain, marked or (), new, host)
+
+    def _marks_ranges(self, domain: DomainObservation) -> bool:
+        """Ask its QEMU, once. One that does not answer is asked again in the next pass."""
+        assert domain.process is not None
+        try:
+            able = self._monitor(domain.uuid).marks_ranges()
+        except VirtError as error:
+            LOG.warning("whether %s can merge by range: %s", domain.name, error.detail)
+            return False
+        if not able:
+            self._whole.add(domain.process.instance)
+        return able
+
+    def _mark_ranges(
+        self, domain: DomainObservation, marked: tuple[Range, ...], new: Sequence[Range], host: HostObservation
+    ) -> Verdict:
+        assert domain.process is not None
+        instance = domain.process.instance
+        try:
+            monitor = self._monitor(domain.uuid)
+            blocks = monitor.memory_blocks()
+            before = all(monitor.get(path, "merge") is True for path in blocks)
+            self._mark(domain, before, RANGES)
+            for path, block in blocks.items():
+                inside = within(new, block.address, block.address + block.size)
+                if inside:
+                    offsets = [(start - block.address, end - block.address) for start, end in inside]
+                    monitor.merge_ranges(path, True, offsets)
+            after = united(marked, new)
+            least = sum(
+                end - start
+                for block in blocks.values()
+                for start, end in within(after, block.address, block.address + block.size)
+            )
+            mergeable = smaps.mergeable_bytes(self._root, domain.process.pid)
+        except (VirtError, KernelInterfaceError) as error:
+            return self._give_ranges_up(domain, host, str(error))
+        # An agent that was started again does not know what the one before it has marked.
+        if mergeable < max(1, least) or mergeable >= domain.facts.memory + RESIDUE:
+            return self._give_ranges_up(
+                domain, host, f"{mib(mergeable)} MiB are mergeable after {mib(least)} MiB of ranges were marked"
+            )
+        self._known[instance], self._marked[instance] = True, after
+        return _in_parts(domain, after, Answer.APPLIED)
+
+    def _give_ranges_up(self, domain: DomainObservation, host: HostObservation, why: str) -> Verdict:
+        """Nothing stays half marked: none of it merges now, and all of it from the next pass on."""
+        assert domain.process is not None
+        LOG.warning("ranges of %s could not be marked: %s", domain.name, why)
+        self._whole.add(domain.process.instance)
+        self._known.pop(domain.process.instance, None)
+        self._marked.pop(domain.process.instance, None)
+        self._set_merge(domain, False, host, dry_run=False)
+        return Verdict(Answer.FAILED, Reason.HYPERVISOR, f"its ranges could not be marked: {why}")
 
     def _no_room(self, domain: DomainObservation, host: HostObservation) -> Verdict | None:
         """Separating gives every merged page memory of its own, at once, while QEMU's monitor is blocked."""
@@ -289,6 +408,8 @@ class DedupLever:
         missed = {one.uuid for one in domains if one.state is not DomainState.SHUTOFF and one.process is None}
         alive = {one.process.instance for one in running if one.process is not None}
         self._known = {instance: merge for instance, merge in self._known.items() if instance in alive}
+        self._marked = {instance: ranges for instance, ranges in self._marked.items() if instance in alive}
+        self._whole &= alive
         for mark in self._ledger.all():
             if mark.knob == MERGE_KNOB and mark.instance not in alive and mark.subject not in missed:
                 self._ledger.remove(mark.subject, mark.knob)
@@ -306,7 +427,7 @@ class DedupLever:
         by_uuid = {one.uuid: one for one in running}
         problems = []
         for mark in marks:
-            if mark.knob == MERGE_KNOB and mark.after == "true" and mark.subject in by_uuid:
+            if mark.knob == MERGE_KNOB and mark.after != "false" and mark.subject in by_uuid:
                 verdict = self._set_merge(by_uuid[mark.subject], False, host, dry_run=False)
                 if not verdict.ok:
                     problems.append(f"{by_uuid[mark.subject].name}: {verdict}")
@@ -329,5 +450,12 @@ class DedupLever:
         except VirtError as error:
             return [f"{domain.name}: {error.detail}"]
         self._known.pop(mark.instance, None)
+        self._marked.pop(mark.instance, None)
         self._ledger.remove(mark.subject, mark.knob)
         return []
+
+
+def _in_parts(domain: DomainObservation, ranges: Sequence[Range], answer: Answer) -> Verdict:
+    size = sum(end - start for start, end in ranges)
+    where = f"{mib(size)} of {mib(domain.facts.memory)} MiB, in {len(ranges)} ranges"
+    return Verdict(answer, Reason.NONE, f"what has an equal may merge: {where if ranges else 'the ranges as before'}")

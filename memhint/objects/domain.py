@@ -62,6 +62,7 @@ class ProcessMemory:
     ksm_merging: Size | None = None  # pages merged now, in bytes
     ksm_zero: Size | None = None  # pages replaced by the zero page, in bytes
     cpu: Seconds | None = None  # of processor time, of all its threads since it began; None: nobody looked
+    faults: Count | None = None  # page faults that needed no disk, since it began; merged pages break by one
 
     @property
     def footprint(self) -> int:

@@ -86,6 +86,7 @@ class DedupEstimate:
     cpu: float = 0.0  # seconds of CPU that looking took, since the agent started
     elapsed: float = 0.0  # seconds since then
     finder: FinderRound | None = None  # its newest round; None: the estimate is made of samples
+    failed: tuple[str, ...] = ()  # UUIDs of those of ``waiting`` that could not be looked at when it was tried last
 
     def asking_of(self, project: str | None) -> GroupEstimate | None:
         """The estimate for those VMs of a project that ask."""

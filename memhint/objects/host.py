@@ -80,6 +80,7 @@ class Ksm:
     sleep_millisecs: int
     use_zero_pages: bool
     advisor: str | None  # "none", "scan-time"; None before 6.8
+    cow_breaks: Count | None = None  # merged pages that were written to, since boot; None: the kernel does not count
 
     def saving(self, page_size: int) -> int:
         """Bytes that would come back as demand if every page were written to."""

@@ -13,6 +13,7 @@ from memhint.objects.gap import Gap
 from memhint.objects.guest import GuestSource
 from memhint.objects.host import HostObservation
 from memhint.objects.lever import LeverName, LeverState
+from memhint.objects.merging import Merging
 from memhint.objects.plan import Plan
 from memhint.objects.policy import Policy
 from memhint.objects.provider import NovaCompute
@@ -42,6 +43,7 @@ class DomainReport:
     returned: Size | None  # bytes the host saw come back since the process's peak
     reclaimable: tuple[Reclaimable, ...]
     levers: tuple[LeverState, ...]
+    merging: Merging | None = None  # None: nothing of it is merged, and it is not left alone
 
 
 @dataclass(frozen=True, slots=True)

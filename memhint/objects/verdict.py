@@ -54,6 +54,8 @@ class Reason(Word):
     EXCLUDED = "excluded"  # a VM like this one must not have it done: real time, a passed-through device
     NO_ESTIMATE = "no_estimate"  # auto needs an estimate that is not there, or not yet
     DOES_NOT_PAY = "does_not_pay"  # auto: merging would save too little, or cost more than it saved
+    PAGES_BREAK = "pages_break"  # merged pages are written to faster than merging them is worth
+    TURN = "turn"  # others come first, of which more is saved
     SHARED_CGROUP = "shared_cgroup"  # the VM has no memory cgroup of its own
     NO_BLOCKS = "no_blocks"  # the host has no huge page to give, and compacts in vain for one
     NO_SWAP = "no_swap"  # no disk swap with room that the VM may use

@@ -28,6 +28,7 @@ from memhint.kernel.root import KernelRoot
 from memhint.objects.domain import ProcessMemory
 from memhint.objects.estimate import FinderRound
 from memhint.planner.dedup_estimate import PageSample
+from memhint.planner.dedup_ranges import BLOCK, RangeChoice, choose
 
 KEPT_AT_MOST = 1 << 20  # hashes of candidates, of all VMs together: 8 bytes each
 FREQUENT = 64  # copies of a content that make it one to be counted one by one, where not all hashes can be kept
@@ -53,6 +54,7 @@ class Found:
     samples: Mapping[str, PageSample]  # by UUID
     failed: Mapping[str, str]  # why a VM could not be looked at to the end, by UUID: nothing is told of it
     round: FinderRound
+    ranges: Mapping[str, RangeChoice]  # what is worth merging of each VM, by UUID
 
 
 class _Look(Enum):
@@ -62,12 +64,13 @@ class _Look(Enum):
 
 @dataclass(slots=True)
 class _Piece:
-    """A stretch of one VM's memory. ``tags`` are made when something is found in it."""
+    """A stretch of one VM's memory. ``tags`` are made when something is found in it, ``blocks`` for candidates."""
 
     uuid: str
     process: ProcessMemory
     span: Span
     tags: bytearray | None = None
+    blocks: bytearray | None = None  # candidates and pages of zeros that stay, of each BLOCK pages
 
 
 @dataclass(slots=True)
@@ -115,12 +118,15 @@ class KeptHashes:
         self._total -= len(self.hashes.pop(uuid, ()))
         self.frequent.pop(uuid, None)
 
-    def without_partner(self) -> int:
-        """Candidates that are none: no other page has their content."""
+    def alone(self) -> dict[str, int]:
+        """Candidates that are none, by VM: no other page has their content."""
         counts: Counter[int] = Counter()
         for hashes in self.hashes.values():
             counts.update(hashes)
-        return self.rate * sum(1 for one, count in counts.items() if count == 1 and one not in self._known)
+        return {
+            uuid: self.rate * sum(1 for one in hashes if counts[one] == 1 and one not in self._known)
+            for uuid, hashes in self.hashes.items()
+        }
 
     def _thin(self) -> None:
         if len(self._known) < FREQUENT_AT_MOST:
@@ -228,6 +234,7 @@ class Finder:
             if uuid not in work.failed
         }
         candidates = sum(work.counts[uuid].candidates for uuid in samples)
+        alone = work.kept.alone()
         done = FinderRound(
             at=work.began,
             elapsed=time.monotonic() - began,
@@ -236,10 +243,16 @@ class Finder:
             read=work.read,
             index=work.index.size + sum(len(one.tags) for one in pieces if one.tags is not None),
             candidates=candidates * self._page,
-            without_partner=work.kept.without_partner() * self._page,
+            without_partner=sum(alone.values()) * self._page,
             cpu=work.cpu,
         )
-        return Found(samples, dict(work.failed), done)
+        ranges = {uuid: self._ranges(uuid, pieces, work.counts[uuid], alone.get(uuid, 0)) for uuid in samples}
+        return Found(samples, dict(work.failed), done, ranges)
+
+    def _ranges(self, uuid: str, pieces: list[_Piece], counts: _Counts, alone: int) -> RangeChoice:
+        counted = [(one.span.start, bytes(one.blocks)) for one in pieces if one.uuid == uuid and one.blocks is not None]
+        partners = max(0, counts.candidates - alone) + counts.zeros_held
+        return choose(counted, partners, counts.looked, self._page)
 
     def _pieces(self, processes: Mapping[str, ProcessMemory], work: _Work) -> list[_Piece]:
         pieces: list[_Piece] = []
@@ -332,7 +345,14 @@ class Finder:
         again = index.second(look.addresses, look.hashes, start, self._page, tags)
         counts.changed += again.changed
         counts.candidates += len(again.hashes)
-        counts.zeros_held += sum(1 for address in look.zeros if tags[(address - start) // self._page] == ZEROS)
+        zeros = [address for address in look.zeros if tags[(address - start) // self._page] == ZEROS]
+        counts.zeros_held += len(zeros)
+        if again.addresses or zeros:
+            size = BLOCK * self._page
+            if piece.blocks is None:
+                piece.blocks = bytearray(-(-(piece.span.end - start) // size))
+            for address in (*again.addresses, *zeros):
+                piece.blocks[(address - start) // size] += 1
         return again.hashes
 
     def _sample(self, uuid: str, process: ProcessMemory, counts: _Counts, work: _Work) -> PageSample:

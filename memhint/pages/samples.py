@@ -23,6 +23,7 @@ from memhint.pages.candidates import Candidate
 from memhint.pages.finder import Finder, FinderSettings
 from memhint.pages.page_pass import FREQUENT_AT_MOST, PagePass, Phase
 from memhint.planner.dedup_estimate import KsmPace, PageSample, estimate, rate_for
+from memhint.planner.dedup_ranges import RangeChoice
 
 LOG = logging.getLogger(__name__)
 KEPT_AT_MOST = 65_536  # hashes, of all VMs together: 16 bytes each while a pass lasts, 8 afterwards
@@ -65,6 +66,7 @@ class PageSamples:
         self._lock = threading.Lock()
         self._candidates: dict[str, Candidate] = {}
         self._samples: dict[str, PageSample] = {}
+        self._ranges: dict[str, RangeChoice] = {}  # by the finder
         self._failed: set[str] = set()  # they could not be looked at when it was tried last
         self._due: dict[str, float] = {}
         self._newest: DedupEstimate | None = None
@@ -99,6 +101,7 @@ class PageSamples:
             self._seed, self._frequent = before._seed, set(before._frequent)
             self._candidates, self._samples = dict(before._candidates), dict(before._samples)
             self._due, self._newest = dict(before._due), before._newest
+            self._ranges = dict(before._ranges)
             self._round = before._round
             if self._finder is not None:
                 self._finder.seed = self._seed
@@ -118,6 +121,7 @@ class PageSamples:
             }
             self._candidates = dict(candidates)
             self._samples = {uuid: kept for uuid, kept in self._samples.items() if uuid in same}
+            self._ranges = {uuid: kept for uuid, kept in self._ranges.items() if uuid in same}
             # A VM that was started again is new.
             self._due = {uuid: at for uuid, at in self._due.items() if uuid in same}
             self._failed &= same
@@ -130,7 +134,14 @@ class PageSamples:
             found = self._newest or DedupEstimate()
             waiting = tuple(uuid for uuid in self._candidates if uuid not in self._samples)
             elapsed = self._clock() - self._began
-            return replace(found, waiting=waiting, cpu=self._cpu, elapsed=elapsed, finder=self._round)
+            failed = tuple(uuid for uuid in waiting if uuid in self._failed)
+            return replace(found, waiting=waiting, cpu=self._cpu, elapsed=elapsed, finder=self._round, failed=failed)
+
+    def ranges(self, uuid: str, instance: str) -> RangeChoice | None:
+        """What is worth merging of a VM's process; None where the finder has not looked at it."""
+        with self._lock:
+            known = self._candidates.get(uuid)
+            return self._ranges.get(uuid) if known is not None and known.process.instance == instance else None
 
     def complete(self) -> bool:
         """Whether every VM has been looked at, or could not be, and the estimate holds what was found."""
@@ -234,6 +245,7 @@ class PageSamples:
                 same = current is not None and current.process.instance == members[uuid].process.instance
                 if current is not None and same and _group(uuid, current) == group:
                     self._samples[uuid] = sample
+                    self._ranges[uuid] = found.ranges[uuid]
                     self._failed.discard(uuid)
             self._version += 1
         return True

@@ -12,7 +12,9 @@ from memhint.objects.host import Ksm
 from memhint.objects.policy import Mode, Policy
 from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.planner.dedup_auto import AutoSettings, AutoState, decide, without
+from memhint.planner.dedup_breaks import BreakState, rest_of
 from memhint.planner.dedup_pace import Pace
+from memhint.planner.dedup_yield import TurnInput, TurnState, take_turns
 from memhint.planner.exclusions import exclusions, forbidden
 
 _OFF = Verdict(Answer.UNCHANGED, Reason.OPT_OUT)
@@ -27,6 +29,8 @@ class DedupPlan:
     verdicts: Mapping[str, Verdict]  # why a VM that asked is not a member
     auto: AutoState = field(default_factory=AutoState, compare=False)  # for the next plan; on by auto are its members
     pace: Pace = field(default=Pace.FAST, compare=False)  # where memhint paces KSM
+    spared: frozenset[str] = frozenset()  # UUIDs of VMs of the pool that do not merge now, but might: it harms nobody
+    turn: TurnState = field(default_factory=TurnState, compare=False)  # for the next plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +44,17 @@ class AutoInput:
     settings: AutoSettings = field(default_factory=AutoSettings)
 
 
+@dataclass(frozen=True, slots=True)
+class Course:
+    """How merging has gone so far."""
+
+    turn: TurnState = field(default_factory=TurnState)
+    breaks: BreakState = field(default_factory=BreakState)
+    await_looks: bool = False  # whether VMs that are being looked at are worth waiting for: ranges are found then
+
+
 _NOTHING_KNOWN = AutoInput()
+_BEGUN = Course()
 
 
 def project_of(domain: DomainObservation, policy: Policy) -> str | None:
@@ -55,11 +69,13 @@ def plan_dedup(
     allow_cross_tenant: bool,
     nodes: int = 1,
     auto: AutoInput = _NOTHING_KNOWN,
+    course: Course = _BEGUN,
 ) -> DedupPlan:
     """Who may merge, given who asked, and for whom the estimate says that it pays.
 
     The project that merges now keeps the pool while it has two VMs that ask; otherwise the project with the most
-    memory that asks gets it, so that the choice does not flap.
+    memory that asks gets it, so that the choice does not flap. Those of its VMs come first of which merging saves most,
+    and one whose merged pages break too fast is left alone.
 
     :param nodes: the host's NUMA nodes that have memory
     """
@@ -86,10 +102,32 @@ def plan_dedup(
             continue
         detail = f"project {chosen} has this host's one pool of merged pages; allow_cross_tenant would share it"
         verdicts.update((one.uuid, Verdict(Answer.REFUSED, Reason.TENANT, detail)) for one in others)
-    members = asking[chosen] if chosen is not None else []
-    found = frozenset(one.uuid for one in members)
+    willing = asking[chosen] if chosen is not None else []
+    resting = {one.uuid: rest for one in willing if (rest := rest_of(course.breaks, one, auto.now)) is not None}
+    later, turn = _turns([one for one in willing if one.uuid not in resting], policies, auto, course)
+    verdicts.update({**resting, **later})
+    found = frozenset(one.uuid for one in willing)
     kept_out = [uuid for uuid in state.members if uuid not in found]
-    return DedupPlan(found, chosen or None, verdicts, without(state, kept_out))
+    return DedupPlan(
+        found - resting.keys() - later.keys(),
+        chosen or None,
+        verdicts,
+        without(state, kept_out),
+        spared=frozenset({*resting, *later}),
+        turn=turn,
+    )
+
+
+def _turns(
+    asking: Sequence[DomainObservation], policies: Mapping[str, Policy], auto: AutoInput, course: Course
+) -> tuple[dict[str, Verdict], TurnState]:
+    known = auto.estimated
+    given = TurnInput(
+        {one.uuid: one for one in known.vms} if known is not None else {},
+        {one.uuid: policies[one.uuid].dedup for one in asking},
+        frozenset(known.waiting) - frozenset(known.failed) if known is not None and course.await_looks else frozenset(),
+    )
+    return take_turns(asking, given, auto.ksm, course.turn)
 
 
 def as_before(plan: DedupPlan, policies: Mapping[str, Policy], auto: AutoState, missing: str) -> DedupPlan:

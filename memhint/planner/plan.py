@@ -16,9 +16,11 @@ from memhint.objects.policy import Mode, Policy
 from memhint.objects.relief import Relief
 from memhint.planner.capacity import capacity
 from memhint.planner.compaction import next_compaction
-from memhint.planner.dedup import AutoInput, DedupPlan, as_before, plan_dedup
+from memhint.planner.dedup import AutoInput, Course, DedupPlan, as_before, plan_dedup
 from memhint.planner.dedup_auto import pressed
+from memhint.planner.dedup_breaks import BreakState, next_breaks
 from memhint.planner.dedup_pace import PaceState, next_pace
+from memhint.planner.dedup_yield import TurnState
 from memhint.planner.forecast import Forecast, forecast, nodes_of
 from memhint.planner.growth import GrowthTable
 from memhint.planner.ladder import LadderState, admission, entered_rungs
@@ -113,6 +115,8 @@ def plan(
             predictor=seen.predictor,
             dedup_auto=merging.plan.auto,
             dedup_pace=merging.pace,
+            dedup_turn=merging.turn,
+            dedup_breaks=merging.breaks,
             split=split,
             cpu=cpu_of(domains),
             compaction=next_compaction(state.compaction, host.huge, seen.elapsed),
@@ -144,6 +148,8 @@ class _Merging:
     plan: DedupPlan
     project: str | None
     pace: PaceState
+    turn: TurnState
+    breaks: BreakState
 
 
 def _merging(
@@ -160,12 +166,14 @@ def _merging(
 ) -> _Merging:
     wanted = pressed(settings.dedup_auto) if asked.relief.dedup else settings.dedup_auto
     auto = AutoInput(estimated, host.ksm, state.dedup_auto, now, wanted)
-    dedup = plan_dedup(domains, policies, state.dedup_project, allow_cross_tenant, nodes_of(host), auto)
+    breaks = next_breaks(state.dedup_breaks, host, domains, now, settings.dedup_breaks)
+    course = Course(state.dedup_turn, breaks, settings.dedup_await_looks)
+    dedup = plan_dedup(domains, policies, state.dedup_project, allow_cross_tenant, nodes_of(host), auto, course)
     pace, pace_state = next_pace(state.dedup_pace, host.ksm, _unmerged(domains, dedup), asked.idle, settings.dedup_pace)
     if missing is not None:
         held = as_before(replace(dedup, pace=pace), policies, state.dedup_auto, missing)
-        return _Merging(held, state.dedup_project, state.dedup_pace)
-    return _Merging(replace(dedup, pace=pace), dedup.project, pace_state)
+        return _Merging(held, state.dedup_project, state.dedup_pace, state.dedup_turn, breaks)
+    return _Merging(replace(dedup, pace=pace), dedup.project, pace_state, dedup.turn, breaks)
 
 
 def _huge(

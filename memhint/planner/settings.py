@@ -8,6 +8,7 @@ from memhint.objects.ladder import Rung
 from memhint.objects.plan import PredictorName
 from memhint.planner.cold import ColdSettings
 from memhint.planner.dedup_auto import AutoSettings
+from memhint.planner.dedup_breaks import BreakSettings
 from memhint.planner.dedup_pace import PaceSettings
 from memhint.planner.thp import CollapseSettings
 
@@ -136,6 +137,8 @@ class PlannerSettings:
     ladder: LadderSettings = LadderSettings()
     dedup_auto: AutoSettings = field(default_factory=AutoSettings)
     dedup_pace: PaceSettings = field(default_factory=PaceSettings)
+    dedup_breaks: BreakSettings = field(default_factory=BreakSettings)
+    dedup_await_looks: bool = False  # a VM merges once its memory has been looked at: ranges are found then
     collapse: CollapseSettings = field(default_factory=CollapseSettings)
     cold: ColdSettings = field(default_factory=ColdSettings)
 

@@ -9,7 +9,9 @@ from memhint.objects.tuning import Tuning
 from memhint.planner.cold import Cold
 from memhint.planner.compaction import Compaction
 from memhint.planner.dedup_auto import AutoState
+from memhint.planner.dedup_breaks import BreakState
 from memhint.planner.dedup_pace import PaceState
+from memhint.planner.dedup_yield import TurnState
 from memhint.planner.ladder import LadderState
 from memhint.planner.past import Past
 from memhint.planner.settings import PlannerSettings
@@ -40,6 +42,8 @@ class PlannerState:
     predictor: str = ""  # whose past it is
     dedup_auto: AutoState = field(default_factory=AutoState)
     dedup_pace: PaceState = field(default_factory=PaceState)
+    dedup_turn: TurnState = field(default_factory=TurnState)
+    dedup_breaks: BreakState = field(default_factory=BreakState)
     split: Mapping[str, float] = field(default_factory=dict)  # by QEMU process: seconds since pieces were taken of it
     compaction: Compaction = field(default_factory=Compaction)
     cpu: Mapping[str, float] = field(default_factory=dict)  # by QEMU process: seconds of processor time it has taken

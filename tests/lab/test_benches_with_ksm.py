@@ -8,7 +8,7 @@ import pytest
 
 from tests.lab.smoke import runs
 
-WITH_KSM = ("density", "recycle", "next_allocation")
+WITH_KSM = ("density", "recycle", "dedup", "next_allocation")
 
 
 @pytest.mark.parametrize("name", WITH_KSM)

@@ -24,6 +24,7 @@ from memhint.objects.host import (
     Thp,
 )
 from memhint.objects.lever import Action, LeverName, LeverState, Observed
+from memhint.objects.merging import Merging
 from memhint.objects.ownership import HOST, Mark
 from memhint.objects.plan import Bound, Capacity, Demand, DemandReason, Plan, PressureVerdict
 from memhint.objects.policy import Origin, Policy, effective
@@ -60,6 +61,7 @@ def ksm(**changes: Any) -> Ksm:
         sleep_millisecs=20,
         use_zero_pages=True,
         advisor="scan-time",
+        cow_breaks=12_000,
     )
     return replace(base, **changes)
 
@@ -88,7 +90,12 @@ def facts(**changes: Any) -> DomainFacts:
 
 
 def process(**changes: Any) -> ProcessMemory:
-    return replace(ProcessMemory(4242, 1000, 2 * GIB, 0, 50 * MIB, 10 * MIB, cpu=500.0), **changes)
+    return replace(
+        ProcessMemory(
+            4242, 1000, rss=2 * GIB, swap=0, ksm_merging=50 * MIB, ksm_zero=10 * MIB, cpu=500.0, faults=70_000
+        ),
+        **changes,
+    )
 
 
 def guest_memory(**changes: Any) -> GuestMemory:
@@ -196,6 +203,7 @@ def domain_report(**changes: Any) -> DomainReport:
             lever_state(subject=observation.uuid),
             lever_state(lever=LeverName.DEDUP, subject=observation.uuid, desired="off", observed=Observed.OFF),
         ),
+        merging=Merging(merged=60 * MIB, breaks=300, life=3072.0),
     )
     return replace(base, **changes)
 

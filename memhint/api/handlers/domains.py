@@ -122,6 +122,7 @@ def _detail(call: Call, report: Report, one: DomainReport) -> dict[str, Any]:
         "huge_mapped": seen.deep.mappings.huge_coverage if seen.deep and seen.deep.mappings else None,
         "remote": seen.deep.remote if seen.deep else None,
         "active": to_plain(seen.active),
+        "merging": to_plain(one.merging),
         "guest_kernel": to_plain(seen.guest_kernel),
         "minimum": demand.minimum if demand else None,
     }

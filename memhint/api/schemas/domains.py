@@ -11,6 +11,7 @@ from memhint.objects.domain import DomainState
 from memhint.objects.exclusion import Excluded
 from memhint.objects.guest import GuestKernel
 from memhint.objects.lever import LeverName
+from memhint.objects.merging import Merging
 from memhint.objects.report import Reclaimable
 from memhint.objects.summary import DOMAIN_SORT_KEYS, DomainSummary
 from memhint.store.domain_history import DomainPoint
@@ -34,6 +35,7 @@ DOMAIN_IN_FULL = extended(
         "huge_mapped": schema_of(float | None),
         "remote": schema_of(float | None),
         "active": nullable(schema_of(ActiveMemory)),
+        "merging": nullable(schema_of(Merging)),
         "guest_kernel": nullable(schema_of(GuestKernel)),
         "minimum": schema_of(int | None),
     },

@@ -37,7 +37,7 @@ ANSWERS = ("answer-done", "answer-epoch", "answer-failed", "answer-unknown")
 
 # Words that controllers of 958003c refuse a whole report for: doc/install.md has controllers upgraded first.
 NEWER = {
-    "Reason": {"guest_blocked", "no_blocks"},
+    "Reason": {"guest_blocked", "no_blocks", "pages_break", "turn"},
     "LeverName": {"recycler", "khugepaged", "thp"},
     "Rung": {"recycler"},
     "DemandReason": {"growth"},

@@ -43,6 +43,7 @@ DETAILS = """\
 | Idle for 10 s            | 1500 MiB (9 s ago)                              |
 | Idle for 60 s            | 1024 MiB (9 s ago)                              |
 | Idle for 600 s           | 512 MiB (9 s ago)                               |
+| Merged                   | 60 MiB, 300 pages of it broken up in a minute, a page stays merged for 3072 s |
 | Reclaimable by reporting | at most 300 MiB (proc, 8 s ago)                 |
 | Lever reporting          | on, wish auto: unchanged                        |
 | Lever dedup              | off, wish off: unchanged                        |

@@ -34,6 +34,7 @@ def test_ksm_of_linux_6_18(fake: FakeRoot) -> None:
         sleep_millisecs=20,
         use_zero_pages=True,
         advisor="none",
+        cow_breaks=0,
     )
 
 

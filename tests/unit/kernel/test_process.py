@@ -56,6 +56,7 @@ def test_process_memory_is_bytes(fake: FakeRoot, ksm_stat: str) -> None:
         ksm_merging=500 * 4096,
         ksm_zero=300 * 4096,
         cpu=0.7,
+        faults=101,
     )
 
 

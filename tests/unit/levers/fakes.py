@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from memhint.objects.ownership import Mark
 from memhint.virt.errors import LibvirtCallFailed
+from memhint.virt.memory_blocks import Block
 from tests.unit.kernel.fake_root import FakeRoot
 
 PAGE = 4096
+BASE = 0x7F0000000000  # where it has the guest's memory
 
 
 class FakeLedger:
@@ -57,14 +60,19 @@ class FakeMonitor:
         self.deaf = False
         self.broken = False
         self.history: list[bool] = []
+        self.ranges: set[int] = set()  # offsets of pages that were marked by themselves
+        self.by_range = False  # whether this QEMU can
+        self.calls: list[tuple[tuple[int, int], ...]] = []
         self.show()
 
     def show(self) -> None:
-        flags = "rd wr mr mw me dc ac hg" + (" mg" if self.merge else "")
-        self.root.write(
-            f"proc/{self.pid}/smaps",
-            f"7f0000000000-7f0040000000 rw-p 00000000 00:00 0 \nSize: {self.size // 1024} kB\nVmFlags: {flags} \n",
-        )
+        marked = self.size if self.merge else PAGE * len(self.ranges)
+        rows = []
+        for size, flag in ((marked, " mg"), (self.size - marked, "")):
+            if size:
+                head = f"{BASE:x}-{BASE + size:x} rw-p 00000000 00:00 0 "
+                rows.append(f"{head}\nSize: {size // 1024} kB\nVmFlags: rd wr mr mw me dc ac hg{flag} \n")
+        self.root.write(f"proc/{self.pid}/smaps", "".join(rows))
 
     def memory_backends(self) -> list[str]:
         if self.broken:
@@ -81,4 +89,25 @@ class FakeMonitor:
         self.history.append(value)
         if not self.deaf:
             self.merge = value
+            self.ranges.clear()
+        self.show()
+
+    def marks_ranges(self) -> bool:
+        if self.broken:
+            raise LibvirtCallFailed("the monitor does not answer")
+        return self.by_range
+
+    def memory_blocks(self) -> dict[str, Block]:
+        if self.broken:
+            raise LibvirtCallFailed("the monitor does not answer")
+        return {"/objects/pc.ram": Block(BASE, self.size)}
+
+    def merge_ranges(self, path: str, merge: bool, ranges: Sequence[tuple[int, int]]) -> None:
+        assert path == "/objects/pc.ram"
+        assert merge
+        assert self.by_range
+        self.calls.append(tuple(ranges))
+        for start, end in ranges:
+            assert 0 <= start < end <= self.size
+            self.ranges |= set() if self.deaf else set(range(start, end, PAGE))
         self.show()

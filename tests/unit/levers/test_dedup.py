@@ -16,6 +16,7 @@ from memhint.objects.units import GIB, MIB
 from memhint.objects.verdict import Answer, Reason
 from memhint.planner.dedup import plan_dedup
 from memhint.planner.dedup_pace import Pace
+from memhint.planner.dedup_ranges import RangeChoice
 from tests.unit import builders
 from tests.unit.kernel.fake_root import FakeRoot
 from tests.unit.levers.fakes import FakeLedger, FakeMonitor
@@ -60,6 +61,7 @@ class Host:
         self.domains = [self.vm("a", 11), self.vm("b", 12), self.vm("c", 13), self.vm("d", 14, "p2")]
         self.monitors = {one.uuid: FakeMonitor(self.root, one.process.pid, 1 * GIB) for one in self.domains}
         self.available = 8 * GIB
+        self.choices: dict[str, RangeChoice] = {}
         self.settings = DedupSettings(**{"allow_monitor_commands": True, **settings})
         self.lever = self.make()
 
@@ -76,6 +78,7 @@ class Host:
             "boot-1",
             lambda _: 1 * GIB,
             lambda: 1.0,
+            lambda uuid, instance: self.choices.get(uuid),
         )
 
     def vm(self, name: str, pid: int, project: str = "p1"):

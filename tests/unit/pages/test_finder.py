@@ -231,7 +231,7 @@ def test_a_vm_that_is_forgotten_leaves_room() -> None:
         kept.forget("a")
     assert kept.rate == 1
     kept.add("b", array("Q", [1, 1, 2]))
-    assert kept.without_partner() == 1
+    assert kept.alone() == {"b": 1}
     assert Counter(kept.hashes["b"]) == {1: 2, 2: 1}
 
 

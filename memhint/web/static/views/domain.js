@@ -232,6 +232,12 @@ export function domainView({ place, title, fleet, parts, query, signal }) {
         ["On another node than its CPUs", known(domain.remote) ? percent(100 * domain.remote, 0) : "unknown"],
         ["In use", memory(domain.active?.idle?.length ? domain.active.resident - domain.active.idle[0].bytes : null)],
         ...(domain.active?.idle ?? []).map((one) => [`Not touched for ${span(one.age)}`, memory(one.bytes)]),
+        ...(domain.merging
+          ? [
+              ["Merged", memory(domain.merging.merged)],
+              ["Broken up in a minute", known(domain.merging.breaks) ? `${domain.merging.breaks} pages` : "unknown"],
+            ]
+          : []),
         ["Told by", domain.source ?? "unknown"],
         ["Guest and host", domain.agreement ?? "unknown"],
         ["UUID", domain.uuid],

@@ -1,0 +1,39 @@
+"""The bench of merging: its data, and what counts against its targets."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from bench.suite.dedup import FLAT, PARTS_FLAT, Merged, pages_of, targets
+
+
+def test_a_third_is_a_vms_own_and_the_rest_all_have() -> None:
+    vms = [pages_of(number, 64 * 6, 1 / 3, 1 / 3) for number in range(3)]
+    assert [equal for _, equal in vms] == [256] * 3
+    copies = Counter(page for pages, _ in vms for page in pages)
+    assert Counter(copies.values()) == {3: 256, 1: 3 * 128}
+    prefixed = [page for page in copies if page[:128] == bytes(128)]
+    assert len(prefixed) == 128
+    assert len({page[:160] for page in prefixed}) == 128
+
+
+def test_a_twentieth() -> None:
+    pages, equal = pages_of(0, 64 * 40, 0.05, 0.0)
+    assert (len(pages), equal) == (2560, 128)
+
+
+def merged(seconds: float, cpu: float, enough: bool = True) -> list[Merged]:
+    return [Merged(seconds, cpu - 0.5, 0.5, 1000, 1 << 30, enough)]
+
+
+def test_targets_hold_ranges_against_ksm_flat_out() -> None:
+    much = {FLAT.name: merged(10.0, 8.0), PARTS_FLAT.name: merged(5.0, 4.0)}
+    little = {FLAT.name: merged(10.0, 8.0), PARTS_FLAT.name: merged(5.0, 2.0)}
+    cpu, time, where_little = targets({"much": much, "little": little})
+    assert (cpu.measured, time.measured, where_little.measured) == (0.5, 0.5, 0.25)
+    assert (cpu.met, time.met, where_little.met) == (True, True, False)
+
+
+def test_what_did_not_merge_enough_misses_the_targets() -> None:
+    much = {FLAT.name: merged(10.0, 8.0), PARTS_FLAT.name: merged(5.0, 4.0, enough=False)}
+    assert not any(one.met for one in targets({"much": much, "little": much}))
