@@ -16,6 +16,7 @@ from typing import Any
 from rich.console import Console
 
 from lab import image, kvm, packages, patched, paths, programs
+from lab.debian_root import RELEASES
 from lab.errors import BadSize, LabError, StateError
 from lab.guest import Guest
 from lab.host import Host
@@ -81,6 +82,11 @@ def _parser() -> argparse.ArgumentParser:
     up.add_argument("--kernel", choices=KERNELS, default="6.12", help="guest kernel (default: %(default)s)")
     up.add_argument("--agent", choices=patched.AGENTS, default="stock", help="guest agent (default: %(default)s)")
     up.add_argument("--emulator", choices=patched.EMULATORS, default="stock", help="QEMU (default: %(default)s)")
+    up.add_argument(
+        "--release",
+        choices=tuple(RELEASES),
+        help="Debian's release whose libvirt and QEMU hosts have (default: MEMHINT_LAB_RELEASE, or this machine's own)",
+    )
     up.add_argument(
         "--accel",
         choices=kvm.ACCELERATORS,
@@ -166,6 +172,7 @@ def _up(options: argparse.Namespace) -> int:
             thp=not options.no_thp,
             reporting=not options.no_reporting,
             progress=progress,
+            release=options.release,
         )
         lab.up()
     show(status(lab), Console())

@@ -23,6 +23,8 @@ class LabContext(Protocol):
     translation_cache: int
     directory: Path
     name: str
+    root: Path | None
+    """Root directory of the release that its hosts are of; None is the machine's."""
 
     def image(self, series: str, agent: str) -> Image:
         """The guest image with a kernel of ``series`` and a guest agent."""

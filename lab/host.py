@@ -208,15 +208,22 @@ class Host:
 
     def _start_holder(self) -> None:
         # What libvirt finds out about QEMU is the same for all hosts and takes it seconds: kept with the images.
-        capabilities = cache_dir() / "lab" / "libvirt"
+        release = self.lab.record.release
+        capabilities = cache_dir() / "lab" / (f"libvirt-{release}" if release else "libvirt")
         capabilities.mkdir(parents=True, exist_ok=True)
         binds = [
             *((str(self.state_dir / ours), theirs) for ours, theirs in _BINDS),
             (str(capabilities), "/var/cache/libvirt"),
         ]
+        if self.lab.root is not None:
+            # Programs and libraries of another release. /usr comes last: before it, mount is the machine's.
+            binds += [
+                (str(self.lab.root / name), f"/{name}") for name in ("etc/ld.so.cache", "etc/alternatives", "usr")
+            ]
         for _, theirs in binds:
             # A bind needs a directory to be mounted on; an empty one is all the machine itself gets to see.
-            Path(theirs).mkdir(parents=True, exist_ok=True)
+            if not Path(theirs).exists():
+                Path(theirs).mkdir(parents=True)
         argv = [
             # "slave": what the machine unmounts later goes away here too and does not stay busy.
             find("unshare"), "--mount", "--uts", "--propagation", "slave", "--",

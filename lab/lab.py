@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import threading
 import uuid
@@ -12,6 +13,7 @@ from typing import TypeVar
 
 from lab import image, kvm, packages, patched, paths, programs, swap
 from lab.cgroup import detect
+from lab.debian_root import debian_root
 from lab.domain_xml import TRANSLATION_CACHE
 from lab.errors import BudgetTooLarge, StateError, UnknownKernel
 from lab.guest import Guest
@@ -50,11 +52,14 @@ class Lab:
         progress: image.Progress | None = None,
         network: str | None = None,
         translation_cache: int = TRANSLATION_CACHE,
+        release: str | None = None,
     ) -> None:
         """`guests` for each host, with `memory` bytes assigned to each; `budget` bytes for each host; `swap` bytes for
         the lab, shared evenly. `state_dir` holds one directory per lab. `network`, such as "127.1.2", gives each host
         an address there, where its libvirtd takes live migrations. `translation_cache`: bytes that each QEMU may fill
-        with translated code, where it emulates."""
+        with translated code, where it emulates. `release`, "bookworm" or "trixie": hosts have its libvirt, QEMU and
+        all else below /usr, in place of the machine's own; where it is not given, the environment's
+        MEMHINT_LAB_RELEASE says so."""
         self.name = check_name(name or f"lab-{secrets.token_hex(3)}")
         self.directory = Path(state_dir or paths.labs_dir()) / self.name
         self.kernel = kernel
@@ -65,12 +70,14 @@ class Lab:
         self.record = LabRecord(
             self.name, accel, thp, budget, swap // max(1, hosts), str(self.directory / "swap") if swap else None, 0
         )
+        self.record.release = release or os.environ.get("MEMHINT_LAB_RELEASE") or None
         self._state = StateFile(self.directory)
         self._wanted = (hosts, guests, swap, reporting)
         self._progress = progress or (lambda *_: None)
         self._images: dict[tuple[str, str], image.Image] = {}
         self._images_lock = threading.Lock()
         self._emulator: Path | None = None
+        self.root: Path | None = None
         self._keeper: Keeper | None = None
         self.network = network
         self.translation_cache = translation_cache
@@ -138,6 +145,9 @@ class Lab:
         """Start everything. With `keep` a keeper ends it all when this process ends."""
         hosts, guests, swap_size, reporting = self._wanted
         self._check(hosts)
+        if self.record.release is not None:
+            tell = self._progress
+            self.root = debian_root(self.record.release, tell=lambda what: tell("release", what, 0, 1))
         booted = self.image(self.kernel, self.agent)
         self.emulator_program(self.emulator)
         self.record.accel = kvm.choose(self.record.accel, booted)

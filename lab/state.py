@@ -68,6 +68,8 @@ class LabRecord:
     zram_used: int
     """Bytes that active zram swap held when the lab started."""
     hosts: list[HostRecord] = field(default_factory=list)
+    release: str | None = None
+    """Debian's release that hosts have libvirt and QEMU of; None is the machine's own."""
 
 
 class StateFile:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from memhint.kernel import damon, ksm, thp
 from tests.functional.processes import ROOT
 
 ETC = ROOT / "etc"
@@ -65,6 +66,21 @@ def test_the_single_host_drop_in_leaves_the_api_without_any_capability(installed
     shown = run("systemd-analyze", "security", "--offline=true", str(installed / "memhint-api.service")).stdout
     assert re.search(r"^✗ User=", shown, re.MULTILINE)
     assert not re.search(r"^✗ CapabilityBoundingSet=", shown, re.MULTILINE)
+
+
+@pytest.mark.parametrize("where", [ksm._DIRECTORY, thp._DIRECTORY, damon.BASE, "sys/fs/cgroup"])
+def test_the_agents_unit_may_write_where_its_levers_do(where: str) -> None:
+    text = (ETC / "systemd" / "memhint-agent.service").read_text()
+    places = [
+        word.lstrip("-") for line in re.findall(r"^ReadWritePaths=(.+)$", text, re.MULTILINE) for word in line.split()
+    ]
+    assert any(Path("/", where).is_relative_to(place) for place in places)
+
+
+def test_the_agents_unit_may_advise_the_kernel_of_other_processes_memory() -> None:
+    text = (ETC / "systemd" / "memhint-agent.service").read_text()
+    (capabilities,) = re.findall(r"^CapabilityBoundingSet=(.+)$", text, re.MULTILINE)
+    assert "CAP_SYS_NICE" in capabilities.split()  # process_madvise, man 2
 
 
 @pytest.mark.parametrize("unit", UNITS)

@@ -53,6 +53,12 @@ def test_emulation_bounds_its_translation_cache_and_kvm_has_none() -> None:
     assert attribute(kvm, "cpu", "mode") == "host-passthrough"
 
 
+def test_only_an_emulated_guest_is_without_cmpxchg16b() -> None:
+    (feature,) = build(SPEC).findall("cpu/feature")
+    assert (feature.get("policy"), feature.get("name")) == ("disable", "cx16")
+    assert build(replace(SPEC, accel="kvm")).find("cpu/feature") is None
+
+
 def test_both_channels_and_a_read_only_disk_past_the_page_cache() -> None:
     domain = build(SPEC)
     names = [target.get("name") for target in domain.findall("devices/channel/target")]

@@ -1,0 +1,157 @@
+"""Debian releases as root directories and as disks to boot from, made by mmdebstrap and kept in the cache.
+
+The key is what is in it: the version of every package that apt would install now, and how they are installed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import re
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from lab.errors import ImageError
+from lab.packages import apt_stamp
+from lab.paths import cache_dir
+from lab.programs import find, run
+from lab.sizes import GIB
+from qemu.qemubuild import Apt, BuildError
+
+RELEASES = {"bookworm": "6.1", "trixie": "6.12"}
+"""Releases that roots are made of, and the series of each one's own kernel."""
+HOST_PACKAGES = (
+    "systemd", "systemd-sysv", "systemd-container", "dbus", "libvirt-daemon-system", "libvirt-clients",
+    "qemu-system-x86", "apparmor", "python3", "sqlite3", "logrotate", "procps", "kmod",
+)  # fmt: skip
+"""What a host with systemd, libvirt and QEMU has, before memhint comes to it."""
+DISK_SIZE = 4 * GIB
+"""Bytes of a disk; what is not written takes no room."""
+_MMDEBSTRAP = (
+    "mmdebstrap", "--quiet", "--mode=root", "--variant=minbase", "--format=directory",
+    '--aptopt=APT::Install-Recommends "false"', '--aptopt=Acquire::Retries "10"',
+    *(f"--dpkgopt=path-exclude=/usr/share/{folder}/*" for folder in ("man", "locale", "doc")),
+)  # fmt: skip
+
+Tell = Callable[[str], None]
+
+
+class ReleaseApt(Apt):  # type: ignore[misc]  # qemubuild has no types
+    """What apt would say on a machine of another release, at this machine's mirrors."""
+
+    def sources(self) -> list[str]:
+        """Lines for a sources.list, of packages in place of sources."""
+        return [line.replace("deb-src", "deb", 1) for line in super().sources()]
+
+    def would_install(self, packages: Sequence[str]) -> list[str]:
+        """`NAME VERSION` of all that an empty root would get for `packages`, in order of names."""
+        words = ["apt-get", "install", "--simulate", "--no-install-recommends", "?essential", "apt", *packages]
+        done = subprocess.run(words, capture_output=True, text=True, env=self.env, check=False)
+        if done.returncode:
+            raise ImageError(f"{self.release} cannot be resolved: {done.stderr.strip()[-600:]}")
+        return sorted(" ".join(one) for one in re.findall(r"^Inst (\S+) \((\S+) ", done.stdout, re.MULTILINE))
+
+
+def debian_root(release: str, packages: Sequence[str] = HOST_PACKAGES, tell: Tell = lambda _: None) -> Path:
+    """The root directory of a release with `packages`, made unless the cache has it. Nobody writes to it.
+
+    :raises ImageError: when the release is not known, or apt or mmdebstrap fail
+    """
+    return _made(release, packages, tell) / "root"
+
+
+def debian_disk(release: str, packages: Sequence[str] = HOST_PACKAGES, tell: Tell = lambda _: None) -> Path:
+    """The same root as an ext4 file system of DISK_SIZE bytes; machines boot from snapshots of it.
+
+    :raises ImageError: when the release is not known, or apt, mmdebstrap or mke2fs fail
+    """
+    folder = _made(release, packages, tell)
+    disk = folder / "disk.raw"
+    with _locked(release):
+        if not disk.exists():
+            tell(f"writing a disk of {release}")
+            new = disk.with_suffix(".new")
+            new.unlink(missing_ok=True)
+            size = f"{DISK_SIZE // 1024}K"
+            words = ["mke2fs", "-q", "-t", "ext4", "-m", "0", "-d", str(folder / "root"), str(new), size]
+            run(words, "making the disk", ImageError)
+            new.rename(disk)
+    return disk
+
+
+def _made(release: str, packages: Sequence[str], tell: Tell) -> Path:
+    if release not in RELEASES:
+        raise ImageError(f"release {release!r} is not one of {', '.join(RELEASES)}")
+    base = cache_dir() / "lab" / "debian"
+    base.mkdir(parents=True, exist_ok=True)
+    with _locked(release):
+        apt = ReleaseApt(base / f"apt-{release}", release)
+        versions = _newest(apt, packages, tell)
+        digest = hashlib.sha256("\0".join((*_MMDEBSTRAP, *versions)).encode())
+        final = base / f"{release}-{digest.hexdigest()[:16]}"
+        if not final.exists():
+            tell(f"installing {len(versions)} packages of {release} into a directory")
+            _install(final, apt, packages)
+            (final / "packages.txt").write_text("".join(f"{line}\n" for line in versions))
+    return final
+
+
+def _newest(apt: ReleaseApt, packages: Sequence[str], tell: Tell) -> list[str]:
+    """What apt would install, asked again only when this machine's apt has learnt something since."""
+    key = hashlib.sha256(" ".join(packages).encode()).hexdigest()[:12]
+    known, stamp = apt.dir / f"versions-{key}.json", apt_stamp()
+    try:
+        answer = json.loads(known.read_text())
+        if answer["stamp"] == stamp:
+            return [str(line) for line in answer["versions"]]
+    except (OSError, ValueError, KeyError, TypeError):
+        pass  # never asked, or asked by another version of this program
+    tell(f"asking for the packages of {apt.release}")
+    try:
+        apt.update()
+    except (BuildError, subprocess.CalledProcessError) as reason:
+        raise ImageError(f"the package lists of {apt.release} cannot be had: {reason}") from reason
+    versions = apt.would_install(packages)
+    known.write_text(json.dumps({"stamp": stamp, "versions": versions}))
+    return versions
+
+
+def _install(final: Path, apt: ReleaseApt, packages: Sequence[str]) -> None:
+    with tempfile.TemporaryDirectory(dir=final.parent) as scratch_name:
+        scratch = Path(scratch_name)
+        folder = scratch / "ready"
+        folder.mkdir()
+        # What it mounts, it leaves behind when it is killed: in a namespace that goes with it.
+        words = [
+            "unshare",
+            "--mount",
+            "--",
+            *_MMDEBSTRAP,
+            f"--include={','.join(packages)}",
+            apt.release,
+            str(folder / "root"),
+        ]
+        # It calls programs of the system's administrator by name.
+        env = {**os.environ, "PATH": f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin", "TMPDIR": str(scratch)}
+        run([*words, str(apt.dir / "sources.list")], f"making a root of {apt.release}", ImageError, env=env)
+        folder.rename(final)
+
+
+@contextmanager
+def _locked(release: str) -> Iterator[None]:
+    """One at a time makes roots of a release."""
+    path = cache_dir() / "lab" / "debian" / f"{release}.lock"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def chroot_argv(root: Path) -> list[str]:
+    """Words before a command that runs with a root of its own, in namespaces that go with it."""
+    return [find("unshare"), "--mount", "--", find("chroot"), str(root)]
