@@ -138,7 +138,7 @@ def build(
         observer=_build_observer(conf, root, virt, guests, deep, counters if counted else None, active),
         policies=Policies(stores.policies, host_inputs(conf), dry_run=dry_run),
         samples=samples if dry_run and samples is not None else looks,
-        runners=build_levers(conf, root, virt, guests, stores, settings, boot, applied, dry_run=dry_run),
+        runners=build_levers(conf, root, virt, guests, stores, settings, boot, applied, active, dry_run=dry_run),
         deep=deep,
         nova=NovaFiles(root, conf.nova.compute_id, conf.nova.config_files),
         publisher=stores.publisher,

@@ -6,6 +6,7 @@ import time
 
 from oslo_config import cfg
 
+from memhint.agent.active_reads import ActiveReads
 from memhint.agent.applied import Applied
 from memhint.agent.build_virt import Virt
 from memhint.agent.guests import Guests
@@ -18,7 +19,7 @@ from memhint.agent.runners.qos import QosRunner
 from memhint.agent.runners.reporting import ReportingRunner
 from memhint.agent.runners.runner import LeverRunner
 from memhint.agent.runners.vm import VmRunner
-from memhint.agent.settings import dedup_settings, swap_out_settings, thp_settings
+from memhint.agent.settings import dedup_settings, swap_out_settings, thp_settings, tiering_settings
 from memhint.kernel.errors import KernelInterfaceError
 from memhint.kernel.host import read_memory
 from memhint.kernel.huge_blocks import GuestBlocks
@@ -31,6 +32,7 @@ from memhint.levers.qos import QosLever
 from memhint.levers.recycler import RecyclerLever
 from memhint.levers.swap_out import SwapOutLever
 from memhint.levers.thp import ThpLever
+from memhint.levers.tiering import TieringLever
 from memhint.objects.domain import DomainObservation
 from memhint.objects.host import HostObservation
 from memhint.objects.ladder import Rung
@@ -51,6 +53,7 @@ def build_levers(
     settings: PlannerSettings,
     boot: str,
     applied: Applied,
+    active: ActiveReads,
     *,
     dry_run: bool,
 ) -> tuple[LeverRunner, ...]:
@@ -105,6 +108,9 @@ def build_levers(
         time.thread_time,
         time.sleep,
     )
+    tiering = TieringLever(
+        root, active.heat, settings.node_reserve_of, tiering_settings(conf), time.monotonic, time.sleep
+    )
     reclaims = Reclaims(
         guests, stores.reclaims, footprint, at_once=conf.guest.in_flight, hold_every=conf.guest.interval
     )
@@ -127,12 +133,20 @@ def build_levers(
                 most=conf.khugepaged.max_ptes_none,
             ),
             pieces,
-            share=0.02,
+            share=0.01,
             dry_run=dry_run,
             note=applied.note,
         ),
         VmRunner(recycler, lambda relief: relief.recycler, share=0.05, dry_run=dry_run, note=applied.note),
         VmRunner(swap_out, lambda relief: relief.swap_out, share=0.05, dry_run=dry_run, note=applied.note),
+        HostRunner(
+            tiering,
+            lambda planned: planned.tiering,
+            share=0.01,
+            dry_run=dry_run,
+            note=applied.note,
+            interrupt=tiering.interrupt,
+        ),
         VmRunner(thp, lambda relief: relief.thp, share=0.0, dry_run=dry_run, note=applied.note),
         ReportingRunner(guests),
         CacheRunner(

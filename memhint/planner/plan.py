@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from memhint.objects.domain import DomainObservation
@@ -29,6 +29,7 @@ from memhint.planner.signals import counters_of
 from memhint.planner.state import PlannerState
 from memhint.planner.storm import learnt
 from memhint.planner.thp import collapses, next_split, taken_from
+from memhint.planner.tiering import TieringPlan, plan_tiering
 
 
 class Sight(StrEnum):
@@ -46,6 +47,7 @@ class Planned:
     plan: Plan
     dedup: DedupPlan
     state: PlannerState
+    tiering: TieringPlan = field(default_factory=TieringPlan)
 
 
 def plan(
@@ -112,6 +114,7 @@ def plan(
             dedup_pace=merging.pace,
             split=split,
         ),
+        plan_tiering(domains, policies, unread),
     )
 
 

@@ -33,6 +33,7 @@ DOMAIN_IN_FULL = extended(
         "huge_coverage": schema_of(float | None),
         "huge_mapped": schema_of(float | None),
         "remote": schema_of(float | None),
+        "on_fast": schema_of(float | None),
         "active": nullable(schema_of(ActiveMemory)),
         "guest_kernel": nullable(schema_of(GuestKernel)),
         "minimum": schema_of(int | None),
