@@ -69,11 +69,14 @@ class VirtualHost:
         disks: Mapping[str, int] | None = None,
         qemu: bool = False,
         nodes: Sequence[Node] = (),
+        cpus: int = 2,
+        words: Sequence[str] = (),
     ) -> None:
         """:param files: go to /inside; those that are Python can be called by their names
         :param memory: bytes
         :param disks: name and bytes of empty disks, /dev/vda first
         :param qemu: with qemu-system-x86_64 inside, which takes 50 MiB of the memory; it emulates within emulation
+        :param words: more for the command line of its QEMU
         :param nodes: NUMA nodes, which must add up to `memory`; else there is one with everything
         """
         if nodes and sum(node.memory for node in nodes) != memory:
@@ -82,6 +85,8 @@ class VirtualHost:
         self._with_qemu = qemu
         self._memory = memory
         self._nodes = tuple(nodes)
+        self._cpus = cpus
+        self._words = tuple(words)
         self._disks = dict(disks or {})
         self._folder = leftovers.scratch("vhost")
         self._channel = WorkChannel(self._folder / "work.sock", "virtual host")
@@ -116,8 +121,8 @@ class VirtualHost:
             # The kernel unpacks one archive after the other: what changes with the checkout comes last.
             out.write(self._code())
         command = [
-            find("qemu-system-x86_64"), "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-M", "pc",
-            "-m", str(self._memory // MIB), "-nodefaults", "-no-reboot", "-display", "none",
+            find("qemu-system-x86_64"), "-accel", "tcg,thread=multi", "-cpu", "max", "-M", "pc",
+            "-smp", str(self._cpus), "-m", str(self._memory // MIB), "-nodefaults", "-no-reboot", "-display", "none",
             "-kernel", str(kernel), "-initrd", str(initrd),
             "-append", "console=ttyS0 quiet panic=-1 psi=1 mitigations=off no_timer_check tsc=reliable",
             "-serial", f"file:{self._folder / 'console.log'}",
@@ -125,7 +130,7 @@ class VirtualHost:
             "-chardev", f"socket,id=work,path={self._folder / 'work.sock'},server=on,wait=off",
             "-device", f"virtserialport,chardev=work,name={_PORT}",
         ]  # fmt: skip
-        command += numa(self._nodes)
+        command += [*numa(self._nodes), *self._words]
         for name, size in self._disks.items():
             disk = self._folder / f"{name}.raw"
             with disk.open("wb") as file:

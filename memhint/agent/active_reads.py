@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -16,6 +16,7 @@ from memhint.kernel.errors import KernelInterfaceError, ProcessGone
 from memhint.objects.active import ActiveMemory, ActiveSource
 from memhint.objects.domain import ProcessMemory
 from memhint.objects.gap import Gap, GapReason
+from memhint.objects.heat import HeatMap
 from memhint.store.errors import StoreError
 
 LOG = logging.getLogger(__name__)
@@ -28,6 +29,9 @@ class Watch(Protocol):
 
     cpu: float
     newest: ActiveMemory | None
+    with_heat: bool
+    """Whether to find out which ranges are in use, too, where the source can."""
+    heat: HeatMap | None
 
     def step(self, now: float) -> float:
         """Do what is due, and say when to come again."""
@@ -71,6 +75,7 @@ class ActiveReads:
         self._clock = clock
         self._lock = threading.Lock()
         self._known: dict[str, _Watched] = {}
+        self._warm: frozenset[str] = frozenset()
         self._ended: list[Watch] = []
         self._began = clock()
         self._before = 0.0  # CPU seconds of watches that have ended
@@ -113,6 +118,17 @@ class ActiveReads:
                 return None, None
             return (found.watch.newest if found.watch is not None else None), found.gap
 
+    def heat(self, uuids: Iterable[str]) -> dict[str, HeatMap]:
+        """Which ranges these VMs use, of those of which it is known. Only for those asked for last is it found out."""
+        with self._lock:
+            self._warm = frozenset(uuids)
+            found = {}
+            for uuid in self._warm:
+                one = self._known.get(uuid)
+                if one is not None and one.watch is not None and one.watch.heat is not None:
+                    found[uuid] = one.watch.heat
+            return found
+
     def read_next(self, now: float) -> float:
         """Do what is due for the VM that has waited longest, and say for how many seconds to rest."""
         self._close_ended()
@@ -120,7 +136,9 @@ class ActiveReads:
         if over > 0:
             return over
         with self._lock:
-            found = min(self._known.values(), key=lambda one: one.due, default=None)
+            uuid, found = min(self._known.items(), key=lambda item: item[1].due, default=("", None))
+            if found is not None and found.watch is not None:
+                found.watch.with_heat = uuid in self._warm
         if found is None:
             return 1.0
         if found.due > now:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from oslo_config import cfg
 
+from memhint.agent.active_reads import ActiveReads
 from memhint.agent.applied import Applied
 from memhint.agent.build_virt import Virt
 from memhint.agent.guests import Guests
@@ -20,7 +21,7 @@ from memhint.agent.runners.reporting import ReportingRunner
 from memhint.agent.runners.runner import LeverRunner
 from memhint.agent.runners.vm import VmRunner
 from memhint.agent.runners.wake import WakeRunner
-from memhint.agent.settings import dedup_settings, swap_out_settings, thp_settings
+from memhint.agent.settings import dedup_settings, swap_out_settings, thp_settings, tiering_settings
 from memhint.kernel.clearings import Clearings
 from memhint.kernel.errors import KernelInterfaceError
 from memhint.kernel.guest_advice import GuestAdvice
@@ -39,6 +40,7 @@ from memhint.levers.read_ahead import WAKES, ReadAhead, ReadAheadSettings, read_
 from memhint.levers.recycler import RecyclerLever
 from memhint.levers.swap_out import SwapOutLever
 from memhint.levers.thp import ThpLever
+from memhint.levers.tiering import TieringLever
 from memhint.objects.domain import DomainObservation
 from memhint.objects.host import HostObservation
 from memhint.objects.ladder import Rung
@@ -63,6 +65,7 @@ def build_levers(
     applied: Applied,
     clearings: Clearings,
     ranges: Callable[[str, str], RangeChoice | None],
+    active: ActiveReads,
     *,
     dry_run: bool,
 ) -> tuple[LeverRunner, ...]:
@@ -141,6 +144,9 @@ def build_levers(
                 stop=stop,
             )
 
+    tiering = TieringLever(
+        root, active.heat, settings.node_reserve_of, tiering_settings(conf), time.monotonic, time.sleep
+    )
     reclaims = Reclaims(
         guests, stores.reclaims, footprint, at_once=conf.guest.in_flight, hold_every=conf.guest.interval
     )
@@ -163,13 +169,21 @@ def build_levers(
                 most=conf.khugepaged.max_ptes_none,
             ),
             huge_host,
-            share=0.02,
+            share=0.01,
             dry_run=dry_run,
             note=applied.note,
         ),
         VmRunner(recycler, lambda relief: relief.recycler, share=0.05, dry_run=dry_run, note=applied.note),
         VmRunner(swap_out, lambda relief: relief.swap_out, share=0.05, dry_run=dry_run, note=applied.note),
         WakeRunner(trigger, wakes, enabled=bool(ahead.per_second) and not dry_run),
+        HostRunner(
+            tiering,
+            lambda planned: planned.tiering,
+            share=0.01,
+            dry_run=dry_run,
+            note=applied.note,
+            interrupt=tiering.interrupt,
+        ),
         VmRunner(thp, lambda relief: relief.thp, share=0.0, dry_run=dry_run, note=applied.note),
         ReportingRunner(guests),
         CacheRunner(

@@ -30,6 +30,7 @@ class HugeMetrics:
         for name, text, value in (
             ("huge_ratio", "Part of the VMs' resident memory that huge pages back", newest.coverage),
             ("remote_ratio", "Part of the VMs' memory that their CPUs fetch from another node", newest.remote),
+            ("fast_ratio", "Part of the VMs' memory that lies on the fastest nodes", newest.fast),
             (
                 "free_huge_bytes",
                 "Memory that is free in blocks of a huge page and larger",

@@ -10,6 +10,7 @@ from memhint.kernel.root import PAGE_SIZE
 from memhint.levers.dedup import ADAPTIVE, FAST, DedupSettings
 from memhint.levers.swap_out import SwapOutSettings
 from memhint.levers.thp import ThpSettings
+from memhint.levers.tiering import TieringSettings
 from memhint.objects.ladder import Rung
 from memhint.objects.plan import PredictorName
 from memhint.objects.units import KIB, MIB
@@ -168,6 +169,20 @@ def thp_settings(conf: cfg.ConfigOpts) -> ThpSettings:
     options = conf.thp
     return ThpSettings(
         cpu_share=options.cpu_percent / 100, psi_stop=options.psi_stop, most_absent=options.max_absent * PAGE_SIZE
+    )
+
+
+def tiering_settings(conf: cfg.ConfigOpts) -> TieringSettings:
+    """What the lever that moves memory between nodes is told."""
+    options = conf.tiering
+    return TieringSettings(
+        rate=options.rate_mib * MIB,
+        threads=options.threads,
+        every=options.every,
+        hot=options.hot,
+        cold=options.cold,
+        psi_stop=options.psi_stop,
+        free_percent=options.free_percent,
     )
 
 

@@ -134,6 +134,7 @@ def _row(report: Report, one: DomainReport, now: float) -> dict[str, Any]:
         "Claim": str(seen.reporting_check.agreement) if seen.reporting_check else "-",
         "Huge": words.part(seen.deep.huge_coverage(seen.deep.rss) if seen.deep else None),
         "Remote": words.part(seen.deep.remote if seen.deep else None),
+        "Fast": words.part(seen.deep.on_fast(report.observation.tiers) if seen.deep else None),
         "Reporting": _observed(one, LeverName.REPORTING),
         "Reporting wish": _desired(one, LeverName.REPORTING),
         "Reporting verdict": _verdict(one, LeverName.REPORTING),
@@ -166,6 +167,8 @@ def _details(report: Report, one: DomainReport, now: float) -> dict[str, str]:
     if seen.deep is not None:
         rows["Huge pages"] = _huge(seen.deep, now)
         rows["Remote memory"] = words.part(seen.deep.remote)
+        if (fast := seen.deep.on_fast(report.observation.tiers)) is not None:
+            rows["On fast nodes"] = words.part(fast)
     if seen.active is not None:
         rows |= _active(seen.active, now)
     if one.merging is not None:

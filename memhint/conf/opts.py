@@ -30,6 +30,7 @@ from memhint.conf import (
     store,
     swap_out,
     thp,
+    tiering,
     virt,
 )
 from memhint.conf.policy import aggregate_group
@@ -43,6 +44,7 @@ _AREAS = (
     recycler,
     khugepaged,
     thp,
+    tiering,
     dedup,
     swap_out,
     guest,

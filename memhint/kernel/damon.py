@@ -16,6 +16,7 @@ from memhint.kernel.fields import number, signed_number
 from memhint.kernel.guest_ram import Span
 from memhint.kernel.process import read_process_file
 from memhint.kernel.root import PAGE_SIZE, KernelRoot
+from memhint.objects.heat import MOST_RANGES
 from memhint.objects.ownership import HOST, Ledger, Mark
 
 BASE = "sys/kernel/mm/damon/admin/kdamonds"
@@ -25,6 +26,7 @@ SLOTS = 256  # kdamonds that are made at once: to make more would stop those tha
 _ANY = 2**32 - 1
 _ANY_SIZE = 2**63 - 1
 _UPDATE_US = 3_600_000_000  # of the ranges, which are fixed
+_REGION = ("start", "end", "nr_accesses", "age")
 _TICKS = 100  # of a second, in /proc/PID/stat
 
 
@@ -34,6 +36,16 @@ class Pattern:
 
     accesses: tuple[int, int] = (0, _ANY)
     age: tuple[int, int] = (0, _ANY)
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """Addresses that DAMON takes for alike, ``end`` excluded."""
+
+    start: int
+    end: int
+    accesses: int  # samples of the last window that were touched
+    age: int  # windows for which it has been so
 
 
 class Damon:
@@ -137,6 +149,29 @@ class Damon:
         schemes = f"{BASE}/{slot}/contexts/0/schemes"
         count = self._root.read_int(f"{schemes}/nr_schemes")
         return tuple(self._root.read_int(f"{schemes}/{one}/stats/sz_tried") for one in range(count))
+
+    def regions(self, slot: int) -> tuple[Region, ...]:
+        """Every region as of the last window, by address. Waits for the end of one window, or of two.
+
+        :raises InterfaceInUse: somebody else has taken the slot, or asks DAMON for something at this moment
+        :raises InterfaceMissing: before Linux 6.2, or when the process has ended
+        :raises KernelInterfaceError: when they cannot be read
+        """
+        if self._targets.get(slot) is None or self._target(slot) != self._targets[slot]:
+            raise InterfaceInUse(self._root.path(f"{BASE}/{slot}"), "somebody else has pointed it elsewhere")
+        tried = f"{BASE}/{slot}/contexts/0/schemes/0/tried_regions"  # the first scheme takes every region
+        if not self._running(slot) or not self._root.exists(tried):
+            raise InterfaceMissing(self._root.path(tried), "not there")
+        self._write(f"{slot}/state", "update_schemes_tried_regions")
+        try:
+            found = [self._region(f"{tried}/{name}") for name in self._root.directories(tried)[:MOST_RANGES]]
+        finally:
+            self._write(f"{slot}/state", "clear_schemes_tried_regions")
+        return tuple(sorted(found, key=lambda one: one.start))
+
+    def _region(self, path: str) -> Region:
+        start, end, accesses, age = (self._root.read_int(f"{path}/{name}") for name in _REGION)
+        return Region(start, end, accesses, age)
 
     def cpu(self, slot: int) -> float | None:
         """CPU seconds that the slot's kernel thread took; None once it has ended, as it does with the process.

@@ -7,16 +7,20 @@ there a region with single pages in use counts as in use. DAMON looks at the pag
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 from math import ceil, sqrt
 
 from memhint.kernel.damon import Damon, Pattern, divided
-from memhint.kernel.errors import InterfaceMissing, KernelInterfaceError, ProcessGone
+from memhint.kernel.errors import InterfaceInUse, InterfaceMissing, KernelInterfaceError, ProcessGone
 from memhint.kernel.guest_ram import read_guest_ram
 from memhint.kernel.process import process_memory
 from memhint.kernel.root import KernelRoot
 from memhint.objects.active import AGES, ActiveMemory, ActiveSource, Idle, descending
+from memhint.objects.heat import Heat, HeatMap
+
+LOG = logging.getLogger(__name__)
 
 
 class DamonWatch:
@@ -55,6 +59,8 @@ class DamonWatch:
         self._last: tuple[int, ...] = ()
         self.cpu = 0.0  # seconds, all in all: of the kernel's thread, and of this one
         self.newest: ActiveMemory | None = None
+        self.with_heat = False
+        self.heat: HeatMap | None = None
 
     def step(self, now: float) -> float:
         """Begin, or read; when to come again.
@@ -120,6 +126,23 @@ class DamonWatch:
         error = int(sampling_error(touched, self._strata * windows) * self._size)
         percent = 100.0 * self.cpu / lasted if lasted > 0 else 0.0
         self.newest = ActiveMemory(at, self.source, resident, descending(idle), percent, min(error, self._size))
+        self.heat = self._warm(slot) if self.with_heat else None
+
+    def _warm(self, slot: int) -> HeatMap | None:
+        """Which ranges are in use; what it was before where the kernel does not say now."""
+        try:
+            found = self._damon.regions(slot)
+        except InterfaceInUse:
+            return self.heat
+        except KernelInterfaceError as error:
+            LOG.debug("ranges in use of %s: %s", self._pid, error)
+            return None
+        # An age of 0 is one window: the region became what it is within the last.
+        ranges = (
+            Heat(one.start, one.end, busy=lasted, idle=0.0) if one.accesses else Heat(one.start, one.end, 0.0, lasted)
+            for one, lasted in ((one, (one.age + 1) * self._window) for one in found)
+        )
+        return HeatMap(self._wall(), tuple(ranges))
 
     def _resident(self) -> int:
         """Of guest memory, without a walk of page tables: what else QEMU holds hardly changes."""

@@ -6,13 +6,14 @@ Only the fields that are asked for are parsed, so a line that a newer kernel add
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from memhint.kernel.errors import InterfaceMalformed, InterfaceMissing
 from memhint.objects.units import KIB
 
 _U64_DIGITS = 20
+_MOST_LISTED = 1 << 16
 _CHOSEN = re.compile(r"\[([^\[\]\s]+)\]")
 
 
@@ -24,6 +25,19 @@ def number(text: str, path: str) -> int:
     if len(text) <= _U64_DIGITS and text.isascii() and text.isdigit():
         return int(text)
     raise InterfaceMalformed(path, f"{text[:40]!r} is not a number")
+
+
+def listed(text: str, path: str) -> Iterator[int]:
+    """The numbers of a list such as ``0-3,8``, of processors or nodes; an empty one has none.
+
+    :raises InterfaceMalformed: while iterating, when it is no such list
+    """
+    for part in text.split(",") if text else ():
+        first, _, last = part.partition("-")
+        begin, end = number(first, path), number(last or first, path)
+        if end >= _MOST_LISTED:
+            raise InterfaceMalformed(path, f"{text[:80]!r} is no list of processors or nodes")
+        yield from range(begin, end + 1)
 
 
 def signed_number(text: str, path: str) -> int:

@@ -16,6 +16,7 @@ from memhint.kernel.psi import read_pressure
 from memhint.kernel.root import PAGE_SIZE, KernelRoot
 from memhint.kernel.swap import swap_activity
 from memhint.kernel.thp import HUGE_PAGE, huge_activity, read_thp
+from memhint.kernel.tiers import memory_tiers
 from memhint.kernel.vmstat import oom_kills
 from memhint.objects.gap import Gap
 from memhint.objects.host import HostMemory, HostObservation, SwapActivity
@@ -59,6 +60,7 @@ def observe_host(
         oom_kills=part("oom_kills", lambda: _oom_kills(root, memory_cgroup)),
         hugetlb=part("hugetlb", lambda: hugetlb_pools(root)) or (),
         numa=part("numa", lambda: numa_nodes(root)) or (),
+        tiers=part("memory_tiers", lambda: _tiers(root)) or (),
         huge=part("huge_activity", lambda: huge_activity(root)),
         free_huge=part("free_huge", lambda: free_in_blocks(root, HUGE_PAGE, page_size)) or {},
         gaps=tuple(gaps),  # last: the parts above fill it
@@ -71,6 +73,13 @@ def read_memory(root: KernelRoot, memory_cgroup: str | None = None) -> HostMemor
     :raises KernelInterfaceError: when it cannot be read
     """
     return machine_memory(root) if memory_cgroup is None else cgroup_memory(root, memory_cgroup)
+
+
+def _tiers(root: KernelRoot) -> tuple[tuple[int, ...], ...]:
+    try:
+        return memory_tiers(root)
+    except InterfaceMissing:
+        return ()  # without NUMA, which is a gap of its own
 
 
 def _swap(root: KernelRoot, memory_cgroup: str | None, page_size: int) -> SwapActivity:

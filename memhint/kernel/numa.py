@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from memhint.kernel.errors import InterfaceMalformed, InterfaceMissing, ProcessGone
-from memhint.kernel.fields import colons, number
+from memhint.kernel.fields import colons, listed, number
 from memhint.kernel.root import PAGE_SIZE, KernelRoot
 from memhint.objects.host import NumaNode
 from memhint.objects.units import KIB
@@ -15,9 +15,12 @@ _DIRECTORY = "sys/devices/system/node"
 _NODE = re.compile(r"node(\d{1,9})", re.ASCII)
 _PAGES_ON = re.compile(r"N(\d{1,9})=(\d{1,20})", re.ASCII)
 _ADDRESS = re.compile(r"[0-9a-f]{1,16}", re.ASCII)
+_POLICY = re.compile(
+    r"(default|local|prefer(?: \(many\))?|bind|(?:weighted )?interleave)(?:=[a-z|]+)?(?::([0-9,-]*))?(?= |$)", re.ASCII
+)
+_OWN_CHOICE = frozenset({"default", "local"})  # the kernel's: near the CPU that touches it first
 _CPU_THREAD = "CPU "
 _PROCESSOR = 36  # field 39 of /proc/PID/stat; the state, field 3, is the first one behind the name
-_MOST_CPUS = 1 << 16
 _KERNEL_PAGE_SIZE = "kernelpagesize_kB="
 
 
@@ -46,21 +49,9 @@ def cpus_by_node(root: KernelRoot, pid: int) -> dict[int, int]:
     :raises ProcessGone: when the process ended
     :raises KernelInterfaceError: when a file cannot be read or makes no sense
     """
-    node_of: dict[int, int] = {}
-    for name in root.names(_DIRECTORY):
-        if match := _NODE.fullmatch(name):
-            relative = f"{_DIRECTORY}/{name}/cpulist"
-            for cpu in _cpus(root.read_text(relative).strip(), root.path(relative)):
-                node_of[cpu] = int(match[1])
+    node_of = _node_of_cpus(root)
     found: dict[int, int] = {}
-    for thread in root.names(f"proc/{pid}/task"):
-        try:
-            stat = root.read_text(f"proc/{pid}/task/{thread}/stat")
-        except (InterfaceMissing, ProcessGone):
-            continue  # a thread that ended meanwhile
-        name, _, rest = stat.partition("(")[2].rpartition(")")
-        if not name.startswith(_CPU_THREAD):
-            continue
+    for thread, rest in _cpu_threads(root, pid):
         words = rest.split()
         path = root.path(f"proc/{pid}/task/{thread}/stat")
         if len(words) <= _PROCESSOR:
@@ -71,14 +62,84 @@ def cpus_by_node(root: KernelRoot, pid: int) -> dict[int, int]:
     return found
 
 
-def _cpus(text: str, path: str) -> Iterator[int]:
-    """The numbers of a list such as ``0-3,8``; a node without processors has an empty one."""
-    for part in text.split(",") if text else ():
-        first, _, last = part.partition("-")
-        begin, end = number(first, path), number(last or first, path)
-        if end >= _MOST_CPUS:
-            raise InterfaceMalformed(path, f"{text[:80]!r} is no list of processors")
-        yield from range(begin, end + 1)
+def cpus_may_run_on(root: KernelRoot, pid: int) -> frozenset[int]:
+    """The nodes on which each virtual CPU of a QEMU may run; none where its threads do not say what they are.
+
+    :raises InterfaceMissing: when the kernel is built without NUMA
+    :raises ProcessGone: when the process ended
+    :raises KernelInterfaceError: when a file cannot be read or makes no sense
+    """
+    node_of = _node_of_cpus(root)
+    found: frozenset[int] | None = None
+    for thread, _ in _cpu_threads(root, pid):
+        allowed = _status_list(root, f"proc/{pid}/task/{thread}/status", "Cpus_allowed_list:")
+        nodes = frozenset(node_of[cpu] for cpu in allowed if cpu in node_of)
+        found = nodes if found is None else found & nodes
+    return found or frozenset()
+
+
+def memory_may_lie_on(root: KernelRoot, pid: int) -> frozenset[int]:
+    """The nodes that a process may have memory of, by its cpuset.
+
+    :raises ProcessGone: when the process ended
+    :raises KernelInterfaceError: when its status cannot be read, or does not say
+    """
+    return _status_list(root, f"proc/{pid}/status", "Mems_allowed_list:")
+
+
+def _status_list(root: KernelRoot, relative: str, field: str) -> frozenset[int]:
+    path = root.path(relative)
+    for line in root.lines(relative):
+        if line.startswith(field):
+            return frozenset(listed(line.removeprefix(field).strip(), path))
+    raise ProcessGone(path, f"no {field} it is ending")
+
+
+def _node_of_cpus(root: KernelRoot) -> dict[int, int]:
+    node_of: dict[int, int] = {}
+    for name in root.names(_DIRECTORY):
+        if match := _NODE.fullmatch(name):
+            relative = f"{_DIRECTORY}/{name}/cpulist"
+            for cpu in listed(root.read_text(relative).strip(), root.path(relative)):
+                node_of[cpu] = int(match[1])
+    return node_of
+
+
+def _cpu_threads(root: KernelRoot, pid: int) -> Iterator[tuple[str, str]]:
+    """Each virtual CPU's thread, and what /proc/PID/task/TID/stat has behind its name."""
+    for thread in root.names(f"proc/{pid}/task"):
+        try:
+            stat = root.read_text(f"proc/{pid}/task/{thread}/stat")
+        except (InterfaceMissing, ProcessGone):
+            continue  # a thread that ended meanwhile
+        name, _, rest = stat.partition("(")[2].rpartition(")")
+        if name.startswith(_CPU_THREAD):
+            yield thread, rest
+
+
+def policies_by_start(text: str, path: str = "numa_maps") -> dict[int, frozenset[int] | None]:
+    """The nodes that each mapping's own policy names, by its first address; None where it has none of its own.
+
+    Names count as binding, be they preferred, interleaved or bound: somebody chose them. A policy that is not known
+    names no node.
+
+    :raises InterfaceMalformed: when a line is no line of a numa_maps file
+    """
+    found: dict[int, frozenset[int] | None] = {}
+    for line in text.split("\n"):
+        if not line:
+            continue
+        address, _, rest = line.partition(" ")
+        if not _ADDRESS.fullmatch(address):
+            raise InterfaceMalformed(path, f"{line[:80]!r} is no mapping")
+        match = _POLICY.match(rest)
+        nodes: frozenset[int] | None = frozenset()
+        if match is not None and match[1] in _OWN_CHOICE:
+            nodes = None
+        elif match is not None:
+            nodes = frozenset(listed(match[2] or "", path))
+        found[int(address, 16)] = nodes
+    return found
 
 
 def pages_by_node(text: str, page_size: int = PAGE_SIZE, path: str = "numa_maps") -> dict[int, int]:

@@ -59,7 +59,7 @@ def instance_runs(root: KernelRoot, instance: str) -> bool:
     if not pid.isascii() or not pid.isdigit():
         return False
     try:
-        return str(_start_and_cpu(root, int(pid))[0]) == start
+        return str(_start_ticks(root, int(pid))) == start
     except ProcessGone:
         return False
 

@@ -22,6 +22,7 @@ from memhint.kernel.errors import InterfaceMissing
 from memhint.kernel.guest_ram import read_guest_ram
 from memhint.kernel.root import KernelRoot
 from memhint.objects.active import AGES, ActiveMemory, ActiveSource, Idle, descending
+from memhint.objects.heat import HeatMap
 
 _ALL = "1"  # accessed bits of every page of the process
 
@@ -56,6 +57,8 @@ class ReferencedWatch:
         self._began: float | None = None
         self.cpu = 0.0  # seconds, all in all
         self.newest: ActiveMemory | None = None
+        self.with_heat = False
+        self.heat: HeatMap | None = None  # never: the kernel sums accessed bits by mapping
 
     def step(self, now: float) -> float:
         """Clear or read, if that is due, and say when to come again: a moment of the same clock.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from memhint.objects.active import ActiveMemory
@@ -113,6 +113,13 @@ class DeepMemory:
             return None
         near = sum(self.by_node.get(node, 0) * count for node, count in self.cpus_by_node.items())
         return max(0.0, 1.0 - near / (memory * cpus))
+
+    def on_fast(self, tiers: Sequence[Sequence[int]]) -> float | None:
+        """The part of its memory on the nodes of the first tier, 0 to 1; None where one tier is all that is known."""
+        whole = sum(self.by_node.values())
+        if len(tiers) < 2 or not whole:
+            return None
+        return sum(self.by_node.get(node, 0) for node in tiers[0]) / whole
 
     def huge_coverage(self, rss: int) -> float:
         """The part of the resident memory that huge pages back, 0 to 1."""

@@ -145,6 +145,7 @@ class HostObservation:
     huge: HugeActivity | None = None
     free_huge: Mapping[int, Size] = field(default_factory=dict)  # by node, free in blocks of a huge page and larger
     vms: VmsCgroup | None = None  # None where no cgroup holds the VMs and not everything else, too
+    tiers: tuple[tuple[int, ...], ...] = ()  # nodes with memory, the fastest first; one tier where all are alike
 
     @property
     def hugetlb_bytes(self) -> int:

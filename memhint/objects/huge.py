@@ -1,4 +1,4 @@
-"""The huge pages of a host in a few figures. Made of a report, and of nothing else."""
+"""The huge pages and nodes of a host in a few figures. Made of a report, and of nothing else."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ class HugePages:
 
     coverage: float | None  # of the VMs' resident memory, 0 to 1: the part that huge pages back
     remote: float | None  # of the VMs' memory, 0 to 1: the part that their CPUs fetch from another node
+    fast: float | None  # of the VMs' memory, 0 to 1: the part on the fastest nodes; None where all nodes are alike
     free: Mapping[int, Size]  # by node: bytes that are free in blocks from which a huge page can be had
     activity: HugeActivity | None
 
@@ -26,6 +27,7 @@ def huge_pages(report: Report) -> HugePages:
     return HugePages(
         coverage=_mean((one.huge_coverage(one.rss), one.rss) for one in deep),
         remote=_mean((one.remote, sum(one.by_node.values())) for one in deep),
+        fast=_mean((one.on_fast(report.observation.tiers), sum(one.by_node.values())) for one in deep),
         free=report.observation.free_huge,
         activity=report.observation.huge,
     )

@@ -17,6 +17,7 @@ class LeverName(Word):
     RECYCLER = "recycler"
     KHUGEPAGED = "khugepaged"  # the host's kernel, kept from filling again what was taken
     THP = "thp"  # huge pages, made again of what was split
+    TIERING = "tiering"  # memory moved between NUMA nodes by how it is used
     BALLOON = "balloon"
     SWAP_OUT = "swap_out"
     QOS = "qos"

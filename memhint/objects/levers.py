@@ -78,6 +78,14 @@ LEVERS: Mapping[LeverName, Declaration] = {
             undo="nothing to put back: a huge page is split when a part of it is taken",
         ),
         Declaration(
+            LeverName.TIERING,
+            "hot memory is moved to fast NUMA nodes, cold memory to slow ones, and a scattered VM to one node",
+            wish="tiering",
+            keys=("fast_min", "fast_max"),
+            options=("tiering", "active"),
+            undo="nothing to put back: pages stay where they are, and the VM's own memory policy is never changed",
+        ),
+        Declaration(
             LeverName.QOS,
             "what the host's kernel spares under pressure, and whom it kills first",
             wish="class",

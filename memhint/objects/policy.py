@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from memhint.objects.policy_values import Choice, Kind, Name, PolicyError, Whole, is_whole
+from memhint.objects.policy_values import Choice, Kind, Name, Part, PolicyError, Whole, is_whole, part_of
 from memhint.objects.units import MIB
 from memhint.objects.words import Word, read_word
 
@@ -184,6 +184,26 @@ KEYS: Mapping[str, PolicyKey] = {
             opt_out=Mode.OFF,
         ),
         PolicyKey(
+            "tiering",
+            _choice(Consent),
+            Consent.DENY,
+            "whether the VM's memory may be moved between NUMA nodes: what is hot to fast ones, what is cold to slow "
+            "ones, what is scattered to one",
+            opt_out=Consent.DENY,
+        ),
+        PolicyKey(
+            "fast_min",
+            Part(1 << 24),
+            "0%",
+            "how much of the VM's memory lies on fast NUMA nodes at least, in percent or MiB, where tiering is allowed",
+        ),
+        PolicyKey(
+            "fast_max",
+            Part(1 << 24),
+            "100%",
+            "how much of the VM's memory lies on fast NUMA nodes at most, in percent or MiB, where tiering is allowed",
+        ),
+        PolicyKey(
             "reporting_order",
             Whole(0, 10, words=(AUTO,)),
             AUTO,
@@ -210,7 +230,16 @@ def parse_policy(items: Iterable[tuple[str, str]]) -> dict[str, str]:
         if key is None:
             raise PolicyError(f"{name!r} is not a policy key: use {', '.join(KEYS)}")
         values[name] = key.check(value)
+    _agree(values.get("fast_min", ""), values.get("fast_max", ""))
     return values
+
+
+def _agree(least: str, most: str) -> None:
+    """:raises PolicyError: when a minimum is above its maximum; what cannot be compared here is compared per VM"""
+    if least.endswith("%") == most.endswith("%"):
+        low, high = part_of(least, 100 * MIB), part_of(most, 100 * MIB)
+        if low is not None and high is not None and low > high:
+            raise PolicyError(f"fast_min={least} is more than fast_max={most}: make it smaller")
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,6 +334,20 @@ class Policy:
         return _mode(self.value("thp"))
 
     @property
+    def tiering(self) -> bool:
+        """True where memory may be moved between NUMA nodes."""
+        return self.value("tiering") == Consent.ALLOW
+
+    def fast_min(self, assigned: int) -> int:
+        """Bytes that lie on fast nodes at least, of a VM of so many."""
+        return part_of(self.value("fast_min"), assigned) or 0
+
+    def fast_max(self, assigned: int) -> int:
+        """Bytes that lie on fast nodes at most, of a VM of so many; of one that nobody bounds, all."""
+        found = part_of(self.value("fast_max"), assigned)
+        return assigned if found is None else found
+
+    @property
     def reporting_delay_ms(self) -> int | None:
         """The wished delay in milliseconds; None where it is memhint's choice."""
         return _number(self.value("reporting_delay_ms"))
@@ -345,6 +388,7 @@ _CAREFUL: Mapping[str, str] = {
     "dedup": Mode.OFF,
     "recycler": Mode.OFF,
     "thp": Mode.OFF,
+    "tiering": Consent.DENY,
 }
 
 

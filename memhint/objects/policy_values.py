@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import Protocol
 
+from memhint.objects.units import MIB
+
 _NAME = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 _DIGITS = 18  # more is no number that anybody means
 
@@ -117,3 +119,42 @@ class Whole:
     def shown(self, value: str) -> str:
         """See Kind."""
         return value if value in self.words or not self.unit else f"{value} {self.unit}"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of something: percent of it, as ``40%``, or MiB."""
+
+    high: int  # MiB
+
+    @property
+    def form(self) -> str:
+        """See Kind."""
+        return "0%..100%|MIB"
+
+    @property
+    def accepted(self) -> str:
+        """See Kind."""
+        return f"a whole percentage such as 40%, or MiB from 0 to {self.high}"
+
+    def check(self, value: str) -> str | None:
+        """See Kind."""
+        text = value.removesuffix("%")
+        if not is_whole(text) or int(text) > (self.high if text == value else 100):
+            return None
+        return f"{int(text)}{value[len(text) :]}"
+
+    def shown(self, value: str) -> str:
+        """See Kind."""
+        return value if value.endswith("%") else f"{value} MiB"
+
+
+def part_of(value: str, whole: int) -> int | None:
+    """The bytes that a value of ``Part`` means; None where it says nothing.
+
+    :param whole: bytes that a percentage is of
+    """
+    text = value.removesuffix("%")
+    if not is_whole(text):
+        return None
+    return int(text) * MIB if text == value else whole * int(text) // 100

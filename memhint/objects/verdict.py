@@ -58,6 +58,11 @@ class Reason(Word):
     TURN = "turn"  # others come first, of which more is saved
     SHARED_CGROUP = "shared_cgroup"  # the VM has no memory cgroup of its own
     NO_BLOCKS = "no_blocks"  # the host has no huge page to give, and compacts in vain for one
+    ONE_NODE = "one_node"  # the host has no other NUMA node that the VM may use
+    NODE_FULL = "node_full"  # the node that memory is moved to has no room left
+    NODE_GONE = "node_gone"  # the node that memory is moved to is offline
+    LIMITS = "limits"  # fast_min and fast_max contradict each other, or what the host has
+    NO_READING = "no_reading"  # which memory is in use is not known, or not yet
     NO_SWAP = "no_swap"  # no disk swap with room that the VM may use
     NOT_ENCRYPTED = "not_encrypted"  # disk swap that would keep guest memory in the clear
     STALLS = "stalls"  # the VM waits for its memory: no more is taken from it

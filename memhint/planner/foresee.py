@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from memhint.objects.lever import LeverName, LeverState, Observed
 from memhint.objects.policy import Consent, Mode
+from memhint.objects.policy_values import part_of
 from memhint.objects.report import DomainReport
 from memhint.objects.verdict import Answer, Reason, Verdict
 
@@ -18,6 +19,7 @@ LISTENS: Mapping[LeverName, tuple[str, ...]] = {
     LeverName.BALLOON: ("balloon", "class", "min_mb"),
     LeverName.SWAP_OUT: ("swap_out", "class", "min_mb"),
     LeverName.RECYCLER: ("recycler", "class"),
+    LeverName.TIERING: ("tiering", "fast_min", "fast_max"),
     LeverName.QOS: ("class", "min_mb"),
 }
 _NEXT = "with the host's next report"
@@ -91,6 +93,16 @@ def _thp(one: DomainReport, state: LeverState, after: Mapping[str, str | None], 
     return Verdict(Answer.UNCHANGED, Reason.NONE, f"pulled while the VM works and the host is calm, {when}")
 
 
+def _tiering(one: DomainReport, state: LeverState, after: Mapping[str, str | None], wish: str) -> Verdict:
+    if wish != Consent.ALLOW:
+        return Verdict(Answer.UNCHANGED, Reason.NONE, "nothing is moved any more; pages stay where they are")
+    size = one.observation.facts.memory
+    least, most = part_of(after.get("fast_min") or "", size), part_of(after.get("fast_max") or "", size)
+    if least is not None and most is not None and least > most:
+        return Verdict(Answer.REFUSED, Reason.LIMITS, "fast_min is more than fast_max; make it smaller")
+    return Verdict(Answer.UNCHANGED, Reason.NONE, "moved by how it is used, where the host has nodes to move it to")
+
+
 def _planned(one: DomainReport, state: LeverState, after: Mapping[str, str | None], wish: str) -> Verdict:
     return Verdict(Answer.PLANNED, Reason.DRY_RUN, f"set to {wish} {_NEXT}")
 
@@ -103,5 +115,6 @@ _OF = {
     LeverName.SWAP_OUT: _consented,
     LeverName.RECYCLER: _recycler,
     LeverName.THP: _thp,
+    LeverName.TIERING: _tiering,
     LeverName.QOS: _planned,
 }

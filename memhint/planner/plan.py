@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from memhint.objects.domain import DomainObservation
@@ -33,6 +33,7 @@ from memhint.planner.splits import with_splits
 from memhint.planner.state import PlannerState
 from memhint.planner.storm import learnt
 from memhint.planner.thp import collapses, cpu_of, next_split, taken_from, working
+from memhint.planner.tiering import TieringPlan, plan_tiering
 
 
 class Sight(StrEnum):
@@ -50,6 +51,7 @@ class Planned:
     plan: Plan
     dedup: DedupPlan
     state: PlannerState
+    tiering: TieringPlan = field(default_factory=TieringPlan)
 
 
 def plan(
@@ -122,6 +124,7 @@ def plan(
             compaction=next_compaction(state.compaction, host.huge, seen.elapsed),
             cold=asked.cold,
         ),
+        plan_tiering(domains, policies, unread),
     )
 
 

@@ -100,6 +100,25 @@ class Name:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """Whole percent, as ``40%``, or MiB up to ``high``."""
+
+    high: int
+
+    @property
+    def accepted(self) -> str:
+        """See Kind."""
+        return f"`0%` to `100%`, 0 to {self.high} MiB"
+
+    def check(self, value: str) -> str | None:
+        """See Kind."""
+        text = value.removesuffix("%")
+        if not (text.isascii() and text.isdecimal() and len(text) <= _DIGITS):
+            return None
+        return f"{int(text)}{value[len(text) :]}" if int(text) <= (self.high if text == value else 100) else None
+
+
+@dataclass(frozen=True, slots=True)
 class Key:
     """One extra spec.
 
@@ -226,6 +245,31 @@ KEYS: Mapping[str, Key] = {
             ("agent",),
             "Whether huge pages are made anew of a VM that works: wherever they are missing, never, or after memhint "
             "took memory from it in pieces (`auto`).",
+        ),
+        Key(
+            "tiering",
+            _CONSENT,
+            "deny",
+            "deny",
+            ("agent",),
+            "Whether the VM's memory may be moved between the host's NUMA nodes: what is hot to fast ones, what is "
+            "cold to slow ones, what is scattered to one.",
+        ),
+        Key(
+            "fast_min",
+            Part(1 << 24),
+            "0%",
+            "0%",
+            ("agent",),
+            "How much of the VM's memory lies on fast NUMA nodes at least, where `memhint:tiering` allows it.",
+        ),
+        Key(
+            "fast_max",
+            Part(1 << 24),
+            "100%",
+            "100%",
+            ("agent",),
+            "How much of the VM's memory lies on fast NUMA nodes at most, where `memhint:tiering` allows it.",
         ),
         Key(
             "reporting_order",

@@ -80,6 +80,7 @@ def host_observation(**changes: Any) -> HostObservation:
         numa=(NumaNode(0, 64 * GIB, 30 * GIB),),
         huge=HugeActivity(7000, 30, 40, 9, 5, 12),
         free_huge={0: 28 * GIB},
+        tiers=((0,), (1,)),
     )
     return replace(base, **changes)
 

@@ -16,7 +16,7 @@ from memhint.objects.exclusion import FORBIDS, Way
 from memhint.objects.gap import GapReason
 from memhint.objects.plan import Bound, DemandReason
 from memhint.objects.policy import KEYS
-from memhint.objects.policy_values import Choice, Kind, Whole
+from memhint.objects.policy_values import Choice, Kind, Part, Whole
 from memhint.objects.verdict import Answer, Reason
 
 ROOT = Path(__file__).parents[2]
@@ -52,6 +52,8 @@ def in_words(kind: Kind) -> str:
     if isinstance(kind, Whole):
         unit = f" {kind.unit}" if kind.unit else ""
         return ", ".join((f"{kind.low} to {kind.high}{unit}", *(f"`{word}`" for word in kind.words)))
+    if isinstance(kind, Part):
+        return f"`0%` to `100%`, 0 to {kind.high} MiB"
     return "up to 64 letters, digits and `. _ : -`"
 
 

@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 from oslo_config import cfg
 
+from memhint.agent.active_reads import ActiveReads
 from memhint.agent.applied import Applied
 from memhint.agent.build_levers import build_levers
 from memhint.agent.guests import Guests, GuestTiming
@@ -61,7 +62,18 @@ def test_an_agent_runs_every_lever_once(conf: cfg.ConfigOpts, tmp_path: Any) -> 
     guests = Guests(nothing, nothing, nothing, GuestTiming(), 9)
     root, settings = FakeRoot(tmp_path / "root").kernel, planner_settings(conf)
     runners = build_levers(
-        conf, root, nothing, guests, nothing, settings, "boot", Applied(), Clearings(), lambda *_: None, dry_run=True
+        conf,
+        root,
+        nothing,
+        guests,
+        nothing,
+        settings,
+        "boot",
+        Applied(),
+        Clearings(),
+        lambda *_: None,
+        ActiveReads({}, 1.0),
+        dry_run=True,
     )
     named = [name for runner in runners for name in runner.names]
     assert sorted(named) == sorted(LEVERS)

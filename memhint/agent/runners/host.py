@@ -33,15 +33,18 @@ class HostRunner(LeverRunner, Generic[PlanT]):
         share: float = 0.33,
         dry_run: bool = False,
         note: Callable[[LeverState], None] = lambda state: None,
+        interrupt: Callable[[], None] = lambda: None,
     ) -> None:
         """:param plan_of: this lever's part of a plan
         :param note: told of every outcome of a pass
+        :param interrupt: ends a pass under way early, where that can be; whoever waits for it calls this first
         """
         self.names, self.share = (lever.name,), share
         self._lever = lever
         self._plan_of = plan_of
         self._dry_run = dry_run
         self._note = note
+        self._interrupt = interrupt
         self._last = _Last[PlanT](str(lever.name))
 
     def pull(self, view: HostView, planned: Planned) -> None:
@@ -66,6 +69,7 @@ class HostRunner(LeverRunner, Generic[PlanT]):
         name, lever, seen = self._lever.name, self._lever, view.seen
         if not seen.listed:
             return []
+        self._interrupt()
         if not self._last.passes.settle(deadline / 2):
             return [f"{name}: a pass is still under way"]
         self._begin(None, lambda: Outcome({}, lever.undo(seen.domains, seen.host)))
@@ -81,6 +85,10 @@ class HostRunner(LeverRunner, Generic[PlanT]):
     def inherit(self, before: Self) -> None:
         """Share its pass: two never run beside each other."""
         self._last = before._last
+
+    def close(self) -> None:
+        """Begin nothing more; a pass under way ends as early as it can."""
+        self._interrupt()
 
     def _begin(self, plan: PlanT | None, work: Callable[[], Outcome]) -> None:
         self._last.passes.begin(lambda: self._run(plan, work))

@@ -121,6 +121,7 @@ def _detail(call: Call, report: Report, one: DomainReport) -> dict[str, Any]:
         "huge_coverage": seen.deep.huge_coverage(seen.deep.rss) if seen.deep else None,
         "huge_mapped": seen.deep.mappings.huge_coverage if seen.deep and seen.deep.mappings else None,
         "remote": seen.deep.remote if seen.deep else None,
+        "on_fast": seen.deep.on_fast(report.observation.tiers) if seen.deep else None,
         "active": to_plain(seen.active),
         "merging": to_plain(one.merging),
         "guest_kernel": to_plain(seen.guest_kernel),

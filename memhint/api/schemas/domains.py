@@ -34,6 +34,7 @@ DOMAIN_IN_FULL = extended(
         "huge_coverage": schema_of(float | None),
         "huge_mapped": schema_of(float | None),
         "remote": schema_of(float | None),
+        "on_fast": schema_of(float | None),
         "active": nullable(schema_of(ActiveMemory)),
         "merging": nullable(schema_of(Merging)),
         "guest_kernel": nullable(schema_of(GuestKernel)),

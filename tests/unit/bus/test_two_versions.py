@@ -37,8 +37,18 @@ ANSWERS = ("answer-done", "answer-epoch", "answer-failed", "answer-unknown")
 
 # Words that controllers of 958003c refuse a whole report for: doc/install.md has controllers upgraded first.
 NEWER = {
-    "Reason": {"guest_blocked", "no_blocks", "pages_break", "turn"},
-    "LeverName": {"recycler", "khugepaged", "thp"},
+    "Reason": {
+        "guest_blocked",
+        "no_blocks",
+        "pages_break",
+        "turn",
+        "one_node",
+        "node_full",
+        "node_gone",
+        "limits",
+        "no_reading",
+    },
+    "LeverName": {"recycler", "khugepaged", "thp", "tiering"},
     "Rung": {"recycler"},
     "DemandReason": {"growth"},
     "GapReason": {"conflict"},

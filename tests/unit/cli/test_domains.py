@@ -39,6 +39,7 @@ DETAILS = """\
 | Returned                 | 1024 MiB                                        |
 | Huge pages               | 50 % of what is resident, 75 % as KVM maps it (34 s ago) |
 | Remote memory            | 0 %                                             |
+| On fast nodes            | 100 %                                           |
 | Active                   | 548 MiB ± 40 MiB (damon, 0.20 % of a core)      |
 | Idle for 10 s            | 1500 MiB (9 s ago)                              |
 | Idle for 60 s            | 1024 MiB (9 s ago)                              |
@@ -60,6 +61,9 @@ DETAILS = """\
 | Policy swap_out          | deny (default)                                  |
 | Policy recycler          | auto (default)                                  |
 | Policy thp               | auto (default)                                  |
+| Policy tiering           | deny (default)                                  |
+| Policy fast_min          | 0% (default)                                    |
+| Policy fast_max          | 100% (default)                                  |
 | Policy reporting_order   | auto (default)                                  |
 | Policy reporting_delay_ms | auto (default)                                 |
 | Gaps                     | none                                            |

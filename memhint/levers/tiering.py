@@ -1,0 +1,388 @@
+"""Tiering: what VMs use lies on fast NUMA nodes, what they do not on slow ones, and a scattered VM on one.
+
+Ranges are moved by move_pages (doc/tiering.md has the rule). Nothing is left to undo: a page is at one node or at the
+other, and the VM's own memory policy is never changed.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+from memhint.kernel.errors import InterfaceMissing, KernelInterfaceError
+from memhint.kernel.guest_nodes import Bounds, read_bounds, where
+from memhint.kernel.memcg import CgroupVersion
+from memhint.kernel.move_pages import PageMover
+from memhint.kernel.numa import numa_nodes
+from memhint.kernel.process_cgroup import home
+from memhint.kernel.psi import read_pressure
+from memhint.kernel.root import KernelRoot
+from memhint.kernel.tiers import kernel_tiers, memory_tiers
+from memhint.levers.failed import failed
+from memhint.levers.lever import Outcome
+from memhint.levers.tiering_moves import Carrier, Done
+from memhint.objects.active import ActiveSource
+from memhint.objects.domain import DomainObservation
+from memhint.objects.gap import GapReason
+from memhint.objects.heat import HeatMap
+from memhint.objects.host import HostObservation
+from memhint.objects.lever import LeverName, LeverState, Observed
+from memhint.objects.ownership import HOST
+from memhint.objects.policy import Policy
+from memhint.objects.units import MIB, mib
+from memhint.objects.verdict import Answer, Reason, Verdict
+from memhint.planner.tiering import (
+    Move,
+    MoveLimits,
+    Share,
+    TieringPlan,
+    Tiers,
+    VmMemory,
+    Why,
+    beyond,
+    choose,
+    pieces_of,
+)
+
+_AGAIN = 600.0  # seconds until it is looked again where a VM's mappings are
+_NOTHING_TO_UNDO = "nothing to put back: pages stay where they are, and no policy was changed"
+_SET_ACTIVE = "set [active] source to damon, or to auto"
+
+
+@dataclass(frozen=True, slots=True)
+class TieringSettings:
+    """What the operator allows."""
+
+    rate: int = 100 * MIB  # bytes a second
+    threads: int = 2
+    every: float = 60.0  # seconds from one pass to the next
+    patience: float = 20.0  # seconds of one pass
+    hot: float = 20.0  # seconds in use
+    cold: float = 300.0  # seconds untouched
+    psi_stop: float = 5.0  # percent of time that the VM, or something on the host, waits for memory
+    free_percent: float = 5.0  # of a fast node
+
+
+@dataclass(slots=True)
+class _Pass:
+    """What a pass works with, and what came of it so far."""
+
+    tiers: Tiers
+    opened: ExitStack
+    verdicts: dict[str, Verdict] = field(default_factory=dict)
+    movers: dict[str, PageMover] = field(default_factory=dict)
+    pids: dict[str, int] = field(default_factory=dict)
+    memory: dict[str, VmMemory] = field(default_factory=dict)
+    blind: dict[str, Verdict] = field(default_factory=dict)  # of whom it is not known what is in use, and why
+
+
+class TieringLever:
+    """move_pages over the VMs of a host."""
+
+    name = LeverName.TIERING
+
+    def __init__(
+        self,
+        root: KernelRoot,
+        heat: Callable[[Collection[str]], Mapping[str, HeatMap]],
+        reserve: Callable[[int], int],
+        settings: TieringSettings,
+        clock: Callable[[], float],
+        sleep: Callable[[float], None],
+    ) -> None:
+        """:param heat: which ranges these VMs use, as far as it is known; asked for, it is found out for the next time
+        :param reserve: what the host keeps of a NUMA node of so many bytes
+        """
+        self._root = root
+        self._heat = heat
+        self._reserve = reserve
+        self._settings = settings
+        self._clock = clock
+        self._sleep = sleep
+        self._stopped = threading.Event()
+        self._bounds: dict[str, tuple[float, Bounds]] = {}  # by process: when they were read
+        self._stalled: dict[str, tuple[float, int]] = {}
+        self._last: tuple[float, TieringPlan, Outcome] | None = None
+
+    def interrupt(self) -> None:
+        """End the pass under way after the ranges that it is at."""
+        self._stopped.set()
+
+    def reconcile(
+        self, plan: TieringPlan, domains: Sequence[DomainObservation], host: HostObservation, *, dry_run: bool
+    ) -> Outcome:
+        """Move what lies on the wrong node, as far as one pass may."""
+        heat = self._heat(plan.members)
+        now = self._clock()
+        if self._last is not None and self._last[1] == plan and now - self._last[0] < self._settings.every:
+            return self._last[2]
+        verdicts = {uuid: Verdict(Answer.REFUSED, Reason.LIMITS, why) for uuid, why in plan.refused.items()}
+        if not plan.members:
+            return Outcome(verdicts, Verdict(Answer.UNCHANGED, Reason.OPT_OUT, "no VM's policy allows it"))
+        try:
+            outcome = self._pass(plan.members, domains, heat, dry_run=dry_run)
+        except KernelInterfaceError as error:
+            verdict = failed(error)
+            outcome = Outcome(dict.fromkeys(plan.members, verdict), verdict)
+        outcome = Outcome({**verdicts, **outcome.verdicts}, outcome.host)
+        self._last = (self._clock(), plan, outcome)
+        return outcome
+
+    def hold(self) -> Verdict:
+        """While not all VMs are known: nothing is moved."""
+        return Verdict(Answer.UNCHANGED)
+
+    def held(self, missing: str) -> Verdict:
+        """The same in words."""
+        return Verdict(Answer.PENDING, Reason.NONE, f"nothing is moved while {missing}")
+
+    def undo(self, domains: Sequence[DomainObservation], host: HostObservation) -> Verdict:
+        """Nothing is put back."""
+        self._stopped.clear()
+        return Verdict(Answer.UNCHANGED, Reason.NONE, _NOTHING_TO_UNDO)
+
+    def states(
+        self,
+        domains: Sequence[DomainObservation],
+        host: HostObservation,
+        plan: TieringPlan,
+        policies: Mapping[str, Policy],
+        outcome: Outcome,
+    ) -> Iterable[LeverState]:
+        """Of every VM, and of the host where a VM's policy allows it."""
+        for one in domains:
+            wished = policies[one.uuid].tiering
+            verdict = outcome.verdicts.get(one.uuid, outcome.host) if wished else Verdict(Answer.UNCHANGED)
+            yield LeverState(self.name, one.uuid, "on" if wished else "off", _observed(verdict, wished), verdict)
+        if plan.members:
+            yield LeverState(self.name, HOST, "on", _observed(outcome.host, wished=True), outcome.host)
+
+    def outcomes(self, plan: TieringPlan | None, outcome: Outcome) -> Iterable[LeverState]:
+        """What a pass brought about."""
+        if plan is not None:
+            for uuid, verdict in outcome.verdicts.items():
+                yield LeverState(self.name, uuid, "on", _observed(verdict, wished=True), verdict)
+
+    def _pass(
+        self,
+        members: Mapping[str, Share],
+        domains: Sequence[DomainObservation],
+        heat: Mapping[str, HeatMap],
+        *,
+        dry_run: bool,
+    ) -> Outcome:
+        tiers, refusal = self._look_at_host()
+        if tiers is None or refusal is not None:
+            assert refusal is not None
+            return Outcome(dict.fromkeys(members, refusal), refusal)
+        with ExitStack() as opened:
+            work = _Pass(tiers, opened)
+            fast = sum(node.total for node in numa_nodes(self._root) if node.node in tiers.fast)
+            too_much = beyond(members, fast)
+            self._forget({one.process.instance for one in domains if one.process is not None})
+            for one in domains:
+                share = members.get(one.uuid)
+                if share is None:
+                    continue
+                if too_much is not None and share.least:
+                    work.verdicts[one.uuid] = Verdict(Answer.REFUSED, Reason.LIMITS, too_much)
+                    continue
+                self._look_at(one, share, heat.get(one.uuid), work)
+            most = int(self._settings.rate * self._settings.patience)
+            limits = MoveLimits(most, self._settings.hot, self._settings.cold)
+            moves = choose(tuple(work.memory.values()), tiers, limits)
+            if dry_run:
+                return self._foretold(moves, work)
+            return self._carried(moves, work)
+
+    def _look_at_host(self) -> tuple[Tiers | None, Verdict | None]:
+        try:
+            tiers = memory_tiers(self._root)
+        except InterfaceMissing as error:
+            return None, Verdict(Answer.UNSUPPORTED, Reason.KERNEL, f"no NUMA: {error}")
+        if sum(map(len, tiers)) < 2:
+            return None, Verdict(Answer.UNSUPPORTED, Reason.ONE_NODE, "this host has one NUMA node with memory")
+        if len(tiers) > 1 and kernel_tiers(self._root):
+            detail = (
+                "the kernel moves memory between tiers itself: numa_balancing is 2 or 3; write 0 or 1 to leave it here"
+            )
+            return None, Verdict(Answer.CONFLICT, Reason.OTHER_MANAGER, detail)
+        waiting = read_pressure(self._root).some_avg10
+        if waiting >= self._settings.psi_stop:
+            return None, Verdict(
+                Answer.REFUSED, Reason.PRESSURE, f"the host waits for memory {waiting:g} % of the time"
+            )
+        slow = tuple(node for tier in tiers[1:] for node in tier)
+        return Tiers(tiers[0], slow, self._room(tiers[0])), None
+
+    def _room(self, fast: Sequence[int], kept: float = 1.0) -> dict[int, int]:
+        """What each node may still take. Page cache goes when somebody needs its place.
+
+        :param kept: the part of what is to stay free that does
+        """
+        found = {}
+        for node in numa_nodes(self._root):
+            least = self._reserve(node.total)
+            if node.node in fast:
+                least = max(least, int(node.total * self._settings.free_percent / 100))
+            if node.total:
+                found[node.node] = node.free + node.file - int(least * kept)
+        return found
+
+    def _look_at(self, one: DomainObservation, share: Share, heat: HeatMap | None, work: _Pass) -> None:
+        """Where a VM's memory lies; a verdict where it may not be moved."""
+        refusal = _not_this_vm(one)
+        if refusal is not None:
+            work.verdicts[one.uuid] = refusal
+            return
+        assert one.process is not None
+        instance, pid = one.process.instance, one.process.pid
+        try:
+            bounds = self._bounds_of(instance, pid)
+            nodes = bounds.nodes & work.tiers.room.keys()
+            if one.facts.numa_strict:
+                nodes &= frozenset(one.facts.numa_nodes)
+            if len(nodes) < 2:
+                detail = "its XML, its cpuset or its mappings' policy leave it one node, or bind piece by piece"
+                work.verdicts[one.uuid] = Verdict(Answer.UNSUPPORTED, Reason.ONE_NODE, detail)
+                return
+            if not bounds.spans:
+                detail = "it has no memory of its own that could be moved: it is shared, or of a file"
+                work.verdicts[one.uuid] = Verdict(Answer.UNSUPPORTED, Reason.DEVICE, detail)
+                return
+            mover = work.opened.enter_context(PageMover(self._root, instance))
+            lying = tuple(where(mover, bounds.spans))
+        except KernelInterfaceError as error:
+            work.verdicts[one.uuid] = failed(error)
+            return
+        home_ = frozenset[int]() if one.facts.numa_strict else bounds.home & nodes
+        work.memory[one.uuid] = VmMemory(one.uuid, pieces_of(lying, heat), nodes, share, home_)
+        work.movers[one.uuid], work.pids[one.uuid] = mover, pid
+        if heat is None and work.tiers.slow:
+            work.blind[one.uuid] = unread(one)
+
+    def _bounds_of(self, instance: str, pid: int) -> Bounds:
+        at, found = self._bounds.get(instance, (float("-inf"), None))
+        now = self._clock()
+        if found is None or now - at >= _AGAIN:
+            found = read_bounds(self._root, pid)
+            self._bounds[instance] = (now, found)
+        return found
+
+    def _forget(self, instances: Collection[str]) -> None:
+        self._bounds = {name: kept for name, kept in self._bounds.items() if name in instances}
+
+    def _foretold(self, moves: Sequence[Move], work: _Pass) -> Outcome:
+        done = {uuid: Done() for uuid in work.memory}
+        for move in moves:
+            one = done[move.uuid]
+            one.moved[move.why] = one.moved.get(move.why, 0) + move.bytes
+        for uuid in work.blind:
+            # how much is beyond its share is known, if not which of it would go
+            memory = work.memory[uuid]
+            fast = sum(one.bytes for one in memory.pieces if one.node in work.tiers.fast)
+            for why, size in ((Why.DEMOTE, fast - memory.share.most), (Why.PROMOTE, memory.share.least - fast)):
+                if size > 0:
+                    done[uuid].moved[why] = size
+        for uuid, one in done.items():
+            blind = "; what is hot or cold, a running agent knows alone" if uuid in work.blind else ""
+            detail = f"{one}{blind}".replace("nothing was moved", "nothing would be moved")
+            answer = Answer.PLANNED if one.bytes else Answer.UNCHANGED
+            work.verdicts[uuid] = Verdict(answer, Reason.DRY_RUN, detail)
+        size = sum(one.bytes for one in done.values())
+        return Outcome(work.verdicts, Verdict(Answer.PLANNED, Reason.DRY_RUN, f"{mib(size)} MiB would be moved"))
+
+    def _carried(self, moves: Sequence[Move], work: _Pass) -> Outcome:
+        self._stalled = {}
+        carrier = Carrier(
+            lambda: self._room(work.tiers.fast, kept=0.5),  # what was chosen may come out a little larger
+            lambda uuid: self._trouble(uuid, work.pids[uuid]),
+            self._clock,
+            self._sleep,
+            rate=self._settings.rate,
+            threads=self._settings.threads,
+            patience=self._settings.patience,
+            stop=self._stopped.is_set,
+        )
+        done = carrier.carry(moves, work.movers)
+        for uuid, memory in work.memory.items():
+            work.verdicts[uuid] = _verdict(done.get(uuid, Done()), memory, work)
+        size = sum(one.bytes for one in done.values())
+        answer = Answer.APPLIED if size else Answer.UNCHANGED
+        return Outcome(work.verdicts, Verdict(answer, Reason.NONE, f"{mib(size)} MiB were moved"))
+
+    def _trouble(self, uuid: str, pid: int) -> Verdict | None:
+        """Why nothing more of this VM is to be moved now."""
+        waiting = read_pressure(self._root).some_avg10
+        if waiting >= self._settings.psi_stop:
+            return Verdict(Answer.REFUSED, Reason.PRESSURE, f"the host waits for memory {waiting:g} % of the time")
+        try:
+            place = home(self._root, pid)
+        except InterfaceMissing:
+            return None  # in the root cgroup: the host's pressure is what there is
+        if place.version is CgroupVersion.V1 or place.for_many:
+            return None
+        pressure, now = read_pressure(self._root, place.path), self._clock()
+        began, stalled = self._stalled.setdefault(uuid, (now, pressure.some_total_us))
+        # avg10 moves every two seconds only; what it waited since the pass began shows at once
+        share = (pressure.some_total_us - stalled) / 10_000 / max(now - began, 10.0)
+        worst = max(share, pressure.some_avg10)
+        if worst < self._settings.psi_stop:
+            return None
+        return Verdict(Answer.REFUSED, Reason.STALLS, f"it waits for its memory {worst:.1f} % of the time")
+
+
+def _observed(verdict: Verdict, wished: bool) -> Observed:
+    if verdict.answer is Answer.UNSUPPORTED:
+        return Observed.UNSUPPORTED
+    return Observed.ON if wished and verdict.ok else Observed.OFF
+
+
+def _verdict(done: Done, memory: VmMemory, work: _Pass) -> Verdict:
+    detail = str(done)
+    if work.tiers.slow:
+        fast = sum(one.bytes for one in memory.pieces if one.node in work.tiers.fast)
+        fast += sum(size * sign for why, size in done.moved.items() if (sign := _SIGN.get(why, 0)))
+        whole = sum(one.bytes for one in memory.pieces)
+        detail += f"; {mib(fast)} of {mib(whole)} MiB lie on fast nodes"
+    if done.bytes:
+        ended = f"; ended early: {done.ended.detail}" if done.ended is not None else ""
+        return Verdict(Answer.APPLIED, Reason.NONE, detail + ended)
+    if done.ended is not None:
+        return done.ended
+    blind = work.blind.get(memory.uuid)
+    return blind if blind is not None else Verdict(Answer.UNCHANGED, Reason.NONE, detail)
+
+
+_SIGN = {Why.PROMOTE: 1, Why.DEMOTE: -1}
+
+
+def unread(one: DomainObservation) -> Verdict:
+    """Why it is not known which of a VM's memory is in use."""
+    if one.active is not None and one.active.source is ActiveSource.REFERENCED:
+        detail = f"accessed bits do not tell one range from another: {_SET_ACTIVE}"
+        return Verdict(Answer.REFUSED, Reason.NO_READING, detail)
+    gap = next((gap for gap in one.gaps if gap.what == "active"), None)
+    if one.active is None and gap is None:
+        return Verdict(Answer.REFUSED, Reason.NO_READING, f"nobody looks which memory is in use: {_SET_ACTIVE}")
+    if gap is not None and gap.reason is not GapReason.PENDING:
+        return Verdict(Answer.REFUSED, Reason.NO_READING, f"which memory is in use is not known: {gap.detail}")
+    return Verdict(Answer.PENDING, Reason.NO_READING, "which memory is in use is not known yet")
+
+
+def _not_this_vm(one: DomainObservation) -> Verdict | None:
+    facts = one.facts
+    if one.process is None:
+        return Verdict(Answer.PENDING, Reason.NOT_RUNNING, f"the VM is {one.state}")
+    if facts.hugepages:
+        return Verdict(Answer.UNSUPPORTED, Reason.DEVICE, "its memory is on explicit huge pages, which are left alone")
+    if facts.locked or facts.vfio or facts.confidential:
+        return Verdict(Answer.UNSUPPORTED, Reason.DEVICE, "its memory cannot be moved: locked, pinned or encrypted")
+    if facts.realtime:
+        return Verdict(Answer.REFUSED, Reason.EXCLUDED, "its CPUs wait while a page is moved: they are real time")
+    if facts.numa_strict and len(facts.numa_nodes) < 2:
+        bound = "to one node" if facts.numa_nodes else "to nodes that its XML does not name"
+        return Verdict(Answer.UNSUPPORTED, Reason.ONE_NODE, f"its XML binds its memory {bound}")
+    return None

@@ -1,0 +1,332 @@
+"""Which ranges of VMs' memory go to which NUMA node: hot ones to fast nodes, cold ones to slow nodes, a scattered VM to
+one node. Each VM keeps within its share of the fast nodes.
+
+Room is made before it is taken: each promotion comes behind the demotions that it needs.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice, takewhile
+from math import ceil
+
+from memhint.objects.domain import DomainObservation, DomainState
+from memhint.objects.heat import HeatMap, Lying
+from memhint.objects.policy import Policy
+from memhint.objects.units import MIB, mib
+from memhint.objects.words import Word
+
+BLOCK = 2 * MIB
+"""What is moved at least: a huge page moves as a whole."""
+UNLIMITED = 1 << 62
+_SCATTERED = 64 * MIB  # less than this, or a twentieth of the VM, is not worth to be gathered
+
+
+class Why(Word):
+    """What a move is for."""
+
+    PROMOTE = "promote"
+    DEMOTE = "demote"
+    GATHER = "gather"
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What a VM may and must have of the fast nodes, in bytes."""
+
+    least: int = 0
+    most: int = UNLIMITED
+
+
+@dataclass(frozen=True, slots=True)
+class TieringPlan:
+    """Whose memory may be moved. ``refused`` has why not, of those that are asked for and contradict themselves."""
+
+    members: Mapping[str, Share] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A range that lies on one node, of whole blocks, and what is known of its use."""
+
+    start: int
+    end: int
+    node: int
+    bytes: int  # of it that have memory
+    busy: float = 0.0  # seconds for which it has been in use all the time
+    idle: float | None = None  # seconds for which it has not been touched; None: nobody knows
+
+    @property
+    def blocks(self) -> int:
+        """How many there are of them."""
+        return (self.end - self.start) // BLOCK
+
+
+@dataclass(frozen=True, slots=True)
+class VmMemory:
+    """One VM's memory. ``nodes`` are those on which it may lie, ``home`` those on which it may be gathered."""
+
+    uuid: str
+    pieces: Sequence[Piece]
+    nodes: frozenset[int]
+    share: Share = Share()
+    home: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Tiers:
+    """The nodes with memory, and the bytes that each may still take; negative where it has less free than it should."""
+
+    fast: tuple[int, ...]
+    slow: tuple[int, ...]  # the faster first
+    room: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class MoveLimits:
+    """How much is moved in one pass, and what counts as hot and cold."""
+
+    most: int  # bytes
+    hot: float = 20.0  # seconds in use
+    cold: float = 300.0  # seconds untouched
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One range to another node."""
+
+    uuid: str
+    start: int
+    end: int
+    bytes: int
+    node: int
+    why: Why
+
+
+def plan_tiering(
+    domains: Iterable[DomainObservation], policies: Mapping[str, Policy], unread: frozenset[str]
+) -> TieringPlan:
+    """The VMs whose policy allows it, with their shares of the fast nodes."""
+    members, refused = {}, {}
+    for one in domains:
+        policy = policies[one.uuid]
+        if not policy.tiering or one.uuid in unread or one.state is not DomainState.RUNNING:
+            continue
+        share = Share(policy.fast_min(one.facts.memory), policy.fast_max(one.facts.memory))
+        if share.least > share.most:
+            refused[one.uuid] = f"fast_min of {mib(share.least)} MiB is more than fast_max of {mib(share.most)} MiB"
+        else:
+            members[one.uuid] = share
+    return TieringPlan(members, refused)
+
+
+def pieces_of(lying: Iterable[Lying], heat: HeatMap | None) -> tuple[Piece, ...]:
+    """What lies where, divided by how it is used. A block of which only parts are in use counts as in use.
+
+    :param lying: by address
+    """
+    ranges = heat.ranges if heat is not None else ()
+    starts = [one.start for one in ranges]
+    found = []
+    for run in lying:
+        each, start = run.bytes / ((run.end - run.start) // BLOCK), run.start
+        while start < run.end:
+            first = max(0, bisect_right(starts, start) - 1)
+            within = list(takewhile(lambda one: one.start < start + BLOCK, islice(ranges, first, None)))  # noqa: B023
+            within = [one for one in within if one.end > start]
+            end = start + BLOCK
+            if len(within) == 1 and within[0].start <= start:
+                end = max(end, within[0].end // BLOCK * BLOCK)
+            elif not within:
+                after = bisect_right(starts, start)
+                end = max(end, starts[after] // BLOCK * BLOCK) if after < len(starts) else run.end
+            end = min(end, run.end)
+            busy = max((one.busy for one in within), default=0.0)
+            idle = min((one.idle for one in within), default=None)
+            found.append(Piece(start, end, run.node, int(each * ((end - start) // BLOCK)), busy, idle))
+            start = end
+    return tuple(found)
+
+
+def beyond(members: Mapping[str, Share], fast: int) -> str | None:
+    """Why the minimums of all VMs cannot be kept, on fast nodes of so many bytes; None where they can."""
+    asked = sum(share.least for share in members.values())
+    if asked <= fast:
+        return None
+    return f"the fast_min of all VMs come to {mib(asked)} MiB, and the fast nodes have {mib(fast)} MiB"
+
+
+def choose(vms: Sequence[VmMemory], tiers: Tiers, limits: MoveLimits) -> tuple[Move, ...]:
+    """What to move, in this order, ``limits.most`` bytes at most.
+
+    First who has more than its share of the fast nodes gives some up, the coldest of it. Then who has less gets some,
+    its hottest. Then what is hot comes up, the hottest first, as far as there is room or something colder to put in its
+    place. Then fast nodes that have too little free give up what is cold. In the end scattered VMs are gathered.
+    """
+    chooser = _Chooser(vms, tiers, limits)
+    if tiers.slow:
+        chooser.hold_to_shares()
+        chooser.fill_shares()
+        chooser.raise_hot()
+        chooser.keep_free()
+    chooser.gather()
+    return tuple(chooser.moves)
+
+
+@dataclass(slots=True)
+class _Left:
+    """What is left of a piece, of which blocks are taken from the front."""
+
+    uuid: str
+    start: int
+    node: int
+    blocks: int
+    each: float  # bytes of a block
+    busy: float
+    idle: float | None
+
+    @property
+    def bytes(self) -> int:
+        return int(self.blocks * self.each)
+
+
+class _Chooser:
+    """The books while it is chosen."""
+
+    def __init__(self, vms: Sequence[VmMemory], tiers: Tiers, limits: MoveLimits) -> None:
+        self.moves: list[Move] = []
+        self._vms = {vm.uuid: vm for vm in vms}
+        self._tiers = tiers
+        self._limits = limits
+        self._budget = limits.most
+        self._room = dict(tiers.room)
+        self._fast = frozenset(tiers.fast)
+        self._left = [
+            _Left(vm.uuid, one.start, one.node, one.blocks, one.bytes / one.blocks, one.busy, one.idle)
+            for vm in vms
+            for one in vm.pieces
+            if one.blocks and one.bytes
+        ]
+        self._held = dict.fromkeys(self._vms, 0)
+        for one in self._left:
+            self._held[one.uuid] += one.bytes if one.node in self._fast else 0
+        # What is to go comes first: the coldest of fast nodes, the hottest of slow ones. What is not known stays.
+        known = [one for one in self._left if one.idle is not None]
+        self._above = sorted((one for one in known if one.node in self._fast), key=_coldest)
+        self._below = sorted((one for one in known if one.node in tiers.slow), key=_hottest)
+
+    def hold_to_shares(self) -> None:
+        """Down with what is beyond a VM's share."""
+        for one in self._above:
+            if (over := self._held[one.uuid] - self._vms[one.uuid].share.most) > 0:
+                self._demote(one, over)
+
+    def fill_shares(self) -> None:
+        """Up with what a VM is short of, in the place of whatever is the coldest of others."""
+        for one in self._below:
+            if (short := self._vms[one.uuid].share.least - self._held[one.uuid]) > 0:
+                self._promote(one, short, idle=0.0)
+
+    def raise_hot(self) -> None:
+        """Up with what is in use."""
+        for one in self._below:
+            if one.busy >= self._limits.hot:
+                self._promote(one, one.bytes, idle=self._limits.cold)
+
+    def keep_free(self) -> None:
+        """Down with what is cold, where fast nodes have too little free."""
+        for one in self._above:
+            if (short := -self._room[one.node]) > 0 and _idle(one) >= self._limits.cold:
+                self._demote(one, short, self._spare(one.uuid))
+
+    def gather(self) -> None:
+        """Bring a VM together whose memory lies on several fast nodes, where one has room for all of it."""
+        found = [(vm, where) for vm in self._vms.values() if vm.home and (where := self._scattered(vm)) is not None]
+        for vm, (home, _) in sorted(found, key=lambda each: each[1][1]):
+            for one in self._left:
+                if one.uuid == vm.uuid and one.node in self._fast and one.node != home:
+                    self._take(one, one.bytes, UNLIMITED, home, Why.GATHER)
+
+    def _scattered(self, vm: VmMemory) -> tuple[int, int] | None:
+        """Where it goes and how many bytes that is; None where it is together, or no node has room for it."""
+        by_node = dict.fromkeys(self._tiers.fast, 0)
+        for one in self._left:
+            if one.uuid == vm.uuid and one.node in by_node:
+                by_node[one.node] += one.bytes
+        whole = sum(by_node.values())
+        for home in sorted(vm.home & vm.nodes & by_node.keys(), key=lambda node: (-by_node[node], node)):
+            rest = whole - by_node[home]
+            if rest < max(_SCATTERED, whole // 20):
+                return None
+            if self._room[home] >= rest:
+                return home, rest
+        return None
+
+    def _promote(self, one: _Left, size: int, *, idle: float) -> None:
+        """:param idle: seconds for which that must not have been touched which makes room"""
+        share = self._vms[one.uuid].share
+        nodes = [node for node in self._tiers.fast if node in self._vms[one.uuid].nodes]
+        for node in sorted(nodes, key=lambda node: (-self._room[node], node)):
+            size = min(size, one.bytes, self._budget)
+            # of its own, where it has all that it may have
+            self._free_up(node, size - (share.most - self._held[one.uuid]), idle, size, one, own=True)
+            self._free_up(node, size - self._room[node], idle, size, one, own=False)
+            self._take(one, size, min(size, share.most - self._held[one.uuid]), node, Why.PROMOTE)
+
+    def _free_up(self, node: int, size: int, idle: float, keep: int, for_: _Left, *, own: bool) -> None:
+        """Demote what is cold enough from a node, and colder than what comes in its place.
+
+        :param keep: bytes of the budget that are for what comes
+        """
+        for one in self._above:
+            wanted = min(size, self._budget - keep)
+            if wanted <= 0:
+                return
+            same = one.uuid == for_.uuid
+            if one.node != node or not one.blocks or _idle(one) < idle or (own and not same) or one.busy >= for_.busy:
+                continue
+            size -= self._demote(one, wanted, UNLIMITED if same else self._spare(one.uuid))
+
+    def _spare(self, uuid: str) -> int:
+        return self._held[uuid] - self._vms[uuid].share.least
+
+    def _demote(self, one: _Left, size: int, most: int = UNLIMITED) -> int:
+        for node in self._tiers.slow:
+            if node in self._vms[one.uuid].nodes and (taken := self._take(one, size, most, node, Why.DEMOTE)):
+                return taken
+        return 0
+
+    def _take(self, one: _Left, size: int, most: int, node: int, why: Why) -> int:
+        """Note a move of blocks of at least ``size`` bytes, as far as there are; never of more than ``most``.
+
+        What it comes to, in bytes.
+        """
+        if one.blocks <= 0 or size <= 0:
+            return 0
+        fit = int(min(most, self._budget, self._room[node]) / one.each)
+        count = min(one.blocks, ceil(size / one.each), fit)
+        if count <= 0:
+            return 0
+        taken, end = int(count * one.each), one.start + count * BLOCK
+        self.moves.append(Move(one.uuid, one.start, end, taken, node, why))
+        self._budget -= taken
+        self._room[node] -= taken
+        self._room[one.node] += taken
+        self._held[one.uuid] += taken * ((node in self._fast) - (one.node in self._fast))
+        one.start, one.blocks = end, one.blocks - count
+        return taken
+
+
+def _idle(one: _Left) -> float:
+    return -1.0 if one.idle is None else one.idle
+
+
+def _coldest(one: _Left) -> tuple[float, float]:
+    return -_idle(one), one.busy
+
+
+def _hottest(one: _Left) -> tuple[float, float]:
+    return -one.busy, _idle(one)

@@ -1,0 +1,274 @@
+"""The lever that moves memory between nodes: who is left alone and why, and what ends a pass."""
+
+from __future__ import annotations
+
+import errno
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memhint.kernel.errors import ProcessGone
+from memhint.kernel.move_pages import Moved
+from memhint.levers.lever import Outcome
+from memhint.levers.tiering import TieringLever, TieringSettings, unread
+from memhint.levers.tiering_moves import CHUNK, Carrier, Done
+from memhint.objects.active import ActiveSource
+from memhint.objects.domain import DomainObservation
+from memhint.objects.gap import Gap, GapReason
+from memhint.objects.heat import HeatMap
+from memhint.objects.lever import LeverName, Observed
+from memhint.objects.ownership import HOST
+from memhint.objects.policy import Origin, effective
+from memhint.objects.units import MIB
+from memhint.objects.verdict import Answer, Reason, Verdict
+from memhint.planner.tiering import BLOCK, Move, Share, TieringPlan, Why
+from tests.unit import builders
+from tests.unit.kernel.fake_root import FakeRoot
+
+VM = builders.domain_observation()
+assert VM.active is not None
+PLAN = TieringPlan({VM.uuid: Share()})
+NODE = "Node {0} MemTotal: 1000000 kB\nNode {0} MemFree: 500000 kB\nNode {0} Active(file): 0 kB\n"
+
+
+class Host:
+    """A host with a fast and a slow node, and what the lever is told of it."""
+
+    def __init__(self, path: Path) -> None:
+        self.root = FakeRoot(path).host()
+        self.nodes(2)
+        self.root.write("sys/devices/virtual/memory_tiering/memory_tier4/nodelist", "0\n")
+        self.root.write("sys/devices/virtual/memory_tiering/memory_tier22/nodelist", "1\n")
+        self.asked: list[frozenset[str]] = []
+        self.now = 0.0
+        self.lever = TieringLever(
+            self.root.kernel, self.heat, lambda total: total // 50, TieringSettings(), lambda: self.now, lambda _: None
+        )
+
+    def nodes(self, count: int) -> None:
+        for node in range(count):
+            self.root.write(f"sys/devices/system/node/node{node}/meminfo", NODE.format(node))
+        self.root.write("sys/devices/system/node/has_memory", f"0-{count - 1}\n")
+        self.root.write("sys/devices/system/node/has_cpu", "0\n")
+
+    def heat(self, uuids: Collection[str]) -> Mapping[str, HeatMap]:
+        self.asked.append(frozenset(uuids))
+        return {}
+
+    def pull(self, plan: TieringPlan = PLAN, vm: DomainObservation = VM) -> Outcome:
+        return self.lever.reconcile(plan, [vm], builders.host_observation(), dry_run=False)
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    return Host(tmp_path)
+
+
+def test_without_consent_nothing_is_looked_at(host: Host) -> None:
+    outcome = host.pull(TieringPlan())
+    assert outcome.host.reason is Reason.OPT_OUT
+    (state,) = host.lever.states([VM], builders.host_observation(), TieringPlan(), {VM.uuid: effective({})}, outcome)
+    assert (state.desired, state.observed, state.verdict) == ("off", Observed.OFF, Verdict(Answer.UNCHANGED))
+
+
+def test_a_host_with_one_node_is_unsupported_and_says_so_of_each_vm(host: Host, tmp_path: Path) -> None:
+    host.root.write("sys/devices/virtual/memory_tiering/memory_tier22/nodelist", "\n")
+    host.root.write("sys/devices/system/node/has_memory", "0\n")
+    outcome = host.pull()
+    assert (outcome.host.answer, outcome.host.reason) == (Answer.UNSUPPORTED, Reason.ONE_NODE)
+    policies = {VM.uuid: effective({Origin.OPERATOR: {"tiering": "allow"}})}
+    states = list(host.lever.states([VM], builders.host_observation(), PLAN, policies, outcome))
+    assert [(state.subject, state.observed) for state in states] == [
+        (VM.uuid, Observed.UNSUPPORTED),
+        (HOST, Observed.UNSUPPORTED),
+    ]
+    assert {state.lever for state in states} == {LeverName.TIERING}
+
+
+def test_a_kernel_that_tiers_by_itself_is_a_conflict(host: Host) -> None:
+    host.root.write("proc/sys/kernel/numa_balancing", "2\n")
+    assert host.pull().host.reason is Reason.OTHER_MANAGER
+    host.root.write("proc/sys/kernel/numa_balancing", "1\n")
+    assert host.pull(TieringPlan({VM.uuid: Share(1)})).host.answer is not Answer.CONFLICT
+
+
+def test_a_host_under_pressure_is_left_alone(host: Host) -> None:
+    text = host.root.text("proc/pressure/memory")
+    host.root.write("proc/pressure/memory", text.replace(text.split("avg10=")[1].split(" ")[0], "5.00", 1))
+    assert host.pull().host.reason is Reason.PRESSURE
+
+
+def test_the_last_outcome_stands_until_it_is_time_to_look_again(host: Host) -> None:
+    first = host.pull()
+    host.root.write("proc/sys/kernel/numa_balancing", "2\n")
+    host.now = 59.0
+    assert host.pull() is first
+    host.now = 61.0
+    assert host.pull().host.reason is Reason.OTHER_MANAGER
+    assert host.asked == [frozenset({VM.uuid})] * 3
+
+
+@pytest.mark.parametrize(
+    ("facts", "answer", "reason"),
+    [
+        ({"hugepages": True}, Answer.UNSUPPORTED, Reason.DEVICE),
+        ({"locked": True}, Answer.UNSUPPORTED, Reason.DEVICE),
+        ({"vfio": True}, Answer.UNSUPPORTED, Reason.DEVICE),
+        ({"confidential": True}, Answer.UNSUPPORTED, Reason.DEVICE),
+        ({"realtime": True}, Answer.REFUSED, Reason.EXCLUDED),
+        ({"numa_strict": True, "numa_nodes": (0,)}, Answer.UNSUPPORTED, Reason.ONE_NODE),
+        ({"numa_strict": True}, Answer.UNSUPPORTED, Reason.ONE_NODE),
+    ],
+)
+def test_who_is_left_alone(host: Host, facts: dict[str, Any], answer: Answer, reason: Reason) -> None:
+    outcome = host.pull(vm=builders.domain_observation(facts=builders.facts(**facts)))
+    assert (outcome.verdicts[VM.uuid].answer, outcome.verdicts[VM.uuid].reason) == (answer, reason)
+
+
+def test_a_vm_that_ended_is_said_not_to_run(host: Host) -> None:
+    outcome = host.pull(vm=builders.domain_observation(process=builders.process(pid=4_194_304)))
+    assert (outcome.verdicts[VM.uuid].answer, outcome.verdicts[VM.uuid].reason) == (Answer.PENDING, Reason.NOT_RUNNING)
+
+
+def test_contradictory_limits_are_refused_and_nothing_is_done(host: Host) -> None:
+    outcome = host.pull(TieringPlan({}, {VM.uuid: "fast_min is more"}))
+    assert outcome.verdicts[VM.uuid] == Verdict(Answer.REFUSED, Reason.LIMITS, "fast_min is more")
+    outcome = host.pull(TieringPlan({VM.uuid: Share(1 << 40)}))
+    assert outcome.verdicts[VM.uuid].reason is Reason.LIMITS
+
+
+def test_nothing_is_left_to_undo(host: Host) -> None:
+    assert host.lever.undo([VM], builders.host_observation()).answer is Answer.UNCHANGED
+    assert host.lever.hold().ok
+    assert "unknown" in host.lever.held("unknown").detail
+
+
+@pytest.mark.parametrize(
+    ("changes", "answer", "words"),
+    [
+        ({"active": None}, Answer.REFUSED, "nobody looks"),
+        ({"active": replace(VM.active, source=ActiveSource.REFERENCED)}, Answer.REFUSED, "accessed bits"),
+        ({"active": None, "gaps": (Gap("active", GapReason.PENDING),)}, Answer.PENDING, "not known yet"),
+        ({"active": None, "gaps": (Gap("active", GapReason.CONFLICT, "in use"),)}, Answer.REFUSED, "in use"),
+        ({"active": VM.active}, Answer.PENDING, "not known yet"),
+    ],
+)
+def test_it_is_said_why_nobody_knows_what_is_in_use(changes: dict[str, Any], answer: Answer, words: str) -> None:
+    verdict = unread(builders.domain_observation(**changes))
+    assert (verdict.answer, verdict.reason) == (answer, Reason.NO_READING)
+    assert words in verdict.detail
+
+
+class Machine:
+    """Movers that move what they are asked for, unless told otherwise; and a clock that they move."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.slept = 0.0
+        self.room: dict[int, int] = {0: 1 << 40, 1: 1 << 40}
+        self.trouble: dict[str, Verdict] = {}
+        self.answers: dict[int, Moved | ProcessGone] = {}  # by first address
+        self.moved: list[tuple[int, int, int]] = []
+        self.stop = False
+
+    def move(self, start: int, end: int, node: int) -> Moved:
+        self.moved.append((start, end, node))
+        answer = self.answers.get(start, Moved(moved=end - start))
+        if isinstance(answer, ProcessGone):
+            raise answer
+        return answer
+
+    def carry(self, *moves: Move, threads: int = 2, rate: int = 1 << 40, patience: float = 20.0) -> dict[str, Done]:
+        def sleep(seconds: float) -> None:
+            self.now += seconds
+            self.slept += seconds
+
+        carrier = Carrier(
+            lambda: self.room,
+            self.trouble.get,
+            lambda: self.now,
+            sleep,
+            rate=rate,
+            threads=threads,
+            patience=patience,
+            stop=lambda: self.stop,
+        )
+        return carrier.carry(moves, dict.fromkeys({move.uuid for move in moves}, self))
+
+
+def move(uuid: str = "a", start: int = 0, size: int = CHUNK, node: int = 0, why: Why = Why.PROMOTE) -> Move:
+    return Move(uuid, start, start + size, size, node, why)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_ranges_are_moved_in_chunks_that_do_not_overlap(threads: int) -> None:
+    machine = Machine()
+    done = machine.carry(move(size=5 * CHUNK + BLOCK), threads=threads)
+    assert sorted(machine.moved) == [
+        (at, min(at + CHUNK, 5 * CHUNK + BLOCK), 0) for at in range(0, 5 * CHUNK + BLOCK, CHUNK)
+    ]
+    assert done["a"].bytes == 5 * CHUNK + BLOCK
+    assert done["a"].ended is None
+
+
+def test_what_makes_room_is_done_before_what_takes_it() -> None:
+    machine = Machine()
+    machine.carry(move("b", 0, node=1, why=Why.DEMOTE), move("a", CHUNK), threads=4)
+    assert machine.moved == [(0, CHUNK, 1), (CHUNK, 2 * CHUNK, 0)]
+
+
+def test_the_rate_is_kept_and_the_time_of_a_pass() -> None:
+    machine = Machine()
+    done = machine.carry(move(size=10 * CHUNK), threads=1, rate=CHUNK, patience=4.0)
+    assert machine.slept == 4.0
+    assert done["a"].bytes == 4 * CHUNK
+    assert done["a"].ended is not None
+    assert done["a"].ended.reason is Reason.TIME_UP
+
+
+def test_a_vm_that_stalls_is_left_alone_and_others_go_on() -> None:
+    machine = Machine()
+    machine.trouble["a"] = Verdict(Answer.REFUSED, Reason.STALLS)
+    done = machine.carry(move("a"), move("b", CHUNK))
+    assert (done["a"].bytes, done["b"].bytes) == (0, CHUNK)
+    assert done["a"].ended == machine.trouble["a"]
+
+
+def test_a_node_that_is_full_or_gone_ends_what_would_go_there() -> None:
+    machine = Machine()
+    machine.room = {0: CHUNK - 1}
+    done = machine.carry(move("a"), move("b", CHUNK, node=1))
+    assert not machine.moved
+    assert [done[uuid].ended.reason for uuid in "ab"] == [Reason.NODE_FULL, Reason.NODE_GONE]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("number", "reason"), [(errno.ENOMEM, Reason.NODE_FULL), (errno.ENODEV, Reason.NODE_GONE), (errno.EAGAIN, None)]
+)
+def test_what_the_kernel_says_of_pages_is_counted_and_said(number: int, reason: Reason | None) -> None:
+    machine = Machine()
+    machine.answers[0] = Moved(moved=8 * MIB, failed=Counter({number: 24 * MIB}))
+    done = machine.carry(move(size=3 * CHUNK), threads=1)["a"]
+    assert (done.ended.reason if done.ended else None) is reason
+    assert str(done).endswith(f"stayed: 24 MiB {errno.errorcode[number]}")
+    assert done.bytes == 8 * MIB + (0 if reason else 2 * CHUNK)
+
+
+def test_a_vm_that_ends_in_mid_move_ends_its_moves_alone() -> None:
+    machine = Machine()
+    machine.answers[CHUNK] = ProcessGone("proc/1", "the process ended")
+    done = machine.carry(move("a", size=4 * CHUNK), move("b", 8 * CHUNK), threads=1)
+    assert done["a"].bytes == CHUNK
+    assert done["a"].ended is not None
+    assert done["a"].ended.reason is Reason.NOT_RUNNING
+    assert done["b"].bytes == CHUNK
+
+
+def test_told_to_stop_it_ends_with_the_ranges_that_it_is_at() -> None:
+    machine = Machine()
+    machine.stop = True
+    assert machine.carry(move())["a"].bytes == 0

@@ -1,0 +1,320 @@
+"""Which ranges go to which node, within shares, rooms and budget: on examples, and on arbitrary hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memhint.objects.domain import DomainState
+from memhint.objects.heat import Heat, HeatMap, Lying
+from memhint.objects.policy import Origin, effective
+from memhint.objects.units import GIB, MIB
+from memhint.planner.tiering import (
+    BLOCK,
+    Move,
+    MoveLimits,
+    Piece,
+    Share,
+    TieringPlan,
+    Tiers,
+    VmMemory,
+    Why,
+    beyond,
+    choose,
+    pieces_of,
+    plan_tiering,
+)
+from tests.unit import builders
+
+FAST, OTHER, SLOW = 0, 1, 2
+EVERYWHERE = frozenset({FAST, OTHER, SLOW})
+LIMITS = MoveLimits(most=1 << 40, hot=20, cold=300)
+HOT, WARM, COLD = (60.0, 0.0), (0.0, 30.0), (0.0, 900.0)
+
+
+def pieces(*parts: tuple[int, int, tuple[float, float]], at: int = 0) -> tuple[Piece, ...]:
+    """Of MiB, node, and (seconds in use, seconds untouched), one behind the other."""
+    found = []
+    for size, node, (busy, idle) in parts:
+        found.append(Piece(at, at + size * MIB, node, size * MIB, busy, idle))
+        at += size * MIB
+    return tuple(found)
+
+
+def tiers(fast: int = 0, slow: int = 1 << 20, other: int | None = None) -> Tiers:
+    """Rooms in MiB; a second fast node where ``other`` is given."""
+    room = {FAST: fast * MIB, SLOW: slow * MIB}
+    if other is None:
+        return Tiers((FAST,), (SLOW,), room)
+    return Tiers((FAST, OTHER), (SLOW,), {**room, OTHER: other * MIB})
+
+
+def vm(uuid: str, *parts: tuple[int, int, tuple[float, float]], share: Share = Share(), **changes: object) -> VmMemory:  # noqa: B008
+    return replace(VmMemory(uuid, pieces(*parts), EVERYWHERE, share), **changes)  # type: ignore[arg-type]
+
+
+def summed(moves: Sequence[Move]) -> dict[tuple[str, Why, int], int]:
+    found: dict[tuple[str, Why, int], int] = {}
+    for move in moves:
+        key = (move.uuid, move.why, move.node)
+        found[key] = found.get(key, 0) + move.bytes // MIB
+    return found
+
+
+def test_what_is_hot_comes_up_where_there_is_room() -> None:
+    moves = choose([vm("a", (10, SLOW, HOT), (10, SLOW, WARM), (10, SLOW, COLD))], tiers(fast=100), LIMITS)
+    assert summed(moves) == {("a", Why.PROMOTE, FAST): 10}
+
+
+def test_a_full_fast_node_gives_up_what_is_cold_before_what_is_hot_comes() -> None:
+    moves = choose([vm("a", (10, SLOW, HOT)), vm("b", (4, FAST, WARM), (20, FAST, COLD))], tiers(), LIMITS)
+    assert summed(moves) == {("b", Why.DEMOTE, SLOW): 10, ("a", Why.PROMOTE, FAST): 10}
+    assert [move.why for move in moves] == [Why.DEMOTE, Why.PROMOTE]
+
+
+def test_nothing_comes_up_in_the_place_of_what_is_not_cold() -> None:
+    assert choose([vm("a", (10, SLOW, HOT)), vm("b", (30, FAST, WARM))], tiers(), LIMITS) == ()
+
+
+def test_nothing_moves_where_everything_lies_right_or_nobody_knows() -> None:
+    right = vm("a", (10, FAST, HOT), (10, FAST, COLD), (10, SLOW, COLD), (10, SLOW, WARM))
+    assert choose([right], tiers(fast=100), LIMITS) == ()
+    unknown = replace(right, pieces=[replace(one, idle=None, busy=0.0) for one in right.pieces])
+    assert choose([unknown], tiers(fast=-50), LIMITS) == ()
+
+
+def test_a_fast_node_with_too_little_free_gives_up_what_is_cold_and_no_more() -> None:
+    moves = choose([vm("a", (40, FAST, COLD), (40, FAST, WARM))], tiers(fast=-30), LIMITS)
+    assert summed(moves) == {("a", Why.DEMOTE, SLOW): 30}
+    assert not choose([vm("a", (80, FAST, WARM))], tiers(fast=-30), LIMITS)
+
+
+def test_a_vm_beyond_its_share_goes_down_the_coldest_first() -> None:
+    own = vm("a", (20, FAST, HOT), (20, FAST, WARM), (20, FAST, COLD), share=Share(0, 30 * MIB))
+    moves = choose([own], tiers(fast=100), LIMITS)
+    assert summed(moves) == {("a", Why.DEMOTE, SLOW): 30}
+    assert [move.start // MIB for move in moves] == [40, 20]
+
+
+def test_at_its_share_a_vm_exchanges_its_own() -> None:
+    own = vm("a", (10, SLOW, HOT), (20, FAST, COLD), share=Share(0, 20 * MIB))
+    assert summed(choose([own], tiers(fast=100), LIMITS)) == {("a", Why.DEMOTE, SLOW): 10, ("a", Why.PROMOTE, FAST): 10}
+
+
+def test_a_vm_below_its_minimum_gets_it_in_the_place_of_the_coldest_of_others() -> None:
+    short = vm("a", (30, SLOW, WARM), share=Share(20 * MIB))
+    other = vm("b", (10, FAST, HOT), (30, FAST, (0.0, 40.0)))
+    assert summed(choose([short, other], tiers(), LIMITS)) == {}  # nothing of b is less in use than what would come
+    moves = choose([replace(short, pieces=pieces((30, SLOW, (5.0, 0.0)))), other], tiers(), LIMITS)
+    assert summed(moves) == {("b", Why.DEMOTE, SLOW): 20, ("a", Why.PROMOTE, FAST): 20}
+
+
+def test_nobody_is_taken_below_his_minimum_for_another() -> None:
+    kept = vm("b", (30, FAST, COLD), share=Share(24 * MIB))
+    moves = choose([vm("a", (20, SLOW, HOT)), kept], tiers(), LIMITS)
+    assert summed(moves) == {("b", Why.DEMOTE, SLOW): 6, ("a", Why.PROMOTE, FAST): 6}
+
+
+def test_a_bound_vm_goes_nowhere_else() -> None:
+    bound = vm("a", (10, SLOW, HOT), (50, FAST, COLD), nodes=frozenset({OTHER, SLOW}))
+    moves = choose([bound], tiers(fast=-50, other=100), LIMITS)
+    assert {move.node for move in moves} <= {OTHER, SLOW}
+    assert summed(moves) == {("a", Why.PROMOTE, OTHER): 10, ("a", Why.DEMOTE, SLOW): 50}
+
+
+def test_a_scattered_vm_is_gathered_where_most_of_it_lies_if_all_of_it_fits() -> None:
+    wide = vm("a", (300, FAST, WARM), (100, OTHER, WARM), home=frozenset({FAST, OTHER}))
+    assert summed(choose([wide], tiers(fast=120, other=400), LIMITS)) == {("a", Why.GATHER, FAST): 100}
+    assert summed(choose([wide], tiers(fast=90, other=400), LIMITS)) == {("a", Why.GATHER, OTHER): 300}
+    assert not choose([wide], tiers(fast=90, other=90), LIMITS)
+
+
+def test_a_vm_is_not_gathered_where_its_cpus_may_not_run_or_for_a_little() -> None:
+    wide = vm("a", (300, FAST, WARM), (100, OTHER, WARM), home=frozenset({OTHER}))
+    assert not choose([wide], tiers(fast=500, other=200), LIMITS)
+    assert not choose([replace(wide, home=frozenset())], tiers(fast=500, other=500), LIMITS)
+    little = vm("a", (300, FAST, WARM), (40, OTHER, WARM), home=frozenset({FAST, OTHER}))
+    assert not choose([little], tiers(fast=500, other=500), LIMITS)
+
+
+def test_hosts_whose_nodes_are_all_fast_are_only_gathered() -> None:
+    even = Tiers((FAST, OTHER), (), {FAST: 500 * MIB, OTHER: -5 * MIB})
+    wide = vm("a", (300, FAST, HOT), (100, OTHER, COLD), home=frozenset({FAST, OTHER}))
+    assert summed(choose([wide], even, LIMITS)) == {("a", Why.GATHER, FAST): 100}
+
+
+def test_a_budget_is_kept_with_what_makes_room_in_it() -> None:
+    moves = choose([vm("a", (50, SLOW, HOT)), vm("b", (50, FAST, COLD))], tiers(), replace(LIMITS, most=20 * MIB))
+    assert sum(move.bytes for move in moves) <= 20 * MIB
+
+
+def test_pieces_are_divided_by_use_and_a_block_in_use_in_part_is_in_use() -> None:
+    lying = [Lying(0, 10 * BLOCK, FAST, 5 * BLOCK), Lying(12 * BLOCK, 13 * BLOCK, SLOW, BLOCK)]
+    heat = HeatMap(0.0, (Heat(0, 3 * BLOCK + 4096, 0.0, 50.0), Heat(3 * BLOCK + 4096, 8 * BLOCK, 7.0, 0.0)))
+    found = pieces_of(lying, heat)
+    assert [(one.start // BLOCK, one.end // BLOCK, one.busy, one.idle) for one in found] == [
+        (0, 3, 0.0, 50.0),
+        (3, 4, 7.0, 0.0),
+        (4, 8, 7.0, 0.0),
+        (8, 10, 0.0, None),
+        (12, 13, 0.0, None),
+    ]
+    assert [one.bytes for one in found] == [3 * MIB, MIB, 4 * MIB, 2 * MIB, BLOCK]
+    assert [one.idle for one in pieces_of(lying, None)] == [None, None]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3 * BLOCK), st.integers(1, 5 * BLOCK), st.booleans()), max_size=12),
+    st.lists(st.tuples(st.integers(0, 3), st.integers(1, 5), st.integers(0, 2)), max_size=8),
+)
+def test_pieces_cover_what_lies_there_and_never_make_a_used_block_idle(
+    ranges: list[tuple[int, int, bool]], runs: list[tuple[int, int, int]]
+) -> None:
+    heats, lying, at = [], [], 0
+    for gap, size, touched in ranges:
+        heats.append(Heat(at + gap, at + gap + size, 10.0 * touched, 0.0 if touched else 10.0))
+        at += gap + size
+    at = 0
+    for gap, blocks, node in runs:
+        lying.append(Lying(at + gap * BLOCK, at + (gap + blocks) * BLOCK, node, blocks * BLOCK))
+        at += (gap + blocks) * BLOCK
+    found = pieces_of(lying, HeatMap(0.0, tuple(heats)))
+    blocks_of = [(at, one.node) for one in lying for at in range(one.start, one.end, BLOCK)]
+    assert [(at, one.node) for one in found for at in range(one.start, one.end, BLOCK)] == blocks_of
+    assert sum(one.bytes for one in found) == sum(one.bytes for one in lying)
+    for one in found:
+        for at in range(one.start, one.end, BLOCK):
+            touching = [each for each in heats if each.start < at + BLOCK and each.end > at]
+            assert one.busy == max((each.busy for each in touching), default=0.0)
+            assert one.idle == min((each.idle for each in touching), default=None)
+
+
+@dataclass(frozen=True)
+class Host:
+    vms: list[VmMemory]
+    tiers: Tiers
+    limits: MoveLimits
+
+
+@st.composite
+def hosts(draw: st.DrawFn) -> Host:
+    vms = []
+    for place in range(draw(st.integers(0, 3))):
+        parts = []
+        for _ in range(draw(st.integers(0, 6))):
+            use = draw(st.sampled_from([HOT, WARM, COLD, (5.0, 0.0), (0.0, 301.0)]))
+            parts.append((2 * draw(st.integers(1, 60)), draw(st.sampled_from([FAST, OTHER, SLOW])), use))
+        found = [
+            replace(
+                one,
+                bytes=max(1, one.bytes * draw(st.integers(1, 8)) // 8),
+                idle=draw(st.sampled_from([one.idle] * 5 + [None])),
+            )
+            for one in pieces(*parts)
+        ]
+        low, high = sorted(draw(st.tuples(st.integers(0, 300), st.integers(0, 400))))
+        share = draw(st.sampled_from([Share(), Share(low * MIB, high * MIB), Share(low * MIB), Share(0, low * MIB)]))
+        nodes = draw(
+            st.sampled_from([EVERYWHERE, frozenset({FAST, SLOW}), frozenset({OTHER, SLOW}), frozenset({FAST, OTHER})])
+        )
+        home = nodes & draw(st.sampled_from([frozenset(), frozenset({FAST, OTHER}), frozenset({OTHER})]))
+        vms.append(VmMemory(f"vm{place}", found, nodes, share, home))
+    rooms = {node: MIB * draw(st.integers(-50, 200)) for node in (FAST, OTHER, SLOW)}
+    limits = replace(LIMITS, most=MIB * draw(st.sampled_from([0, 1, 7, 64, 10_000])))
+    slow = draw(st.sampled_from([(SLOW,), ()]))
+    return Host(vms, Tiers((FAST, OTHER), slow, rooms), limits)
+
+
+def on_fast(one: VmMemory) -> int:
+    return sum(each.bytes for each in one.pieces if each.node != SLOW)
+
+
+@given(hosts())
+def test_whatever_the_host_moves_stay_within_every_bound(host: Host) -> None:
+    moves = choose(host.vms, host.tiers, host.limits)
+    by_uuid = {one.uuid: one for one in host.vms}
+    assert sum(move.bytes for move in moves) <= host.limits.most
+    room: dict[int, int] = dict(host.tiers.room)
+    held = {one.uuid: on_fast(one) for one in host.vms}
+    taken: set[tuple[str, int]] = set()
+    for move in moves:
+        owner = by_uuid[move.uuid]
+        source = next(one for one in owner.pieces if one.start <= move.start and move.end <= one.end)
+        assert move.start < move.end
+        assert move.start % BLOCK == move.end % BLOCK == 0
+        assert move.node in owner.nodes
+        assert move.node != source.node
+        blocks = {(move.uuid, at) for at in range(move.start, move.end, BLOCK)}
+        assert not blocks & taken, "moved twice"
+        taken |= blocks
+        room[move.node] -= move.bytes
+        room[source.node] += move.bytes
+        assert room[move.node] >= 0, "no room was left for it"
+        held[move.uuid] += move.bytes * ((move.node != SLOW) - (source.node != SLOW))
+    for uuid, size in held.items():
+        before, share = on_fast(by_uuid[uuid]), by_uuid[uuid].share
+        assert size <= max(before, share.most)
+        assert size >= min(before, share.least) - BLOCK
+
+
+@given(hosts())
+def test_what_was_moved_is_left_where_it_is_by_the_next_look(host: Host) -> None:
+    """A second look after all moves asks for nothing that takes a first one back."""
+    moves = choose(host.vms, host.tiers, host.limits)
+    after, room = _moved(host, moves)
+    again = choose(after, Tiers(host.tiers.fast, host.tiers.slow, room), host.limits)
+    back = {Why.PROMOTE: Why.DEMOTE, Why.DEMOTE: Why.PROMOTE}
+    for move in moves:
+        for later in again:
+            same = later.uuid == move.uuid and later.start < move.end and move.start < later.end
+            assert not (same and later.why is back.get(move.why)), (move, later)
+
+
+def _moved(host: Host, moves: Sequence[Move]) -> tuple[list[VmMemory], Mapping[int, int]]:
+    room, after = dict(host.tiers.room), []
+    for one in host.vms:
+        left = []
+        for piece in one.pieces:
+            each, at = piece.bytes / piece.blocks, piece.start
+            for move in sorted(
+                (m for m in moves if m.uuid == one.uuid and piece.start <= m.start < piece.end), key=lambda m: m.start
+            ):
+                left.append(replace(piece, start=move.start, end=move.end, node=move.node, bytes=move.bytes))
+                room[move.node] -= move.bytes
+                room[piece.node] += move.bytes
+                at = move.end
+            if at < piece.end:
+                left.append(replace(piece, start=at, bytes=max(1, int(each * ((piece.end - at) // BLOCK)))))
+        after.append(replace(one, pieces=left))
+    return after, room
+
+
+def test_who_is_a_member_follows_from_policy_and_contradictions_are_said() -> None:
+    def planned(**keys: str) -> TieringPlan:
+        one = builders.domain_observation(facts=builders.facts(memory=4 * GIB))
+        return plan_tiering([one], {one.uuid: effective({Origin.OPERATOR: keys})}, frozenset())
+
+    uuid = builders.domain_observation().uuid
+    assert planned() == TieringPlan()
+    assert planned(tiering="allow").members == {uuid: Share(0, 4 * GIB)}
+    shared = planned(tiering="allow", fast_min="25%", fast_max="3072")
+    assert shared.members == {uuid: Share(GIB, 3 * GIB)}
+    assert planned(tiering="allow", fast_max="0%").members == {uuid: Share(0, 0)}
+    wrong = planned(tiering="allow", fast_min="50%", fast_max="1024")
+    assert not wrong.members
+    assert wrong.refused == {uuid: "fast_min of 2048 MiB is more than fast_max of 1024 MiB"}
+
+
+def test_a_vm_that_does_not_run_or_is_not_known_is_left_alone() -> None:
+    one = builders.domain_observation()
+    policies = {one.uuid: effective({Origin.OPERATOR: {"tiering": "allow"}})}
+    assert plan_tiering([replace(one, state=DomainState.PAUSED)], policies, frozenset()) == TieringPlan()
+    assert plan_tiering([one], policies, frozenset({one.uuid})) == TieringPlan()
+
+
+def test_minimums_that_no_host_can_keep_are_said() -> None:
+    assert beyond({"a": Share(GIB), "b": Share(GIB)}, 2 * GIB) is None
+    assert "2048 MiB" in (beyond({"a": Share(GIB), "b": Share(GIB)}, 2 * GIB - 1) or "")
