@@ -102,6 +102,11 @@ def measure(scale: Scale, say: Say) -> Result:
             found = _runs(works, kernels, ways, runs, words, say)
     except (GuestFailed, ImageError) as error:
         raise PreconditionFailed(str(error)) from None
+    return told(scale, found, data, {"settle_s": settle, "rest_s": rest, "runs": runs})
+
+
+def told(scale: Scale, found: Mapping[str, list[Returned]], data: int, around: Mapping[str, Any]) -> Result:
+    """The result of what was found."""
     return Result(
         "fragments",
         scale,
@@ -109,9 +114,7 @@ def measure(scale: Scale, say: Say) -> Result:
             "guest": f"{MEMORY_MIB} MiB, 1 CPU, -icount shift={SHIFT},sleep=on",
             "allocated_mib": mib(data),
             "free_mib": mib(data // 2),
-            "settle_s": settle,
-            "rest_s": rest,
-            "runs": runs,
+            **around,
             **PACE,
         },
         (_table(found, data),),

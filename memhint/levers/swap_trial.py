@@ -25,8 +25,8 @@ from memhint.objects.verdict import Answer, Reason, Verdict
 
 _LEFT = 1 / 8  # of what was not touched: where it nears its end, the kernel takes what is in use
 _AT_ONCE = 1 / 32  # of what a guest has, where nobody can tell what it touches: so much may have been in use
-_STALE = 10  # times ``settle``; the kernel itself may have aged it again by then
-_KEPT = 3600.0  # seconds for which it is known of a process what came of taking from it
+_STALE = 7200.0  # seconds, for the kernel itself may have aged it again by then: more than two periods at most
+_KEPT = 14400.0  # seconds for which it is known of a process what came of taking from it
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class SwapTrial:
         if ram.kvm:
             return min(wish, known.step, max(PAGE_SIZE, int(ram.resident * _AT_ONCE)))
         pid = int(instance.partition(":")[0])
-        if known.aged is None or now - known.aged > _STALE * settings.settle:
+        if known.aged is None or now - known.aged > _STALE:
             guest.age()
             known.aged = self._clock()
             self._clearings.note(pid, known.aged)
