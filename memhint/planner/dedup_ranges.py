@@ -3,7 +3,7 @@
 A range costs QEMU a mapping or two, of which the host allows some ten thousand, and every page in it costs KSM the same
 time. So candidates are counted by block of ``BLOCK`` pages; a block with ``DENSE`` of them counts, for with fewer they
 may be what the finder's filters take for candidates in error (about one page in a hundred: three in a block of 16 are
-one block in 2,000). Gaps of up to ``BRIDGED`` blocks are taken in, and the narrowest ones beyond that until at most
+one block in 2,000). Gaps of ``BRIDGED`` blocks are taken in, and the narrowest ones beyond that until at most
 ``AT_MOST`` ranges are left.
 
 Where ranges would leave out much of what merges, or leave out little of the VM, all of it is merged instead.
@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 BLOCK = 16  # pages
 DENSE = 3  # candidates that make a block count
-BRIDGED = 4  # blocks
-AT_MOST = 512  # ranges of one VM: half of what QEMU takes in one call
+BRIDGED = 1  # blocks
+AT_MOST = 2048  # ranges of one VM: 4,096 mappings of the 65,530 that Linux allows by default
 _ENOUGH = 0.8  # the part of what merges that ranges must hold
 _MOST = 0.8  # the part of the VM from which on all of it is merged
 

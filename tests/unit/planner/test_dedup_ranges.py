@@ -26,9 +26,9 @@ def test_candidates_in_error_do_not_count() -> None:
 
 
 def test_small_gaps_are_taken_in_across_pieces_too() -> None:
-    one, other = bytes([0, FULL, 0]), bytes([0, FULL, 0] + [0] * 50)
-    found = choose([(0, one), (3 * SIZE, other)], partners=32, looked=56 * BLOCK, page_size=PAGE)
-    assert found.ranges == ((SIZE, 5 * SIZE),)
+    one, other = bytes([0, FULL, 0]), bytes([FULL, 0, 0, FULL] + [0] * 50)
+    found = choose([(0, one), (3 * SIZE, other)], partners=48, looked=57 * BLOCK, page_size=PAGE)
+    assert found.ranges == ((SIZE, 4 * SIZE), (6 * SIZE, 7 * SIZE))
 
 
 def test_where_ranges_would_leave_out_much_all_of_the_vm_is_merged() -> None:
