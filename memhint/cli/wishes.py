@@ -16,11 +16,10 @@ _TEXT = " " * 6  # before the explanation of a key
 def keys_help() -> str:
     """What each key may be, for a command's help."""
     explained = (
-        f"  {key.name}={key.kind.form}|{INHERIT}\n"
-        + fill(key.help.replace("%", "%%"), 100, initial_indent=_TEXT, subsequent_indent=_TEXT)
+        f"  {key.name}={key.kind.form}|{INHERIT}\n" + fill(key.help, 100, initial_indent=_TEXT, subsequent_indent=_TEXT)
         for key in KEYS.values()
     )
-    return "\n".join(["keys:", *explained])
+    return "\n".join(["keys:", *explained]).replace("%", "%%")  # argparse fills in what follows a %
 
 
 def add_wishes(parser: argparse.ArgumentParser, inherit: str) -> None:

@@ -8,6 +8,7 @@ from memhint.agent.active_reads import AGAIN, ActiveReads, chosen
 from memhint.kernel.errors import InterfaceInUse, InterfaceMissing, KernelInterfaceError, ProcessGone
 from memhint.objects.active import ActiveMemory, ActiveSource, Idle
 from memhint.objects.gap import GapReason
+from memhint.objects.heat import HeatMap
 from tests.unit import builders
 
 SEEN = ActiveMemory(builders.NOW, ActiveSource.DAMON, 1000, (Idle(10, 400, builders.NOW),), 0.1, 0)
@@ -21,6 +22,8 @@ class FakeWatch:
         self.cost = cost
         self.cpu = 0.0
         self.newest: ActiveMemory | None = None
+        self.with_heat = False
+        self.heat: HeatMap | None = None
         self.steps = 0
         self.closed = 0
 
@@ -30,6 +33,7 @@ class FakeWatch:
             raise self.fails
         self.steps += 1
         self.newest = SEEN
+        self.heat = HeatMap(now, ()) if self.with_heat else None
         return now + 60.0
 
     def close(self) -> None:
@@ -69,6 +73,18 @@ def run(reads: ActiveReads, now: float) -> float:
         if rest:
             return rest
     raise AssertionError("it never rests")
+
+
+def test_ranges_are_found_out_of_those_alone_that_are_asked_for_last() -> None:
+    reads = reader(Sources(damon=None))
+    reads.want({"a": builders.process(pid=1), "b": builders.process(pid=2)})
+    assert reads.heat(["a", "gone"]) == {}
+    run(reads, 0.0)
+    run(reads, 61.0)
+    assert reads.heat(["a", "gone"]) == {"a": HeatMap(61.0, ())}
+    assert reads.heat(["b"]) == {}
+    run(reads, 122.0)
+    assert reads.heat(["a", "b"]) == {"b": HeatMap(122.0, ())}
 
 
 def test_every_vm_is_watched_and_what_was_read_is_kept() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-MOST = 740  # modules, the standard library's among them; 710 where this was written
+MOST = 790  # modules, the standard library's among them; 762 where this was written
 _WITHOUT = (
     "alembic",
     "mako",

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memhint.kernel.clearings import Clearings
-from memhint.kernel.damon import BASE, KNOB, Damon, divided
+from memhint.kernel.damon import BASE, KNOB, Damon, Region, divided
 from memhint.kernel.damon_watch import idle_bytes, sampling_error
 from memhint.kernel.errors import InterfaceInUse, InterfaceMissing
 from memhint.kernel.guest_ram import Span
@@ -117,6 +117,32 @@ def test_only_what_the_mark_of_this_boot_names_is_stopped(
     Damon(fake.kernel, ledger, BOOT, lambda: 0.0).release()
     assert fake.text(f"{BASE}/0/state") == ("off" if mine else "on\n")
     assert fake.text(f"{BASE}/nr_kdamonds") == ("0" if mine else "1\n")
+
+
+def watched(fake: FakeRoot, target: int = PID) -> Damon:
+    """DAMON that watches a process in its first slot."""
+    fake.write(f"{BASE}/0/contexts/0/targets/0/pid_target", f"{target}\n").write(f"{BASE}/0/state", "on\n")
+    damon = Damon(fake.kernel, Ledger(), BOOT, lambda: 0.0)
+    damon._targets[0] = PID
+    return damon
+
+
+def test_each_region_is_read_with_its_age_and_none_is_kept_in_the_kernel(fake: FakeRoot) -> None:
+    tried = f"{BASE}/0/contexts/0/schemes/0/tried_regions"
+    for name, start in (("0", 8192), ("10", 4096), ("2", 0)):
+        texts = {"start": str(start), "end": str(start + 4096), "nr_accesses": name, "age": "7"}
+        fake.write_all(f"{tried}/{name}", {file: text + "\n" for file, text in texts.items()})
+    fake.write(f"{tried}/total_bytes", "12288\n")
+    assert watched(fake).regions(0) == (Region(0, 4096, 2, 7), Region(4096, 8192, 10, 7), Region(8192, 12288, 0, 7))
+    assert fake.text(f"{BASE}/0/state") == "clear_schemes_tried_regions"
+
+
+def test_regions_of_a_slot_that_is_somebody_else_s_or_of_an_older_kernel_are_not_read(fake: FakeRoot) -> None:
+    with pytest.raises(InterfaceInUse):
+        watched(fake, target=9).regions(0)
+    with pytest.raises(InterfaceMissing):
+        watched(fake).regions(0)
+    assert fake.text(f"{BASE}/0/state") == "on\n"
 
 
 def test_a_kernel_without_damon_is_unsupported(fake: FakeRoot) -> None:

@@ -14,7 +14,7 @@ from memhint.objects.domain import DomainState
 from memhint.objects.ladder import Rung
 from memhint.objects.plan import Bound
 from memhint.objects.policy import KEYS
-from memhint.objects.policy_values import Choice, Name, Whole
+from memhint.objects.policy_values import Choice, Name, Part, Whole
 from memhint.objects.reclaim import ReclaimState, Stop
 from memhint.objects.summary import Freshness
 from memhint.store.fleet import HostEventKind
@@ -49,7 +49,7 @@ def test_the_policy_keys_are_memhints_own() -> None:
             expected = {"low": kind.low, "high": kind.high}
             expected |= {"words": list(kind.words), "unit": kind.unit}
         else:
-            assert isinstance(kind, Name)
+            assert isinstance(kind, Name | Part)
         assert {key: value for key, value in one.items() if key not in ("name", "help")} == expected
 
 
