@@ -141,20 +141,22 @@ function controlFor(key, now) {
       key.words.map((word) => h("option", { value: word, selected: own === word }, word)),
     );
   }
-  const range =
-    key.low !== undefined
-      ? `${key.low} to ${key.high}${key.words.length ? `, ${key.words}` : ""}`
-      : "letters, digits and . _ : -";
   return h("input", {
     id,
     type: "text",
     value: own,
     placeholder: "inherit",
-    title: range,
+    title: accepted(key),
     maxlength: "64",
     autocomplete: "off",
     spellcheck: "false",
   });
+}
+
+function accepted(key) {
+  if (key.low !== undefined) return `${key.low} to ${key.high}${key.words.length ? `, ${key.words}` : ""}`;
+  if (key.high !== undefined) return `0% to 100%, or 0 to ${key.high} MiB`;
+  return "letters, digits and . _ : -";
 }
 
 function changes(data) {
