@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from oslo_config import cfg
 
@@ -54,6 +55,16 @@ from memhint.virt.monitor import Monitor
 from memhint.virt.recycler import RecyclerKnobs
 
 
+@dataclass(frozen=True)
+class Readings:
+    """What else of the agent's looks at VMs' memory, where a lever goes by it."""
+
+    active: ActiveReads
+    clearings: Clearings
+    ranges: Callable[[str, str], RangeChoice | None]
+    """What is worth merging of a VM's process, by UUID and instance."""
+
+
 def build_levers(
     conf: cfg.ConfigOpts,
     root: KernelRoot,
@@ -63,17 +74,13 @@ def build_levers(
     settings: PlannerSettings,
     boot: str,
     applied: Applied,
-    clearings: Clearings,
-    ranges: Callable[[str, str], RangeChoice | None],
-    active: ActiveReads,
+    readings: Readings,
     *,
     dry_run: bool,
 ) -> tuple[LeverRunner, ...]:
     """Every lever, in the order in which they are pulled; undone in the reverse order.
 
     What takes long in being undone comes first, so that nothing waits for it.
-
-    :param ranges: what is worth merging of a VM's process, by UUID and instance
     """
 
     def reserve(host: HostObservation) -> int:
@@ -102,7 +109,7 @@ def build_levers(
         boot,
         reserve,
         time.time,
-        ranges,
+        readings.ranges,
     )
     balloon = BalloonLever(stores.ledger, lambda uuid: BalloonTarget(virt.caller, uuid), time.time)
     recycler = RecyclerLever(
@@ -114,7 +121,7 @@ def build_levers(
         allow_monitor_commands=conf.dedup.allow_monitor_commands,
     )
     swap_out = SwapOutLever(
-        root, lambda instance: GuestAdvice(root, instance), clearings, swap_out_settings(conf), time.monotonic
+        root, lambda instance: GuestAdvice(root, instance), readings.clearings, swap_out_settings(conf), time.monotonic
     )
     thp = ThpLever(
         root,
@@ -145,7 +152,7 @@ def build_levers(
             )
 
     tiering = TieringLever(
-        root, active.heat, settings.node_reserve_of, tiering_settings(conf), time.monotonic, time.sleep
+        root, readings.active.heat, settings.node_reserve_of, tiering_settings(conf), time.monotonic, time.sleep
     )
     reclaims = Reclaims(
         guests, stores.reclaims, footprint, at_once=conf.guest.in_flight, hold_every=conf.guest.interval

@@ -45,6 +45,7 @@ def status_of(report: Report, now: float) -> dict[str, Any]:
     capacity, observation = report.plan.capacity, report.observation
     return {
         "host": report.host,
+        "agent": report.agent,
         "epoch": report.epoch,
         "sequence": report.sequence,
         "at": report.at,

@@ -9,18 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.functional.processes import ROOT
-
-
-def run(*words: str | Path) -> str:
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, (words, done.stdout[-3000:], done.stderr[-3000:])
-    return done.stdout
+from tests.debian_package import built, run
 
 
 @pytest.fixture(scope="module")
-def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return Path(run(ROOT / "tools" / "deb", tmp_path_factory.mktemp("deb")).strip().splitlines()[-1])
+def package() -> Path:
+    return built()
 
 
 @pytest.fixture(scope="module")

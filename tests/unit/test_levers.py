@@ -10,7 +10,7 @@ from oslo_config import cfg
 
 from memhint.agent.active_reads import ActiveReads
 from memhint.agent.applied import Applied
-from memhint.agent.build_levers import build_levers
+from memhint.agent.build_levers import Readings, build_levers
 from memhint.agent.guests import Guests, GuestTiming
 from memhint.agent.settings import planner_settings
 from memhint.conf.load import load
@@ -61,20 +61,8 @@ def test_an_agent_runs_every_lever_once(conf: cfg.ConfigOpts, tmp_path: Any) -> 
     nothing = cast("Any", SimpleNamespace(ledger=None, reclaims=None, caller=None, slow=None))
     guests = Guests(nothing, nothing, nothing, GuestTiming(), 9)
     root, settings = FakeRoot(tmp_path / "root").kernel, planner_settings(conf)
-    runners = build_levers(
-        conf,
-        root,
-        nothing,
-        guests,
-        nothing,
-        settings,
-        "boot",
-        Applied(),
-        Clearings(),
-        lambda *_: None,
-        ActiveReads({}, 1.0),
-        dry_run=True,
-    )
+    readings = Readings(ActiveReads({}, 1.0), Clearings(), lambda *_: None)
+    runners = build_levers(conf, root, nothing, guests, nothing, settings, "boot", Applied(), readings, dry_run=True)
     named = [name for runner in runners for name in runner.names]
     assert sorted(named) == sorted(LEVERS)
     assert sum(runner.share for runner in runners) <= 1.0
