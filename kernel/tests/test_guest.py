@@ -228,14 +228,15 @@ class FreeListTest(GuestCase):
     def test_flush_ends_although_others_free(self) -> None:
         """A guest that frees as fast as a flush reports does not keep it going."""
         self.guest.set(page_reporting_delay_ms=NEVER)
-        self.guest.run("memory churn 256 > /dev/null & echo $! > /tmp/churn")
+        # not in step with each other, so that there is hardly a moment in which nothing is free
+        self.guest.run("for mib in 64 96 160; do memory churn $mib & echo $! >> /tmp/churn; done > /dev/null")
         try:
             before = self.guest.counter("page_report_batch")
             for _ in range(3):
                 self.flush(NEVER)
             assert self.guest.counter("page_report_batch") > before
         finally:
-            self.guest.run("kill $(cat /tmp/churn); wait")
+            self.guest.run("kill $(cat /tmp/churn); wait; rm /tmp/churn")
 
     def test_flush_refused(self) -> None:
         self.guest.set(enabled=0)
