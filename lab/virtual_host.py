@@ -39,7 +39,7 @@ _QEMU = ("qemu-system-x86", "qemu-system-common")
 _CHECKOUT = Path(__file__).resolve().parent.parent
 _CODE = (
     "memhint/__init__.py", "memhint/objects", "memhint/kernel", "memhint/levers",
-    "memhint/planner/__init__.py", "memhint/planner/splits.py",
+    "memhint/planner/__init__.py", "memhint/planner/splits.py", "memhint/planner/compaction.py",
 )  # fmt: skip
 _HERE = Path(__file__).resolve().parent
 # Of Python's library, what nothing here imports and would only have to be unpacked at each boot.
@@ -72,17 +72,21 @@ class VirtualHost:
         disks: Mapping[str, int] | None = None,
         qemu: bool = False,
         nodes: Sequence[Node] = (),
+        counted: bool = False,
     ) -> None:
         """:param files: go to /inside; those that are Python can be called by their names
         :param memory: bytes
         :param disks: name and bytes of empty disks, /dev/vda first
         :param qemu: with qemu-system-x86_64 inside, which takes 50 MiB of the memory; it emulates within emulation
         :param nodes: NUMA nodes, which must add up to `memory`; else there is one with everything
+        :param counted: its clock goes on by a nanosecond with each instruction of either processor, so that what it
+            times does not depend on the machine at hand; while both wait it goes on by itself
         """
         if nodes and sum(node.memory for node in nodes) != memory:
             raise ValueError("the nodes' memory does not add up to the machine's")
         self._files = tuple(files)
         self._with_qemu = qemu
+        self._counted = counted
         self._memory = memory
         self._nodes = tuple(nodes)
         self._disks = dict(disks or {})
@@ -118,8 +122,10 @@ class VirtualHost:
                 out.write((image / part).read_bytes())
             # The kernel unpacks one archive after the other: what changes with the checkout comes last.
             out.write(self._code())
+        # Counting, QEMU 7.2 spoilt a cmpxchg16b in the kernel's allocator, which has another way where there is none.
+        threads, processor = ("single", "max,-cx16") if self._counted else ("multi", "max")
         command = [
-            find("qemu-system-x86_64"), "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-M", "pc",
+            find("qemu-system-x86_64"), "-accel", f"tcg,thread={threads}", "-cpu", processor, "-smp", "2", "-M", "pc",
             "-m", str(self._memory // MIB), "-nodefaults", "-no-reboot", "-display", "none",
             "-kernel", str(kernel), "-initrd", str(initrd),
             "-append", "console=ttyS0 quiet panic=-1 psi=1 mitigations=off no_timer_check tsc=reliable",
@@ -128,7 +134,7 @@ class VirtualHost:
             "-chardev", f"socket,id=work,path={self._folder / 'work.sock'},server=on,wait=off",
             "-device", f"virtserialport,chardev=work,name={_PORT}",
         ]  # fmt: skip
-        command += numa(self._nodes)
+        command += [*numa(self._nodes), *(["-icount", "shift=0"] if self._counted else [])]
         for name, size in self._disks.items():
             disk = self._folder / f"{name}.raw"
             with disk.open("wb") as file:
@@ -169,7 +175,7 @@ class VirtualHost:
         )
         archive.file("inside/lab/virtual_host_server.py", (_HERE / "virtual_host_server.py").read_bytes())
         for file in self._files:
-            archive.file(f"inside/{file.name}", file.read_bytes())
+            archive.file(f"inside/{file.name}", file.read_bytes(), file.stat().st_mode & 0o777)
         return archive.content()
 
 

@@ -12,6 +12,7 @@ NAMES: tuple[str, ...] = (
     "fragments",
     "next_allocation",
     "memhog",
+    "thp",
     "pagefault",
     "netperf",
     "drain",
