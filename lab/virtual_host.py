@@ -71,6 +71,7 @@ class VirtualHost:
         nodes: Sequence[Node] = (),
         cpus: int = 2,
         words: Sequence[str] = (),
+        counted: bool = False,
     ) -> None:
         """:param files: go to /inside; those that are Python can be called by their names
         :param memory: bytes
@@ -78,11 +79,14 @@ class VirtualHost:
         :param qemu: with qemu-system-x86_64 inside, which takes 50 MiB of the memory; it emulates within emulation
         :param words: more for the command line of its QEMU
         :param nodes: NUMA nodes, which must add up to `memory`; else there is one with everything
+        :param counted: its clock goes on by a nanosecond with each instruction of either processor, so that what it
+            times does not depend on the machine at hand; while both wait it goes on by itself
         """
         if nodes and sum(node.memory for node in nodes) != memory:
             raise ValueError("the nodes' memory does not add up to the machine's")
         self._files = tuple(files)
         self._with_qemu = qemu
+        self._counted = counted
         self._memory = memory
         self._nodes = tuple(nodes)
         self._cpus = cpus
@@ -122,8 +126,9 @@ class VirtualHost:
             out.write(self._code())
         # Without cmpxchg16b, which QEMU before 8.0 emulates wrongly: doc/guests.md.
         command = [
-            find("qemu-system-x86_64"), "-accel", "tcg,thread=multi", "-cpu", "max,-cx16", "-M", "pc",
-            "-smp", str(self._cpus), "-m", str(self._memory // MIB), "-nodefaults", "-no-reboot", "-display", "none",
+            find("qemu-system-x86_64"), "-accel", f"tcg,thread={'single' if self._counted else 'multi'}",
+            "-cpu", "max,-cx16", "-M", "pc", "-smp", str(self._cpus),
+            "-m", str(self._memory // MIB), "-nodefaults", "-no-reboot", "-display", "none",
             "-kernel", str(kernel), "-initrd", str(initrd),
             "-append", "console=ttyS0 quiet panic=-1 psi=1 mitigations=off no_timer_check tsc=reliable",
             "-serial", f"file:{self._folder / 'console.log'}",
@@ -131,7 +136,7 @@ class VirtualHost:
             "-chardev", f"socket,id=work,path={self._folder / 'work.sock'},server=on,wait=off",
             "-device", f"virtserialport,chardev=work,name={_PORT}",
         ]  # fmt: skip
-        command += [*numa(self._nodes), *self._words]
+        command += [*numa(self._nodes), *(["-icount", "shift=0"] if self._counted else []), *self._words]
         for name, size in self._disks.items():
             disk = self._folder / f"{name}.raw"
             with disk.open("wb") as file:
@@ -172,7 +177,7 @@ class VirtualHost:
         )
         archive.file("inside/lab/virtual_host_server.py", (_HERE / "virtual_host_server.py").read_bytes())
         for file in self._files:
-            archive.file(f"inside/{file.name}", file.read_bytes())
+            archive.file(f"inside/{file.name}", file.read_bytes(), file.stat().st_mode & 0o777)
         return archive.content()
 
 

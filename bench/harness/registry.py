@@ -13,6 +13,7 @@ NAMES: tuple[str, ...] = (
     "dedup",
     "next_allocation",
     "memhog",
+    "thp",
     "pagefault",
     "netperf",
     "drain",

@@ -1,0 +1,295 @@
+"""Huge or near: what the kernel does for somebody who wants huge pages, where a node is full or in pieces."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bench.figures import Figure, Verdict, figure
+from bench.harness.bench import Bench, Say
+from bench.harness.result import Arm, Column, Plot, Result, Table
+from bench.harness.scale import Scale
+from lab.sizes import MIB
+from lab.virtual_host import KERNEL, Node, VirtualHost
+
+GOAL_BEST = 1.05  # of the best arm, for each load
+GOAL_MEAN = 1.0  # of the best single setting, over all loads
+PERIOD = 0.1  # of the machine's own seconds, in each of which a processor executes a thousand million instructions
+SOURCE = "Gorman, 2018"
+CALL = 1800.0  # seconds that a load may take on a busy machine
+_HERE = Path(__file__).resolve().parent
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One way in which a host can be set. ``defrag`` has the word for each that a load asks for, where it differs."""
+
+    name: str
+    stands_for: str
+    near: bool = False  # zone_reclaim_mode: a node is reclaimed from before another one is asked
+    defrag: Mapping[str, str] = field(default_factory=dict)
+    period: float = 0.0  # of memhint's rule; 0 without
+
+
+NEAR = Setting("reclaim near", "vanilla", near=True)
+STOCK = Setting("as shipped", "relaxed")
+DEFER = Setting("nobody waits", "noretry", defrag={"always": "defer", "madvise": "defer"})
+RULE = Setting("memhint's rule", "", period=PERIOD)
+SETTINGS = (NEAR, STOCK, DEFER, RULE)
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What is run. ``defrag`` is what the published test had."""
+
+    name: str
+    defrag: str
+    threads: int = 0  # of usemem; 0: somebody wants huge pages in a host whose memory is in pieces
+    advised: bool = False
+    published: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+
+
+# elapsed and system time in seconds
+_USEMEM_1 = {"vanilla": (29.23, 14.16), "relaxed": (26.16, 12.35), "noretry": (33.81, 15.96)}
+_USEMEM_3 = {"vanilla": (25.67, 15.14), "relaxed": (7.28, 9.83), "noretry": (8.49, 11.00)}
+_USEMEM_4 = {"vanilla": (5.49, 9.88), "relaxed": (5.53, 9.85), "noretry": (5.46, 9.80)}
+# microseconds of a fault for a small and for a huge page, percent of faults that were huge
+_PLAIN = {"vanilla": (1471.95, 0.0, 0.0), "relaxed": (1515.64, 534.51, 1.18), "noretry": (1491.05, 0.0, 0.0)}
+_ADVISED = {
+    "vanilla": (6772.84, 2644.19, 45.48),
+    "relaxed": (10256.30, 5314.17, 95.09),
+    "noretry": (1574.45, 3517.89, 2.81),
+}
+_DEFRAG = {
+    "vanilla": (2678.60, 1324.61, 0.90),
+    "relaxed": (4442.14, 1460.08, 0.40),
+    "noretry": (1640.15, 2358.23, 0.22),
+}
+
+USEMEM = (
+    Load("usemem, 1 thread", "always", threads=1, published=_USEMEM_1),
+    Load("usemem, 3 threads", "always", threads=3, published=_USEMEM_3),
+    Load("usemem, 4 threads", "always", threads=4, published=_USEMEM_4),
+)
+FAULTS = (
+    Load("in pieces, plain", "madvise", published=_PLAIN),
+    Load("in pieces, advised", "madvise", advised=True, published=_ADVISED),
+    Load("in pieces, defrag", "always", published=_DEFRAG),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Of the machine and of what runs on it."""
+
+    node: int  # bytes
+    share: float  # of the memory that is free at the start: what usemem touches
+    files: float  # the same of the files that are written
+    touched: int  # MiB that somebody wants in huge pages
+    settings: Sequence[Setting]
+    loads: Sequence[Load]
+
+
+SIZES = {
+    Scale.SMOKE: Size(256 * MIB, 0.4, 0.3, 16, (STOCK, RULE), (USEMEM[0], FAULTS[1])),
+    Scale.SHORT: Size(256 * MIB, 0.8, 1.5, 48, SETTINGS, (*USEMEM, *FAULTS)),
+    Scale.FULL: Size(512 * MIB, 0.8, 1.5, 128, SETTINGS, (*USEMEM, *FAULTS)),
+}
+Found = Mapping[str, Mapping[str, Mapping[str, Any]]]
+"""What each load came to, by load and setting."""
+
+_ABOUT = f"""
+After the tests that were published when the kernel's order was disputed (October 2018: may a huge page come from
+another node, and how hard is it tried?). A machine with two nodes, a processor each. First threads touch 80 % of what
+is free, while nothing else is there (`usemem`). Then files of 64 KiB are written a page at a time, half as many again
+as memory holds, and two readers keep them in use; meanwhile somebody wants memory in huge pages: without advice, with
+MADV_HUGEPAGE as QEMU gives it for every guest, and without advice under `defrag=always`.
+
+Today's kernel ({KERNEL}) has none of the three orders that were compared then. It takes a near huge page if one is
+there, without reclaiming; then, where `defrag` and advice let a fault wait, any huge page, with reclaim and
+compaction; then small pages (commits 76e654cc91bb and cc638f329ef6, Linux 5.4 and 5.5). So the settings stand for the
+kernels of then as far as they can: *as shipped* for `relaxed`; *nobody waits* (`defrag=defer`) for `noretry`: a near
+huge page or none; and *reclaim near* (`zone_reclaim_mode` 1) for `vanilla`, which reclaimed from the near node.
+*memhint's rule* begins as shipped and chooses `defer` once faults wait in vain ([thp.md](thp.md#the-host)), by its
+own planner and lever.
+
+The machine is emulated and its clock counts instructions, of both processors together: an instruction is a
+nanosecond. So times are counts of instructions; where both processors wait for the disk, the clock goes on by itself.
+A fault is told by the processor time of the thread that faults, without the readers that share its processor; what
+the other processor executes at that moment is in it. What such a machine cannot tell: remote memory is as fast as
+near memory, and a huge page saves no TLB miss; what either is worth is not in these figures, only what it takes to
+get it. Threads do not run side by side. The rule is told every {PERIOD:g} s of that clock what an agent looks at
+every 10 s.
+"""
+
+
+def measure(scale: Scale, say: Say) -> Result:
+    """Ten minutes on a machine otherwise quiet."""
+    size = SIZES.get(scale, SIZES[Scale.FULL])
+    with tempfile.TemporaryDirectory() as scratch:
+        found = _run(size, compiled(Path(scratch)), say)
+    advised = next(place for place, load in enumerate(size.loads) if load.advised)
+    rule = [f"{load}: {'; '.join(told[RULE.name]['rule']) or 'nothing to do'}" for load, told in found.items()]
+    return Result(
+        "thp",
+        scale,
+        {
+            "kernel": KERNEL,
+            "nodes": f"2 of {size.node // MIB} MiB, a CPU each",
+            "usemem_percent": round(100 * size.share),
+            "files_percent": round(100 * size.files),
+            "touched_mib": size.touched,
+            "instructions_a_second": "1e9, of both CPUs",
+            "runs": 1,
+        },
+        tuple(_table(load, found[load.name]) for load in size.loads),
+        targets(found),
+        (Plot("Until advised memory was there", "million instructions", table=advised, column="time"),),
+        ("What the rule did. " + ". ".join(rule),),
+    )
+
+
+def compiled(into: Path) -> Path:
+    """The program that makes the loads. Raises CalledProcessError."""
+    program = into / "huge"
+    source = _HERE.parent.parent / "lab" / "workload" / "huge.c"
+    subprocess.run(["gcc", "-O2", "-Wall", "-static", "-pthread", "-s", "-o", str(program), str(source)], check=True)
+    return program
+
+
+def _run(size: Size, program: Path, say: Say) -> dict[str, dict[str, Mapping[str, Any]]]:
+    """Every load in every setting, one load after another: what a load leaves behind meets all settings alike."""
+    found: dict[str, dict[str, Mapping[str, Any]]] = {}
+    nodes = [Node(size.node, "0"), Node(size.node, "1")]
+    inside, disk = [_HERE.parent / "inside_huge.py", program], {"files": 4 * size.node + 512 * MIB}
+    with VirtualHost(inside, 2 * size.node, disk, nodes=nodes, counted=True) as host:
+        memory = host.call("inside_huge.available")
+        say(f"{memory} MiB are free of {2 * size.node // MIB}")
+        for load in size.loads:
+            if not load.threads and not host.call("inside_huge.alive"):
+                host.call("inside_huge.fragment", files=int(memory * size.files * 16), deadline=CALL)
+            found[load.name] = {}
+            for setting in size.settings:
+                how: dict[str, Any] = {
+                    "setting": setting.defrag.get(load.defrag, load.defrag),
+                    "near": setting.near,
+                    "period": setting.period,
+                    "deadline": CALL,
+                }
+                if load.threads:
+                    told = host.call("inside_huge.usemem", threads=load.threads, mib=int(memory * size.share), **how)
+                else:
+                    told = host.call("inside_huge.faults", mib=size.touched, advised=load.advised, **how)
+                say(f"{load.name}, {setting.name}: {time_of(told) / 1e6:.0f} million instructions")
+                found[load.name][setting.name] = told
+        if not host.call("inside_huge.alive"):
+            raise RuntimeError("the readers have ended: nothing kept the memory in pieces")
+    return found
+
+
+def time_of(told: Mapping[str, Any]) -> float:
+    """Nanoseconds until the memory was there; of processor time where others have the processors, too."""
+    return float(told["elapsed"] if "elapsed" in told else told["huge_time"] + told["base_time"])
+
+
+def targets(found: Found) -> tuple[Verdict, ...]:
+    """The rule against the best setting of each load, and against the best single one over all."""
+    fixed = [name for name in next(iter(found.values())) if name != RULE.name]
+    worst, where = 0.0, ""
+    for load, told in found.items():
+        share = time_of(told[RULE.name]) / min(time_of(told[name]) for name in fixed)
+        worst, where = max((worst, where), (share, load))
+    single = min(_mean(found, name) for name in fixed)
+    return (
+        Verdict(f"time of the best setting, at the worst ({where})", GOAL_BEST, None, worst),
+        Verdict(
+            "of the best single setting, geometric mean of all loads", GOAL_MEAN, None, _mean(found, RULE.name) / single
+        ),
+    )
+
+
+def _mean(found: Found, setting: str) -> float:
+    times = [time_of(told[setting]) for told in found.values()]
+    return math.exp(sum(math.log(max(1.0, one)) for one in times) / len(times))
+
+
+def _each(time: float, count: int) -> Figure | None:
+    return figure([time / count / 1000]) if count else None
+
+
+def _share(part: float, whole: float) -> Figure | None:
+    return figure([100 * part / whole]) if whole else None
+
+
+_TIME = (
+    Column("time", "until it was there", "million instructions", 0),
+    Column("of_first", "of the first row", "", 2),
+)
+_WORK = (
+    Column("huge", "of the memory at the first touch, huge", "%", 1),
+    Column("remote", "far", "%", 1),
+    Column("scanned", "pages that compaction looked at", "thousand", 0),
+    Column("waits", "waits for compaction", "", 0),
+    Column("vain", "in vain", "", 0),
+    Column("reclaimed", "pages reclaimed meanwhile", "thousand", 0),
+)
+_USEMEM_COLUMNS = (*_TIME, Column("system", "system time of the first row", "", 2), *_WORK)
+_FAULT_COLUMNS = (
+    *_TIME,
+    Column("base_each", "a fault for a small page", "thousand instructions", 1),
+    Column("huge_each", "a fault for a huge page", "thousand instructions", 0),
+    Column("slowest", "the slowest fault", "million instructions", 1),
+    Column("waited", "with what the readers did meanwhile", "million instructions", 0),
+    *_WORK,
+)
+
+
+def _table(load: Load, told: Mapping[str, Mapping[str, Any]]) -> Table:
+    first = next(iter(told.values()))
+    arms = []
+    for setting in SETTINGS:
+        if setting.name not in told:
+            continue
+        one = told[setting.name]
+        figures: dict[str, Figure | None] = {
+            "time": figure([time_of(one) / 1e6]),
+            "of_first": figure([time_of(one) / max(1.0, time_of(first))]),
+            "huge": _share(512 * one["thp_fault_alloc"], one["local"] + one["remote"]),
+            "remote": _share(one["remote"], one["local"] + one["remote"]),
+            "scanned": figure([(one["compact_migrate_scanned"] + one["compact_free_scanned"]) / 1000]),
+            "waits": figure([one["compact_stall"]]),
+            "vain": figure([one["compact_fail"]]),
+            "reclaimed": figure([one["pgsteal_direct"] / 1000]),
+        }
+        if load.threads:
+            figures["system"] = figure([one["system"] / max(1, first["system"])])
+        else:
+            figures["huge"] = _share(512 * one["huge"], 512 * one["huge"] + one["base"])
+            figures["base_each"] = _each(one["base_time"], one["base"])
+            figures["huge_each"] = _each(one["huge_time"], one["huge"])
+            figures["slowest"] = figure([one["slowest"] / 1e6])
+            figures["waited"] = figure([one["waited"] / 1e6])
+        arms.append(Arm(setting.name, figures, _published(load, setting)))
+    columns = _USEMEM_COLUMNS if load.threads else _FAULT_COLUMNS
+    shown = [one for one in columns if any(arm.figures[one.key] is not None for arm in arms)]
+    return Table(load.name, shown, arms, SOURCE)
+
+
+def _published(load: Load, setting: Setting) -> str:
+    """The kernel that the setting stands for, against `vanilla` of then."""
+    if setting.stands_for not in load.published:
+        return ""
+    vanilla, one = load.published["vanilla"], load.published[setting.stands_for]
+    if load.threads:
+        return f"{setting.stands_for}: elapsed {one[0] / vanilla[0]:.2f}, system {one[1] / vanilla[1]:.2f}"
+    base = f"{setting.stands_for}: small {one[0] / vanilla[0]:.2f}"
+    huge = f", huge {one[1] / vanilla[1]:.2f}" if vanilla[1] and one[1] else ""
+    return f"{base}{huge}, {one[2]:.2f} % huge"
+
+
+BENCH = Bench("thp", "Huge pages, near and far", _ABOUT, measure)
