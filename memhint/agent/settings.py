@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from oslo_config import cfg
 
-from memhint.conf.aggregate import max_ratio
+from memhint.conf.aggregate import earned_max_ratio, max_ratio
 from memhint.kernel.native import PAGES
 from memhint.kernel.root import PAGE_SIZE
 from memhint.levers.dedup import ADAPTIVE, FAST, DedupSettings
@@ -45,6 +45,7 @@ def planner_settings(conf: cfg.ConfigOpts) -> PlannerSettings:
         raise_percent_per_minute=options.raise_percent_per_minute,
         raise_hysteresis_percent=options.raise_hysteresis_percent,
         max_ratio=max_ratio(conf),
+        earned_max_ratio=earned_max_ratio(conf),
         spare_for_group=options.spare_for_group,
         growth_floor=options.growth_floor,
         storm_percent=options.storm_percent,

@@ -18,7 +18,16 @@ from memhint.objects.exclusion import Way
 from memhint.objects.plan import Bound, Demand, DemandReason
 from memhint.objects.report import DomainReport, Report
 from memhint.planner.exclusions import forbidden
-from memhint.planner.explain import Step, capacity_steps, cost_of, demand_steps, spare_words, terms, tightest_term
+from memhint.planner.explain import (
+    Step,
+    capacity_steps,
+    cost_of,
+    demand_steps,
+    earned_words,
+    spare_words,
+    terms,
+    tightest_term,
+)
 from memhint.planner.ratio import ratio
 from memhint.planner.settings import PlannerSettings
 
@@ -72,6 +81,8 @@ examples:
         out.write(f"Headroom of {report.host}: {words.headroom(capacity)}\n")
         out.write(f"Admitting: {clean(words.admitting(report.plan.pressure))}\n")
         out.write(f"As an allocation ratio of pool less reserve: {found['ratio']:g} (at most {found['max_ratio']:g})\n")
+        if found["earned"] is not None:
+            out.write(f"Earned: {found['earned']}\n")
         self._steps(table, parsed_args, capacity_steps(capacity))
         tightest = tightest_term(capacity)
         bounds = [
@@ -126,6 +137,7 @@ def host_of(report: Report, settings: PlannerSettings) -> dict[str, Any]:
     capacity, demands = report.plan.capacity, report.plan.demands
     outside = {one.uuid for one in demands if one.reason is DemandReason.OUTSIDE}
     given = sum(one.observation.facts.memory for one in report.domains if one.observation.uuid not in outside)
+    most = settings.max_ratio if capacity.max_ratio is None else capacity.max_ratio
     spare = spare_words(capacity, demands, settings)
     for one in demands:
         spare = spare.replace(f"{{{one.uuid}}}", name_of(report, one.uuid))
@@ -136,8 +148,9 @@ def host_of(report: Report, settings: PlannerSettings) -> dict[str, Any]:
         "headroom": capacity.headroom,
         "bound": str(capacity.bound),
         "tightest": str(tightest_term(capacity)),
-        "ratio": ratio(given, capacity.headroom, capacity.pool, capacity.reserve, settings.max_ratio),
-        "max_ratio": settings.max_ratio,
+        "ratio": ratio(given, capacity.headroom, capacity.pool, capacity.reserve, most),
+        "max_ratio": most,
+        "earned": earned_words(capacity),
         "steps": to_plain(capacity_steps(capacity)),
         "rules": {str(bound): value for bound, value in terms(capacity).items()},
         "spare": spare,

@@ -15,6 +15,7 @@ from memhint.cli.table import Mib, Table, clean
 from memhint.objects.codec import to_plain
 from memhint.objects.lever import LeverState
 from memhint.objects.report import Report
+from memhint.planner.explain import earned_words
 from memhint.planner.storm import may_return
 
 _TERMS = {
@@ -85,6 +86,9 @@ examples:
             out.write(f"Storm: {grade} % of what VMs were given and are not expected to use may return at once\n")
         if capacity.storm is not None:
             out.write(f"Storm reserve: for {capacity.storm} % of all VMs\n")
+        earned = earned_words(capacity)
+        if earned is not None:
+            out.write(f"Earned: {earned}\n")
         if report.plan.rungs:
             out.write(f"Ladder: {clean(words.ladder(report.plan.rungs))}\n")
         terms = [(name, Mib(getattr(capacity, name)), text) for name, text in _TERMS.items()]

@@ -18,12 +18,15 @@ from memhint.objects.units import GIB
 from memhint.planner.settings import PlannerSettings
 
 if TYPE_CHECKING:
+    from memhint.planner.earned_ratio import Earned
     from memhint.planner.growth import GrowthTable
     from memhint.sim.engine import Outcome
     from memhint.sim.fleet import Fleet, HostShape
+    from memhint.sim.policy import Planned
 
 _HOSTS, _DAYS, _STEP, _SEED_STEP = 100, 30.0, 300.0, 30.0
 _OTHER_SEED = 1000  # added to the seed of a fleet that is learnt from
+_EARNS = 31.0  # days of that fleet after which hosts have earned what they can: four weeks, once they are full
 _NEEDS = ("numpy", "pyarrow", "matplotlib")
 _KINDS = ("diurnal", "bursty", "storm", "office", "cron", "hot", "seed")
 _ARMS = ("none", "ksm", "returned")
@@ -47,8 +50,9 @@ examples:
 
 A policy is nominal, oracle, static[:RATIO], peak[:HOURS] (half-life), quantile[:HOURS] or n_sigma[:HOURS] (window), or
 growth[:HOURS], which is peak with a growth table, learnt from --learn or, of a generated fleet, from one of another
-seed. The planner's settings are those of the configuration, where an option here does not say otherwise. A trace is CSV
-or Parquet with the columns vm, time_s, assigned_mib and demand_mib, or GWA-T-12 (Bitbrains). See doc/simulation.md.
+seed. earned[:RATIO] is growth on hosts that have earned up to this ratio on that other fleet. The planner's settings
+are those of the configuration, where an option here does not say otherwise. A trace is CSV or Parquet with the columns
+vm, time_s, assigned_mib and demand_mib, or GWA-T-12 (Bitbrains). See doc/simulation.md.
 """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -136,7 +140,10 @@ or Parquet with the columns vm, time_s, assigned_mib and demand_mib, or GWA-T-12
         begin = time.monotonic()
         try:
             policies = policy.parse(
-                parsed_args.policy or policy.DEFAULT, settings, self._learner(parsed_args, settings.overhead)
+                parsed_args.policy or policy.DEFAULT,
+                settings,
+                self._learner(parsed_args, settings.overhead),
+                self._earner(parsed_args, settings),
             )
         except policy.PolicyError as error:
             raise CliError(Exit.USAGE, f"--policy: {error}") from error
@@ -163,13 +170,32 @@ or Parquet with the columns vm, time_s, assigned_mib and demand_mib, or GWA-T-12
         def learnt() -> GrowthTable:
             from memhint.sim.growth import learn
 
-            # All of another month, or as many days of another seed.
-            other = {"trace": parsed_args.learn, "seed": parsed_args.seed + _OTHER_SEED}
-            if parsed_args.learn is not None:
-                other["days"] = None
-            return learn(self._fleet(argparse.Namespace(**{**vars(parsed_args), **other})), overhead)
+            return learn(self._other(parsed_args, parsed_args.days), overhead)
 
         return learnt
+
+    def _earner(
+        self, parsed_args: argparse.Namespace, settings: PlannerSettings
+    ) -> Callable[[Planned], tuple[Earned, ...]] | None:
+        """What tells what the hosts of another fleet have earned in a month."""
+        if parsed_args.trace is not None and parsed_args.learn is None:
+            return None
+
+        def earned(policy: Planned) -> tuple[Earned, ...]:
+            from memhint.sim.earning import earn
+            from memhint.sim.engine import Strategy
+
+            fleet = self._other(parsed_args, max(parsed_args.days or 0.0, _EARNS))
+            return earn(fleet, policy, settings, Strategy(parsed_args.strategy))
+
+        return earned
+
+    def _other(self, parsed_args: argparse.Namespace, days: float | None) -> Fleet:
+        """All of another month, or so many days of another seed."""
+        other = {"trace": parsed_args.learn, "seed": parsed_args.seed + _OTHER_SEED, "days": days}
+        if parsed_args.learn is not None:
+            other["days"] = None
+        return self._fleet(argparse.Namespace(**{**vars(parsed_args), **other}))
 
     def _fleet(self, parsed_args: argparse.Namespace) -> Fleet:
         if parsed_args.trace is None:

@@ -21,5 +21,14 @@ OPTS = (
 
 def max_ratio(conf: cfg.ConfigOpts) -> float:
     """The least of the host's maximum and its aggregates'."""
+    return _bounded(conf, conf.host.max_ratio)
+
+
+def earned_max_ratio(conf: cfg.ConfigOpts) -> float:
+    """How far the maximum may rise: no aggregate's is exceeded."""
+    return _bounded(conf, conf.host.earned_max_ratio)
+
+
+def _bounded(conf: cfg.ConfigOpts, most: float) -> float:
     said = [conf[aggregate_group(name)].max_ratio for name in conf.host.aggregates]
-    return float(min([conf.host.max_ratio, *(one for one in said if one is not None)]))
+    return float(min([most, *(one for one in said if one is not None)]))

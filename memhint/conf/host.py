@@ -50,6 +50,14 @@ OPTS = (
         help="How much may be promised to VMs in all, as a multiple of the host's memory less its reserve. An "
         "aggregate's maximum holds where it is less.",
     ),
+    cfg.FloatOpt(
+        "earned_max_ratio",
+        default=0.0,
+        min=0,
+        max=100,
+        help="How far max_ratio may rise on a host whose own last weeks say that more VMs like its own would have fit. "
+        "An aggregate's maximum holds where it is less. No more than max_ratio: it never rises.",
+    ),
     cfg.IntOpt(
         "node_reserve_mib",
         default=0,

@@ -66,6 +66,14 @@ class Bound(Word):
 
 
 @dataclass(frozen=True, slots=True)
+class Evidence:
+    """What a host's past says of a ratio above its maximum."""
+
+    hours: Count  # of the last 56 days in which VMs were given most of the host
+    share: Count  # thousandths: the most that VMs used together of what they were given; 1000 where the host ran short
+
+
+@dataclass(frozen=True, slots=True)
 class Capacity:
     """The terms of the capacity formula. Bytes; ``headroom`` is what may be promised now."""
 
@@ -88,6 +96,9 @@ class Capacity:
     available: Size | None = None  # what the kernel could give
     ksm_saving: Count | None = None
     storm: Count | None = None  # percent of VMs that may come back at once, for which ``spare`` suffices
+    max_ratio: float | None = None  # what ``ceiling`` is made of: the host's, or what it has earned
+    evidence: Evidence | None = None  # None where nothing can be earned
+    together: bool = False  # want and spare are what VMs used together at their worst, not what each may need
 
     def slots(self, size: int) -> int:
         """How many further VMs of ``size`` bytes (overhead included) fit by measured accounting."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from memhint.objects.plan import Bound, Capacity, Demand, DemandReason
+from memhint.objects.plan import Bound, Capacity, Demand, DemandReason, Evidence
+from memhint.planner.earned_ratio import cap, suffices, together, used
 from memhint.planner.settings import PlannerSettings
 from memhint.planner.storm import storm_reserve
 
@@ -42,24 +43,46 @@ def spare(demands: Sequence[Demand], fault_in_rate: float, settings: PlannerSett
     return min(sum(distances), max([surge, storm, *distances, *groups.values()]))
 
 
-def capacity(sums: Sums, demands: Sequence[Demand], settings: PlannerSettings) -> Capacity:
+def capacity(
+    sums: Sums, demands: Sequence[Demand], settings: PlannerSettings, found: Evidence | None = None
+) -> Capacity:
     """The formula without its memory: neither rate limit nor pressure are applied yet.
 
     model = pool − reserve − other − want − spare, now = available − KSM saving − reserve − (want − ΣRSS) − spare,
     back = pool − reserve − other + swap + allow_unbacked − ΣA, ceiling = max_ratio × (pool − reserve) − ΣA, and the
     room of the tightest NUMA node that VMs are bound to; the headroom is the least of them, and never below 0.
+
+    Want and spare are what each VM may need by itself, up to ``max_ratio``. Beyond it they are what VMs used together
+    at their worst, where evidence suffices: each of the two holds by itself, and the one that leaves more is promised.
+
+    :param found: what this host's past hours say
     """
     inside = [demand for demand in demands if demand.reason is not DemandReason.OUTSIDE]
-    reserve = settings.reserve_of(sums.pool)
-    assigned = sum(demand.assigned for demand in inside)
     want = sum(demand.demand for demand in inside)
     kept = spare(inside, sums.fault_in_rate, settings)
+    alone = replace(_capacity(sums, inside, want, kept, settings, settings.max_ratio), evidence=found)
+    if found is None or settings.earned_max_ratio <= settings.max_ratio or not suffices(found):
+        return alone
+    joined = together(inside, found.share)
+    want = max(used(inside), sum(demand.demand for demand in joined))
+    kept = spare(joined, sums.fault_in_rate, settings)
+    base = sums.pool - settings.reserve_of(sums.pool)
+    most = cap(found, base - sums.other, base, settings.max_ratio, settings.earned_max_ratio)
+    joint = replace(_capacity(sums, inside, want, kept, settings, most), evidence=found, together=True)
+    return joint if joint.headroom > alone.headroom else alone
+
+
+def _capacity(
+    sums: Sums, inside: Sequence[Demand], want: int, kept: int, settings: PlannerSettings, most: float
+) -> Capacity:
+    reserve = settings.reserve_of(sums.pool)
+    assigned = sum(demand.assigned for demand in inside)
     backing = sums.swap + settings.allow_unbacked
     model = sums.pool - reserve - sums.other - want - kept
     # Memory that is resident beyond what the VMs want may come back, but it is not free yet: it counts for nothing.
     now = sums.available - sums.ksm_saving - reserve - max(0, want - sums.resident) - kept
     back = sums.pool - reserve - sums.other + backing - assigned
-    ceiling = int(settings.max_ratio * max(0, sums.pool - reserve)) - assigned
+    ceiling = int(most * max(0, sums.pool - reserve)) - assigned
     terms = [(model, Bound.MODEL), (now, Bound.NOW), (back, Bound.BACK), (ceiling, Bound.RATIO)]
     if sums.node is not None:
         terms.append((sums.node, Bound.NODE))
@@ -84,4 +107,5 @@ def capacity(sums: Sums, demands: Sequence[Demand], settings: PlannerSettings) -
         available=sums.available,
         ksm_saving=sums.ksm_saving,
         storm=settings.storm_percent,
+        max_ratio=most,
     )

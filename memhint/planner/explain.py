@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from memhint.objects.domain import DomainObservation
 from memhint.objects.plan import Bound, Capacity, Demand, DemandReason
 from memhint.planner.capacity import spare
+from memhint.planner.earned_ratio import ALL, KEPT, NEEDED, suffices, together
 from memhint.planner.settings import PlannerSettings
 from memhint.planner.storm import learnt
 
@@ -105,7 +106,7 @@ def demand_steps(demand: Demand, domain: DomainObservation) -> tuple[Step, ...]:
 def spare_words(capacity: Capacity, demands: Sequence[Demand], settings: PlannerSettings) -> str:
     """Whom the fault-in reserve is made for: a VM's UUID in braces, to be replaced by its name, or what else."""
     settings = learnt(settings, capacity.storm)
-    inside = [one for one in demands if one.reason is not DemandReason.OUTSIDE]
+    inside = _counted(demands, capacity)
     if not capacity.spare:
         return "no VM counts with less than all of its memory"
     if capacity.spare > spare(inside, 0.0, settings):
@@ -124,17 +125,47 @@ def cost_of(demand: Demand, capacity: Capacity, demands: Sequence[Demand], setti
     if demand.reason is DemandReason.OUTSIDE:
         return Cost(0, 0, 0)
     bound = tightest_term(capacity)
+    inside = _counted(demands, capacity)
+    demand = next((one for one in inside if one.uuid == demand.uuid), demand)
     given = demand.assigned - demand.demand
     if bound in (Bound.BACK, Bound.RATIO):
         return Cost(demand.assigned, 0, given)
-    inside = [one for one in demands if one.reason is not DemandReason.OUTSIDE]
     others = [one for one in inside if one.uuid != demand.uuid]
     by_size = spare(inside, 0.0, settings)
     part = max(0, by_size - spare(others, 0.0, settings)) if by_size == capacity.spare else 0
     return Cost(demand.demand, part, given)
 
 
+def earned_words(capacity: Capacity) -> str | None:
+    """What the host has earned, and by what; None where nothing can be earned."""
+    found = capacity.evidence
+    if found is None:
+        return None
+    if found.hours and found.share >= ALL:
+        return f"nothing for {KEPT} days, for the host ran short of memory"
+    if not suffices(found):
+        return (
+            f"nothing yet: it takes {NEEDED} hours in which VMs were given most of the host, and {found.hours} are seen"
+        )
+    told = f"{capacity.max_ratio:g} times its memory" if capacity.together else "no more than without it"
+    return (
+        f"{told}: in {found.hours} hours VMs used together no more than {found.share / 10:g} % of what they were given"
+    )
+
+
+def _counted(demands: Sequence[Demand], capacity: Capacity) -> tuple[Demand, ...]:
+    """What the VMs in the sums count with under what bounds the host."""
+    inside = tuple(one for one in demands if one.reason is not DemandReason.OUTSIDE)
+    if capacity.evidence is None or not capacity.together:
+        return inside
+    return together(inside, capacity.evidence.share)
+
+
 Lines = list[tuple[str, int, str]]
+
+
+def _want(one: Capacity) -> str:
+    return "what all VMs used together at their worst" if one.together else "what all VMs may come to need"
 
 
 def _model(one: Capacity) -> Lines:
@@ -142,7 +173,7 @@ def _model(one: Capacity) -> Lines:
         ("pool", one.pool, "memory for VMs and all else, without huge page pools"),
         ("reserve", -one.reserve, "kept back for the host"),
         ("other", -one.other, "peak of the host's other work"),
-        ("want", -one.want, "what all VMs may come to need"),
+        ("want", -one.want, _want(one)),
         ("spare", -one.spare, "for VMs that grow faster than levers act"),
     ]
 
@@ -155,7 +186,7 @@ def _now(one: Capacity) -> Lines:
         ("available", available, "what the kernel could give now"),
         *saving,
         ("reserve", -one.reserve, "kept back for the host"),
-        ("want - resident", -coming, "what all VMs may come to need beyond what they have"),
+        ("want - resident", -coming, f"{_want(one)} beyond what they have"),
         ("spare", -one.spare, "for VMs that grow faster than levers act"),
     ]
 
@@ -173,7 +204,7 @@ def _back(one: Capacity) -> Lines:
 def _ratio(one: Capacity) -> Lines:
     ceiling = one.ceiling or 0
     return [
-        ("max_ratio", ceiling + one.assigned, "max_ratio times pool less reserve"),
+        ("max_ratio", ceiling + one.assigned, "max_ratio, or what the host has earned, times pool less reserve"),
         ("assigned", -one.assigned, "what all VMs were given, with QEMU's overhead"),
     ]
 

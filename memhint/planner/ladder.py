@@ -94,6 +94,11 @@ def _falling(free: Sequence[RungLimits], seen: Seen, climb: float) -> Iterator[R
         yield RungState(one.rung, now, f"{why} (enters at {enter:g} %)")
 
 
+def is_scarce(state: LadderState, settings: LadderSettings) -> bool:
+    """Whether a rung is entered that takes the host being short of memory, whoever else waits."""
+    return any(one.limits.needs_scarcity and one.rung in state.rungs for one in settings.rungs)
+
+
 def entered_rungs(state: LadderState, now: float) -> tuple[EnteredRung, ...]:
     """The rungs as a report has them."""
     return tuple(

@@ -11,7 +11,7 @@ from memhint.objects.estimate import DedupEstimate
 from memhint.objects.host import HostObservation
 from memhint.objects.lever import Action, LeverName
 from memhint.objects.ownership import HOST
-from memhint.objects.plan import Bound, Capacity, Plan, PressureVerdict
+from memhint.objects.plan import Bound, Capacity, DemandReason, Plan, PressureVerdict
 from memhint.objects.policy import Mode, Policy
 from memhint.objects.relief import Relief
 from memhint.planner.capacity import capacity
@@ -21,9 +21,10 @@ from memhint.planner.dedup_auto import pressed
 from memhint.planner.dedup_breaks import BreakState, next_breaks
 from memhint.planner.dedup_pace import PaceState, next_pace
 from memhint.planner.dedup_yield import TurnState
+from memhint.planner.earned_ratio import ALL, Earned, Look, evidence, is_settled, next_earned
 from memhint.planner.forecast import Forecast, forecast, nodes_of
 from memhint.planner.growth import GrowthTable
-from memhint.planner.ladder import LadderState, admission, entered_rungs
+from memhint.planner.ladder import LadderState, admission, entered_rungs, is_scarce
 from memhint.planner.promise import hysteresis, next_headroom
 from memhint.planner.relief.asked import Asked, ask
 from memhint.planner.relief.relieve import relief_actions
@@ -80,6 +81,7 @@ def plan(
     seen = forecast(host, domains, policies, state, now, settings, growth)
     asked = ask(host, domains, policies, unread, seen, state, now, settings)
     promised, remembered = _promised(seen, asked.ladder, state, now, sight, settings)
+    earned = next_earned(state.earned, _look(seen, asked.ladder, settings), now) if _may_earn(settings) else Earned()
     merging = _merging(host, domains, policies, estimated, missing, asked, state, now, settings, allow_cross_tenant)
     relief, split = _huge(domains, policies, unread, asked, merging, state, seen.elapsed, host.at, settings)
     actions = (
@@ -104,6 +106,7 @@ def plan(
             other=seen.other,
             fault_in=seen.fault_in,
             storms=seen.storms,
+            earned=earned,
             footprint=seen.footprint,
             counters=counters_of(host),
             ladder=asked.ladder,
@@ -132,7 +135,10 @@ def _promised(
     seen: Forecast, ladder: LadderState, state: PlannerState, now: float, sight: Sight, settings: PlannerSettings
 ) -> tuple[Capacity, int]:
     """The capacity with what is promised of it, and the headroom to remember. Nothing is promised blind."""
-    found = capacity(seen.sums, seen.demands, learnt(settings, seen.storms.percent))
+    proven = evidence(state.earned) if _may_earn(settings) else None
+    if proven is not None and _look(seen, ladder, settings).failed:
+        proven = replace(proven, share=ALL)
+    found = capacity(seen.sums, seen.demands, learnt(settings, seen.storms.percent), proven)
     promised = _promise(found, ladder, state, now, settings)
     if sight is Sight.CLEAR:
         return promised, promised.headroom
@@ -142,6 +148,24 @@ def _promised(
     if promised.headroom > most:
         promised = replace(promised, headroom=most, bound=Bound.STALE)
     return promised, remembered
+
+
+def _may_earn(settings: PlannerSettings) -> bool:
+    return settings.earned_max_ratio > settings.max_ratio
+
+
+def _look(seen: Forecast, ladder: LadderState, settings: PlannerSettings) -> Look:
+    """What this cycle adds to the evidence. The host runs short where VMs do not fit, or rungs say that it does."""
+    sums = seen.sums
+    base = sums.pool - settings.reserve_of(sums.pool)
+    inside = [one for one in seen.demands if one.reason is not DemandReason.OUTSIDE]
+    settled = [one for one in inside if is_settled(one)]
+    return Look(
+        use=sum(one.footprint for one in settled),
+        assigned=sum(one.assigned for one in settled),
+        base=base,
+        failed=sum(one.footprint for one in inside) > base - sums.other or is_scarce(ladder, settings.ladder),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,4 +20,5 @@ def long_ago(state: PlannerState) -> PlannerState:
         past=state.past,
         predictor=state.predictor,
         storms=replace(state.storms, hours=()),
+        earned=state.earned,
     )

@@ -127,6 +127,7 @@ class PlannerSettings:
     raise_percent_per_minute: float = 5.0  # of the pool
     raise_hysteresis_percent: float = 1.0  # of the pool
     max_ratio: float = 1.5  # the least of the host's and its aggregates'
+    earned_max_ratio: float = 0.0  # how far it may rise on evidence; no further than max_ratio: it does not
     spare_for_group: bool = True  # the fault-in reserve covers the largest anti-affinity group, not one VM only
     growth_floor: bool = True  # no VM counts with less than the fleet's growth table says
     storm_percent: int = 10  # of VMs that come back to their full size at once, unannounced

@@ -12,6 +12,7 @@ from memhint.planner.dedup_auto import AutoState
 from memhint.planner.dedup_breaks import BreakState
 from memhint.planner.dedup_pace import PaceState
 from memhint.planner.dedup_yield import TurnState
+from memhint.planner.earned_ratio import Earned
 from memhint.planner.ladder import LadderState
 from memhint.planner.past import Past
 from memhint.planner.settings import PlannerSettings
@@ -37,6 +38,7 @@ class PlannerState:
     tuning: Mapping[str, Tuning] = field(default_factory=dict)  # as asked for last
     migrate: str | None = None
     storms: Storms = field(default_factory=Storms)
+    earned: Earned = field(default_factory=Earned)
     headroom: int = 0  # as promised last, or as it would have been had all VMs been seen
     dedup_project: str | None = None
     predictor: str = ""  # whose past it is

@@ -10,6 +10,7 @@ from enum import StrEnum
 import numpy as np
 
 from memhint.objects.units import GIB
+from memhint.planner.earned_ratio import Earned
 from memhint.planner.ratio import QUANTUM
 from memhint.planner.settings import PlannerSettings
 from memhint.sim.fleet import Fleet, Floats, Ints
@@ -118,7 +119,7 @@ class Run:
         self._overhead = settings.overhead
         if isinstance(policy, Planned):
             self._twin, self._predictor = (
-                Twin(fleet.hosts, policy.settings, policy.growth),
+                Twin(fleet.hosts, policy.settings, policy.growth, policy.earned),
                 forecast_of(policy.settings),
             )
         elif isinstance(policy, Oracle):
@@ -234,7 +235,7 @@ class Run:
         promise = self._twin.plan(vms, hosts, self._predictor, now)
         self._bounds += np.bincount(promise.bound, minlength=len(BOUNDS))
         self.room = promise.headroom
-        steps = ratio_steps(self.flavors + promise.headroom, self._usable, self._policy.settings.max_ratio)
+        steps = ratio_steps(self.flavors + promise.headroom, self._usable, promise.most)
         if self._ratio is not None:
             self._moves += int((steps != self._ratio).sum())
         self._ratio = steps
@@ -278,6 +279,11 @@ class Run:
             if isinstance(self._policy, Planned):
                 self._predictor.append(len(placed))
 
+    @property
+    def earned(self) -> tuple[Earned, ...]:
+        """What the hosts have earned under a policy that lets them."""
+        return self._twin.earned.records()
+
     def outcome(self) -> Outcome:
         """What came of it, once all steps are done."""
         fleet, series = self._fleet, self._series
@@ -319,7 +325,7 @@ class Run:
         return max(0.0, min((self._placed - self.killed) / self._asked, self._placed_memory / self._asked_memory))
 
 
-def ratio_steps(wanted: Floats, usable: int, most: float) -> Floats:
+def ratio_steps(wanted: Floats, usable: int, most: float | Floats) -> Floats:
     """`memhint.planner.ratio.ratio` of every host, in quanta."""
-    steps: Floats = np.minimum(np.maximum(0.0, wanted) * _PER // usable, math.floor(most * _PER + 1e-9))
+    steps: Floats = np.minimum(np.maximum(0.0, wanted) * _PER // usable, np.floor(most * _PER + 1e-9))
     return steps

@@ -7,19 +7,22 @@ bytes below 2^53, so that both agree to the byte; a property test holds it. No I
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
 from memhint.objects.plan import Bound
+from memhint.planner.earned_ratio import ALL, Earned
 from memhint.planner.growth import AGES, LEVELS, GrowthTable
-from memhint.planner.ladder import LadderState, next_ladder
+from memhint.planner.ladder import LadderState, is_scarce, next_ladder
 from memhint.planner.pressure import PressureSample
 from memhint.planner.promise import hysteresis
 from memhint.planner.relief.relieve import fruitless, relieve
 from memhint.planner.settings import PlannerSettings
 from memhint.planner.storm import of_sums
+from memhint.sim.earned import EarnedOfHosts, Looks, caps
 from memhint.sim.fleet import Bools, Floats, Ints
 from memhint.sim.windows import HostWindow
 
@@ -59,6 +62,7 @@ class Promise:
     headroom: Floats
     bound: Ints
     entered: Bools  # under pressure: not admitting
+    most: Floats  # the ratio that may be promised at most
 
 
 class Forecast(Protocol):
@@ -71,8 +75,15 @@ class Forecast(Protocol):
 class Twin:
     """The planner's state of all hosts, moved by one observation at a time."""
 
-    def __init__(self, hosts: int, settings: PlannerSettings, table: GrowthTable | None = None) -> None:
+    def __init__(
+        self,
+        hosts: int,
+        settings: PlannerSettings,
+        table: GrowthTable | None = None,
+        earned: Sequence[Earned] = (),
+    ) -> None:
         self._hosts = hosts
+        self.earned = EarnedOfHosts(hosts, earned)
         self._floors = Floors(table) if table is not None and settings.growth_floor else None
         self._settings = settings
         self._other = HostWindow(settings.other_window)
@@ -81,6 +92,7 @@ class Twin:
         self._ladders: dict[int, LadderState] = {}  # of hosts under pressure
         self._seen: list[tuple[float, Floats]] = []  # percent available, of the last moments
         self._entered = np.zeros(hosts, dtype=bool)
+        self._scarce = np.zeros(hosts, dtype=bool)
         self._headroom = np.zeros(hosts)
 
     def plan(self, vms: Vms, hosts: Hosts, forecast: Forecast, now: float) -> Promise:
@@ -97,22 +109,61 @@ class Twin:
         if self._floors is not None:
             expected = np.maximum(expected, self._floors.of(vms, now))
         demand = grown_up(vms, expected, now, settings)
-        want = per_host(vms, demand, count)
-        kept = self._spare(vms, vms.assigned - demand)
-        assigned = per_host(vms, vms.assigned, count)
-        reserve = settings.reserve_of(hosts.pool)
-        other = np.trunc(self._other.peak())
-        model = hosts.pool - reserve - other - want - kept
-        free = hosts.available - reserve - np.maximum(0.0, want - hosts.resident) - kept
-        back = hosts.pool - reserve - other + hosts.swap + settings.allow_unbacked - assigned
-        ceiling = int(settings.max_ratio * max(0, hosts.pool - reserve)) - assigned
-        terms = np.stack([model, free, back, ceiling])
-        found, bound = np.maximum(0.0, terms.min(axis=0)), terms.argmin(axis=0)
+        found, bound, want, kept, most = self._found(vms, hosts, demand, now)
         if self._at is None:
-            self._headroom = np.maximum(0.0, hosts.pool - reserve - assigned)
+            assigned = per_host(vms, vms.assigned, count)
+            self._headroom = np.maximum(0.0, hosts.pool - settings.reserve_of(hosts.pool) - assigned)
         self._headroom, bound = self._promise(found, bound, hosts.pool, elapsed)
         self._at = now
-        return Promise(want, kept, self._headroom.copy(), bound, self._entered.copy())
+        return Promise(want, kept, self._headroom.copy(), bound, self._entered.copy(), most)
+
+    def _found(self, vms: Vms, hosts: Hosts, demand: Floats, now: float) -> tuple[Floats, Ints, Floats, Floats, Floats]:
+        """`memhint.planner.capacity.capacity`: headroom, bound, want, spare and the ratio at most."""
+        settings, count = self._settings, self._hosts
+        want, kept = per_host(vms, demand, count), self._spare(vms, vms.assigned - demand)
+        reserve = settings.reserve_of(hosts.pool)
+        base, other = hosts.pool - reserve, np.trunc(self._other.peak())
+        usual = np.full(count, settings.max_ratio)
+        found, bound = self._least(vms, hosts, want, kept, other, usual)
+        if settings.earned_max_ratio <= settings.max_ratio:
+            return found, bound, want, kept, usual
+        settled = now - vms.born >= settings.new_vm_decay
+        use, used = per_host(vms, vms.use, count), per_host(vms, np.where(settled, vms.use, demand), count)
+        failed = (use > base - other) | self._scarce
+        share = self.earned.share()
+        suffices = self.earned.suffices() & ~failed
+        most = caps(
+            suffices, share, base - other + np.zeros(count), base, settings.max_ratio, settings.earned_max_ratio
+        )
+        whole = vms.assigned.astype(np.int64)
+        counted = np.minimum(whole, -(-whole * share[vms.host] // ALL)).astype(np.float64)
+        counted = np.where(settled, counted, np.maximum(demand, counted))
+        joint, spare = np.maximum(used, per_host(vms, counted, count)), self._spare(vms, vms.assigned - counted)
+        more, by = self._least(vms, hosts, joint, spare, other, most)
+        better = suffices & (more > found)
+        own = np.where(settled, 1.0, 0.0)
+        looks = Looks(per_host(vms, vms.use * own, count), per_host(vms, vms.assigned * own, count), base, failed)
+        self.earned.add(looks, now)
+        return (
+            np.where(better, more, found),
+            np.where(better, by, bound),
+            np.where(better, joint, want),
+            np.where(better, spare, kept),
+            np.where(better, most, usual),
+        )
+
+    def _least(
+        self, vms: Vms, hosts: Hosts, want: Floats, kept: Floats, other: Floats, most: Floats
+    ) -> tuple[Floats, Ints]:
+        """The least term of the formula, never below 0, and which it is."""
+        assigned = per_host(vms, vms.assigned, self._hosts)
+        reserve = self._settings.reserve_of(hosts.pool)
+        model = hosts.pool - reserve - other - want - kept
+        free = hosts.available - reserve - np.maximum(0.0, want - hosts.resident) - kept
+        back = hosts.pool - reserve - other + hosts.swap + self._settings.allow_unbacked - assigned
+        ceiling = np.trunc(most * max(0, hosts.pool - reserve)) - assigned
+        terms = np.stack([model, free, back, ceiling])
+        return np.maximum(0.0, terms.min(axis=0)), terms.argmin(axis=0)
 
     def _promise(self, found: Floats, bound: Ints, pool: int, elapsed: float) -> tuple[Floats, Ints]:
         """`next_headroom`, and nothing under pressure."""
@@ -177,6 +228,8 @@ class Twin:
         self._seen.append((now, available))
         self._entered = np.zeros(self._hosts, dtype=bool)
         self._entered[list(self._ladders)] = True
+        self._scarce = np.zeros(self._hosts, dtype=bool)
+        self._scarce[[host for host, state in self._ladders.items() if is_scarce(state, ladder)]] = True
 
 
 class Floors:

@@ -6,7 +6,7 @@ import pytest
 from oslo_config import cfg
 
 from memhint.agent import oneshot
-from memhint.objects.plan import Capacity
+from memhint.objects.plan import Capacity, Evidence
 from memhint.objects.report import Report
 from memhint.objects.units import GIB
 from tests.unit import builders
@@ -18,10 +18,20 @@ def test_every_term_of_the_formula_is_shown(bench: Bench) -> None:
     result = bench.run("plan")
     assert (result.code, result.err) == (0, "")
     shown = {line.split("|")[1].strip() for line in result.out.splitlines() if line.count("|") == 4}
-    assert set(Capacity.__dataclass_fields__) - {"bound", "storm"} <= shown
+    assert set(Capacity.__dataclass_fields__) - {"bound", "storm", "max_ratio", "evidence", "together"} <= shown
     assert result.out.startswith("Headroom: 16384 MiB, bounded by back: ")
     assert "\nStorm: " in result.out
     assert "\nStorm reserve: for 31 % of all VMs\n" in result.out
+
+
+def test_what_the_host_has_earned_is_a_sentence(bench: Bench) -> None:
+    earned = builders.capacity(max_ratio=1.98, evidence=Evidence(702, 324), together=True)
+    bench.store.reports.save(builders.report(plan=builders.plan(capacity=earned)))
+    sentence = (
+        "Earned: 1.98 times its memory: in 702 hours VMs used together no more than 32.4 % of what they were given"
+    )
+    assert sentence in bench.run("plan").out.splitlines()
+    assert sentence in bench.run("explain").out.splitlines()
 
 
 def test_demands_and_actions_name_the_vm(bench: Bench) -> None:

@@ -16,12 +16,13 @@ from memhint.objects.guest import GuestKernel
 from memhint.objects.host import NumaNode
 from memhint.objects.plan import PredictorName
 from memhint.objects.units import GIB, MIB
+from memhint.planner.earned_ratio import ALL, Earned
 from memhint.planner.growth import table_of
 from memhint.planner.plan import Sight
 from memhint.planner.settings import PlannerSettings
 from tests.unit import builders
 from tests.unit.planner.test_growth import tallies
-from tests.unit.planner.worlds import LATER, PAGE, SETTINGS, Vm, World, capacity_of, worlds
+from tests.unit.planner.worlds import LATER, PAGE, SETTINGS, Vm, World, capacity_of, earned_by, worlds
 
 PAGES = Path(__file__).parents[3] / "doc" / "planner.md"
 Changed = tuple[World, PlannerSettings]
@@ -195,16 +196,24 @@ def test_every_line_of_the_table_is_a_property_and_every_property_a_line() -> No
 
 @pytest.mark.parametrize("name", LINES)
 @settings(max_examples=50)
-@given(world=worlds(min_vms=1), pages=st.integers(1, 64 * GIB // PAGE), learnt=st.none() | tallies())
-def test_the_headroom_goes_the_way_of_its_line(name: str, world: World, pages: int, learnt: list[dict] | None) -> None:
+@given(
+    world=worlds(min_vms=1),
+    pages=st.integers(1, 64 * GIB // PAGE),
+    learnt=st.none() | tallies(),
+    worst=st.none() | st.integers(0, ALL),
+)
+def test_the_headroom_goes_the_way_of_its_line(
+    name: str, world: World, pages: int, learnt: list[dict] | None, worst: int | None
+) -> None:
     line = LINES[name]
+    earned = Earned() if worst is None else earned_by(worst)
     growth = table_of(1, learnt * 4) if learnt and line.growth else None
     world = line.base(world)
     changed = line.change(world, pages * PAGE)
     after, chosen = changed if isinstance(changed, tuple) else (changed, SETTINGS)
     for predictor in line.predictors:
-        was = capacity_of(world, SETTINGS, predictor, growth=growth).headroom
-        now = capacity_of(after, chosen, predictor, sight=line.sight, growth=growth).headroom
+        was = capacity_of(world, SETTINGS, predictor, growth=growth, earned=earned).headroom
+        now = capacity_of(after, chosen, predictor, sight=line.sight, growth=growth, earned=earned).headroom
         rounded = len(after.vms) + 1  # bytes: each VM's share of a forecast is rounded down by itself
         if line.direction == "never up":
             assert now <= was + rounded
@@ -267,5 +276,8 @@ def test_planning_the_same_moment_again_gives_the_same_plan(world: World, predic
     assert world.look(state, LATER, chosen) == once
     # ...and at the same moment after it, no figure has moved.
     again = world.look(once.state, LATER, chosen)
-    assert (again.plan.capacity, again.plan.demands) == (once.plan.capacity, once.plan.demands)
+    # What this look adds to the evidence is known to the next one.
+    assert replace(again.plan.capacity, evidence=None) == replace(once.plan.capacity, evidence=None)
+    assert again.plan.demands == once.plan.demands
+    assert again.state.earned == once.state.earned
     assert (again.state.past, again.state.other) == (once.state.past, once.state.other)

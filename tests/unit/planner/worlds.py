@@ -14,6 +14,7 @@ from memhint.objects.host import HostObservation, HugetlbPool, NumaNode, VmsCgro
 from memhint.objects.plan import Capacity, PredictorName
 from memhint.objects.policy import Origin, effective
 from memhint.objects.units import GIB, MIB
+from memhint.planner.earned_ratio import Day, Earned
 from memhint.planner.growth import GrowthTable
 from memhint.planner.plan import Planned, Sight, plan
 from memhint.planner.settings import PlannerSettings
@@ -27,6 +28,7 @@ SETTINGS = PlannerSettings(
     reserve=1 * GIB,
     reserve_percent=0,
     max_ratio=3.0,
+    earned_max_ratio=6.0,  # of which nothing is seen without evidence
     raise_percent_per_minute=6000,
     raise_hysteresis_percent=0,
     forecast_window=48 * LATER / 10,
@@ -140,10 +142,17 @@ def capacity_of(
     *,
     sight: Sight = Sight.CLEAR,
     growth: GrowthTable | None = None,
+    earned: Earned | None = None,
 ) -> Capacity:
     """What is promised at the second look."""
     chosen = replace(settings, predictor=predictor)
-    return world.look(world.first_look(chosen), LATER, chosen, sight, growth).plan.capacity
+    before = world.first_look(chosen)
+    return world.look(replace(before, earned=earned or before.earned), LATER, chosen, sight, growth).plan.capacity
+
+
+def earned_by(worst: int) -> Earned:
+    """The past of a host that was full for four weeks, and whose VMs used so many thousandths at their worst."""
+    return Earned(tuple(Day(number, 24, worst) for number in range(-28, 0)))
 
 
 @st.composite

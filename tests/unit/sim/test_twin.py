@@ -12,6 +12,7 @@ from memhint.objects.host import HostObservation
 from memhint.objects.plan import PredictorName
 from memhint.objects.policy import Origin, effective
 from memhint.objects.units import GIB, MIB
+from memhint.planner.earned_ratio import ALL, KEPT, Day, Earned, evidence
 from memhint.planner.growth import table_of
 from memhint.planner.plan import plan
 from memhint.planner.ratio import ratio
@@ -52,6 +53,7 @@ def planner_settings(draw: st.DrawFn) -> PlannerSettings:
         raise_percent_per_minute=draw(st.sampled_from([0.5, 5.0, 6000.0])),
         raise_hysteresis_percent=draw(st.sampled_from([0.0, 1.0])),
         max_ratio=draw(st.sampled_from([1.0, 1.5, 16.0])),
+        earned_max_ratio=draw(st.sampled_from([0.0, 1.8, 9.0])),
         spare_for_group=draw(st.booleans()),
         growth_floor=draw(st.sampled_from([True, True, False])),
         storm_percent=draw(st.sampled_from([0, 10, 31, 100])),
@@ -73,6 +75,15 @@ def host_of(available: int, swap: int, swapped: int = 0) -> HostObservation:
     return builders.host_observation(memory=memory, ksm=None, swap=None, pressure=None)
 
 
+@st.composite
+def earned(draw: st.DrawFn) -> Earned:
+    """What a host has seen in the last two months: often enough to earn something."""
+    worst = st.integers(0, ALL) if draw(st.booleans()) else st.integers(0, ALL // 2)
+    days = draw(st.lists(st.tuples(st.integers(20, 24), worst), max_size=KEPT))
+    first = -len(days) + draw(st.integers(-3, 1))
+    return Earned(tuple(Day(first + place, *day) for place, day in enumerate(days)), draw(st.none() | st.just(-1)))
+
+
 @settings(max_examples=80, deadline=None)
 @given(
     planner=planner_settings(),
@@ -80,20 +91,21 @@ def host_of(available: int, swap: int, swapped: int = 0) -> HostObservation:
     step=st.sampled_from(STEPS),
     swap=st.sampled_from([0, 32]),
     learnt=st.none() | tallies(),
+    past=st.lists(earned(), max_size=3),
 )
 def test_the_twin_promises_what_the_planner_promises(
-    planner: PlannerSettings, seed: int, step: float, swap: int, learnt: list[dict] | None
+    planner: PlannerSettings, seed: int, step: float, swap: int, learnt: list[dict] | None, past: list[Earned]
 ) -> None:
     rng = np.random.default_rng(seed)
     hosts, cycles = int(rng.integers(1, 4)), int(rng.integers(2, 70))
     growth = None if learnt is None else table_of(1, learnt * 4)  # hosts enough for all to count
-    table, twin, forecast = Table(), Twin(hosts, planner, growth), forecast_of(planner)
-    states = [start(planner)] * hosts
+    table, twin, forecast = Table(), Twin(hosts, planner, growth, past), forecast_of(planner)
+    states = [replace(start(planner), earned=past[host % len(past)] if past else Earned()) for host in range(hosts)]
     running: list[int] = []  # names of VMs, in the order of the table
     fleet = _requests(int(rng.integers(1, 40)), rng)
     groups = rng.integers(-1, 2, fleet.vms)
     asked = 0
-    now = float(rng.integers(0, 10**6))
+    now = float(rng.integers(0, 10**5))
     for _ in range(cycles):
         now += step
         gone = np.flatnonzero(rng.random(len(table)) < 0.1)
@@ -132,7 +144,11 @@ def test_the_twin_promises_what_the_planner_promises(
             assert int(promise.spare[host]) == capacity.spare
             assert int(promise.headroom[host]) == capacity.headroom
             assert BOUNDS[promise.bound[host]] is capacity.bound
+            assert float(promise.most[host]) == capacity.max_ratio
             assert bool(promise.entered[host]) is not found.plan.pressure.admitting
+        if planner.earned_max_ratio > planner.max_ratio:
+            for mine, its in zip(twin.earned.records(), states, strict=True):
+                assert evidence(mine) == evidence(its.earned)
         coming = np.arange(asked, min(fleet.vms, asked + int(rng.integers(0, 5))))
         table.append(fleet, coming, rng.integers(0, hosts, coming.size))
         forecast.append(coming.size)
