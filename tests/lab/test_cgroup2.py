@@ -206,13 +206,6 @@ def test_on_a_calm_host_what_rests_is_put_away_and_what_is_used_is_not(inside: I
     assert seen["in_swap"] + seen["back"] <= seen["pages"] // 100
 
 
-def test_a_vm_that_wakes_has_back_what_is_in_swap(inside: Inside, encrypted_swap: None) -> None:
-    seen = inside.wakes(size=32 * MIB, rounds=1, threshold=0.05)
-    print(f"\n{seen}")
-    assert min(seen["out"]) >= 24 * MIB
-    assert seen["read"][0] > 0
-
-
 def test_a_real_qemu_has_its_class_and_its_guest_outlives_being_swapped_out(
     inside: Inside, encrypted_swap: None
 ) -> None:
