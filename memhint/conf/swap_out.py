@@ -41,7 +41,7 @@ OPTS = (
     ),
     cfg.IntOpt(
         "read_ahead_mib",
-        default=256,
+        default=0,
         min=0,
         help="MiB a second that are read ahead of what a VM has in swap when it wakes, as long as the host keeps its "
         "reserve. 0: a VM waits for each page by itself.",
