@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memhint.conf import ConfigError, load
+from memhint.conf.aggregate import earned_max_ratio, max_ratio
 from memhint.conf.opts import list_opts
 from memhint.conf.policy import host_inputs
 from memhint.objects.policy import KEYS, Origin
@@ -164,6 +165,13 @@ def test_of_two_aggregates_the_one_that_is_named_first_holds(tmp_path: Path) -> 
     )
     said = host_inputs(load([write(tmp_path, text)]))[Origin.AGGREGATE]
     assert said == {"class": "guaranteed", "min_mb": "256"}
+
+
+def test_no_host_earns_more_than_its_aggregates_allow(tmp_path: Path) -> None:
+    said = "[host]\nearned_max_ratio = 3\naggregates = gold, rack-1\n[aggregate_gold]\nmax_ratio = 1.8\n"
+    bounded = load([write(tmp_path, said)])
+    assert (max_ratio(bounded), earned_max_ratio(bounded)) == (1.5, 1.8)
+    assert earned_max_ratio(load([write(tmp_path, "")])) == 0.0
 
 
 def test_a_section_of_an_aggregate_that_the_host_is_not_in_is_refused(tmp_path: Path) -> None:
