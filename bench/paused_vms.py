@@ -105,10 +105,12 @@ def paused_vms(program: Path, folder: Path, count: int, size: int) -> Iterator[l
             path = folder / f"{number}.qmp"
             command = [str(program), "-S", "-nodefaults", "-display", "none", "-accel", "tcg,tb-size=1"]
             command += ["-machine", "pc,memory-backend=mem", "-m", f"{size >> 20}M"]
-            command += ["-object", f"memory-backend-ram,id=mem,size={size},merge=off"]
+            command += ["-object", f"memory-backend-ram,id=mem,size={size}"]
             command += ["-qmp", f"unix:{path},server=on,wait=off"]
             started.append(subprocess.Popen(command, stdin=subprocess.DEVNULL))
             vms.append(PausedVm(f"vm-{number}", started[-1].pid, size, SocketMonitor(path)))
+        for vm in vms:
+            vm.monitor.set(BACKEND, "merge", False)
         yield vms
     finally:
         for vm in vms:
