@@ -121,10 +121,11 @@ own planner and lever.
 The machine is emulated and its clock counts instructions, of both processors together: an instruction is a
 nanosecond. So times are counts of instructions; where both processors wait for the disk, the clock goes on by itself.
 A fault is told by the processor time of the thread that faults, without the readers that share its processor; what
-the other processor executes at that moment is in it. What such a machine cannot tell: remote memory is as fast as
-near memory, and a huge page saves no TLB miss; what either is worth is not in these figures, only what it takes to
-get it. Threads do not run side by side. The rule is told every {PERIOD:g} s of that clock what an agent looks at
-every 10 s.
+the other processor executes at that moment is in it. That alone makes two runs of the same setting differ by up to
+half where few faults were counted: such a difference tells nothing. What such a machine cannot tell: remote memory is
+as fast as near memory, and a huge page saves no TLB miss; what either is worth is not in these figures, only what it
+takes to get it. Threads do not run side by side. The rule is told every {PERIOD:g} s of that clock what an agent
+looks at every 10 s.
 """
 
 
