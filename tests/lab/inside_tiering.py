@@ -358,7 +358,7 @@ def gathered(size: int, other: int) -> dict[str, Any]:
         bound_away = said(pull(lever(lambda uuids: {}, patience=120.0), plan, [player]))["one"]
         away = player.on(other)
         os.sched_setaffinity(player.pid, _cpus(FAST) | _cpus(other))
-        player.put(FAST, 0, size // 4 * 3)
+        player.put(FAST, 0, size // 8 * 5)
         pull(lever(lambda uuids: {}, patience=120.0), plan, [player])
         return {"said": bound_away, "away": away, "home": player.on(FAST), "damaged": player.damaged()}
     finally:
