@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from memhint.kernel.errors import InterfaceMissing
+from memhint.kernel.errors import InterfaceMissing, ProcessGone
 from memhint.kernel.guest_ram import Span, read_guest_ram
 from memhint.kernel.move_pages import PageMover
 from memhint.kernel.numa import cpus_may_run_on, memory_may_lie_on, policies_by_start
@@ -43,6 +43,8 @@ def read_bounds(root: KernelRoot, pid: int) -> Bounds:
     spans = read_guest_ram(root, pid).spans
     text = read_process_file(root, pid, "numa_maps", limit=_NUMA_MAPS_AT_MOST)
     policies = policies_by_start(text, root.path(f"proc/{pid}/numa_maps"))
+    if not policies:
+        raise ProcessGone(root.path(f"proc/{pid}/numa_maps"), "the process ended")
     nodes, chosen = memory_may_lie_on(root, pid), False
     for span in spans:
         named = policies.get(span.start, frozenset())  # mapped since: another look will tell

@@ -245,7 +245,8 @@ class TieringLever:
             if one.facts.numa_strict:
                 nodes &= frozenset(one.facts.numa_nodes)
             if len(nodes) < 2:
-                detail = "its XML, its cpuset or its mappings' policy leave it one node, or bind piece by piece"
+                left = f"node {min(nodes)} alone" if nodes else "no node for all of it"
+                detail = f"its XML, its cpuset and its mappings' own policy leave it {left}"
                 work.verdicts[one.uuid] = Verdict(Answer.UNSUPPORTED, Reason.ONE_NODE, detail)
                 return
             if not bounds.spans:

@@ -21,7 +21,7 @@ from memhint.kernel.damon import Damon
 from memhint.kernel.damon_watch import DamonWatch
 from memhint.kernel.guest_ram import read_guest_ram
 from memhint.kernel.move_pages import PageMover
-from memhint.kernel.numa import numa_nodes
+from memhint.kernel.numa import memory_may_lie_on, numa_nodes
 from memhint.kernel.process import process_memory
 from memhint.kernel.root import KernelRoot
 from memhint.levers.lever import Outcome
@@ -40,6 +40,9 @@ HOST = HostObservation(0.0, HostMemory(Scope.MACHINE, 0, 0, 0, 0), PAGE)
 WINDOW = 2.0  # seconds: the emulated processors get round to every hot page within it, however busy the machine is
 SCRATCH = 64  # pages
 NODES = Path("/sys/devices/system/node")
+# The kernel's own balancing moves what is in use towards the processors: what is seen here is to be the lever's doing.
+with suppress(OSError):
+    Path("/proc/sys/kernel/numa_balancing").write_text("0")
 
 
 class Ledger:
@@ -323,6 +326,7 @@ def refusals(size: int) -> dict[str, Any]:
     with player.mover() as mover:
         found["beyond_its_cpuset"] = mover.move(player.span.start, player.span.start + 4 * MIB, FAST).why()
     (group / "cpuset.mems").write_text(f"{FAST}-{SLOW}")
+    found["widened"] = sorted(memory_may_lie_on(ROOT, player.pid))
     # the fast nodes have less than the VM is to have at least
     found["limits"] = said(pull(lever(lambda uuids: heat), TieringPlan({"one": Share(1 << 40)}), [player]))["one"]
     # it ends in mid-move
@@ -354,7 +358,7 @@ def gathered(size: int, other: int) -> dict[str, Any]:
         bound_away = said(pull(lever(lambda uuids: {}, patience=120.0), plan, [player]))["one"]
         away = player.on(other)
         os.sched_setaffinity(player.pid, _cpus(FAST) | _cpus(other))
-        player.put(FAST, 0, size // 4 * 3)
+        player.put(FAST, 0, size // 8 * 5)
         pull(lever(lambda uuids: {}, patience=120.0), plan, [player])
         return {"said": bound_away, "away": away, "home": player.on(FAST), "damaged": player.damaged()}
     finally:

@@ -69,12 +69,13 @@ def test_an_agent_that_is_killed_in_mid_move_leaves_nothing_to_be_put_right(host
 
 
 def test_what_cannot_be_moved_is_refused_with_its_reason_and_nothing_is_half_done(host: VirtualHost) -> None:
-    seen = host.call("inside_tiering.refusals", deadline=DEADLINE, size=64 * MIB)
+    seen = host.call("inside_tiering.refusals", deadline=DEADLINE, size=SIZE)
     print(f"\n{seen}")
     assert seen["no_node"] == "4 MiB ENODEV"
     assert seen["still_there"]
     assert seen["bound"].startswith("unsupported (one_node)")
     assert seen["beyond_its_cpuset"] == "4 MiB EACCES"
+    assert seen["widened"] == [0, 1]
     assert seen["limits"].startswith("refused (limits)")
     assert "the process ended" in seen["ended"]
     assert seen["gone"].startswith("pending (not_running)")

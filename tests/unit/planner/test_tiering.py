@@ -104,6 +104,11 @@ def test_at_its_share_a_vm_exchanges_its_own() -> None:
     assert summed(choose([own], tiers(fast=100), LIMITS)) == {("a", Why.DEMOTE, SLOW): 10, ("a", Why.PROMOTE, FAST): 10}
 
 
+def test_what_is_hot_does_not_come_up_beyond_a_share_that_nothing_of_its_own_is_given_up_for() -> None:
+    own = vm("a", (10, SLOW, HOT), (20, FAST, WARM), share=Share(0, 24 * MIB))
+    assert summed(choose([own], tiers(fast=100), LIMITS)) == {("a", Why.PROMOTE, FAST): 4}
+
+
 def test_a_vm_below_its_minimum_gets_it_in_the_place_of_the_coldest_of_others() -> None:
     short = vm("a", (30, SLOW, WARM), share=Share(20 * MIB))
     other = vm("b", (10, FAST, HOT), (30, FAST, (0.0, 40.0)))
@@ -202,11 +207,11 @@ class Host:
 @st.composite
 def hosts(draw: st.DrawFn) -> Host:
     vms = []
-    for place in range(draw(st.integers(0, 3))):
+    for place in range(draw(st.integers(1, 3))):
         parts = []
-        for _ in range(draw(st.integers(0, 6))):
-            use = draw(st.sampled_from([HOT, WARM, COLD, (5.0, 0.0), (0.0, 301.0)]))
-            parts.append((2 * draw(st.integers(1, 60)), draw(st.sampled_from([FAST, OTHER, SLOW])), use))
+        for _ in range(draw(st.integers(2, 7))):
+            use = draw(st.sampled_from([HOT, COLD, HOT, WARM, (5.0, 0.0), (0.0, 301.0)]))
+            parts.append((2 * draw(st.integers(1, 60)), draw(st.sampled_from([SLOW, FAST, OTHER])), use))
         found = [
             replace(
                 one,
@@ -216,15 +221,15 @@ def hosts(draw: st.DrawFn) -> Host:
             for one in pieces(*parts)
         ]
         low, high = sorted(draw(st.tuples(st.integers(0, 300), st.integers(0, 400))))
-        share = draw(st.sampled_from([Share(), Share(low * MIB, high * MIB), Share(low * MIB), Share(0, low * MIB)]))
+        share = draw(st.sampled_from([Share(0, low * MIB), Share(low * MIB, high * MIB), Share(low * MIB), Share()]))
         nodes = draw(
             st.sampled_from([EVERYWHERE, frozenset({FAST, SLOW}), frozenset({OTHER, SLOW}), frozenset({FAST, OTHER})])
         )
         home = nodes & draw(st.sampled_from([frozenset(), frozenset({FAST, OTHER}), frozenset({OTHER})]))
         vms.append(VmMemory(f"vm{place}", found, nodes, share, home))
     rooms = {node: MIB * draw(st.integers(-50, 200)) for node in (FAST, OTHER, SLOW)}
-    limits = replace(LIMITS, most=MIB * draw(st.sampled_from([0, 1, 7, 64, 10_000])))
-    slow = draw(st.sampled_from([(SLOW,), ()]))
+    limits = replace(LIMITS, most=MIB * draw(st.sampled_from([10_000, 64, 10_000, 7, 0])))
+    slow = draw(st.sampled_from([(SLOW,), (SLOW,), (SLOW,), ()]))
     return Host(vms, Tiers((FAST, OTHER), slow, rooms), limits)
 
 
