@@ -6,7 +6,6 @@ instructions. What is done inside is in inside_cgroup2.py.
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 
 from lab.sizes import MIB
 from lab.virtual_host import VirtualHost
+from tests.lab.tiny_guest import tiny_guest
 
 SIZE = 16 * MIB
 # A share of time that a VM which uses all of its memory reaches on any machine, however slow
@@ -33,26 +33,11 @@ class Inside:
 
 
 @pytest.fixture(scope="module")
-def tiny_guest(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What a QEMU starts with in place of a BIOS: 64 KiB that end with the guest's page."""
-    folder = tmp_path_factory.mktemp("guest")
-    end = f"-DEND={QEMU_SIZE:#x}"
-    for command in (
-        ["gcc", "-m32", "-c", end, "-o", "guest.o", str(Path(__file__).with_name("tiny_guest.S"))],
-        ["ld", "-m", "elf_i386", "-Ttext", "0xfffff000", "-o", "guest.elf", "guest.o"],
-        ["objcopy", "-O", "binary", "-j", ".text", "guest.elf", "guest.page"],
-    ):
-        subprocess.run(command, cwd=folder, check=True)
-    image = folder / "tiny_guest.bin"
-    image.write_bytes((folder / "guest.page").read_bytes().rjust(64 << 10, b"\0"))
-    return image
-
-
-@pytest.fixture(scope="module")
-def inside(tiny_guest: Path) -> Iterator[Inside]:
+def inside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Inside]:
     code = Path(__file__).with_name("inside_cgroup2.py")
     disks = {"plain": 512 * MIB, "encrypted": 160 * MIB}
-    with VirtualHost([code, tiny_guest], memory=576 * MIB, disks=disks, qemu=True) as host:
+    guest = tiny_guest(tmp_path_factory.mktemp("guest"), QEMU_SIZE)
+    with VirtualHost([code, guest], memory=576 * MIB, disks=disks, qemu=True) as host:
         inside = Inside(host)
         inside.set_up()
         yield inside

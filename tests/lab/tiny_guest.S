@@ -1,5 +1,5 @@
 # A guest in place of a BIOS: writes to every page of its memory, says "r" on the serial line, and waits there for a byte
-# before it does so again. Linked so that the last 16 bytes are where an x86 processor begins.
+# before it does so again; or, with RESTS, halts for good. Linked so that the last 16 bytes are where an x86 processor begins.
 	.code16
 	.globl	_start
 _start:
@@ -28,6 +28,10 @@ page:
 	movb	$'r', %al
 	outb	%al, %dx
 await:
+#ifdef RESTS
+	hlt
+	jmp	await
+#endif
 	movw	$0x3fd, %dx
 	inb	%dx, %al
 	testb	$1, %al
