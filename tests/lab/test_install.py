@@ -165,17 +165,6 @@ def test_from_the_package_to_a_report_and_back(machine: Machine) -> None:
     assert host.check("virsh domstate tiny").strip() == "running"
 
 
-def test_a_wrong_configuration_ends_the_start_and_is_not_tried_again(machine: Machine) -> None:
-    host = machine.host
-    host.check("ln -sfn /packages/now /root/dist")
-    machine.type("install")
-    host.check(r"sed -i 's|^\[guest\]$|&\nintervall = 3|' /etc/memhint/memhint.conf")
-    host.sh("systemctl start memhint-agent")
-    shown = "systemctl show -P ActiveState -P ExecMainStatus -P NRestarts memhint-agent"
-    wait_for(lambda: host.check(shown).split() == ["failed", "2", "0"], SOON, "the agent to end with 2", 0.5)
-    assert "[guest] intervall: is not an option" in machine.journal()
-
-
 def a_vm_runs(host: SystemContainer) -> None:
     """Under libvirt, before memhint comes."""
     host.check("cp /packages/tiny_guest.bin /var/lib/libvirt/")
