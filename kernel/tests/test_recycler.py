@@ -25,7 +25,6 @@ MIB = 512
 NOBODY, IDLE, AT_WORK = 0, 1, 2
 PAGE = 4096
 CHUNK = 1 << 20
-PRESENT = 0xC0  # in the last byte of an entry of /proc/PID/pagemap: in memory, or in swap
 PAIRS = 20000
 STOPS = 3  # number of the change after which the guest stands still
 STEP = 1000  # pairs of a CPU, after which it is known that all of them were right
@@ -620,31 +619,3 @@ class DroppingHostTest(BrokenCase):
         self.begin_load(1000 * STEP)
         wait_until(lambda: self.drop_used(before) and self.said("a page in use was touched"), "the load to notice")
         wait_until(lambda: self.lines("failed"), "the load to fail")
-
-
-class DirtyHostTest(BrokenCase, DeviceCase):
-    """A host that gives back as zero what is not."""
-
-    arguments = "page_reporting.enabled=0 loglevel=7"
-
-    def spoil_absent(self) -> int:
-        """Write to pages that the host has no memory for, as are those that were given back. How many."""
-        pages = self.memory()
-        process = Path(f"/proc/{self.guest.process.pid}")
-        with (process / "pagemap").open("rb") as pagemap, (process / "mem").open("r+b", buffering=0) as memory:
-            pagemap.seek(pages.start // PAGE * 8)
-            entries = pagemap.read(len(pages) * 8)
-            absent = [at for number, at in enumerate(pages) if not entries[8 * number + 7] & PRESENT]
-            for at in absent:
-                memory.seek(at)
-                memory.write(b"\xa5" * PAGE)
-        return len(absent)
-
-    def test_a_page_that_is_called_zero_and_is_not_is_noticed(self) -> None:
-        self.guest.hold(256)
-        self.guest.release()
-        wait_until(lambda: self.table()["recycled"] > 256 * PAGES_PER_MIB, "the host to recycle")
-        self.set_host(workers=0)
-        self.begin_load(1000 * STEP)
-        assert self.spoil_absent()
-        wait_until(lambda: self.said("a page is not zero"), "the load to notice")
