@@ -148,7 +148,7 @@ LINES: Mapping[str, Line] = {
     ),
     "a VM ends": Line("never down", gone, OWN_PAST),
     "a VM is paused": Line("never up", lambda world, _: first(world, state=DomainState.PAUSED), OWN_PAST),
-    # It leaves with its memory, and so makes the reserve smaller: a host that was short by less than that has earned.
+    # Seen not to hold for these two where a ratio was earned; why has not been traced.
     "a VM becomes guaranteed": Line(
         "never up", lambda world, _: first(world, policy={"class": "guaranteed"}), OWN_PAST, earned=False
     ),
