@@ -19,7 +19,7 @@ Assumptions, and what breaks them:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from memhint.objects.plan import Demand, DemandReason, Evidence
@@ -124,9 +124,11 @@ def counted(assigned: int, share: int) -> int:
     return min(assigned, -(-assigned * share // ALL))
 
 
-def used(demands: Sequence[Demand]) -> int:
-    """Bytes that VMs want at the least, whatever they did before."""
-    return sum(max(one.minimum, one.footprint) if is_settled(one) else one.demand for one in demands)
+def at_present(demands: Iterable[Demand]) -> tuple[Demand, ...]:
+    """Every VM counts with what it uses now, and no less than its minimum; with no less than before if it is new."""
+    return tuple(
+        replace(one, demand=max(one.minimum, one.footprint) if is_settled(one) else one.demand) for one in demands
+    )
 
 
 def is_settled(demand: Demand) -> bool:

@@ -128,8 +128,7 @@ class Twin:
         if settings.earned_max_ratio <= settings.max_ratio:
             return found, bound, want, kept, usual
         settled = now - vms.born >= settings.new_vm_decay
-        use, used = per_host(vms, vms.use, count), per_host(vms, np.where(settled, vms.use, demand), count)
-        failed = (use > base - other) | self._scarce
+        failed = (per_host(vms, vms.use, count) > base - other) | self._scarce
         share = self.earned.share()
         suffices = self.earned.suffices() & ~failed
         most = caps(
@@ -138,7 +137,10 @@ class Twin:
         whole = vms.assigned.astype(np.int64)
         counted = np.minimum(whole, -(-whole * share[vms.host] // ALL)).astype(np.float64)
         counted = np.where(settled, counted, np.maximum(demand, counted))
-        joint, spare = np.maximum(used, per_host(vms, counted, count)), self._spare(vms, vms.assigned - counted)
+        present = np.where(settled, vms.use, demand)
+        courses = [(per_host(vms, one, count), self._spare(vms, vms.assigned - one)) for one in (counted, present)]
+        joint = np.maximum(courses[0][0], courses[1][0])
+        spare = np.maximum(courses[0][0] + courses[0][1], courses[1][0] + courses[1][1]) - joint
         more, by = self._least(vms, hosts, joint, spare, other, most)
         better = suffices & (more > found)
         own = np.where(settled, 1.0, 0.0)
