@@ -42,7 +42,7 @@ class _Nothing:
     def record(self, host: str, at: float, states: Iterable[LeverState]) -> None:
         """Drop them."""
 
-    def save(self, host: str, boot: str, state: PlannerState) -> None:
+    def save(self, host: str, boot: str, state: PlannerState, ended: float | None = None) -> None:
         """Drop it."""
 
     def read(self) -> StoredPolicies:

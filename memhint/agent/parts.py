@@ -33,8 +33,11 @@ class Audit(Protocol):
 class StateStore(Protocol):
     """Where the planner's memory outlives the agent."""
 
-    def save(self, host: str, boot: str, state: PlannerState) -> None:
-        """Keep it; ``boot`` names the host's boot, from which its clock counts."""
+    def save(self, host: str, boot: str, state: PlannerState, ended: float | None = None) -> None:
+        """Keep it; ``boot`` names the host's boot, from which its clock counts.
+
+        :param ended: unix seconds at which the agent ends, where this is the last state of its life
+        """
 
 
 class Samples(Protocol):

@@ -76,6 +76,18 @@ def next_earned(earned: Earned, look: Look, now: float) -> Earned:
     return Earned(tuple(days), hour if counts else earned.hour)
 
 
+def on_another_clock(earned: Earned, now: float, away: float) -> Earned:
+    """The same days on a clock on which it is ``now``, ``away`` seconds after the newest of them ended.
+
+    The newest is yesterday at the latest, and the hour under way counts already: no boot makes an hour or a day more.
+    """
+    if not earned.days:
+        return earned
+    by = math.floor(now / DAY) - 1 - math.floor(away / DAY) - earned.days[-1].number
+    days = tuple(replace(one, number=one.number + by) for one in earned.days)
+    return replace(earned, days=days, hour=math.floor(now / HOUR))
+
+
 def evidence(earned: Earned) -> Evidence:
     """What the hours say."""
     if earned.rule != RULE:

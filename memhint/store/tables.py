@@ -287,6 +287,7 @@ planner_state = Table(
     Column("host", String(255), primary_key=True),
     Column("boot", String(64), nullable=False),
     Column("document", DOCUMENT, nullable=False),
+    Column("ended", Double),  # unix seconds at which its agent ended in order; NULL while it runs, or broke off
 )
 
 host = Table(

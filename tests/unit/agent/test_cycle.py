@@ -728,3 +728,15 @@ def test_where_guests_are_not_trusted_none_is_asked_and_the_host_is_seen_all_the
     assert lever_of(report, "web", LeverName.REPORTING).verdict.reason is Reason.NO_GUEST_AGENT
     assert report.plan.capacity.headroom > 0
     assert all(one.observation.footprint is not None for one in report.domains)
+
+
+def test_an_agent_that_ends_says_so_for_the_next_boot_and_one_that_never_planned_says_nothing(host: FakeHost) -> None:
+    host.cycle.end()
+    assert host.recorder.saved == ()
+    host.run_cycles(1)
+    assert host.recorder.saved[1] is None
+    host.cycle.end()
+    assert host.recorder.saved[0] is host.cycle.state
+    assert host.recorder.saved[1] > 0
+    host.recorder.failing = True
+    host.cycle.end()  # what it undoes does not wait for its store
