@@ -25,6 +25,7 @@ REVISIONS = (
     "0008",
     "0009",
     "0010",
+    "0011",
 )  # every one that this memhint knows, oldest first
 HEAD = REVISIONS[-1]
 

@@ -247,6 +247,26 @@ growth = Table(
     Column("document", DOCUMENT, nullable=False),
 )
 
+# What each host promised as an hour began, against what came in it.
+promise_hour = Table(
+    "promise_hour",
+    metadata,
+    Column("host", String(255), nullable=False),
+    Column("at", BigInteger, nullable=False),  # unix seconds
+    Column("promised", BigInteger, nullable=False),
+    Column("came", BigInteger, nullable=False),
+    Column("held", Integer, nullable=False),  # 0 or 1
+    PrimaryKeyConstraint("host", "at"),
+)
+
+promise_host = Table(
+    "promise_host",
+    metadata,
+    Column("host", String(255), primary_key=True),
+    Column("looked", Double, nullable=False),  # on the database's clock
+    Column("until", Double, nullable=False),  # unix seconds: hours before are judged
+)
+
 domain_history = Table(
     "domain_history",
     metadata,

@@ -88,4 +88,5 @@ def _detail(call: Call, report: Report | None) -> dict[str, Any]:
         "gaps": to_plain((*report.gaps, *report.observation.gaps)),
         "cost": to_plain(report.cost),
         "huge": to_plain(huge_pages(report)),
+        "promise": to_plain(call.parts.store.promises.of(report.host)),
     }

@@ -8,6 +8,7 @@ from memhint.api.schemas.levers import ACTION, GAP, LEVER
 from memhint.api.schemas.records import extended, nullable, record, schema_of
 from memhint.objects.huge import HugePages
 from memhint.objects.plan import Capacity
+from memhint.objects.promise import KeptPromises
 from memhint.objects.report import Cost
 from memhint.objects.summary import HOST_SORT_KEYS, HostSummary
 
@@ -24,6 +25,7 @@ HOST_IN_FULL = extended(
         "gaps": {"type": "array", "items": GAP},
         "cost": nullable(schema_of(Cost)),
         "huge": schema_of(HugePages),
+        "promise": nullable(schema_of(KeptPromises)),
     },
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -132,6 +133,20 @@ def lever_line(one: Mapping[str, Any]) -> str:
     return f"{one.get('observed')}, wish {one.get('desired')}: {one.get('answer')}{reason}{detail}"
 
 
+def promise_line(one: Mapping[str, Any] | None) -> str:
+    """How a host kept its promises."""
+    if not one or not one.get("hours"):
+        return "no hour is judged yet"
+    share = 100 * one["held"] / one["hours"]
+    # Not a hundred while there is one hour that did not hold.
+    told = f"held in {math.floor(100 * share) / 100:g} % of {one['hours']} hours since {moment(one.get('since'))} UTC"
+    worst = next(iter(one.get("worst") or ()), None)
+    if worst is None or worst["came"] >= worst["promised"]:
+        return told
+    gave = size(max(0, worst["came"]))
+    return f"{told}; at worst {size(worst['promised'])} were promised and {gave} were there, {moment(worst['at'])} UTC"
+
+
 def gap_lines(gaps: Sequence[Mapping[str, Any]]) -> str:
     """Gaps, one in each line."""
     return "\n".join(f"{one.get('what')}: {one.get('reason')} ({one.get('detail')})" for one in gaps) or "none"
@@ -160,6 +175,7 @@ def _rows(one: Item) -> dict[str, str]:
         "Reclaimable": "\n".join(f"at most {size(found)} by {name}" for name, found in reclaimable.items())
         or "unknown",
     }
+    rows["Promise"] = promise_line(one.get("promise"))
     ladder = [
         f"{rung.get('rung')} since {moment(rung.get('since'))} UTC: {rung.get('detail')}"
         for rung in one.get("ladder") or ()

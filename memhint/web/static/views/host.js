@@ -48,6 +48,7 @@ export function hostView({ place, title, fleet, parts, query, signal }) {
   const capacity = h("tbody");
   const ladder = h("ol", { classes: "ladder" });
   const gaps = h("ul", { classes: "plain gaps" });
+  const promise = h("ul", { classes: "plain gaps" });
   const actions = h("ul", { classes: "plain gaps" });
   const levers = leverTable(`Levers of ${name}`);
   let largest = 0;
@@ -139,6 +140,7 @@ export function hostView({ place, title, fleet, parts, query, signal }) {
         "div",
         { classes: "stack" },
         panel("ladder", "Pressure ladder", [], ladder),
+        panel("promise", "Promised against came, the tightest hours first", [], promise),
         panel("gaps", "Not known", [], gaps),
         panel("actions", "To be pulled", [], actions),
       ),
@@ -208,6 +210,13 @@ export function hostView({ place, title, fleet, parts, query, signal }) {
       { name: "Unreported", value: memory(host.unreported) },
       { name: "Returned", value: memory(host.returned) },
       {
+        name: "Promise held",
+        value: host.promise ? percent(heldOf(host.promise), 2) : "not judged",
+        note: host.promise ? `of ${count(host.promise.hours)} hours` : null,
+        title: "Hours in which all could have been given that was promised as they began",
+        kind: host.promise && host.promise.held < host.promise.hours ? "bad" : "",
+      },
+      {
         name: "Huge pages",
         value: percent(known(host.huge?.coverage) ? 100 * host.huge.coverage : null, 0),
         title: "Of the VMs' resident memory: the part that huge pages back",
@@ -265,6 +274,24 @@ export function hostView({ place, title, fleet, parts, query, signal }) {
         : h("li", { classes: "empty" }, "Nothing."),
     );
     levers.update(host.levers ?? []);
+    drawPromise(host.promise);
+  }
+
+  function drawPromise(kept) {
+    fill(
+      promise,
+      kept
+        ? kept.worst.map((one) =>
+            h(
+              "li",
+              null,
+              badge(one.came < one.promised ? "broken" : "held", one.came < one.promised ? "bad" : "good"),
+              ` ${memory(one.promised)} promised, ${memory(Math.max(0, one.came))} came, `,
+              h("span", { classes: "small" }, age(one.at)),
+            ),
+          )
+        : h("li", { classes: "empty" }, "No hour is judged yet: a controller does so once an hour is over."),
+    );
   }
 
   function drawCapacity(host) {
@@ -302,6 +329,11 @@ export function hostView({ place, title, fleet, parts, query, signal }) {
     { signal },
   );
   load();
+}
+
+/** Percent of the hours that held, rounded down: never a hundred while one did not. */
+function heldOf(kept) {
+  return Math.floor((10000 * kept.held) / kept.hours) / 100;
 }
 
 async function everyDomain(host, signal) {
