@@ -47,7 +47,7 @@ def test_a_host_shows_in_how_many_hours_its_promise_held(page: Page, api: Api, s
     opened.close()
     page.goto(f"{api.dashboard}#/hosts/{name}")
     expect(page.get_by_label("This host in figures")).to_contain_text("99.98 %")
-    expect(page.get_by_label("This host in figures")).to_contain_text("of 5,000 hours")
+    expect(page.get_by_label("This host in figures")).to_contain_text(re.compile(r"of 5.000 hours"))
     worst = page.get_by_role("region", name="Promised against came").get_by_role("listitem").first
     expect(worst).to_contain_text("broken")
     expect(worst).to_contain_text("3.0 GiB promised, 0 MiB came")
