@@ -12,6 +12,8 @@ Assumptions, and what breaks them:
 - Hours are exchangeable. By day and week they are not: so none counts before there are four weeks of them, and the
   worst stands for all. Read by days, the next one is worse than 28 before it with 1 / 29. What comes on top of the
   worst is what the storm reserve is for.
+- A storm draws other VMs each time, and a month has few of them. So the worst hour is not all that counts: half of the
+  VMs must be able to come at once to what each may need by itself, which the whole fleet's past tells.
 - VMs that come are like those that were here. A host whose VMs are replaced by others learns of it as they use more.
 - VMs do not wait for each other. Who keeps VMs idle for a month and wakes all of them is the storm that no past tells.
 """
@@ -19,16 +21,18 @@ Assumptions, and what breaks them:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from memhint.objects.plan import Demand, DemandReason, Evidence
+from memhint.planner.storm import storm_reserve
 
 HOUR, DAY = 3600.0, 86400.0
 KEPT = 56  # days that are remembered
 NEEDED = 28 * 24  # hours of them in which the host must have been seen full
 FULL = 75  # percent of pool less reserve that VMs must have been given, or an hour says nothing of a full host
 ALL = 1000  # shares are in thousandths, rounded up
+HALF = 50  # percent of the VMs that may come at once to what each may need by itself
 RULE = 1  # by which hours are judged. Those that another rule judged say nothing
 
 
@@ -141,6 +145,16 @@ def at_present(demands: Iterable[Demand]) -> tuple[Demand, ...]:
     return tuple(
         replace(one, demand=max(one.minimum, one.footprint) if is_settled(one) else one.demand) for one in demands
     )
+
+
+def half_at_once(demands: Sequence[Demand]) -> int:
+    """Bytes that VMs want where half of them come at once to what each may need by itself, the others as they are.
+
+    A host's own worst storm is a lottery of which of its VMs were drawn, and of few draws.
+    """
+    present = at_present(demands)
+    distances = [one.demand - now.demand for one, now in zip(demands, present, strict=True)]
+    return sum(now.demand for now in present) + storm_reserve(distances, HALF)
 
 
 def is_settled(demand: Demand) -> bool:

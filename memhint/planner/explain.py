@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from memhint.objects.domain import DomainObservation
 from memhint.objects.plan import Bound, Capacity, Demand, DemandReason
 from memhint.planner.capacity import spare
-from memhint.planner.earned_ratio import ALL, KEPT, NEEDED, at_present, suffices, together
+from memhint.planner.earned_ratio import ALL, KEPT, NEEDED, at_present, half_at_once, suffices, together
 from memhint.planner.settings import PlannerSettings
 from memhint.planner.storm import learnt
 
@@ -110,6 +110,8 @@ def spare_words(capacity: Capacity, demands: Sequence[Demand], settings: Planner
     kept = capacity.want + capacity.spare - _wanted(inside)
     if not kept:
         return "no VM counts with less than all of its memory"
+    if _half_counts(capacity, demands):
+        return "half of the VMs coming at once to what each may need by itself"
     if kept > spare(inside, 0.0, settings):
         return "what VMs faulted in at their worst, for as long as it takes to act"
     if kept > spare(inside, 0.0, replace(settings, storm_percent=0)):
@@ -126,6 +128,11 @@ def cost_of(demand: Demand, capacity: Capacity, demands: Sequence[Demand], setti
     if demand.reason is DemandReason.OUTSIDE:
         return Cost(0, 0, 0)
     bound = tightest_term(capacity)
+    if _half_counts(capacity, demands):
+        others = [one for one in demands if one.uuid != demand.uuid and one.reason is not DemandReason.OUTSIDE]
+        (present,) = at_present([demand])
+        taken = capacity.want + capacity.spare - half_at_once(others)
+        return Cost(present.demand, max(0, taken - present.demand), demand.assigned - present.demand)
     inside = _counted(demands, capacity, settings)
     demand = next((one for one in inside if one.uuid == demand.uuid), demand)
     given = demand.assigned - demand.demand
@@ -162,6 +169,12 @@ def _counted(demands: Sequence[Demand], capacity: Capacity, settings: PlannerSet
         return inside
     courses = (together(inside, capacity.evidence.share), at_present(inside))
     return max(courses, key=lambda vms: _wanted(vms) + spare(vms, 0.0, settings))
+
+
+def _half_counts(capacity: Capacity, demands: Sequence[Demand]) -> bool:
+    """Whether what bounds the host is that half of its VMs come at once."""
+    inside = [one for one in demands if one.reason is not DemandReason.OUTSIDE]
+    return capacity.together and capacity.want + capacity.spare == half_at_once(inside)
 
 
 def _wanted(vms: Sequence[Demand]) -> int:

@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from memhint.objects.plan import Bound
-from memhint.planner.earned_ratio import ALL, Earned
+from memhint.planner.earned_ratio import ALL, HALF, Earned
 from memhint.planner.growth import AGES, LEVELS, GrowthTable
 from memhint.planner.ladder import LadderState, is_scarce, next_ladder
 from memhint.planner.pressure import PressureSample
@@ -140,7 +140,9 @@ class Twin:
         present = np.where(settled, vms.use, demand)
         courses = [(per_host(vms, one, count), self._spare(vms, vms.assigned - one)) for one in (counted, present)]
         joint = np.maximum(courses[0][0], courses[1][0])
-        spare = np.maximum(courses[0][0] + courses[0][1], courses[1][0] + courses[1][1]) - joint
+        come = demand - present
+        half = courses[1][0] + self._storm(vms, come, per_host(vms, come, count), HALF)
+        spare = np.maximum(np.maximum(courses[0][0] + courses[0][1], courses[1][0] + courses[1][1]), half) - joint
         more, by = self._least(vms, hosts, joint, spare, other, most)
         better = suffices & (more > found)
         own = np.where(settled, 1.0, 0.0)
@@ -190,12 +192,11 @@ class Twin:
         rate = self._fault_in.quantile(0.99)
         surge = np.trunc(rate * (self._settings.period + self._settings.lever_latency))
         total = per_host(vms, distance, self._hosts)
-        storm = self._storm(vms, distance, total)
+        storm = self._storm(vms, distance, total, self._settings.storm_percent)
         return np.minimum(total, np.maximum(np.maximum(surge, storm), kept))
 
-    def _storm(self, vms: Vms, distance: Floats, total: Floats) -> Floats:
+    def _storm(self, vms: Vms, distance: Floats, total: Floats, percent: int) -> Floats:
         """`storm_reserve` of every host. Squares have more bits than a float: they are added in parts."""
-        percent = self._settings.storm_percent
         if not percent:
             return np.zeros(self._hosts)
         high = np.floor(distance / _PART)

@@ -196,8 +196,28 @@ def test_what_was_earned_is_explained_and_adds_up() -> None:
     assert sum(step.amount for step in steps) == found.capacity.headroom
     assert "what all VMs used together at their worst" in {step.why for step in steps}
     cost = cost_of(found.demands[0], found.capacity, found.demands, greedy)
+    assert (cost.counted, cost.given) == (GIB, found.demands[0].assigned - GIB)
+    assert spare_words(found.capacity, found.demands, greedy).startswith("half of the VMs coming at once")
+    calm = replace(world.first_look(greedy), earned=earned_by(300))
+    found = world.look(calm, LATER, greedy).plan
+    assert found.capacity.together
+    cost = cost_of(found.demands[0], found.capacity, found.demands, greedy)
     assert cost.counted == -(-found.demands[0].assigned * 300 // ALL)
     assert spare_words(found.capacity, found.demands, greedy).startswith("10 % of the VMs")
+
+
+def test_half_of_the_vms_may_come_at_once_to_what_each_may_need_whatever_the_host_has_seen() -> None:
+    world = host(14, GIB)
+    woken = replace(world, vms=tuple(replace(vm, before=vm.size) for vm in world.vms))
+    slept, seen = promised(world, MAY, earned_by(250)), promised(woken, MAY, earned_by(250))
+    assert slept.together
+    assert seen.headroom < slept.headroom
+    state = replace(woken.first_look(MAY), earned=earned_by(250))
+    demands = woken.look(state, LATER, MAY).plan.demands
+    base = seen.pool - seen.reserve - seen.other
+    by_half = sum(one.footprint for one in demands) + sum(one.demand - one.footprint for one in demands) // 2
+    alone = promised(woken, replace(MAY, earned_max_ratio=0.0), Earned()).headroom
+    assert seen.headroom <= max(alone, base - by_half)
 
 
 def test_what_is_missing_is_said() -> None:
