@@ -18,6 +18,7 @@ from pathlib import Path
 
 from bench.figures import Symbols, Window, symbols, windows
 from lab.cpio import Archive
+from lab.emulated_cpu import EMULATED_CPU
 
 HERE = Path(__file__).resolve().parent
 CHECKOUT = HERE.parent
@@ -27,7 +28,7 @@ QEMU = "qemu-system-x86_64"
 MEMORY_MIB = 1024
 # Processors clear and copy with one string instruction. Without erms and fsrm it works on words, not bytes, which takes
 # an eighth of the time here and is the same number of instructions.
-CPU = "max,-rdrand,-rdseed,-erms,-fsrm"
+CPU = f"{EMULATED_CPU},-rdrand,-rdseed,-erms,-fsrm"
 SHIFT = 2
 """An instruction takes 2 to its power nanoseconds of the guest's time: 250 million a second, a tenth of what processors
 have or less. Passes of reporting come ten times as often per instruction, which overstates what they cost."""

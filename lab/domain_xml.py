@@ -6,6 +6,7 @@ import xml.etree.ElementTree as ET
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from lab.emulated_cpu import SPOILT
 from lab.sizes import MIB
 
 NOVA = "http://openstack.org/xmlns/libvirt/nova/1.1"
@@ -76,10 +77,9 @@ def domain_xml(spec: DomainSpec) -> str:
     ET.SubElement(features, "acpi")
     if spec.accel == "tcg":
         _text(ET.SubElement(features, "tcg"), "tb-cache", str(spec.translation_cache // MIB), unit="MiB")
-        # QEMU before 8.0 leaves any bits in the flags after cmpxchg16b, of which guest kernels die: doc/guests.md.
         cpu = ET.SubElement(domain, "cpu", mode="custom", match="exact")
         _text(cpu, "model", "qemu64", fallback="forbid")
-        ET.SubElement(cpu, "feature", policy="disable", name="cx16")
+        ET.SubElement(cpu, "feature", policy="disable", name=SPOILT)
     else:
         ET.SubElement(domain, "cpu", mode="host-passthrough")
     ET.SubElement(domain, "clock", offset="utc")

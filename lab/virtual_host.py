@@ -22,6 +22,7 @@ from typing import Any
 
 from lab import leftovers
 from lab.cpio import Archive
+from lab.emulated_cpu import EMULATED_CPU
 from lab.errors import BootError, ImageError, WorkError
 from lab.image import APPLETS, libraries, locked, modules_of
 from lab.packages import Package, candidate, dependencies, fetch, kernel_package, unpack
@@ -124,10 +125,9 @@ class VirtualHost:
                 out.write((image / part).read_bytes())
             # The kernel unpacks one archive after the other: what changes with the checkout comes last.
             out.write(self._code())
-        # Without cmpxchg16b, which QEMU before 8.0 emulates wrongly: doc/guests.md.
         command = [
             find("qemu-system-x86_64"), "-accel", f"tcg,thread={'single' if self._counted else 'multi'}",
-            "-cpu", "max,-cx16", "-M", "pc", "-smp", str(self._cpus),
+            "-cpu", EMULATED_CPU, "-M", "pc", "-smp", str(self._cpus),
             "-m", str(self._memory // MIB), "-nodefaults", "-no-reboot", "-display", "none",
             "-kernel", str(kernel), "-initrd", str(initrd),
             "-append", "console=ttyS0 quiet panic=-1 psi=1 mitigations=off no_timer_check tsc=reliable",
