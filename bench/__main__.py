@@ -19,6 +19,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+from bench.children import end_when_told
 from bench.counted_guest import GuestFailed
 from bench.harness import document, result
 from bench.harness.bench import Bench, say
@@ -93,4 +94,5 @@ def _run(names: list[str] | tuple[str, ...], scale: Scale, folder: Path) -> int:
 
 
 if __name__ == "__main__":
+    end_when_told()
     sys.exit(main())

@@ -7,7 +7,6 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -139,7 +138,7 @@ def _runs(
 
     todo = [(way, run) for way in ways for run in range(runs)]
     found: dict[str, list[Returned]] = {way.name: [] for way in ways}
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with works.guests.pool(os.cpu_count()) as pool:
         alone = [(way, pool.submit(one, way, run)) for way, run in todo if way.ksm is None]
         for way, future in alone:
             found[way.name].append(future.result())
@@ -162,19 +161,17 @@ def _run(works: Workshop, booted: Kernel, way: Way, words: str) -> Returned:
         command = works.command(
             booted, folder, device=device, words=f"{way.words} {words}", clock=clock, merge=way.ksm is not None
         )
-        with (folder / "errors").open("wb") as errors, subprocess.Popen(command, stderr=errors) as guest:
+        with (folder / "errors").open("wb") as errors, works.guests.started(command, stderr=errors) as guest:
+            _said(folder, guest, "opened", way)
+            process = Path(f"/proc/{guest.pid}")
+            threads, merger = thread_seconds(process, THREADS), ksm.ksmd_seconds()
+            _said(folder, guest, "window ", way)
+            held = resident_of(guest.pid, MEMORY_MIB * MIB)
+            threads, merger = thread_seconds(process, THREADS) - threads, ksm.ksmd_seconds() - merger
             try:
-                _said(folder, guest, "opened", way)
-                process = Path(f"/proc/{guest.pid}")
-                threads, merger = thread_seconds(process, THREADS), ksm.ksmd_seconds()
-                _said(folder, guest, "window ", way)
-                held = resident_of(guest.pid, MEMORY_MIB * MIB)
-                threads, merger = thread_seconds(process, THREADS) - threads, ksm.ksmd_seconds() - merger
                 guest.wait(PATIENCE)
             except subprocess.TimeoutExpired:
                 raise GuestFailed(f"{way.name}: the guest did not end") from None
-            finally:
-                guest.kill()
         try:
             told = (folder / "console").read_text(errors="replace"), (folder / "counted").read_text()
             (window,) = windows(*told, booted.symbols)

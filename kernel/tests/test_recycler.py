@@ -78,8 +78,11 @@ class RecyclerCase(unittest.TestCase):
         """Allocate and free on each CPU, with the content of every page verified, in steps: `passed` counts them."""
         steps = -(-pairs // (self.cpus * STEP))
         step = f"echo {STEP} > {PLAY}/pairs && echo >> /tmp/passed || {{ echo >> /tmp/failed; break; }}"
-        one = f"(i=0; while [ $i -lt {steps} ]; do {step}; i=$((i + 1)); done; echo >> /tmp/ended) 2> /dev/null"
-        self.guest.run(f"rm -f /tmp/failed; : > /tmp/passed; : > /tmp/ended; {(one + ' & ') * self.cpus} true")
+        more = f"[ $i -lt {steps} ] && [ ! -e /tmp/enough ]"
+        one = f"(i=0; while {more}; do {step}; i=$((i + 1)); done; echo >> /tmp/ended) 2> /dev/null"
+        self.guest.run(
+            f"rm -f /tmp/failed /tmp/enough; : > /tmp/passed; : > /tmp/ended; {(one + ' & ') * self.cpus} true"
+        )
 
     def lines(self, name: str) -> int:
         """How many lines a file of the load has."""
@@ -466,6 +469,7 @@ class Changing(RecyclerCase):
     def verify(self) -> dict[str, int]:
         """Run the load to its end, and return what the guest counted meanwhile."""
         pairs = int(os.environ.get("MEMHINT_PAIRS", 2 * PAIRS))
+        minutes = float(os.environ.get("MEMHINT_MINUTES", "inf"))
         before = self.counters()
         began = told = time.monotonic()
         self.begin_load(pairs)
@@ -483,6 +487,10 @@ class Changing(RecyclerCase):
             if time.monotonic() > told + 60:
                 told = time.monotonic()
                 print(f"{passed * STEP} pairs, {done} changes, {told - began:.0f} s", flush=True)
+            if time.monotonic() > began + 60 * minutes:
+                self.guest.run(": > /tmp/enough")
+                self.guest.wait_until(self.ended, "the load to end")
+                break
         seconds = time.monotonic() - began
         self.enable(1)
         after, verified = self.counters(), self.lines("passed") * STEP
@@ -495,7 +503,7 @@ class Changing(RecyclerCase):
             flush=True,
         )
         assert not self.lines("failed"), self.guest.run("dmesg | tail")
-        assert verified >= pairs
+        assert verified >= pairs or minutes < float("inf")
         return counted
 
     def ended(self) -> bool:
