@@ -475,6 +475,7 @@ static void hog_command(char *mib, char *limit)
 /* ---- a duty cycle ----------------------------------------------------------------------------------------- */
 
 #define DUTY_FOLDER "/tmp/duty"
+#define DUTY_PAGES 64 /* written at once, of files of whole MiB: emulated, a call for each page took most of the time */
 
 /* What the child has to tell, in memory that it shares with its parent. */
 struct duty {
@@ -505,16 +506,17 @@ static void wait_ms(uint64_t at)
 
 static int write_file(unsigned number, size_t bytes)
 {
-	static uint64_t page[PAGE / sizeof(uint64_t)];
+	static char some[DUTY_PAGES * PAGE];
 	char path[64];
 	uint64_t seed;
 	snprintf(path, sizeof path, DUTY_FOLDER "/%u", number);
 	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	if (fd < 0 || getrandom(&seed, sizeof seed, 0) != sizeof seed)
 		return -1;
-	for (size_t at = 0; at < bytes; at += PAGE) {
-		fill_page(page, seed, at / PAGE);
-		if (write(fd, page, PAGE) != (ssize_t)PAGE) {
+	for (size_t at = 0; at < bytes; at += sizeof some) {
+		for (size_t page = 0; page < DUTY_PAGES; page++)
+			fill_page((uint64_t *)(some + page * PAGE), seed, at / PAGE + page);
+		if (write(fd, some, sizeof some) != (ssize_t)sizeof some) {
 			int saved = errno;
 			close(fd);
 			errno = saved;
