@@ -35,7 +35,7 @@ def process_memory(root: KernelRoot, pid: int, page_size: int = PAGE_SIZE) -> Pr
     if "\nVmRSS:" not in status and "\nThreads:" in status:
         raise ProcessGone(path, "it has no memory: it is ending, or a kernel thread")
     rss, swap = _status_kib(status, "VmRSS", path), _status_kib(status, "VmSwap", path)
-    merging, zero = _ksm_pages(root, pid)
+    merging, zero = ksm_pages(root, pid)
     # the last read: that it succeeds says that nothing was missing above because the process had ended
     words, stat = _stat(root, pid)
     return ProcessMemory(
@@ -172,8 +172,12 @@ def _stat(root: KernelRoot, pid: int) -> tuple[list[str], str]:
     return words, path
 
 
-def _ksm_pages(root: KernelRoot, pid: int) -> tuple[int | None, int | None]:
-    """Pages merged and pages replaced by the zero page; ksm_stat has both since 6.6, one file had the first before."""
+def ksm_pages(root: KernelRoot, pid: int) -> tuple[int | None, int | None]:
+    """Pages merged and pages replaced by the zero page; ksm_stat has both since 6.6, one file had the first before.
+
+    :raises ProcessGone: when the process ended
+    :raises KernelInterfaceError: when a file cannot be read or makes no sense
+    """
     merging = zero = None
     path = root.path(f"proc/{pid}/ksm_stat")
     stat = _ksm_text(root, pid, "ksm_stat")

@@ -63,11 +63,12 @@ class ProcessMemory:
     ksm_zero: Size | None = None  # pages replaced by the zero page, in bytes
     cpu: Seconds | None = None  # of processor time, of all its threads since it began; None: nobody looked
     faults: Count | None = None  # page faults that needed no disk, since it began; merged pages break by one
+    zero_other: Size = 0  # for which the zero page stands without KSM, when last looked at; 0 where nobody looks
 
     @property
     def footprint(self) -> int:
         """U: what the VM would cost without dedup and swap."""
-        return self.rss + self.swap + (self.ksm_zero or 0)
+        return self.rss + self.swap + (self.ksm_zero or 0) + self.zero_other
 
     @property
     def instance(self) -> str:
@@ -101,6 +102,7 @@ class DeepMemory:
     by_node: Mapping[int, Size] = field(default_factory=dict)
     cpus_by_node: Mapping[int, Count] = field(default_factory=dict)  # virtual CPUs, by the node on which each ran last
     mappings: GuestMappings | None = None  # None: this host's kernel does not say
+    zero_other: Size | None = None  # for which the zero page stands, and KSM does not count it; None: before Linux 6.7
 
     @property
     def remote(self) -> float | None:

@@ -80,6 +80,9 @@ def demand_steps(demand: Demand, domain: DomainObservation) -> tuple[Step, ...]:
         lines.append(("resident", process.rss, "RSS of its QEMU"))
         lines.append(("swapped", process.swap, "it may come back at any time"))
         lines.append(("zero pages", process.ksm_zero or 0, "replaced by KSM; one write each brings them back"))
+        if process.zero_other:
+            why = "replaced as the kernel split huge pages; one write each brings them back"
+            lines.append(("other zero pages", process.zero_other, why))
     if demand.reason is DemandReason.OUTSIDE:
         lines.append(("outside", -demand.footprint, demand.detail))
     elif demand.forecast is None:

@@ -364,6 +364,19 @@ def test_a_guest_agent_that_comes_back_is_asked_at_once(host: FakeHost) -> None:
     assert by_name(host.run_cycles())["db"].observation.guest is not None
 
 
+def test_zeros_that_a_split_took_away_stay_in_the_footprint(host: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = by_name(host.run_cycles(2))["db"].observation
+    monkeypatch.setattr("memhint.kernel.smaps.zero_mapped", lambda root, pid, page_size: 300 * MIB)
+    deep = host.cycle._parts.deep
+    while deep.read_next(host.now) != 1.0:
+        pass
+    report = host.run_cycles()
+    after = by_name(report)["db"].observation
+    assert (after.process.zero_other, after.deep.zero_other) == (300 * MIB, 300 * MIB)
+    assert after.footprint == before.footprint + 300 * MIB
+    assert next(one for one in report.plan.demands if one.uuid == "uuid-db").footprint == after.footprint
+
+
 def test_returned_is_what_came_back_since_the_peak() -> None:
     domain = builders.domain_observation(process=builders.process(rss=1 * GIB, swap=0, ksm_zero=0))
     past = Past(domain.process.instance, 0.0, 3.0 * GIB, 0.0, 3 * GIB)
