@@ -87,7 +87,7 @@ def settings_of(cycle: Cycle) -> dict[str, Mapping[str, Any]]:
 
 
 def measure(scale: Scale, say: Say) -> Result:
-    """Forty minutes at the short scale, hours at the full one: the arms run one after another."""
+    """An hour at the short scale, hours at the full one: the arms run one after another."""
     no_other_guests()
     ksm_is_off()
     sizes, cycle = sizes_of(scale)
