@@ -93,7 +93,7 @@ def test_a_qemu_without_the_command_merges_all_of_the_vm(host: Host) -> None:
 
 def test_what_qemu_did_not_do_is_no_success_and_nothing_stays_half_marked(host: Host) -> None:
     host.monitors["a"].deaf = True
-    host.monitors["a"].merge = False
+    host.monitors["a"].merge = host.monitors["a"].said = False
     host.monitors["a"].show()
     verdicts, _ = host.reconcile()
     assert verdicts["a"].answer is Answer.FAILED
