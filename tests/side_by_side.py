@@ -19,6 +19,7 @@ WHOLE_MACHINE = (
     "tests/lab/test_dedup.py",
     "tests/lab/test_dedup_estimate.py",
     "tests/lab/test_finder.py",
+    "tests/lab/test_merge_race.py",
     "tests/lab/test_libvirtd_dies.py",
 )
 """What changes something for all guests of the machine, as KSM does: no other test has guests meanwhile."""
