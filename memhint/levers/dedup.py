@@ -266,6 +266,8 @@ class DedupLever:
             # Not so of keeping it out: a part may be on ordinary pages, whatever the definition says of the whole.
             return Verdict(Answer.UNCHANGED, Reason.DEVICE, "KSM cannot touch this VM's memory")
         if not merge:
+            if self._out_already(domain):
+                return Verdict(Answer.UNCHANGED)
             refusal = self._no_room(domain, host)
             if refusal is not None:
                 return refusal
@@ -275,8 +277,6 @@ class DedupLever:
             what += f"; {words(splits_by_merging(domain, None))}" if merge else ""
             return Verdict(Answer.PLANNED, Reason.DRY_RUN, what)
         assert domain.process is not None  # only VMs with a process come here
-        if not merge and self._out_already(domain):
-            return Verdict(Answer.UNCHANGED)
         try:
             monitor = self._monitor(domain.uuid)
             backends = monitor.memory_backends()
@@ -310,10 +310,13 @@ class DedupLever:
         return self._verify(domain, False)
 
     def _out_already(self, domain: DomainObservation) -> bool:
-        """Whether the host's kernel says so: then QEMU need not be asked (``-machine mem-merge=off`` marks nothing)."""
+        """Whether nothing of it is mergeable, as with ``-machine mem-merge=off``: then QEMU need not be asked.
+
+        Where little is, that may be ranges of its guest's memory, of which an agent with an empty ledger knows nothing.
+        """
         assert domain.process is not None
         try:
-            out = smaps.mergeable_bytes(self._root, domain.process.pid) <= _left_over(domain)
+            out = smaps.mergeable_bytes(self._root, domain.process.pid) == 0
         except KernelInterfaceError:
             return False
         if out:

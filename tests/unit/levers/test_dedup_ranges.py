@@ -10,7 +10,7 @@ from memhint.objects.lever import Observed
 from memhint.objects.units import GIB, MIB
 from memhint.objects.verdict import Answer, Reason
 from memhint.planner.dedup_ranges import Range, RangeChoice
-from tests.unit.levers.fakes import BASE
+from tests.unit.levers.fakes import BASE, FakeMonitor
 from tests.unit.levers.test_dedup import Host
 
 
@@ -89,6 +89,15 @@ def test_a_qemu_without_the_command_merges_all_of_the_vm(host: Host) -> None:
     assert host.merging() == {"a"}
     assert host.monitors["a"].history == [True]  # it was never separated for ranges that cannot be
     assert marked(host, "b") == 8 * MIB
+
+
+def test_ranges_that_nobody_remembers_do_not_pass_for_what_qemu_leaves_marked(host: Host) -> None:
+    host.monitors["d"] = FakeMonitor(host.root, 14, 1 * GIB, merge=False)
+    host.monitors["d"].ranges = set(range(0, 16 * MIB, 4096))
+    host.monitors["d"].show()
+    host.reconcile()
+    assert host.monitors["d"].history == [False]
+    assert not host.monitors["d"].ranges
 
 
 def test_what_qemu_did_not_do_is_no_success_and_nothing_stays_half_marked(host: Host) -> None:
