@@ -148,7 +148,7 @@ def measure(scale: Scale, say: Say) -> Result:
     ksm_is_off()
     size = {Scale.SMOKE: 16 * MIB, Scale.SHORT: 64 * MIB}.get(scale, 192 * MIB)
     vms, runs = (3, 1) if scale is Scale.SMOKE else (VMS, 3)
-    patience = {Scale.SMOKE: 60.0, Scale.SHORT: 180.0}.get(scale, 600.0)
+    patience = {Scale.SMOKE: 60.0, Scale.SHORT: 60.0}.get(scale, 600.0)
     sets = {"two thirds can merge": (1 / 3, 1 / 3), "5 % can merge": (0.05, 0.0)}
     ways = (FLAT, PARTS_FLAT) if scale is Scale.SMOKE else WAYS
     found: dict[str, dict[str, list[Merged]]] = {}

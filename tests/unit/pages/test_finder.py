@@ -230,6 +230,7 @@ def test_reading_breaks_up_no_huge_page() -> None:
     with GuestPages(ROOT, os.getpid(), 7, PAGE_SIZE, compiled()) as pages:
         for at in range(start - start % PAGE_SIZE, start + size, 256 * PAGE_SIZE):
             pages.look(at, 256)
+            pages.parts(at, 256)
     assert huge() == before
 
 

@@ -12,7 +12,7 @@ from memhint.kernel.errors import ProcessGone
 from memhint.kernel.guest_pages import CHUNK, GuestPages
 from memhint.kernel.page_index import ABSENT, ZEROS, PageIndex, held, prints_of
 from memhint.kernel.root import PAGE_SIZE, KernelRoot
-from tests.unit.kernel.test_guest_pages import Memory
+from tests.unit.kernel.test_guest_pages import Memory, present
 
 from .native import compiled
 
@@ -60,6 +60,7 @@ def test_a_part_tells_what_differs_in_it_and_not_what_is_absent(native: str | No
         prints = pages.parts(memory.start, CHUNK)
     there = [page for page in range(CHUNK) if prints[page] != ABSENT]
     assert there == [*range(0, 200, 2), 201]
+    assert [page for page, one in enumerate(present(memory, CHUNK)) if one] == sorted([1, *there])
     assert len({prints[page] for page in there}) == 6
     assert prints[0] == prints[10] != prints[2]
 
