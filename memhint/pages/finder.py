@@ -17,8 +17,9 @@ from __future__ import annotations
 import threading
 import time
 from array import array
+from bisect import bisect_left
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -404,8 +405,8 @@ class Finder:
             size = BLOCK * self._page
             if piece.blocks is None:
                 piece.blocks = bytearray(-(-(piece.span.end - piece.span.start) // size))
-            for address in (*addresses, *zeros):
-                piece.blocks[(address - piece.span.start) // size] += 1
+            for found in (addresses, zeros):
+                _count(found, piece.blocks, piece.span.start, size, at // BLOCK)
         return (len(look.hashes) + len(look.zeros)) * self._page
 
     def _sample(self, uuid: str, process: ProcessMemory, counts: _Counts, work: _Work) -> PageSample:
@@ -426,3 +427,12 @@ class Finder:
             zeros_held=counts.zeros_held,
             zeros_merged=(process.ksm_zero or 0) // self._page,
         )
+
+
+def _count(addresses: Sequence[int], blocks: bytearray, start: int, size: int, block: int) -> None:
+    """Add ascending addresses to their blocks, of which this is the first; block 0 is at ``start``."""
+    done = 0
+    while done < len(addresses):
+        upto = bisect_left(addresses, start + (block + 1) * size)
+        blocks[block] += upto - done
+        done, block = upto, block + 1

@@ -181,6 +181,23 @@ def test_crafted_collisions_in_the_index_are_told_from_partners(
     assert saving(found) == 0
 
 
+def test_ranges_hold_what_has_a_partner_wherever_it_lies(vms: dict[int, Vm]) -> None:
+    for pid in (1, 2):
+        own = [whole(b"own-%d-%d" % (pid, page)) for page in range(1024)]
+        for first in (0, 300, 1000):  # at a block's edge, across chunks, and at the end
+            own[first : first + 24] = [whole(b"same-%d" % page) for page in range(first, first + 24)]
+        own[512:520] = [b""] * 8
+        vms[pid] = Vm(own)
+    found = find(vms)
+    for pid in (1, 2):
+        choice, start = found.ranges[str(pid)], vms[pid].span.start
+        assert choice.ranges is not None
+        held = {page for first, end in choice.ranges for page in range((first - start) // 4096, (end - start) // 4096)}
+        assert {*range(24), *range(300, 324), *range(1000, 1024), *range(512, 520)} <= held
+        assert len(held) == 32 + 48 + 32 + 16
+        assert choice.holds == 3 * 24 + 8
+
+
 def test_a_round_that_is_stopped_tells_nothing(vms: dict[int, Vm]) -> None:
     vms[1] = Vm([b"same"] * 4)
     stop = threading.Event()
