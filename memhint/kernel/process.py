@@ -32,9 +32,7 @@ def process_memory(root: KernelRoot, pid: int, page_size: int = PAGE_SIZE) -> Pr
     """
     status = read_process_file(root, pid, "status")
     path = root.path(f"proc/{pid}/status")
-    if "\nVmRSS:" not in status and "\nThreads:" in status:
-        raise ProcessGone(path, "it has no memory: it is ending, or a kernel thread")
-    rss, swap = _status_kib(status, "VmRSS", path), _status_kib(status, "VmSwap", path)
+    rss, swap = _memory_kib(status, ("VmRSS", "VmSwap"), path)
     merging, zero = _ksm_pages(root, pid)
     # the last read: that it succeeds says that nothing was missing above because the process had ended
     words, stat = _stat(root, pid)
@@ -48,6 +46,17 @@ def process_memory(root: KernelRoot, pid: int, page_size: int = PAGE_SIZE) -> Pr
         cpu=(number(words[_UTIME], stat) + number(words[_UTIME + 1], stat)) / _TICKS,
         faults=number(words[_MINFLT], stat),
     )
+
+
+def process_swap(root: KernelRoot, pid: int) -> int:
+    """Bytes that a process has in swap: they fall when it touches them, whoever has read them from there.
+
+    As exact as the kernel's counter: see ``process_memory``.
+
+    :raises ProcessGone: when the process ended, or has no memory of its own any more
+    :raises KernelInterfaceError: when the file cannot be read or makes no sense
+    """
+    return _memory_kib(read_process_file(root, pid, "status"), ("VmSwap",), root.path(f"proc/{pid}/status"))[0]
 
 
 def instance_runs(root: KernelRoot, instance: str) -> bool:
@@ -145,6 +154,12 @@ def process_lines(root: KernelRoot, pid: int, name: str) -> Iterator[str]:
 
 def _gone_or(root: KernelRoot, pid: int, error: InterfaceMissing) -> KernelInterfaceError:
     return error if root.exists(f"proc/{pid}") else ProcessGone(error.path, "the process ended")
+
+
+def _memory_kib(status: str, names: tuple[str, ...], path: str) -> list[int]:
+    if "\nVmRSS:" not in status and "\nThreads:" in status:
+        raise ProcessGone(path, "it has no memory: it is ending, or a kernel thread")
+    return [_status_kib(status, name, path) for name in names]
 
 
 def _status_kib(status: str, name: str, path: str) -> int:
