@@ -1,9 +1,10 @@
 /*
  * Moves memory between two NUMA nodes and back with move_pages(2), in several ways by turns, and says how long each took.
  *
- * migrate ROUNDS [ARM...]: a line "ARM BYTES NANOSECONDS" per arm and round. An arm is WAY:BATCH:THREADS, where the way
- * is "small" (pages of 4 KiB) or "huge" (2 MiB) and the batch is the pages of one call; or "swap:BATCH:THREADS": a set of
- * huge pages goes down and another one comes up, one after the other by one thread, or at once by two.
+ * migrate ROUNDS SMALL HUGE ARM...: a line "ARM BYTES NANOSECONDS" per arm and round. SMALL and HUGE are the MiB that lie in
+ * pages of 4 KiB and of 2 MiB. An arm is WAY:BATCH:THREADS, where the way is "small" or "huge" and the batch is the pages
+ * of one call; or "swap:BATCH:THREADS": a set of huge pages goes down and another one comes up, one after the other by one
+ * thread, or at once by two.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -19,8 +20,7 @@
 
 #define SMALL 4096UL
 #define HUGE (2UL << 20)
-#define SMALL_SIZE (8UL << 20)
-#define HUGE_SIZE (128UL << 20)
+#define MIB (1UL << 20)
 #define MOST 4096
 
 struct part {
@@ -153,16 +153,30 @@ static char *mapped(size_t size, int advice)
 	return start;
 }
 
+static void check(const char *start, size_t size)
+{
+	for (size_t at = 0; at < size; at += SMALL) {
+		if (*(const size_t *)(start + at) != at) {
+			errno = EIO;
+			fail("a page does not hold what was written to it");
+		}
+	}
+}
+
 int main(int count, char **words)
 {
-	char *small = mapped(SMALL_SIZE, MADV_NOHUGEPAGE), *huge = mapped(HUGE_SIZE, MADV_HUGEPAGE);
-	int rounds = count > 1 ? atoi(words[1]) : 1;
+	if (count < 5)
+		return 2;
+
+	int rounds = atoi(words[1]);
+	size_t small_size = strtoul(words[2], NULL, 10) * MIB, huge_size = strtoul(words[3], NULL, 10) * MIB;
+	char *small = mapped(small_size, MADV_NOHUGEPAGE), *huge = mapped(huge_size, MADV_HUGEPAGE);
 
 	/* whatever they lie on now: a round begins on node 0 */
-	move(&(struct part){small, SMALL_SIZE / SMALL, SMALL, 512, 0, NULL});
-	move(&(struct part){huge, HUGE_SIZE / HUGE, HUGE, 16, 0, NULL});
+	move(&(struct part){small, small_size / SMALL, SMALL, 512, 0, NULL});
+	move(&(struct part){huge, huge_size / HUGE, HUGE, 16, 0, NULL});
 	for (int round = 0; round < rounds; round++) {
-		for (int i = 2; i < count; i++) {
+		for (int i = 4; i < count; i++) {
 			char way[16];
 			int batch, threads;
 			size_t size;
@@ -174,23 +188,19 @@ int main(int count, char **words)
 				fail(words[i]);
 			}
 			if (!strcmp(way, "small")) {
-				size = SMALL_SIZE;
+				size = small_size;
 				took = there_and_back(small, size, SMALL, batch, threads);
 			} else if (!strcmp(way, "huge")) {
-				size = HUGE_SIZE;
+				size = huge_size;
 				took = there_and_back(huge, size, HUGE, batch, threads);
 			} else {
-				size = HUGE_SIZE;
+				size = huge_size;
 				took = swapped(huge, size, batch, threads);
 			}
 			printf("%s %zu %llu\n", words[i], 2 * size, (unsigned long long)took);
 		}
 	}
-	for (size_t at = 0; at < HUGE_SIZE; at += SMALL) {
-		if (*(size_t *)(huge + at) != at || (at < SMALL_SIZE && *(size_t *)(small + at) != at)) {
-			errno = EIO;
-			fail("a page does not hold what was written to it");
-		}
-	}
+	check(small, small_size);
+	check(huge, huge_size);
 	return 0;
 }

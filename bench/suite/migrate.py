@@ -15,7 +15,7 @@ from bench.harness.precondition import PreconditionFailed
 from bench.harness.result import Arm, Column, Plot, Result, Table
 from bench.harness.scale import Scale
 from bench.total import compiled_plugin, counted, counting
-from lab.virtual_host import Node, VirtualHost
+from lab.virtual_host import KERNEL, Node, VirtualHost
 from memhint.objects.units import MIB
 
 GOAL_BATCH = 2.7  # times one page per call, of pages of 4 KiB
@@ -31,17 +31,24 @@ What moves memory for [tiering](tiering.md) is `move_pages`; the founding series
 by batches, threads and an exchange of two sets of pages. Its tables are made again here with what a kernel has by now
 (6.12: batches since 6.3, no threads, no exchange) and with what a program can do: many pages in one call, several
 threads on ranges of their own, and an exchange as two moves, one behind the other or both at once. A program in a
-virtual host with two NUMA nodes moves 8 MiB of small and 128 MiB of huge pages to the other node and back; the ways
-take turns. Each page is checked to have gone where it was to go, and in the end to hold what was written to it.
+virtual host with two NUMA nodes moves small and huge pages to the other node and back; the ways take turns. Each page
+is checked to have gone where it was to go, and in the end to hold what was written to it.
 
 Speeds are shown as ratios to the first row of their table, round by round. Instructions are counted in a virtual host
-of one processor, those of a run of three rounds without those of a run of one.
+of one processor, those of a run of three rounds without those of a run of one; each repetition of a string instruction
+counts.
+
+Each call, whatever it moves, first has every processor hand over the pages that it keeps back, and waits for that
+(`lru_cache_disable`). With one page a call this is most of the time here, where a processor that rests has to be
+emulated first.
 """
 
 _NOTES = (
     "An emulated processor has no caches, no memory controller and no slow node: how fast either is, and whether "
     "threads wait for bandwidth, cannot be told here. What can be told is how much work a page costs beyond the copy.",
     "A batch of the kernel is 512 pages, which is one huge page: 16 huge pages in one call are 16 batches.",
+    "Debian's kernel clears a page before it copies another one into it (init_on_alloc): 4096 instructions of each "
+    "page are that, and 4096 the copy.",
     "The kernel has no exchange: both at once is two threads, one down and one up, and needs room for what is moving.",
     "Two processors of the machine emulate two of the virtual host: four threads have two to run on, and other work on "
     "the machine takes from either.",
@@ -74,7 +81,22 @@ AT_ONCE = Way("down and up at once, 2 threads", "swap:16:2", "4.135 GB/s, 1.7 (1
 EXCHANGE = (TWO_MOVES, AT_ONCE)
 TABLES = (("Pages of 4 KiB", SMALL), ("Huge pages", HUGE), ("An exchange of two sets of 64 MiB", EXCHANGE))
 COUNTED = (ONE_SMALL, MANY_SMALL, ONE_HUGE, MANY_HUGE)
-ROUNDS = {Scale.SMOKE: 1, Scale.SHORT: 7, Scale.FULL: 31, Scale.SEED: 31}
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much is moved, and how often. Small pages are few: one call for each takes milliseconds here."""
+
+    rounds: int
+    small: int  # MiB
+    huge: int  # MiB
+
+
+SIZES = {
+    Scale.SMOKE: Size(1, 2, 64),
+    Scale.SHORT: Size(9, 4, 128),
+    Scale.FULL: Size(31, 8, 128),
+}
 
 
 def measure(scale: Scale, say: Say) -> Result:
@@ -85,13 +107,20 @@ def measure(scale: Scale, say: Say) -> Result:
         done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
         if done.returncode:
             raise PreconditionFailed(f"migrate.c does not compile; install libc6-dev\n{done.stderr}")
-        speeds = _speeds(program, ROUNDS[scale], say)
-        instructions = _instructions(program, Path(folder), say)
+        size = SIZES.get(scale, SIZES[Scale.FULL])
+        speeds = _speeds(program, size, say)
+        instructions = _instructions(program, size, Path(folder), say)
     tables = [_table(title, ways, speeds, instructions) for title, ways in TABLES]
     return Result(
         "migrate",
         scale,
-        {"rounds": ROUNDS[scale], "nodes_mib": [node.memory // MIB for node in NODES], "kernel": "Debian's 6.12"},
+        {
+            "rounds": size.rounds,
+            "nodes_mib": [node.memory // MIB for node in NODES],
+            "kernel": f"Debian's {KERNEL}",
+            "small_mib": size.small,
+            "huge_mib": size.huge,
+        },
         tables,
         targets(speeds),
         (Plot("Times the speed of one page per call", "ratio", table=1, column="ratio"),),
@@ -138,31 +167,41 @@ def _table(title: str, ways: Sequence[Way], speeds: dict[str, list[float]], inst
     return Table(title, columns, arms, "published, and times its first row")
 
 
-def _speeds(program: Path, rounds: int, say: Say) -> dict[str, list[float]]:
+def _speeds(program: Path, size: Size, say: Say) -> dict[str, list[float]]:
     """GB/s of each way in each round."""
     files, nodes = [HERE / "migrate_inside.py", program], (Node(NODES[0].memory, "0-1"), NODES[1])
     words = [way.words for _, ways in TABLES for way in ways]
     found: dict[str, list[float]] = {one: [] for one in words}
     with VirtualHost(files, sum(node.memory for node in nodes), nodes=nodes) as host:
-        for one in range(rounds):
-            say(f"round {one + 1} of {rounds}")
-            for arm, size, took in host.call("migrate_inside.run", deadline=DEADLINE, rounds=1, arms=words):
-                found[arm].append(size / took)
+        for one in range(size.rounds):
+            say(f"round {one + 1} of {size.rounds}")
+            for way, moved, took in _run(host, size, 1, words):
+                found[way].append(moved / took)
     return found
 
 
-def _instructions(program: Path, folder: Path, say: Say) -> dict[str, Figure]:
-    """Guest instructions per 4 KiB of each counted way; what the kernel does besides, a few ticks, is in them."""
+def _run(host: VirtualHost, size: Size, rounds: int, words: Sequence[str]) -> list[tuple[str, int, int]]:
+    """Way, bytes and nanoseconds of each way in each round."""
+    rows = host.call(
+        "migrate_inside.run", deadline=DEADLINE, rounds=rounds, small=size.small, huge=size.huge, arms=list(words)
+    )
+    return [(way, moved, took) for way, moved, took in rows]
+
+
+def _instructions(program: Path, size: Size, folder: Path, say: Say) -> dict[str, Figure]:
+    """Guest instructions per 4 KiB of each counted way. The clock goes by them, so that ticks are as many each time."""
     files, counter = [HERE / "migrate_inside.py", program], folder / "counter"
     words = ("-plugin", counting(compiled_plugin(folder), counter))
+    memory = sum(node.memory for node in NODES)
     found = {}
-    with VirtualHost(files, sum(node.memory for node in NODES), nodes=NODES, cpus=1, words=words) as host:
+    with VirtualHost(files, memory, nodes=NODES, cpus=1, words=words, counted=True) as host:
 
         def taken(way: Way, rounds: int) -> tuple[int, int]:
             before = counted(counter)
-            rows = host.call("migrate_inside.run", deadline=DEADLINE, rounds=rounds, arms=[way.words])
-            return counted(counter) - before, sum(size for _, size, _ in rows)
+            rows = _run(host, size, rounds, [way.words])
+            return counted(counter) - before, sum(moved for _, moved, _ in rows)
 
+        taken(COUNTED[0], 1)  # what the first call loads is no part of any
         for way in COUNTED:
             say(f"instructions of {way.name}")
             one, three = taken(way, 1), taken(way, 3)
