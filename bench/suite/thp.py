@@ -97,8 +97,8 @@ class Size:
 
 SIZES = {
     Scale.SMOKE: Size(256 * MIB, 0.4, 0.3, 16, (STOCK, RULE), (USEMEM[0], FAULTS[1])),
-    Scale.SHORT: Size(256 * MIB, 0.8, 1.5, 48, SETTINGS, (*USEMEM, *FAULTS)),
-    Scale.FULL: Size(512 * MIB, 0.8, 1.5, 128, SETTINGS, (*USEMEM, *FAULTS)),
+    Scale.SHORT: Size(256 * MIB, 0.8, 1.5, 160, SETTINGS, (*USEMEM, *FAULTS)),
+    Scale.FULL: Size(512 * MIB, 0.8, 1.5, 320, SETTINGS, (*USEMEM, *FAULTS)),
 }
 Found = Mapping[str, Mapping[str, Mapping[str, Any]]]
 """What each load came to, by load and setting."""

@@ -10,6 +10,7 @@ from memhint.objects.huge import HugePages
 from memhint.objects.plan import Capacity
 from memhint.objects.report import Cost
 from memhint.objects.summary import HOST_SORT_KEYS, HostSummary
+from memhint.planner.tier_sizing import TierSizing
 
 HOST = schema_of(HostSummary)
 _TEXT = schema_of(str)
@@ -24,6 +25,7 @@ HOST_IN_FULL = extended(
         "gaps": {"type": "array", "items": GAP},
         "cost": nullable(schema_of(Cost)),
         "huge": schema_of(HugePages),
+        "tier": nullable(schema_of(TierSizing)),
     },
 )
 

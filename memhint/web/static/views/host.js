@@ -217,6 +217,12 @@ export function hostView({ place, title, fleet, parts, query, signal }) {
         value: percent(known(host.huge?.remote) ? 100 * host.huge.remote : null, 0),
         title: "Of the VMs' memory: the part that their CPUs fetch from another node",
       },
+      {
+        name: "Active",
+        value: memory(host.tier?.load.active),
+        note: tierWords(host.tier),
+        title: "Touched within a minute. A tier is slower memory of the size of DRAM; what is active is at most half of DRAM",
+      },
     ]);
     largest = Math.max(0, ...domains.map((domain) => domain.assigned ?? 0));
     vms.update(domains);
@@ -312,6 +318,14 @@ async function everyDomain(host, signal) {
     if (!page.next) return all;
     page = await get(page.next, {}, signal);
   }
+}
+
+// What a slower tier as large as DRAM would give the VMs of now.
+function tierWords(tier) {
+  const largest = tier?.gains.at(-1);
+  if (!largest) return "";
+  const more = Math.floor(largest.vms - largest.without);
+  return more ? `${more} VMs more with a tier` : "a tier gives nothing";
 }
 
 function size(key, label) {
