@@ -93,8 +93,8 @@ class Size:
 
 
 SIZES = {
-    Scale.SMOKE: Size(1, 2, 64),
-    Scale.SHORT: Size(9, 4, 128),
+    Scale.SMOKE: Size(1, 1, 64),
+    Scale.SHORT: Size(7, 2, 64),
     Scale.FULL: Size(31, 8, 128),
 }
 
