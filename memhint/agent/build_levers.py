@@ -41,6 +41,7 @@ from memhint.levers.recycler import RecyclerLever
 from memhint.levers.swap_out import SwapOutLever
 from memhint.levers.thp import ThpLever
 from memhint.levers.tiering import TieringLever
+from memhint.levers.wake_room import wake_room
 from memhint.levers.wake_watch import WakeWatch
 from memhint.objects.domain import DomainObservation
 from memhint.objects.host import HostObservation
@@ -141,7 +142,7 @@ def build_levers(
             return read_ahead(
                 guest,
                 lambda: reads.of(pid),
-                room,
+                wake_room(root, pid, room),
                 SwapQueue(root).waiting,
                 ahead,
                 clock=time.monotonic,
