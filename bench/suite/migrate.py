@@ -93,7 +93,7 @@ class Size:
 
 
 SIZES = {
-    Scale.SMOKE: Size(1, 1, 64),
+    Scale.SMOKE: Size(1, 1, 32),
     Scale.SHORT: Size(7, 2, 64),
     Scale.FULL: Size(31, 8, 128),
 }
