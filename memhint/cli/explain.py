@@ -31,9 +31,13 @@ from memhint.planner.explain import (
 )
 from memhint.planner.ratio import ratio
 from memhint.planner.settings import PlannerSettings
-from memhint.planner.tier_sizing import TierSizing, tier_sizing
+from memhint.planner.tier_sizing import TierBound, TierSizing, tier_sizing
 
 HOST = "host"
+_TIER_BOUNDS = {
+    TierBound.ACTIVE: "what is active takes half of DRAM",
+    TierBound.SIZE: "DRAM and tier are full",
+}
 
 
 class Explain(Shown, ShowOne):
@@ -127,9 +131,7 @@ examples:
             f"{Mib(load.used).human_readable()} that {load.vms} VMs have ({load.read} of them read; others count "
             f"in full), on {Mib(load.dram).human_readable()} MiB for VMs\n"
         )
-        rows = [
-            (Mib(one.tier), f"{one.vms:.1f}", f"{one.without:.1f}", words.TIER_BOUNDS[one.bound]) for one in found.gains
-        ]
+        rows = [(Mib(one.tier), f"{one.vms:.1f}", f"{one.without:.1f}", _TIER_BOUNDS[one.bound]) for one in found.gains]
         table.emit_list(("Slower tier", "VMs like these", "Without it", "Bounded by"), rows, out, parsed_args)
 
     def _show_domain(self, table: Table, parsed_args: argparse.Namespace, one: DomainReport) -> None:

@@ -11,7 +11,6 @@ from memhint.objects.ladder import EnteredRung
 from memhint.objects.plan import Bound, Capacity, PressureVerdict
 from memhint.objects.policy import KEYS, Setting
 from memhint.objects.units import mib
-from memhint.planner.tier_sizing import TierBound
 
 BOUNDS = {
     Bound.MODEL: "what the forecast of all VMs leaves",
@@ -22,11 +21,6 @@ BOUNDS = {
     Bound.RATE: "capacity rises slowly",
     Bound.PRESSURE: "the host is under pressure",
     Bound.STALE: "the observation is too old",
-}
-
-TIER_BOUNDS = {
-    TierBound.ACTIVE: "what is active takes half of DRAM",
-    TierBound.SIZE: "DRAM and tier are full",
 }
 
 
