@@ -36,6 +36,8 @@ class DomainSpec:
     """File the serial console is logged to."""
     work_socket: Path
     """Unix socket of the workload's port."""
+    root: Path | None = None
+    """qcow2 disk of the guest's own with its system; None where the initrd has all of it."""
     reporting: bool = True
     recycler: bool = False
     """Whether its balloon has the page recycler."""
@@ -101,6 +103,11 @@ def _devices(devices: ET.Element, spec: DomainSpec) -> None:
     ET.SubElement(disk, "target", dev="vda", bus="virtio")
     ET.SubElement(disk, "readonly")
     ET.SubElement(disk, "shareable")
+    if spec.root is not None:
+        disk = ET.SubElement(devices, "disk", type="file", device="disk")
+        ET.SubElement(disk, "driver", name="qemu", type="qcow2", cache="none", io="threads", discard="unmap")
+        ET.SubElement(disk, "source", file=str(spec.root))
+        ET.SubElement(disk, "target", dev="vdb", bus="virtio")
     ET.SubElement(devices, "controller", type="usb", model="none")
     ET.SubElement(devices, "controller", type="virtio-serial", index="0")
     serial = ET.SubElement(devices, "serial", type="file")

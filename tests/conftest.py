@@ -11,6 +11,7 @@ from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
 from lab import leftovers, paths
+from lab.debian_guest import GUESTS
 from tests.side_by_side import SLOW, group, in_order
 
 # No deadline: a property must not fail because the machine was busy. Where a run decides over a change it looks at the
@@ -23,6 +24,11 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # What is started from here on is found by `lab/lab down --all`, should this run be killed.
 leftovers.mark()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """What a test may be asked to run with in place of what it runs with."""
+    parser.addoption("--guest", choices=tuple(GUESTS), default="debian12", help="for tests/lab/test_debian_guest.py")
 
 
 def pytest_sessionstart() -> None:

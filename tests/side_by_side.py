@@ -33,6 +33,7 @@ FIRST = (
     "tests/adversary",
     "tests/functional",
     "tests/patches",
+    "tests/lab/test_debian_guest.py",
     "tests/lab",
 )
 """What is built, which others wait for; then what has the machine for itself, before all other guests, which wait;
