@@ -38,6 +38,7 @@ def stage(request: pytest.FixtureRequest) -> Iterator[tuple[AgentProcess, Guest]
         guests=0, memory=768 * MIB, budget=3 * GIB, kernel=kind, agent="memhint", translation_cache=96 * MIB
     ) as lab:
         guest = lab.hosts[0].add_guest("debian")
+        guest.sh("systemctl is-system-running --wait || true")  # agent and workload answer before the boot is through
         guest.sh(f"mv {AGENT_DROP_IN} {AGENT_DROP_IN}.off && systemctl daemon-reload")
         guest.sh("systemctl restart qemu-guest-agent")
         guest.wait_agent()
