@@ -10,7 +10,7 @@ from cliff.lister import Lister
 
 from memhint.cli import words
 from memhint.cli.base import Shown
-from memhint.cli.find import find_domain
+from memhint.cli.find import find_domain, need_vms
 from memhint.cli.table import Mib, Seconds, clean
 from memhint.objects.active import ActiveMemory
 from memhint.objects.codec import to_plain
@@ -48,6 +48,7 @@ A dash is an unknown value, never 0.
         conf = self.conf()
         with self.store(conf) as store:
             report = self.fresh(conf, store)
+        need_vms(report)
         chosen = (
             [find_domain(report, parsed_args.domain)]
             if parsed_args.domain

@@ -27,7 +27,14 @@ BOUNDS = {
 def headroom(capacity: Capacity) -> str:
     """The headroom, and the rule that bounds it."""
     meaning = BOUNDS.get(capacity.bound, "a rule of a newer memhint")
+    if capacity.blind and capacity.bound is Bound.STALE:
+        meaning = "not all VMs of this host are known"
     return f"{mib(capacity.headroom)} MiB, bounded by {capacity.bound}: {meaning}"
+
+
+def nominal(capacity: Capacity) -> int | None:
+    """The headroom by assigned memory alone, in bytes; None where what VMs were given is not known."""
+    return None if capacity.blind else capacity.nominal_headroom()
 
 
 def ladder(rungs: Sequence[EnteredRung]) -> str:
@@ -75,6 +82,11 @@ def claim(check: ReportingCheck) -> str:
 def size(value: int | None) -> str:
     """Bytes with their unit, within a text."""
     return "-" if value is None else f"{mib(value)} MiB"
+
+
+def number(value: int | None) -> str:
+    """A count."""
+    return "unknown" if value is None else str(value)
 
 
 def part(value: float | None) -> str:

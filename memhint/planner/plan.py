@@ -147,7 +147,7 @@ def _promised(
     most = 0 if sight is Sight.BLIND else max(0, promised.nominal_headroom())
     if promised.headroom > most:
         promised = replace(promised, headroom=most, bound=Bound.STALE)
-    return promised, remembered
+    return replace(promised, blind=sight is Sight.BLIND), remembered
 
 
 def _may_earn(settings: PlannerSettings) -> bool:
