@@ -230,7 +230,7 @@ class Client:
 
     def _changes(self, path: str, name: str, query: Query) -> Changes:
         answer = self._transport.get(path, query)
-        return Changes(_list(answer, name), _list(answer, "deleted"), _text(answer, "changed"))
+        return Changes(_list(answer, name), _part_of(answer, "deleted"), _text(answer, "changed"))
 
 
 def _object(answer: Document, name: str) -> dict[str, Any]:
@@ -240,7 +240,14 @@ def _object(answer: Document, name: str) -> dict[str, Any]:
     return found
 
 
-def _list(answer: Document, name: str) -> list[Any]:
+def _list(answer: Document, name: str) -> list[dict[str, Any]]:
+    found = _part_of(answer, name)
+    if not all(isinstance(one, dict) for one in found):
+        raise _other(name)
+    return found
+
+
+def _part_of(answer: Document, name: str) -> list[Any]:
     found = answer.body.get(name)
     if not isinstance(found, list):
         raise _other(name)
@@ -255,7 +262,7 @@ def _text(answer: Document, name: str) -> str:
 
 
 def _other(name: str) -> BadAnswer:
-    return BadAnswer(f"the answer has no {name}: is that the API of memhint?")
+    return BadAnswer(f"the answer has no {name} that can be read: is that the API of memhint?")
 
 
 def _marker(address: object) -> str | None:
