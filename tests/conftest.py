@@ -12,6 +12,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from lab import leftovers, paths
 from tests.side_by_side import SLOW, group, in_order
+from tests.took import keep, took_before
 
 # No deadline: a property must not fail because the machine was busy. Where a run decides over a change it looks at the
 # same examples each time; elsewhere at new ones, which is how new faults are found.
@@ -39,6 +40,12 @@ class ByGroup(LoadScopeScheduling):
         return group(nodeid)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Every process is told the same, for all have to put the tests into one order."""
+    node.workerinput["took"] = took_before()
+
+
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByGroup:
     """Several processes share the tests by `tests/side_by_side.py`."""
     config.option.loadscopereorder = False
@@ -52,10 +59,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if item.nodeid.startswith(SLOW):
             item.add_marker(pytest.mark.slow)
     if hasattr(config, "workerinput"):
-        items[:] = [items[at] for at in in_order([item.nodeid for item in items])]
+        items[:] = [items[at] for at in in_order([item.nodeid for item in items], config.workerinput.get("took", {}))]
+
+
+SECONDS: dict[str, float] = {}
+"""What each group took in this run, where several processes share the tests."""
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Keep what groups took, for the order of the next run."""
+    if "PYTEST_XDIST_WORKER" not in os.environ and SECONDS and session.config.getoption("numprocesses", None):
+        keep(SECONDS)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Name what fails at once: a long run need not end before somebody looks at it."""
+    """Count what groups take. Name what fails at once: a long run need not end before somebody looks at it."""
+    SECONDS[group(report.nodeid)] = SECONDS.get(group(report.nodeid), 0.0) + report.duration
     if report.failed and "PYTEST_XDIST_WORKER" not in os.environ:
         print(f"\n{report.nodeid} failed: {report.when}", flush=True)
