@@ -28,6 +28,7 @@ from bench.harness.registry import NAMES, load
 from bench.harness.result import Result
 from bench.harness.scale import Scale
 from lab.errors import LabError
+from lab.interrupt import STATUS, say_when_interrupted
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "bench" / "results"
@@ -93,4 +94,8 @@ def _run(names: list[str] | tuple[str, ...], scale: Scale, folder: Path) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    say_when_interrupted()
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(STATUS)
