@@ -17,6 +17,8 @@ class Documented(Command):
 
     app: Any
     examples = ""
+    failure: Exception | None = None
+    """What the command ends with although it has shown its output; None where all went well."""
 
     def get_epilog(self) -> str:
         """The examples of this command; cliff would search every installed package for its origin first."""
@@ -39,7 +41,11 @@ class Documented(Command):
     def run(self, parsed_args: argparse.Namespace) -> int:
         """Run the command; an error becomes one line on stderr and its exit code."""
         try:
-            return super().run(parsed_args) or Exit.DONE
+            code = super().run(parsed_args) or Exit.DONE
+            if self.failure is not None:
+                self.app.stdout.flush()
+                raise self.failure
+            return code
         except BrokenPipeError:
             raise
         except Exception as error:

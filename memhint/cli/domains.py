@@ -182,7 +182,7 @@ def _details(report: Report, one: DomainReport, now: float) -> dict[str, str]:
         size = "unknown" if item.at_most is None else f"at most {words.size(item.at_most)}"
         rows[f"Reclaimable by {item.lever}"] = f"{size} ({item.source}{age})"
     for state in one.levers:
-        rows[f"Lever {state.lever}"] = f"{state.observed}, wish {state.desired}: {state.verdict}"
+        rows[f"Lever {state.lever}"] = words.lever_line(state.observed, state.desired, state.verdict)
     for name, setting in one.policy.settings.items():
         rows[f"Policy {name}"] = words.policy_value(name, setting)
     rows["Gaps"] = words.gap_lines(seen.gaps)

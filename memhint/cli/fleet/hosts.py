@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from memhint.cli.fleet.base import FleetShow, Rows
 from memhint.cli.fleet.columns import numbers, sizes, text, words
 from memhint.cli.fleet.points import HOST_POINTS, PointList
+from memhint.cli.fleet.records import gap_lines, lever_line
 from memhint.cli.fleet.watch import WatchedList
 from memhint.cli.words import moment, size
 from memhint.client.client import Changes, Client, Item, Listing
@@ -125,18 +125,6 @@ examples:
         parser.add_argument("host", metavar="HOST", help="its name")
 
 
-def lever_line(one: Mapping[str, Any]) -> str:
-    """A lever's state and verdict."""
-    reason = "" if one.get("reason") in (None, "none") else f" ({one['reason']})"
-    detail = f": {one['detail']}" if one.get("detail") else ""
-    return f"{one.get('observed')}, wish {one.get('desired')}: {one.get('answer')}{reason}{detail}"
-
-
-def gap_lines(gaps: Sequence[Mapping[str, Any]]) -> str:
-    """Gaps, one in each line."""
-    return "\n".join(f"{one.get('what')}: {one.get('reason')} ({one.get('detail')})" for one in gaps) or "none"
-
-
 def _rows(one: Item) -> dict[str, str]:
     reclaimable = {name: found for name, found in (one.get("reclaimable") or {}).items() if found is not None}
     rows = {
@@ -169,5 +157,5 @@ def _rows(one: Item) -> dict[str, str]:
         rows[f"Term {name}"] = size(value) if isinstance(value, int) else text(value)
     for lever in one.get("levers") or ():
         rows[f"Lever {lever.get('lever')}"] = lever_line(lever)
-    rows["Gaps"] = gap_lines(one.get("gaps") or ())
+    rows["Gaps"] = gap_lines(one)
     return rows

@@ -8,9 +8,10 @@ import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from werkzeug.serving import make_server
+from werkzeug.serving import WSGIRequestHandler, make_server
 
 from memhint.cli.main import main
 from memhint.store import open_store
@@ -83,6 +84,13 @@ FLEETS = {
 }
 
 
+class Quiet(WSGIRequestHandler):
+    """A server that writes no log: what a command prints would have it in between."""
+
+    def log(self, type: str, message: str, *args: Any) -> None:
+        pass
+
+
 class Prompt:
     """What was typed, one command after the other, and what came of each."""
 
@@ -143,7 +151,7 @@ def fleet(
 ) -> Iterator[Prompt]:
     shutil.copy(filled, tmp_path / "memhint.db")
     site = Site(f"sqlite:///{tmp_path}/memhint.db", tmp_path, {}, clock=lambda: MOMENT)
-    server = make_server("127.0.0.1", 0, site.application, threaded=True)
+    server = make_server("127.0.0.1", 0, site.application, threaded=True, request_handler=Quiet)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     monkeypatch.setenv("MEMHINT_TOKEN", site.tokens["admin"])
