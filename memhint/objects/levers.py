@@ -60,6 +60,7 @@ LEVERS: Mapping[LeverName, Declaration] = {
             LeverName.RECYCLER,
             "QEMU takes single pages that the guest marked free",
             wish="recycler",
+            keys=("class",),
             rungs=(Rung.RECYCLER,),
             options=("recycler",),
             undo="QEMU's own pace is put back; the guest gets a page when it touches it",
@@ -96,6 +97,7 @@ LEVERS: Mapping[LeverName, Declaration] = {
             LeverName.SWAP_OUT,
             "cold memory goes to encrypted disk swap, once the VM was given time to touch what it uses",
             wish="swap_out",
+            keys=("class", "min_mb"),
             rungs=(Rung.SWAP_OUT,),
             options=("swap_out",),
             undo="nothing to put back: a page comes back when the guest touches it",
@@ -118,6 +120,12 @@ LEVERS: Mapping[LeverName, Declaration] = {
     )
 }
 """In the order in which a report has them."""
+
+
+def listens(name: LeverName) -> tuple[str, ...]:
+    """The policy keys that decide what a lever does, the one that wishes or allows it first."""
+    one = LEVERS[name]
+    return one.keys if one.wish is None else (one.wish, *one.keys)
 
 
 def place_of(name: LeverName) -> int:
