@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from memhint.agent.figures import reclaimable_by_dedup, reclaimable_by_reporting, returned
+from memhint.agent.reclaimable import by_dedup, by_reporting, returned
 from memhint.guest.commands import GET_MEMINFO, RECLAIM_MEMORY
 from memhint.guest.errors import GuestAgentAbsent
 from memhint.levers.dedup import MERGE_KNOB
@@ -375,11 +375,11 @@ def test_reclaimable_is_unknown_where_nobody_says_and_bounded_where_somebody_doe
     domain = builders.domain_observation(
         process=builders.process(rss=2000 * MIB), guest=builders.guest_memory(total=4000 * MIB, free=3000 * MIB)
     )
-    assert reclaimable_by_reporting(domain).at_most == 1000 * MIB
+    assert by_reporting(domain).at_most == 1000 * MIB
     silent = builders.domain_observation(guest=None)
-    assert reclaimable_by_reporting(silent).at_most is None
+    assert by_reporting(silent).at_most is None
     exact = builders.domain_observation(guest=builders.guest_memory(unreported=7 * MIB))
-    assert reclaimable_by_reporting(exact).at_most == 7 * MIB
+    assert by_reporting(exact).at_most == 7 * MIB
 
 
 def test_the_dedup_lever_says_why_it_does_nothing(host: FakeHost) -> None:
@@ -619,10 +619,10 @@ def test_the_estimate_is_what_merging_could_bring_back_until_it_merges() -> None
     estimated = builders.dedup_estimate()
     process = builders.process(ksm_merging=0, ksm_zero=0)
     domain = builders.domain_observation(process=process)
-    assert reclaimable_by_dedup(domain, estimated).at_most == 420 * MIB
-    assert reclaimable_by_dedup(domain, None).at_most is None
+    assert by_dedup(domain, estimated).at_most == 420 * MIB
+    assert by_dedup(domain, None).at_most is None
     merging = builders.domain_observation(process=builders.process(ksm_merging=1 * MIB))
-    assert reclaimable_by_dedup(merging, estimated).at_most is None
+    assert by_dedup(merging, estimated).at_most is None
 
 
 def test_the_report_has_the_estimate_and_who_waits_for_it(tmp_path: Path) -> None:
