@@ -15,12 +15,12 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 
 from lab import leftovers
 from lab.debian_root import debian_root
 from lab.errors import BootError, WorkError
 from lab.programs import find
+from lab.started import Started
 from lab.waiting import wait_for
 
 BOOT_DEADLINE = 120.0
@@ -45,7 +45,7 @@ class Done:
     err: str
 
 
-class SystemContainer:
+class SystemContainer(Started):
     """A running Debian; use it in a with statement."""
 
     def __init__(
@@ -63,19 +63,6 @@ class SystemContainer:
         self._folder = leftovers.scratch("system")
         self._nspawn: subprocess.Popen[bytes] | None = None
         self._init = 0
-
-    def __enter__(self) -> SystemContainer:
-        try:
-            self.start()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, reason: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def start(self) -> None:
         """Boot, and wait until all of its services run.

@@ -17,7 +17,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from lab import leftovers
@@ -28,6 +27,7 @@ from lab.packages import Package, candidate, dependencies, fetch, kernel_package
 from lab.paths import cache_dir
 from lab.programs import find, run
 from lab.sizes import MIB
+from lab.started import Started
 from lab.work_channel import WorkChannel
 
 KERNEL = "6.12"
@@ -59,7 +59,7 @@ class Node:
     """
 
 
-class VirtualHost:
+class VirtualHost(Started):
     """A running machine; use it in a with statement."""
 
     def __init__(
@@ -95,19 +95,6 @@ class VirtualHost:
         self._folder = leftovers.scratch("vhost")
         self._channel = WorkChannel(self._folder / "work.sock", "virtual host")
         self._qemu: subprocess.Popen[bytes] | None = None
-
-    def __enter__(self) -> VirtualHost:
-        try:
-            self.start()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, reason: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     @property
     def console(self) -> str:
