@@ -173,7 +173,7 @@ class Guests:
             yield self._agent(transport, self._timing.call_timeout + _LATE)
 
     def capabilities(self, uuid: str) -> Capabilities | None:
-        """What the guest's agent can do, as far as the present one has been asked. Asks nobody."""
+        """What the guest's agent can do, as far as the present one has been asked. Asks no guest."""
         with self._lock:
             known, wish = self._capabilities.get(uuid), self._wishes.get(uuid)
         return known[1] if known is not None and wish is not None and known[0] == _instance(wish.domain) else None

@@ -46,7 +46,7 @@ class _Nothing:
         """Drop it."""
 
     def read(self) -> StoredPolicies:
-        """Nobody said anything."""
+        """No guest was asked."""
         return StoredPolicies({}, {})
 
     def replace(self, uuid: str, origin: Origin, values: Mapping[str, str]) -> None:

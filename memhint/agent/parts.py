@@ -48,7 +48,7 @@ class Samples(Protocol):
 
 
 def no_growth() -> GrowthTable | None:
-    """Of a host that nobody sends a growth table."""
+    """Of a host that is sent no growth table."""
     return None
 
 

@@ -126,7 +126,7 @@ class Reclaims:
     # -- for the cycle -----------------------------------------------------------------------------------------------
 
     def follow(self, domains: Iterable[DomainObservation], policies: Mapping[str, Policy]) -> None:
-        """Take up what was asked for since, end what nobody may begin any more, and look after what goes on."""
+        """Take up new requests, end those that came too late to begin, and look after those under way."""
         with self._lock:
             self._schedule.see(domains, policies)
             if self._schedule.stopping:

@@ -1,4 +1,4 @@
-"""Who is it: three ways to tell, one of which an operator chooses."""
+"""Authentication, in one of three ways: static tokens, Keystone, or none on loopback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers as they go out: JSON, entity tags, and headers that keep a browser from doing more than it must."""
+"""Answers over HTTP: JSON, entity tags, and the headers that limit what a browser does with them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The words of a request, from text to checked data: query strings and bodies, by the schema of their route."""
+"""Parses and checks a request: its query string and body, by the schemas of the route."""
 
 from __future__ import annotations
 

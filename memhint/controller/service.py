@@ -127,7 +127,7 @@ def _follower(conf: cfg.ConfigOpts, store: Store) -> Rounds | None:
 
 
 def _learner(conf: cfg.ConfigOpts, store: Store) -> Rounds | None:
-    """What learns how VMs grow, unless nobody wants it."""
+    """What learns how VMs grow, unless that is switched off."""
     pause = conf.controller.growth_interval
     if not pause:
         return None

@@ -105,7 +105,7 @@ class GuestAdvice(OpenProcess):
         return ram
 
     def age(self) -> None:
-        """Clear the accessed bits of all of it, and have it counted as used by nobody lately (MADV_COLD).
+        """Clear the accessed bits of all of it, and have it counted as not used lately (MADV_COLD).
 
         Pages that other processes have too are left as they are. Of a guest under KVM the bits that its processors set
         stay: no mmu notifier is called (Linux 6.12, mm/madvise.c).

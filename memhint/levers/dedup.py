@@ -1,4 +1,4 @@
-"""Dedup: QEMU's ``merge`` per VM and the host's KSM, with everybody else kept out first.
+"""Dedup: QEMU's ``merge`` per VM and the host's KSM, after all other VMs are kept out.
 
 QEMU marks every guest's memory as mergeable unless told otherwise, and KSM knows no groups: switching it on for one VM
 would merge all. So the order is fixed: those who did not opt in are set to merge=false and that is seen in the host

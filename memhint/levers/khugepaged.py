@@ -1,4 +1,4 @@
-"""khugepaged and defrag: how the host's kernel goes about huge pages, as far as it holds for all VMs alike.
+"""khugepaged and defrag: the host kernel's settings for huge pages, which hold for all VMs alike.
 
 khugepaged makes a huge page of 512 small ones even where up to ``max_ptes_none`` of them (511, as shipped) have no
 memory at all, and gives them some. Then what was taken from a VM in pieces is back without the VM having touched it.

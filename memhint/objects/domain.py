@@ -61,7 +61,7 @@ class ProcessMemory:
     swap: Size
     ksm_merging: Size | None = None  # pages merged now, in bytes
     ksm_zero: Size | None = None  # pages replaced by the zero page, in bytes
-    cpu: Seconds | None = None  # of processor time, of all its threads since it began; None: nobody looked
+    cpu: Seconds | None = None  # of processor time, of all its threads since it began; None: not read
     faults: Count | None = None  # page faults that needed no disk, since it began; merged pages break by one
 
     @property
@@ -104,7 +104,7 @@ class DeepMemory:
 
     @property
     def remote(self) -> float | None:
-        """The part of its memory that a virtual CPU has to fetch from another node, 0 to 1; None where nobody knows.
+        """The part of its memory that a virtual CPU has to fetch from another node, 0 to 1; None where it is not known.
 
         On the average of its CPUs, as if each used all of the memory alike.
         """

@@ -1,4 +1,4 @@
-"""Each lever as it is declared: what wishes it, which rung pulls it, and where its options and page are."""
+"""The declaration of each lever: the policy that wishes it, the rung that pulls it, its options, and its undo."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Declaration:
     name: LeverName
     does: str
     wish: str | None = None
-    """The policy key that wishes it on or off, or allows it; None where nobody's policy does."""
+    """The policy key that wishes it on or off, or allows it; None where no policy does."""
     keys: tuple[str, ...] = ()
     """Policy keys that say more of it."""
     rungs: tuple[Rung, ...] = ()
@@ -73,7 +73,7 @@ LEVERS: Mapping[LeverName, Declaration] = {
         ),
         Declaration(
             LeverName.THP,
-            "huge pages are made anew of a VM that works, after it was idle and pieces of it were taken",
+            "a VM that works again gets back the huge pages that were split while it was idle",
             wish="thp",
             options=("thp",),
             undo="nothing to put back: a huge page is split when a part of it is taken",
@@ -112,11 +112,11 @@ LEVERS: Mapping[LeverName, Declaration] = {
         ),
         Declaration(
             LeverName.MIGRATION,
-            "somebody is asked to move a VM to another host",
+            "an operator, or Nova, is asked to move a VM to another host",
             rungs=(Rung.MIGRATION,),
             undo="the wish is withdrawn",
         ),
-        Declaration(LeverName.LADDER, "the pressure ladder as a whole, of the host", options=("ladder",)),
+        Declaration(LeverName.LADDER, "the pressure ladder as a whole", options=("ladder",)),
     )
 }
 """In the order in which a report has them."""

@@ -70,7 +70,7 @@ def _reporting_actions(domains: Sequence[DomainObservation], policies: Mapping[s
 
 
 def _dedup_actions(domains: Sequence[DomainObservation], dedup: DedupPlan) -> list[Action]:
-    """Out first, in last, so that nobody merges who was not asked; with no member there is nothing to do."""
+    """Out first, in last, so that no VM merges without having opted in; without a member there is nothing to do."""
     if not dedup.members:
         return []
     outside = [one.uuid for one in domains if one.uuid not in dedup.members]

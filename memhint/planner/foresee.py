@@ -54,7 +54,7 @@ def _dedup(one: DomainReport, state: LeverState, after: Mapping[str, str | None]
     if wish == state.observed:
         return Verdict(Answer.UNCHANGED)
     if wish != Mode.OFF and not (one.observation.facts.project or after.get("project")):
-        return Verdict(Answer.REFUSED, Reason.NO_PROJECT, "nobody knows whose VM it is; set project too")
+        return Verdict(Answer.REFUSED, Reason.NO_PROJECT, "its project is not known; set project too")
     return _planned(one, state, after, wish)
 
 

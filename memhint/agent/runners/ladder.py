@@ -1,4 +1,4 @@
-"""What the pressure ladder shows beside the levers that it pulls: itself, and whom somebody else should move away."""
+"""What the pressure ladder shows beside the levers that it pulls: itself, and the VM that should be migrated."""
 
 from __future__ import annotations
 

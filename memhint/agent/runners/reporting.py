@@ -44,5 +44,5 @@ class ReportingRunner(LeverRunner):
         return self._guests.settled()
 
     def close(self) -> None:
-        """Talk to nobody any more."""
+        """End all conversations."""
         self._guests.close()

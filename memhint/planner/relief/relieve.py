@@ -91,7 +91,7 @@ def _swap_outs(
 
 
 def fruitless(relief: Relief, settings: LadderSettings) -> frozenset[Rung]:
-    """The rungs on which there is nobody to ask, or nothing new: the next one need not wait for their effect."""
+    """The rungs on which no VM can be asked, or for nothing new: the next one need not wait for their effect."""
     asked = {
         Rung.REPORTING: any(one.delay_ms is not None for one in relief.tuning.values()),
         Rung.CACHE: bool(relief.cache),
