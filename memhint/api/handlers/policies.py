@@ -86,7 +86,7 @@ def _change(call: Call, known: _Known, values: Mapping[str, str | None]) -> ApiR
         except WishedOnHost as error:
             raise _on_host(error) from None
         except NoSuchDomain:
-            raise not_found("domain", "no host has this VM any more") from None
+            raise not_found("domain", "no host has this VM now") from None
     return ApiResponse(body, headers={"ETag": f'"{_tag(after)}"'})
 
 

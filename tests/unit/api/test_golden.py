@@ -85,6 +85,8 @@ def test_hosts(script: Script) -> None:
         script.ask("GET", f"/v1/hosts/{name}")
     script.ask("GET", f"/v1/hosts/{PRESSED}/history?since={MOMENT - 7200}")
     script.ask("GET", "/v1/hosts?limit=0")
+    script.ask("GET", "/v1/hosts?colour=red")
+    script.ask("GET", f"/v1/hosts?changed_since={page['changed']}&limit=1")
     script.ask("GET", "/v1/hosts", "own")
     script.ask("GET", "/v1/hosts", None)
     script.kept("hosts")
