@@ -194,7 +194,7 @@ class Reclaims:
                 del self._unsaved[one.request.id]
 
     def _marked(self, begun: Reclaim) -> bool:
-        """Before the guest is asked: whoever comes after this agent must not ask it again."""
+        """Before the guest is asked: the next agent must not ask it again."""
         try:
             return self._store.save(begun)
         except StoreError as error:

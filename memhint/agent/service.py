@@ -43,7 +43,7 @@ LOG = logging.getLogger(__name__)
 UNDO_DEADLINE = 30.0  # seconds, for everything that stopping has to put back
 LOOK = 1.0  # seconds between two looks at the host's memory alone
 PASS = 5.0  # seconds that a reload waits for a pass under way
-STORE_SHARE = 0.25  # of a period: so long a cycle waits for whoever keeps the store
+STORE_SHARE = 0.25  # of a period: so long a cycle waits while another process keeps the store
 EVENT_SPACING = 0.5  # seconds between a cycle and one that an event asks for
 
 

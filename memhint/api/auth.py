@@ -34,7 +34,7 @@ class Authenticator(Protocol):
 
 
 class LoopbackOnly:
-    """`auth = none`: whoever is on this host is an admin; all others are refused."""
+    """`auth = none`: everyone on this host is an admin; all others are refused."""
 
     challenge = "Bearer"
 

@@ -44,7 +44,7 @@ def etag_of(body: bytes) -> str:
 def matches(request: Request, tag: str) -> bool:
     """Whether a change may go on: If-Match names this state of what is changed, or is not there at all.
 
-    :raises Problem: 400 where it cannot be read. Whoever sends one wants no change without a condition
+    :raises Problem: 400 where it cannot be read: without its condition, the change is not wanted
     """
     said = request.headers.get("If-Match")
     if said is None:

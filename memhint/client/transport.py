@@ -112,7 +112,7 @@ class Transport:
             try:
                 return _answer(self._once(method, path, more))
             except ClientError as error:
-                # Whoever was told that there were too many requests has had nothing done.
+                # A request that was one too many was not carried out.
                 pause = _pause(error, _BACKOFF.pause_s(attempt)) if again or isinstance(error, TooMany) else None
                 if pause is None or attempt == ATTEMPTS:
                     raise

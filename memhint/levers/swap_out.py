@@ -118,7 +118,7 @@ class SwapOutLever:
             return failed(error)
 
     def read(self, domain: DomainObservation) -> Observed:
-        """Whether a part of this VM is in swap now, whoever put it there."""
+        """Whether a part of this VM is in swap now, by memhint or not."""
         if domain.process is None:
             return Observed.UNKNOWN
         return Observed.ON if domain.process.swap else Observed.OFF

@@ -48,7 +48,7 @@ class Due:
 
 
 class Schedule:
-    """The requests of one host. Whoever calls it from several threads holds a lock around each call."""
+    """The requests of one host. Callers on several threads hold a lock around each call."""
 
     def __init__(self, owner: str, at_once: int, every: float) -> None:
         """:param owner: the agent's life

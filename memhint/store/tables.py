@@ -271,7 +271,7 @@ tombstone = Table(
     PrimaryKeyConstraint("kind", "name"),
 )
 
-# One row. Whoever changes what is told by revision takes the next number and keeps the row until he is done: numbers
+# One row. A transaction that changes what is told by revision takes the next number and locks the row: numbers
 # become visible in their order, so who asks for what is newer than a number misses nothing.
 revision = Table(
     "revision",
