@@ -21,7 +21,7 @@ class Answer(Word):
 
 
 class Reason(Word):
-    """Why. One word a machine can count; the detail is for people."""
+    """Why, in one word that programs can count. The detail is for people."""
 
     NONE = "none"
     CONSENT = "consent"  # guest_actions is deny
