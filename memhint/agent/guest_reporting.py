@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from memhint.guest.errors import GuestCommandMissing, GuestError, GuestTimeout
 from memhint.guest.protocol import GuestAgent
-from memhint.levers.reporting import KNOBS, NextBootConfig, ReportingLever, ReportingTarget
+from memhint.levers.reporting import KNOBS, ReportingLever, ReportingTarget
+from memhint.levers.reporting_next_boot import NextBootConfig
 from memhint.objects.domain import DomainObservation
 from memhint.objects.guest import GuestKernel
 from memhint.objects.lever import LeverState

@@ -23,7 +23,7 @@ from memhint.guest.protocol import AgentTransport, GuestAgent
 from memhint.guest.reading import GuestReading
 from memhint.guest.reporting_knob import read_guest_kernel
 from memhint.guest.sources import read_memory, withheld
-from memhint.levers.reporting import NextBootConfig
+from memhint.levers.reporting_next_boot import NextBootConfig
 from memhint.objects.domain import DomainObservation, DomainState
 from memhint.objects.gap import Gap
 from memhint.objects.guest import GuestKernel
