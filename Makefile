@@ -8,7 +8,7 @@ PYTEST := $(BIN)/python -m pytest
 export PIP_RETRIES ?= 10
 export PIP_TIMEOUT ?= 60
 
-.PHONY: help setup demo demo-openstack test check lint unit functional drill patches patches-full lab openstack nova soak bench measurements screenshots sample clean
+.PHONY: help setup demo demo-openstack test check lint unit functional drill patches patches-full lab containers openstack nova soak bench measurements screenshots sample clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -61,6 +61,9 @@ patches-full: patches  ## the same, each patch of the kernel as vmlinux, and QEM
 
 lab: setup  ## real hosts with real guests
 	$(PYTEST) $(SIDE_BY_SIDE) tests/lab
+
+containers: setup  ## the images of doc/containers.md, built and run against a real database, broker and lab host; needs root, buildah and the package index (minutes)
+	$(PYTEST) -v -s --durations=10 tests/containers
 
 openstack: setup  ## a real OpenStack on lab hosts (lab/openstack/README.md); its packages are installed into the cache first
 	$(PYTEST) -v --durations=10 tests/openstack

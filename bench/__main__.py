@@ -19,6 +19,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+from bench.children import end_when_told
 from bench.counted_guest import GuestFailed
 from bench.harness import document, result
 from bench.harness.bench import Bench, say
@@ -28,6 +29,7 @@ from bench.harness.registry import NAMES, load
 from bench.harness.result import Result
 from bench.harness.scale import Scale
 from lab.errors import LabError
+from lab.interrupt import STATUS, say_when_interrupted
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "bench" / "results"
@@ -93,4 +95,9 @@ def _run(names: list[str] | tuple[str, ...], scale: Scale, folder: Path) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end_when_told()
+    say_when_interrupted()
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(STATUS)

@@ -16,8 +16,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.children import Children
 from bench.figures import Symbols, Window, symbols, windows
 from lab.cpio import Archive
+from lab.emulated_cpu import EMULATED_CPU
 
 HERE = Path(__file__).resolve().parent
 CHECKOUT = HERE.parent
@@ -27,7 +29,7 @@ QEMU = "qemu-system-x86_64"
 MEMORY_MIB = 1024
 # Processors clear and copy with one string instruction. Without erms and fsrm it works on words, not bytes, which takes
 # an eighth of the time here and is the same number of instructions.
-CPU = "max,-rdrand,-rdseed,-erms,-fsrm"
+CPU = f"{EMULATED_CPU},-rdrand,-rdseed,-erms,-fsrm"
 SHIFT = 2
 """An instruction takes 2 to its power nanoseconds of the guest's time: 250 million a second, a tenth of what processors
 have or less. Passes of reporting come ten times as often per instruction, which overstates what they cost."""
@@ -90,6 +92,7 @@ class Workshop:
     qemu: str
     plugin: Path
     initrd: Path
+    guests: Children
 
     def command(
         self, kernel: Kernel, folder: Path, *, device: str, words: str, clock: str, merge: bool = False
@@ -130,14 +133,15 @@ class Workshop:
             command = self.command(kernel, Path(scratch), device=device, words=words, clock=f"shift={shift},sleep=off")
             if locked:
                 command += ["-overcommit", "mem-lock=on"]
-            try:
-                done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
-            except subprocess.TimeoutExpired:
-                raise GuestFailed(f"a guest was not done after {timeout:.0f} s: {' '.join(command)}") from None
-            if done.returncode or not counted.exists():
-                raise GuestFailed(f"{' '.join(command)}: status {done.returncode}\n{done.stderr.strip()[-2000:]}")
-            if locked != (REFUSED in done.stderr):
-                said = f"it said {done.stderr.strip()[-200:]!r}"
+            with self.guests.started(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as guest:
+                try:
+                    _, errors = guest.communicate(timeout=timeout)
+                except subprocess.TimeoutExpired:
+                    raise GuestFailed(f"a guest was not done after {timeout:.0f} s: {' '.join(command)}") from None
+            if guest.returncode or not counted.exists():
+                raise GuestFailed(f"{' '.join(command)}: status {guest.returncode}\n{errors.strip()[-2000:]}")
+            if locked != (REFUSED in errors):
+                said = f"it said {errors.strip()[-200:]!r}"
                 raise GuestFailed(f"QEMU {'discarded' if locked else 'could not discard'} what was reported: {said}")
             try:
                 return windows(console.read_text(errors="replace"), counted.read_text(), kernel.symbols)
@@ -169,7 +173,7 @@ def workshop(program: str, qemu: str = QEMU) -> Iterator[Workshop]:
         archive.tree(root)
         initrd = folder / "initrd"
         initrd.write_bytes(archive.content())
-        yield Workshop(qemu, plugin, initrd)
+        yield Workshop(qemu, plugin, initrd, Children())
 
 
 def _compile(options: list[str], source: Path, program: Path) -> None:

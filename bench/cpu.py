@@ -12,6 +12,14 @@ def cpu_seconds(pid: int, root: Path = Path("/")) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def exact_seconds(thread: Path) -> float:
+    """The same of one thread, to the microsecond, where the kernel keeps it so. The thread is given by its folder."""
+    try:
+        return int((thread / "schedstat").read_text().split()[0]) / 1e9
+    except (OSError, ValueError, IndexError):
+        return cpu_seconds(int(thread.name), thread.parent.parent)
+
+
 def thread_seconds(process: Path, prefix: str) -> float:
     """Seconds of CPU so far of all threads whose names begin so. The process is given by its folder in /proc."""
     total = 0.0

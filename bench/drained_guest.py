@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from bench.counted_guest import GuestFailed, Kernel
 from bench.figures import time_to
-from lab.kernel_guest import PARAMETERS, Guest, GuestError, wait_until
+from lab.kernel_guest import PARAMETERS, Guest, GuestError
 from memhint.objects.units import MIB
 
 MEMORY_MIB = 2048
@@ -111,7 +111,7 @@ def _inflate(guest: Guest, mib: int) -> None:
 
 def _deflate(guest: Guest, mib: int) -> None:
     guest.qmp("balloon", value=MEMORY_MIB * MIB)
-    wait_until(lambda: guest.qmp("query-balloon")["actual"] == MEMORY_MIB * MIB, "the balloon to deflate")
+    guest.wait_until(lambda: guest.qmp("query-balloon")["actual"] == MEMORY_MIB * MIB, "the balloon to deflate")
 
 
 def _request(guest: Guest, mib: int) -> None:
@@ -119,7 +119,7 @@ def _request(guest: Guest, mib: int) -> None:
 
 
 def _plugged(guest: Guest, mib: int) -> None:
-    wait_until(
+    guest.wait_until(
         lambda: guest.qmp("qom-get", path="/machine/peripheral/mem0", property="size") == mib * MIB,
         f"{mib} MiB to be plugged",
     )
@@ -218,4 +218,4 @@ def _settle(guest: Guest) -> None:
         looks.append(guest.resident_mib())
         return len(looks) > 20 and max(looks[-20:]) - min(looks[-20:]) <= 1
 
-    wait_until(still, "QEMU's memory to stand still")
+    guest.wait_until(still, "QEMU's memory to stand still")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -90,13 +89,9 @@ def count(
         return {window.name: window for window in found}
 
     say(f"counting: {runs} x {len(ways)} guests")
-    with ThreadPoolExecutor(jobs or os.cpu_count()) as pool:
+    with works.guests.pool(jobs or os.cpu_count()) as pool:
         work = [(way.name, pool.submit(one, way, run)) for run in range(runs) for way in ways]
-        try:
-            done = [(name, future.result()) for name, future in work]
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
+        done = [(name, future.result()) for name, future in work]
     return {way.name: [found for name, found in done if name == way.name] for way in ways}
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from bench.cpu import cpu_seconds
+from bench.cpu import exact_seconds
 from bench.harness.precondition import require
 from lab.ksm import FOLDER, write, written_down
 from memhint.levers.dedup import SLOW
@@ -62,7 +62,7 @@ def ksmd_seconds(root: Path = Path("/")) -> float:
     for path in (root / "proc").glob("[0-9]*/comm"):
         try:
             if path.read_text().strip() == "ksmd":
-                return cpu_seconds(int(path.parent.name), root)
+                return exact_seconds(path.parent)
         except OSError:
             continue  # it has just ended
     return 0.0

@@ -96,19 +96,24 @@ class PausedVm:
 
 
 @contextmanager
-def paused_vms(program: Path, folder: Path, count: int, size: int) -> Iterator[list[PausedVm]]:
-    """So many QEMUs with so many bytes each, none of which may merge yet. They end with the body."""
+def paused_vms(
+    program: Path, folder: Path, count: int, size: int, name: str = "vm", merge: bool = True
+) -> Iterator[list[PausedVm]]:
+    """So many QEMUs with so many bytes each, none of which may merge yet. They end with the body.
+
+    :param merge: what their definition says of their memory. With False their QEMUs mark it all the same
+    """
     started: list[subprocess.Popen[bytes]] = []
     vms: list[PausedVm] = []
     try:
         for number in range(count):
-            path = folder / f"{number}.qmp"
+            path = folder / f"{name}-{number}.qmp"
             command = [str(program), "-S", "-nodefaults", "-display", "none", "-accel", "tcg,tb-size=1"]
             command += ["-machine", "pc,memory-backend=mem", "-m", f"{size >> 20}M"]
-            command += ["-object", f"memory-backend-ram,id=mem,size={size}"]
+            command += ["-object", f"memory-backend-ram,id=mem,size={size},merge={'on' if merge else 'off'}"]
             command += ["-qmp", f"unix:{path},server=on,wait=off"]
             started.append(subprocess.Popen(command, stdin=subprocess.DEVNULL))
-            vms.append(PausedVm(f"vm-{number}", started[-1].pid, size, SocketMonitor(path)))
+            vms.append(PausedVm(f"{name}-{number}", started[-1].pid, size, SocketMonitor(path)))
         for vm in vms:
             vm.monitor.set(BACKEND, "merge", False)
         yield vms

@@ -15,12 +15,13 @@ from typing import Any
 
 from rich.console import Console
 
-from lab import image, kvm, packages, patched, paths, programs
+from lab import kvm, packages, patched, paths, programs
 from lab.debian_root import RELEASES
 from lab.errors import BadSize, LabError, StateError
 from lab.guest import Guest
+from lab.guest_image import KINDS, guest_image
 from lab.host import Host
-from lab.lab import KERNELS, Lab
+from lab.lab import Lab
 from lab.leftovers import sweep
 from lab.progress import shown_progress
 from lab.sizes import GIB, format_size, parse_size
@@ -79,7 +80,9 @@ def _parser() -> argparse.ArgumentParser:
         metavar="SIZE",
         help="disk swap of the lab, shared evenly by its hosts (default: none)",
     )
-    up.add_argument("--kernel", choices=KERNELS, default="6.12", help="guest kernel (default: %(default)s)")
+    up.add_argument(
+        "--kernel", choices=KINDS, default="6.12", help="guest kernel, or an installed guest (default: %(default)s)"
+    )
     up.add_argument("--agent", choices=patched.AGENTS, default="stock", help="guest agent (default: %(default)s)")
     up.add_argument("--emulator", choices=patched.EMULATORS, default="stock", help="QEMU (default: %(default)s)")
     up.add_argument(
@@ -123,7 +126,7 @@ def _parser() -> argparse.ArgumentParser:
     )
 
     build = _command(commands, "image", _image, "build guest images, nothing else", named=False)
-    build.add_argument("--kernel", choices=KERNELS, action="append", help="(default: the distribution's)")
+    build.add_argument("--kernel", choices=KINDS, action="append", help="(default: the distribution's)")
     build.add_argument("--agent", choices=patched.AGENTS, default="stock", help="guest agent (default: %(default)s)")
     return parser
 
@@ -246,7 +249,7 @@ def _down(options: argparse.Namespace) -> int:
 def _image(options: argparse.Namespace) -> int:
     with shown_progress() as progress:
         names = options.kernel or packages.KERNEL_SERIES
-        built = [(series, image.build(series, progress, options.agent)) for series in names]
+        built = [(series, guest_image(series, progress, options.agent)) for series in names]
     for series, ready in built:
         size = ready.kernel.stat().st_size + ready.initrd.stat().st_size
         print(f"{series}: {ready.release}, {format_size(size)} in {ready.kernel.parent}")

@@ -6,6 +6,7 @@ import xml.etree.ElementTree as ET
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from lab.emulated_cpu import SPOILT
 from lab.sizes import MIB
 
 NOVA = "http://openstack.org/xmlns/libvirt/nova/1.1"
@@ -36,6 +37,8 @@ class DomainSpec:
     """File the serial console is logged to."""
     work_socket: Path
     """Unix socket of the workload's port."""
+    root: Path | None = None
+    """qcow2 disk of the guest's own with its system; None where the initrd has all of it."""
     reporting: bool = True
     recycler: bool = False
     """Whether its balloon has the page recycler."""
@@ -76,10 +79,9 @@ def domain_xml(spec: DomainSpec) -> str:
     ET.SubElement(features, "acpi")
     if spec.accel == "tcg":
         _text(ET.SubElement(features, "tcg"), "tb-cache", str(spec.translation_cache // MIB), unit="MiB")
-        # QEMU before 8.0 leaves any bits in the flags after cmpxchg16b, of which guest kernels die: doc/guests.md.
         cpu = ET.SubElement(domain, "cpu", mode="custom", match="exact")
         _text(cpu, "model", "qemu64", fallback="forbid")
-        ET.SubElement(cpu, "feature", policy="disable", name="cx16")
+        ET.SubElement(cpu, "feature", policy="disable", name=SPOILT)
     else:
         ET.SubElement(domain, "cpu", mode="host-passthrough")
     ET.SubElement(domain, "clock", offset="utc")
@@ -101,6 +103,11 @@ def _devices(devices: ET.Element, spec: DomainSpec) -> None:
     ET.SubElement(disk, "target", dev="vda", bus="virtio")
     ET.SubElement(disk, "readonly")
     ET.SubElement(disk, "shareable")
+    if spec.root is not None:
+        disk = ET.SubElement(devices, "disk", type="file", device="disk")
+        ET.SubElement(disk, "driver", name="qemu", type="qcow2", cache="none", io="threads", discard="unmap")
+        ET.SubElement(disk, "source", file=str(spec.root))
+        ET.SubElement(disk, "target", dev="vdb", bus="virtio")
     ET.SubElement(devices, "controller", type="usb", model="none")
     ET.SubElement(devices, "controller", type="virtio-serial", index="0")
     serial = ET.SubElement(devices, "serial", type="file")

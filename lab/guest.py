@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 import libvirt
 import libvirt_qemu
 
-from lab import patched
+from lab import debian_guest, patched
 from lab.domain_xml import DomainSpec, domain_xml
-from lab.errors import BootError, HostError, LabError, Timeout, WorkError
+from lab.errors import BootError, HostError, ImageError, LabError, Timeout, WorkError
 from lab.image import Image
 from lab.process import Process
+from lab.programs import run
 from lab.state import GuestRecord
 from lab.waiting import wait_for
 from lab.work_channel import WorkChannel
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 BOOT_DEADLINE = 120.0
 """Seconds until a guest that does not answer counts as failed; several may share one emulating core."""
+INSTALLED_BOOT_DEADLINE = 600.0
+"""The same for one with an init system, services and a disk to check, each of them emulated."""
 _HEARD_OF = 40.0
 """Seconds after which an agent opens its port again: libvirt drops the news of it when the domain is busy for 30 s."""
 
@@ -60,13 +63,18 @@ class Guest(Worker):
 
     @property
     def kernel(self) -> str:
-        """Series of its kernel, "6.12" or "6.1"."""
+        """What it was made of, one of `lab.guest_image.KINDS`: the series of its kernel, or an installed system."""
         return self.record.kernel
 
     @property
     def emulator(self) -> str:
         """Its QEMU, "stock" or "memhint"."""
         return self.record.emulator
+
+    @property
+    def boot_deadline(self) -> float:
+        """Seconds that it may take to boot."""
+        return INSTALLED_BOOT_DEADLINE if self.kernel in debian_guest.GUESTS else BOOT_DEADLINE
 
     @property
     def console(self) -> Path:
@@ -90,6 +98,11 @@ class Guest(Worker):
 
     def define(self, image: Image, accel: str) -> None:
         """Make it known to its host's libvirt."""
+        root = None
+        if image.root is not None:
+            root = self.host.state_dir / "disk" / f"{self.name}.qcow2"
+            words = ["qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", str(image.root), str(root)]
+            run(words, f"making the disk of {self.name}", ImageError)
         spec = DomainSpec(
             name=self.name,
             uuid=self.uuid,
@@ -98,12 +111,13 @@ class Guest(Worker):
             kernel=image.kernel,
             initrd=image.initrd,
             disk=image.disk,
+            root=root,
             console=self.console,
             work_socket=self.work_socket,
             reporting=self.record.reporting,
             recycler=self.record.recycler,
             emulator=self.host.lab.emulator_program(self.record.emulator),
-            kernel_words=patched.WORDS.get(self.record.kernel, ()),
+            kernel_words=(*image.words, *patched.WORDS.get(self.record.kernel, ())),
             translation_cache=self.host.lab.translation_cache,
             project=self.record.project,
             extra_specs=self.record.extra_specs,
@@ -114,6 +128,12 @@ class Guest(Worker):
         """Boot it, and by default wait until its agent and its workload answer."""
         self.console.unlink(missing_ok=True)
         self._libvirt(lambda: self.domain().create(), "start")
+        self._know_qemu()
+        if ready:
+            self.wait_ready()
+
+    def _know_qemu(self) -> None:
+        """Take note of the QEMU that libvirt has just started for it."""
         qemu = Process.of(int(self.pid_file.read_text()))
         if qemu is None:
             raise BootError(
@@ -122,11 +142,17 @@ class Guest(Worker):
         self.record.qemu = qemu
         self.host.save()
         self.host.cgroup.require(qemu.pid, f"QEMU of {self.name}")
-        if ready:
-            self.wait_ready()
 
-    def wait_ready(self, deadline: float = BOOT_DEADLINE) -> None:
-        """Wait `deadline` seconds for its workload and its agent; BootError shows the console."""
+    def save(self) -> None:
+        """End it with its memory written to the host's disk; `start` goes on from there."""
+        self._libvirt(lambda: self.domain().managedSave(0), "save")
+        self.record.qemu = None
+        self.host.save()
+
+    def wait_ready(self, deadline: float | None = None) -> None:
+        """Wait `deadline` seconds, `boot_deadline` unless given, for its workload and its agent; BootError shows the
+        console."""
+        deadline = deadline or self.boot_deadline
         end = time.monotonic() + deadline
         try:
             self.work("ping", deadline=deadline)
@@ -141,8 +167,10 @@ class Guest(Worker):
             ) from reason
         self.boot_id = str(self.meminfo()["boot_id"])
 
-    def wait_rebooted(self, deadline: float = BOOT_DEADLINE) -> None:
-        """Wait `deadline` seconds for another boot of its kernel than the one known, and for that one to be ready."""
+    def wait_rebooted(self, deadline: float | None = None) -> None:
+        """Wait `deadline` seconds, `boot_deadline` unless given, for another boot of its kernel than the one known, and
+        for that one to be ready."""
+        deadline = deadline or self.boot_deadline
         before, end = self.boot_id, time.monotonic() + deadline
 
         def other_boot() -> bool:
@@ -236,6 +264,13 @@ class Guest(Worker):
     def work(self, request: str, deadline: float = WORK_DEADLINE) -> dict[str, Any]:
         """The workload's answer to `request` (see lab/README.md for the commands)."""
         return self._channel.request(request, deadline, self.running)
+
+    def sh(self, command: str, deadline: float = WORK_DEADLINE) -> str:
+        """What a command of its shell printed; WorkError with that, unless it ended with 0."""
+        done = self.work(f"sh {command}", deadline)
+        if done["code"]:
+            raise WorkError(f"{self.name}: {command!r} ended with {done['code']}: {done['text'][-2000:]}")
+        return str(done["text"])
 
     def agent_answers(self, timeout: int = 2) -> bool:
         """Whether the guest agent answers a ping within `timeout` seconds."""

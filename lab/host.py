@@ -196,6 +196,7 @@ class Host:
             "log/qemu",
             "etc/qemu/networks",
             "console",
+            "disk",
             "work",
         ):
             (self.state_dir / directory).mkdir(parents=True, exist_ok=True)

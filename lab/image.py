@@ -52,6 +52,10 @@ class Image:
     initrd: Path
     release: str
     disk: Path
+    root: Path | None = None
+    """Disk with its system, on which nothing is written: guests get overlays of it. None is all in the initrd."""
+    words: tuple[str, ...] = ()
+    """What the kernel is told besides what all are."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +87,7 @@ def build(series: str, progress: Progress | None = None, agent: str = "stock") -
     key = _key(parts)
     final = root / "image" / f"{series}-{key[:16]}"
     with locked(root / "build.lock"):
-        disk = _disk(root / "cache-filler.raw")
+        disk = filler_disk()
         if not (final / "manifest.json").exists():
             _build_into(final, parts, root / "deb", lambda what, step: tell(stage, what, step, _STEPS))
     tell(stage, "ready", _STEPS, _STEPS)
@@ -146,12 +150,7 @@ def _build_into(final: Path, parts: _Parts, debs: Path, tell: Callable[[str, int
             shutil.copy(parts.agent_program, scratch / "agent" / "usr" / "sbin" / "qemu-ga")
         tell("compiling the workload", 4)
         workload = scratch / "workload"
-        # gcc looks for its parts on PATH, which an unattended caller may not have set.
-        run(
-            ["gcc", "-O2", "-static", "-Wall", "-s", "-o", str(workload), str(_HERE / "workload" / "workload.c")],
-            "compiling the workload",
-            ImageError,
-        )
+        compile_workload(workload)
         tell("packing", 5)
         ready = scratch / "ready"
         ready.mkdir()
@@ -189,6 +188,15 @@ def _archive(scratch: Path, modules: list[Path], workload: bytes, debs: Path) ->
     for wanted, library in libraries(agent, scratch / "agent", debs):
         archive.file(wanted, library.read_bytes(), 0o755)
     return archive.content()
+
+
+def compile_workload(program: Path) -> None:
+    """The workload, which needs no library."""
+    run(
+        ["gcc", "-O2", "-static", "-Wall", "-s", "-o", str(program), str(_HERE / "workload" / "workload.c")],
+        "compiling the workload",
+        ImageError,
+    )
 
 
 def modules_of(kernel_root: Path, release: str, names: Sequence[str] = MODULES) -> list[Path]:
@@ -241,8 +249,9 @@ def libraries(
     return found
 
 
-def _disk(path: Path) -> Path:
+def filler_disk() -> Path:
     """A file that holds no blocks: reading it costs the machine nothing and fills the guest's page cache with zeros."""
+    path = cache_dir() / "lab" / "cache-filler.raw"
     if not path.exists() or path.stat().st_size != DISK_SIZE:
         with path.open("wb") as file:
             file.truncate(DISK_SIZE)

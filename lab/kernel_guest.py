@@ -1,4 +1,4 @@
-"""A guest with a kernel under test: QEMU, an initramfs with busybox, and a shell on the second serial port."""
+"""A guest with a kernel under test: QEMU, an initramfs with busybox, and a shell on a port of virtio-serial."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from lab.cpio import Archive
+from lab.emulated_cpu import EMULATED_CPU
+from lab.patience import Patience
 
 PROGRAMS = Path(__file__).resolve().parent.parent / "kernel/tests"
 MIB = 1 << 20
 PAGES_PER_MIB = MIB // 4096
 PARAMETERS = "/sys/module/page_reporting/parameters"
-# Emulation on a busy machine is slow: waiting ends when the condition holds, this only bounds a failure.
+# Emulation is slow: waiting ends when the condition holds, this only bounds a failure. Of time that the guest had.
 PATIENCE = 180.0
 # Free memory that a pass may leave: what is split after it waits for the next page to be freed.
 FEW_PAGES = 16 * PAGES_PER_MIB
@@ -32,18 +34,31 @@ STUCK = 5.0
 TROUBLE = re.compile(r"BUG:|WARNING:|Oops|INFO: |Call Trace|Kernel panic|page dumped")
 
 
+# How the lines begin by which the guest says what it has read, and with which status that ended.
+READ, ENDED = "--- ", "=== "
+LONGEST_LINE = 4096
+
+
 class GuestError(Exception):
     """The guest did not do what it was told."""
 
 
-def wait_until(condition: Callable[[], Any], what: str, patience: float = PATIENCE) -> Any:
-    """The first true value of `condition`."""
-    end = time.monotonic() + patience
+class Corrupted(GuestError):
+    """The guest has another content in its memory than was put there."""
+
+
+def wait_until(
+    condition: Callable[[], Any], what: str, process: subprocess.Popen[bytes], patience: float = PATIENCE
+) -> Any:
+    """The first true value of `condition`. Raises GuestError when QEMU had `patience` seconds, or has ended."""
+    deadline = Patience(patience, process.pid)
     while True:
         value = condition()
         if value:
             return value
-        if time.monotonic() > end:
+        if process.poll() is not None:
+            raise GuestError(f"QEMU ended with {process.returncode}, waiting for {what}")
+        if not deadline.left():
             raise GuestError(f"gave up after {patience:.0f} s waiting for {what}")
         time.sleep(0.05)
 
@@ -52,14 +67,13 @@ class Line:
     """A socket of QEMU that speaks in lines."""
 
     def __init__(self, path: Path, process: subprocess.Popen[bytes]) -> None:
-        self.socket = wait_until(lambda: self.connect(path, process), f"{path.name}")
+        self.process = process
+        self.socket = wait_until(lambda: self.connect(path), path.name, process)
         self.buffer = b""
 
     @staticmethod
-    def connect(path: Path, process: subprocess.Popen[bytes]) -> socket.socket | None:
+    def connect(path: Path) -> socket.socket | None:
         """A connection, or None if nobody listens yet."""
-        if process.poll() is not None:
-            raise GuestError(f"QEMU ended with {process.returncode}")
         connection = socket.socket(socket.AF_UNIX)
         try:
             connection.connect(str(path))
@@ -74,10 +88,13 @@ class Line:
 
     def read(self, patience: float = PATIENCE) -> str:
         """Receive one line."""
-        end = time.monotonic() + patience
+        deadline = Patience(patience, self.process.pid)
         while b"\n" not in self.buffer:
-            ready, _, _ = select.select([self.socket], [], [], max(0, end - time.monotonic()))
+            left = deadline.left()
+            ready, _, _ = select.select([self.socket], [], [], left)
             if not ready:
+                if left:
+                    continue
                 raise GuestError("no answer from the guest")
             try:
                 data = self.socket.recv(65536)
@@ -133,7 +150,7 @@ class Guest:
     ) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="memhint-guest-"))
         self.console = self.folder / "console"
-        command = [str(emulator), "-accel", accelerator(), "-M", machine, "-cpu", "max"]
+        command = [str(emulator), "-accel", accelerator(), "-M", machine, "-cpu", EMULATED_CPU]
         command += ["-smp", str(cpus)]
         command += ["-m", f"{mib}M" + (f",maxmem={mib + hotplug_mib}M" if hotplug_mib else "")]
         # It starts once the shell's port has us at its other end: what it says before that would be lost.
@@ -141,7 +158,9 @@ class Guest:
         command += ["-kernel", str(image / "bzImage"), "-initrd", str(initramfs(self.folder, image))]
         command += ["-append", f"console=ttyS0 panic=-1 quiet no_timer_check {arguments}"]
         command += ["-serial", f"file:{self.console}"]
-        command += ["-serial", f"unix:{self.folder}/shell,server=on,wait=off"]
+        # Not a serial port: this is faster, and can make whoever writes wait.
+        command += ["-device", "virtio-serial-pci", "-device", "virtserialport,chardev=shell"]
+        command += ["-chardev", f"socket,id=shell,path={self.folder}/shell,server=on,wait=off"]
         command += ["-qmp", f"unix:{self.folder}/qmp,server=on,wait=off"]
         if balloon:
             command += ["-device", f"virtio-balloon-pci,id=balloon0,free-page-reporting=on{properties}"]
@@ -155,11 +174,15 @@ class Guest:
             self.monitor.read()
             self.qmp("qmp_capabilities")
             self.qmp("cont")
-            wait_until(lambda: self.shell.read() == "ready", "the guest to boot")
+            self.wait_until(lambda: self.shell.read() == "ready", "the guest to boot")
         except GuestError as error:
             log = self.console.read_text(errors="replace")[-2000:] if self.console.exists() else ""
             self.close()
             raise GuestError(f"{error}; its console:\n{log}") from None
+
+    def wait_until(self, condition: Callable[[], Any], what: str, patience: float = PATIENCE) -> Any:
+        """The first true value of `condition`. Raises GuestError when the guest had `patience` seconds for it."""
+        return wait_until(condition, what, self.process, patience)
 
     def close(self) -> None:
         """End the guest; its files go with it."""
@@ -193,15 +216,25 @@ class Guest:
 
     # Guest side
 
-    def try_run(self, line: str) -> tuple[int, str]:
-        """Status and output of a shell line in the guest."""
-        self.shell.write(line)
+    def try_run(self, line: str, *, sent: int = 0) -> tuple[int, str]:
+        """Status and output of a shell line in the guest, which tells first what it has read.
+
+        Raises Corrupted when that is not what was sent: nothing gets lost on the way, so its memory is not right.
+
+        :param sent: characters of it that are on their way already
+        """
+        assert "\n" not in line
+        assert len(line) < LONGEST_LINE
+        self.shell.write(line[sent:])
+        before: list[str] = []
+        while not (got := self.shell.read()).startswith(READ):
+            before.append(got)  # of what runs beside the shell
+        if got != READ + line:
+            raise Corrupted(f"the guest was sent {line!r}, and has read {got.removeprefix(READ)!r} (before: {before})")
         output: list[str] = []
-        while True:
-            got = self.shell.read()
-            if got.startswith("=== "):
-                return int(got[4:]), "\n".join(output)
+        while not (got := self.shell.read()).startswith(ENDED):
             output.append(got)
+        return int(got.removeprefix(ENDED)), "\n".join(output)
 
     def run(self, line: str) -> str:
         """Output of a shell line that has to succeed."""
@@ -224,7 +257,7 @@ class Guest:
         self.set(enabled=0)
         seen = "grep page_report_batch /proc/vmstat"
         still = f'a=$({seen}); usleep 300000; [ "$a" = "$({seen})" ]'
-        wait_until(lambda: self.try_run(still)[0] == 0, "the batch under way to end")
+        self.wait_until(lambda: self.try_run(still)[0] == 0, "the batch under way to end")
 
     def vmstat(self) -> dict[str, int]:
         """All of /proc/vmstat."""
@@ -266,7 +299,7 @@ class Guest:
     def hold(self, mib: int) -> None:
         """Use memory until released."""
         self.run(f"memory hold {mib} > /tmp/held & echo $! > /tmp/holder")
-        wait_until(lambda: self.try_run("grep -q held /tmp/held")[0] == 0, f"the guest to use {mib} MiB")
+        self.wait_until(lambda: self.try_run("grep -q held /tmp/held")[0] == 0, f"the guest to use {mib} MiB")
 
     def release(self) -> None:
         """Free what is held."""
@@ -287,7 +320,7 @@ class Guest:
                 asked = time.monotonic()
             return left <= 0
 
-        wait_until(done, "all free blocks to be reported")
+        self.wait_until(done, "all free blocks to be reported")
 
     def pause_drained(self) -> None:
         """Turn reporting off at a moment in which all that can be reported is."""
@@ -299,7 +332,7 @@ class Guest:
             # Nothing is under way any more: what is left now was left behind.
             return self.unreported() <= 0
 
-        wait_until(done, "all free blocks to be reported, and reporting to be off")
+        self.wait_until(done, "all free blocks to be reported, and reporting to be off")
 
 
 def image_folder(variable: str = "MEMHINT_KERNEL") -> Path:

@@ -11,12 +11,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
 
-from lab import image, kvm, packages, patched, paths, programs, swap
+from lab import image, kvm, patched, paths, programs, swap
 from lab.cgroup import detect
 from lab.debian_root import debian_root
 from lab.domain_xml import TRANSLATION_CACHE
 from lab.errors import BudgetTooLarge, StateError, UnknownKernel
 from lab.guest import Guest
+from lab.guest_image import KINDS, guest_image
 from lab.host import Host, add_all
 from lab.keeper import Keeper
 from lab.sizes import GIB, MIB, format_size
@@ -26,7 +27,6 @@ from lab.waiting import wait_for
 
 T = TypeVar("T")
 
-KERNELS = (*packages.KERNEL_SERIES, *patched.KERNELS)
 SMALLEST_BUDGET = 256 * MIB
 SMALLEST_GUEST = 192 * MIB
 
@@ -119,7 +119,7 @@ class Lab:
         """The guest image with a kernel of `series` and a guest agent, built at most once."""
         with self._images_lock:
             if (series, agent) not in self._images:
-                self._images[series, agent] = image.build(series, self._progress, agent)
+                self._images[series, agent] = guest_image(series, self._progress, agent)
             return self._images[series, agent]
 
     def emulator_program(self, emulator: str) -> Path | None:
@@ -184,8 +184,8 @@ class Lab:
         programs.require_root()
         programs.require_all()
         detect()
-        if self.kernel not in KERNELS:
-            raise UnknownKernel(f"kernel {self.kernel!r} is not one of {', '.join(KERNELS)}")
+        if self.kernel not in KINDS:
+            raise UnknownKernel(f"kernel {self.kernel!r} is not one of {', '.join(KINDS)}")
         if self.agent not in patched.AGENTS:
             raise UnknownKernel(f"guest agent {self.agent!r} is not one of {', '.join(patched.AGENTS)}")
         if self.emulator not in patched.EMULATORS:

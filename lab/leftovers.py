@@ -62,6 +62,8 @@ def sweep(labs: Path) -> list[str]:
         cgroup.remove()
         said.append(f"cgroup {PARENT}/{cgroup.name}")
     for file in swap.active():
+        if not Path(file).exists():
+            continue  # of somebody with another root directory, as in a container: it is not here to be judged
         if Path(file).is_relative_to(labs) and not Path(file).parent.joinpath("state.json").exists():
             swap.remove(Path(file))
             said.append(f"swap file {file}")

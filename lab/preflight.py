@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 GIB = 1 << 30
+CAPABILITIES = {"CAP_SYS_ADMIN": 21, "CAP_NET_ADMIN": 12}
+"""What making namespaces, mounts, swap and networks takes; the numbers are those of linux/capability.h."""
 
 
 class Need(NamedTuple):
@@ -48,29 +50,79 @@ def problems(demo: str, root: Path = Path("/")) -> list[str]:
     found = []
     if os.geteuid() != 0:
         found.append(f"it makes namespaces, cgroups and swap, which takes root: run `sudo make {demo}`")
+    elif missing := _rights(root):
+        found.append(
+            f"root lacks {' and '.join(missing)} here, which namespaces and swap take: in a container, run it on the"
+            " machine itself or make the container privileged"
+        )
     if platform.machine() != "x86_64":
         found.append(f"its guests are x86-64, this machine is {platform.machine()}: run it on an x86-64 machine")
     if shutil.which("apt-get") is None:
         found.append("it takes its packages from Debian's or Ubuntu's apt-get, which is not here")
     found += _memory(need.memory, root)
     found += _disk(need)
-    if not _memory_cgroup(root):
+    cgroups = _memory_cgroup(root)
+    if cgroups is None:
         found.append("no cgroup hierarchy has a memory controller: boot without cgroup_disable=memory")
+    elif not os.access(cgroups, os.W_OK):
+        found.append(
+            f"{cgroups} cannot be written: in a container, run it on the machine itself or make the container"
+            " privileged"
+        )
     if need.tun and not (root / "dev/net/tun").exists():
         found.append("its networks need TUN devices and there is no /dev/net/tun: run `modprobe tun`")
     return found
 
 
+def _rights(root: Path) -> list[str]:
+    """What root in a container often may not do."""
+    for line in (root / "proc/self/status").read_text().splitlines():
+        if line.startswith("CapEff:"):
+            held = int(line.split()[1], 16)
+            return [name for name, bit in CAPABILITIES.items() if not held >> bit & 1]
+    return []
+
+
 def _memory(needed: int, root: Path) -> list[str]:
+    """What is available on the machine, or in the container: its limit is that of the cgroup it sees as the root."""
+    available = _machine_available(root)
+    left = _container_left(root)
+    if left is not None and left < min(needed, available):
+        return [
+            f"it needs {_gib(needed)} GiB of memory, and the memory limit of this container leaves {_gib(left)}: raise"
+            " the limit, or run it on the machine itself"
+        ]
+    if available < needed:
+        return [
+            f"it needs {_gib(needed)} GiB of memory, and {_gib(available)} are available: end something, or use"
+            " a larger machine"
+        ]
+    return []
+
+
+def _machine_available(root: Path) -> int:
     for line in (root / "proc/meminfo").read_text().splitlines():
         if line.startswith("MemAvailable:"):
-            available = int(line.split()[1]) * 1024
-            if available < needed:
-                return [
-                    f"it needs {_gib(needed)} GiB of memory, and {_gib(available)} are available: end something, or use"
-                    " a larger machine"
-                ]
-    return []
+            return int(line.split()[1]) * 1024
+    return 1 << 63  # a kernel that does not say: it will show
+
+
+def _container_left(root: Path) -> int | None:
+    """Bytes below the limit of the cgroup that is seen as the root; what is cached counts as free. None: no limit."""
+    where = _memory_cgroup(root)
+    for limit, usage in (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes")):
+        if where is None or not (where / limit).exists():
+            continue
+        most = (where / limit).read_text().strip()
+        if most == "max":
+            return None
+        stat = dict(line.split() for line in (where / "memory.stat").read_text().splitlines())
+        names = (
+            ("inactive_file", "active_file") if limit == "memory.max" else ("total_inactive_file", "total_active_file")
+        )
+        cached = sum(int(stat.get(name, 0)) for name in names)
+        return max(0, int(most) - int((where / usage).read_text()) + cached)
+    return None
 
 
 def _disk(need: Need) -> list[str]:
@@ -101,15 +153,17 @@ def _existing(path: Path) -> Path:
     return path
 
 
-def _memory_cgroup(root: Path) -> bool:
+def _memory_cgroup(root: Path) -> Path | None:
+    """The root of the hierarchy with the memory controller."""
     for line in (root / "proc/self/mounts").read_text().splitlines():
         _, where, kind, options = line.split()[:4]
+        found = root / where.lstrip("/")
         if kind == "cgroup" and "memory" in options.split(","):
-            return True
-        controllers = root / where.lstrip("/") / "cgroup.controllers"
+            return found
+        controllers = found / "cgroup.controllers"
         if kind == "cgroup2" and controllers.exists() and "memory" in controllers.read_text().split():
-            return True
-    return False
+            return found
+    return None
 
 
 def _gib(size: int) -> str:

@@ -15,21 +15,21 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 
 from lab import leftovers
 from lab.debian_root import debian_root
 from lab.errors import BootError, WorkError
 from lab.programs import find
+from lab.started import Started
 from lab.waiting import wait_for
 
 BOOT_DEADLINE = 120.0
 COMMAND_DEADLINE = 300.0  # seconds
 _ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LC_ALL": "C.UTF-8"}
-# Run in a mount namespace of its own: the overlay goes with it.
+# Run in a mount namespace of its own: the overlay goes with it. None of it has to last, so nobody waits for the disk.
 _START = """
 set -e
-mount -t overlay overlay -o "lowerdir=$1,upperdir=$2/upper,workdir=$2/work" "$2/root"
+mount -t overlay overlay -o "lowerdir=$1,upperdir=$2/upper,workdir=$2/work,volatile" "$2/root"
 directory=$2; shift 2
 exec systemd-nspawn --quiet --register=no --keep-unit --directory="$directory/root" --private-network --capability=all \
     --console=pipe "$@" --boot systemd.mask=libvirt-guests.service
@@ -45,7 +45,7 @@ class Done:
     err: str
 
 
-class SystemContainer:
+class SystemContainer(Started):
     """A running Debian; use it in a with statement."""
 
     def __init__(
@@ -63,19 +63,6 @@ class SystemContainer:
         self._folder = leftovers.scratch("system")
         self._nspawn: subprocess.Popen[bytes] | None = None
         self._init = 0
-
-    def __enter__(self) -> SystemContainer:
-        try:
-            self.start()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, reason: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def start(self) -> None:
         """Boot, and wait until all of its services run.

@@ -17,17 +17,18 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from lab import leftovers
 from lab.cpio import Archive
+from lab.emulated_cpu import EMULATED_CPU
 from lab.errors import BootError, ImageError, WorkError
 from lab.image import APPLETS, libraries, locked, modules_of
 from lab.packages import Package, candidate, dependencies, fetch, kernel_package, unpack
 from lab.paths import cache_dir
 from lab.programs import find, run
 from lab.sizes import MIB
+from lab.started import Started
 from lab.work_channel import WorkChannel
 
 KERNEL = "6.12"
@@ -59,7 +60,7 @@ class Node:
     """
 
 
-class VirtualHost:
+class VirtualHost(Started):
     """A running machine; use it in a with statement."""
 
     def __init__(
@@ -96,19 +97,6 @@ class VirtualHost:
         self._channel = WorkChannel(self._folder / "work.sock", "virtual host")
         self._qemu: subprocess.Popen[bytes] | None = None
 
-    def __enter__(self) -> VirtualHost:
-        try:
-            self.start()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, reason: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     @property
     def console(self) -> str:
         """What the kernel and the first process have printed."""
@@ -124,10 +112,9 @@ class VirtualHost:
                 out.write((image / part).read_bytes())
             # The kernel unpacks one archive after the other: what changes with the checkout comes last.
             out.write(self._code())
-        # Without cmpxchg16b, which QEMU before 8.0 emulates wrongly: doc/guests.md.
         command = [
             find("qemu-system-x86_64"), "-accel", f"tcg,thread={'single' if self._counted else 'multi'}",
-            "-cpu", "max,-cx16", "-M", "pc", "-smp", str(self._cpus),
+            "-cpu", EMULATED_CPU, "-M", "pc", "-smp", str(self._cpus),
             "-m", str(self._memory // MIB), "-nodefaults", "-no-reboot", "-display", "none",
             "-kernel", str(kernel), "-initrd", str(initrd),
             "-append", "console=ttyS0 quiet panic=-1 psi=1 mitigations=off no_timer_check tsc=reliable",

@@ -5,17 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import requests
-
 DETAIL_MOST = 500  # characters
 
 
-def first_error(response: requests.Response) -> Mapping[str, Any]:
-    """The error that the answer's document tells of first, by the names of OpenStack's API guideline; empty: none."""
-    try:
-        body = response.json()
-    except (ValueError, requests.RequestException):
-        return {}
+def first_error(body: object) -> Mapping[str, Any]:
+    """The error that an answer's document tells of first, by the names of OpenStack's API guideline; empty: none."""
     if not isinstance(body, dict):
         return {}
     errors, other = body.get("errors"), body.get("error")

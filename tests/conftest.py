@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from functools import cache
 from typing import Any
 
 import pytest
@@ -11,7 +12,9 @@ from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
 from lab import leftovers, paths
+from lab.debian_guest import GUESTS
 from tests.side_by_side import SLOW, group, in_order
+from tests.took import keep, took_before
 
 # No deadline: a property must not fail because the machine was busy. Where a run decides over a change it looks at the
 # same examples each time; elsewhere at new ones, which is how new faults are found.
@@ -23,6 +26,11 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # What is started from here on is found by `lab/lab down --all`, should this run be killed.
 leftovers.mark()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """What a test may be asked to run with in place of what it runs with."""
+    parser.addoption("--guest", choices=tuple(GUESTS), default="debian12", help="for tests/lab/test_debian_guest.py")
 
 
 def pytest_sessionstart() -> None:
@@ -39,6 +47,18 @@ class ByGroup(LoadScopeScheduling):
         return group(nodeid)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Every process is told the same, for all have to put the tests into one order."""
+    node.workerinput["took"] = _took()
+
+
+@cache
+def _took() -> dict[str, float]:
+    """Read once: another run on this machine may write it meanwhile."""
+    return took_before()
+
+
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByGroup:
     """Several processes share the tests by `tests/side_by_side.py`."""
     config.option.loadscopereorder = False
@@ -52,10 +72,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if item.nodeid.startswith(SLOW):
             item.add_marker(pytest.mark.slow)
     if hasattr(config, "workerinput"):
-        items[:] = [items[at] for at in in_order([item.nodeid for item in items])]
+        items[:] = [items[at] for at in in_order([item.nodeid for item in items], config.workerinput.get("took", {}))]
+
+
+SECONDS: dict[str, float] = {}
+"""What each group took in this run, where several processes share the tests."""
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Keep what groups took, for the order of the next run."""
+    if "PYTEST_XDIST_WORKER" not in os.environ and SECONDS and session.config.getoption("numprocesses", None):
+        keep(SECONDS)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Name what fails at once: a long run need not end before somebody looks at it."""
+    """Count what groups take. Name what fails at once: a long run need not end before somebody looks at it."""
+    SECONDS[group(report.nodeid)] = SECONDS.get(group(report.nodeid), 0.0) + report.duration
     if report.failed and "PYTEST_XDIST_WORKER" not in os.environ:
         print(f"\n{report.nodeid} failed: {report.when}", flush=True)

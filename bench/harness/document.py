@@ -13,7 +13,7 @@ from bench.harness.result import Result, Table
 _HEAD = """\
 # Measurements
 
-`make bench` measures all of this page anew, `make bench NAME=density` one of it. It is made of `bench/results/*.json`
+`make bench` measures all of this page again, `make bench NAME=density` one of it. It is made of `bench/results/*.json`
 by `make measurements` and is not edited by hand. What tests, demos and other commands measure, the levers, a storm and
 the planner among it, is in [measured-by-tests.md](measured-by-tests.md).
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 ANYWAY = "MEMHINT_BENCH_ANYWAY"
 """Set in the environment, other guests beside are let pass, and the result says so."""
+_SHOWN = 100  # characters of a command line, of thousands
 _GUESTS = ("qemu-system", "qemu-kvm")  # the latter on Red Hat and SUSE
 
 
@@ -41,7 +42,8 @@ def no_other_guests(commands: Iterable[str] | None = None) -> None:
     found = [one for one, program in programs if any(name in program for name in _GUESTS)]
     require(
         not found,
-        f"{len(found)} other guests run on this machine, such as {found[:1]}: end them, or set {ANYWAY}=1",
+        f"{len(found)} other guests run on this machine, such as `{found[0][:_SHOWN] if found else ''} …`: "
+        f"end them, or set {ANYWAY}=1",
     )
 
 

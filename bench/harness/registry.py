@@ -11,6 +11,7 @@ NAMES: tuple[str, ...] = (
     "recycle",
     "fragments",
     "dedup",
+    "migrate",
     "next_allocation",
     "memhog",
     "thp",

@@ -5,6 +5,7 @@
  *   memory hold MIB   use that much memory, print "held", keep it until killed
  *   memory churn MIB  use and free that much memory again and again, until killed
  *   memory walk       print the free pages that /proc/kpageflags shows as reported
+ *   memory lines      copy lines, each with one write, so that whoever reads a pipe never waits within one
  *   memory kick FILE  notify all queues of a virtio device, FILE being the memory of its BAR 4 as QEMU lays it out
  */
 #include <fcntl.h>
@@ -95,6 +96,21 @@ static int walk(void)
 	return 0;
 }
 
+static int lines(void)
+{
+	static char line[4096]; /* a pipe takes as much at once */
+	size_t size = 0;
+
+	while (size < sizeof(line) && read(0, line + size, 1) == 1) {
+		if (line[size++] != '\n')
+			continue;
+		if (write(1, line, size) != (ssize_t)size)
+			return 1;
+		size = 0;
+	}
+	return 1;
+}
+
 static int kick(const char *path)
 {
 	enum { NOTIFY = 0x3000, SIZE = 0x4000, STEP = 4, QUEUES = 8 };
@@ -117,8 +133,10 @@ int main(int argc, char **argv)
 		churn(strtoul(argv[2], NULL, 10) << 20);
 	if (argc == 2 && !strcmp(argv[1], "walk"))
 		return walk();
+	if (argc == 2 && !strcmp(argv[1], "lines"))
+		return lines();
 	if (argc == 3 && !strcmp(argv[1], "kick"))
 		return kick(argv[2]);
-	fprintf(stderr, "usage: memory hold MIB | memory churn MIB | memory walk | memory kick FILE\n");
+	fprintf(stderr, "usage: memory hold MIB | memory churn MIB | memory walk | memory lines | memory kick FILE\n");
 	return 2;
 }

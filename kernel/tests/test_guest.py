@@ -11,7 +11,7 @@ import unittest
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from lab.kernel_guest import MIB, PAGES_PER_MIB, PARAMETERS, Guest, GuestError, image_folder, manifest, wait_until
+from lab.kernel_guest import MIB, PAGES_PER_MIB, PARAMETERS, Guest, GuestError, image_folder, manifest
 
 NEVER = 2**31 - 1
 USED = 1024
@@ -56,13 +56,13 @@ class GuestCase(unittest.TestCase):
             before, counted = seen(), count()
             return (before[0], counted) if seen() == before else None
 
-        return wait_until(both, "the counter to stand still")
+        return self.guest.wait_until(both, "the counter to stand still")
 
     def flush(self, pages: int) -> int:
         """Flush, wait for its end, and return what it reported."""
         before = self.guest.counter("page_report_pages")
         self.guest.set(flush_pages=pages)
-        wait_until(lambda: self.guest.get("flush_pages") == "0", "the flush to end")
+        self.guest.wait_until(lambda: self.guest.get("flush_pages") == "0", "the flush to end")
         return self.guest.counter("page_report_pages") - before
 
 
@@ -123,7 +123,7 @@ class FreeListTest(GuestCase):
         self.guest.release()
         uptime = float(self.guest.run("cut -d' ' -f1 /proc/uptime"))
         # the absence of events needs time to pass: twenty delays of the guest's own clock
-        wait_until(lambda: float(self.guest.run("cut -d' ' -f1 /proc/uptime")) > uptime + 2, "twenty delays")
+        self.guest.wait_until(lambda: float(self.guest.run("cut -d' ' -f1 /proc/uptime")) > uptime + 2, "twenty delays")
         assert self.guest.counter("page_report_batch") == batches
         assert self.guest.unreported() > (USED - SLACK) * PAGES_PER_MIB
         assert self.guest.resident_mib() > used - SLACK
@@ -131,7 +131,9 @@ class FreeListTest(GuestCase):
         # nothing is freed from here on: resuming alone starts the pass
         self.guest.set(enabled=1)
         self.guest.drained()
-        wait_until(lambda: self.guest.resident_mib() < used - USED + SLACK, "the host to get the memory back")
+        self.guest.wait_until(
+            lambda: self.guest.resident_mib() < used - USED + SLACK, "the host to get the memory back"
+        )
         self.exact()
 
     def drain_seconds(self, delay_ms: int) -> float:
@@ -142,7 +144,7 @@ class FreeListTest(GuestCase):
         target = self.guest.resident_mib() - USED * 9 // 10
         started = time.monotonic()
         self.guest.release()
-        wait_until(lambda: self.guest.resident_mib() < target, "the host to get 90 % back")
+        self.guest.wait_until(lambda: self.guest.resident_mib() < target, "the host to get 90 % back")
         return time.monotonic() - started
 
     def test_delay(self) -> None:
@@ -206,10 +208,14 @@ class FreeListTest(GuestCase):
         got = self.flush(asked)
         assert got >= asked
         assert got < asked + 1024
-        wait_until(lambda: self.guest.resident_mib() < used - 128 + 16, "the host to get the flushed memory back")
+        self.guest.wait_until(
+            lambda: self.guest.resident_mib() < used - 128 + 16, "the host to get the flushed memory back"
+        )
         assert self.guest.resident_mib() > used - 128 - SLACK
         # the shell in the guest may free a block between a flush and the look
-        wait_until(lambda: self.flush(NEVER) >= 0 and self.guest.unreported() <= 0, "a flush to report everything")
+        self.guest.wait_until(
+            lambda: self.flush(NEVER) >= 0 and self.guest.unreported() <= 0, "a flush to report everything"
+        )
         self.exact()
 
     def test_flush_drains_what_cpus_keep(self) -> None:
@@ -223,7 +229,9 @@ class FreeListTest(GuestCase):
         before = kept()
         assert before > 4 * PAGES_PER_MIB
         # what the shell in the guest frees between a flush and the look goes there again
-        wait_until(lambda: self.flush(NEVER) >= 0 and kept() < before // 4, "a flush to drain the lists of CPUs")
+        self.guest.wait_until(
+            lambda: self.flush(NEVER) >= 0 and kept() < before // 4, "a flush to drain the lists of CPUs"
+        )
 
     def test_flush_ends_although_others_free(self) -> None:
         """A guest that frees as fast as a flush reports does not keep it going."""
@@ -285,6 +293,15 @@ class FreeListTest(GuestCase):
         self.guest.drained()
         self.exact()
 
+    def test_a_line_is_read_whole_though_a_job_ends_meanwhile(self) -> None:
+        line = "echo of two halves"
+        self.guest.run("(usleep 300000; echo the job ends > /dev/console) & true")
+        self.guest.shell.socket.sendall(line[:7].encode())
+        self.guest.wait_until(
+            lambda: "the job ends" in self.guest.console.read_text(errors="replace"), "the job to end"
+        )
+        assert self.guest.try_run(line, sent=7) == (0, "of two halves")
+
 
 class FirstPassTest(GuestCase):
     """A balloon that appears while the guest allocates, with a kernel that takes its time to enable the static key."""
@@ -343,7 +360,7 @@ class StalledHostTest(StalledCase):
         """Whether a line of the shell ends although a batch does not."""
         self.guest.run(f"rm -f /tmp/ended; {{ {line}; echo ended > /tmp/ended; }} > /tmp/said 2>&1 &")
         try:
-            wait_until(lambda: self.guest.try_run("[ -s /tmp/ended ]")[0] == 0, f"{line} to end", 20)
+            self.guest.wait_until(lambda: self.guest.try_run("[ -s /tmp/ended ]")[0] == 0, f"{line} to end", 20)
         except GuestError:
             return False
         return True
@@ -356,7 +373,7 @@ class StalledHostTest(StalledCase):
         self.guest.hold(USED)
         self.guest.release()
         self.guest.set(enabled=1)
-        wait_until(lambda: "pass_begin" in self.trace(), "a pass to begin")
+        self.guest.wait_until(lambda: "pass_begin" in self.trace(), "a pass to begin")
         assert "batch:" not in self.trace()
         assert self.in_time(f"echo 0 > {PARAMETERS}/enabled")
         assert self.guest.get("enabled") == "N"
@@ -365,7 +382,7 @@ class StalledHostTest(StalledCase):
         # taking the driver away has to wait, and nobody for that
         assert self.guest.get("flush_pages") != "0"
         self.guest.run("(cd /sys/bus/virtio/drivers/virtio_balloon; echo virtio* > unbind) &")
-        wait_until(lambda: self.guest.get("flush_pages") == "0", "the device to be gone for all others")
+        self.guest.wait_until(lambda: self.guest.get("flush_pages") == "0", "the device to be gone for all others")
         assert self.in_time(f"echo 0 > {PARAMETERS}/enabled; echo 300 > {PARAMETERS}/page_reporting_delay_ms")
         assert self.guest.get("enabled") == "N"
         assert "pass_end" not in self.trace()
@@ -383,11 +400,11 @@ class ShortOfMemoryTest(StalledCase):
         self.trace_on()
         self.stall(True)
         self.guest.set(flush_pages=USED * PAGES_PER_MIB)
-        wait_until(lambda: "pass_begin" in self.trace(), "the flush to begin")
+        self.guest.wait_until(lambda: "pass_begin" in self.trace(), "the flush to begin")
         # What is free now is less than the low watermark, and more than the one below which no block is isolated.
         self.guest.run("echo 400000 > /proc/sys/vm/min_free_kbytes; echo 1000 > /proc/sys/vm/watermark_scale_factor")
         self.stall(False)
-        wait_until(lambda: self.guest.get("flush_pages") == "0", "the flush to end")
+        self.guest.wait_until(lambda: self.guest.get("flush_pages") == "0", "the flush to end")
         assert self.trace().count("mm_page_reporting_batch:") == 1
         self.exact()
 
@@ -405,7 +422,9 @@ class LittleMemoryTest(GuestCase):
         self.guest.set(enabled=1)
         assert self.guest.unreported() > 70 * PAGES_PER_MIB
         assert int(self.guest.run("awk '{ sum += $NF } END { print sum }' /proc/buddyinfo")) > 0
-        wait_until(lambda: self.flush(NEVER) >= 0 and self.guest.unreported() <= 0, "a flush to report what there is")
+        self.guest.wait_until(
+            lambda: self.flush(NEVER) >= 0 and self.guest.unreported() <= 0, "a flush to report what there is"
+        )
         assert self.guest.counter("nr_free_reported") > 70 * PAGES_PER_MIB
 
 
@@ -458,13 +477,13 @@ class HotplugTest(GuestCase):
         self.guest.qmp("qom-set", path="/machine/peripheral/mem0", property="requested-size", value=mib * MIB)
         get = {"path": "/machine/peripheral/mem0", "property": "size"}
         # A guest that cannot let go of a block tries again after 50 s, and then after twice that.
-        wait_until(lambda: self.guest.qmp("qom-get", **get) == mib * MIB, f"{mib} MiB to be plugged", 600)
+        self.guest.wait_until(lambda: self.guest.qmp("qom-get", **get) == mib * MIB, f"{mib} MiB to be plugged", 600)
 
     def reported_mib(self) -> int:
         return self.guest.counter("nr_free_reported") // PAGES_PER_MIB
 
     def wait_reported(self, above: int) -> None:
-        wait_until(lambda: self.reported_mib() > above, f"more than {above} MiB to be reported")
+        self.guest.wait_until(lambda: self.reported_mib() > above, f"more than {above} MiB to be reported")
 
     def settle(self) -> None:
         self.guest.set(page_reporting_delay_ms=100)
@@ -480,7 +499,7 @@ class HotplugTest(GuestCase):
             self.wait_reported(above=before + mib - SLACK)
             self.exact()
         self.plug(0)
-        wait_until(lambda: self.reported_mib() < before + SLACK, "removed memory not to be counted")
+        self.guest.wait_until(lambda: self.reported_mib() < before + SLACK, "removed memory not to be counted")
         self.exact()
         self.guest.hold(512)
         self.guest.release()
@@ -512,7 +531,7 @@ class BitmapTest(GuestCase):
         used = self.guest.resident_mib()
         started = time.monotonic()
         self.guest.release()
-        wait_until(lambda: self.guest.resident_mib() < used - USED * 9 // 10, "the host to get 90 % back")
+        self.guest.wait_until(lambda: self.guest.resident_mib() < used - USED * 9 // 10, "the host to get 90 % back")
         print(f"90 % of {USED} MiB back on the host: {time.monotonic() - started:.1f} s with the bitmap", flush=True)
         self.exact()
         assert self.guest.counter("page_report_pages") > before + (USED - SLACK) * PAGES_PER_MIB
@@ -523,7 +542,9 @@ class BitmapTest(GuestCase):
     def test_reallocation(self) -> None:
         self.guest.hold(USED)
         self.guest.release()
-        wait_until(lambda: self.guest.counter("nr_free_reported") > (USED - SLACK) * PAGES_PER_MIB, "reports")
+        self.guest.wait_until(
+            lambda: self.guest.counter("nr_free_reported") > (USED - SLACK) * PAGES_PER_MIB, "reports"
+        )
         self.guest.hold(USED)
         self.exact()
         self.guest.release()
@@ -537,7 +558,7 @@ class BitmapTest(GuestCase):
         self.guest.release()
         assert self.guest.counter("page_report_batch") == batches
         self.guest.set(enabled=1)
-        wait_until(lambda: self.guest.resident_mib() < used - USED * 9 // 10, "the host to get 90 % back")
+        self.guest.wait_until(lambda: self.guest.resident_mib() < used - USED * 9 // 10, "the host to get 90 % back")
         self.exact()
 
 

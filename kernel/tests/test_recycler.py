@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from lab import patched
-from lab.kernel_guest import PAGES_PER_MIB, Guest, image_folder, wait_until
+from lab.kernel_guest import PAGES_PER_MIB, Guest, image_folder
 
 PARAMETERS = "/sys/module/page_recycler/parameters"
 PLAY = "/sys/kernel/debug/page_recycler"
@@ -78,8 +78,11 @@ class RecyclerCase(unittest.TestCase):
         """Allocate and free on each CPU, with the content of every page verified, in steps: `passed` counts them."""
         steps = -(-pairs // (self.cpus * STEP))
         step = f"echo {STEP} > {PLAY}/pairs && echo >> /tmp/passed || {{ echo >> /tmp/failed; break; }}"
-        one = f"(i=0; while [ $i -lt {steps} ]; do {step}; i=$((i + 1)); done; echo >> /tmp/ended) 2> /dev/null"
-        self.guest.run(f"rm -f /tmp/failed; : > /tmp/passed; : > /tmp/ended; {(one + ' & ') * self.cpus} true")
+        more = f"[ $i -lt {steps} ] && [ ! -e /tmp/enough ]"
+        one = f"(i=0; while {more}; do {step}; i=$((i + 1)); done; echo >> /tmp/ended) 2> /dev/null"
+        self.guest.run(
+            f"rm -f /tmp/failed /tmp/enough; : > /tmp/passed; : > /tmp/ended; {(one + ' & ') * self.cpus} true"
+        )
 
     def lines(self, name: str) -> int:
         """How many lines a file of the load has."""
@@ -131,7 +134,7 @@ class PlayedCase(RecyclerCase):
             table = self.table()
             return table if table["free"] and not table["unmarked"] + table["stray"] else None
 
-        found: dict[str, int] = wait_until(seen, "the table to say what is free")
+        found: dict[str, int] = self.guest.wait_until(seen, "the table to say what is free")
         return found
 
     def add_up(self) -> None:
@@ -146,7 +149,7 @@ class PlayedCase(RecyclerCase):
             return left - marked + 1
 
         # one more than the difference: nothing that is false stands for equal
-        assert wait_until(difference, "the counters to stand still") == 1
+        assert self.guest.wait_until(difference, "the counters to stand still") == 1
 
     def load(self, pairs: int) -> None:
         """Allocate and free on each CPU, with the content of every page verified."""
@@ -156,7 +159,7 @@ class PlayedCase(RecyclerCase):
     def hold_pages(self) -> int:
         """Have the host stop in the middle of a batch, and return how many pages it has in its hands."""
         self.play(host=AT_WORK, hold=1)
-        wait_until(lambda: self.busy() > 100 or self.again(), "the host to have pages busy")
+        self.guest.wait_until(lambda: self.busy() > 100 or self.again(), "the host to have pages busy")
         return self.busy()
 
     def again(self) -> None:
@@ -195,7 +198,7 @@ class PlayedHostTest(PlayedCase):
         before = self.counters()
         self.play(host=AT_WORK)
         self.load(PAIRS)
-        wait_until(lambda: self.table()["recycled"] > 64 * PAGES_PER_MIB, "the host to recycle")
+        self.guest.wait_until(lambda: self.table()["recycled"] > 64 * PAGES_PER_MIB, "the host to recycle")
         self.use_all()
         self.load(PAIRS)
         after = self.counters()
@@ -228,9 +231,9 @@ class PlayedHostTest(PlayedCase):
         assert self.table()["busy"] == held
         # nobody waits, and they come back when the host has ended
         self.play(hold=0, host=IDLE)
-        wait_until(lambda: self.table()["busy"] == 0, "the host to end")
+        self.guest.wait_until(lambda: self.table()["busy"] == 0, "the host to end")
         self.right()
-        wait_until(lambda: self.free_pages() > free - 16 * PAGES_PER_MIB, "all memory to be free")
+        self.guest.wait_until(lambda: self.free_pages() > free - 16 * PAGES_PER_MIB, "all memory to be free")
         self.add_up()
         assert int(self.guest.run(f"cat {PARAMETERS}/aside_max_us")) > 1000
 
@@ -244,7 +247,7 @@ class PlayedHostTest(PlayedCase):
         assert self.table()["busy"] == held
         self.play(hold=0)
         marks = ("free", "busy", "recycled")
-        wait_until(lambda: not any(self.table()[name] for name in marks), "the table to be withdrawn")
+        self.guest.wait_until(lambda: not any(self.table()[name] for name in marks), "the table to be withdrawn")
         marked = self.counters()["marked"]
         self.guest.hold(64)
         self.guest.release()
@@ -289,7 +292,7 @@ class HotplugTest(PlayedCase):
         """Ask the guest to have that much added memory, and wait for it."""
         self.guest.qmp("qom-set", path="/machine/peripheral/mem0", property="requested-size", value=mib << 20)
         get = {"path": "/machine/peripheral/mem0", "property": "size"}
-        wait_until(lambda: self.guest.qmp("qom-get", **get) == mib << 20, f"{mib} MiB to be plugged")
+        self.guest.wait_until(lambda: self.guest.qmp("qom-get", **get) == mib << 20, f"{mib} MiB to be plugged")
 
     def test_comes_and_goes(self) -> None:
         self.play(host=AT_WORK)
@@ -380,10 +383,10 @@ class DeviceTest(DeviceCase):
         used = self.guest.resident_mib()
         self.guest.release()
         below = used - self.used * 9 // 10
-        wait_until(lambda: self.guest.resident_mib() < below, "the host to have nine tenths of it")
+        self.guest.wait_until(lambda: self.guest.resident_mib() < below, "the host to have nine tenths of it")
 
     def test_memory_comes_back(self) -> None:
-        wait_until(lambda: self.host()["pieces"], "the host to be told of the table")
+        self.guest.wait_until(lambda: self.host()["pieces"], "the host to be told of the table")
         assert not any(self.host()["rejected"].values())
         assert self.host()["pages"] > (MIB - 32) * PAGES_PER_MIB
         before = self.counters()
@@ -405,9 +408,9 @@ class DeviceTest(DeviceCase):
 
     def test_withdrawn_and_given_again(self) -> None:
         self.enable(0)
-        wait_until(lambda: self.host()["pieces"] == 0, "the table to be withdrawn")
+        self.guest.wait_until(lambda: self.host()["pieces"] == 0, "the table to be withdrawn")
         self.enable(1)
-        wait_until(lambda: self.host()["pieces"], "the host to be told of the table")
+        self.guest.wait_until(lambda: self.host()["pieces"], "the host to be told of the table")
         self.use()
 
     def test_driver_unbound(self) -> None:
@@ -420,7 +423,7 @@ class DeviceTest(DeviceCase):
         table = self.table()
         assert not any(table[name] for name in ("free", "busy", "recycled", "zero"))
         self.guest.run(f"echo {device} > {driver}/bind")
-        wait_until(lambda: self.host()["pieces"], "the host to be told of the table")
+        self.guest.wait_until(lambda: self.host()["pieces"], "the host to be told of the table")
         self.use()
 
 
@@ -466,6 +469,7 @@ class Changing(RecyclerCase):
     def verify(self) -> dict[str, int]:
         """Run the load to its end, and return what the guest counted meanwhile."""
         pairs = int(os.environ.get("MEMHINT_PAIRS", 2 * PAIRS))
+        minutes = float(os.environ.get("MEMHINT_MINUTES", "inf"))
         before = self.counters()
         began = told = time.monotonic()
         self.begin_load(pairs)
@@ -474,13 +478,19 @@ class Changing(RecyclerCase):
             change()
             if self.guest.qmp("query-status")["status"] != "running":
                 continue
-            wait_until(lambda so_far=passed: self.ended() or self.lines("passed") > so_far, "the load to go on")
+            self.guest.wait_until(
+                lambda so_far=passed: self.ended() or self.lines("passed") > so_far, "the load to go on"
+            )
             if self.ended():
                 break
             passed = self.lines("passed")
             if time.monotonic() > told + 60:
                 told = time.monotonic()
                 print(f"{passed * STEP} pairs, {done} changes, {told - began:.0f} s", flush=True)
+            if time.monotonic() > began + 60 * minutes:
+                self.guest.run(": > /tmp/enough")
+                self.guest.wait_until(self.ended, "the load to end")
+                break
         seconds = time.monotonic() - began
         self.enable(1)
         after, verified = self.counters(), self.lines("passed") * STEP
@@ -493,7 +503,7 @@ class Changing(RecyclerCase):
             flush=True,
         )
         assert not self.lines("failed"), self.guest.run("dmesg | tail")
-        assert verified >= pairs
+        assert verified >= pairs or minutes < float("inf")
         return counted
 
     def ended(self) -> bool:
@@ -519,7 +529,7 @@ class ChangingPlayedHostTest(Changing, PlayedCase):
 
     def test_content(self) -> None:
         self.play(host=AT_WORK)
-        wait_until(lambda: self.table()["recycled"] > 16 * PAGES_PER_MIB, "the host to recycle")
+        self.guest.wait_until(lambda: self.table()["recycled"] > 16 * PAGES_PER_MIB, "the host to recycle")
         counted = self.verify()
         assert all(counted[name] for name in ("marked", "taken_back", "recycled", "known_zero"))
         self.play(hold=0, host=IDLE)
@@ -617,5 +627,7 @@ class DroppingHostTest(BrokenCase):
     def test_a_page_that_is_dropped_while_it_is_used_is_noticed(self) -> None:
         before = set(self.stamped())
         self.begin_load(1000 * STEP)
-        wait_until(lambda: self.drop_used(before) and self.said("a page in use was touched"), "the load to notice")
-        wait_until(lambda: self.lines("failed"), "the load to fail")
+        self.guest.wait_until(
+            lambda: self.drop_used(before) and self.said("a page in use was touched"), "the load to notice"
+        )
+        self.guest.wait_until(lambda: self.lines("failed"), "the load to fail")

@@ -21,6 +21,7 @@ from lab.demo.plot import plot
 from lab.demo.scenario import Result, Scenario, Settings
 from lab.demo.screen import Screen
 from lab.errors import LabError, UnknownKernel
+from lab.interrupt import STATUS, say_when_interrupted
 from lab.progress import shown_progress
 from lab.sizes import parse_size
 
@@ -40,6 +41,7 @@ NEXT = "`make demo KEEP=1` leaves it and its dashboard up; `make demo-openstack`
 def main(argv: list[str] | None = None) -> int:
     """Run the demo; its exit code."""
     options = _parser().parse_args(argv)
+    say_when_interrupted()
     settings = Settings(
         guests=options.guests, memory=options.memory, budget=options.budget, swap=options.swap, most=options.most
     )
@@ -54,8 +56,8 @@ def main(argv: list[str] | None = None) -> int:
         console.print(f"[red]The demo failed:[/] {error}", highlight=False, soft_wrap=True)
         return 1
     except KeyboardInterrupt:
-        console.print("Interrupted; everything that was started has been ended.")
-        return 130
+        console.print("Everything that was started has been ended.")
+        return STATUS
 
 
 def _conclude(result: Result, settings: Settings, console: Console, pieces: patched.Pieces, out: Path) -> int:

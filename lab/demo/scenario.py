@@ -99,6 +99,7 @@ class Result:
     answering_vms: int = 0
     guests: list[GuestResult] = field(default_factory=list)
     rounds: list[Round] = field(default_factory=list)
+    stopped: str = ""  # why no more VMs were started, in a sentence
     samples: list[Sample] = field(default_factory=list)
     swap_used: int = 0
     highest_swap_used: int = 0
@@ -202,8 +203,13 @@ class Scenario:
             except LabError:
                 if not self.result.rounds:
                     raise
-                return  # full: the last rounds stand
+                self.result.stopped = "Room for one more was not promised again."
+                return  # the last rounds stand
             self._start(report)
+        if len(self.host.guests) >= self.settings.most:
+            self.result.stopped = f"The demo stops at {self.settings.most} VMs, for the sake of its time."
+        else:
+            self.result.stopped = f"The demo starts no more VMs after {self.settings.seconds:.0f} s, room or not."
 
     def _room_for_one_more(self, report: Report) -> bool:
         return len(report.domains) == len(self.host.guests) and self._places(report) > 0 and _steady(report)

@@ -108,6 +108,8 @@ class Screen:
             f" highest use {mib(result.highest_use)} of {mib(self._settings.budget)} MiB,"
             f" swap used at most {mib(result.highest_swap_used)} MiB, OOM kills {result.oom_kills}."
         )
+        if result.stopped:
+            self._console.print(result.stopped, highlight=False)
         returned = sum(one.resident_before_free - one.resident_after_free for one in result.guests)
         self._console.print(
             f"\n[bold]Shown: {len(result.guests)} guests freed memory, the host got {mib(returned)} MiB of it back, and"

@@ -12,7 +12,7 @@ from memhint.objects.event import Event
 from memhint.objects.history import point_of
 from memhint.objects.report import Report
 from memhint.store import Store
-from memhint.store.fleet import Past, State
+from memhint.store.fleet import HostRecord, State
 
 BATCH = 100  # messages in one transaction, as [controller] batch has it
 PAST_STEP = 300.0  # seconds between two points of the hosts' history
@@ -32,7 +32,7 @@ def fill(store: Store, fleet: Fleet, now: float, *, past: float = 0.0) -> None:
             (one.lever, one.subject): Event(newest.at, name, one.subject, one.lever, one.desired, one.verdict)
             for one in refusals(newest)
         }
-        store.fleet.take([], [Past(name, points, tuple(events.values()), 0)])
+        store.fleet.take([], [HostRecord(name, points, tuple(events.values()), 0)])
     stale = [number for number in range(fleet.shape.hosts) if fleet.stale(number)]
     # A host is as old as its newest report was under way longer than the fastest one: so there was a fast one.
     before = [replace(fleet.report(number, now - fleet.shape.period), domains=()) for number in stale]

@@ -7,7 +7,7 @@ import random
 import uuid
 from dataclasses import dataclass, field, replace
 
-from memhint.agent.figures import reclaimable_by_cache, reclaimable_by_reporting
+from memhint.agent.reclaimable import by_cache, by_reporting
 from memhint.objects.discarded import Agreement, ReportingCheck
 from memhint.objects.domain import DomainFacts, DomainObservation, DomainState, ProcessMemory
 from memhint.objects.gap import Gap, GapReason
@@ -115,9 +115,9 @@ class Vm:
     def _reclaimable(self, seen: DomainObservation) -> tuple[Reclaimable, ...]:
         cache = Observed.ON if self.policy.guest_actions else Observed.UNSUPPORTED
         return (
-            reclaimable_by_reporting(seen),
+            by_reporting(seen),
             Reclaimable(LeverName.DEDUP, None, GuestSource.HOST, None),
-            reclaimable_by_cache(seen, cache),
+            by_cache(seen, cache),
         )
 
     def _levers(self) -> tuple[LeverState, ...]:

@@ -15,7 +15,6 @@ from rich.table import Table
 from lab import packages as debian
 from lab import patched, paths, programs
 from lab.errors import BadSize, LabError
-from lab.lab import KERNELS
 from lab.openstack.extras import PARTS, Extras
 from lab.openstack.releases import NEWEST
 from lab.openstack.stack import Stack
@@ -68,7 +67,12 @@ def _parser() -> argparse.ArgumentParser:
         metavar="SIZE",
         help="of it, what Nova leaves to the host (default: 1GiB)",
     )
-    up.add_argument("--kernel", choices=KERNELS, default=next(iter(debian.KERNEL_SERIES)), help="of the guests")
+    up.add_argument(
+        "--kernel",
+        choices=(*debian.KERNEL_SERIES, *patched.KERNELS),
+        default=next(iter(debian.KERNEL_SERIES)),
+        help="of the guests",
+    )
     up.add_argument("--agent", choices=patched.AGENTS, default="stock", help="of the guests (default: %(default)s)")
     up.add_argument("--package", action="append", default=[], metavar="PATH", help="installed beside Nova")
     up.add_argument(

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from lab.errors import LabError
+from lab.interrupt import STATUS, say_when_interrupted
 from lab.openstack.installed import Installed
 from lab.openstack.packing import FLAVOR, SPECS, Packed, Packing, Settings, ready
 from lab.openstack.releases import NEWEST
@@ -117,11 +118,15 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--release", default=NEWEST.nova, help="of Nova: 34, 33, 32, 31 (%(default)s)")
     parser.add_argument("--most", type=int, default=Settings().most, help="VMs that it stops at (%(default)s)")
     given = parser.parse_args(words)
+    say_when_interrupted()
     try:
         found = run(given.release, Settings(most=given.most))
     except LabError as error:
         print(f"demo-openstack: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        _say("Everything that was started has been ended.")
+        return STATUS
     _say(_told(found))
     wrong = problems(found)
     for text in wrong:

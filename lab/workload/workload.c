@@ -1,5 +1,6 @@
 /*
- * workload: what a lab guest runs as its first process, once /init has set the guest up.
+ * workload: what a lab guest runs as its first process, once /init has set the guest up. In a guest with an init system
+ * it is one service of it, and the guest agent another, which it leaves alone until it is asked to imitate it.
  *
  * It answers one line of JSON per line of request on the virtio-serial port memhint.lab.0. A request is
  * "[@ID] COMMAND ARGUMENT..."; the answer repeats ID, so that an answer to a client that went away is never
@@ -475,6 +476,7 @@ static void hog_command(char *mib, char *limit)
 /* ---- a duty cycle ----------------------------------------------------------------------------------------- */
 
 #define DUTY_FOLDER "/tmp/duty"
+#define DUTY_PAGES 64 /* written at once, of files of whole MiB: emulated, a call for each page took most of the time */
 
 /* What the child has to tell, in memory that it shares with its parent. */
 struct duty {
@@ -505,16 +507,17 @@ static void wait_ms(uint64_t at)
 
 static int write_file(unsigned number, size_t bytes)
 {
-	static uint64_t page[PAGE / sizeof(uint64_t)];
+	static char some[DUTY_PAGES * PAGE];
 	char path[64];
 	uint64_t seed;
 	snprintf(path, sizeof path, DUTY_FOLDER "/%u", number);
 	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	if (fd < 0 || getrandom(&seed, sizeof seed, 0) != sizeof seed)
 		return -1;
-	for (size_t at = 0; at < bytes; at += PAGE) {
-		fill_page(page, seed, at / PAGE);
-		if (write(fd, page, PAGE) != (ssize_t)PAGE) {
+	for (size_t at = 0; at < bytes; at += sizeof some) {
+		for (size_t page = 0; page < DUTY_PAGES; page++)
+			fill_page((uint64_t *)(some + page * PAGE), seed, at / PAGE + page);
+		if (write(fd, some, sizeof some) != (ssize_t)sizeof some) {
 			int saved = errno;
 			close(fd);
 			errno = saved;
@@ -748,8 +751,16 @@ static void reset_signals(void)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
+/* Where this is the first process the agent is its child; elsewhere an init system has it. */
+static bool first_process(void)
+{
+	return getpid() == 1;
+}
+
 static bool start_agent(void)
 {
+	if (!first_process())
+		return system("systemctl restart qemu-guest-agent") == 0;
 	char path[300];
 	int tries = 0;
 	while (!find_port(AGENT_PORT, path, sizeof path)) {
@@ -853,6 +864,45 @@ static void answer_huge(int fd, const char *request)
 	write_all(fd, text, strlen(text));
 }
 
+#define HAS(name) "{\"name\": \"" name "\", \"enabled\": true, \"success-response\": true},"
+#define LACKS(name) "{\"name\": \"" name "\", \"enabled\": false, \"success-response\": true},"
+
+/* As the agent of virtio-win answers: file commands that know none of Linux's files, and commands that it only names. */
+static void answer_windows(int fd, const char *request)
+{
+	static const char info[] = "{\"return\": {\"version\": \"107.0.1\", \"supported_commands\": ["
+		HAS("guest-get-devices") HAS("guest-get-osinfo") HAS("guest-get-timezone") HAS("guest-get-users")
+		HAS("guest-get-host-name") HAS("guest-exec") HAS("guest-exec-status") LACKS("guest-get-memory-block-info")
+		LACKS("guest-set-memory-blocks") LACKS("guest-get-memory-blocks") HAS("guest-set-user-password")
+		HAS("guest-get-disks") HAS("guest-get-fsinfo") LACKS("guest-set-vcpus") HAS("guest-get-vcpus")
+		HAS("guest-network-get-interfaces") LACKS("guest-suspend-hybrid") HAS("guest-suspend-ram")
+		HAS("guest-suspend-disk") HAS("guest-fstrim") HAS("guest-fsfreeze-thaw") HAS("guest-fsfreeze-freeze-list")
+		HAS("guest-fsfreeze-freeze") HAS("guest-fsfreeze-status") HAS("guest-file-flush") HAS("guest-file-seek")
+		HAS("guest-file-write") HAS("guest-file-read") HAS("guest-file-close") HAS("guest-file-open")
+		HAS("guest-shutdown") HAS("guest-info") HAS("guest-set-time") HAS("guest-get-time") HAS("guest-ping")
+		HAS("guest-sync") "{\"name\": \"guest-sync-delimited\", \"enabled\": true, \"success-response\": true}]}}\n";
+	static const char system[] = "{\"return\": {\"id\": \"mswindows\", \"name\": \"Microsoft Windows\", "
+		"\"pretty-name\": \"Windows Server 2022 Datacenter\", \"version\": \"Microsoft Windows Server 2022\", "
+		"\"version-id\": \"2022\", \"variant\": \"server\", \"variant-id\": \"server\", "
+		"\"kernel-release\": \"20348\", \"kernel-version\": \"10.0\", \"machine\": \"x86_64\"}}\n";
+	static const char no_path[] = "{\"error\": {\"class\": \"GenericError\", \"desc\": \"failed to open file: "
+		"The system cannot find the path specified.\"}}\n";
+	static const char no_command[] = "{\"error\": {\"class\": \"CommandNotFound\", \"desc\": \"The command has not been "
+		"found\"}}\n";
+	const char *text = no_command;
+	if (strstr(request, "\"guest-info\""))
+		text = info;
+	else if (strstr(request, "\"guest-get-osinfo\""))
+		text = system;
+	else if (strstr(request, "\"guest-file-open\""))
+		text = no_path;
+	else if (strstr(request, "\"guest-fsfreeze-status\""))
+		text = "{\"return\": \"thawed\"}\n";
+	else if (strstr(request, "\"guest-ping\""))
+		text = "{\"return\": {}}\n";
+	write_all(fd, text, strlen(text));
+}
+
 static void imitate(const char *mode, size_t depth)
 {
 	int fd = open_port(AGENT_PORT);
@@ -891,6 +941,8 @@ static void imitate(const char *mode, size_t depth)
 				write_all(fd, text, strlen(text));
 			} else if (*request && !strcmp(mode, "nesting")) {
 				answer_nesting(fd, depth);
+			} else if (*request && !strcmp(mode, "windows")) {
+				answer_windows(fd, request);
 			} else if (*request) {
 				answer_huge(fd, request);
 			}
@@ -916,12 +968,12 @@ static void agent_command(char *action, char *mode, char *depth_text)
 		else
 			fail("the agent did not start: %s", strerror(errno));
 	} else if (!strcmp(action, "garbage")) {
-		static const char *const modes[] = { "noise", "nesting", "huge", "silent" };
+		static const char *const modes[] = { "noise", "nesting", "huge", "silent", "windows" };
 		bool known = false;
 		for (size_t i = 0; mode && i < sizeof modes / sizeof *modes; i++)
 			known |= !strcmp(mode, modes[i]);
 		if (!known) {
-			fail("agent garbage noise|nesting [DEPTH]|huge|silent");
+			fail("agent garbage noise|nesting [DEPTH]|huge|silent|windows");
 			return;
 		}
 		size_t depth = depth_text ? strtoul(depth_text, NULL, 10) : DEEPEST;
@@ -930,6 +982,10 @@ static void agent_command(char *action, char *mode, char *depth_text)
 			return;
 		}
 		kill_agent();
+		if (!first_process() && system("systemctl stop qemu-guest-agent")) {
+			fail("the guest's own agent does not end");
+			return;
+		}
 		agent_pid = fork();
 		if (agent_pid == 0) {
 			imitate(mode, depth);
@@ -1009,6 +1065,46 @@ static void read_command(char *path)
 	put_string(text, (size_t)n);
 }
 
+/* A command of the guest's shell: what it printed, on both ways, and what it ended with. */
+static void shell_command(const char *command)
+{
+	static char text[32 * 1024];
+	if (!command || !*command) {
+		fail("sh COMMAND");
+		return;
+	}
+	fflush(NULL);
+	int ends[2];
+	pid_t pid;
+	if (pipe2(ends, O_CLOEXEC) || (pid = fork()) < 0) {
+		fail("sh: %s", strerror(errno));
+		return;
+	}
+	if (pid == 0) {
+		reset_signals();
+		dup2(ends[1], 1);
+		dup2(ends[1], 2);
+		execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+		_exit(127);
+	}
+	close(ends[1]);
+	size_t length = 0;
+	char rest[4096];
+	for (ssize_t n = 1; n > 0 || (n < 0 && errno == EINTR);) {
+		bool full = length == sizeof text;
+		n = read(ends[0], full ? rest : text + length, full ? sizeof rest : sizeof text - length);
+		if (n > 0 && !full)
+			length += (size_t)n;
+	}
+	close(ends[0]);
+	int status;
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	succeed();
+	put(",\"code\":%d,\"text\":", WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
+	put_string(text, length);
+}
+
 static void handle(char *line)
 {
 	char *rest = line, *id = NULL;
@@ -1027,6 +1123,8 @@ static void handle(char *line)
 			fail("write PATH TEXT");
 		else
 			simple_write(path, rest);
+	} else if (!strcmp(command, "sh")) {
+		shell_command(rest);
 	} else {
 		char *argument[4] = { 0 };
 		for (int i = 0; i < 4 && rest; i++) {
@@ -1072,7 +1170,7 @@ static void handle(char *line)
 		else if (!strcmp(command, "read"))
 			read_command(argument[0]);
 		else
-			fail("%s is not a command: ping alloc free touch list fragment hot hog duty cache dropcache meminfo compact agent lie reboot write read", command);
+			fail("%s is not a command: ping alloc free touch list fragment hot hog duty cache dropcache meminfo compact agent lie reboot write read sh", command);
 	}
 	put("}\n");
 }
@@ -1091,7 +1189,7 @@ int main(void)
 	sigaddset(&blocked, SIGIO);
 	sigprocmask(SIG_BLOCK, &blocked, NULL);
 
-	if (!start_agent())
+	if (first_process() && !start_agent())
 		fprintf(stderr, "workload: no agent port\n");
 	int fd = open_port(WORK_PORT);
 	if (fd < 0) {

@@ -1,1 +1,1 @@
-"""The per-host daemon: observe, plan, pull levers, publish; over and over, whatever one VM does."""
+"""The per-host daemon: observe, plan, pull levers, publish, in cycles that no single VM can hold up."""

@@ -22,6 +22,7 @@ from memhint.store.errors import StoreError
 LOG = logging.getLogger(__name__)
 WHAT = "active"  # as a gap names it
 AGAIN = 300.0  # seconds until a VM of which nothing could be read is tried again
+HEAT_SHARE = 0.25  # of the time, at most, in which ranges in use are found out: DAMON's lock is held meanwhile
 
 
 class Watch(Protocol):
@@ -30,8 +31,9 @@ class Watch(Protocol):
     cpu: float
     newest: ActiveMemory | None
     with_heat: bool
-    """Whether to find out which ranges are in use, too, where the source can."""
+    """Whether the next reading finds out which ranges are in use, too, where the source can."""
     heat: HeatMap | None
+    """As it was found out last."""
 
     def step(self, now: float) -> float:
         """Do what is due, and say when to come again."""
@@ -76,6 +78,8 @@ class ActiveReads:
         self._lock = threading.Lock()
         self._known: dict[str, _Watched] = {}
         self._warm: frozenset[str] = frozenset()
+        self._heated: dict[str, float] = {}  # when ranges were asked for last, by VM
+        self._heat_due = float("-inf")
         self._ended: list[Watch] = []
         self._began = clock()
         self._before = 0.0  # CPU seconds of watches that have ended
@@ -109,6 +113,7 @@ class ActiveReads:
                     known[uuid] = old
                 self._known[uuid] = _Watched(process.instance, process.pid)
             self._ended += [one.watch for one in known.values() if one.watch is not None]
+            self._heated = {uuid: at for uuid, at in self._heated.items() if uuid in self._known}
 
     def newest(self, uuid: str) -> tuple[ActiveMemory | None, Gap | None]:
         """The last reading of this VM's present process, or why there is none."""
@@ -123,10 +128,13 @@ class ActiveReads:
         with self._lock:
             self._warm = frozenset(uuids)
             found = {}
-            for uuid in self._warm:
-                one = self._known.get(uuid)
-                if one is not None and one.watch is not None and one.watch.heat is not None:
+            for uuid, one in self._known.items():
+                if one.watch is None or one.watch.heat is None:
+                    continue
+                if uuid in self._warm:
                     found[uuid] = one.watch.heat
+                else:
+                    one.watch.heat = None  # nobody keeps it up to date any more
             return found
 
     def read_next(self, now: float) -> float:
@@ -137,14 +145,26 @@ class ActiveReads:
             return over
         with self._lock:
             uuid, found = min(self._known.items(), key=lambda item: item[1].due, default=("", None))
+            heat = found is not None and found.watch is not None and self._may_heat(uuid, now)
             if found is not None and found.watch is not None:
-                found.watch.with_heat = uuid in self._warm
+                found.watch.with_heat = heat
         if found is None:
             return 1.0
         if found.due > now:
             return min(1.0, found.due - now)
         self._step(found, now)
+        if heat:
+            ended = self._clock()
+            self._heated[uuid] = ended
+            self._heat_due = ended + (ended - now) * (1 / HEAT_SHARE - 1)
         return 0.0
+
+    def _may_heat(self, uuid: str, now: float) -> bool:
+        """Whether it is this one's turn: that of which ranges were not asked for for longest."""
+        if uuid not in self._warm or now < self._heat_due:
+            return False
+        watched = (name for name in self._warm if (one := self._known.get(name)) is not None and one.watch is not None)
+        return self._heated.get(uuid, 0.0) <= min(self._heated.get(name, 0.0) for name in watched)
 
     def _step(self, found: _Watched, now: float) -> None:
         gap: Gap | None = None

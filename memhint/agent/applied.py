@@ -1,4 +1,4 @@
-"""What was done between two reports. A report shows each lever as it is by then, which may be a pass later."""
+"""What was done between two reports: a lever may have been pulled again before the next report shows it."""
 
 from __future__ import annotations
 

@@ -29,19 +29,20 @@ from memhint.kernel.guest_advice import GuestAdvice
 from memhint.kernel.host import read_memory
 from memhint.kernel.huge_blocks import GuestBlocks
 from memhint.kernel.process import process_memory
-from memhint.kernel.process_cgroup import home
 from memhint.kernel.root import PAGE_SIZE, KernelRoot
-from memhint.kernel.stall_trigger import stall_trigger
+from memhint.kernel.swap_reads import SwapQueue, SwapReads
 from memhint.levers.balloon import BalloonLever
 from memhint.levers.dedup import DedupLever
 from memhint.levers.khugepaged import KhugepagedLever
 from memhint.levers.lever import Stop
 from memhint.levers.qos import QosLever
-from memhint.levers.read_ahead import WAKES, ReadAhead, ReadAheadSettings, read_ahead
+from memhint.levers.read_ahead import ReadAhead, ReadAheadSettings, read_ahead
 from memhint.levers.recycler import RecyclerLever
 from memhint.levers.swap_out import SwapOutLever
 from memhint.levers.thp import ThpLever
 from memhint.levers.tiering import TieringLever
+from memhint.levers.wake_room import wake_room
+from memhint.levers.wake_watch import WakeWatch
 from memhint.objects.domain import DomainObservation
 from memhint.objects.host import HostObservation
 from memhint.objects.ladder import Rung
@@ -133,18 +134,16 @@ def build_levers(
         time.sleep,
     )
     ahead = ReadAheadSettings(per_second=conf.swap_out.read_ahead_mib * MIB)
-
-    def trigger(instance: str) -> int:
-        pid = int(instance.partition(":")[0])
-        return stall_trigger(root, home(root, pid).path, WAKES)
+    reads = SwapReads(root)
 
     def wakes(instance: str, stop: Stop) -> ReadAhead:
         pid = int(instance.partition(":")[0])
         with GuestAdvice(root, instance) as guest:
             return read_ahead(
                 guest,
-                lambda: process_memory(root, pid, PAGE_SIZE).swap,
-                room,
+                lambda: reads.of(pid),
+                wake_room(root, pid, room),
+                SwapQueue(root).waiting,
                 ahead,
                 clock=time.monotonic,
                 sleep=time.sleep,
@@ -182,7 +181,7 @@ def build_levers(
         ),
         VmRunner(recycler, lambda relief: relief.recycler, share=0.05, dry_run=dry_run, note=applied.note),
         VmRunner(swap_out, lambda relief: relief.swap_out, share=0.05, dry_run=dry_run, note=applied.note),
-        WakeRunner(trigger, wakes, enabled=bool(ahead.per_second) and not dry_run),
+        WakeRunner(WakeWatch(reads, time.monotonic), wakes, enabled=bool(ahead.per_second) and not dry_run),
         HostRunner(
             tiering,
             lambda planned: planned.tiering,

@@ -92,7 +92,7 @@ class Commands:
         return {}
 
     def growth(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Count VMs by ``table`` from the next cycle on. Whoever sends knows best which is the newest.
+        """Count VMs by ``table`` from the next cycle on. The sender knows which one is the newest.
 
         :raises GrowthError: on what is no table; the old one holds
         :raises StoreError: when the store cannot be used
@@ -102,7 +102,7 @@ class Commands:
     def _request(self, arguments: Mapping[str, Any]) -> ReclaimRequest:
         request = codec.structure(arguments.get("request"), ReclaimRequest)
         left = codec.structure(arguments.get("left"), float)
-        # Whoever asks has a clock of his own: the time that is left is counted on this one.
+        # The sender has another clock: the time that is left is counted on this one.
         now = self._wall()
         return replace(request, at=now, expires=now + left).check()
 

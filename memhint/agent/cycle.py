@@ -129,6 +129,15 @@ class Cycle:
             left.append(f"{view.missing}; the marks are kept for the next start")
         return left
 
+    def end(self) -> None:
+        """Say that this agent ends in order: what the host has earned then outlives its boot."""
+        if self.state.at is None or self._dry_run:
+            return  # it never planned in this boot: what is kept of the last one stays
+        try:
+            self._parts.states.save(self._identity.host, self._identity.boot, self.state, self._wall())
+        except StoreError as error:
+            LOG.error("what this host has earned will not outlive its boot: %s", error)
+
     def _estimated(self, view: HostView) -> DedupEstimate | None:
         """What merging would save. Whose VMs they are must be known before anybody looks at their pages."""
         if view.missing is None or self._dry_run:

@@ -1,4 +1,4 @@
-"""The growth table that an agent goes by: the last one that it was sent, kept in its own store over restarts."""
+"""The growth table that an agent uses: the last one that it was sent, kept in its own store over restarts."""
 
 from __future__ import annotations
 

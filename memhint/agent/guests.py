@@ -1,4 +1,4 @@
-"""The conversations with the guests: each looks, and pulls the guest's lever where its policy asks for it.
+"""The conversations with the guests: each looks, and pulls reporting where the VM's policy asks for it.
 
 Looking and pulling share one conversation, because qemu-ga serves one command at a time and libvirt lets one caller in.
 """
@@ -12,23 +12,24 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from memhint.agent.guest_reporting import GuestReporting, GuestWish
 from memhint.agent.observer import GuestNews
 from memhint.backoff import Backoff
 from memhint.guest.capabilities import Capabilities, read_capabilities
-from memhint.guest.errors import GuestAgentAbsent, GuestCommandMissing, GuestError, GuestSilent, GuestTimeout
+from memhint.guest.errors import GuestAgentAbsent, GuestError, GuestSilent
 from memhint.guest.files import READ_COMMANDS
 from memhint.guest.poller import GuestPoller, Task
 from memhint.guest.protocol import AgentTransport, GuestAgent
 from memhint.guest.reading import GuestReading
 from memhint.guest.reporting_knob import read_guest_kernel
 from memhint.guest.sources import read_memory, withheld
-from memhint.levers.reporting import KNOBS, NextBootConfig, ReportingLever, ReportingTarget
+from memhint.levers.reporting_next_boot import NextBootConfig
 from memhint.objects.domain import DomainObservation, DomainState
 from memhint.objects.gap import Gap
 from memhint.objects.guest import GuestKernel
 from memhint.objects.lever import LeverState
 from memhint.objects.ownership import Ledger
-from memhint.objects.policy import Mode, Policy
+from memhint.objects.policy import Policy
 from memhint.objects.tuning import GUESTS_OWN, Tuning
 from memhint.objects.verdict import Answer, Reason, Verdict
 
@@ -47,18 +48,6 @@ class GuestTiming:
     in_flight: int = 4
     backoff_base: float = 5.0
     backoff_max: float = 300.0
-
-
-@dataclass(frozen=True, slots=True)
-class _Wish:
-    domain: DomainObservation
-    policy: Policy
-    tuning: Tuning = GUESTS_OWN
-
-    @property
-    def wished(self) -> tuple[Policy, Tuning]:
-        """What is asked of the guest: a change of it is acted on at once."""
-        return self.policy, self.tuning
 
 
 class Guests:
@@ -83,23 +72,19 @@ class Guests:
         :param note: told of every outcome of a pull
         """
         self._transport = transport
-        self._ledger = ledger
-        self._next_boot = next_boot
         self._timing = timing
         self._enabled = enabled
-        self._dry_run = dry_run
         self._wall = wall
         self._clock = clock
-        self._note = note
         self._lock = threading.Lock()
         self._stopping = False
-        self._pulling: dict[str, threading.Lock] = {}  # one pull or undo of a guest at a time
-        self._talking: dict[str, threading.Lock] = {}  # one conversation with a guest at a time; taken before _pulling
-        self._wishes: dict[str, _Wish] = {}
+        self._talking: dict[str, threading.Lock] = {}  # one conversation with a guest at a time
+        self._wishes: dict[str, GuestWish] = {}
         self._asked: dict[str, tuple[float, tuple[Policy, Tuning]]] = {}
-        self._verdicts: dict[str, tuple[tuple[Policy, Tuning], Verdict]] = {}
         self._capabilities: dict[str, tuple[str, Capabilities]] = {}  # by domain, for one QEMU process
-        self.lever = ReportingLever(ledger, self._read_kernel, order, wall)
+        self.reporting = GuestReporting(
+            ledger, next_boot, self._read_kernel, order, dry_run=dry_run, wall=wall, note=note
+        )
         self._poller = GuestPoller(
             self._converse,
             workers=timing.in_flight,
@@ -114,14 +99,6 @@ class Guests:
         if reading is None:
             return GuestNews(gap=newest.gap)
         return GuestNews(reading.memory, reading.kernel, newest.gap or next(iter(reading.gaps), None))
-
-    def verdict(self, uuid: str, policy: Policy, tuning: Tuning = GUESTS_OWN) -> Verdict:
-        """What became of the last pull of this VM's reporting under these wishes."""
-        with self._lock:
-            pulled = self._verdicts.get(uuid)
-        if pulled is None or pulled[0] != (policy, tuning):
-            return Verdict(Answer.PENDING, Reason.NONE, "the guest has not been asked yet")
-        return pulled[1]
 
     def changed(self, uuid: str) -> None:
         """Its agent came or went, or it booted: what it could do before says nothing. Safe on the event thread."""
@@ -141,16 +118,16 @@ class Guests:
         :param tunings: order and delay of reporting, for those who are to have others than their own
         """
         wished = tunings or {}
-        wishes = {one.uuid: _Wish(one, policies[one.uuid], wished.get(one.uuid, GUESTS_OWN)) for one in domains}
+        wishes = {one.uuid: GuestWish(one, policies[one.uuid], wished.get(one.uuid, GUESTS_OWN)) for one in domains}
         now = self._clock()
         with self._lock:
             self._wishes = wishes
-            for table in (self._asked, self._verdicts, self._capabilities, self._pulling, self._talking):
+            for table in (self._asked, self._capabilities, self._talking):
                 for uuid in set(table) - set(wishes):
                     del table[uuid]
             due = [Task(uuid, wish.domain.facts.memory) for uuid, wish in wishes.items() if self._due(uuid, wish, now)]
         self._poller.retain(wishes)
-        self.lever.retain(wishes)
+        self.reporting.retain(wishes)
         taken = self._poller.submit(due)
         with self._lock:
             for task in due:
@@ -173,7 +150,7 @@ class Guests:
             yield self._agent(transport, self._timing.call_timeout + _LATE)
 
     def capabilities(self, uuid: str) -> Capabilities | None:
-        """What the guest's agent can do, as far as the present one has been asked. Asks nobody."""
+        """What the guest's agent can do, as far as the present one has been asked. Asks no guest."""
         with self._lock:
             known, wish = self._capabilities.get(uuid), self._wishes.get(uuid)
         return known[1] if known is not None and wish is not None and known[0] == _instance(wish.domain) else None
@@ -206,7 +183,8 @@ class Guests:
         """
         with self._lock:
             wishes = dict(self._wishes)
-            self._stopping = True  # a conversation that goes on must not pull again what is put back here
+            self._stopping = True
+        self.reporting.stop()
         self._poller.close(timeout_s=0.0)
         done: dict[str, Verdict] = {}
         threads = []
@@ -218,14 +196,13 @@ class Guests:
         for thread in threads:
             thread.join(max(0.0, until - self._clock()))
         late = Verdict(Answer.FAILED, Reason.GUEST_TIMEOUT, "the guest took too long")
-        owned = {mark.subject for mark in self._ledger.all() if mark.subject in wishes and mark.knob in KNOBS}
-        return {uuid: done.get(uuid, late) for uuid in owned}
+        return {uuid: done.get(uuid, late) for uuid in self.reporting.owned(wishes)}
 
     def close(self) -> None:
         """Start nothing more; what hangs is left to end with the process."""
         self._poller.close(timeout_s=1.0)
 
-    def _due(self, uuid: str, wish: _Wish, now: float) -> bool:
+    def _due(self, uuid: str, wish: GuestWish, now: float) -> bool:
         if uuid not in self._asked:
             return True
         at, wished = self._asked[uuid]
@@ -238,16 +215,16 @@ class Guests:
         if wish is None:
             return GuestReading(self._wall())
         if not self._enabled or not wish.domain.facts.guest_agent or wish.domain.state is not DomainState.RUNNING:
-            self._pull(wish, None)
+            self.reporting.pull(wish, None)
             return GuestReading(self._wall())
         with self._turn(task.uuid), self._transport(task.uuid) as transport:
             return self._talk(task, wish, self._agent(transport))
 
-    def _talk(self, task: Task, wish: _Wish, agent: GuestAgent) -> GuestReading:
+    def _talk(self, task: Task, wish: GuestWish, agent: GuestAgent) -> GuestReading:
         try:
             capabilities = self._capable(wish.domain, agent)
         except GuestError as error:
-            self._pull(replace(wish, domain=replace(wish.domain, guest_kernel=None)), None, error)
+            self.reporting.pull(replace(wish, domain=replace(wish.domain, guest_kernel=None)), None, error)
             raise
         at = self._wall()
         gaps: list[Gap] = []
@@ -257,50 +234,21 @@ class Guests:
             gaps.append(hidden)
         kernel = self._attempt("guest kernel", gaps, lambda: self._kernel(wish.domain, agent, capabilities))
         missing = capabilities.refusal(READ_COMMANDS) if kernel is None else None
-        if self._pull(replace(wish, domain=replace(wish.domain, guest_kernel=kernel, guest=memory)), agent, missing):
+        if self.reporting.pull(
+            replace(wish, domain=replace(wish.domain, guest_kernel=kernel, guest=memory)), agent, missing
+        ):
             kernel = self._attempt("guest kernel", gaps, lambda: self._kernel(wish.domain, agent, capabilities))
         return GuestReading(at, memory, kernel, capabilities, tuple(gaps))
 
-    def _pull(self, wish: _Wish, agent: GuestAgent | None, trouble: GuestError | None = None) -> bool:
-        """Pull the lever; True when something was changed in the guest.
-
-        :param agent: the conversation in which the guest's kernel and memory were just read; None where there is none
-        """
-        uuid, fresh = wish.domain.uuid, agent is not None
-        target = ReportingTarget(wish.domain, wish.policy, agent, self._next_boot(uuid), wish.tuning, fresh)
-        with self._alone(uuid):
-            if self._stopping:
-                return False
-            verdict = self.lever.pull(target, wish.policy.reporting, dry_run=self._dry_run)
-        if trouble is not None and verdict.reason is Reason.NO_GUEST_AGENT:
-            # An agent that was too slow is there: the next conversation may well find it.
-            slow = isinstance(trouble, GuestTimeout)
-            why = trouble.verdict if isinstance(trouble, GuestCommandMissing) else verdict.reason
-            verdict = Verdict(
-                Answer.PENDING if slow else verdict.answer,
-                Reason.GUEST_TIMEOUT if slow else why,
-                f"{verdict.detail}: {trouble.detail}",
-            )
-        with self._lock:
-            self._verdicts[uuid] = (wish.wished, verdict)
-        self._note(self.lever.state(wish.domain, wish.policy.reporting, verdict))
-        return verdict.answer is Answer.APPLIED
-
-    def _undo_one(self, uuid: str, wish: _Wish, done: dict[str, Verdict], until: float) -> None:
+    def _undo_one(self, uuid: str, wish: GuestWish, done: dict[str, Verdict], until: float) -> None:
         """Again while there is time, where the guest or libvirt was too slow."""
         while True:
             with self._transport(uuid) as transport:
                 agent = self._agent(transport) if wish.domain.facts.guest_agent and self._enabled else None
-                target = ReportingTarget(wish.domain, wish.policy, agent, self._next_boot(uuid))
-                with self._alone(uuid):
-                    done[uuid] = self.lever.pull(target, Mode.AUTO, dry_run=False)
+                done[uuid] = self.reporting.put_back(wish, agent)
             if done[uuid].answer is not Answer.FAILED or self._clock() + _AGAIN >= until:
                 return
             time.sleep(_AGAIN)
-
-    def _alone(self, uuid: str) -> threading.Lock:
-        with self._lock:
-            return self._pulling.setdefault(uuid, threading.Lock())
 
     def _turn(self, uuid: str) -> threading.Lock:
         with self._lock:

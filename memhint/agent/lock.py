@@ -1,4 +1,4 @@
-"""One agent per host: a name in the kernel that ends with the process, however it ends."""
+"""One agent per host: it holds a name in the kernel that goes when the process ends, however it ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tells what a cycle brought: the report to who subscribed, and to the record every pull that came to something new."""
+"""Publishes the result of a cycle: the report to its subscribers, and each new outcome of a pull to the event log."""
 
 from __future__ import annotations
 

@@ -207,6 +207,9 @@ class Observer:
         if self._active is not None and process is not None:
             active, gap = self._active.newest(one.uuid)
             gaps += [gap] if gap is not None else []
+        deep = self._deep.newest(one.uuid) if process is not None else None
+        if process is not None and deep is not None and deep.zero_other:
+            process = replace(process, zero_other=deep.zero_other)
         actual = one.balloon.get("balloon.current")
         return DomainObservation(
             uuid=one.uuid,
@@ -214,7 +217,7 @@ class Observer:
             state=one.state,
             facts=facts,
             process=process,
-            deep=self._deep.newest(one.uuid) if process is not None else None,
+            deep=deep,
             guest=memory,
             guest_kernel=news.kernel,
             balloon_actual=actual * KIB if isinstance(actual, int) else None,

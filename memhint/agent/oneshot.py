@@ -42,11 +42,11 @@ class _Nothing:
     def record(self, host: str, at: float, states: Iterable[LeverState]) -> None:
         """Drop them."""
 
-    def save(self, host: str, boot: str, state: PlannerState) -> None:
+    def save(self, host: str, boot: str, state: PlannerState, ended: float | None = None) -> None:
         """Drop it."""
 
     def read(self) -> StoredPolicies:
-        """Nobody said anything."""
+        """No guest was asked."""
         return StoredPolicies({}, {})
 
     def replace(self, uuid: str, origin: Origin, values: Mapping[str, str]) -> None:

@@ -33,8 +33,11 @@ class Audit(Protocol):
 class StateStore(Protocol):
     """Where the planner's memory outlives the agent."""
 
-    def save(self, host: str, boot: str, state: PlannerState) -> None:
-        """Keep it; ``boot`` names the host's boot, from which its clock counts."""
+    def save(self, host: str, boot: str, state: PlannerState, ended: float | None = None) -> None:
+        """Keep it; ``boot`` names the host's boot, from which its clock counts.
+
+        :param ended: unix seconds at which the agent ends, where this is the last state of its life
+        """
 
 
 class Samples(Protocol):
@@ -48,7 +51,7 @@ class Samples(Protocol):
 
 
 def no_growth() -> GrowthTable | None:
-    """Of a host that nobody sends a growth table."""
+    """Of a host that is sent no growth table."""
     return None
 
 

@@ -126,7 +126,7 @@ class Reclaims:
     # -- for the cycle -----------------------------------------------------------------------------------------------
 
     def follow(self, domains: Iterable[DomainObservation], policies: Mapping[str, Policy]) -> None:
-        """Take up what was asked for since, end what nobody may begin any more, and look after what goes on."""
+        """Take up new requests, end those that came too late to begin, and look after those under way."""
         with self._lock:
             self._schedule.see(domains, policies)
             if self._schedule.stopping:
@@ -194,7 +194,7 @@ class Reclaims:
                 del self._unsaved[one.request.id]
 
     def _marked(self, begun: Reclaim) -> bool:
-        """Before the guest is asked: whoever comes after this agent must not ask it again."""
+        """Before the guest is asked: the next agent must not ask it again."""
         try:
             return self._store.save(begun)
         except StoreError as error:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from memhint.agent.figures import reclaimable_by_cache, reclaimable_by_dedup, reclaimable_by_reporting, returned
 from memhint.agent.parts import Identity
+from memhint.agent.reclaimable import reclaimable_of, returned
 from memhint.agent.view import HostView
 from memhint.objects.domain import DomainObservation
 from memhint.objects.estimate import DedupEstimate
 from memhint.objects.gap import Gap, GapReason
-from memhint.objects.lever import LeverName, LeverState, Observed
+from memhint.objects.lever import LeverState
 from memhint.objects.levers import place_of
 from memhint.objects.ownership import HOST
 from memhint.objects.provider import NovaCompute
@@ -76,17 +76,11 @@ def _domain(
 ) -> DomainReport:
     why = view.unreadable.get(one.uuid)
     shown = one if why is None else replace(one, gaps=(*one.gaps, Gap(POLICY, GapReason.MALFORMED, why)))
-    cache = next((state.observed for state in levers if state.lever is LeverName.CACHE), Observed.UNKNOWN)
-    reclaimable = (
-        reclaimable_by_reporting(one),
-        reclaimable_by_dedup(one, estimated),
-        reclaimable_by_cache(one, cache),
-    )
     return DomainReport(
         shown,
         view.policies[one.uuid],
         returned(one, planned.state.past.get(one.uuid)),
-        reclaimable,
+        reclaimable_of(one, levers, estimated),
         levers,
         merging_of(planned.state.dedup_breaks, one, planned.state.at or 0.0),
     )

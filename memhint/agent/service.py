@@ -19,6 +19,7 @@ from memhint.agent.growth import Learnt
 from memhint.agent.lock import HostLock
 from memhint.agent.parts import Audit, Stores
 from memhint.agent.reclaim_store import ReclaimStore
+from memhint.agent.settings import planner_settings
 from memhint.agent.unlost import Unlost
 from memhint.bus.inprocess import InProcessBus
 from memhint.conf.errors import ConfigError
@@ -29,7 +30,7 @@ from memhint.objects.epoch import new_epoch
 from memhint.objects.lever import LeverState
 from memhint.objects.report import STALE_PERIODS
 from memhint.objects.units import MIB
-from memhint.planner.resume import long_ago
+from memhint.planner.resume import after_boot, long_ago
 from memhint.planner.state import PlannerState
 from memhint.store.database import Store, open_store
 from memhint.store.engine import BUSY_SECONDS
@@ -43,7 +44,7 @@ LOG = logging.getLogger(__name__)
 UNDO_DEADLINE = 30.0  # seconds, for everything that stopping has to put back
 LOOK = 1.0  # seconds between two looks at the host's memory alone
 PASS = 5.0  # seconds that a reload waits for a pass under way
-STORE_SHARE = 0.25  # of a period: so long a cycle waits for whoever keeps the store
+STORE_SHARE = 0.25  # of a period: so long a cycle waits while another process keeps the store
 EVENT_SPACING = 0.5  # seconds between a cycle and one that an event asks for
 
 
@@ -96,6 +97,7 @@ class Service:
                 self._reload = False
                 agent = self._reloaded(agent, store)
         LOG.info("stopping: putting back what was changed")
+        agent.cycle.end()  # before what may take so long that the host does not wait for it
         left = agent.cycle.undo(UNDO_DEADLINE)
         for problem in left:
             LOG.error("not put back: %s", problem)
@@ -264,15 +266,23 @@ def _fixed(conf: cfg.ConfigOpts) -> tuple[object, ...]:
 
 
 def remembered_state(store: Store, conf: cfg.ConfigOpts) -> PlannerState | None:
-    """What the planner of the last agent knew; after more than three periods only what VMs did.
+    """What the planner of the last agent knew; after more than three periods, or a boot, only what VMs did.
 
     :raises StoreError: when the store cannot be read
     """
+    boot = host_boot(KernelRoot())
     try:
-        state = store.states.newest(conf.host_name, host_boot(KernelRoot()))
+        state = store.states.newest(conf.host_name, boot)
+        last = store.states.of_last_boot(conf.host_name, boot) if state is None else None
     except StoreDamaged as error:
         LOG.warning("every VM counts as new: %s", error)
         return None
+    if last is not None:
+        before, ended = last
+        away = None if ended is None else time.time() - ended
+        if before.earned.days and away is None:
+            LOG.warning("this host's last boot did not end in order: what it had earned is lost")
+        return after_boot(before, time.monotonic(), planner_settings(conf), away)
     if state is None or state.at is None:
         return None
     return state if time.monotonic() - state.at <= STALE_PERIODS * conf.period else long_ago(state)

@@ -12,7 +12,8 @@ from dataclasses import replace
 
 from memhint.agent.view import HostView
 from memhint.levers.balloon import BALLOON_KNOB
-from memhint.levers.reporting import KNOBS, NEXT_BOOT_KNOB
+from memhint.levers.reporting import KNOBS
+from memhint.levers.reporting_next_boot import NEXT_BOOT_KNOB
 from memhint.objects.domain import DomainObservation
 from memhint.objects.ownership import Ledger, Mark
 from memhint.planner.plan import Sight

@@ -1,4 +1,4 @@
-"""The record of actions, kept through a time in which its store takes nothing."""
+"""The event log, which keeps what its store does not take at the moment."""
 
 from __future__ import annotations
 

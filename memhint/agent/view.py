@@ -26,7 +26,7 @@ class HostView:
 
     @property
     def unread(self) -> frozenset[str]:
-        """VMs of which nobody knows what holds for them: neither what they are made of nor their policy."""
+        """VMs of which neither the definition nor the policy is known."""
         return self.seen.unread | self.unreadable.keys()
 
     @property

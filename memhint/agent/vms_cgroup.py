@@ -11,7 +11,7 @@ from memhint.kernel.vms_cgroup import common_cgroup, read_vms_cgroup, read_vms_p
 from memhint.objects.domain import ProcessMemory
 from memhint.objects.host import VmsCgroup
 
-ANEW = 60.0  # seconds after which a process is looked up again: it may have been moved
+AGAIN = 60.0  # seconds after which a process is looked up again: it may have been moved
 
 
 class VmsCgroupReads:
@@ -32,7 +32,7 @@ class VmsCgroupReads:
         self._path = None
         if not complete:
             return None
-        if now - self._since > ANEW:
+        if now - self._since > AGAIN:
             self._homes, self._since = {}, now
         try:
             self._homes = {

@@ -149,7 +149,7 @@ class Application:
                 try:
                     words.check(value, PATHS[name], "invalid")
                 except Problem:
-                    raise not_found("address", f"this is no {name}") from None
+                    raise not_found("address", f"this is not a valid {name}") from None
         query = words.query_of(request.args, route.query)
         body = None if route.body is None else words.body_of(request, route.body)
         try:
@@ -160,7 +160,7 @@ class Application:
         except StoreRefused as error:
             # What got through the schemas and is still none to the database came from the caller.
             LOG.warning("the database refuses a value of %s %s: %s", request.method, _shown(request), error)
-            raise Problem(400, "value.refused", "the database does not take one of these values") from None
+            raise Problem(400, "value.refused", "the database cannot store one of these values") from None
         except ChangesExpired:
             raise Problem(
                 410, "changed_since.expired", "what changed since then can no longer be told: ask without changed_since"
@@ -187,7 +187,7 @@ def _server_error(error: Exception) -> Problem:
             "the store does not answer as it should: the log of memhint api says why, by request_id",
             headers={"Retry-After": "5"},
         )
-    return Problem(500, "internal", "this is a fault of memhint: the log of memhint api has it under the request_id")
+    return Problem(500, "internal", "this is a bug in memhint: look for the request_id in the log of memhint api")
 
 
 def _problem(problem: Problem, request_id: str) -> Response:

@@ -1,4 +1,4 @@
-"""Who is it: three ways to tell, one of which an operator chooses."""
+"""Authentication, in one of three ways: static tokens, Keystone, or none on loopback."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Authenticator(Protocol):
 
 
 class LoopbackOnly:
-    """`auth = none`: whoever is on this host is an admin; all others are refused."""
+    """`auth = none`: everyone on this host is an admin; all others are refused."""
 
     challenge = "Bearer"
 

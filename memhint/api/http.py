@@ -1,4 +1,4 @@
-"""Answers as they go out: JSON, entity tags, and headers that keep a browser from doing more than it must."""
+"""Answers over HTTP: JSON, entity tags, and the headers that limit what a browser does with them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def etag_of(body: bytes) -> str:
 def matches(request: Request, tag: str) -> bool:
     """Whether a change may go on: If-Match names this state of what is changed, or is not there at all.
 
-    :raises Problem: 400 where it cannot be read. Whoever sends one wants no change without a condition
+    :raises Problem: 400 where it cannot be read: without its condition, the change is not wanted
     """
     said = request.headers.get("If-Match")
     if said is None:

@@ -35,7 +35,7 @@ class Change:
 
 
 class Listener:
-    """One client. Whoever does not keep up is dropped: it reconnects with the last id that it saw."""
+    """One client. One that does not keep up is dropped; it reconnects with the last id that it saw."""
 
     def __init__(self, hub: Hub, client: str, may: Callable[[], bool], there: Callable[[], bool]) -> None:
         """:param may: whether it still may listen

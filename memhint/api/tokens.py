@@ -1,4 +1,4 @@
-"""Static tokens: a file of hashes. Whoever reads the file learns no token, whoever writes it makes them."""
+"""Static tokens: a file of hashes. To read it reveals no token; who may write it can add some."""
 
 from __future__ import annotations
 

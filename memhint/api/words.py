@@ -1,4 +1,4 @@
-"""The words of a request, from text to checked data: query strings and bodies, by the schema of their route."""
+"""Parses and checks a request: its query string and body, by the schemas of the route."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def query_of(given: MultiDict[str, str], schema: Schema) -> dict[str, Any]:
     for name, values in given.lists():
         if name not in properties:
             known = ", ".join(properties) or "none"
-            raise bad_request("query.unknown", f"{_short(name)!r} is no parameter here; there are: {known}")
+            raise bad_request("query.unknown", f"{_short(name)!r} is not a parameter here; the parameters are: {known}")
         if len(values) != 1:
-            raise bad_request("query.repeated", f"{name} is said {len(values)} times: say it once")
+            raise bad_request("query.repeated", f"{name} is given {len(values)} times: give it once")
         try:
             found[name] = _value(values[0], properties[name])
         except ValueError as error:
@@ -56,7 +56,7 @@ def body_of(request: Request, schema: Schema) -> Any:
     try:
         data = request.get_data(cache=False)
     except RequestEntityTooLarge:
-        raise Problem(413, "body.too_large", f"a body has {BODY_MOST} bytes at most") from None
+        raise Problem(413, "body.too_large", f"a body may have {BODY_MOST} bytes at most") from None
     try:
         document = json.loads(data, parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_once)
         _hold_depth(document)
@@ -65,7 +65,7 @@ def body_of(request: Request, schema: Schema) -> Any:
         why = (
             str(error) if isinstance(error, json.JSONDecodeError | _Refused) else "it is not UTF-8, or nested too deep"
         )
-        raise bad_request("body.not_json", f"the body is no JSON document: {_short(why)}") from None
+        raise bad_request("body.not_json", f"the body is not JSON: {_short(why)}") from None
     check(document, schema, "body.invalid")
     return document
 

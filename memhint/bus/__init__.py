@@ -1,1 +1,1 @@
-"""How a report gets from the agent to those who use it."""
+"""Reports from agents to controllers, and commands back: RabbitMQ, or within one process."""

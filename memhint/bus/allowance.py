@@ -1,4 +1,4 @@
-"""How much of a controller each sender may have, so that one that sends as much as it can costs the others nothing."""
+"""How much of a controller each sender may use, so that one that floods it does not slow the others."""
 
 from __future__ import annotations
 

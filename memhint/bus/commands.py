@@ -188,7 +188,7 @@ class Commander:
 
     @contextmanager
     def _queue(self, waiter: _Waiter) -> Iterator[str]:
-        """A queue for the answers to one question. Whoever learns its name has nothing of the next one's."""
+        """A queue for the answers to one question. Its name is of no use for the next one."""
         name = f"memhint.asking.{uuid.uuid4().hex}"
         self._channel.queue_declare(name, exclusive=True, auto_delete=True, arguments=_ANSWERS)
         self._channel.queue_bind(name, REPLY, name)

@@ -1,4 +1,4 @@
-"""Sends commands that are sent again as long as they are needed: whatever does not get through now is no loss."""
+"""Sends commands without waiting for an answer. One that gets lost is sent again with the host's next report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the agent knows of the bus: something that takes reports."""
+"""The bus as the agent sees it: something that takes reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must not be lost of a cycle: its point of the history and the pulls whose verdict changed."""
+"""What must not be lost of a cycle: its point in the history, and its new verdicts."""
 
 from __future__ import annotations
 

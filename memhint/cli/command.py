@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+import os
+from contextlib import suppress
+from typing import Any, TextIO
 
 from cliff.command import Command
 from cliff.display import DisplayCommandBase
 
-from memhint.cli.exits import Exit
+from memhint.cli.exits import Exit, is_full
 from memhint.cli.table import TABLE, Table
 
 
@@ -17,6 +19,8 @@ class Documented(Command):
 
     app: Any
     examples = ""
+    failure: Exception | None = None
+    """What the command ends with although it has shown its output; None where all went well."""
 
     def get_epilog(self) -> str:
         """The examples of this command; cliff would search every installed package for its origin first."""
@@ -39,10 +43,17 @@ class Documented(Command):
     def run(self, parsed_args: argparse.Namespace) -> int:
         """Run the command; an error becomes one line on stderr and its exit code."""
         try:
-            return super().run(parsed_args) or Exit.DONE
+            code = super().run(parsed_args) or Exit.DONE
+            self.app.stdout.flush()  # here it can still fail with a word
+            if self.failure is not None:
+                raise self.failure
+            return code
         except BrokenPipeError:
+            _discard(self.app.stdout)
             raise
         except Exception as error:
+            if is_full(error):
+                _discard(self.app.stdout)
             if self.app.options.debug:
                 self.app.LOG.exception(error)
             else:
@@ -75,3 +86,11 @@ class Displayed(Documented, DisplayCommandBase):  # type: ignore[type-arg]
     def table(self, parsed_args: argparse.Namespace) -> Table | None:
         """Where a table is wanted, the one that aligns sizes."""
         return Table() if parsed_args.formatter == TABLE else None
+
+
+def _discard(stream: TextIO) -> None:
+    """Drop what could not be written, or Python tries it again at its end and complains in words of its own."""
+    with suppress(OSError, ValueError):  # no file of the system
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)

@@ -10,7 +10,7 @@ from cliff.show import ShowOne
 
 from memhint.cli.base import Shown
 from memhint.cli.errors import CliError, Exit
-from memhint.cli.find import find_domain, name_of
+from memhint.cli.find import find_domain, name_of, need_vms
 from memhint.cli.table import Mib, Seconds
 from memhint.objects.codec import to_plain
 from memhint.objects.estimate import DedupEstimate as Estimate
@@ -59,6 +59,7 @@ KSM's CPU with [dedup] advisor = adaptive is that of its fast pace, the most tha
         else:
             with self.store(conf) as store:
                 report = self.fresh(conf, store)
+        need_vms(report)
         if report.dedup is None:
             raise CliError(
                 Exit.REFUSED, "the agent estimates nothing: [dedup] estimate_cpu_percent is 0; --now looks at once"

@@ -10,7 +10,7 @@ from cliff.lister import Lister
 
 from memhint.cli import words
 from memhint.cli.base import Shown
-from memhint.cli.find import find_domain
+from memhint.cli.find import find_domain, need_vms
 from memhint.cli.table import Mib, Seconds, clean
 from memhint.objects.active import ActiveMemory
 from memhint.objects.codec import to_plain
@@ -48,6 +48,7 @@ A dash is an unknown value, never 0.
         conf = self.conf()
         with self.store(conf) as store:
             report = self.fresh(conf, store)
+        need_vms(report)
         chosen = (
             [find_domain(report, parsed_args.domain)]
             if parsed_args.domain
@@ -182,7 +183,7 @@ def _details(report: Report, one: DomainReport, now: float) -> dict[str, str]:
         size = "unknown" if item.at_most is None else f"at most {words.size(item.at_most)}"
         rows[f"Reclaimable by {item.lever}"] = f"{size} ({item.source}{age})"
     for state in one.levers:
-        rows[f"Lever {state.lever}"] = f"{state.observed}, wish {state.desired}: {state.verdict}"
+        rows[f"Lever {state.lever}"] = words.lever_line(state.observed, state.desired, state.verdict)
     for name, setting in one.policy.settings.items():
         rows[f"Policy {name}"] = words.policy_value(name, setting)
     rows["Gaps"] = words.gap_lines(seen.gaps)

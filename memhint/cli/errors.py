@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memhint.cli.exits import CliError, Exit
+from memhint.cli.exits import CliError, Exit, unforeseen
 from memhint.conf.errors import ConfigError
 from memhint.kernel.errors import KernelInterfaceError
 from memhint.objects.policy import PolicyError
@@ -30,4 +30,4 @@ def line_of(error: Exception) -> str:
     text = " ".join(str(error).split())
     if isinstance(error, _FORESEEN):
         return text
-    return f"unexpected {type(error).__name__}: {text}; run it again with --debug and report what it prints"
+    return unforeseen(error)

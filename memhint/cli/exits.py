@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from enum import IntEnum
 
 
@@ -24,3 +25,16 @@ class CliError(Exception):
     def __init__(self, code: Exit, text: str) -> None:
         self.code = code
         super().__init__(text)
+
+
+def is_full(error: Exception) -> bool:
+    """Whether there was no room for what was to be written."""
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def unforeseen(error: Exception) -> str:
+    """One line for a person about an error that no command expects: a full disk, or else a fault of memhint."""
+    if isinstance(error, OSError) and is_full(error):
+        return f"this cannot be written: {error.strerror}; make room, and run it again"
+    text = " ".join(str(error).split())
+    return f"unexpected {type(error).__name__}: {text}; run it again with --debug and report what it prints"

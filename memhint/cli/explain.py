@@ -17,6 +17,8 @@ from memhint.objects.codec import to_plain
 from memhint.objects.exclusion import Way
 from memhint.objects.plan import Bound, Demand, DemandReason
 from memhint.objects.report import DomainReport, Report
+from memhint.objects.tier_sizing import TierBound, TierSizing
+from memhint.objects.units import parse_size
 from memhint.planner.exclusions import forbidden
 from memhint.planner.explain import (
     Step,
@@ -30,8 +32,13 @@ from memhint.planner.explain import (
 )
 from memhint.planner.ratio import ratio
 from memhint.planner.settings import PlannerSettings
+from memhint.planner.tier_sizing import tier_sizing
 
 HOST = "host"
+_TIER_BOUNDS = {
+    TierBound.ACTIVE: "what is active takes half of DRAM",
+    TierBound.SIZE: "DRAM and tier are full",
+}
 
 
 class Explain(Shown, ShowOne):
@@ -40,6 +47,7 @@ class Explain(Shown, ShowOne):
     examples = """\
 examples:
   memhint explain                  this host: how the headroom comes about, and what bounds it
+  memhint explain --tier 512GiB    the same, and what a slower tier of that size would give these VMs
   memhint explain web-1            one VM: its demand, its policy, what may be had from it, what it costs
   memhint explain web-1 --json     the same for a program, in bytes
 """
@@ -48,6 +56,12 @@ examples:
         """Add what this command takes."""
         parser.add_argument(
             "subject", metavar="DOMAIN|HOST", nargs="?", help="a VM's name or UUID, or this host's name; default: host"
+        )
+        parser.add_argument(
+            "--tier",
+            metavar="SIZE",
+            type=_tier,
+            help="what a tier of slower memory of this size would give (default: a quarter, a half and all of DRAM)",
         )
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Any]]:
@@ -60,7 +74,7 @@ examples:
         self._settings = planner_settings(conf)
         self._domain = _domain(self._report, parsed_args.subject)
         if self._domain is None:
-            return self.dict2columns(host_of(self._report, self._settings))
+            return self.dict2columns(host_of(self._report, self._settings, parsed_args.tier))
         return self.dict2columns(domain_of(self._report, self._domain, self._settings))
 
     def produce_output(self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Sequence[Any]) -> int:
@@ -76,7 +90,7 @@ examples:
 
     def _show_host(self, table: Table, parsed_args: argparse.Namespace) -> None:
         report, out = self._report, self.app.stdout
-        found = host_of(report, self._settings)
+        found = host_of(report, self._settings, parsed_args.tier)
         capacity = report.plan.capacity
         out.write(f"Headroom of {report.host}: {words.headroom(capacity)}\n")
         out.write(f"Admitting: {clean(words.admitting(report.plan.pressure))}\n")
@@ -104,6 +118,22 @@ examples:
         ]
         if rows:
             table.emit_list(("VM", "Assigned", "Footprint", "Demand", "Not counted", "Why"), rows, out, parsed_args)
+        self._show_tier(table, parsed_args)
+
+    def _show_tier(self, table: Table, parsed_args: argparse.Namespace) -> None:
+        found, out = _sizing(self._report, parsed_args.tier), self.app.stdout
+        if found is None:
+            if parsed_args.tier is not None:
+                out.write("What a tier would give is not known: [active] source has not read what any VM uses.\n")
+            return
+        load = found.load
+        out.write(
+            f"Active within a minute: {Mib(load.active).human_readable()} MiB of "
+            f"{Mib(load.used).human_readable()} that {load.vms} VMs have ({load.read} of them read; others count "
+            f"in full), on {Mib(load.dram).human_readable()} MiB for VMs\n"
+        )
+        rows = [(Mib(one.tier), f"{one.vms:.1f}", f"{one.without:.1f}", _TIER_BOUNDS[one.bound]) for one in found.gains]
+        table.emit_list(("Slower tier", "VMs like these", "Without it", "Bounded by"), rows, out, parsed_args)
 
     def _show_domain(self, table: Table, parsed_args: argparse.Namespace, one: DomainReport) -> None:
         report, out = self._report, self.app.stdout
@@ -132,13 +162,17 @@ examples:
         table.emit_list(("Term", "MiB", "Leaves", "Meaning"), rows, self.app.stdout, parsed_args)
 
 
-def host_of(report: Report, settings: PlannerSettings) -> dict[str, Any]:
-    """A host's headroom for machines: bytes."""
+def host_of(report: Report, settings: PlannerSettings, tier: int | None = None) -> dict[str, Any]:
+    """A host's headroom for machines: bytes.
+
+    :param tier: bytes of slower memory, to be told what it would give
+    """
     capacity, demands = report.plan.capacity, report.plan.demands
     outside = {one.uuid for one in demands if one.reason is DemandReason.OUTSIDE}
     given = sum(one.observation.facts.memory for one in report.domains if one.observation.uuid not in outside)
     most = settings.max_ratio if capacity.max_ratio is None else capacity.max_ratio
     spare = spare_words(capacity, demands, settings)
+    sizing = _sizing(report, tier)
     for one in demands:
         spare = spare.replace(f"{{{one.uuid}}}", name_of(report, one.uuid))
     return {
@@ -156,6 +190,7 @@ def host_of(report: Report, settings: PlannerSettings) -> dict[str, Any]:
         "spare": spare,
         "admitting": report.plan.pressure.admitting,
         "domains": [{"name": name_of(report, one.uuid), **to_plain(one)} for one in demands],
+        "tier": to_plain(sizing) if sizing else None,
     }
 
 
@@ -178,6 +213,25 @@ def domain_of(report: Report, one: DomainReport, settings: PlannerSettings) -> d
         "ways": {str(way): to_plain(why) if why else None for way, why in ways.items()},
         "levers": to_plain(one.levers),
     }
+
+
+def _sizing(report: Report, tier: int | None) -> TierSizing | None:
+    capacity = report.plan.capacity
+    return tier_sizing([one.observation for one in report.domains], capacity.pool - capacity.reserve, tier)
+
+
+def _tier(text: str) -> int:
+    """Bytes of a size such as 512GiB.
+
+    :raises ArgumentTypeError: when it is none, or nothing
+    """
+    try:
+        size = parse_size(text)
+    except (ValueError, OverflowError) as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    if size <= 0:
+        raise argparse.ArgumentTypeError("a tier of nothing gives nothing: write 512GiB")
+    return size
 
 
 def _domain(report: Report, subject: str | None) -> DomainReport | None:

@@ -8,11 +8,27 @@ from memhint.cli.errors import CliError, Exit
 from memhint.objects.report import DomainReport, Report
 
 
+def unlisted(report: Report) -> bool:
+    """Whether libvirt has not said which VMs there are. Then a report without VMs does not say that there are none."""
+    return report.plan.capacity.blind and not report.domains
+
+
+def need_vms(report: Report) -> None:
+    """Go on only where it is known which VMs there are.
+
+    :raises CliError: where it is not
+    """
+    if unlisted(report):
+        why = "; ".join(str(gap) for gap in (*report.gaps, *report.observation.gaps))
+        raise CliError(Exit.FAILED, f"libvirt has not said which VMs there are on {report.host}: {why or 'ask again'}")
+
+
 def find_domain(report: Report, wanted: str) -> DomainReport:
     """The one VM of the report with this name or UUID.
 
     :raises CliError: when there is none, or more than one
     """
+    need_vms(report)
     by_uuid = [one for one in report.domains if one.observation.uuid == wanted.lower()]
     found = by_uuid or [one for one in report.domains if one.observation.name == wanted]
     if len(found) == 1:

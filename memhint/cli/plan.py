@@ -93,7 +93,7 @@ examples:
             out.write(f"Ladder: {clean(words.ladder(report.plan.rungs))}\n")
         terms = [(name, Mib(getattr(capacity, name)), text) for name, text in _TERMS.items()]
         terms.append(("headroom", Mib(capacity.headroom), "what may be promised now"))
-        terms.append(("nominal", Mib(capacity.nominal_headroom()), "pool - reserve - assigned, for comparison"))
+        terms.append(("nominal", Mib(words.nominal(capacity)), "pool - reserve - assigned, for comparison"))
         table.emit_list(("Term", "MiB", "Meaning"), terms, out, parsed_args)
         demands = [
             (name_of(report, one.uuid), Mib(one.assigned), Mib(one.footprint), Mib(one.demand), _why(one))
@@ -118,7 +118,7 @@ def plan_of(report: Report, *, dry_run: bool) -> dict[str, Any]:
         "host": report.host,
         "at": report.at,
         "dry_run": dry_run,
-        "capacity": {**plan["capacity"], "nominal_headroom": report.plan.capacity.nominal_headroom()},
+        "capacity": {**plan["capacity"], "nominal_headroom": words.nominal(report.plan.capacity)},
         "pressure": plan["pressure"],
         "rungs": plan["rungs"],
         "demands": [{"name": name_of(report, one["uuid"]), **one} for one in plan["demands"]],

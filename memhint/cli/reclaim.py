@@ -77,18 +77,10 @@ examples:
             except ReclaimError as error:
                 raise CliError(Exit.USAGE, str(error)) from error
             found = queued if parsed_args.no_wait else self._follow(conf, store, report, queued)
-        self._failure = None if parsed_args.no_wait else self._end(domain, found)
+        self.failure = None if parsed_args.no_wait else self._end(domain, found)
         self.formatter = self.table(parsed_args) or self.formatter
         shown = _rows(domain, found) if self.table(parsed_args) else reclaim_of(domain, found)
         return self.dict2columns(shown)
-
-    def produce_output(self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Sequence[Any]) -> int:
-        """What became of it; what did not end well ends the command with its own exit code."""
-        super().produce_output(parsed_args, column_names, data)
-        self.app.stdout.flush()
-        if self._failure is not None:
-            raise self._failure
-        return 0
 
     def _end(self, domain: DomainReport, found: Reclaim) -> CliError | None:
         look = "is the agent running? see: memhint status"
@@ -191,19 +183,9 @@ def _rows(domain: DomainReport, found: Reclaim) -> dict[str, str]:
         "Flushed": "-" if found.flushed is None else words.size(found.flushed),
         "Stopped": str(found.stop) if found.stop else "-",
         "Pressure": "-" if found.pressure is None else f"{found.pressure:.1f} % at most, limit {request.psi_limit:g} %",
-        "Hold": _held(found),
+        "Hold": words.hold_line(request.hold, found.held),
         "Took": "-" if took is None else f"{took:.1f} s in {found.calls} calls",
     }
-
-
-def _held(found: Reclaim) -> str:
-    held = found.held
-    if held is None:
-        return f"{found.request.hold:g} s, not begun" if found.request.hold else "-"
-    again = f"{words.size(held.again)} reclaimed again in {held.rounds} goes"
-    if held.stop is not None:
-        return f"ended ({held.stop}), {again}"
-    return f"until {words.moment(held.until)} UTC, {again}"
 
 
 def _wished(request: ReclaimRequest) -> str:

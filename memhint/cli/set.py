@@ -90,9 +90,7 @@ An operator's wish is stronger than metadata, flavor, aggregate and host, and su
             super().produce_output(parsed_args, column_names, data)
         else:
             self._show(table, parsed_args)
-        self.app.stdout.flush()
-        if self._outcome.failure is not None:
-            raise self._outcome.failure
+        self.failure = self._outcome.failure
         return 0
 
     def _change(self, conf: cfg.ConfigOpts, store: Store, wishes: Wishes, parsed_args: argparse.Namespace) -> Outcome:

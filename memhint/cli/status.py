@@ -11,6 +11,7 @@ from cliff.show import ShowOne
 
 from memhint.cli import words
 from memhint.cli.base import Shown
+from memhint.cli.find import unlisted
 from memhint.objects.codec import to_plain
 from memhint.objects.domain import DomainState
 from memhint.objects.host import HostObservation
@@ -55,17 +56,17 @@ def status_of(report: Report, now: float) -> dict[str, Any]:
         "pressure": to_plain(observation.pressure),
         "ksm": to_plain(observation.ksm),
         "ksm_saving": observation.ksm_saving if observation.ksm else None,
-        "capacity": {**to_plain(capacity), "nominal_headroom": capacity.nominal_headroom()},
+        "capacity": {**to_plain(capacity), "nominal_headroom": words.nominal(capacity)},
         "slots": {
             "size": report.slot,
             "measured": capacity.slots(report.slot),
-            "nominal": capacity.nominal_slots(report.slot),
+            "nominal": _nominal_slots(report),
         },
         "admitting": to_plain(report.plan.pressure),
         "rungs": to_plain(report.plan.rungs),
         "reclaimable": reclaimable_of(report),
         "returned": _returned(report),
-        "domains": {"total": len(report.domains), **_states(report)},
+        "domains": {"total": None if unlisted(report) else len(report.domains), **_states(report)},
         "levers": to_plain(report.levers),
         "cost": to_plain(report.cost),
         "gaps": [to_plain(gap) for gap in (*report.gaps, *observation.gaps)],
@@ -93,7 +94,14 @@ def _states(report: Report) -> Mapping[str, int]:
     return Counter(str(one.observation.state) for one in report.domains)
 
 
+def _nominal_slots(report: Report) -> int | None:
+    capacity = report.plan.capacity
+    return None if capacity.blind else capacity.nominal_slots(report.slot)
+
+
 def _vms(report: Report) -> str:
+    if unlisted(report):
+        return "unknown: libvirt has not said which VMs there are"
     states = ", ".join(f"{count} {state}" for state, count in _states(report).items())
     return f"{len(report.domains)}: {states}" if states else "none"
 
@@ -109,7 +117,7 @@ def _rows(report: Report, now: float) -> dict[str, str]:
         "Dedup (KSM)": _ksm(report.observation),
         "Headroom": words.headroom(capacity),
         f"More VMs of {mib(report.slot)} MiB": (
-            f"{capacity.slots(report.slot)} measured, {capacity.nominal_slots(report.slot)} nominal"
+            f"{capacity.slots(report.slot)} measured, {words.number(_nominal_slots(report))} nominal"
         ),
         "Admitting": words.admitting(report.plan.pressure),
         "Ladder": words.ladder(report.plan.rungs),

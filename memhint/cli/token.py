@@ -41,6 +41,7 @@ The token is shown once, on stderr, and kept nowhere. Standard output is the lin
             token, entry = create(parsed_args.name, parsed_args.role, parsed_args.project)
         except TokenFileError as error:
             raise CliError(Exit.USAGE, str(error)) from error
-        self.app.stderr.write(f"{token}\n")
         self.app.stdout.write(f"{entry.line()}\n")
+        self.app.stdout.flush()  # a token whose line could not be written would be of no use
+        self.app.stderr.write(f"{token}\n")
         return 0

@@ -9,7 +9,7 @@ from typing import TextIO, TypeVar
 T = TypeVar("T")
 
 SLOW = 2.0  # seconds after which a person wonders
-_STEP = 0.25  # seconds between two looks
+STEP = 0.25  # seconds between two looks
 
 
 def wait_for(
@@ -20,6 +20,7 @@ def wait_for(
     sleep: Callable[[float], None],
     terminal: TextIO,
     text: str,
+    step: float = STEP,
 ) -> T | None:
     """What ``look`` finds at last; None when it found nothing in so many seconds."""
     start = clock()
@@ -34,5 +35,5 @@ def wait_for(
 
                 stack.enter_context(Console(file=terminal).status(text))
                 spinning = True
-            sleep(_STEP)
+            sleep(step)
         return found

@@ -10,6 +10,7 @@ from memhint.objects.gap import Gap
 from memhint.objects.ladder import EnteredRung
 from memhint.objects.plan import Bound, Capacity, PressureVerdict
 from memhint.objects.policy import KEYS, Setting
+from memhint.objects.reclaim import Hold
 from memhint.objects.units import mib
 
 BOUNDS = {
@@ -27,7 +28,14 @@ BOUNDS = {
 def headroom(capacity: Capacity) -> str:
     """The headroom, and the rule that bounds it."""
     meaning = BOUNDS.get(capacity.bound, "a rule of a newer memhint")
+    if capacity.blind and capacity.bound is Bound.STALE:
+        meaning = "not all VMs of this host are known"
     return f"{mib(capacity.headroom)} MiB, bounded by {capacity.bound}: {meaning}"
+
+
+def nominal(capacity: Capacity) -> int | None:
+    """The headroom by assigned memory alone, in bytes; None where what VMs were given is not known."""
+    return None if capacity.blind else capacity.nominal_headroom()
 
 
 def ladder(rungs: Sequence[EnteredRung]) -> str:
@@ -50,10 +58,30 @@ def absent(gaps: Iterable[Gap], what: str) -> str:
     return "-"
 
 
-def policy_value(name: str, value: Setting) -> str:
+def lever_line(observed: str, desired: str, verdict: object) -> str:
+    """What is seen of a lever, what is wished, and why they differ."""
+    return f"{observed}, wish {desired}: {verdict}"
+
+
+def hold_line(seconds: float, held: Hold | None) -> str:
+    """What was taken again after a reclaim that was to be held for so many seconds."""
+    if held is None:
+        return f"{seconds:g} s, not begun" if seconds else "-"
+    again = f"{size(held.again)} reclaimed again in {held.rounds} goes"
+    if held.stop is not None:
+        return f"ended ({held.stop}), {again}"
+    return f"until {moment(held.until)} UTC, {again}"
+
+
+def policy_value(name: str, setting: Setting) -> str:
     """One value of a policy with its unit and its origin."""
+    return setting_text(name, setting.value, setting.origin)
+
+
+def setting_text(name: str, value: str, origin: str) -> str:
+    """The same of its parts."""
     key = KEYS.get(name)
-    return f"{key.kind.shown(value.value) if key else value.value} ({value.origin})"
+    return f"{key.kind.shown(value) if key else value} ({origin})"
 
 
 CLAIMS = {
@@ -77,6 +105,11 @@ def size(value: int | None) -> str:
     return "-" if value is None else f"{mib(value)} MiB"
 
 
+def number(value: int | None) -> str:
+    """A count."""
+    return "unknown" if value is None else str(value)
+
+
 def part(value: float | None) -> str:
     """A part of 1, in percent."""
     return "-" if value is None else f"{100 * value:.0f} %"
@@ -94,6 +127,6 @@ def seconds(value: float | None) -> str:
     return "-" if value is None else f"{value:.0f} s"
 
 
-def gap_lines(gaps: Iterable[Gap]) -> str:
+def gap_lines(gaps: Iterable[object]) -> str:
     """Gaps, one in each line."""
     return "\n".join(str(gap) for gap in gaps) or "none"

@@ -1,4 +1,4 @@
-"""What the API can be asked, a method for each operation."""
+"""A client of the admin API: a method for each of its operations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Item = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A whole list, and the token from which on changes to it are told."""
+    """A whole list. ``changed`` is the token with which to ask for what changed since."""
 
     items: Sequence[Item]
     changed: str
@@ -27,7 +27,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What changed since a token, the names or UUIDs that are no more, and the next token."""
+    """What changed since a token: items as they are now, the names or UUIDs of those deleted, and the next token."""
 
     items: Sequence[Item]
     deleted: Sequence[str]
@@ -36,14 +36,14 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Each key's ``value`` and ``origin``; ``etag`` names this state of them."""
+    """The policy of a VM: ``value`` and ``origin`` by key. ``etag`` names this state of it, for ``if_match``."""
 
     values: Mapping[str, Mapping[str, str | None]]
     etag: str | None
 
 
 class Client:
-    """An API. Bytes, unix seconds, None for what is unknown, as the API has them. Every method raises ClientError."""
+    """One API. Sizes are bytes, times unix seconds, and None is unknown. Every method may raise ClientError."""
 
     def __init__(self, transport: Transport, sleep: Callable[[float], None] = time.sleep) -> None:
         self._transport = transport
@@ -52,76 +52,88 @@ class Client:
     # Hosts
 
     def hosts(self, *, sort: str | None = None, limit: int | None = None) -> Iterator[Item]:
-        """Hosts in the order of ``sort`` ("headroom:desc"), fetched part by part as they are taken."""
+        """Hosts, sorted as ``sort`` says ("headroom:desc"), ``limit`` at most. Pages are fetched as they are needed."""
         return self._items("/v1/hosts", "hosts", {"sort": sort}, limit)
 
     def list_hosts(self) -> Listing:
-        """Every host, and from where on changes are told."""
+        """All hosts, and the token for `changed_hosts`."""
         return self._listing("/v1/hosts", "hosts", {})
 
     def changed_hosts(self, since: str) -> Changes:
-        """What changed.
+        """The hosts that changed since this token.
 
-        :raises Expired: when that can no longer be told: list again
+        :raises Expired: when the token is too old: list again
         """
         return self._changes("/v1/hosts", "hosts", {"changed_since": since})
 
     def host(self, name: str) -> Item:
-        """One in full.
+        """A host, with every term of its headroom, its levers and its ladder.
 
-        :raises NotFound: when there is none
+        :raises NotFound: when no agent of this name has reported
         """
         return _object(self._transport.get(f"/v1/hosts/{_part(name)}"), "host")
 
     def host_history(self, name: str, **when: float | int | None) -> Sequence[Item]:
-        """Its numbers over time; ``since`` and ``until`` in unix seconds, ``step`` in seconds."""
+        """A host's key numbers, oldest first; ``since`` and ``until`` in unix seconds, ``step`` in seconds.
+
+        :raises NotFound: when no agent of this name has reported
+        """
         return _list(self._transport.get(f"/v1/hosts/{_part(name)}/history", when), "points")
 
     def history(self, **when: float | int | None) -> Sequence[Item]:
-        """The same, summed over the fleet."""
+        """The key numbers of all hosts, summed; parameters as of `host_history`."""
         return _list(self._transport.get("/v1/history", when), "points")
 
     # VMs
 
     def domains(self, *, sort: str | None = None, limit: int | None = None, **which: str | None) -> Iterator[Item]:
-        """VMs; ``which`` is host, project, name (a part of it), state."""
+        """VMs, listed as `hosts` are. ``which``: of this ``host``, ``project``, ``name`` (a part of it), ``state``."""
         return self._items("/v1/domains", "domains", {"sort": sort, **which}, limit)
 
     def list_domains(self, **which: str | None) -> Listing:
-        """Every VM of that kind, and from where on changes are told."""
+        """All VMs that pass the filter, and the token for `changed_domains`."""
         return self._listing("/v1/domains", "domains", which)
 
     def changed_domains(self, since: str, **which: str | None) -> Changes:
-        """What changed. One that is no longer of that kind is not told.
+        """The VMs that changed since this token and pass the filter now.
 
-        :raises Expired: when that can no longer be told: list again
+        :raises Expired: when the token is too old: list again
         """
         return self._changes("/v1/domains", "domains", {"changed_since": since, **which})
 
     def domain(self, uuid: str) -> Item:
-        """One in full.
+        """A VM, with its policy, its levers and what it could give back.
 
-        :raises NotFound: when there is none
+        :raises NotFound: when no host has it, or the caller may not see it
         """
         return _object(self._transport.get(f"/v1/domains/{_part(uuid)}"), "domain")
 
     def domain_history(self, uuid: str, **when: float | int | None) -> Sequence[Item]:
-        """Its numbers over time; ``since`` and ``until`` in unix seconds, ``step`` in seconds."""
+        """A VM's key numbers, oldest first; parameters as of `host_history`.
+
+        :raises NotFound: when no host has it, or the caller may not see it
+        """
         return _list(self._transport.get(f"/v1/domains/{_part(uuid)}/history", when), "points")
 
     # Policy
 
     def policy(self, uuid: str) -> Policy:
-        """What holds for a VM."""
+        """The policy that holds for a VM.
+
+        :raises NotFound: when no host has it, or the caller may not see it
+        """
         answer = self._transport.get(f"/v1/domains/{_part(uuid)}/policy")
         return Policy(_object(answer, "policy"), answer.etag)
 
     def set_policy(
         self, uuid: str, values: Mapping[str, str | None], *, dry_run: bool = False, if_match: str | None = None
     ) -> Item:
-        """Set an operator's wishes; None takes one back. ``policy``, ``changes``, and with ``dry_run`` ``levers``.
+        """Set an operator's wishes by key; None removes one.
 
-        :raises Conflict: when it no longer is in the state ``if_match`` names
+        :param dry_run: store nothing, and return what the levers would do, too
+        :param if_match: the ``etag`` of the policy that the change is based on
+        :returns: ``policy`` as it holds then, ``changes``, and ``levers`` of a dry run
+        :raises Conflict: when the policy has changed since
         """
         return self._transport.send(
             "PUT",
@@ -133,7 +145,7 @@ class Client:
         ).body
 
     def clear_policy(self, uuid: str, *, dry_run: bool = False, if_match: str | None = None) -> Item:
-        """Take all of them back."""
+        """Remove all of an operator's wishes; parameters, result and errors as of `set_policy`."""
         return self._transport.send(
             "DELETE",
             f"/v1/domains/{_part(uuid)}/policy",
@@ -145,7 +157,7 @@ class Client:
     # What is planned and done
 
     def plan(self, memory: int, count: int = 1, hosts: Iterable[str] = ()) -> Item:
-        """Where so many VMs of so many bytes would fit; nothing is changed."""
+        """On which hosts ``count`` VMs of ``memory`` bytes would fit. Nothing is changed."""
         body: dict[str, Any] = {"memory": memory, "count": count}
         wanted = list(hosts)
         if wanted:
@@ -153,43 +165,46 @@ class Client:
         return _object(self._transport.send("POST", "/v1/plans", body, again=True), "plan")
 
     def reclaim(self, domain: str, reason: str, **how: object) -> Item:
-        """Ask a guest for page cache; ``how``: bytes, psi_limit, timeout, hold, dry_run. The request as queued.
+        """Ask a guest to give back page cache, and return the request as it was queued.
 
-        It is sent once. After Unreachable look at `reclaims` before asking again.
+        It is sent once only: after Unreachable, look at `reclaims` before asking again.
+
+        :param reason: why, for the record
+        :param how: ``bytes`` (at most), ``psi_limit`` (percent), ``timeout`` and ``hold`` (seconds), ``dry_run``
         """
         body = {"domain": domain, "reason": reason, **{name: one for name, one in how.items() if one is not None}}
         return _object(self._transport.send("POST", "/v1/reclaims", body), "reclaim")
 
     def reclaims(self, *, limit: int | None = None, **which: object) -> Iterator[Item]:
-        """Requests, newest first; ``which`` is domain, host, state, since."""
+        """Requests to reclaim, newest first. ``which`` filters by ``domain``, ``host``, ``state`` and ``since``."""
         return self._items("/v1/reclaims", "reclaims", which, limit)
 
     def one_reclaim(self, number: str) -> Item:
-        """One of them.
+        """A request by its id.
 
-        :raises NotFound: when there is none
+        :raises NotFound: when there is none, or the caller may not see it
         """
         return _object(self._transport.get(f"/v1/reclaims/{_part(number)}"), "reclaim")
 
     def interrupt(self, number: str) -> Item:
-        """End one early.
+        """End a request early.
 
-        :raises Conflict: when it has ended
+        :raises Conflict: when it has ended already
         """
         return _object(self._transport.send("DELETE", f"/v1/reclaims/{_part(number)}"), "reclaim")
 
     # What happened
 
     def refusals(self, *, limit: int | None = None, **which: object) -> Iterator[Item]:
-        """What levers were refused, newest first; ``which`` is host, domain, since."""
+        """What levers were refused, newest first. ``which`` filters by ``host``, ``domain`` and ``since``."""
         return self._items("/v1/refusals", "refusals", which, limit)
 
     def events(self, *, limit: int | None = None, **which: object) -> Iterator[Item]:
-        """What happened, newest first; ``which`` is host, domain, kind, since."""
+        """Events, newest first. ``which`` filters by ``host``, ``domain``, ``kind`` and ``since``."""
         return self._items("/v1/events", "events", which, limit)
 
     def follow(self, since: str | None = None) -> Iterator[News]:
-        """What changes, as it does, for ever. See memhint.client.follow."""
+        """Changes as they happen, without end. See memhint.client.follow."""
         return follow(self._transport, since, self._sleep)
 
     # Parts
@@ -230,7 +245,7 @@ class Client:
 
     def _changes(self, path: str, name: str, query: Query) -> Changes:
         answer = self._transport.get(path, query)
-        return Changes(_list(answer, name), _list(answer, "deleted"), _text(answer, "changed"))
+        return Changes(_list(answer, name), _part_of(answer, "deleted"), _text(answer, "changed"))
 
 
 def _object(answer: Document, name: str) -> dict[str, Any]:
@@ -240,7 +255,14 @@ def _object(answer: Document, name: str) -> dict[str, Any]:
     return found
 
 
-def _list(answer: Document, name: str) -> list[Any]:
+def _list(answer: Document, name: str) -> list[dict[str, Any]]:
+    found = _part_of(answer, name)
+    if not all(isinstance(one, dict) for one in found):
+        raise _other(name)
+    return found
+
+
+def _part_of(answer: Document, name: str) -> list[Any]:
     found = answer.body.get(name)
     if not isinstance(found, list):
         raise _other(name)
@@ -255,7 +277,7 @@ def _text(answer: Document, name: str) -> str:
 
 
 def _other(name: str) -> BadAnswer:
-    return BadAnswer(f"the answer has no {name}: is that the API of memhint?")
+    return BadAnswer(f"the answer has no {name} that can be read: is that the API of memhint?")
 
 
 def _marker(address: object) -> str | None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 
 class ClientError(Exception):
-    """The API was not asked, could not be, or did not answer as asked."""
+    """The base of all errors of the client: the API could not be asked, or did not do what it was asked."""
 
 
 class SettingsError(ClientError):
@@ -22,7 +22,7 @@ class BadAnswer(ClientError):
 
 
 class ApiError(ClientError):
-    """The API said no. ``code`` is its word for programs, ``detail`` what it says to do next.
+    """The API refused, or failed. ``code`` names the problem for programs, ``detail`` says what to do next.
 
     ``retry_after`` is how many seconds it asked to wait; None where it did not.
     """
@@ -38,7 +38,7 @@ class ApiError(ClientError):
 
 
 class BadRequest(ApiError):
-    """400, 405, 406, 413: what was asked is wrong, or of another version."""
+    """400, 405, 406, 413 and other 4xx: the request is wrong, or for another version of the API."""
 
 
 class Unauthenticated(ApiError):
@@ -46,19 +46,19 @@ class Unauthenticated(ApiError):
 
 
 class Forbidden(ApiError):
-    """403: whose token it is may not."""
+    """403: the owner of the token may not do this."""
 
 
 class NotFound(ApiError):
-    """404: it is not there, or the caller may not see it."""
+    """404: there is no such thing, or the caller may not see it."""
 
 
 class Conflict(ApiError):
-    """409, 412: it has changed or ended meanwhile."""
+    """409, 412: what the request is about has changed or ended meanwhile."""
 
 
 class Expired(ApiError):
-    """410: what changed since so old a token can no longer be told; begin again."""
+    """410: the token is too old to tell what changed since: read the whole list again."""
 
 
 class TooMany(ApiError):
@@ -66,7 +66,7 @@ class TooMany(ApiError):
 
 
 class ServerFailed(ApiError):
-    """5xx: the server or what it stands on fails."""
+    """5xx: the server fails, or what it needs, such as its database."""
 
 
 _TYPES: Mapping[int, type[ApiError]] = {

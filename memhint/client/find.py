@@ -17,7 +17,7 @@ class NoSuchVm(ClientError):
 
 
 class Ambiguous(ClientError):
-    """Several have it."""
+    """Several VMs have this name."""
 
 
 def find_uuid(client: Client, wanted: str, host: str | None = None) -> str:

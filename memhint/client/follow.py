@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from memhint.client.body import parsed
 from memhint.client.errors import ApiError, BadAnswer, ClientError, Expired, ServerFailed, TooMany, Unreachable
 from memhint.client.sse import Message, TooLong, messages
 from memhint.client.transport import Transport
@@ -92,15 +92,12 @@ def _news(message: Message) -> News | None:
     """A message's meaning; None where it has none for us."""
     if message.kind not in ("hosts", "event"):
         return None
-    try:
-        found = json.loads(message.data)
-    except ValueError:
-        raise BadAnswer("the stream holds a message that is no JSON") from None
+    found = parsed(message.data)
     if not isinstance(found, dict):
-        raise BadAnswer("the stream holds a message that is no object")
+        raise BadAnswer("the stream holds a message that is no JSON object")
     if message.kind == "event":
         return Happened(found)
     hosts, deleted = found.get("hosts"), found.get("deleted")
-    if not isinstance(hosts, list) or not isinstance(deleted, list):
+    if not isinstance(hosts, list) or not isinstance(deleted, list) or not all(isinstance(one, dict) for one in hosts):
         raise BadAnswer("the stream tells of hosts and names none")
     return HostsChanged(hosts, deleted)

@@ -16,7 +16,7 @@ class _NoToken(NoAuth):
     """keystoneauth1's own would show the token "notused"."""
 
     def get_headers(self, session: Session) -> dict[str, str]:
-        """None at all."""
+        """No header."""
         return {}
 
 

@@ -13,6 +13,7 @@ from keystoneauth1.adapter import Adapter
 from keystoneauth1.exceptions import ClientException, MissingAuthPlugin, Unauthorized
 
 from memhint.backoff import Backoff
+from memhint.client.body import read_json
 from memhint.client.errors import (
     ApiError,
     BadAnswer,
@@ -110,9 +111,9 @@ class Transport:
             more["json"] = dict(body)
         for attempt in range(1, ATTEMPTS + 1):
             try:
-                return _answer(self._once(method, path, more))
+                return _answer(self._once(method, path, {**more, "stream": True}))
             except ClientError as error:
-                # Whoever was told that there were too many requests has had nothing done.
+                # A request that was one too many was not carried out.
                 pause = _pause(error, _BACKOFF.pause_s(attempt)) if again or isinstance(error, TooMany) else None
                 if pause is None or attempt == ATTEMPTS:
                     raise
@@ -132,19 +133,23 @@ class Transport:
         except (ValueError, UnicodeError) as error:
             raise SettingsError(f"this cannot be asked: {_line(error)}") from error
         if response.status_code >= 300:
-            with response:
-                raise _error(response)
+            raise _error(response)
         return response
 
 
 def _answer(response: requests.Response) -> Document:
-    try:
-        body = response.json()
-    except (ValueError, requests.RequestException):
-        body = None
+    body = _body(response)
     if not isinstance(body, dict):
         raise BadAnswer(f"{response.url[:200]} answers with no JSON object: is that the API of memhint?")
     return Document(body, response.headers.get("ETag"))
+
+
+def _body(response: requests.Response) -> Any:
+    with response:
+        try:
+            return read_json(response)
+        except requests.RequestException as error:
+            raise Unreachable(_cause(error)) from error
 
 
 def _pieces(response: requests.Response) -> Iterator[bytes]:
@@ -159,7 +164,10 @@ def _pieces(response: requests.Response) -> Iterator[bytes]:
 def _error(response: requests.Response) -> ApiError:
     """The error that a document tells of: ours, Keystone's, or whatever a proxy says."""
     status = response.status_code
-    found = first_error(response)
+    try:
+        found = first_error(_body(response))
+    except ClientError:  # an answer that breaks off still has a status
+        found = {}
     detail = found.get("detail") or _unexplained(response)
     return type_of(status)(
         status,

@@ -28,6 +28,13 @@ OPTS = (
         "growth_floor). 0: nothing is learnt.",
     ),
     cfg.FloatOpt(
+        "promise_interval",
+        default=10.0,
+        min=0,
+        help="Seconds between two hosts of which the controllers judge what was promised in each hour by what came. 0: "
+        "nothing is judged.",
+    ),
+    cfg.FloatOpt(
         "forget_days",
         default=90.0,
         min=0.01,

@@ -90,10 +90,10 @@ OPTS = (
         default=0,
         min=0,
         max=64,
-        help="Threads that look at all pages of a project's VMs, twice, within estimate_cpu_percent, which is then of "
-        "all of them together. The estimate is exact then, and takes about twice the CPU. A VM begins to merge when it "
-        "has been looked at, and where its QEMU can mark ranges of memory, only what has an equal is merged. 0: "
-        "samples are taken, and whole VMs are merged.",
+        help="Threads that look at all pages of a project's VMs, within estimate_cpu_percent, which is then of all of "
+        "them together. The estimate is exact then, and takes less CPU where few pages have an equal. A VM begins to "
+        "merge when it has been looked at, and where its QEMU can mark ranges of memory, only what has an equal is "
+        "merged. 0: samples are taken, and whole VMs are merged.",
     ),
     cfg.IntOpt(
         "finder_mib_per_second",

@@ -41,10 +41,10 @@ OPTS = (
     ),
     cfg.IntOpt(
         "read_ahead_mib",
-        default=0,
+        default=512,
         min=0,
-        help="MiB a second that are read ahead of what a VM has in swap when it wakes, as long as the host keeps its "
-        "reserve. 0: a VM waits for each page by itself.",
+        help="MiB a second, at most, that are read ahead of what a VM has in swap when it wakes, as long as the VM "
+        "uses it and the host keeps its reserve. 0: a VM waits for each page by itself.",
     ),
     cfg.IntOpt(
         "cold_after",

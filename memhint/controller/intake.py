@@ -13,7 +13,7 @@ from memhint.bus.record import Record
 from memhint.objects.report import Report
 from memhint.store import Store
 from memhint.store.errors import StoreDamaged, StoreError, StoreRefused
-from memhint.store.fleet import Past, State
+from memhint.store.fleet import HostRecord, State
 from memhint.store.history import TIDY_EVERY
 
 LOG = logging.getLogger(__name__)
@@ -120,12 +120,12 @@ class Intake:
 
     def _keep(self, batch: Sequence[Envelope]) -> None:
         states = [State(one.body, one.clock, one.text) for one in batch if isinstance(one.body, Report)]
-        pasts = [
-            Past(one.host, one.body.points, one.body.events, one.body.lost, one.body.reclaims)
+        records = [
+            HostRecord(one.host, one.body.points, one.body.events, one.body.lost, one.body.reclaims)
             for one in batch
             if isinstance(one.body, Record)
         ]
-        newest = self._fleet.take(states, pasts)
+        newest = self._fleet.take(states, records)
         try:
             self._look(newest)
         except StoreError as error:  # the batch is kept; the next report of these hosts shows the same

@@ -89,12 +89,19 @@ class Metered:
 class Counts:
     """Counters that are kept elsewhere, read when Prometheus asks."""
 
-    def __init__(self, sweeps: Callable[[], Mapping[str, int]], writes: Callable[[], Mapping[str, int]]) -> None:
+    def __init__(
+        self,
+        sweeps: Callable[[], Mapping[str, int]],
+        writes: Callable[[], Mapping[str, int]],
+        judged: Callable[[], Mapping[str, int]] = dict,
+    ) -> None:
         """:param sweeps: as Intake.counts has them
         :param writes: as CapacityWriter.counts has them; nothing where no ratio is written
+        :param judged: as Judge.counts has them
         """
         self._sweeps = sweeps
         self._writes = writes
+        self._judged = judged
 
     def collect(self) -> Iterator[Metric]:
         """Every family."""
@@ -115,3 +122,12 @@ class Counts:
         for outcome in WRITES:
             writes.add_metric([outcome], found.get(outcome, 0))
         yield writes
+        hours = CounterMetricFamily(
+            "memhint_controller_promises",
+            "Hours of hosts: all that was promised as they began could have been given (held), or not (broken)",
+            labels=["outcome"],
+        )
+        judged = self._judged()
+        for outcome in ("held", "broken"):
+            hours.add_metric([outcome], judged.get(outcome, 0))
+        yield hours

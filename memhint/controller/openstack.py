@@ -42,7 +42,7 @@ def nova_of(conf: cfg.ConfigOpts) -> nova.Nova:
 
 
 class OpenStackThread:
-    """Rounds until it is closed. A round that fails is logged, and the next one comes all the same."""
+    """Rounds until it is closed. A round that fails is logged, and the next one comes nevertheless."""
 
     def __init__(self, conf: cfg.ConfigOpts, store: Store) -> None:
         """:raises OpenStackError: when [openstack] does not say enough to log in."""

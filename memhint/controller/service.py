@@ -15,6 +15,7 @@ from memhint.bus.errors import BusError
 from memhint.bus.link import parameters
 from memhint.bus.rabbit_consumer import Handler, RabbitConsumer
 from memhint.bus.settings import link_settings
+from memhint.controller.backtest import Judge
 from memhint.controller.growth import Learner
 from memhint.controller.instances import Follower
 from memhint.controller.intake import Intake
@@ -70,7 +71,9 @@ class Service:
         beside: list[Rounds] = []
         shown: Shown | None = None
         try:
-            beside += [one for one in (_follower(self._conf, store), _learner(self._conf, store)) if one is not None]
+            judge = Judge(store.promises, store.history)
+            rounds = _follower(self._conf, store), _learner(self._conf, store), _backtest(self._conf, judge)
+            beside += [one for one in rounds if one is not None]
             for one in beside:
                 one.start()
             if self._conf.openstack.capacity != "off":
@@ -83,7 +86,7 @@ class Service:
             if self._conf.metrics.listen:
                 from memhint.controller.shown import Shown  # what it needs is loaded only where it is wanted
 
-                shown = Shown(self._conf.metrics.listen, intake, openstack)
+                shown = Shown(self._conf.metrics.listen, intake, openstack, judge)
                 handler: Handler = shown.handler
             else:
                 handler = intake
@@ -127,8 +130,16 @@ def _follower(conf: cfg.ConfigOpts, store: Store) -> Rounds | None:
 
 
 def _learner(conf: cfg.ConfigOpts, store: Store) -> Rounds | None:
-    """What learns how VMs grow, unless nobody wants it."""
+    """What learns how VMs grow, unless that is switched off."""
     pause = conf.controller.growth_interval
     if not pause:
         return None
     return Rounds("growth", Learner(store.growth, pause).round, pause, "nothing is learnt of how VMs grow")
+
+
+def _backtest(conf: cfg.ConfigOpts, judge: Judge) -> Rounds | None:
+    """What judges promises by what came, unless nobody wants it."""
+    pause = conf.controller.promise_interval
+    if not pause:
+        return None
+    return Rounds("backtest", judge.round, pause, "no promise is judged")

@@ -28,6 +28,7 @@ _RELEASE_MAX = 128
 _BOOT_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _OSINFO = "guest-get-osinfo"
 _FREEZE_STATUS = "guest-fsfreeze-status"  # the agent answers it in any state
+WINDOWS = "mswindows"  # what guest-get-osinfo calls it
 _BOOT_ID_PATH = "/proc/sys/kernel/random/boot_id"
 
 

@@ -22,7 +22,7 @@ Conversation = Callable[[], AbstractContextManager[GuestAgent]]
 
 CALL_MS = 1000  # that one call may spend; the agent allows 1500
 SMALLEST_MS = 50
-_PAUSE_S = 0.05  # between two calls: whoever waits for the guest's agent comes first
+_PAUSE_S = 0.05  # between two calls: others that wait for the guest's agent come first
 _SILENCE_PAUSE_S = 1.0
 _SILENT_MAX = 3  # calls in a row without an answer; a busy guest may miss one
 _IDLE_MAX = 8  # calls in a row that get nowhere

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from memhint.guest import files
-from memhint.guest.capabilities import Capabilities
+from memhint.guest.capabilities import WINDOWS, Capabilities
 from memhint.guest.clamp import clamped
 from memhint.guest.errors import GuestError, GuestSilent
 from memhint.guest.proc import parse_buddyinfo, parse_meminfo
 from memhint.guest.protocol import GuestAgent
 from memhint.objects.guest import GuestMemory, GuestSource
 from memhint.objects.units import KIB
-from memhint.objects.verdict import Answer, Verdict
+from memhint.objects.verdict import Answer, Reason, Verdict
 
 
 class ProcSource:
@@ -22,7 +22,9 @@ class ProcSource:
         self._page_size = page_size  # of the guest, in bytes: buddyinfo counts pages
 
     def probe(self, capabilities: Capabilities) -> Verdict:
-        """Supported where the agent has the file commands that many distributions block."""
+        """Supported where there is a /proc, and the agent has the file commands that many distributions block."""
+        if capabilities.os == WINDOWS:
+            return Verdict(Answer.UNSUPPORTED, Reason.KERNEL, "Windows has no /proc")
         missing = capabilities.refusal(files.READ_COMMANDS)
         if missing is not None:
             return Verdict(Answer.UNSUPPORTED, missing.verdict, missing.detail)

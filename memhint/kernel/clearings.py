@@ -1,4 +1,4 @@
-"""When memhint last cleared the accessed bits of a process: whoever reads them must not take that for idleness."""
+"""When memhint last cleared the accessed bits of a process: readers must not take that for idleness."""
 
 from __future__ import annotations
 

@@ -126,7 +126,8 @@ class DamonWatch:
         error = int(sampling_error(touched, self._strata * windows) * self._size)
         percent = 100.0 * self.cpu / lasted if lasted > 0 else 0.0
         self.newest = ActiveMemory(at, self.source, resident, descending(idle), percent, min(error, self._size))
-        self.heat = self._warm(slot) if self.with_heat else None
+        if self.with_heat:
+            self.heat = self._warm(slot)
 
     def _warm(self, slot: int) -> HeatMap | None:
         """Which ranges are in use; what it was before where the kernel does not say now."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from array import array
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import TracebackType
@@ -19,7 +19,9 @@ from memhint.kernel.root import PAGE_SIZE, KernelRoot
 from memhint.objects.units import MIB
 
 _BLOCK = 2 * MIB
-_IN_SWAP = 1 << 62  # of an entry of pagemap; a present one has bit 63 and never this one
+_ENTRY = 8  # bytes of one of pagemap
+_HIGHEST = 7 if sys.byteorder == "little" else 0
+_NOT_IN_SWAP = bytes(one for one in range(256) if not one & 0x40)  # bit 62, which no present page has
 _AT_ONCE = 256 * MIB  # bytes of addresses of one call: in between, others get the process's mmap lock
 
 
@@ -105,7 +107,7 @@ class GuestAdvice(OpenProcess):
         return ram
 
     def age(self) -> None:
-        """Clear the accessed bits of all of it, and have it counted as used by nobody lately (MADV_COLD).
+        """Clear the accessed bits of all of it, and have it counted as not used lately (MADV_COLD).
 
         Pages that other processes have too are left as they are. Of a guest under KVM the bits that its processors set
         stay: no mmu notifier is called (Linux 6.12, mm/madvise.c).
@@ -130,10 +132,8 @@ class GuestAdvice(OpenProcess):
             for span in spans:
                 for start in range(span.start, span.end, _BLOCK):
                     length = min(_BLOCK, span.end - start)
-                    entries = array("Q")
-                    text = os.pread(pagemap, length // PAGE_SIZE * entries.itemsize, start // PAGE_SIZE * 8)
-                    entries.frombytes(text[: len(text) // entries.itemsize * entries.itemsize])
-                    count = sum(entry & _IN_SWAP == _IN_SWAP for entry in entries)
+                    entries = os.pread(pagemap, length // PAGE_SIZE * _ENTRY, start // PAGE_SIZE * _ENTRY)
+                    count = len(entries[_HIGHEST::_ENTRY].translate(None, _NOT_IN_SWAP))
                     if count:
                         yield Swapped(start, length, count * PAGE_SIZE)
         except OSError as error:

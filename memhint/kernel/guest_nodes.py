@@ -27,7 +27,7 @@ class Bounds:
 
     spans: tuple[Span, ...]  # of whole blocks of 2 MiB
     nodes: frozenset[int]
-    home: frozenset[int]  # those on which it may be gathered: every virtual CPU may run there, and nobody spread it
+    home: frozenset[int]  # where it may be gathered: every virtual CPU may run there, and it was not spread
 
 
 def read_bounds(root: KernelRoot, pid: int) -> Bounds:

@@ -4,10 +4,14 @@ Which mappings are guest memory is in guest_ram.py.
 
 Only pages that pagemap shows present are read, so nothing is faulted or swapped in. Between the two reads lies the time
 of one chunk, well below a millisecond: a page that leaves within it comes back as the kernel's shared zero page, which
-takes no memory, or from swap. A read marks a page as used, once or twice in a whole pass: to the kernel's ageing the
-page looks a little younger than it is, and whoever counts referenced memory meanwhile counts it. There is no way to
-read another process's page without that: process_vm_readv marks it as well, costs as much, and knows the process by its
-number alone. Neither breaks up a huge page.
+takes no memory, or from swap. A read marks a page as used: to the kernel's ageing the page looks a little younger than
+it is, and whoever counts referenced memory meanwhile counts it. There is no way to read another process's page without
+that. No huge page is broken up.
+
+Whole pages are read through mem. A part of each costs half as much by process_vm_readv, which takes many places in one
+call; but it pins what it reads, and the kernel gives a page that others map, too, a copy for that: one that KSM merged
+would be separated. So it is used for pages that pagemap shows mapped once, and mem for the others. It knows the process
+by its number alone, so its word counts only if the process that was meant still has memory afterwards.
 
 The loop over the pages is compiled where the package was built with a compiler (``_pages.c``), and Python otherwise.
 """
@@ -27,9 +31,13 @@ from memhint.kernel.guest_ram import Span as Span
 from memhint.kernel.guest_ram import read_guest_ram
 from memhint.kernel.native import PAGES, NativePages
 from memhint.kernel.open_process import OpenProcess
+from memhint.kernel.page_index import print_of
 from memhint.kernel.root import PAGE_SIZE, KernelRoot
 
 CHUNK = 256  # pages that are read at once: a MiB, which stays in the cache until it is hashed
+PART = 128  # bytes of a page: two lines of the cache
+_PARTS = (4, 16)  # where it may lie in a page, in PARTs: beginnings are often alike, and ends empty
+_FORBIDDEN = frozenset({errno.EPERM, errno.EACCES, errno.ENOSYS})
 _ENTRY = 8  # bytes of one page in pagemap
 _PRESENT = 1 << 63
 _FILE = 1 << 61  # of a file, or shared with another process
@@ -72,6 +80,10 @@ class GuestPages(OpenProcess):
         self._page = page_size
         self._seed = seed
         self._native = native
+        first, end = _PARTS
+        self._offset = (first + seed % (end - first)) * PART  # secret, as the seed is
+        # A process's number is that of /proc only where this is the machine's own.
+        self._pid = pid if root.path("proc") == "/proc" else 0
         self._zero = xxhash.xxh3_64_intdigest(bytes(page_size), seed=seed)
         self._path = root.path(f"proc/{pid}/mem")
         self._buffer = memoryview(bytearray(CHUNK * page_size))
@@ -83,19 +95,22 @@ class GuestPages(OpenProcess):
             os.close(self._pagemap)
             raise
 
-    def look(self, start: int, pages: int) -> Look:
+    def look(self, start: int, pages: int, wanted: array[int] | None = None) -> Look:
         """Read and hash what is present of at most CHUNK pages from an address on.
 
         Left out are pages that are absent, swapped out, of a file or shared with another process, and those of zeros
         that have no memory of their own (the kernel's zero page, by a read fault or by KSM).
 
+        :param wanted: ABSENT for each page that is to be passed over
         :raises ProcessGone: when the process ended
         """
         if self._native is not None:
-            return self._look(self._native, start, pages)
+            return self._look(self._native, start, pages, wanted)
         look = Look()
         places: Iterable[int]
         entries = self._entries(start, pages)
+        if wanted is not None:
+            entries = array("Q", (one if asked else 0 for one, asked in zip(entries, wanted, strict=False)))
         for first, count in _runs(entries):
             address = start + first * self._page
             got = self._read(address, count)
@@ -111,7 +126,40 @@ class GuestPages(OpenProcess):
             look.hashes.extend(digests)
         return look
 
-    def _look(self, native: NativePages, start: int, pages: int) -> Look:
+    def parts(self, start: int, pages: int) -> array[int]:
+        """Read a part of each page that is present, PART bytes at one secret place, of at most CHUNK pages.
+
+        :return: a print for each page; ABSENT for those that ``look`` leaves out. Pages of zeros have one like any
+            other: a part does not tell them
+        :raises ProcessGone: when the process ended
+        """
+        pages = min(pages, CHUNK)
+        if self._native is not None:
+            return self._parts(self._native, start, pages)
+        found = array("I", bytes(4 * pages))
+        entries = self._entries(start, pages)
+        for first, count in _runs(entries):
+            for at in range(self._read(start + first * self._page, count)):
+                whole = self._slots[at]
+                if entries[first + at] & _EXCLUSIVE or any(whole):
+                    part = whole[self._offset : self._offset + PART]
+                    found[first + at] = print_of(xxhash.xxh3_64_intdigest(part, self._seed))
+        return found
+
+    def _parts(self, native: NativePages, start: int, pages: int) -> array[int]:
+        where = (start, pages, self._page, self._seed, self._offset, PART, self._buffer)
+        try:
+            found = native.parts(self._pagemap, self._memory, self._pid, *where)
+        except OSError as error:
+            if error.errno not in _FORBIDDEN or not self._pid:
+                raise ProcessGone(self._path, os.strerror(error.errno or 0)) from error
+            self._pid = 0  # a host that does not let it: mem has been opened
+            return self._parts(native, start, pages)
+        if found is None:
+            raise ProcessGone(self._path, "it has no memory any more")
+        return array("I", found)
+
+    def _look(self, native: NativePages, start: int, pages: int, wanted: array[int] | None) -> Look:
         try:
             found = native.look(
                 self._pagemap,
@@ -122,6 +170,7 @@ class GuestPages(OpenProcess):
                 self._seed,
                 self._zero,
                 self._buffer,
+                wanted,
             )
         except OSError as error:
             raise ProcessGone(self._path, os.strerror(error.errno or 0)) from error

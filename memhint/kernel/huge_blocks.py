@@ -7,10 +7,7 @@ need, and gives memory to those of them that have none.
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
-import struct
-from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -20,15 +17,11 @@ from typing import Protocol
 from memhint.kernel.errors import InterfaceMissing, InterfaceUnreadable, KernelInterfaceError, ProcessGone
 from memhint.kernel.guest_pages import Span, guest_ram
 from memhint.kernel.open_process import OpenProcess
+from memhint.kernel.pagemap_scan import Kind, runs
 from memhint.kernel.process import instance_runs
 from memhint.kernel.process_madvise import Advice, process_madvise
 from memhint.kernel.root import KernelRoot
 from memhint.kernel.thp import HUGE_PAGE
-
-_PAGEMAP_SCAN = 0xC0606610  # _IOWR('f', 16, struct pm_scan_arg)
-_SCAN = struct.Struct("12Q")
-_REGIONS = 1024
-_PRESENT, _PFNZERO, _HUGE = 1 << 3, 1 << 5, 1 << 6
 
 
 class Collapsed(StrEnum):
@@ -135,27 +128,12 @@ class GuestBlocks(OpenProcess):
 
     def _regions(self, span: Span) -> Iterator[tuple[int, int, int]]:
         """Runs of present pages: first and last address, and what they are."""
-        found = array("Q", bytes(8 * 3 * _REGIONS))
-        place, mask = span.start, _PRESENT | _PFNZERO | _HUGE
-        while place < span.end:
-            request = bytearray(
-                _SCAN.pack(
-                    *(_SCAN.size, 0, place, span.end, 0, found.buffer_info()[0], _REGIONS),
-                    *(0, 0, _PRESENT, 0, mask),
-                )
-            )
-            try:
-                count = fcntl.ioctl(self._pagemap, _PAGEMAP_SCAN, request)
-            except OSError as error:
-                if error.errno in (errno.ENOTTY, errno.EINVAL):
-                    raise InterfaceMissing(self._path, "no PAGEMAP_SCAN: it came with Linux 6.7") from error
-                raise self._failed(error.errno or 0) from error
-            for at in range(0, 3 * count, 3):
-                yield found[at], found[at + 1], found[at + 2]
-            reached = _SCAN.unpack(request)[4]
-            if reached <= place:
-                raise ProcessGone(self._path, "it has no memory any more")
-            place = reached
+        try:
+            yield from runs(self._pagemap, span.start, span.end, Kind.PRESENT)
+        except OSError as error:
+            if error.errno in (errno.ENOTTY, errno.EINVAL):
+                raise InterfaceMissing(self._path, "no PAGEMAP_SCAN: it came with Linux 6.7") from error
+            raise self._failed(error.errno or 0) from error
 
     def _failed(self, number: int) -> KernelInterfaceError:
         if number == errno.ESRCH:
@@ -169,7 +147,7 @@ def small_blocks(regions: Iterable[tuple[int, int, int]]) -> Iterator[Block]:
     """The blocks that have memory and no huge page, of runs of present pages in the order of their addresses."""
     block, present = -1, 0
     for start, end, kind in regions:
-        if kind & _HUGE:
+        if kind & Kind.HUGE:
             continue
         while start < end:
             place = start // HUGE_PAGE * HUGE_PAGE
@@ -179,7 +157,7 @@ def small_blocks(regions: Iterable[tuple[int, int, int]]) -> Iterator[Block]:
                     yield Block(block, HUGE_PAGE - present)
                 block, present = place, 0
             # the kernel's zero page is no memory of the process
-            present += 0 if kind & _PFNZERO else until - start
+            present += 0 if kind & Kind.ZERO else until - start
             start = until
     if present:
         yield Block(block, HUGE_PAGE - present)

@@ -1,7 +1,7 @@
 """move_pages(2) on another process: where its pages lie, and moving ranges of them to another NUMA node.
 
 The kernel copies each page and then lets the process go on with the copy: a page is at one place or at the other, never
-at both or at none, whatever becomes of whoever asked. The process's memory policy stays what it was. Pages that are
+at both or at none, whatever becomes of the caller. The process's memory policy stays what it was. Pages that are
 locked, of a file that others map, or shared with another process (as KSM's are) stay where they are.
 
 The call gives up at the first page that it could not move, and does not say which it was or why. So what is left is

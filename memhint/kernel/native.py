@@ -11,7 +11,7 @@ Buffer: TypeAlias = "bytes | bytearray | memoryview | mmap.mmap | array[int]"
 
 
 class NativePages(Protocol):
-    """What ``_pages.c`` gives. Arrays of 64 bits are bytes here."""
+    """What ``_pages.c`` gives. Arrays are bytes here: of 64 bits, those of prints of 32."""
 
     def look(
         self,
@@ -23,18 +23,38 @@ class NativePages(Protocol):
         seed: int,
         zero: int,
         buffer: Buffer,
+        wanted: Buffer | None,
     ) -> tuple[bytes, bytes, bytes] | None:
         """Addresses and hashes of pages with content, and addresses of those of zeros; None: there is no memory."""
 
-    def first(
-        self, addresses: Buffer, hashes: Buffer, start: int, page_size: int, tags: Buffer, once: Buffer, more: Buffer
-    ) -> None:
-        """See ``PageIndex.first``."""
+    def parts(
+        self,
+        pagemap: int,
+        memory: int,
+        pid: int,
+        start: int,
+        pages: int,
+        page_size: int,
+        seed: int,
+        offset: int,
+        length: int,
+        buffer: Buffer,
+    ) -> bytes | None:
+        """Prints of a part of each page; None: there is no memory. ``pid`` 0: read all through ``memory``."""
 
-    def second(
-        self, addresses: Buffer, hashes: Buffer, start: int, page_size: int, tags: Buffer, more: Buffer
-    ) -> tuple[int, bytes, bytes]:
-        """See ``PageIndex.second``."""
+    def enter(self, prints: Buffer, once: Buffer, more: Buffer) -> int:
+        """See ``PageIndex.enter``."""
+
+    def repeated(self, prints: Buffer, more: Buffer) -> bytes:
+        """See ``PageIndex.repeated``."""
+
+    def prints(self, addresses: Buffer, hashes: Buffer, zeros: Buffer, start: int, page_size: int, pages: int) -> bytes:
+        """See ``page_index.prints_of``."""
+
+    def held(
+        self, addresses: Buffer, hashes: Buffer, start: int, page_size: int, prints: Buffer
+    ) -> tuple[bytes, bytes]:
+        """See ``page_index.held``."""
 
 
 def _load() -> NativePages | None:

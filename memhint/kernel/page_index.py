@@ -1,39 +1,32 @@
-"""Which pages held the same at two looks and have a partner, in bounded memory: about 3 bytes for each page.
+"""Which pages have a partner, in bounded memory: 4 bytes for each page, and 2 for the filters.
 
-Each page has a tag of 8 bits of its hash: what changed is seen by it, but for one change in 256. Two filters remember
-contents: those seen, and those seen more than once. In a filter a content is four bits of one word of 64, so that it is
-entered by one atomic step, and of two threads that bring the same content exactly one is the first. With one byte for
-each page in each filter about 1 % of the contents without a partner pass for such as have one; who counts those that
-pass by their whole hashes tells them. That is exact but for hashes of 64 bits that happen to be equal; their seed is
-secret, and what is merged is the kernel's own to compare, byte by byte.
+A print is 32 bits of a hash, of a page or of a part of it. Two filters remember prints: those seen, and those seen more
+than once. In a filter a print is four bits of one word of 64, so that it is entered by one atomic step, and of two
+threads that bring the same one exactly one is the first. With one byte for each page in each filter about 1 % of those
+without a partner pass for such as have one, and those whose 32 bits happen to be another's: 6 % where a TiB is in use.
+Who counts those that pass by their whole hashes tells them. That is exact but for hashes of 64 bits that happen to be
+equal; their seed is secret, and what is merged is the kernel's own to compare, byte by byte.
 
 The loops are compiled where the package was built with a compiler (``_pages.c``).
 """
 
 from __future__ import annotations
 
+import threading
 from array import array
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 
-from memhint.kernel.native import PAGES, NativePages
+from memhint.kernel.native import PAGES, Buffer, NativePages
 
-ABSENT, ZEROS = 0, 255  # tags of pages without content
+ABSENT, ZEROS = 0, 1  # prints of pages without content
+_LEAST = 2  # of those with
 _WORD = 8  # bytes
 _MORE_WORDS = (1 << 32) - 1
-
-
-@dataclass(slots=True)
-class Again:
-    """What a second look at some pages told."""
-
-    changed: int = 0  # pages that had content, and have another
-    addresses: array[int] = field(default_factory=lambda: array("Q"))  # of those that are the same, and not alone
-    hashes: array[int] = field(default_factory=lambda: array("Q"))
+_MIX = 0x9E3779B97F4A7C15  # 2⁶⁴ over the golden ratio
 
 
 class PageIndex:
-    """The contents of a group of processes. Several threads may use it at once where it is compiled; see ``native``."""
+    """The prints of a group of processes. Several threads may use it at once."""
 
     def __init__(self, pages: int, native: NativePages | None = PAGES) -> None:
         """:param pages: for which there is to be room; more make it less sharp, and never larger"""
@@ -41,66 +34,110 @@ class PageIndex:
         self._once = bytearray(words * _WORD)
         self._more = bytearray(words * _WORD)
         self._native = native
+        self._lock = threading.Lock()  # Python's own steps are not atomic
 
     @property
     def size(self) -> int:
-        """Bytes, without the tags."""
+        """Bytes."""
         return len(self._once) + len(self._more)
 
-    def first(self, addresses: array[int], hashes: array[int], start: int, page_size: int, tags: bytearray) -> None:
-        """Remember what pages hold.
-
-        :param start: the address that the first tag is of
-        :raises ValueError: when a page has no tag
-        """
+    def enter(self, prints: array[int]) -> int:
+        """Remember them; how many were there before."""
         if self._native is not None:
-            self._native.first(addresses, hashes, start, page_size, tags, self._once, self._more)
-            return
-        once, more = _words(self._once), _words(self._more)
-        for place, content in zip(_places(addresses, start, page_size, tags), hashes, strict=True):
-            tags[place] = _tag(content)
-            at, bits = _bits(content, len(once))
-            if once[at] & bits == bits:
-                more[at] |= bits
-            once[at] |= bits
-
-    def second(self, addresses: array[int], hashes: array[int], start: int, page_size: int, tags: bytearray) -> Again:
-        """Hold what pages have now against what they had.
-
-        :raises ValueError: when a page has no tag
-        """
-        again = Again()
-        if self._native is not None:
-            again.changed, places, contents = self._native.second(addresses, hashes, start, page_size, tags, self._more)
-            again.addresses.frombytes(places)
-            again.hashes.frombytes(contents)
-            return again
-        more = _words(self._more)
-        for place, address, content in zip(_places(addresses, start, page_size, tags), addresses, hashes, strict=True):
-            at, bits = _bits(content, len(more))
-            if tags[place] != _tag(content):
-                again.changed += tags[place] not in (ABSENT, ZEROS)
-            elif more[at] & bits == bits:
-                again.addresses.append(address)
-                again.hashes.append(content)
+            return self._native.enter(prints, self._once, self._more)
+        once, more, again = _words(self._once), _words(self._more), 0
+        with self._lock:
+            for one in prints:
+                at, bits = _bits(one, len(once))
+                if one >= _LEAST and once[at] & bits == bits:
+                    more[at] |= bits
+                    again += 1
+                elif one >= _LEAST:
+                    once[at] |= bits
         return again
 
+    def repeated(self, prints: Buffer) -> array[int]:
+        """The same with ABSENT in place of those that were seen once. Pages of zeros stay."""
+        found = array("I")
+        if self._native is not None:
+            found.frombytes(self._native.repeated(prints, self._more))
+            return found
+        more = _words(self._more)
+        for one in memoryview(prints).cast("B").cast("I"):
+            at, bits = _bits(one, len(more))
+            found.append(one if one < _LEAST or more[at] & bits == bits else ABSENT)
+        return found
 
-def _places(addresses: Sequence[int], start: int, page_size: int, tags: bytearray) -> list[int]:
+
+def print_of(content: int) -> int:
+    """Of a hash of 64 bits."""
+    return max(_LEAST, content & 0xFFFFFFFF)
+
+
+def prints_of(
+    addresses: array[int],
+    hashes: array[int],
+    zeros: array[int],
+    start: int,
+    page_size: int,
+    pages: int,
+    native: NativePages | None = PAGES,
+) -> array[int]:
+    """What a look at so many pages saw, by place.
+
+    :raises ValueError: when an address is outside
+    """
+    if native is not None:
+        return array("I", native.prints(addresses, hashes, zeros, start, page_size, pages))
+    found = array("I", bytes(4 * pages))
+    for place, content in zip(_places(addresses, start, page_size, pages), hashes, strict=True):
+        found[place] = print_of(content)
+    for place in _places(zeros, start, page_size, pages):
+        found[place] = ZEROS
+    return found
+
+
+def held(
+    addresses: array[int],
+    hashes: array[int],
+    start: int,
+    page_size: int,
+    prints: array[int],
+    native: NativePages | None = PAGES,
+) -> tuple[array[int], array[int]]:
+    """Addresses and hashes of those pages that hold what their prints say.
+
+    :param start: the address that the first print is of
+    :raises ValueError: when a page has no print
+    """
+    places, contents = array("Q"), array("Q")
+    if native is not None:
+        for kept, text in zip(
+            (places, contents), native.held(addresses, hashes, start, page_size, prints), strict=True
+        ):
+            kept.frombytes(text)
+        return places, contents
+    for place, address, content in zip(
+        _places(addresses, start, page_size, len(prints)), addresses, hashes, strict=True
+    ):
+        if prints[place] == print_of(content):
+            places.append(address)
+            contents.append(content)
+    return places, contents
+
+
+def _places(addresses: Sequence[int], start: int, page_size: int, pages: int) -> Iterable[int]:
     places = [(address - start) // page_size for address in addresses]
-    if places and not 0 <= min(places) <= max(places) < len(tags):
-        raise ValueError("an address without a tag")
+    if places and not 0 <= min(places) <= max(places) < pages:
+        raise ValueError("an address outside")
     return places
 
 
-def _tag(content: int) -> int:
-    return min(max(ABSENT + 1, content >> 24 & 0xFF), ZEROS - 1)
-
-
-def _bits(content: int, words: int) -> tuple[int, int]:
-    """The word of a content, and its four bits in it."""
-    bits = 1 << (content & 63) | 1 << (content >> 6 & 63) | 1 << (content >> 12 & 63) | 1 << (content >> 18 & 63)
-    return (content >> 32) * words >> 32, bits
+def _bits(one: int, words: int) -> tuple[int, int]:
+    """The word of a print, and its four bits in it."""
+    mixed = one * _MIX & 0xFFFFFFFFFFFFFFFF
+    bits = 1 << (mixed & 63) | 1 << (mixed >> 6 & 63) | 1 << (mixed >> 12 & 63) | 1 << (mixed >> 18 & 63)
+    return (mixed >> 32) * words >> 32, bits
 
 
 def _words(filtered: bytearray) -> memoryview:

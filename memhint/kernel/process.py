@@ -32,10 +32,8 @@ def process_memory(root: KernelRoot, pid: int, page_size: int = PAGE_SIZE) -> Pr
     """
     status = read_process_file(root, pid, "status")
     path = root.path(f"proc/{pid}/status")
-    if "\nVmRSS:" not in status and "\nThreads:" in status:
-        raise ProcessGone(path, "it has no memory: it is ending, or a kernel thread")
-    rss, swap = _status_kib(status, "VmRSS", path), _status_kib(status, "VmSwap", path)
-    merging, zero = _ksm_pages(root, pid)
+    rss, swap = _memory_kib(status, ("VmRSS", "VmSwap"), path)
+    merging, zero = ksm_pages(root, pid)
     # the last read: that it succeeds says that nothing was missing above because the process had ended
     words, stat = _stat(root, pid)
     return ProcessMemory(
@@ -48,6 +46,17 @@ def process_memory(root: KernelRoot, pid: int, page_size: int = PAGE_SIZE) -> Pr
         cpu=(number(words[_UTIME], stat) + number(words[_UTIME + 1], stat)) / _TICKS,
         faults=number(words[_MINFLT], stat),
     )
+
+
+def process_swap(root: KernelRoot, pid: int) -> int:
+    """Bytes that a process has in swap: they fall when it touches them, whoever has read them from there.
+
+    As exact as the kernel's counter: see ``process_memory``.
+
+    :raises ProcessGone: when the process ended, or has no memory of its own any more
+    :raises KernelInterfaceError: when the file cannot be read or makes no sense
+    """
+    return _memory_kib(read_process_file(root, pid, "status"), ("VmSwap",), root.path(f"proc/{pid}/status"))[0]
 
 
 def instance_runs(root: KernelRoot, instance: str) -> bool:
@@ -147,6 +156,12 @@ def _gone_or(root: KernelRoot, pid: int, error: InterfaceMissing) -> KernelInter
     return error if root.exists(f"proc/{pid}") else ProcessGone(error.path, "the process ended")
 
 
+def _memory_kib(status: str, names: tuple[str, ...], path: str) -> list[int]:
+    if "\nVmRSS:" not in status and "\nThreads:" in status:
+        raise ProcessGone(path, "it has no memory: it is ending, or a kernel thread")
+    return [_status_kib(status, name, path) for name in names]
+
+
 def _status_kib(status: str, name: str, path: str) -> int:
     # found, not split into fields: of sixty lines two are wanted. The kernel escapes line ends in the name above.
     start = status.find(f"\n{name}:")
@@ -172,8 +187,12 @@ def _stat(root: KernelRoot, pid: int) -> tuple[list[str], str]:
     return words, path
 
 
-def _ksm_pages(root: KernelRoot, pid: int) -> tuple[int | None, int | None]:
-    """Pages merged and pages replaced by the zero page; ksm_stat has both since 6.6, one file had the first before."""
+def ksm_pages(root: KernelRoot, pid: int) -> tuple[int | None, int | None]:
+    """Pages merged and pages replaced by the zero page; ksm_stat has both since 6.6, one file had the first before.
+
+    :raises ProcessGone: when the process ended
+    :raises KernelInterfaceError: when a file cannot be read or makes no sense
+    """
     merging = zero = None
     path = root.path(f"proc/{pid}/ksm_stat")
     stat = _ksm_text(root, pid, "ksm_stat")

@@ -8,6 +8,7 @@ from memhint.kernel.kvm_pages import guest_mappings
 from memhint.kernel.numa import cpus_by_node, pages_by_node
 from memhint.kernel.process import process_lines, read_process_file
 from memhint.kernel.root import PAGE_SIZE, KernelRoot
+from memhint.kernel.zero_mapped import zero_mapped
 from memhint.objects.domain import DeepMemory
 from memhint.objects.units import KIB, MIB
 
@@ -37,8 +38,19 @@ def deep_memory(root: KernelRoot, pid: int, at: float, page_size: int = PAGE_SIZ
         mappings = guest_mappings(root, pid, page_size)
     except KernelInterfaceError:
         mappings = None  # debugfs is for those who look inside the kernel: nothing here relies on it
+    try:
+        zero_other = zero_mapped(root, pid, page_size)
+    except InterfaceMissing:
+        zero_other = None  # a kernel that shows no pagemap
     return DeepMemory(
-        at=at, pss=pss, rss=rss, anon_huge=anon_huge, by_node=by_node, cpus_by_node=cpus, mappings=mappings
+        at=at,
+        pss=pss,
+        rss=rss,
+        anon_huge=anon_huge,
+        by_node=by_node,
+        cpus_by_node=cpus,
+        mappings=mappings,
+        zero_other=zero_other,
     )
 
 

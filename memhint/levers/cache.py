@@ -62,7 +62,7 @@ class CacheLever:
         self._sleep = sleep
 
     def probe(self, domain: DomainObservation, capabilities: Capabilities | None) -> Verdict:
-        """Whether this VM's cache can be had at all, consent aside. Asks nobody."""
+        """Whether this VM's cache can be had at all, consent aside. Asks no guest."""
         if domain.state is not DomainState.RUNNING:
             return Verdict(Answer.UNSUPPORTED, Reason.NOT_RUNNING, f"the VM is {domain.state}")
         if not domain.facts.reporting_offered:
@@ -228,7 +228,7 @@ class CacheLever:
         return replace(now, flushed=flushed)
 
     def _settle(self, target: CacheTarget, quiet: float, tell: Callable[[int], bool]) -> None:
-        """Wait until the VM's footprint has not fallen for ``quiet`` seconds, or nobody wants to know any more."""
+        """Wait until the VM's footprint has not fallen for ``quiet`` seconds, or the request was taken back."""
         began = still = self._clock()
         lowest = target.footprint()
         while self._clock() - still < quiet and self._clock() - began < _SETTLE_S + quiet:

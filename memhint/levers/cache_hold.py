@@ -62,7 +62,7 @@ class CacheHold:
         boot = target.capabilities().boot_id
         if held.boot is not None and boot is not None and boot != held.boot:
             # What it holds now is not what was filled again: it was read by the boot.
-            return released(holding, Stop.INTERRUPTED, wall(), Reason.INTERRUPTED, "the guest was booted anew")
+            return released(holding, Stop.INTERRUPTED, wall(), Reason.INTERRUPTED, "the guest was booted again")
         step = next_step(holding, _look(target))
         if step.stop is not None:
             return released(holding, step.stop, wall(), step.reason, step.why)

@@ -1,4 +1,4 @@
-"""Dedup: QEMU's ``merge`` per VM and the host's KSM, with everybody else kept out first.
+"""Dedup: QEMU's ``merge`` per VM and the host's KSM, after all other VMs are kept out.
 
 QEMU marks every guest's memory as mergeable unless told otherwise, and KSM knows no groups: switching it on for one VM
 would merge all. So the order is fixed: those who did not opt in are set to merge=false and that is seen in the host
@@ -105,6 +105,14 @@ class DedupSettings:
         return [(knob, str(value)) for knob, value in wanted if value is not None]
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What was verified of a VM's memory."""
+
+    merge: bool  # whether it is mergeable
+    memory: int  # bytes that it had: what is plugged in since, QEMU marks
+
+
 class DedupLever:
     """Merging on one host. Its calls may take long (QEMU walks all of a guest's memory): not for the cycle's thread."""
 
@@ -134,7 +142,7 @@ class DedupLever:
         self._reserve = reserve
         self._now = now
         self._ranges = ranges
-        self._known: dict[str, bool] = {}  # verified: QEMU process → its memory is mergeable
+        self._known: dict[str, _Known] = {}  # by QEMU process
         self._marked: dict[str, tuple[Range, ...]] = {}  # by QEMU process: of those of which only parts are
         self._whole: set[str] = set()  # QEMU processes of which parts cannot be marked
 
@@ -170,10 +178,10 @@ class DedupLever:
             return Observed.UNKNOWN
         if host.ksm.run != 1 and not domain.process.ksm_merging:
             return Observed.OFF
-        mergeable = self._known.get(domain.process.instance)
-        if mergeable is None:
+        known = self._known.get(domain.process.instance)
+        if known is None:
             return Observed.ON if domain.process.ksm_merging else Observed.UNKNOWN
-        return Observed.ON if mergeable else Observed.OFF
+        return Observed.ON if known.merge else Observed.OFF
 
     # -- the whole host ----------------------------------------------------------------------------------------------
 
@@ -258,6 +266,8 @@ class DedupLever:
             # Not so of keeping it out: a part may be on ordinary pages, whatever the definition says of the whole.
             return Verdict(Answer.UNCHANGED, Reason.DEVICE, "KSM cannot touch this VM's memory")
         if not merge:
+            if self._out_already(domain):
+                return Verdict(Answer.UNCHANGED)
             refusal = self._no_room(domain, host)
             if refusal is not None:
                 return refusal
@@ -279,22 +289,54 @@ class DedupLever:
             self._mark(domain, before, after)
             for path in backends:
                 monitor.set(path, "merge", merge)
-            return self._verify(domain, merge)
+            verdict = self._verify(domain, merge)
+            return verdict if verdict.ok or merge else self._set_anew(domain, monitor, backends)
         except VirtError as error:
             return Verdict(Answer.FAILED, Reason.HYPERVISOR, error.detail)
         except KernelInterfaceError as error:
             return Verdict(Answer.FAILED, Reason.NOT_VERIFIED, str(error))
 
+    def _set_anew(self, domain: DomainObservation, monitor: QemuMonitor, backends: Sequence[str]) -> Verdict:
+        """Have QEMU unmark what its property says is not marked.
+
+        An object with merge=off in the VM's definition is marked as mergeable all the same when QEMU starts (seen in
+        7.2 and 10.0), and to set what the property says already does nothing. For a moment all of it is mergeable, so
+        nothing merges meanwhile; the next pass has KSM go on.
+        """
+        self._ksm.pause()
+        for path in backends:
+            monitor.set(path, "merge", True)
+            monitor.set(path, "merge", False)
+        return self._verify(domain, False)
+
+    def _out_already(self, domain: DomainObservation) -> bool:
+        """Whether nothing of it is mergeable, as with ``-machine mem-merge=off``: then QEMU need not be asked.
+
+        Where little is, that may be ranges of its guest's memory, of which an agent with an empty ledger knows nothing.
+        """
+        assert domain.process is not None
+        try:
+            out = smaps.mergeable_bytes(self._root, domain.process.pid) == 0
+        except KernelInterfaceError:
+            return False
+        if out:
+            self._know(domain, False)
+        return out
+
+    def _know(self, domain: DomainObservation, merge: bool) -> None:
+        assert domain.process is not None
+        self._known[domain.process.instance] = _Known(merge, domain.facts.memory)
+        self._marked.pop(domain.process.instance, None)
+
     def _verify(self, domain: DomainObservation, merge: bool) -> Verdict:
         """Ask the host's kernel: QEMU answers success whatever its madvise did."""
         assert domain.process is not None
         mergeable = smaps.mergeable_bytes(self._root, domain.process.pid)
-        took = mergeable >= domain.facts.memory if merge else mergeable <= min(RESIDUE, domain.facts.memory // 4)
+        took = mergeable >= domain.facts.memory if merge else mergeable <= _left_over(domain)
         if not took:
             detail = f"{mib(mergeable)} MiB of its memory are mergeable after setting merge={str(merge).lower()}"
             return Verdict(Answer.FAILED, Reason.NOT_VERIFIED, detail)
-        self._known[domain.process.instance] = merge
-        self._marked.pop(domain.process.instance, None)
+        self._know(domain, merge)
         return Verdict(Answer.APPLIED)
 
     def _mark(self, domain: DomainObservation, before: bool, after: str) -> None:
@@ -377,7 +419,7 @@ class DedupLever:
             return self._give_ranges_up(
                 domain, host, f"{mib(mergeable)} MiB are mergeable after {mib(least)} MiB of ranges were marked"
             )
-        self._known[instance], self._marked[instance] = True, after
+        self._known[instance], self._marked[instance] = _Known(True, domain.facts.memory), after
         return _in_parts(domain, after, Answer.APPLIED)
 
     def _give_ranges_up(self, domain: DomainObservation, host: HostObservation, why: str) -> Verdict:
@@ -401,7 +443,9 @@ class DedupLever:
         return Verdict(Answer.REFUSED, Reason.HEADROOM, detail)
 
     def _is(self, domain: DomainObservation, merge: bool) -> bool:
-        return domain.process is not None and self._known.get(domain.process.instance) is merge
+        return domain.process is not None and self._known.get(domain.process.instance) == _Known(
+            merge, domain.facts.memory
+        )
 
     def _forget_ended(self, running: Sequence[DomainObservation], domains: Sequence[DomainObservation]) -> None:
         # One missed reading of a process is no end of it.
@@ -453,6 +497,11 @@ class DedupLever:
         self._marked.pop(mark.instance, None)
         self._ledger.remove(mark.subject, mark.knob)
         return []
+
+
+def _left_over(domain: DomainObservation) -> int:
+    """Bytes that may be mergeable of a VM that is kept out."""
+    return min(RESIDUE, domain.facts.memory // 4)
 
 
 def _in_parts(domain: DomainObservation, ranges: Sequence[Range], answer: Answer) -> Verdict:

@@ -1,4 +1,4 @@
-"""What a lever says of a VM when the host's kernel did not do what it should."""
+"""The verdict on a VM when the host's kernel refused, or failed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One setting of the host that memhint may own for a while: with a mark, and nobody else's value is overwritten."""
+"""One setting of the host that memhint may own for a while: marked, and never taken from whoever set it since."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ class HostKsm:
     def _mark(self, knob: ksm.KsmKnob, after: str) -> None:
         """Note what the knob goes back to: what it was before memhint's first write, or what others set since.
 
-        A write that is not there, for the agent was killed before it, leaves ``before``: nobody else set that.
+        A write that is not there, for the agent was killed before it, leaves ``before``: no one else set that.
         """
         seen, known = ksm.read_knob(self._root, knob), self._ledger.get(HOST, knob)
         if known is not None and known.after not in (seen, ADVISED) and known.before != seen:

@@ -1,4 +1,4 @@
-"""khugepaged and defrag: how the host's kernel goes about huge pages, as far as it holds for all VMs alike.
+"""khugepaged and defrag: the host kernel's settings for huge pages, which hold for all VMs alike.
 
 khugepaged makes a huge page of 512 small ones even where up to ``max_ptes_none`` of them (511, as shipped) have no
 memory at all, and gives them some. Then what was taken from a VM in pieces is back without the VM having touched it.
@@ -8,10 +8,11 @@ The rules for its pace and for ``defrag`` are in doc/thp.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
-from memhint.kernel import thp
 from memhint.kernel.errors import KernelInterfaceError
 from memhint.kernel.root import KernelRoot
+from memhint.kernel.thp import Setting, read_setting, write_setting
 from memhint.levers.host_knob import HostKnob
 from memhint.levers.lever import Outcome
 from memhint.objects.domain import DomainObservation
@@ -44,30 +45,20 @@ class KhugepagedLever:
         """
         self._own = own
         self._most = most
-        self._holes = HostKnob(
-            KNOB,
-            ledger,
-            host_boot,
-            now,
-            lambda: str(thp.read_max_ptes_none(root)),
-            lambda value: thp.write_max_ptes_none(root, int(value)),
-        )
-        self._sleep = HostKnob(
-            SLEEP_KNOB,
-            ledger,
-            host_boot,
-            now,
-            lambda: str(thp.read_scan_sleep(root)),
-            lambda value: thp.write_scan_sleep(root, int(value)),
-        )
-        self._defrag = HostKnob(
-            DEFRAG_KNOB,
-            ledger,
-            host_boot,
-            now,
-            lambda: thp.read_defrag(root),
-            lambda word: thp.write_defrag(root, word),
-        )
+
+        def knob(name: str, setting: Setting) -> HostKnob:
+            return HostKnob(
+                name,
+                ledger,
+                host_boot,
+                now,
+                partial(read_setting, root, setting),
+                partial(write_setting, root, setting),
+            )
+
+        self._holes = knob(KNOB, Setting.MAX_PTES_NONE)
+        self._sleep = knob(SLEEP_KNOB, Setting.SCAN_SLEEP)
+        self._defrag = knob(DEFRAG_KNOB, Setting.DEFRAG)
 
     def reconcile(
         self, plan: HugeHost, domains: Sequence[DomainObservation], host: HostObservation, *, dry_run: bool

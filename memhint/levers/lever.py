@@ -64,7 +64,7 @@ class HostLever(Protocol[PlanT]):
         """Bring every VM and the host to the plan."""
 
     def hold(self) -> Verdict:
-        """While not all VMs are known: do no more than what can be answered for whoever they are."""
+        """While not all VMs are known: do no more than is right whichever VMs there are."""
 
     def held(self, missing: str) -> Verdict:
         """The same in words.

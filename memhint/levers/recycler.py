@@ -1,7 +1,7 @@
 """The page recycler: threads of a VM's QEMU give back single free pages, with no exit and no interrupt for the guest.
 
 The guest marks what it frees, so nothing is asked of it; what it uses again costs a page fault in the host. Whole
-blocks are left to free page reporting, unless the guest has switched it off: then nobody else would give them back.
+blocks are left to free page reporting, unless the guest has switched it off: then nothing else would give them back.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Free page reporting: what the guest's kernel lets one switch at run time, and libvirt's XML for the next boot.
+"""Free page reporting: what the guest's kernel lets one switch at run time, else the definition for the next boot.
 
 There is no switch on the host: QEMU fixes the feature when the device is made. In the guest, a kernel with memhint's
 patches has a switch that an extended agent reaches. Stock kernels before 6.2 take any ``page_reporting_order``, and an
@@ -11,14 +11,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from memhint.guest.errors import GuestAgentAbsent, GuestCommandMissing, GuestError, GuestTimeout
 from memhint.guest.page_reporting import Setting, set_page_reporting
 from memhint.guest.protocol import GuestAgent
 from memhint.guest.reporting_knob import MAX_PAGE_ORDER, STOP_ORDER, bind, reports, unbind, write_order
-from memhint.levers import reporting_tuning
+from memhint.levers import reporting_next_boot, reporting_tuning
 from memhint.levers.reporting_flush import Flushes
+from memhint.levers.reporting_next_boot import NEXT_BOOT_KNOB, NextBootConfig
 from memhint.objects.domain import DomainObservation, DomainState
 from memhint.objects.guest import GuestKernel
 from memhint.objects.lever import LeverName, LeverState, Observed
@@ -29,26 +29,14 @@ from memhint.objects.tuning import GUESTS_OWN, Tuning
 from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.planner.splits import splits_by_free
 from memhint.planner.splits import words as splits_words
-from memhint.virt.errors import VirtError
 
 ORDER_KNOB = "guest page_reporting_order"
 DRIVER_KNOB = "guest balloon driver"
 ENABLED_KNOB = "guest page_reporting enabled"
-NEXT_BOOT_KNOB = "libvirt freePageReporting"
 KNOBS = frozenset({ORDER_KNOB, DRIVER_KNOB, ENABLED_KNOB, NEXT_BOOT_KNOB, *reporting_tuning.KNOBS})
 """Every mark of this lever."""
 BOUNDED_SINCE = (6, 2)  # from here on the kernel refuses an order beyond MAX_PAGE_ORDER
 _RELEASE = re.compile(r"(\d+)\.(\d+)")
-
-
-class NextBootConfig(Protocol):
-    """The domain's definition for its next boot."""
-
-    def reporting(self) -> str | None:
-        """``freePageReporting`` as it stands there."""
-
-    def set_reporting(self, value: str | None) -> None:
-        """Set it, or remove it with None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +128,9 @@ class ReportingLever:
         support = self.probe(target.domain)
         if not support.ok:
             if desired is Mode.ON and target.domain.facts.balloon and not target.domain.facts.reporting_offered:
-                return self._next_boot(target, dry_run=dry_run)
+                return reporting_next_boot.define(
+                    self._ledger, self._now, target.domain, target.next_boot, dry_run=dry_run
+                )
             if desired is Mode.OFF and support.reason is Reason.DEVICE:
                 return Verdict(Answer.UNCHANGED, Reason.DEVICE, "the VM was started without it")
             return support
@@ -199,7 +189,7 @@ class ReportingLever:
             self._ledger.remove(mark.subject, mark.knob)
             return Verdict(Answer.UNCHANGED, Reason.NOT_RUNNING, "the VM is gone, and the setting with it")
         if mark.knob == NEXT_BOOT_KNOB:
-            return self._undo_next_boot(mark, target)
+            return reporting_next_boot.put_back(self._ledger, mark, target.next_boot)
         kernel = target.domain.guest_kernel
         if kernel is not None and kernel.boot_id is not None and kernel.boot_id != mark.instance:
             self._ledger.remove(mark.subject, mark.knob)
@@ -347,30 +337,6 @@ class ReportingLever:
         if took(self._read_kernel(agent)):
             return Verdict(Answer.APPLIED)
         return Verdict(Answer.FAILED, Reason.GUEST_ANSWER, "the guest took the write and shows the old setting")
-
-    def _next_boot(self, target: ReportingTarget, *, dry_run: bool) -> Verdict:
-        if not target.domain.facts.persistent:
-            return Verdict(Answer.UNSUPPORTED, Reason.DEVICE, "a transient domain has no next boot to define")
-        try:
-            before = target.next_boot.reporting()
-            if before == "on":
-                return Verdict(Answer.PENDING, Reason.NEXT_BOOT, "defined for the VM's next start")
-            if dry_run:
-                return Verdict(Answer.PLANNED, Reason.DRY_RUN, "set freePageReporting='on' for the VM's next start")
-            self._ledger.put(Mark(target.domain.uuid, NEXT_BOOT_KNOB, before or "", "on", "", self._now()))
-            target.next_boot.set_reporting("on")
-        except VirtError as error:
-            return Verdict(Answer.FAILED, Reason.HYPERVISOR, error.detail)
-        return Verdict(Answer.PENDING, Reason.NEXT_BOOT, "defined for the VM's next start")
-
-    def _undo_next_boot(self, mark: Mark, target: ReportingTarget) -> Verdict:
-        try:
-            if target.next_boot.reporting() == mark.after:
-                target.next_boot.set_reporting(mark.before or None)
-        except VirtError as error:
-            return Verdict(Answer.FAILED, Reason.HYPERVISOR, error.detail)
-        self._ledger.remove(mark.subject, mark.knob)
-        return Verdict(Answer.APPLIED, Reason.NONE, "the definition for the next start is as it was")
 
 
 def _has_switch(kernel: GuestKernel | None) -> bool:

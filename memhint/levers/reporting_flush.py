@@ -1,7 +1,7 @@
 """When what a guest has freed is worth a flush: at its first rest since the last one, if it freed more since.
 
 What is freed in small blocks goes to the lists of the guest's CPUs first, some of it stays there, and reporting does
-not see it: up to an eighth of a zone, counted as free by nobody. A flush begins by emptying these lists. That memory
+not see it: up to an eighth of a zone, which no counter calls free. A flush begins by emptying these lists. That memory
 was freed shows in what was reported since; what lies on the lists shows nowhere.
 """
 

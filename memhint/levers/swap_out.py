@@ -1,7 +1,7 @@
 """Swap-out: a cold guest's memory goes to disk swap through its cgroup's memory.reclaim, a bounded piece at a time.
 
-A guest is given time to show what it uses before anything is taken (swap_trial.py). Nobody waits for that: a pull ends
-as pending, and a later one goes on. What is in swap still counts: the footprint holds it, so it never raises capacity.
+A guest is given time to show what it uses before anything is taken (swap_trial.py). A pull does not wait for that: it
+ends as pending, and a later one goes on. What is in swap still counts in the footprint, so it never raises capacity.
 Nothing is left to undo: a page comes back when the guest touches it.
 """
 
@@ -107,7 +107,7 @@ class SwapOutLever:
         return self.take(SwapOutTarget(domain, policy.swap_out), wish, dry_run=dry_run, stop=stop).verdict
 
     def owned(self) -> Collection[str]:
-        """Nobody has anything to get back: what is in swap comes back when the guest touches it."""
+        """There is nothing to give back: what is in swap comes back when the guest touches it."""
         return ()
 
     def probe(self, target: SwapOutTarget) -> Verdict:
@@ -118,7 +118,7 @@ class SwapOutLever:
             return failed(error)
 
     def read(self, domain: DomainObservation) -> Observed:
-        """Whether a part of this VM is in swap now, whoever put it there."""
+        """Whether a part of this VM is in swap now, by memhint or not."""
         if domain.process is None:
             return Observed.UNKNOWN
         return Observed.ON if domain.process.swap else Observed.OFF
@@ -258,6 +258,6 @@ def _not_this_vm(target: SwapOutTarget) -> Verdict | None:
     if facts.locked or facts.vfio or facts.confidential or facts.hugepages:
         return Verdict(Answer.UNSUPPORTED, Reason.DEVICE, "its memory cannot be swapped: locked, pinned or huge pages")
     if facts.shared_memory or facts.file_backed:
-        detail = "its memory is shared or of a file: nobody can tell what of it is in use"
+        detail = "its memory is shared or of a file: what of it is in use cannot be seen"
         return Verdict(Answer.UNSUPPORTED, Reason.DEVICE, detail)
     return None

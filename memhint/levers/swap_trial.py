@@ -24,7 +24,7 @@ from memhint.objects.units import MIB
 from memhint.objects.verdict import Answer, Reason, Verdict
 
 _LEFT = 1 / 8  # of what was not touched: where it nears its end, the kernel takes what is in use
-_AT_ONCE = 1 / 32  # of what a guest has, where nobody can tell what it touches: so much may have been in use
+_AT_ONCE = 1 / 32  # of what a guest has, where what it touches cannot be seen: so much may have been in use
 _STALE = 7200.0  # seconds, for the kernel itself may have aged it again by then: more than two periods at most
 _KEPT = 14400.0  # seconds for which it is known of a process what came of taking from it
 
@@ -34,7 +34,7 @@ class TrialSettings:
     """Seconds, bytes, and a part of what was taken."""
 
     settle: float = 8.0
-    first: int = 16 * MIB  # of a guest of which nobody can tell what it touches
+    first: int = 16 * MIB  # of a guest of which what it touches cannot be seen
     most: int = 256 * MIB  # of any take
     most_back: float = 0.05
     rest: float = 60.0

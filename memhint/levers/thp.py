@@ -101,7 +101,7 @@ class ThpLever:
         return Observed.ON if domain.deep.anon_huge else Observed.OFF
 
     def owned(self) -> Collection[str]:
-        """Nobody has anything to get back."""
+        """There is nothing to give back."""
         return ()
 
     def pull(

@@ -367,7 +367,7 @@ def unread(one: DomainObservation) -> Verdict:
         return Verdict(Answer.REFUSED, Reason.NO_READING, detail)
     gap = next((gap for gap in one.gaps if gap.what == "active"), None)
     if one.active is None and gap is None:
-        return Verdict(Answer.REFUSED, Reason.NO_READING, f"nobody looks which memory is in use: {_SET_ACTIVE}")
+        return Verdict(Answer.REFUSED, Reason.NO_READING, f"which memory is in use is not read: {_SET_ACTIVE}")
     if gap is not None and gap.reason is not GapReason.PENDING:
         return Verdict(Answer.REFUSED, Reason.NO_READING, f"which memory is in use is not known: {gap.detail}")
     return Verdict(Answer.PENDING, Reason.NO_READING, "which memory is in use is not known yet")

@@ -1,4 +1,4 @@
-"""Carrying out moves of memory between nodes: on several threads, at a pace, and while it is good for everybody."""
+"""Carrying out moves of memory between nodes: on several threads, at a bounded pace, while no VM is worse off."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry, make_wsgi_app
 
 LOG = logging.getLogger(__name__)
 
-THREADS = 2  # Prometheus asks once in a while; whoever asks more often waits
+THREADS = 2  # Prometheus asks once in a while; a client that asks more often waits
 PATIENCE = 5  # seconds for which a client may neither send nor take anything
 WAITING_MOST = 16  # connections that no thread has taken up yet
 

@@ -6,7 +6,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from prometheus_client import CollectorRegistry, Gauge, ProcessCollector, disable_created_metrics
 
-disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each counter, of which nobody here asks when it began
+disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each counter, with when it began, which is not used here
 
 
 def registry_of(part: str) -> CollectorRegistry:

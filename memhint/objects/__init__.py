@@ -1,1 +1,1 @@
-"""The nouns: frozen typed records without I/O. Everything else imports these; they import nothing."""
+"""Frozen, typed records without I/O. All other packages import these; these import none of them."""

@@ -11,7 +11,7 @@ AGES = (10, 60, 600, 3600)  # seconds: 10 s, 1 min, 10 min, 1 h
 
 
 class ActiveSource(Word):
-    """Who looked."""
+    """How it was found out."""
 
     DAMON = "damon"  # the kernel samples pages, and keeps how long what it sampled was not touched
     REFERENCED = "referenced"  # accessed bits of every page, cleared by memhint and read back

@@ -44,7 +44,7 @@ class BalloonReporting:
 
 
 class Agreement(Word):
-    """How a guest's count of what it reported stands to the host's."""
+    """How a guest's count of what it reported compares with the host's."""
 
     PENDING = "pending"  # no two readings at moments that can be compared yet
     AGREES = "agrees"  # the guest claims no more than the host discarded

@@ -61,13 +61,14 @@ class ProcessMemory:
     swap: Size
     ksm_merging: Size | None = None  # pages merged now, in bytes
     ksm_zero: Size | None = None  # pages replaced by the zero page, in bytes
-    cpu: Seconds | None = None  # of processor time, of all its threads since it began; None: nobody looked
+    cpu: Seconds | None = None  # of processor time, of all its threads since it began; None: not read
     faults: Count | None = None  # page faults that needed no disk, since it began; merged pages break by one
+    zero_other: Size = 0  # for which the zero page stands without KSM, when last looked at; 0 where nobody looks
 
     @property
     def footprint(self) -> int:
         """U: what the VM would cost without dedup and swap."""
-        return self.rss + self.swap + (self.ksm_zero or 0)
+        return self.rss + self.swap + (self.ksm_zero or 0) + self.zero_other
 
     @property
     def instance(self) -> str:
@@ -101,10 +102,11 @@ class DeepMemory:
     by_node: Mapping[int, Size] = field(default_factory=dict)
     cpus_by_node: Mapping[int, Count] = field(default_factory=dict)  # virtual CPUs, by the node on which each ran last
     mappings: GuestMappings | None = None  # None: this host's kernel does not say
+    zero_other: Size | None = None  # for which the zero page stands, and KSM does not count it; None: before Linux 6.7
 
     @property
     def remote(self) -> float | None:
-        """The part of its memory that a virtual CPU has to fetch from another node, 0 to 1; None where nobody knows.
+        """The part of its memory that a virtual CPU has to fetch from another node, 0 to 1; None where it is not known.
 
         On the average of its CPUs, as if each used all of the memory alike.
         """

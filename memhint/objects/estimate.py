@@ -17,7 +17,8 @@ class VmEstimate:
     zero: int  # pages of zeros
     within: int  # copies of a page that the VM has itself
     across: int  # its share of the copies of a page that another VM of the group has
-    changed: int  # not the same at the second look: KSM leaves it alone, and it counts nowhere above
+    changed: int  # not the same at the last look: KSM leaves it alone, and it counts nowhere above. The finder tells
+    # only of pages that had a partner
 
     @property
     def saving(self) -> int:
@@ -62,15 +63,15 @@ class GroupEstimate:
 
 @dataclass(frozen=True, slots=True)
 class FinderRound:
-    """How the finder looked at a group, where it made the estimate: at every page, twice."""
+    """How the finder looked at a group, where it made the estimate: at every page."""
 
     at: Moment  # unix seconds: when it began
     elapsed: float  # seconds
     workers: int
     compiled: bool  # by C; otherwise by Python, which is slow
-    read: int  # at both looks
+    read: int  # at all looks
     index: int  # memory that it took
-    candidates: int  # the same at both looks, and with a partner as far as its index could tell
+    candidates: int  # the same at two looks, and with a partner as far as its index could tell
     without_partner: int  # of them: no other page has their content
     cpu: float  # seconds
 

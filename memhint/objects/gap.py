@@ -29,7 +29,12 @@ class Gap:
     detail: str = ""
 
     def __str__(self) -> str:
-        return f"{self.what}: {self.reason}" + (f" ({self.detail})" if self.detail else "")
+        return gap_text(self.what, self.reason, self.detail)
+
+
+def gap_text(what: str, reason: str, detail: str | None) -> str:
+    """A gap for people."""
+    return f"{what}: {reason}" + (f" ({detail})" if detail else "")
 
 
 class AbsentError(Exception):

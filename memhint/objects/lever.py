@@ -9,7 +9,7 @@ from memhint.objects.words import Word
 
 
 class LeverName(Word):
-    """The mechanisms that can be pulled."""
+    """The levers: mechanisms that give memory back, or spare it."""
 
     REPORTING = "reporting"
     DEDUP = "dedup"

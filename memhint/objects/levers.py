@@ -1,4 +1,4 @@
-"""Each lever as it is declared: what wishes it, which rung pulls it, and where its options and page are."""
+"""The declaration of each lever: the policy that wishes it, the rung that pulls it, its options, and its undo."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Declaration:
     name: LeverName
     does: str
     wish: str | None = None
-    """The policy key that wishes it on or off, or allows it; None where nobody's policy does."""
+    """The policy key that wishes it on or off, or allows it; None where no policy does."""
     keys: tuple[str, ...] = ()
     """Policy keys that say more of it."""
     rungs: tuple[Rung, ...] = ()
@@ -60,6 +60,7 @@ LEVERS: Mapping[LeverName, Declaration] = {
             LeverName.RECYCLER,
             "QEMU takes single pages that the guest marked free",
             wish="recycler",
+            keys=("class",),
             rungs=(Rung.RECYCLER,),
             options=("recycler",),
             undo="QEMU's own pace is put back; the guest gets a page when it touches it",
@@ -72,7 +73,7 @@ LEVERS: Mapping[LeverName, Declaration] = {
         ),
         Declaration(
             LeverName.THP,
-            "huge pages are made anew of a VM that works, after it was idle and pieces of it were taken",
+            "a VM that works again gets back the huge pages that were split while it was idle",
             wish="thp",
             options=("thp",),
             undo="nothing to put back: a huge page is split when a part of it is taken",
@@ -96,6 +97,7 @@ LEVERS: Mapping[LeverName, Declaration] = {
             LeverName.SWAP_OUT,
             "cold memory goes to encrypted disk swap, once the VM was given time to touch what it uses",
             wish="swap_out",
+            keys=("class", "min_mb"),
             rungs=(Rung.SWAP_OUT,),
             options=("swap_out",),
             undo="nothing to put back: a page comes back when the guest touches it",
@@ -110,14 +112,20 @@ LEVERS: Mapping[LeverName, Declaration] = {
         ),
         Declaration(
             LeverName.MIGRATION,
-            "somebody is asked to move a VM to another host",
+            "an operator, or Nova, is asked to move a VM to another host",
             rungs=(Rung.MIGRATION,),
             undo="the wish is withdrawn",
         ),
-        Declaration(LeverName.LADDER, "the pressure ladder as a whole, of the host", options=("ladder",)),
+        Declaration(LeverName.LADDER, "the pressure ladder as a whole", options=("ladder",)),
     )
 }
 """In the order in which a report has them."""
+
+
+def listens(name: LeverName) -> tuple[str, ...]:
+    """The policy keys that decide what a lever does, the one that wishes or allows it first."""
+    one = LEVERS[name]
+    return one.keys if one.wish is None else (one.wish, *one.keys)
 
 
 def place_of(name: LeverName) -> int:

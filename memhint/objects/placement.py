@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Unfit(StrEnum):
-    """Why a host takes none."""
+    """Why a host takes no VM."""
 
     UNKNOWN = "unknown"  # no agent of this name has reported
     SILENT = "silent"
@@ -18,7 +18,7 @@ class Unfit(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why, in a word and in words."""
+    """Why a host takes no VM: a word for programs, and a sentence for people."""
 
     reason: Unfit
     detail: str

@@ -99,14 +99,19 @@ class Capacity:
     max_ratio: float | None = None  # what ``ceiling`` is made of: the host's, or what it has earned
     evidence: Evidence | None = None  # None where nothing can be earned
     together: bool = False  # want and spare are what VMs used together at their worst, not what each may need
+    blind: bool = False  # which VMs there are, or what they were given, is not known: the sums over them may lack some
 
     def slots(self, size: int) -> int:
         """How many further VMs of ``size`` bytes (overhead included) fit by measured accounting."""
         return max(0, self.headroom) // size
 
     def nominal_headroom(self) -> int:
-        """What accounting by assigned memory alone would leave; negative on an overcommitted host."""
-        return self.pool - self.reserve - self.assigned
+        """What accounting by assigned memory alone would leave; negative on an overcommitted host.
+
+        Never above 0 while the host is ``blind``: there may be VMs that ``assigned`` does not count.
+        """
+        left = self.pool - self.reserve - self.assigned
+        return min(0, left) if self.blind else left
 
     def nominal_slots(self, size: int) -> int:
         """How many further VMs of ``size`` bytes fit by nominal accounting."""

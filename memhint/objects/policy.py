@@ -179,7 +179,7 @@ KEYS: Mapping[str, PolicyKey] = {
             "thp",
             _choice(Mode),
             Mode.AUTO,
-            "make huge pages anew of a VM that works: wherever they are missing, never, or after memhint took memory "
+            "make huge pages again for a VM that works: wherever they are missing, never, or after memhint took memory "
             "from it in pieces (auto)",
             opt_out=Mode.OFF,
         ),
@@ -257,7 +257,7 @@ class Policy:
     settings: Mapping[str, Setting]
 
     def value(self, name: str) -> str:
-        """What holds for one key. Another version's agent may lack it: there nobody has said anything."""
+        """What holds for one key. An agent of another version may lack it: then the default holds."""
         found = self.settings.get(name)
         return KEYS[name].default if found is None else found.value
 
@@ -283,7 +283,7 @@ class Policy:
 
     @property
     def project(self) -> str | None:
-        """The owner as policy has it; None where nobody said."""
+        """The owner as policy has it; None where it has none."""
         return self.value("project") or None
 
     @property
@@ -305,7 +305,7 @@ class Policy:
 
     @property
     def group(self) -> str | None:
-        """The VM's anti-affinity group; None where nobody said."""
+        """The VM's anti-affinity group; None where it has none."""
         return self.value("group") or None
 
     @property
@@ -343,7 +343,7 @@ class Policy:
         return part_of(self.value("fast_min"), assigned) or 0
 
     def fast_max(self, assigned: int) -> int:
-        """Bytes that lie on fast nodes at most, of a VM of so many; of one that nobody bounds, all."""
+        """Bytes that lie on fast nodes at most, of a VM of so many; all of it without a bound."""
         found = part_of(self.value("fast_max"), assigned)
         return assigned if found is None else found
 
@@ -367,7 +367,7 @@ def _number(value: str) -> int | None:
 
 
 def effective(inputs: Mapping[Origin, Mapping[str, str]]) -> Policy:
-    """The strongest origin's value for each key; the shipped default where nobody speaks."""
+    """The strongest origin's value for each key; the shipped default where none has one."""
     settings: dict[str, Setting] = {}
     for name, key in KEYS.items():
         settings[name] = Setting(key.default, Origin.DEFAULT)
@@ -378,7 +378,7 @@ def effective(inputs: Mapping[Origin, Mapping[str, str]]) -> Policy:
     return Policy(settings)
 
 
-# Of a VM of which nobody can tell what was wished: nothing of its memory is promised, and nothing is done to it.
+# Of a VM whose wishes cannot be read: nothing of its memory is promised, and nothing is done to it.
 _CAREFUL: Mapping[str, str] = {
     "overcommit": Consent.DENY,
     "guest_actions": Consent.DENY,

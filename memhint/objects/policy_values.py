@@ -67,7 +67,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A name that somebody gave; empty is nobody's."""
+    """A name; empty is none."""
 
     @property
     def form(self) -> str:

@@ -39,7 +39,7 @@ class Provider:
 
 
 class Tenure(StrEnum):
-    """How memhint stands to one provider's ratio."""
+    """Whether memhint keeps one provider's ratio."""
 
     MANAGED = "managed"  # it follows the headroom
     NOMINAL = "nominal"  # the host is silent: min(1.0, the ratio found)
@@ -50,7 +50,7 @@ class Tenure(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What is remembered of one provider. Ratios as Placement has them; ``epoch`` and ``sequence`` name the plan."""
+    """What the store keeps of one provider. Ratios as Placement has them; ``epoch`` and ``sequence`` name the plan."""
 
     provider: str
     host: str

@@ -21,7 +21,7 @@ class Answer(Word):
 
 
 class Reason(Word):
-    """Why. One word a machine can count; the detail is for people."""
+    """Why, in one word that programs can count. The detail is for people."""
 
     NONE = "none"
     CONSENT = "consent"  # guest_actions is deny
@@ -84,7 +84,10 @@ class Verdict:
         return self.answer in (Answer.APPLIED, Answer.UNCHANGED, Answer.PLANNED, Answer.PENDING)
 
     def __str__(self) -> str:
-        text = str(self.answer)
-        if self.reason is not Reason.NONE:
-            text += f" ({self.reason})"
-        return text + (f": {self.detail}" if self.detail else "")
+        return verdict_text(self.answer, self.reason, self.detail)
+
+
+def verdict_text(answer: str, reason: str, detail: str) -> str:
+    """A verdict for people."""
+    why = "" if reason == Reason.NONE else f" ({reason})"
+    return f"{answer}{why}" + (f": {detail}" if detail else "")

@@ -1,1 +1,1 @@
-"""Placement, Nova and Keystone, as far as memhint speaks with them."""
+"""What memhint asks of Placement, Nova and Keystone."""

@@ -16,8 +16,8 @@ _PART = 1000  # servers in one answer: as many as Nova gives at most, unless tol
 _PARTS_MOST = 2000
 
 
-class Asked(Protocol):
-    """How the service is asked."""
+class NovaApi(Protocol):
+    """Nova over HTTP: JSON in and out."""
 
     def get(self, path: str) -> Any:
         """The JSON at a path."""
@@ -37,7 +37,7 @@ class Placed:
 class Nova:
     """The part of the service that memhint needs."""
 
-    def __init__(self, service: Asked) -> None:
+    def __init__(self, service: NovaApi) -> None:
         self._service = service
 
     def placed(self, server: str) -> Placed:

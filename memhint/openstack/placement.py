@@ -14,8 +14,8 @@ TRAIT = "CUSTOM_MEMHINT_MANAGED"
 _KEPT = ("min_unit", "max_unit", "step_size")
 
 
-class Asked(Protocol):
-    """How the service is asked."""
+class PlacementApi(Protocol):
+    """Placement over HTTP: JSON in and out."""
 
     def get(self, path: str) -> Any:
         """The JSON at a path."""
@@ -27,7 +27,7 @@ class Asked(Protocol):
 class Placement:
     """The part of the service that memhint needs."""
 
-    def __init__(self, service: Asked) -> None:
+    def __init__(self, service: PlacementApi) -> None:
         self._service = service
 
     def provider(self, uuid: str) -> Provider:

@@ -68,7 +68,7 @@ class Service:
             raise OpenStackError(f"{method} {path}: {answer.status_code} {_why(answer)}")
         try:
             return answer.json() if answer.content else None
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise OpenStackError(f"{method} {path}: the answer is no JSON") from error
 
 
@@ -106,5 +106,8 @@ def _login(options: cfg.ConfigOpts, url: str) -> Any:
 
 
 def _why(answer: requests.Response) -> str:
-    found = first_error(answer)
+    try:
+        found = first_error(answer.json())
+    except (ValueError, RecursionError, requests.RequestException):
+        found = {}
     return one_line(found.get("detail") if found else answer.text[:200])

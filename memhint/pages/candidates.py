@@ -1,4 +1,4 @@
-"""Which VMs' pages are worth a look."""
+"""Which VMs' pages are worth reading."""
 
 from __future__ import annotations
 

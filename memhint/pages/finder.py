@@ -1,12 +1,15 @@
-"""Finds the pages that could merge, of all VMs of one group, with several workers: every page is looked at twice.
+"""Finds the pages that could merge, of all VMs of one group, with several workers: most pages are only glanced at.
 
-At the first look each page leaves a tag, and its content an entry in a filter (kernel/page_index.py); at the second,
-``settle`` seconds after all have had their first, those that hold the same and whose content was seen more than once
-are candidates. Only their hashes are kept, so the estimate needs no sampling where they fit (``KEPT_AT_MOST``), and
-keeps one content in so many where they do not.
+- At the first look a part of each page is read, 128 bytes at a secret place, and its print kept and entered in a filter
+  (kernel/page_index.py). Equal pages have equal parts, so a page whose part was seen once has no partner.
+- The others are read whole at the second look; prints of their whole hashes take the place of the first, and go
+  into a filter of their own.
+- At the third, ``settle`` seconds later, those that have a partner by then are read again: candidates are those that
+  hold the same. Only their hashes are kept, so the estimate needs no sampling where they fit (``KEPT_AT_MOST``), and
+  keeps one content in so many where they do not.
 
-The price against samples (page_pass.py), which read nearly every page once: every page is read, and marked as used,
-twice. What is gained is that nothing is left to chance, and that the work has no order and goes on several cores.
+The price against samples (page_pass.py): what has a partner is read, and marked as used, three times, and all else in
+part. What is gained is that nothing is left to chance, and that the work has no order and goes on several cores.
 """
 
 from __future__ import annotations
@@ -14,15 +17,16 @@ from __future__ import annotations
 import threading
 import time
 from array import array
+from bisect import bisect_left
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
 from memhint.kernel.errors import KernelInterfaceError, ProcessGone
-from memhint.kernel.guest_pages import CHUNK, GuestPages, Look, Span, guest_ram
+from memhint.kernel.guest_pages import CHUNK, PART, GuestPages, Span, guest_ram
 from memhint.kernel.native import PAGES, NativePages
-from memhint.kernel.page_index import ZEROS, PageIndex
+from memhint.kernel.page_index import ABSENT, ZEROS, PageIndex, held, prints_of
 from memhint.kernel.process import process_memory
 from memhint.kernel.root import KernelRoot
 from memhint.objects.domain import ProcessMemory
@@ -44,7 +48,7 @@ class FinderSettings:
     workers: int
     cpu_percent: float  # of one core: 200 are two cores
     bytes_per_second: int  # that are read
-    settle: float  # seconds between the two looks
+    settle: float  # seconds between the two looks at whole pages
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,18 +62,19 @@ class Found:
 
 
 class _Look(Enum):
-    FIRST = "first"
-    SECOND = "second"
+    PARTS = "parts"
+    WHOLE = "whole"
+    AGAIN = "again"
 
 
 @dataclass(slots=True)
 class _Piece:
-    """A stretch of one VM's memory. ``tags`` are made when something is found in it, ``blocks`` for candidates."""
+    """A stretch of one VM's memory. ``prints`` are made when something is found in it, ``blocks`` for candidates."""
 
     uuid: str
     process: ProcessMemory
     span: Span
-    tags: bytearray | None = None
+    prints: array[int] | None = None  # of parts, and from the second look on of whole pages
     blocks: bytearray | None = None  # candidates and pages of zeros that stay, of each BLOCK pages
 
 
@@ -82,8 +87,10 @@ class _Counts:
     zeros: int = 0
     zeros_held: int = 0
     candidates: int = 0
+    repeated: int = 0  # prints that were in the filter before
 
     def add(self, other: _Counts) -> None:
+        self.repeated += other.repeated
         self.looked += other.looked
         self.changed += other.changed
         self.zeros += other.zeros
@@ -148,12 +155,14 @@ class KeptHashes:
 
 @dataclass(slots=True)
 class _Work:
-    """One round under way; the lock holds for all of it but the index and the tags."""
+    """One round under way; the lock holds for all of it but the filters and the prints."""
 
     index: PageIndex
     kept: KeptHashes
     counts: dict[str, _Counts]
     began: float
+    more: PageIndex | None = None  # of whole pages
+    filled: int = 0  # bytes of filters, at the most
     lock: threading.Lock = field(default_factory=threading.Lock)
     failed: dict[str, str] = field(default_factory=dict)
     cpu: float = 0.0
@@ -210,9 +219,9 @@ class Finder:
         self._native = native
 
     def round(self, processes: Mapping[str, ProcessMemory], stop: threading.Event) -> Found | None:
-        """Look at all these VMs twice; None when it was stopped.
+        """Look at all these VMs; None when it was stopped.
 
-        A VM that ends, or is another process by the second look, is told in ``failed``, and nothing is counted of it.
+        A VM that ends, or is another process by a later look, is told in ``failed``, and nothing is counted of it.
         """
         began = time.monotonic()
         pages = sum(one.rss for one in processes.values()) // self._page
@@ -220,10 +229,16 @@ class Finder:
             PageIndex(pages, self._native), KeptHashes(), {uuid: _Counts() for uuid in processes}, self._wall()
         )
         pieces = self._pieces(processes, work)
-        self._pass(_Look.FIRST, pieces, work, stop)
-        pieces = [one for one in pieces if one.tags is not None and one.uuid not in work.failed]
-        if pieces and not stop.wait(self._settings.settle):
-            self._pass(_Look.SECOND, pieces, work, stop)
+        self._pass(_Look.PARTS, pieces, work, stop)
+        pieces = [one for one in pieces if one.prints is not None]
+        work.filled = work.index.size
+        # A print that was there before had one that was the first.
+        work.more = PageIndex(min(pages, 2 * sum(one.repeated for one in work.counts.values())), self._native)
+        self._pass(_Look.WHOLE, pieces, work, stop)
+        work.index, work.filled = work.more, max(work.filled, work.index.size + work.more.size)
+        pieces = [one for one in pieces if one.uuid not in work.failed]
+        if pieces and not stop.is_set() and not stop.wait(self._settings.settle):
+            self._pass(_Look.AGAIN, pieces, work, stop)
         if stop.is_set():
             return None
         for uuid in work.failed:
@@ -241,7 +256,7 @@ class Finder:
             workers=self._settings.workers,
             compiled=self._native is not None,
             read=work.read,
-            index=work.index.size + sum(len(one.tags) for one in pieces if one.tags is not None),
+            index=work.filled + sum(len(one.prints) * one.prints.itemsize for one in pieces if one.prints is not None),
             candidates=candidates * self._page,
             without_partner=sum(alone.values()) * self._page,
             cpu=work.cpu,
@@ -312,12 +327,14 @@ class Finder:
                 for start in range(piece.span.start, piece.span.end, CHUNK * self._page):
                     if stop.is_set():
                         return
-                    look = pages.look(start, min(CHUNK, (piece.span.end - start) // self._page))
-                    if which is _Look.FIRST:
-                        self._first(look, piece, counts, work.index)
+                    count = min(CHUNK, (piece.span.end - start) // self._page)
+                    if which is _Look.PARTS:
+                        share.took(self._parts(pages, start, count, piece, counts, work.index))
+                    elif which is _Look.WHOLE:
+                        assert work.more is not None
+                        share.took(self._whole(pages, start, count, piece, work))
                     else:
-                        hashes.extend(self._second(look, piece, counts, work.index))
-                    share.took((len(look.hashes) + len(look.zeros)) * self._page)
+                        share.took(self._again(pages, start, count, piece, counts, hashes, work.index))
         except KernelInterfaceError as error:
             with work.lock:
                 work.failed[piece.uuid] = str(error)
@@ -327,33 +344,70 @@ class Finder:
             if hashes:
                 work.kept.add(piece.uuid, hashes)
 
-    def _first(self, look: Look, piece: _Piece, counts: _Counts, index: PageIndex) -> None:
-        if not look.hashes and not look.zeros:
-            return
-        start = piece.span.start
-        if piece.tags is None:
-            piece.tags = bytearray((piece.span.end - start) // self._page)
-        index.first(look.addresses, look.hashes, start, self._page, piece.tags)
-        for address in look.zeros:
-            piece.tags[(address - start) // self._page] = ZEROS
-        counts.looked += len(look.hashes) + len(look.zeros)
-        counts.zeros += len(look.zeros)
+    def _parts(
+        self, pages: GuestPages, start: int, count: int, piece: _Piece, counts: _Counts, index: PageIndex
+    ) -> int:
+        """The first look at some pages; how many bytes were read."""
+        prints = pages.parts(start, count)
+        looked = len(prints) - prints.count(ABSENT)
+        if not looked:
+            return 0
+        if piece.prints is None:
+            piece.prints = array("I", bytes(4 * ((piece.span.end - piece.span.start) // self._page)))
+        at = (start - piece.span.start) // self._page
+        piece.prints[at : at + count] = prints
+        counts.looked += looked
+        counts.repeated += index.enter(prints)
+        return looked * PART
 
-    def _second(self, look: Look, piece: _Piece, counts: _Counts, index: PageIndex) -> array[int]:
-        assert piece.tags is not None  # others are not looked at again
-        start, tags = piece.span.start, piece.tags
-        again = index.second(look.addresses, look.hashes, start, self._page, tags)
-        counts.changed += again.changed
-        counts.candidates += len(again.hashes)
-        zeros = [address for address in look.zeros if tags[(address - start) // self._page] == ZEROS]
+    def _whole(self, pages: GuestPages, start: int, count: int, piece: _Piece, work: _Work) -> int:
+        """The second, at those whose part is another page's, too."""
+        assert piece.prints is not None  # others are not looked at again
+        assert work.more is not None
+        at = (start - piece.span.start) // self._page
+        wanted = work.index.repeated(piece.prints[at : at + count])
+        if not any(wanted):
+            piece.prints[at : at + count] = wanted
+            return 0
+        look = pages.look(start, count, wanted)
+        prints = prints_of(look.addresses, look.hashes, look.zeros, start, self._page, count, self._native)
+        piece.prints[at : at + count] = prints
+        work.more.enter(prints)
+        return (len(look.hashes) + len(look.zeros)) * self._page
+
+    def _again(
+        self,
+        pages: GuestPages,
+        start: int,
+        count: int,
+        piece: _Piece,
+        counts: _Counts,
+        hashes: array[int],
+        index: PageIndex,
+    ) -> int:
+        """The third, at those that have a partner; ``hashes`` takes those that hold the same."""
+        assert piece.prints is not None
+        at = (start - piece.span.start) // self._page
+        wanted = index.repeated(piece.prints[at : at + count])
+        tried = count - wanted.count(ABSENT)
+        if not tried:
+            return 0
+        look = pages.look(start, count, wanted)
+        addresses, same = held(look.addresses, look.hashes, start, self._page, wanted, self._native)
+        zeros = [address for address in look.zeros if wanted[(address - start) // self._page] == ZEROS]
+        before = wanted.count(ZEROS)
+        counts.zeros += before
         counts.zeros_held += len(zeros)
-        if again.addresses or zeros:
+        counts.changed += tried - before - len(addresses)
+        counts.candidates += len(addresses)
+        hashes.extend(same)
+        if addresses or zeros:
             size = BLOCK * self._page
             if piece.blocks is None:
-                piece.blocks = bytearray(-(-(piece.span.end - start) // size))
-            for address in (*again.addresses, *zeros):
-                piece.blocks[(address - start) // size] += 1
-        return again.hashes
+                piece.blocks = bytearray(-(-(piece.span.end - piece.span.start) // size))
+            for found in (addresses, zeros):
+                _count(found, piece.blocks, piece.span.start, size, at // BLOCK)
+        return (len(look.hashes) + len(look.zeros)) * self._page
 
     def _sample(self, uuid: str, process: ProcessMemory, counts: _Counts, work: _Work) -> PageSample:
         often = dict(work.kept.frequent.get(uuid, {}))
@@ -373,3 +427,12 @@ class Finder:
             zeros_held=counts.zeros_held,
             zeros_merged=(process.ksm_zero or 0) // self._page,
         )
+
+
+def _count(addresses: Sequence[int], blocks: bytearray, start: int, size: int, block: int) -> None:
+    """Add ascending addresses to their blocks, of which this is the first; block 0 is at ``start``."""
+    done = 0
+    while done < len(addresses):
+        upto = bisect_left(addresses, start + (block + 1) * size)
+        blocks[block] += upto - done
+        done, block = upto, block + 1

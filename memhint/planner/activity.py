@@ -11,7 +11,7 @@ from memhint.objects.units import MIB
 from memhint.planner.settings import LadderSettings
 
 NEVER_IDLE = 1e9
-"""Seconds that a VM counts as busy for which nobody has seen idle. Finite: it is stored, and JSON has no infinity."""
+"""Seconds for which a VM counts as busy until it is seen idle. Finite: it is stored, and JSON has no infinity."""
 GIVEN_BACK = 16 * MIB  # less than this a guest gives back by itself, idle as it is
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from memhint.objects.plan import Bound, Capacity, Demand, DemandReason, Evidence
-from memhint.planner.earned_ratio import cap, suffices, together, used
+from memhint.planner.earned_ratio import at_present, cap, half_at_once, suffices, together
 from memhint.planner.settings import PlannerSettings
 from memhint.planner.storm import storm_reserve
 
@@ -63,13 +63,25 @@ def capacity(
     alone = replace(_capacity(sums, inside, want, kept, settings, settings.max_ratio), evidence=found)
     if found is None or settings.earned_max_ratio <= settings.max_ratio or not suffices(found):
         return alone
-    joined = together(inside, found.share)
-    want = max(used(inside), sum(demand.demand for demand in joined))
-    kept = spare(joined, sums.fault_in_rate, settings)
     base = sums.pool - settings.reserve_of(sums.pool)
     most = cap(found, base - sums.other, base, settings.max_ratio, settings.earned_max_ratio)
+    want, kept = _together(inside, found.share, sums.fault_in_rate, settings)
     joint = replace(_capacity(sums, inside, want, kept, settings, most), evidence=found, together=True)
     return joint if joint.headroom > alone.headroom else alone
+
+
+def _together(inside: Sequence[Demand], share: int, fault_in_rate: float, settings: PlannerSettings) -> tuple[int, int]:
+    """Want and spare of VMs that use together what they did at their worst, or what they use now: the larger.
+
+    They are no less than what VMs want where half of them come at once to what each may need by itself.
+
+    Each of the two comes with the reserve for its own distances. One's sum beside the other's reserve would keep twice
+    what a VM uses beyond its share, and then a VM that comes to count in full makes room.
+    """
+    courses = (together(inside, share), at_present(inside))
+    sums = [sum(one.demand for one in vms) for vms in courses]
+    most = max(want + spare(vms, fault_in_rate, settings) for want, vms in zip(sums, courses, strict=True))
+    return max(sums), max(most, half_at_once(inside)) - max(sums)
 
 
 def _capacity(

@@ -18,6 +18,7 @@ from memhint.planner.dedup_yield import TurnInput, TurnState, take_turns
 from memhint.planner.exclusions import exclusions, forbidden
 
 _OFF = Verdict(Answer.UNCHANGED, Reason.OPT_OUT)
+_HARMLESS = frozenset({Reason.NOT_RUNNING, Reason.DEVICE})  # why a VM that asked does not merge, and might
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,8 @@ class DedupPlan:
     verdicts: Mapping[str, Verdict]  # why a VM that asked is not a member
     auto: AutoState = field(default_factory=AutoState, compare=False)  # for the next plan; on by auto are its members
     pace: Pace = field(default=Pace.FAST, compare=False)  # where memhint paces KSM
-    spared: frozenset[str] = frozenset()  # UUIDs of VMs of the pool that do not merge now, but might: it harms nobody
+    # UUIDs of VMs that asked and have the pool's project, but do not merge now: if they did, it would harm nobody
+    spared: frozenset[str] = frozenset()
     turn: TurnState = field(default_factory=TurnState, compare=False)  # for the next plan
 
 
@@ -107,13 +109,20 @@ def plan_dedup(
     later, turn = _turns([one for one in willing if one.uuid not in resting], policies, auto, course)
     verdicts.update({**resting, **later})
     found = frozenset(one.uuid for one in willing)
+    harmless = {
+        one.uuid
+        for one in domains
+        if chosen is not None
+        and (pool_of(one, policies[one.uuid], allow_cross_tenant) or "") == chosen
+        and (one.uuid in stay_out or verdicts.get(one.uuid, _OFF).reason in _HARMLESS)
+    }
     kept_out = [uuid for uuid in state.members if uuid not in found]
     return DedupPlan(
         found - resting.keys() - later.keys(),
         chosen or None,
         verdicts,
         without(state, kept_out),
-        spared=frozenset({*resting, *later}),
+        spared=frozenset({*resting, *later, *harmless}),
         turn=turn,
     )
 

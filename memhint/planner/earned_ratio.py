@@ -12,6 +12,8 @@ Assumptions, and what breaks them:
 - Hours are exchangeable. By day and week they are not: so none counts before there are four weeks of them, and the
   worst stands for all. Read by days, the next one is worse than 28 before it with 1 / 29. What comes on top of the
   worst is what the storm reserve is for.
+- A storm draws other VMs each time, and a month has few of them. So the worst hour is not all that counts: half of the
+  VMs must be able to come at once to what each may need by itself, which the whole fleet's past tells.
 - VMs that come are like those that were here. A host whose VMs are replaced by others learns of it as they use more.
 - VMs do not wait for each other. Who keeps VMs idle for a month and wakes all of them is the storm that no past tells.
 """
@@ -23,12 +25,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from memhint.objects.plan import Demand, DemandReason, Evidence
+from memhint.planner.storm import storm_reserve
 
 HOUR, DAY = 3600.0, 86400.0
 KEPT = 56  # days that are remembered
 NEEDED = 28 * 24  # hours of them in which the host must have been seen full
 FULL = 75  # percent of pool less reserve that VMs must have been given, or an hour says nothing of a full host
 ALL = 1000  # shares are in thousandths, rounded up
+HALF = 50  # percent of the VMs that may come at once to what each may need by itself
 RULE = 1  # by which hours are judged. Those that another rule judged say nothing
 
 
@@ -74,6 +78,18 @@ def next_earned(earned: Earned, look: Look, now: float) -> Earned:
     today = days[-1]
     days[-1] = replace(today, hours=today.hours + counts, worst=max(today.worst, share))
     return Earned(tuple(days), hour if counts else earned.hour)
+
+
+def on_another_clock(earned: Earned, now: float, away: float) -> Earned:
+    """The same days on a clock on which it is ``now``, ``away`` seconds after the newest of them ended.
+
+    The newest is yesterday at the latest, and the hour under way counts already: no boot makes an hour or a day more.
+    """
+    if not earned.days:
+        return earned
+    by = math.floor(now / DAY) - 1 - math.floor(away / DAY) - earned.days[-1].number
+    days = tuple(replace(one, number=one.number + by) for one in earned.days)
+    return replace(earned, days=days, hour=math.floor(now / HOUR))
 
 
 def evidence(earned: Earned) -> Evidence:
@@ -124,9 +140,21 @@ def counted(assigned: int, share: int) -> int:
     return min(assigned, -(-assigned * share // ALL))
 
 
-def used(demands: Sequence[Demand]) -> int:
-    """Bytes that VMs want at the least, whatever they did before."""
-    return sum(max(one.minimum, one.footprint) if is_settled(one) else one.demand for one in demands)
+def at_present(demands: Iterable[Demand]) -> tuple[Demand, ...]:
+    """Every VM counts with what it uses now, and no less than its minimum; with no less than before if it is new."""
+    return tuple(
+        replace(one, demand=max(one.minimum, one.footprint) if is_settled(one) else one.demand) for one in demands
+    )
+
+
+def half_at_once(demands: Sequence[Demand]) -> int:
+    """Bytes that VMs want where half of them come at once to what each may need by itself, the others as they are.
+
+    A host's own worst storm is a lottery of which of its VMs were drawn, and of few draws.
+    """
+    present = at_present(demands)
+    distances = [one.demand - now.demand for one, now in zip(demands, present, strict=True)]
+    return sum(now.demand for now in present) + storm_reserve(distances, HALF)
 
 
 def is_settled(demand: Demand) -> bool:

@@ -61,7 +61,7 @@ def exclusions(domain: DomainObservation, policy: Policy, nodes: int = 1) -> tup
 
 @lru_cache(maxsize=4096)  # few systems, asked for in every cycle; the bound is for guests that make names up
 def unsupported(defined: str | None, told: str | None, release: str | None) -> str | None:
-    """Why a guest's system cannot report free pages; None where it can, or where nobody said what it is.
+    """Why a guest's system cannot report free pages; None where it can, or where the system is not known.
 
     :param defined: the system by the VM's definition
     :param told: the system by the guest's own word, and ``release`` its kernel's

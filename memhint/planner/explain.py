@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from memhint.objects.domain import DomainObservation
 from memhint.objects.plan import Bound, Capacity, Demand, DemandReason
 from memhint.planner.capacity import spare
-from memhint.planner.earned_ratio import ALL, KEPT, NEEDED, suffices, together
+from memhint.planner.earned_ratio import ALL, KEPT, NEEDED, at_present, half_at_once, suffices, together
 from memhint.planner.settings import PlannerSettings
 from memhint.planner.storm import learnt
 
@@ -80,6 +80,9 @@ def demand_steps(demand: Demand, domain: DomainObservation) -> tuple[Step, ...]:
         lines.append(("resident", process.rss, "RSS of its QEMU"))
         lines.append(("swapped", process.swap, "it may come back at any time"))
         lines.append(("zero pages", process.ksm_zero or 0, "replaced by KSM; one write each brings them back"))
+        if process.zero_other:
+            why = "replaced as the kernel split huge pages; one write each brings them back"
+            lines.append(("other zero pages", process.zero_other, why))
     if demand.reason is DemandReason.OUTSIDE:
         lines.append(("outside", -demand.footprint, demand.detail))
     elif demand.forecast is None:
@@ -106,15 +109,18 @@ def demand_steps(demand: Demand, domain: DomainObservation) -> tuple[Step, ...]:
 def spare_words(capacity: Capacity, demands: Sequence[Demand], settings: PlannerSettings) -> str:
     """Whom the fault-in reserve is made for: a VM's UUID in braces, to be replaced by its name, or what else."""
     settings = learnt(settings, capacity.storm)
-    inside = _counted(demands, capacity)
-    if not capacity.spare:
+    inside = _counted(demands, capacity, settings)
+    kept = capacity.want + capacity.spare - _wanted(inside)
+    if not kept:
         return "no VM counts with less than all of its memory"
-    if capacity.spare > spare(inside, 0.0, settings):
+    if _half_counts(capacity, demands):
+        return "half of the VMs coming at once to what each may need by itself"
+    if kept > spare(inside, 0.0, settings):
         return "what VMs faulted in at their worst, for as long as it takes to act"
-    if capacity.spare > spare(inside, 0.0, replace(settings, storm_percent=0)):
+    if kept > spare(inside, 0.0, replace(settings, storm_percent=0)):
         return f"{settings.storm_percent} % of the VMs coming back to their full size at once"
     largest = max(inside, key=lambda one: one.assigned - one.demand)
-    if largest.assigned - largest.demand == capacity.spare:
+    if largest.assigned - largest.demand == kept:
         return f"{{{largest.uuid}}} coming back to its full size"
     return "all VMs of the largest anti-affinity group coming back to their full size"
 
@@ -125,14 +131,20 @@ def cost_of(demand: Demand, capacity: Capacity, demands: Sequence[Demand], setti
     if demand.reason is DemandReason.OUTSIDE:
         return Cost(0, 0, 0)
     bound = tightest_term(capacity)
-    inside = _counted(demands, capacity)
+    if _half_counts(capacity, demands):
+        others = [one for one in demands if one.uuid != demand.uuid and one.reason is not DemandReason.OUTSIDE]
+        (present,) = at_present([demand])
+        taken = capacity.want + capacity.spare - half_at_once(others)
+        return Cost(present.demand, max(0, taken - present.demand), demand.assigned - present.demand)
+    inside = _counted(demands, capacity, settings)
     demand = next((one for one in inside if one.uuid == demand.uuid), demand)
     given = demand.assigned - demand.demand
     if bound in (Bound.BACK, Bound.RATIO):
         return Cost(demand.assigned, 0, given)
     others = [one for one in inside if one.uuid != demand.uuid]
+    kept = capacity.want + capacity.spare - _wanted(inside)
     by_size = spare(inside, 0.0, settings)
-    part = max(0, by_size - spare(others, 0.0, settings)) if by_size == capacity.spare else 0
+    part = max(0, by_size - spare(others, 0.0, settings)) if by_size == kept else 0
     return Cost(demand.demand, part, given)
 
 
@@ -153,12 +165,23 @@ def earned_words(capacity: Capacity) -> str | None:
     )
 
 
-def _counted(demands: Sequence[Demand], capacity: Capacity) -> tuple[Demand, ...]:
+def _counted(demands: Sequence[Demand], capacity: Capacity, settings: PlannerSettings) -> tuple[Demand, ...]:
     """What the VMs in the sums count with under what bounds the host."""
     inside = tuple(one for one in demands if one.reason is not DemandReason.OUTSIDE)
     if capacity.evidence is None or not capacity.together:
         return inside
-    return together(inside, capacity.evidence.share)
+    courses = (together(inside, capacity.evidence.share), at_present(inside))
+    return max(courses, key=lambda vms: _wanted(vms) + spare(vms, 0.0, settings))
+
+
+def _half_counts(capacity: Capacity, demands: Sequence[Demand]) -> bool:
+    """Whether what bounds the host is that half of its VMs come at once."""
+    inside = [one for one in demands if one.reason is not DemandReason.OUTSIDE]
+    return capacity.together and capacity.want + capacity.spare == half_at_once(inside)
+
+
+def _wanted(vms: Sequence[Demand]) -> int:
+    return sum(one.demand for one in vms)
 
 
 Lines = list[tuple[str, int, str]]

@@ -6,22 +6,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from memhint.objects.lever import LeverName, LeverState, Observed
+from memhint.objects.levers import listens
 from memhint.objects.policy import Consent, Mode
 from memhint.objects.policy_values import part_of
 from memhint.objects.report import DomainReport
 from memhint.objects.verdict import Answer, Reason, Verdict
 
-# Which keys of policy a lever listens to, the one that says what is wished of it first.
-LISTENS: Mapping[LeverName, tuple[str, ...]] = {
-    LeverName.REPORTING: ("reporting", "guest_actions", "guest_unbind", "reporting_order", "reporting_delay_ms"),
-    LeverName.DEDUP: ("dedup", "project"),
-    LeverName.CACHE: ("guest_actions",),
-    LeverName.BALLOON: ("balloon", "class", "min_mb"),
-    LeverName.SWAP_OUT: ("swap_out", "class", "min_mb"),
-    LeverName.RECYCLER: ("recycler", "class"),
-    LeverName.TIERING: ("tiering", "fast_min", "fast_max"),
-    LeverName.QOS: ("class", "min_mb"),
-}
 _NEXT = "with the host's next report"
 
 
@@ -35,8 +25,8 @@ def foresee(
     changed = {key for key in after if before.get(key) != after[key]}
     found = []
     for state in one.levers:
-        keys = LISTENS.get(state.lever, ())
-        if keys and changed.intersection(keys):
+        keys = listens(state.lever) if state.lever in _OF else ()
+        if changed.intersection(keys):
             wish = after.get(keys[0])
             desired = state.desired if wish is None or state.lever is LeverName.CACHE else wish
             found.append(replace(state, desired=desired, verdict=_verdict(one, state, after)))
@@ -46,7 +36,7 @@ def foresee(
 def _verdict(one: DomainReport, state: LeverState, after: Mapping[str, str | None]) -> Verdict:
     if state.observed is Observed.UNSUPPORTED:
         return state.verdict if state.verdict.answer is Answer.UNSUPPORTED else Verdict(Answer.UNSUPPORTED)
-    wish = after.get(LISTENS[state.lever][0])
+    wish = after.get(listens(state.lever)[0])
     if wish is None:
         return Verdict(Answer.PENDING, Reason.NONE, "what holds without the operator is known " + _NEXT)
     return _OF[state.lever](one, state, after, wish)
@@ -64,7 +54,7 @@ def _dedup(one: DomainReport, state: LeverState, after: Mapping[str, str | None]
     if wish == state.observed:
         return Verdict(Answer.UNCHANGED)
     if wish != Mode.OFF and not (one.observation.facts.project or after.get("project")):
-        return Verdict(Answer.REFUSED, Reason.NO_PROJECT, "nobody knows whose VM it is; set project too")
+        return Verdict(Answer.REFUSED, Reason.NO_PROJECT, "its project is not known; set project too")
     return _planned(one, state, after, wish)
 
 

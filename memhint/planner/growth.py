@@ -8,7 +8,7 @@ Assumptions, and what breaks them:
 
 - A VM is like those before it. A new image or tenant is not, and nothing says so before it grows.
 - VMs grow independently of each other. Those that grow together are the storm reserve's.
-- What was is like what comes: the table is learnt anew all the time, from the newest month.
+- The future is like the past: the table is learnt again all the time, from the newest month.
 - Those that stay for a week tell of all. They fill most of a host; of those that go sooner nothing is learnt.
 """
 

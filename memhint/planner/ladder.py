@@ -19,7 +19,7 @@ class LadderState:
     """The rungs that are entered, lowest first, without a gap among those that the settings have."""
 
     entered: tuple[RungState, ...] = ()
-    fruitless: frozenset[Rung] = frozenset({Rung.ADMISSION})  # nobody to ask there: nothing to wait for
+    fruitless: frozenset[Rung] = frozenset({Rung.ADMISSION})  # no VM to ask there: nothing to wait for
     at: float | None = None  # of the last sample; the same moment seen again changes nothing
     seen: Seen = ()  # what tells whether memory falls
 
@@ -29,7 +29,7 @@ class LadderState:
         return frozenset(one.rung for one in self.entered)
 
     def after(self, fruitless: frozenset[Rung]) -> LadderState:
-        """The state once it is known on which rungs there was nobody to ask."""
+        """The state once it is known on which rungs there was no VM to ask."""
         return replace(self, fruitless=fruitless)
 
 
@@ -37,7 +37,7 @@ def next_ladder(state: LadderState, sample: PressureSample, now: float, settings
     """The state after one more sample.
 
     The lowest rung is entered at once. A higher one is entered when its own limits are passed, and the rung below has
-    had ``climb`` seconds to show an effect, unless there was nobody to ask on it. Where memory falls so fast that it
+    had ``climb`` seconds to show an effect, unless there was no VM to ask on it. Where memory falls so fast that it
     will have passed further rungs before that, they are entered at once. Only the highest rung is ever left, one a
     call, after every signal was calm by that rung's measure for its whole cooldown: down in the reverse order.
     """

@@ -29,7 +29,7 @@ def slot_of(now: float, window: float) -> int:
 def advance(slots: tuple[int, ...], newest: int, slot: int, use: int) -> tuple[int, ...]:
     """The slots after one more sample in slot number ``slot``; ``newest`` is the number of the last one.
 
-    A slot keeps its largest sample. Slots in which nobody looked repeat the one before them.
+    A slot keeps its largest sample. Slots without a look repeat the one before them.
     """
     if not slots:
         return (use,)

@@ -9,11 +9,10 @@ from enum import StrEnum
 from memhint.objects.domain import DomainObservation
 from memhint.objects.estimate import DedupEstimate
 from memhint.objects.host import HostObservation
-from memhint.objects.lever import Action, LeverName
-from memhint.objects.ownership import HOST
 from memhint.objects.plan import Bound, Capacity, DemandReason, Plan, PressureVerdict
-from memhint.objects.policy import Mode, Policy
+from memhint.objects.policy import Policy
 from memhint.objects.relief import Relief
+from memhint.planner.actions import actions_of
 from memhint.planner.capacity import capacity
 from memhint.planner.compaction import next_compaction
 from memhint.planner.dedup import AutoInput, Course, DedupPlan, as_before, plan_dedup
@@ -27,7 +26,6 @@ from memhint.planner.growth import GrowthTable
 from memhint.planner.ladder import LadderState, admission, entered_rungs, is_scarce
 from memhint.planner.promise import hysteresis, next_headroom
 from memhint.planner.relief.asked import Asked, ask
-from memhint.planner.relief.relieve import relief_actions
 from memhint.planner.settings import PlannerSettings
 from memhint.planner.signals import counters_of
 from memhint.planner.splits import with_splits
@@ -84,18 +82,13 @@ def plan(
     earned = next_earned(state.earned, _look(seen, asked.ladder, settings), now) if _may_earn(settings) else Earned()
     merging = _merging(host, domains, policies, estimated, missing, asked, state, now, settings, allow_cross_tenant)
     relief, split = _huge(domains, policies, unread, asked, merging, state, seen.elapsed, host.at, settings)
-    actions = (
-        *_reporting_actions(domains, policies),
-        *_dedup_actions(domains, merging.plan),
-        *relief_actions(relief, calm=not asked.ladder.entered),
-    )
-    actions = with_splits(actions, relief, domains, estimated)
+    actions = actions_of(domains, policies, merging.plan, relief, calm=not asked.ladder.entered)
     return Planned(
         Plan(
             promised,
             seen.demands,
             _admission(asked.ladder, now, sight, settings),
-            actions,
+            with_splits(actions, relief, domains, estimated),
             entered_rungs(asked.ladder, now),
             relief,
         ),
@@ -147,7 +140,7 @@ def _promised(
     most = 0 if sight is Sight.BLIND else max(0, promised.nominal_headroom())
     if promised.headroom > most:
         promised = replace(promised, headroom=most, bound=Bound.STALE)
-    return promised, remembered
+    return replace(promised, blind=sight is Sight.BLIND), remembered
 
 
 def _may_earn(settings: PlannerSettings) -> bool:
@@ -253,30 +246,3 @@ def _admission(ladder: LadderState, now: float, sight: Sight, settings: PlannerS
     if sight is Sight.BLIND:
         return PressureVerdict(False, "the VMs of this host are not seen")
     return admission(ladder, now, settings.ladder)
-
-
-def _reporting_actions(domains: Sequence[DomainObservation], policies: Mapping[str, Policy]) -> list[Action]:
-    actions = []
-    for domain in domains:
-        policy = policies[domain.uuid]
-        wish = policy.reporting
-        if wish is not Mode.AUTO:
-            origin = policy.settings["reporting"].origin
-            actions.append(Action(LeverName.REPORTING, domain.uuid, wish, f"asked for by {origin}"))
-    return actions
-
-
-def _dedup_actions(domains: Sequence[DomainObservation], dedup: DedupPlan) -> list[Action]:
-    """Out first, in last, so that nobody merges who was not asked; with no member there is nothing to do."""
-    if not dedup.members:
-        return []
-    outside = [one.uuid for one in domains if one.uuid not in dedup.members]
-    return [
-        *(Action(LeverName.DEDUP, uuid, Mode.OFF, "did not opt in, or may not") for uuid in outside),
-        *(Action(LeverName.DEDUP, uuid, Mode.ON, _why_in(uuid, dedup)) for uuid in sorted(dedup.members)),
-        Action(LeverName.DEDUP, HOST, Mode.ON, f"{len(dedup.members)} VMs merge"),
-    ]
-
-
-def _why_in(uuid: str, dedup: DedupPlan) -> str:
-    return "the estimate says that it pays" if uuid in dedup.auto.members else "opted in"

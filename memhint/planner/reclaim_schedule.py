@@ -1,7 +1,7 @@
 """Which requests of a host wait, run and hold: a state machine without threads, clock or store.
 
-Of each VM at most one request runs and at most one holds. A hold keeps nobody else from the guest: a request that comes
-meanwhile goes first. Moments are unix seconds, handed in.
+Of each VM at most one request runs and at most one holds. A hold does not keep others from the guest: a request that
+comes meanwhile goes first. Moments are unix seconds, handed in.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Due:
 
 
 class Schedule:
-    """The requests of one host. Whoever calls it from several threads holds a lock around each call."""
+    """The requests of one host. Callers on several threads hold a lock around each call."""
 
     def __init__(self, owner: str, at_once: int, every: float) -> None:
         """:param owner: the agent's life
@@ -173,7 +173,7 @@ class Schedule:
         if lost and task.missed < MISSES:
             found = task.reclaim
         word = None if found.state.ended else self.objection(task)
-        if word is not None:  # nobody follows it any more where the agent stops
+        if word is not None:  # the agent stops, so it is not followed any more
             found = interrupted(found, word, now)
         if found.state.ended:
             return [self._drop(task, found)]
@@ -269,7 +269,7 @@ def _objection(task: Task, domain: DomainObservation | None, policy: Policy | No
     if domain is None or policy is None or domain.state is not DomainState.RUNNING:
         return Verdict(Answer.FAILED, Reason.NOT_RUNNING, "the VM went away meanwhile")
     if _instance(domain) not in ("", _instance(task.domain)):
-        return Verdict(Answer.FAILED, Reason.NOT_RUNNING, "the VM was started anew meanwhile")
+        return Verdict(Answer.FAILED, Reason.NOT_RUNNING, "the VM was started again meanwhile")
     if not policy.guest_actions:
         return Verdict(Answer.REFUSED, Reason.CONSENT, "guest_actions was set to deny meanwhile")
     return None

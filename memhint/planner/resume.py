@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from memhint.planner.earned_ratio import Earned, on_another_clock
+from memhint.planner.past import Past, slot_of
+from memhint.planner.settings import PlannerSettings
 from memhint.planner.state import PlannerState
 
 
@@ -22,3 +25,32 @@ def long_ago(state: PlannerState) -> PlannerState:
         storms=replace(state.storms, hours=()),
         earned=state.earned,
     )
+
+
+def after_boot(state: PlannerState, now: float, settings: PlannerSettings, away: float | None) -> PlannerState:
+    """The state to begin with after the host was booted, moved to its new clock.
+
+    What can only lower the promise goes on as if the host had not been away: what VMs, storms and other work did. What
+    was earned raises it, and goes on only where the last boot ended in order: of one that broke off nobody knows
+    whether memory was what ended it.
+
+    :param now: seconds of the planner's clock in this boot
+    :param away: seconds since the last boot's agent ended; None where it did not end in order, or no clock tells
+    """
+    if state.at is None:
+        return long_ago(state)
+    moved = long_ago(state)
+    return replace(
+        moved,
+        other=state.other.moved(state.at, now),
+        fault_in=state.fault_in.moved(state.at, now),
+        past={uuid: _past(one, state.at, now, settings.forecast_window) for uuid, one in state.past.items()},
+        storms=replace(moved.storms, worst=state.storms.worst.moved(state.at, now)),
+        earned=Earned() if away is None or away < 0 else on_another_clock(state.earned, now, away),
+    )
+
+
+def _past(one: Past, then: float, now: float, window: float) -> Past:
+    """A VM's past, of a QEMU process that is no more: it counts in full at first, as after a hard reboot."""
+    slots = slot_of(now, window) - slot_of(then, window)
+    return replace(one, instance="", first_seen=now, at=now, slot=one.slot + slots)

@@ -1,7 +1,7 @@
 """What a lever that takes memory in pieces does to a VM's huge pages, before it is pulled.
 
 A piece smaller than a huge page splits the one that holds it. What is taken comes back with a page fault for each page
-instead of one for 512, and the huge page only if it is made anew: a collapse, which copies 512 pages.
+instead of one for 512, and the huge page only if it is made again: a collapse, which copies 512 pages.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from memhint.objects.units import mib
 class Splits:
     """The most that it can do to one VM."""
 
-    huge: int  # huge pages that are split; as many collapses make them anew
+    huge: int  # huge pages that are split; as many collapses make them again
     of: int  # huge pages that back the VM now
     taken: int  # bytes
 
@@ -34,7 +34,7 @@ class Splits:
 
     @property
     def collapses(self) -> int:
-        """Huge pages to make anew, each by copying 512 pages, until it is backed as well as before."""
+        """Huge pages to make again, each by copying 512 pages, until it is backed as well as before."""
         return self.huge
 
     def pays(self, least: int) -> bool:

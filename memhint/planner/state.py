@@ -53,7 +53,7 @@ class PlannerState:
 
 
 def unlisted(state: PlannerState, now: PlannerState) -> PlannerState:
-    """What is remembered after a cycle in which nobody named the VMs: of none of them anything is forgotten."""
+    """What is remembered after a cycle without a list of the VMs: nothing of any VM is forgotten."""
     return replace(state, at=now.at, headroom=now.headroom, ladder=now.ladder, counters=now.counters)
 
 

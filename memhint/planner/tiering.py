@@ -57,7 +57,7 @@ class Piece:
     node: int
     bytes: int  # of it that have memory
     busy: float = 0.0  # seconds for which it has been in use all the time
-    idle: float | None = None  # seconds for which it has not been touched; None: nobody knows
+    idle: float | None = None  # seconds for which it has not been touched; None: not known
 
     @property
     def blocks(self) -> int:

@@ -37,6 +37,12 @@ class Window:
             moved[into] = max(value, moved.get(into, value))
         return Window(length, tuple(sorted(moved.items())))
 
+    def moved(self, then: float, now: float) -> Window:
+        """The same samples on another clock, on which it is ``now`` when it is ``then`` on this one."""
+        width = self.length / BUCKETS
+        by = math.floor(now / width) - math.floor(then / width)
+        return Window(self.length, tuple((slot + by, value) for slot, value in self.slots))
+
     def peak(self) -> float:
         """The largest sample, 0 for an empty window."""
         return max((value for _, value in self.slots), default=0.0)

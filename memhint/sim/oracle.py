@@ -1,7 +1,7 @@
 """The clairvoyant bound: a VM is admitted where all that will run beside it, and itself, never exceed the host.
 
 It knows each VM's future and its departure, and no planner can do better by admitting more at once. It is not the best
-packing: who asks first is placed first, and nobody is moved.
+packing: VMs are placed in the order in which they come, and none is moved.
 """
 
 from __future__ import annotations

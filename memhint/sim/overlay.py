@@ -29,7 +29,7 @@ def overlay(
 ) -> Fleet:
     """A fleet of VMs with published lifetimes, each of which uses what a VM of the trace used at that time.
 
-    VMs of the trace larger than a host are left out: nobody could place them.
+    VMs of the trace larger than a host are left out: they could not be placed.
 
     :param days: if None, as long as the trace
     :raises ValueError: when it would need too much memory, or is longer than the trace
@@ -50,7 +50,7 @@ def overlay(
     rng = np.random.default_rng(seed)
     arrival, departure = lives(round(offered * hosts * shape.pool / sizes.mean()), steps, step, rng)
     row = rng.integers(0, len(kept), len(arrival))
-    # Nobody draws a VM that the trace does not have yet; somebody is there from the beginning.
+    # A VM is drawn only once the trace has it, and the trace has some from the beginning.
     early = np.flatnonzero(first[row] > arrival)
     row[early] = rng.choice(np.flatnonzero(first == 0), early.size)
     return Fleet(

@@ -12,7 +12,7 @@ from memhint.planner.growth import GrowthTable
 from memhint.planner.settings import PlannerSettings
 
 HOUR = 3600.0
-EARNED = 2.0  # how far a ratio may rise, where nobody says
+EARNED = 2.0  # how far a ratio may rise, unless told otherwise
 
 
 class PolicyError(ValueError):

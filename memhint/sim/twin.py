@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from memhint.objects.plan import Bound
-from memhint.planner.earned_ratio import ALL, Earned
+from memhint.planner.earned_ratio import ALL, HALF, Earned
 from memhint.planner.growth import AGES, LEVELS, GrowthTable
 from memhint.planner.ladder import LadderState, is_scarce, next_ladder
 from memhint.planner.pressure import PressureSample
@@ -128,8 +128,7 @@ class Twin:
         if settings.earned_max_ratio <= settings.max_ratio:
             return found, bound, want, kept, usual
         settled = now - vms.born >= settings.new_vm_decay
-        use, used = per_host(vms, vms.use, count), per_host(vms, np.where(settled, vms.use, demand), count)
-        failed = (use > base - other) | self._scarce
+        failed = (per_host(vms, vms.use, count) > base - other) | self._scarce
         share = self.earned.share()
         suffices = self.earned.suffices() & ~failed
         most = caps(
@@ -138,7 +137,12 @@ class Twin:
         whole = vms.assigned.astype(np.int64)
         counted = np.minimum(whole, -(-whole * share[vms.host] // ALL)).astype(np.float64)
         counted = np.where(settled, counted, np.maximum(demand, counted))
-        joint, spare = np.maximum(used, per_host(vms, counted, count)), self._spare(vms, vms.assigned - counted)
+        present = np.where(settled, vms.use, demand)
+        courses = [(per_host(vms, one, count), self._spare(vms, vms.assigned - one)) for one in (counted, present)]
+        joint = np.maximum(courses[0][0], courses[1][0])
+        come = demand - present
+        half = courses[1][0] + self._storm(vms, come, per_host(vms, come, count), HALF)
+        spare = np.maximum(np.maximum(courses[0][0] + courses[0][1], courses[1][0] + courses[1][1]), half) - joint
         more, by = self._least(vms, hosts, joint, spare, other, most)
         better = suffices & (more > found)
         own = np.where(settled, 1.0, 0.0)
@@ -188,12 +192,11 @@ class Twin:
         rate = self._fault_in.quantile(0.99)
         surge = np.trunc(rate * (self._settings.period + self._settings.lever_latency))
         total = per_host(vms, distance, self._hosts)
-        storm = self._storm(vms, distance, total)
+        storm = self._storm(vms, distance, total, self._settings.storm_percent)
         return np.minimum(total, np.maximum(np.maximum(surge, storm), kept))
 
-    def _storm(self, vms: Vms, distance: Floats, total: Floats) -> Floats:
+    def _storm(self, vms: Vms, distance: Floats, total: Floats, percent: int) -> Floats:
         """`storm_reserve` of every host. Squares have more bits than a float: they are added in parts."""
-        percent = self._settings.storm_percent
         if not percent:
             return np.zeros(self._hosts)
         high = np.floor(distance / _PART)

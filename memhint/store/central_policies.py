@@ -53,7 +53,7 @@ class CentralPolicies:
         checked, dropped = parse_policy(values.items()), set(unset)
 
         def work(connection: Connection) -> Wishes:
-            version = revisions.take(connection, self._clock(connection))  # whoever else changes wishes waits here
+            version = revisions.take(connection, self._clock(connection))  # others that change wishes wait here
             held = _held(connection, [uuid]).get(uuid)
             old = {} if held is None else held.values
             new = {**{key: value for key, value in old.items() if key not in dropped}, **checked}

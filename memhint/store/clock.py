@@ -1,4 +1,4 @@
-"""The clock that all who share a database share."""
+"""The database's clock: the one that all its users share."""
 
 from __future__ import annotations
 

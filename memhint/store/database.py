@@ -20,6 +20,7 @@ from memhint.store.hosts_view import HostsView
 from memhint.store.instances import Instances
 from memhint.store.marks import Marks
 from memhint.store.policies import Policies
+from memhint.store.promises import Promises
 from memhint.store.reclaims import Reclaims
 from memhint.store.reports import Reports
 from memhint.store.states import PlannerStates
@@ -46,6 +47,7 @@ class Store:
     central_policies: CentralPolicies
     instances: Instances
     growth: Growth
+    promises: Promises
     database: Database
 
     def close(self) -> None:
@@ -112,5 +114,6 @@ def open_store(
         CentralPolicies(database),
         Instances(database),
         Growth(database, domain_hourly_days * 86400),
+        Promises(database, keep.hours),
         database,
     )

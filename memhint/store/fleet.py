@@ -79,7 +79,7 @@ class State:
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class HostRecord:
     """History and events of a host, how many of both it had to drop so far, and what became of requests."""
 
     host: str
@@ -110,7 +110,7 @@ class Fleet:
         self._keep = keep
         self._clock = clock
 
-    def take(self, states: Sequence[State], pasts: Sequence[Past] = ()) -> tuple[Report, ...]:
+    def take(self, states: Sequence[State], records: Sequence[HostRecord] = ()) -> tuple[Report, ...]:
         """Keep what is new of a batch. What is older than what is known, or known already, changes nothing.
 
         Returns the reports that are the newest of their hosts now.
@@ -118,7 +118,7 @@ class Fleet:
         :raises StoreRefused: when the database does not accept something in it
         :raises StoreError: when the database fails
         """
-        return self._database.transact(lambda connection: self._take(connection, states, pasts))
+        return self._database.transact(lambda connection: self._take(connection, states, records))
 
     def sweep(self) -> tuple[str, ...]:
         """Mark the hosts that were silent for three periods; those that were not marked before.
@@ -206,9 +206,11 @@ class Fleet:
 
         return self._database.transact(work)
 
-    def _take(self, connection: Connection, states: Sequence[State], pasts: Sequence[Past]) -> tuple[Report, ...]:
+    def _take(
+        self, connection: Connection, states: Sequence[State], records: Sequence[HostRecord]
+    ) -> tuple[Report, ...]:
         now = self._clock(connection)
-        names = sorted({one.report.host for one in states} | {one.host for one in pasts})
+        names = sorted({one.report.host for one in states} | {one.host for one in records})
         known = {one.name: one for one in _locked(connection, names)}
         before = dict(known)
         newest: dict[str, State] = {}
@@ -220,17 +222,17 @@ class Fleet:
                 continue
             happened += _changes(known[name], after, now)
             known[name], newest[name] = after, one
-        for past in pasts:
-            if past.lost > known[past.host].lost:
-                detail = f"{past.lost - known[past.host].lost} points and events"
-                happened.append(HostEvent(now, past.host, HostEventKind.LOST, detail))
-                known[past.host] = replace(known[past.host], lost=past.lost)
+        for record in records:
+            if record.lost > known[record.host].lost:
+                detail = f"{record.lost - known[record.host].lost} points and events"
+                happened.append(HostEvent(now, record.host, HostEventKind.LOST, detail))
+                known[record.host] = replace(known[record.host], lost=record.lost)
         upsert(connection, report, *map(_document, newest.values()))
         upsert(connection, host, *(_row(one) for name, one in known.items() if one != before[name]))
-        self._history.add(connection, [(past.host, point) for past in pasts for point in past.points])
-        self._events.add(connection, [event for past in pasts for event in past.events])
+        self._history.add(connection, [(record.host, point) for record in records for point in record.points])
+        self._events.add(connection, [event for record in records for event in record.events])
         _note(connection, happened)
-        self._reclaims.record(connection, [(past.host, one) for past in pasts for one in past.reclaims])
+        self._reclaims.record(connection, [(record.host, one) for record in records for one in record.reclaims])
         seen = [Seen(one.report, known[name].heard, known[name].silent) for name, one in newest.items()]
         self._summaries.write(connection, seen, now)
         return tuple(one.report for one in newest.values())

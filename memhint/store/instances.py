@@ -1,7 +1,6 @@
-"""Whose each VM is and where it runs, as Nova says. Where Nova is followed, no host's word counts in that.
+"""The project and host of each VM, as Nova says. Where Nova is followed, what hosts say of that does not count.
 
-Controllers take turns to look. A look is complete when it has ended, and until the first whole one has, Nova is not
-followed.
+Controllers take turns to read Nova's list. Nova is followed from the end of the first list that was read as a whole.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Every wish that was made for a VM, by who made it."""
+"""All wishes for each VM, by origin."""
 
 from __future__ import annotations
 

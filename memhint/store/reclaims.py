@@ -69,7 +69,7 @@ class Reclaims:
             add_new(connection, reclaim, _row(self._host, new))
 
     def interrupt(self, request: str, why: str) -> None:
-        """Note that a request shall end, where it has not; whoever has begun it looks for that.
+        """Note that a request shall end, where it has not; the agent that has begun it looks for that.
 
         :raises StoreError: when the database fails
         """

@@ -1,8 +1,8 @@
-"""Numbers by which changes are told: whoever asks for what is newer than a number misses nothing.
+"""Numbers of changes: a client that asks for what is newer than a number misses nothing.
 
-A database that was restored, or whose standby lost the last commits, counts from further back, and clients and hosts
-know numbers that it never heard of. So a number is no less than the time in microseconds, which makes it newer than all
-that were lost, and those that were given are kept: one that is not among them was lost.
+A database that was restored, or whose standby lost the last commits, would count on from an older number, while clients
+and hosts know newer ones. So a number is no less than the time in microseconds, which makes it newer than all that were
+lost. Numbers that were given out are kept: one that is not among them was lost.
 """
 
 from __future__ import annotations

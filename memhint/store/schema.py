@@ -24,6 +24,8 @@ REVISIONS = (
     "0007",
     "0008",
     "0009",
+    "0010",
+    "0011",
 )  # every one that this memhint knows, oldest first
 HEAD = REVISIONS[-1]
 

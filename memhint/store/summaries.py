@@ -49,7 +49,7 @@ class Seen:
 
 
 class Summaries:
-    """The writer. Whoever calls it has the hosts' rows to himself until his transaction ends."""
+    """The writer. Its caller has the hosts' rows locked until the transaction ends."""
 
     def __init__(self, history: DomainHistory) -> None:
         self._history = history

@@ -247,6 +247,26 @@ growth = Table(
     Column("document", DOCUMENT, nullable=False),
 )
 
+# What each host promised as an hour began, against what came in it.
+promise_hour = Table(
+    "promise_hour",
+    metadata,
+    Column("host", String(255), nullable=False),
+    Column("at", BigInteger, nullable=False),  # unix seconds
+    Column("promised", BigInteger, nullable=False),
+    Column("came", BigInteger, nullable=False),
+    Column("held", Integer, nullable=False),  # 0 or 1
+    PrimaryKeyConstraint("host", "at"),
+)
+
+promise_host = Table(
+    "promise_host",
+    metadata,
+    Column("host", String(255), primary_key=True),
+    Column("looked", Double, nullable=False),  # on the database's clock
+    Column("until", Double, nullable=False),  # unix seconds: hours before are judged
+)
+
 domain_history = Table(
     "domain_history",
     metadata,
@@ -271,7 +291,7 @@ tombstone = Table(
     PrimaryKeyConstraint("kind", "name"),
 )
 
-# One row. Whoever changes what is told by revision takes the next number and keeps the row until he is done: numbers
+# One row. A transaction that changes what is told by revision takes the next number and locks the row: numbers
 # become visible in their order, so who asks for what is newer than a number misses nothing.
 revision = Table(
     "revision",
@@ -287,6 +307,7 @@ planner_state = Table(
     Column("host", String(255), primary_key=True),
     Column("boot", String(64), nullable=False),
     Column("document", DOCUMENT, nullable=False),
+    Column("ended", Double),  # unix seconds at which its agent ended in order; NULL while it runs, or broke off
 )
 
 host = Table(

@@ -154,7 +154,7 @@ def _nodes(bound: Iterable[ElementTree.Element]) -> tuple[int, ...]:
 
 
 def _system(root: ElementTree.Element, metadata: ElementTree.Element | None) -> str | None:
-    """The guest's system as whoever defined the domain has it."""
+    """The guest's system, as the domain's definition names it."""
     named = metadata.find(f"{LIBOSINFO}libosinfo/{LIBOSINFO}os") if metadata is not None else None
     if named is not None:
         return named.get("id")

@@ -243,7 +243,7 @@ KEYS: Mapping[str, Key] = {
             "auto",
             "off",
             ("agent",),
-            "Whether huge pages are made anew of a VM that works: wherever they are missing, never, or after memhint "
+            "Whether huge pages are made again for a VM that works: wherever they are missing, never, or after memhint "
             "took memory from it in pieces (`auto`).",
         ),
         Key(

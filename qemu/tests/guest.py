@@ -11,9 +11,13 @@ import re
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[2]))
+from lab.emulated_cpu import EMULATED_CPU
 
 MODULES = (
     "virtio",
@@ -147,7 +151,7 @@ class Guest:
             "-accel",
             "tcg",
             "-cpu",
-            "max",
+            EMULATED_CPU,
             "-m",
             str(memory),
             "-kernel",

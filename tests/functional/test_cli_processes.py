@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -34,6 +35,34 @@ def test_the_command_reads_what_the_agent_wrote(config: Path) -> None:
     result = memhint("--config-file", str(config), "status", "--json")
     assert (result.returncode, result.stderr) == (0, "")
     assert json.loads(result.stdout)["host"] == "host-a"
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("words", [["status"], ["status", "--json"], ["token", "create", "shop", "--role", "reader"]])
+def test_a_full_disk_is_named_and_no_token_is_shown_that_could_not_be_kept(
+    config: Path, words: list[str], unbuffered: str
+) -> None:
+    result = _into("/dev/full", config, words, unbuffered)
+    text = "this cannot be written: No space left on device; make room, and run it again\n"
+    assert (result.returncode, result.stderr) == (1, text)
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_reader_that_has_enough_ends_a_command_without_a_word(config: Path, unbuffered: str) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    result = _into(write, config, ["status"], unbuffered)
+    os.close(write)
+    assert (result.returncode, result.stderr) == (141, "")
+
+
+def _into(target: str | int, config: Path, words: list[str], unbuffered: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "memhint.cli.main", "--config-file", str(config), *words]
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    with open(target, "w", closefd=isinstance(target, str)) as out:
+        return subprocess.run(
+            command, cwd=ROOT, stdout=out, stderr=subprocess.PIPE, text=True, check=False, env=environment
+        )
 
 
 def test_the_configuration_may_be_named_after_the_command(config: Path) -> None:

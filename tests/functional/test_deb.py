@@ -35,9 +35,9 @@ def test_everything_is_roots_and_at_its_place(package: Path) -> None:
     assert {line[1] for line in lines} == {"root/root"}
     found = {line[5].split(" -> ")[0]: line[0] for line in lines}
     for name in (
-        "./lib/systemd/system/memhint-agent.service",
-        "./lib/systemd/system/memhint-api.service",
-        "./lib/systemd/system/memhint-controller.service",
+        "./usr/lib/systemd/system/memhint-agent.service",
+        "./usr/lib/systemd/system/memhint-api.service",
+        "./usr/lib/systemd/system/memhint-controller.service",
         "./usr/lib/sysusers.d/memhint.conf",
         "./usr/lib/tmpfiles.d/memhint.conf",
         "./etc/logrotate.d/memhint",
@@ -73,7 +73,8 @@ def test_what_is_in_it_runs_at_its_place(unpacked: Path) -> None:
     assert "Serve the admin API and the dashboard" in said
     for unit in ("agent", "api", "controller"):
         assert (
-            f"/opt/memhint/bin/memhint {unit}" in (unpacked / f"lib/systemd/system/memhint-{unit}.service").read_text()
+            f"/opt/memhint/bin/memhint {unit}"
+            in (unpacked / f"usr/lib/systemd/system/memhint-{unit}.service").read_text()
         )
 
 

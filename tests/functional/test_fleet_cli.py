@@ -28,7 +28,7 @@ from memhint.client.transport import Transport
 from memhint.objects.event import Event
 from memhint.objects.lever import LeverName
 from memhint.objects.verdict import Answer, Reason, Verdict
-from memhint.store.fleet import Past
+from memhint.store.fleet import HostRecord
 from tests.functional.fleet_api import FLEET, PATIENCE, SMALL, FleetApi
 from tests.functional.processes import ROOT
 
@@ -363,7 +363,7 @@ def test_an_event_is_seen_once_as_it_happens(api: FleetApi) -> None:
         live.until("compute-0012")
         verdict = Verdict(Answer.REFUSED, Reason.CONSENT, "only just now")
         event = Event(time.time(), "compute-0012", "host", LeverName.DEDUP, "on", verdict)
-        api.store.fleet.take([], [Past("compute-0012", (), (event,), 0)])
+        api.store.fleet.take([], [HostRecord("compute-0012", (), (event,), 0)])
         assert json.loads(live.until("only just now"))["lever"] == "dedup"
         assert live.interrupt() == 0
         assert not [line for line in list(live.out.queue) if "only just now" in line]

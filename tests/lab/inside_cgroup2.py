@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import mmap
 import os
-import select
+import random
 import signal
 import struct
 import subprocess
 import threading
 import time
+import zlib
 from array import array
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,10 +28,11 @@ from memhint.kernel.process import process_memory
 from memhint.kernel.psi import read_pressure
 from memhint.kernel.referenced import ReferencedWatch
 from memhint.kernel.root import KernelRoot
-from memhint.kernel.stall_trigger import stall_trigger
+from memhint.kernel.swap_reads import SwapQueue, SwapReads
 from memhint.levers.qos import QosLever, QosTarget
 from memhint.levers.read_ahead import ReadAheadSettings, read_ahead
 from memhint.levers.swap_out import SwapOutLever, SwapOutOutcome, SwapOutSettings, SwapOutTarget
+from memhint.levers.wake_watch import WakeWatch
 from memhint.objects.domain import DomainFacts, DomainObservation, DomainState
 from memhint.objects.ownership import Mark
 from memhint.objects.policy import Origin, QosClass, effective
@@ -48,6 +51,7 @@ PATIENCE = 180.0
 REST = 0.2  # seconds between two rounds of a VM that uses its memory
 SCRATCH = 64  # pages
 LRU_GEN = Path("/sys/kernel/mm/lru_gen/enabled")
+CLUSTER = Path("/proc/sys/vm/page-cluster")
 
 
 class Ledger:
@@ -87,6 +91,7 @@ class Process:
         used: int = 0,
         spread: bool = False,
         sleeper: bool = False,
+        shuffled: bool = False,
     ) -> None:
         self.cgroup = cgroup
         wake, self._wake = os.pipe()
@@ -107,11 +112,16 @@ class Process:
                         held[0][place] = 1
                     _empty_tlb()
                     time.sleep(0.1)
+                places, pages = list(range(0, size, PAGE)), memoryview(held[0])
+                if shuffled:
+                    random.Random(1).shuffle(places)
                 while sleeper:
-                    os.read(wake, 1)
+                    (work,) = os.read(wake, 1)
                     start = time.monotonic()
-                    for place in range(0, size, PAGE):
+                    for place in places:
                         held[0][place] = 1
+                        for _ in range(work):
+                            zlib.crc32(pages[place : place + PAGE])
                     os.write(tell_woken, struct.pack("d", time.monotonic() - start))
                 while hot:
                     for memory in held:
@@ -134,9 +144,9 @@ class Process:
         if ended:
             raise RuntimeError(f"a process of {size} bytes ended in {cgroup}")
 
-    def wake(self) -> float:
-        """Have it touch all of its memory; the seconds that it took."""
-        os.write(self._wake, b"w")
+    def wake(self, work: int = 0) -> float:
+        """Have it write to each page of its memory, and read all of it so often; the seconds that it took."""
+        os.write(self._wake, bytes([work]))
         return float(struct.unpack("d", os.read(self._woken, 8))[0])
 
     def faults(self) -> int:
@@ -470,49 +480,76 @@ def put_away(size: int, used: int, goal: float, seconds: float) -> dict[str, Any
         }  # fmt: skip
 
 
-def wakes(size: int, rounds: int, threshold: float) -> dict[str, Any]:
-    """How long a VM takes to touch all of its memory: left alone, from swap, and from swap with reading ahead.
+def wakes(size: int, rounds: int, work: int, shuffled: bool = False, cluster: int | None = None) -> dict[str, Any]:
+    """How long a VM takes to use all of its memory: left alone, from swap, and from swap with reading ahead.
 
-    :param threshold: seconds of a second that it waits, from which on it is taken to wake
+    :param work: how often it reads each page, once it has written a byte of it
+    :param shuffled: it uses its pages in no order, and not by address
+    :param cluster: vm.page-cluster of the way from swap without reading ahead
     """
-    with Host(vm={"size": size, "sleeper": True}) as host:
+    shipped = CLUSTER.read_text()
+    with Host(vm={"size": size, "sleeper": True, "shuffled": shuffled}) as host:
         vm = host.vms["vm"]
-        found: dict[str, Any] = {"alone": [], "swap": [], "ahead": [], "read": [], "began": [], "out": []}
+        found: dict[str, Any] = {"alone": [], "swap": [], "swap_faults": [], "ahead": [], "ahead_faults": [],
+                                 "read": [], "woke": [], "ended": [], "out": []}  # fmt: skip
         for _ in range(rounds):
-            found["alone"].append(vm.wake())
+            found["alone"].append(vm.wake(work))
             for way in ("swap", "ahead"):
                 outcome = _take(_lever(tried=False, psi_stop=90.0, patience=120.0, allow_unencrypted=True), vm, size)
                 found["out"].append(outcome.swapped)
+                before = vm.faults()
                 if way == "swap":
-                    found[way].append(vm.wake())
-                    continue
-                began, read = threading.Event(), []
-                watch = threading.Thread(target=_watch, args=(vm, threshold, began, read))
-                watch.start()
-                began.wait()
-                found[way].append(vm.wake())
-                watch.join()
-                found["read"].append(read[0].size)
-                found["began"].append(read[1])
+                    CLUSTER.write_text(shipped if cluster is None else str(cluster))
+                    found[way].append(vm.wake(work))
+                    CLUSTER.write_text(shipped)
+                else:
+                    with _watched(vm) as told:
+                        found[way].append(vm.wake(work))
+                    for name in ("read", "woke", "ended"):
+                        found[name].append(told.get(name))
+                found[f"{way}_faults"].append(vm.faults() - before)
         return found
 
 
-def _watch(vm: Vm, threshold: float, began: threading.Event, read: list[Any]) -> None:
-    """Wait until the VM wakes, then read ahead what it has in swap."""
-    fd = stall_trigger(ROOT, str(vm.cgroup), threshold)
-    poll = select.poll()
-    poll.register(fd, select.POLLPRI)
-    start = time.monotonic()
-    began.set()
-    poll.poll(60_000)
-    woke = time.monotonic() - start
-    os.close(fd)
-    with GuestAdvice(ROOT, process_memory(ROOT, vm.pid).instance) as guest:
-        done = read_ahead(
-            guest, lambda: process_memory(ROOT, vm.pid).swap, _available, ReadAheadSettings(),
-            clock=time.monotonic, sleep=time.sleep, stop=lambda: False,
-        )  # fmt: skip
-    read += [done, woke]
+@contextmanager
+def _watched(vm: Vm) -> Iterator[dict[str, Any]]:
+    """As the agent does it: looks ten times a second, and reads ahead once the VM wakes."""
+    told: dict[str, Any] = {}
+    process, reads, over = process_memory(ROOT, vm.pid), SwapReads(ROOT), threading.Event()
+    watch = WakeWatch(reads, time.monotonic)
+    watch.want({process.instance: (process.rss, process.swap)})
+    watch.look()
+
+    def run() -> None:
+        start = time.monotonic()
+        while not over.wait(0.1):
+            if watch.look():
+                told["woke"] = time.monotonic() - start
+                with GuestAdvice(ROOT, process.instance) as guest:
+                    done = read_ahead(
+                        guest, lambda: reads.of(vm.pid), _available, SwapQueue(ROOT).waiting, ReadAheadSettings(),
+                        clock=time.monotonic, sleep=time.sleep, stop=over.is_set,
+                    )  # fmt: skip
+                told.update(read=done.size, ended=done.ended)
+                return
+
+    agent = threading.Thread(target=run)
+    agent.start()
+    try:
+        yield told
+    finally:
+        over.set()
+        agent.join()
+
+
+def disk_speed(encrypted: bool, size: int) -> float:
+    """Bytes a second that a swap disk gives to somebody who asks for a MiB at a time."""
+    disk = os.open("/dev/mapper/swap" if encrypted else PLAIN, os.O_RDONLY | os.O_DIRECT)
+    block, began = mmap.mmap(-1, MIB), time.monotonic()
+    for at in range(0, size, MIB):
+        os.preadv(disk, [block], at)
+    os.close(disk)
+    return size / (time.monotonic() - began)
 
 
 def real_qemu(size: int, ask: int) -> dict[str, Any]:

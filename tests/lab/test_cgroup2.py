@@ -191,6 +191,15 @@ def test_on_a_calm_host_what_rests_is_put_away_and_what_is_used_is_not(inside: I
     assert seen["in_swap"] + seen["back"] <= seen["pages"] // 100
 
 
+def test_a_vm_that_wakes_waits_for_its_disk_a_few_times_and_not_for_each_page(inside: Inside, plain_swap: None) -> None:
+    seen = inside.wakes(size=48 * MIB, rounds=1, work=2)
+    print(f"\n{seen}")
+    # the kernel reads eight pages at a time
+    assert seen["swap_faults"][0] >= 40 * MIB // (8 * 4096)
+    assert seen["ahead_faults"][0] <= seen["swap_faults"][0] / 2
+    assert seen["read"][0] >= 24 * MIB
+
+
 def test_a_real_qemu_has_its_class_and_its_guest_outlives_being_swapped_out(
     inside: Inside, encrypted_swap: None
 ) -> None:

@@ -11,11 +11,13 @@ import pytest
 from lab import Guest, Lab, wait_for
 from lab.agent import AgentProcess
 from lab.sizes import GIB, MIB
+from memhint.cli.exits import Exit
 from memhint.objects.domain import DomainState
 from memhint.objects.gap import GapReason
-from memhint.objects.guest import GuestSource
+from memhint.objects.guest import GuestKernel, GuestSource
+from memhint.objects.lever import LeverName, Observed
 from memhint.objects.report import Report
-from tests.lab.watch import named
+from tests.lab.watch import lever_of, named, wait_refusal
 
 HUNG = 10
 PERIOD = 1.0
@@ -31,6 +33,10 @@ def stage() -> Iterator[tuple[AgentProcess, list[Guest]]]:
         AgentProcess(lab.hosts[0], AGENT_ONLY) as agent,
     ):
         yield agent, lab.hosts[0].guests
+
+
+def kernel_of(agent: AgentProcess, guest: Guest) -> GuestKernel | None:
+    return named(agent.report())[guest.name].observation.guest_kernel
 
 
 def cycles(agent: AgentProcess, count: int) -> list[Report]:
@@ -117,6 +123,33 @@ def test_a_guest_agent_that_answers_nonsense_hurts_only_itself(stage, mode: str)
             if seen.guest is not None and seen.guest.free is not None:
                 assert seen.guest.free <= victim.memory
     finally:
+        victim.work("agent start")
+    wait_for(lambda: answered(agent.report(), victim.name), 60.0, "the guest to be read again")
+
+
+def test_an_agent_as_windows_has_it_leaves_what_the_host_sees_and_says_what_is_missing(stage) -> None:
+    """It has the file commands, and none of Linux's files; other commands it only names (lab/workload/workload.c)."""
+    agent, (_, victim, *_) = stage
+    victim.work("agent garbage windows")
+    try:
+        wait_for(lambda: (seen := kernel_of(agent, victim)) and seen.os == "mswindows", 120.0, "the system to be known")
+        wait_for(lambda: not answered(agent.report(), victim.name), 60.0, "its memory not to be read any more")
+        seen = named(agent.report())[victim.name]
+        assert seen.observation.process is not None  # footprint, in full
+        assert seen.observation.deep is not None
+        assert any(
+            gap.reason is GapReason.UNSUPPORTED and "Windows has no /proc" in gap.detail
+            for gap in seen.observation.gaps
+        )
+        agent.memhint("set", victim.name, "guest_actions=allow", "guest_unbind=allow")
+        refused = wait_refusal(agent, "set", victim.name, "reporting=off")
+        assert refused.returncode == Exit.REFUSED
+        state = lever_of(named(agent.report())[victim.name], LeverName.REPORTING)
+        assert state.observed is not Observed.OFF
+        assert agent.store().marks.all() == ()
+        assert agent.memhint("reclaim", victim.name, check=False).returncode == Exit.REFUSED
+    finally:
+        agent.memhint("set", victim.name, "reporting=inherit", check=False)
         victim.work("agent start")
     wait_for(lambda: answered(agent.report(), victim.name), 60.0, "the guest to be read again")
 

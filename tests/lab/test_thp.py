@@ -1,4 +1,4 @@
-"""Huge pages on a real guest: what is taken in single pages splits them, and the lever makes them anew."""
+"""Huge pages on a real guest: what is taken in single pages splits them, and the lever makes them again."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ import configparser
 import re
 import subprocess
 import sys
+import tomllib
 from importlib.metadata import packages_distributions
 
 import grimp
@@ -29,6 +30,16 @@ def test_nothing_imports_itself_on_any_way(graph: grimp.ImportGraph) -> None:
         if (chain := graph.find_shortest_chain(imported, module)) is not None
     }
     assert circles == set()
+
+
+def test_the_picture_of_the_layers_is_the_contract() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    layers = next(one["layers"] for one in contracts if "memhint.cli" in one.get("layers", ()))
+    held = [set(re.findall(r"memhint\.(\w+)", layer)) for layer in layers]
+    lines = (ROOT / "doc" / "design.md").read_text().splitlines()
+    width = max(len(line) for line in lines if line.startswith("    ┌"))
+    drawn = [set(re.findall(r"\w+", line[:width])) - {"web"} for line in lines if line.startswith("    │")]
+    assert drawn == held
 
 
 def test_whatever_memhint_imports_is_declared() -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.side_by_side import APART, FIRST, SLOW, WHOLE_MACHINE, group, guests_on_this_machine, in_order
+from tests.side_by_side import APART, FIRST, SLOW, WHOLE_MACHINE, file_of, group, guests_on_this_machine, in_order
+from tests.took import keep, took_before
 
 ROOT = Path(__file__).parents[2]
 
@@ -25,7 +26,7 @@ def test_those_that_have_the_machine_for_themselves_are_one_group_before_other_g
     other = "tests/lab/test_a.py::test_1"
     alone = [f"{file}::test_1" for file in WHOLE_MACHINE]
     assert len({group(one) for one in alone}) == 1
-    assert ordered([alone[2], other, alone[0], alone[1]]) == [alone[2], alone[0], alone[1], other]
+    assert ordered([alone[2], other, alone[0], alone[1]]) == [*alone[:3], other]
 
 
 def test_a_group_is_in_one_piece_and_keeps_its_order() -> None:
@@ -34,6 +35,33 @@ def test_a_group_is_in_one_piece_and_keeps_its_order() -> None:
         places = [at for at, one in enumerate(found) if f"test_{file}.py" in one]
         assert places == list(range(places[0], places[0] + 3))
         assert [found[place][-1] for place in places] == list("012")
+
+
+def test_of_one_rank_the_longest_begins_first_and_a_new_one_counts_as_long() -> None:
+    tests = [f"tests/lab/test_{name}.py::test" for name in ("short", "long", "new")]
+    took = {file_of(tests[0]): 1.0, file_of(tests[1]): 90.0}
+    assert [tests[at] for at in in_order(tests, took)] == [tests[2], tests[1], tests[0]]
+    first = f"{WHOLE_MACHINE[0]}::test"
+    assert in_order([*tests, first], {**took, WHOLE_MACHINE[0]: 0.1}) == [3, 2, 1, 0]
+
+
+def test_what_groups_took_is_kept_and_a_part_of_one_does_not_make_it_short(tmp_path: Path) -> None:
+    file = tmp_path / "tests/took.json"
+    assert took_before(file) == {}
+    keep({"a": 90.0, "b": 2.0}, file)
+    keep({"a": 0.5}, file)
+    assert took_before(file) == {"a": 45.0, "b": 2.0}
+    keep({"a": 60.0}, file)
+    assert took_before(file)["a"] == 60.0
+
+
+@pytest.mark.parametrize("text", ["", "no", "[1]", '{"a": null}', '{"a": {}}'])
+def test_what_cannot_be_read_was_not_kept(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "took.json"
+    file.write_text(text)
+    assert took_before(file) == {}
+    keep({"a": 1.0}, file)
+    assert took_before(file) == {"a": 1.0}
 
 
 def test_nothing_is_no_trouble() -> None:

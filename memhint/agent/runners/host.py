@@ -37,7 +37,7 @@ class HostRunner(LeverRunner, Generic[PlanT]):
     ) -> None:
         """:param plan_of: this lever's part of a plan
         :param note: told of every outcome of a pass
-        :param interrupt: ends a pass under way early, where that can be; whoever waits for it calls this first
+        :param interrupt: ends a pass under way early, where that can be; to be called before waiting for one
         """
         self.names, self.share = (lever.name,), share
         self._lever = lever

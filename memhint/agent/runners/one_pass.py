@@ -1,4 +1,4 @@
-"""One pass of work at a time, on a thread that nobody has to wait for."""
+"""One pass of work at a time, on a thread that the cycle does not wait for."""
 
 from __future__ import annotations
 

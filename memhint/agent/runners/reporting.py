@@ -19,7 +19,7 @@ class ReportingRunner(LeverRunner):
     share = 0.35
 
     def __init__(self, guests: Guests) -> None:
-        self._guests = guests
+        self._guests, self._reporting = guests, guests.reporting
 
     def pull(self, view: HostView, planned: Planned) -> None:
         """Begin the conversations that are due."""
@@ -30,8 +30,8 @@ class ReportingRunner(LeverRunner):
         """What the last conversation with each guest brought."""
         for one in view.seen.domains:
             policy, tuning = view.policies[one.uuid], planned.plan.relief.tuning.get(one.uuid, GUESTS_OWN)
-            verdict = self._guests.verdict(one.uuid, policy, tuning)
-            yield self._guests.lever.state(one, policy.reporting, verdict)
+            verdict = self._reporting.verdict(one.uuid, policy, tuning)
+            yield self._reporting.lever.state(one, policy.reporting, verdict)
 
     def undo(self, view: HostView, deadline: float) -> list[str]:
         """Put back each guest's own settings."""
@@ -44,5 +44,5 @@ class ReportingRunner(LeverRunner):
         return self._guests.settled()
 
     def close(self) -> None:
-        """Talk to nobody any more."""
+        """End all conversations."""
         self._guests.close()

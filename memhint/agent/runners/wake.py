@@ -1,14 +1,12 @@
-"""Has what VMs have in swap read ahead when they wake: the kernel tells at once that a VM waits for its memory."""
+"""Has what VMs have in swap read ahead when they wake."""
 
 from __future__ import annotations
 
 import logging
-import os
-import select
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from typing import Protocol
 
 from memhint.agent.runners.runner import LeverRunner
 from memhint.agent.view import HostView
@@ -18,40 +16,52 @@ from memhint.levers.read_ahead import ReadAhead
 from memhint.planner.plan import Planned
 
 LOG = logging.getLogger(__name__)
-REST = 10.0  # seconds for which a VM that was read ahead is not looked at
+EVERY = 0.1  # seconds between two looks
+SHARE = 0.01  # of the time that looking may take: of many VMs a look takes longer, and is taken less often
+REST = 10.0  # seconds for which a VM that was read ahead is not read ahead again
 AT_ONCE = 4  # VMs that are read ahead; of more, each waits for its own pages
 
 Read = Callable[[str, Stop], ReadAhead]
 """Read ahead what a QEMU process, by its instance, has in swap."""
+Processes = dict[str, tuple[int, int]]
+"""Bytes resident and in swap, by instance."""
+
+
+class Watch(Protocol):
+    """Sees VMs wake."""
+
+    def want(self, processes: Processes) -> None:
+        """Look at these."""
+
+    def look(self) -> list[str]:
+        """Who woke, by instance."""
 
 
 class WakeRunner(LeverRunner):
     """Watches the VMs that have memory in swap and whose policy lets memhint send it there.
 
-    Nothing of the host is changed: a trigger ends with its descriptor, and what was read is in the kernel's swap cache.
+    Nothing of the host is changed: what was read is in the kernel's swap cache.
     """
 
     def __init__(
         self,
-        trigger: Callable[[str], int],
+        watch: Watch,
         read: Read,
         *,
         enabled: bool = True,
         clock: Callable[[], float] = time.monotonic,
+        every: float = EVERY,
     ) -> None:
-        """:param trigger: a descriptor that polls with POLLPRI once a process, by its instance, waits for its memory
-
-        :raises OSError: when there are no descriptors left
-        """
-        self._trigger = trigger
+        self._watch = watch
         self._read = read
         self._enabled = enabled
         self._clock = clock
+        self._every = every
         self._lock = threading.Lock()
-        self._wanted: frozenset[str] = frozenset()
+        self._wanted: Processes | None = None
         self._reading: dict[str, threading.Thread] = {}
         self._rests: dict[str, float] = {}
-        self._news, self._tell = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._some = threading.Event()  # there is somebody to watch, or it is over
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -59,15 +69,20 @@ class WakeRunner(LeverRunner):
         """Watch who has something in swap now."""
         if not view.seen.listed or self._stop.is_set() or not self._enabled:
             return
-        self._wanted = frozenset(
-            one.process.instance
+        wanted = {
+            one.process.instance: (one.process.rss, one.process.swap)
             for one in view.seen.domains
             if one.process is not None and one.process.swap and view.policies[one.uuid].swap_out
-        )
-        if self._thread is None and self._wanted:
+        }
+        with self._lock:
+            self._wanted = wanted
+        if not wanted:
+            self._some.clear()
+            return
+        self._some.set()
+        if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="wakes", daemon=True)
             self._thread.start()
-        self._ring()
 
     def settle(self, timeout: float) -> bool:
         """Wait for what is read now."""
@@ -79,63 +94,29 @@ class WakeRunner(LeverRunner):
         return not any(one.is_alive() for one in threads)
 
     def close(self) -> None:
-        """Watch nobody any more; what is read now ends with its piece."""
+        """Watch nobody any more; what is read now ends with its block."""
         self._stop.set()
-        if self._thread is None:
-            self._hang_up()
-        self._ring()
-
-    def _ring(self) -> None:
-        with self._lock, suppress(BlockingIOError):  # those before were not heard yet
-            if self._tell >= 0:
-                os.write(self._tell, b"n")
-
-    def _hang_up(self) -> None:
-        with self._lock:
-            for fd in (self._news, self._tell):
-                if fd >= 0:
-                    os.close(fd)
-            self._news = self._tell = -1
+        self._some.set()
 
     def _run(self) -> None:
-        triggers: dict[int, str] = {}
-        poll = select.poll()
-        poll.register(self._news, select.POLLIN)
-        try:
-            while not self._stop.is_set():
-                for fd, event in poll.poll():
-                    if fd == self._news:
-                        os.read(self._news, 4096)
-                        self._watch(triggers, poll)
-                    elif event & select.POLLPRI:
-                        self._begin(triggers[fd])
-                    elif fd in triggers:  # the cgroup has gone, and its VM with it
-                        self._forget(fd, triggers, poll)
-        except Exception:  # a defect here must show, and costs no more than reading ahead
-            LOG.exception("nobody is read ahead any more")
-        finally:
-            for fd in [*triggers]:
-                self._forget(fd, triggers, poll)
-            self._hang_up()
-
-    def _watch(self, triggers: dict[int, str], poll: select.poll) -> None:
-        wanted = self._wanted
-        for fd, instance in [*triggers.items()]:
-            if instance not in wanted:
-                self._forget(fd, triggers, poll)
-        for instance in wanted.difference(triggers.values()):
+        while self._some.wait() and not self._stop.is_set():
+            began = time.monotonic()
             try:
-                fd = self._trigger(instance)
+                self._look()
             except KernelInterfaceError as error:
-                LOG.debug("%s is not read ahead: %s", instance, error)
-                continue
-            triggers[fd] = instance
-            poll.register(fd, select.POLLPRI)
+                LOG.debug("nobody is seen to wake: %s", error)
+            except Exception:  # a defect here must show, and costs no more than reading ahead
+                LOG.exception("nobody is read ahead any more")
+                return
+            self._stop.wait(max(self._every, (time.monotonic() - began) / SHARE))
 
-    def _forget(self, fd: int, triggers: dict[int, str], poll: select.poll) -> None:
-        poll.unregister(fd)
-        del triggers[fd]
-        os.close(fd)
+    def _look(self) -> None:
+        with self._lock:
+            wanted, self._wanted = self._wanted, None
+        if wanted is not None:
+            self._watch.want(wanted)
+        for instance in self._watch.look():
+            self._begin(instance)
 
     def _begin(self, instance: str) -> None:
         now = self._clock()

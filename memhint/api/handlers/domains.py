@@ -47,7 +47,7 @@ def show(call: Call) -> ApiResponse:
     report = call.parts.store.reports.newest(line.host)
     one = of_report(report, line.uuid)
     if report is None or one is None:
-        raise Problem(404, "domain.not_found", "its host reports it no more: ask again")
+        raise Problem(404, "domain.not_found", "its host no longer reports it: ask again")
     return ApiResponse({"domain": {**item_of(line), **_detail(call, report, one)}})
 
 

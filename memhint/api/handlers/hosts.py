@@ -13,6 +13,7 @@ from memhint.objects.huge import huge_pages
 from memhint.objects.lever import LeverState
 from memhint.objects.report import Report
 from memhint.objects.summary import HostSummary
+from memhint.planner.tier_sizing import tier_sizing
 
 
 def index(call: Call) -> ApiResponse:
@@ -75,10 +76,11 @@ def _find(call: Call) -> HostSummary:
 
 def _detail(call: Call, report: Report | None) -> dict[str, Any]:
     if report is None:
-        raise Problem(404, "host.not_found", "its report is not there any more: ask again")
-    now = call.parts.clock()
+        raise Problem(404, "host.not_found", "its report is no longer there: ask again")
+    now, capacity = call.parts.clock(), report.plan.capacity
+    sizing = tier_sizing([one.observation for one in report.domains], capacity.pool - capacity.reserve)
     return {
-        "capacity": to_plain(report.plan.capacity),
+        "capacity": to_plain(capacity),
         "levers": [lever(one) for one in report.levers],
         "ladder": [
             {"rung": str(one.rung), "since": min(now, report.at) - one.age, "detail": one.why}
@@ -88,4 +90,6 @@ def _detail(call: Call, report: Report | None) -> dict[str, Any]:
         "gaps": to_plain((*report.gaps, *report.observation.gaps)),
         "cost": to_plain(report.cost),
         "huge": to_plain(huge_pages(report)),
+        "tier": to_plain(sizing) if sizing else None,
+        "promise": to_plain(call.parts.store.promises.of(report.host)),
     }

@@ -48,4 +48,4 @@ def alone(call: Call, *others: str) -> None:
     """
     said = [name for name in others if name in call.request.args]
     if said:
-        raise bad_request("changed_since.alone", f"changed_since goes without {', '.join(said)}")
+        raise bad_request("changed_since.alone", f"changed_since cannot be combined with {', '.join(said)}")

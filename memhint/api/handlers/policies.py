@@ -86,7 +86,7 @@ def _change(call: Call, known: _Known, values: Mapping[str, str | None]) -> ApiR
         except WishedOnHost as error:
             raise _on_host(error) from None
         except NoSuchDomain:
-            raise not_found("domain", "no host has this VM any more") from None
+            raise not_found("domain", "no host has this VM now") from None
     return ApiResponse(body, headers={"ETag": f'"{_tag(after)}"'})
 
 
@@ -95,7 +95,7 @@ def _on_host(error: WishedOnHost) -> Problem:
 
 
 def _hold(call: Call, before: Settings) -> None:
-    """Whoever says which state he saw, changes that state or nothing."""
+    """A client that says which state it saw changes that state or nothing."""
     if not http.matches(call.request, _tag(before)):
         raise Problem(
             412, "policy.changed", "somebody changed it meanwhile: GET it again and send its ETag in If-Match"

@@ -48,7 +48,7 @@ def create(call: Call) -> ApiResponse:
     try:
         queued = call.parts.dispatch.reclaim(request)
     except NoSuchDomain:
-        raise not_found("domain", "no host has this VM any more") from None
+        raise not_found("domain", "no host has this VM now") from None
     where = f"{call.request.root_path}/v1/reclaims/{request.id}"
     return ApiResponse({"reclaim": item_of(queued)}, headers={"Location": where})
 
@@ -84,7 +84,7 @@ def delete(call: Call) -> ApiResponse:
     try:
         return ApiResponse({"reclaim": item_of(call.parts.dispatch.interrupt(found.reclaim.request.id, why))})
     except NoSuchReclaim:
-        raise not_found("reclaim", "it is not kept any more") from None
+        raise not_found("reclaim", "it is no longer kept") from None
 
 
 def item_of(one: HostReclaim) -> dict[str, Any]:

@@ -8,8 +8,10 @@ from memhint.api.schemas.levers import ACTION, GAP, LEVER
 from memhint.api.schemas.records import extended, nullable, record, schema_of
 from memhint.objects.huge import HugePages
 from memhint.objects.plan import Capacity
+from memhint.objects.promise import KeptPromises
 from memhint.objects.report import Cost
 from memhint.objects.summary import HOST_SORT_KEYS, HostSummary
+from memhint.objects.tier_sizing import TierSizing
 
 HOST = schema_of(HostSummary)
 _TEXT = schema_of(str)
@@ -24,6 +26,8 @@ HOST_IN_FULL = extended(
         "gaps": {"type": "array", "items": GAP},
         "cost": nullable(schema_of(Cost)),
         "huge": schema_of(HugePages),
+        "tier": nullable(schema_of(TierSizing)),
+        "promise": nullable(schema_of(KeptPromises)),
     },
 )
 

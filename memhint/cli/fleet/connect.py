@@ -59,7 +59,7 @@ def _token(named: str | None, environ: Mapping[str, str], configured: str) -> st
 
 
 def _section(files: list[str] | None) -> Any:
-    """[client]. Whoever is no operator of this host may not read its configuration, and needs none."""
+    """[client]. People who are no operators of this host cannot read its configuration, and need none."""
     if files is None and not os.access(DEFAULT_FILE, os.R_OK):
         files = []
     return configuration.load(files).client

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memhint.cli.exits import CliError, Exit
+from memhint.cli.exits import CliError, Exit, unforeseen
 from memhint.client.errors import (
     ApiError,
     BadAnswer,
@@ -61,4 +61,4 @@ def line_of(error: Exception, *, openstack: bool) -> str:
         return f"the API cannot be reached: {text}; {_ADDRESS[openstack]}"
     if isinstance(error, (CliError, ClientError, ConfigError)):
         return text
-    return f"unexpected {type(error).__name__}: {text}; run it again with --debug and report what it prints"
+    return unforeseen(error)

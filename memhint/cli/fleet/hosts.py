@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from memhint.cli.fleet.base import FleetShow, Rows
 from memhint.cli.fleet.columns import numbers, sizes, text, words
 from memhint.cli.fleet.points import HOST_POINTS, PointList
+from memhint.cli.fleet.records import gap_lines, lever_line
 from memhint.cli.fleet.watch import WatchedList
 from memhint.cli.words import moment, size
 from memhint.client.client import Changes, Client, Item, Listing
@@ -125,16 +127,18 @@ examples:
         parser.add_argument("host", metavar="HOST", help="its name")
 
 
-def lever_line(one: Mapping[str, Any]) -> str:
-    """A lever's state and verdict."""
-    reason = "" if one.get("reason") in (None, "none") else f" ({one['reason']})"
-    detail = f": {one['detail']}" if one.get("detail") else ""
-    return f"{one.get('observed')}, wish {one.get('desired')}: {one.get('answer')}{reason}{detail}"
-
-
-def gap_lines(gaps: Sequence[Mapping[str, Any]]) -> str:
-    """Gaps, one in each line."""
-    return "\n".join(f"{one.get('what')}: {one.get('reason')} ({one.get('detail')})" for one in gaps) or "none"
+def promise_line(one: Mapping[str, Any] | None) -> str:
+    """How a host kept its promises."""
+    if not one or not one.get("hours"):
+        return "no hour is judged yet"
+    share = 100 * one["held"] / one["hours"]
+    # Not a hundred while there is one hour that did not hold.
+    told = f"held in {math.floor(100 * share) / 100:g} % of {one['hours']} hours since {moment(one.get('since'))} UTC"
+    worst = next(iter(one.get("worst") or ()), None)
+    if worst is None or worst["came"] >= worst["promised"]:
+        return told
+    gave = size(max(0, worst["came"]))
+    return f"{told}; at worst {size(worst['promised'])} were promised and {gave} were there, {moment(worst['at'])} UTC"
 
 
 def _rows(one: Item) -> dict[str, str]:
@@ -160,6 +164,7 @@ def _rows(one: Item) -> dict[str, str]:
         "Reclaimable": "\n".join(f"at most {size(found)} by {name}" for name, found in reclaimable.items())
         or "unknown",
     }
+    rows["Promise"] = promise_line(one.get("promise"))
     ladder = [
         f"{rung.get('rung')} since {moment(rung.get('since'))} UTC: {rung.get('detail')}"
         for rung in one.get("ladder") or ()
@@ -169,5 +174,5 @@ def _rows(one: Item) -> dict[str, str]:
         rows[f"Term {name}"] = size(value) if isinstance(value, int) else text(value)
     for lever in one.get("levers") or ():
         rows[f"Lever {lever.get('lever')}"] = lever_line(lever)
-    rows["Gaps"] = gap_lines(one.get("gaps") or ())
+    rows["Gaps"] = gap_lines(one)
     return rows

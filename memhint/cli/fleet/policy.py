@@ -9,8 +9,8 @@ from typing import Any
 from cliff.show import ShowOne
 
 from memhint.cli.fleet.base import FleetCommand, FleetShow, Rows, machine_rows
-from memhint.cli.fleet.hosts import lever_line
-from memhint.cli.fleet.vms import add_vm, policy_value
+from memhint.cli.fleet.records import lever_line, policy_value
+from memhint.cli.fleet.vms import add_vm
 from memhint.cli.table import clean
 from memhint.cli.wishes import add_dry_run, add_wishes, keys_help, wishes_of
 from memhint.client.client import Item
@@ -34,7 +34,7 @@ examples:
         """Field names and values."""
         client = self.client()
         found = client.policy(find_uuid(client, parsed_args.vm, parsed_args.host)).values
-        return self.one(parsed_args, found, {name: policy_value(one) for name, one in found.items()})
+        return self.one(parsed_args, found, {name: policy_value(name, one) for name, one in found.items()})
 
 
 class _Change(FleetCommand, ShowOne):
@@ -55,7 +55,10 @@ class _Change(FleetCommand, ShowOne):
             return 0
         out = self.app.stdout
         changes = self._answer.get("changes") or []
-        rows = [(one.get("key"), policy_value(one.get("before")), policy_value(one.get("after"))) for one in changes]
+        rows = [
+            (one["key"], policy_value(one["key"], one.get("before")), policy_value(one["key"], one.get("after")))
+            for one in changes
+        ]
         if rows:
             table.emit_list(("Key", "Before", "After"), rows, out, parsed_args)
         else:

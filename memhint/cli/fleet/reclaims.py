@@ -5,13 +5,15 @@ from __future__ import annotations
 import argparse
 import time
 
-from memhint.cli.exits import CliError, Exit
+from memhint.cli.exits import CliError
 from memhint.cli.fleet.base import FleetList, FleetShow, Rows, positive, usage
 from memhint.cli.fleet.columns import Column, numbers, sizes, text, words
+from memhint.cli.fleet.records import hold_line, verdict_line
 from memhint.cli.fleet.times import moment as moment_word
 from memhint.cli.fleet.times import unix
 from memhint.cli.fleet.vms import add_vm
 from memhint.cli.reclaim_form import NEEDS, SETTLED, add_limits, failure_of
+from memhint.cli.wait import wait_for
 from memhint.cli.words import moment, size
 from memhint.client.client import Client, Item
 from memhint.client.errors import Unreachable
@@ -38,8 +40,6 @@ examples:
 """
         + NEEDS
     )
-
-    _failure: CliError | None
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add what this command takes."""
@@ -73,31 +73,31 @@ examples:
                 f"{error}; it may have been queued all the same: see {look} before asking again"
             ) from error
         found = queued if parsed_args.no_wait else self._wait(client, queued)
-        self._failure = None if parsed_args.no_wait else self._end(parsed_args.vm, found)
+        self.failure = None if parsed_args.no_wait else self._end(parsed_args.vm, found)
         return self.one(parsed_args, found, _rows(found))
-
-    def run(self, parsed_args: argparse.Namespace) -> int:
-        """What did not end well ends the command with its own exit code."""
-        self._failure = None
-        code = super().run(parsed_args)
-        if code == Exit.DONE and self._failure is not None:
-            self.app.stdout.flush()
-            self.app.stderr.write(f"{self.line_of(self._failure)}\n")
-            return self._failure.code
-        return code
 
     def _wait(self, client: Client, queued: Item) -> Item:
         """The request as it ended or holds, or as it is when waiting longer makes no sense."""
-        found = queued
-        end = time.monotonic() + TIME_TO_LIVE + float(queued.get("timeout") or TIMEOUT) + _PATIENCE
-        while found.get("state") not in SETTLED and time.monotonic() < end:
-            time.sleep(_STEP)
-            found = client.one_reclaim(str(queued["id"]))
-        return found
+
+        def look() -> Item | None:
+            now = client.one_reclaim(str(queued["id"]))
+            return now if now.get("state") in SETTLED else None
+
+        seconds = TIME_TO_LIVE + float(queued.get("timeout") or TIMEOUT) + _PATIENCE
+        settled = wait_for(
+            look,
+            seconds,
+            clock=time.monotonic,
+            sleep=time.sleep,
+            terminal=self.app.stderr,
+            text="waiting for the agent…",
+            step=_STEP,
+        )
+        return settled or client.one_reclaim(str(queued["id"]))
 
     def _end(self, vm: str, found: Item) -> CliError | None:
         look = f"is its agent running? see: {self.named('reclaim show')} {found.get('id')}"
-        return failure_of(vm, str(found.get("state")), _verdict(found), look)
+        return failure_of(vm, str(found.get("state")), verdict_line(found.get("verdict")), look)
 
 
 class ReclaimList(FleetList):
@@ -115,8 +115,8 @@ examples:
         *sizes(("bytes", "Asked"), "returned"),
         *words(("stop", "Stopped"), "by", "reason"),
         *numbers(("psi_limit", "PSI limit"), "timeout", "hold"),
-        Column("held", "Held", lambda found: _held({"held": found})),
-        Column("verdict", "Verdict", lambda found: _verdict({"verdict": found})),
+        Column("held", "Held", lambda found: hold_line(0.0, found)),
+        Column("verdict", "Verdict", verdict_line),
     )
     short = ("at", "id", "domain", "host", "state", "bytes", "returned", "reason")
 
@@ -179,23 +179,6 @@ examples:
         return client.interrupt(number)
 
 
-def _verdict(found: Item) -> str:
-    verdict = found.get("verdict") or {}
-    reason = "" if verdict.get("reason") in (None, "none") else f" ({verdict['reason']})"
-    detail = f": {verdict['detail']}" if verdict.get("detail") else ""
-    return f"{text(verdict.get('answer'))}{reason}{detail}"
-
-
-def _held(found: Item) -> str:
-    held = found.get("held")
-    if not held:
-        return f"{found['hold']:g} s, not begun" if found.get("hold") else text(None)
-    again = f"{size(held.get('again'))} reclaimed again"
-    if held.get("stop") is None:
-        return f"until {moment(held.get('until'))} UTC, {again}"
-    return f"ended ({held['stop']}), {again}"
-
-
 def _rows(found: Item) -> dict[str, str]:
     asked = "all that was not used recently" if found.get("bytes") is None else size(found["bytes"])
     return {
@@ -203,12 +186,12 @@ def _rows(found: Item) -> dict[str, str]:
         "VM": text(found.get("domain")),
         "Host": text(found.get("host")),
         "State": text(found.get("state")),
-        "Verdict": _verdict(found),
+        "Verdict": verdict_line(found.get("verdict")),
         "Asked": f"{asked}{', as a dry run' if found.get('dry_run') else ''}",
         "Returned": f"{size(found.get('returned'))} (seen by the host)",
         "Stopped": text(found.get("stop")),
         "Limits": f"{found.get('psi_limit')} % pressure, {found.get('timeout')} s",
-        "Hold": _held(found),
+        "Hold": hold_line(found.get("hold") or 0.0, found.get("held")),
         "Interrupted": text(found.get("interrupted")),
         "By": f"{text(found.get('by'))}: {text(found.get('reason'))}",
         "Asked at": f"{moment(found.get('at'))} UTC, to begin before {moment(found.get('expires'))}",

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from memhint.cli.fleet.base import FleetShow, Rows
 from memhint.cli.fleet.columns import sizes, text, words
-from memhint.cli.fleet.hosts import gap_lines, lever_line
 from memhint.cli.fleet.points import AT, PointList
+from memhint.cli.fleet.records import gap_lines, lever_line, policy_value
 from memhint.cli.fleet.watch import WatchedList
 from memhint.cli.words import moment, size
 from memhint.client.client import Changes, Client, Item, Listing
@@ -169,16 +169,8 @@ def _rows(one: Item) -> dict[str, str]:
     for lever in one.get("levers") or ():
         rows[f"Lever {lever.get('lever')}"] = lever_line(lever)
     for name, setting in (one.get("policy") or {}).items():
-        rows[f"Policy {name}"] = policy_value(setting)
+        rows[f"Policy {name}"] = policy_value(name, setting)
     excluded = [f"{each.get('reason')}: {each.get('detail')}" for each in one.get("excluded") or ()]
     rows["Excluded"] = "\n".join(excluded) or "no"
-    rows["Gaps"] = gap_lines(one.get("gaps") or ())
+    rows["Gaps"] = gap_lines(one)
     return rows
-
-
-def policy_value(setting: object) -> str:
-    """A value of a policy and who said so."""
-    found = setting if isinstance(setting, dict) else {}
-    if found.get("origin") is None:
-        return "not told yet"
-    return f"{text(found.get('value'))} ({found['origin']})"

@@ -22,7 +22,7 @@ def balloons(candidates: Iterable[Candidate], settings: LadderSettings) -> dict[
         ):
             continue
         if guest is None or guest.available is None or guest.total is None or actual is None or not one.policy.minimum:
-            continue  # without a minimum nobody said how far it may go
+            continue  # without a minimum it is not known how far it may go
         if not one.idle and actual >= facts.memory:
             continue  # one that shrank already keeps its size until the rung is left
         step = int(facts.memory * settings.balloon_step_percent / 100)

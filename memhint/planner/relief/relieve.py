@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from memhint.objects.domain import DomainObservation, DomainState
 from memhint.objects.exclusion import Excluded
 from memhint.objects.ladder import Rung
-from memhint.objects.lever import Action, LeverName
 from memhint.objects.policy import Mode, Policy
 from memhint.objects.relief import Relief
 from memhint.objects.tuning import GUESTS_OWN, Tuning
@@ -18,7 +17,7 @@ from memhint.planner.relief.candidate import Candidate
 from memhint.planner.relief.migration import whom_to_migrate
 from memhint.planner.relief.recycler import recyclers
 from memhint.planner.relief.swap_out import swap_outs
-from memhint.planner.relief.tuning import tuned, tunings, words_of
+from memhint.planner.relief.tuning import tuned, tunings
 from memhint.planner.settings import LadderSettings
 
 _NOBODY: Mapping[str, tuple[Excluded, ...]] = {}
@@ -92,7 +91,7 @@ def _swap_outs(
 
 
 def fruitless(relief: Relief, settings: LadderSettings) -> frozenset[Rung]:
-    """The rungs on which there is nobody to ask, or nothing new: the next one need not wait for their effect."""
+    """The rungs on which no VM can be asked, or for nothing new: the next one need not wait for their effect."""
     asked = {
         Rung.REPORTING: any(one.delay_ms is not None for one in relief.tuning.values()),
         Rung.CACHE: bool(relief.cache),
@@ -105,28 +104,3 @@ def fruitless(relief: Relief, settings: LadderSettings) -> frozenset[Rung]:
     # What is always set was set before the host came under pressure. Page cache has grown since, and to swap goes more.
     before = settings.always - {Rung.CACHE, Rung.SWAP_OUT}
     return frozenset({Rung.ADMISSION, *before, *(rung for rung, somebody in asked.items() if not somebody)})
-
-
-def relief_actions(relief: Relief, *, calm: bool = False) -> tuple[Action, ...]:
-    """The same as actions of a plan. `calm`: no rung is entered."""
-    why = CALM if calm else PRESSED
-    found = [
-        *(
-            Action(LeverName.REPORTING, uuid, words_of(tuning), f"policy, or {why}")
-            for uuid, tuning in relief.tuning.items()
-        ),
-        *(Action(LeverName.CACHE, uuid, f"{size >> 20} MiB back", why) for uuid, size in relief.cache.items()),
-        *(
-            Action(LeverName.RECYCLER, uuid, f"{size >> 20} MiB a second", f"policy, or {why}")
-            for uuid, size in relief.recycler.items()
-        ),
-        *(Action(LeverName.BALLOON, uuid, f"{size >> 20} MiB left", why) for uuid, size in relief.balloon.items()),
-        *(Action(LeverName.SWAP_OUT, uuid, f"{size >> 20} MiB out", why) for uuid, size in relief.swap_out.items()),
-        *(
-            Action(LeverName.THP, uuid, f"{size >> 20} MiB of huge pages", "policy, or it was split and works again")
-            for uuid, size in relief.thp.items()
-        ),
-    ]
-    if relief.migrate is not None:
-        found.append(Action(LeverName.MIGRATION, relief.migrate, "another host", why))
-    return tuple(found)

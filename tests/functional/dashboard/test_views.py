@@ -4,6 +4,9 @@ import re
 
 from playwright.sync_api import Page, expect
 
+from memhint.objects.promise import PromisedHour
+from memhint.objects.units import GIB
+from memhint.store import open_store
 from tests.functional.dashboard.browser import Window
 from tests.functional.dashboard.served import Api, Filled
 
@@ -34,6 +37,20 @@ def test_a_host_shows_its_vms_its_terms_its_ladder_and_its_levers(page: Page, ap
     expect(page.locator(".ladder .entered").first).to_contain_text("admission")
     expect(page.get_by_role("table", name=f"Levers of {name}").locator("tbody tr").first).to_be_visible()
     expect(page.get_by_role("group", name="History").locator("canvas")).to_be_visible()
+
+
+def test_a_host_shows_in_how_many_hours_its_promise_held(page: Page, api: Api, store: Filled) -> None:
+    name = store.fleet.name(3)
+    opened = open_store(store.url, create=False)
+    hours = [PromisedHour(1_700_000_000.0 + 3600 * number, GIB, 2 * GIB) for number in range(4999)]
+    opened.promises.add(name, [*hours, PromisedHour(1_600_000_000.0, 3 * GIB, -GIB)], 0.0)
+    opened.close()
+    page.goto(f"{api.dashboard}#/hosts/{name}")
+    expect(page.get_by_label("This host in figures")).to_contain_text("99.98 %")
+    expect(page.get_by_label("This host in figures")).to_contain_text(re.compile(r"of 5.000 hours"))
+    worst = page.get_by_role("region", name="Promised against came").get_by_role("listitem").first
+    expect(worst).to_contain_text("broken")
+    expect(worst).to_contain_text("3.0 GiB promised, 0 MiB came")
 
 
 def test_a_host_that_is_not_there_says_so(window: Window, api: Api) -> None:

@@ -15,7 +15,7 @@ from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.store import Store, open_store
 from memhint.store.central_policies import CentralPolicies
 from memhint.store.errors import StoreError
-from memhint.store.fleet import Fleet, Past, State
+from memhint.store.fleet import Fleet, HostRecord, State
 from memhint.store.reclaims import PRESUMED, Reclaims
 from memhint.store.summaries import Summaries
 from tests.functional.store.test_fleet import in_threads
@@ -42,7 +42,7 @@ class Central:
         )
 
     def hear(self, *told: Reclaim, host: str = "host-a") -> None:
-        self.fleet.take([], [Past(host, (), (), 0, told)])
+        self.fleet.take([], [HostRecord(host, (), (), 0, told)])
 
     def report(self, sequence: int, host: str = "host-a", *, empty: bool = False) -> None:
         changes = {"domains": ()} if empty else {}

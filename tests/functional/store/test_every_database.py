@@ -45,6 +45,11 @@ from tests.unit.store.test_policies import (
     test_what_no_key_takes_is_not_stored,
     test_wishes_are_kept_by_domain_and_origin,
 )
+from tests.unit.store.test_promises import (
+    test_an_hour_is_judged_once_and_the_worst_are_told,
+    test_each_host_is_due_once_an_hour_and_goes_on_where_it_was,
+    test_hours_go_when_they_are_old_and_with_their_host,
+)
 from tests.unit.store.test_reclaims import (
     test_a_request_goes_from_its_making_to_its_end,
     test_a_request_of_a_memhint_that_knew_no_hold_is_read,

@@ -14,7 +14,7 @@ from memhint.objects.history import HistoryPoint
 from memhint.objects.units import GIB
 from memhint.store import Store, open_store
 from memhint.store.errors import StoreRefused
-from memhint.store.fleet import Fleet, HostEventKind, Past, State
+from memhint.store.fleet import Fleet, HostEventKind, HostRecord, State
 from memhint.store.summaries import Summaries
 from tests.unit import builders
 from tests.unit.builders import NOW
@@ -54,11 +54,11 @@ def state(sequence: int, epoch: str = FIRST, host: str = "host-a", **changes: ob
     return State(replace(made, **changes), sequence * PERIOD)
 
 
-def past(*sequences: int, host: str = "host-a", lost: int = 0) -> Past:
+def past(*sequences: int, host: str = "host-a", lost: int = 0) -> HostRecord:
     points = tuple(HistoryPoint(NOW + one, GIB, GIB, GIB, GIB, GIB, GIB, 0, None) for one in sequences)
     lever = builders.lever_state()
     events = tuple(Event(NOW + one, host, lever.subject, lever.lever, "on", lever.verdict) for one in sequences)
-    return Past(host, points, events, lost)
+    return HostRecord(host, points, events, lost)
 
 
 def kinds(fleet: Fleet) -> list[str]:

@@ -70,6 +70,7 @@ class FakeDefinitions:
 class Recorder:
     def __init__(self) -> None:
         self.reports, self.events, self.failing, self.wishes = [], [], False, {}
+        self.saved: tuple = ()
         self.unreadable: dict[str, str] = {}
 
     def publish(self, report) -> None:
@@ -80,9 +81,10 @@ class Recorder:
             raise StoreError("the disk is full")
         self.events += list(states)
 
-    def save(self, host, boot, state) -> None:
+    def save(self, host, boot, state, ended=None) -> None:
         if self.failing:
             raise StoreError("the disk is full")
+        self.saved = (state, ended)
 
     def read(self):
         if self.failing:

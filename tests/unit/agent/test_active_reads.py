@@ -17,6 +17,8 @@ SEEN = ActiveMemory(builders.NOW, ActiveSource.DAMON, 1000, (Idle(10, 400, build
 class FakeWatch:
     """Reads at each step, or fails as it is told."""
 
+    name = 0
+
     def __init__(self, fails: KernelInterfaceError | None = None, cost: float = 0.0) -> None:
         self.fails = fails
         self.cost = cost
@@ -33,7 +35,8 @@ class FakeWatch:
             raise self.fails
         self.steps += 1
         self.newest = SEEN
-        self.heat = HeatMap(now, ()) if self.with_heat else None
+        if self.with_heat:
+            self.heat = HeatMap(now, ())
         return now + 60.0
 
     def close(self) -> None:
@@ -85,6 +88,36 @@ def test_ranges_are_found_out_of_those_alone_that_are_asked_for_last() -> None:
     assert reads.heat(["b"]) == {}
     run(reads, 122.0)
     assert reads.heat(["a", "b"]) == {"b": HeatMap(122.0, ())}
+
+
+def test_ranges_take_a_quarter_of_the_time_at_most_and_every_vm_has_its_turn() -> None:
+    now, asked = 0.0, []
+
+    class Slow(FakeWatch):
+        """As DAMON's: it waits for the end of a window, and of two more for ranges."""
+
+        def step(self, at: float) -> float:
+            nonlocal now
+            due = super().step(at)
+            asked.append((self.name, self.with_heat, 20.0 if self.with_heat else 0.0))
+            now += 5.0 + asked[-1][2]
+            return due
+
+    def opened(pid: int) -> FakeWatch:
+        watch = Slow()
+        watch.name = pid
+        return watch
+
+    reads = ActiveReads({ActiveSource.DAMON: opened}, 100.0, clock=lambda: now)
+    reads._thread = object()  # as if it had begun: the test takes each step itself
+    reads.want({f"vm-{pid}": builders.process(pid=pid) for pid in range(5)})
+    reads.heat([f"vm-{pid}" for pid in range(4)])
+    while now < 3600.0:
+        now += reads.read_next(now)
+    spent = {pid: sum(took for name, _, took in asked if name == pid) for pid in range(5)}
+    assert 0.15 * now <= sum(spent.values()) <= 0.25 * now
+    assert spent[4] == 0.0
+    assert max(spent[pid] for pid in range(4)) - min(spent[pid] for pid in range(4)) <= 20.0
 
 
 def test_every_vm_is_watched_and_what_was_read_is_kept() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from memhint.agent.figures import reclaimable_by_dedup, reclaimable_by_reporting, returned
+from memhint.agent.reclaimable import by_dedup, by_reporting, returned
 from memhint.guest.commands import GET_MEMINFO, RECLAIM_MEMORY
 from memhint.guest.errors import GuestAgentAbsent
 from memhint.levers.dedup import MERGE_KNOB
@@ -364,6 +364,19 @@ def test_a_guest_agent_that_comes_back_is_asked_at_once(host: FakeHost) -> None:
     assert by_name(host.run_cycles())["db"].observation.guest is not None
 
 
+def test_zeros_that_a_split_took_away_stay_in_the_footprint(host: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = by_name(host.run_cycles(2))["db"].observation
+    monkeypatch.setattr("memhint.kernel.smaps.zero_mapped", lambda root, pid, page_size: 300 * MIB)
+    deep = host.cycle._parts.deep
+    while deep.read_next(host.now) != 1.0:
+        pass
+    report = host.run_cycles()
+    after = by_name(report)["db"].observation
+    assert (after.process.zero_other, after.deep.zero_other) == (300 * MIB, 300 * MIB)
+    assert after.footprint == before.footprint + 300 * MIB
+    assert next(one for one in report.plan.demands if one.uuid == "uuid-db").footprint == after.footprint
+
+
 def test_returned_is_what_came_back_since_the_peak() -> None:
     domain = builders.domain_observation(process=builders.process(rss=1 * GIB, swap=0, ksm_zero=0))
     past = Past(domain.process.instance, 0.0, 3.0 * GIB, 0.0, 3 * GIB)
@@ -375,11 +388,11 @@ def test_reclaimable_is_unknown_where_nobody_says_and_bounded_where_somebody_doe
     domain = builders.domain_observation(
         process=builders.process(rss=2000 * MIB), guest=builders.guest_memory(total=4000 * MIB, free=3000 * MIB)
     )
-    assert reclaimable_by_reporting(domain).at_most == 1000 * MIB
+    assert by_reporting(domain).at_most == 1000 * MIB
     silent = builders.domain_observation(guest=None)
-    assert reclaimable_by_reporting(silent).at_most is None
+    assert by_reporting(silent).at_most is None
     exact = builders.domain_observation(guest=builders.guest_memory(unreported=7 * MIB))
-    assert reclaimable_by_reporting(exact).at_most == 7 * MIB
+    assert by_reporting(exact).at_most == 7 * MIB
 
 
 def test_the_dedup_lever_says_why_it_does_nothing(host: FakeHost) -> None:
@@ -619,10 +632,10 @@ def test_the_estimate_is_what_merging_could_bring_back_until_it_merges() -> None
     estimated = builders.dedup_estimate()
     process = builders.process(ksm_merging=0, ksm_zero=0)
     domain = builders.domain_observation(process=process)
-    assert reclaimable_by_dedup(domain, estimated).at_most == 420 * MIB
-    assert reclaimable_by_dedup(domain, None).at_most is None
+    assert by_dedup(domain, estimated).at_most == 420 * MIB
+    assert by_dedup(domain, None).at_most is None
     merging = builders.domain_observation(process=builders.process(ksm_merging=1 * MIB))
-    assert reclaimable_by_dedup(merging, estimated).at_most is None
+    assert by_dedup(merging, estimated).at_most is None
 
 
 def test_the_report_has_the_estimate_and_who_waits_for_it(tmp_path: Path) -> None:
@@ -728,3 +741,15 @@ def test_where_guests_are_not_trusted_none_is_asked_and_the_host_is_seen_all_the
     assert lever_of(report, "web", LeverName.REPORTING).verdict.reason is Reason.NO_GUEST_AGENT
     assert report.plan.capacity.headroom > 0
     assert all(one.observation.footprint is not None for one in report.domains)
+
+
+def test_an_agent_that_ends_says_so_for_the_next_boot_and_one_that_never_planned_says_nothing(host: FakeHost) -> None:
+    host.cycle.end()
+    assert host.recorder.saved == ()
+    host.run_cycles(1)
+    assert host.recorder.saved[1] is None
+    host.cycle.end()
+    assert host.recorder.saved[0] is host.cycle.state
+    assert host.recorder.saved[1] > 0
+    host.recorder.failing = True
+    host.cycle.end()  # what it undoes does not wait for its store

@@ -11,7 +11,8 @@ from memhint.agent.travelling_marks import TRAVELLING, TravellingMarks
 from memhint.agent.view import HostView
 from memhint.levers.balloon import BALLOON_KNOB
 from memhint.levers.dedup import MERGE_KNOB
-from memhint.levers.reporting import NEXT_BOOT_KNOB, ORDER_KNOB
+from memhint.levers.reporting import ORDER_KNOB
+from memhint.levers.reporting_next_boot import NEXT_BOOT_KNOB
 from memhint.objects.domain import DomainObservation
 from memhint.objects.ownership import Mark
 from memhint.objects.units import GIB

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,9 @@ def fill_template(url: str) -> None:
 class Site:
     """One application with its configuration."""
 
-    def __init__(self, url: str, place: Path, options: Mapping[str, str]) -> None:
+    def __init__(
+        self, url: str, place: Path, options: Mapping[str, str], clock: Callable[[], float] = time.time
+    ) -> None:
         self.tokens: dict[str, str] = {}
         self.token_file = place / "tokens"
         lines = []
@@ -60,7 +62,7 @@ class Site:
         conf_file.write_text(f"[store]\nurl = {url}\n[api]\n{api}{sections}")
         self.conf = load([conf_file])
         self.store = open_store(self.conf.store.url)
-        self.application = build(self.conf, self.store, dispatch_of(self.conf, self.store))
+        self.application = build(self.conf, self.store, dispatch_of(self.conf, self.store), clock)
         self.client = Client(fronted(self.application, self.conf))
 
     def ask(self, method: str, path: str, who: str | None = "admin", **more: Any) -> TestResponse:

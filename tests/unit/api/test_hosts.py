@@ -4,6 +4,7 @@ import pytest
 
 from memhint.api.handlers.history import thinned
 from memhint.objects.history import HistoryPoint
+from memhint.objects.promise import PromisedHour
 from tests.unit.api.site import FLEET, HOSTS, Site
 
 
@@ -16,6 +17,18 @@ def test_a_host_has_its_line_and_every_term_of_its_capacity(site: Site) -> None:
     assert host["capacity"]["headroom"] == host["headroom"]
     assert {"model", "now", "back"} <= set(host["capacity"])
     assert host["cost"]["rss"] > 0
+
+
+def test_a_host_says_in_how_many_hours_its_promise_held(site: Site) -> None:
+    path = f"/v1/hosts/{FLEET.name(2)}"
+    assert site.get(path).get_json()["host"]["promise"] is None
+    site.store.promises.add(FLEET.name(2), [PromisedHour(3600.0, 7, 9), PromisedHour(7200.0, 7, -1)], 0.0)
+    assert site.get(path).get_json()["host"]["promise"] == {
+        "hours": 2,
+        "held": 1,
+        "since": 3600.0,
+        "worst": [{"at": 7200.0, "promised": 7, "came": -1}, {"at": 3600.0, "promised": 7, "came": 9}],
+    }
 
 
 def test_a_host_over_time_is_thinned_to_its_worst(site: Site) -> None:

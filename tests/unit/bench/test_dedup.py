@@ -23,17 +23,18 @@ def test_a_twentieth() -> None:
 
 
 def merged(seconds: float, cpu: float, enough: bool = True) -> list[Merged]:
-    return [Merged(seconds, cpu - 0.5, 0.5, 1000, 1 << 30, enough)]
+    return [Merged(seconds, cpu - 0.5, 0.5, 1000, 1 << 30, enough, estimated=101, saved=100)]
 
 
 def test_targets_hold_ranges_against_ksm_flat_out() -> None:
     much = {FLAT.name: merged(10.0, 8.0), PARTS_FLAT.name: merged(5.0, 4.0)}
     little = {FLAT.name: merged(10.0, 8.0), PARTS_FLAT.name: merged(5.0, 2.0)}
-    cpu, time, where_little = targets({"much": much, "little": little})
+    cpu, time, where_little, estimate = targets({"much": much, "little": little})
     assert (cpu.measured, time.measured, where_little.measured) == (0.5, 0.5, 0.25)
     assert (cpu.met, time.met, where_little.met) == (True, True, False)
+    assert (estimate.measured, estimate.met) == (0.01, True)
 
 
 def test_what_did_not_merge_enough_misses_the_targets() -> None:
     much = {FLAT.name: merged(10.0, 8.0), PARTS_FLAT.name: merged(5.0, 4.0, enough=False)}
-    assert not any(one.met for one in targets({"much": much, "little": much}))
+    assert not any(one.met for one in targets({"much": much, "little": much})[:3])

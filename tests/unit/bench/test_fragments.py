@@ -27,10 +27,10 @@ def test_the_recycler_is_held_against_order_0_and_both_against_nothing() -> None
         OFF.name: returned(400, 1000),
         ORDER_9.name: returned(390, 1100, batches=2),
         ORDER_0.name: returned(300, 3000, batches=960),
-        RECYCLER.name: returned(304, 1300, batches=3),
+        RECYCLER.name: returned(304, 1300, batches=12),
     }
     verdicts = fragments.targets(found)
-    assert [one.measured for one in verdicts] == pytest.approx([0.96, 0.15, 3.0])
+    assert [one.measured for one in verdicts] == pytest.approx([0.96, 0.15, 0.0125])
     assert [one.met for one in verdicts] == [True, True, False]
 
 
@@ -40,6 +40,19 @@ def test_a_figure_is_of_one_pair_and_of_what_is_free() -> None:
     assert arm.figures["share"].median == pytest.approx(100 * 110 / 120)
     assert arm.figures["instructions"].median == pytest.approx(200)
     assert arm.figures["batches"].median == pytest.approx(7 * 1024 / 110)
+
+
+def test_what_clears_pages_is_told_apart() -> None:
+    found = {
+        OFF.name: returned(400, 2000, clear_page_orig=700 * PAIRS),
+        ORDER_9.name: returned(390, 2000, clear_page_orig=700 * PAIRS),
+        ORDER_0.name: returned(300, 3000, clear_page_orig=700 * PAIRS, batches=960),
+        RECYCLER.name: returned(304, 1500, clear_page_orig=20 * PAIRS),
+    }
+    figures = fragments._table(found, 240 * MIB).arms[-1].figures
+    assert figures["instructions"].median == pytest.approx(180)
+    assert figures["clearing"].median == pytest.approx(-680)
+    assert fragments.targets(found)[1].measured == pytest.approx(0.18)
 
 
 def test_it_is_said_where_the_instructions_are() -> None:

@@ -122,6 +122,9 @@ def test_other_guests_beside_are_refused(monkeypatch: pytest.MonkeyPatch) -> Non
         no_other_guests(["/usr/bin/qemu-system-x86_64 -m 1"])
     with pytest.raises(PreconditionFailed, match="end them"):
         no_other_guests(["/usr/libexec/qemu-kvm -name guest=a"])
+    with pytest.raises(PreconditionFailed) as refused:
+        no_other_guests([f"/usr/bin/qemu-system-x86_64 {'-device x ' * 1000}"])
+    assert len(str(refused.value)) < 250
     monkeypatch.setenv(ANYWAY, "1")
     no_other_guests(["/usr/bin/qemu-system-x86_64 -m 1"])
 

@@ -83,3 +83,28 @@ def test_who_is_not_there_is_told(bench: Bench) -> None:
     result = bench.run("explain", "web-2")
     assert result.code == 3
     assert "web-1" in result.err
+
+
+def test_what_a_slower_tier_would_give_is_said_where_it_is_known_what_vms_use(bench: Bench) -> None:
+    bench.store.reports.save(builders.report())
+    shown = lines(bench.run("explain").out)
+    (load,) = (line for line in shown if line.startswith("Active within a minute"))
+    # 2 GiB of web-1 are resident, of which 1 GiB rests, give or take 40 MiB
+    assert load.startswith("Active within a minute: 2128 MiB of 4116 that 2 VMs have (2 of them read")
+    assert shown[-2].startswith("| 61440 | ")
+    found = json.loads(bench.run("explain", "--tier", "16GiB", "--json").out)["tier"]
+    (gain,) = found["gains"]
+    assert gain["tier"] == 16 * GIB
+    assert gain["vms"] >= gain["without"]
+    assert gain["bound"] == "active"
+    bench.store.reports.save(builders.report(domains=(), sequence=8))
+    result = bench.run("explain", "--tier", "16GiB")
+    assert "not known" in result.out
+    assert json.loads(bench.run("explain", "--json").out)["tier"] is None
+
+
+@pytest.mark.parametrize("tier", ["0", "-1", "nan", "inf", "much", "9" * 400])
+def test_a_tier_that_is_no_size_is_refused(bench: Bench, tier: str) -> None:
+    result = bench.run("explain", "--tier", tier)
+    assert result.code == 2
+    assert "--tier" in result.err

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from memhint.cli import reclaim
+from memhint.cli.words import hold_line
 from memhint.objects.reclaim import Compaction, Hold, Reclaim, ReclaimState, Stop, released
 from memhint.objects.units import MIB
 from memhint.objects.verdict import Answer, Reason, Verdict
@@ -164,8 +164,8 @@ def test_it_is_followed_until_it_holds(bench: Bench) -> None:
     (row,) = [line for line in lines if line.startswith("| Hold ")]
     assert "UTC, 0 MiB reclaimed again in 0 goes" in row
     over = released(asked(bench), Stop.PRESSURE, bench.now + 60)
-    assert reclaim._held(over) == "ended (pressure), 0 MiB reclaimed again in 0 goes"
-    assert reclaim._held(Reclaim(builders.reclaim_request(hold=90.0))) == "90 s, not begun"
+    assert hold_line(over.request.hold, over.held) == "ended (pressure), 0 MiB reclaimed again in 0 goes"
+    assert hold_line(90.0, None) == "90 s, not begun"
 
 
 def test_without_an_agent_nothing_is_queued(bench: Bench) -> None:

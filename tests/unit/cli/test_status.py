@@ -2,9 +2,12 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from memhint.objects.domain import DomainState
 from memhint.objects.gap import Gap, GapReason
-from memhint.objects.plan import PressureVerdict
+from memhint.objects.plan import Bound, PressureVerdict
+from memhint.objects.report import Report
 from memhint.objects.units import GIB, MIB
 from tests.unit import builders
 from tests.unit.cli.conftest import Bench
@@ -103,3 +106,31 @@ def test_nothing_known_is_unknown(bench: Bench) -> None:
 def test_columns_can_be_chosen(bench: Bench) -> None:
     bench.store.reports.save(builders.report())
     assert bench.run("status", "-f", "value", "-c", "host").out == "host-a\n"
+
+
+def test_vms_that_libvirt_has_not_named_are_unknown_and_not_none(bench: Bench) -> None:
+    bench.store.reports.save(unlisted())
+    out = bench.run("status").out
+    assert "bounded by stale: not all VMs of this host are known" in out
+    assert "0 measured, unknown nominal" in out
+    assert "| VMs                  | unknown: libvirt has not said which VMs there are " in out
+    found = json.loads(bench.run("status", "--json").out)
+    assert found["slots"] == {"size": 1152 * MIB, "measured": 0, "nominal": None}
+    assert found["capacity"]["nominal_headroom"] is None
+    assert found["domains"] == {"total": None}
+
+
+@pytest.mark.parametrize("command", [["domains"], ["domains", "web-1"], ["explain", "web-1"], ["dedup", "estimate"]])
+def test_a_command_about_vms_does_not_take_them_for_absent(bench: Bench, command: list[str]) -> None:
+    bench.store.reports.save(unlisted())
+    result = bench.run(*command, "--json")
+    assert (result.code, result.out) == (1, "")
+    assert result.err == (
+        "libvirt has not said which VMs there are on host-a: bulk statistics: unreadable (is libvirtd running?)\n"
+    )
+
+
+def unlisted() -> Report:
+    capacity = builders.capacity(assigned=0, headroom=0, bound=Bound.STALE, blind=True)
+    gaps = (Gap("bulk statistics", GapReason.UNREADABLE, "is libvirtd running?"),)
+    return builders.report(domains=(), plan=builders.plan(capacity=capacity, demands=()), gaps=gaps)

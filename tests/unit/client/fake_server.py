@@ -22,13 +22,14 @@ class Asked:
 
 @dataclass
 class Reply:
-    """``hang_up`` ends the connection without an answer; ``pieces`` are sent one by one, as chunks."""
+    """``hang_up`` ends the connection without an answer, ``cut`` within it; ``pieces`` are sent each as a chunk."""
 
     status: int = 200
     body: Any = None
     headers: dict[str, str] = field(default_factory=dict)
     pieces: list[bytes] | None = None
     hang_up: bool = False
+    cut: bool = False
 
 
 def problem(status: int, code: str = "memhint.some.thing", detail: str = "do this next") -> dict[str, Any]:
@@ -72,7 +73,8 @@ class FakeServer:
                     return
                 body = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
                 self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(body)))
+                self.send_header("Content-Length", str(len(body) + reply.cut))
+                self.close_connection = reply.cut
                 self.end_headers()
                 self.wfile.write(body)
 

@@ -54,7 +54,7 @@ def test_a_list_that_does_not_end_is_given_up(server: FakeServer, client: Client
         list(client.hosts())
 
 
-@pytest.mark.parametrize("body", [{}, {"hosts": None}, {"hosts": [], "next": "/v1/hosts"}])
+@pytest.mark.parametrize("body", [{}, {"hosts": None}, {"hosts": [1]}, {"hosts": [], "next": "/v1/hosts"}])
 def test_an_answer_that_is_no_list_is_refused(server: FakeServer, client: Client, body: dict[str, object]) -> None:
     server.replies = [Reply(body=body)]
     with pytest.raises(BadAnswer):

@@ -61,7 +61,7 @@ def test_what_can_no_longer_be_told_is_lost(server: FakeServer, client: Client) 
     assert "last-event-id" not in server.asked[1].headers
 
 
-@pytest.mark.parametrize("data", [b"no", b"[]", b'{"hosts":1}'])
+@pytest.mark.parametrize("data", [b"no", b"[]", b'{"hosts":1}', b'{"hosts":[1],"deleted":[]}', 9999 * b"["])
 def test_nonsense_ends_it(server: FakeServer, client: Client, data: bytes) -> None:
     server.replies = [Reply(pieces=[b"event: hosts\ndata: " + data + b"\n\n"])]
     with pytest.raises(BadAnswer):

@@ -4,6 +4,7 @@ import logging
 
 import pytest
 
+from memhint.client import body
 from memhint.client.client import Client
 from memhint.client.errors import (
     ApiError,
@@ -105,11 +106,44 @@ def test_what_a_server_says_cannot_steer_a_terminal(server: FakeServer, transpor
     assert len(str(error.value)) < 700
 
 
-@pytest.mark.parametrize("body", [b"<html>hello</html>", b"[1]", b"", b"{"])
+_NO_OBJECTS = (
+    *(b"<html>hello</html>", b"[1]", b"", b"{", b"[" * 100_000, b'{"a": ' * 100_000),
+    *(b'{"a": NaN}', b'{"a": -Infinity}', b'{"a": 1e999}', b'{"a": ' + 5000 * b"9" + b"}"),
+)
+
+
+@pytest.mark.parametrize("body", _NO_OBJECTS)
 def test_an_answer_that_is_no_object_is_no_answer(server: FakeServer, transport: Transport, body: bytes) -> None:
     server.replies = [Reply(200, body)]
     with pytest.raises(BadAnswer):
         transport.get("/v1/hosts")
+
+
+def test_an_answer_is_no_larger_than_any_of_the_api(
+    server: FakeServer, transport: Transport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(body, "LARGEST", 1 << 20)
+    server.replies = [Reply(pieces=[65536 * b" "] * 17)]
+    with pytest.raises(BadAnswer, match="more than 1 MiB"):
+        transport.get("/v1/hosts")
+    server.replies = [Reply(400, pieces=[65536 * b" "] * 17)]
+    with pytest.raises(BadRequest):
+        transport.get("/v1/hosts")
+
+
+def test_an_answer_that_does_not_end_is_given_up(
+    server: FakeServer, transport: Transport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(body, "SECONDS", 0.0)
+    server.answer = lambda _: Reply(pieces=[b'{"a": ', b"1}"])
+    with pytest.raises(Unreachable, match="has not ended"):
+        transport.get("/v1/hosts")
+
+
+def test_an_answer_that_breaks_off_is_asked_for_again(server: FakeServer, transport: Transport, naps: Naps) -> None:
+    server.replies = [Reply(body=b'{"a": ', cut=True), Reply(body={"a": 1})]
+    assert transport.get("/v1/hosts").body == {"a": 1}
+    assert naps.taken == [0.5]
 
 
 @pytest.mark.parametrize("status", [502, 503, 504, 429])

@@ -11,7 +11,7 @@ from memhint.bus.record import Record
 from memhint.controller.intake import Intake
 from memhint.objects.report import Report
 from memhint.store.errors import StoreError, StoreRefused
-from memhint.store.fleet import Past, State
+from memhint.store.fleet import HostRecord, State
 from memhint.store.history import TIDY_EVERY
 from tests.unit import builders
 
@@ -24,12 +24,12 @@ class FakeFleet:
         self.bad = -1
         self.error: StoreError | None = None
 
-    def take(self, states: Sequence[State], pasts: Sequence[Past] = ()) -> tuple[Report, ...]:
+    def take(self, states: Sequence[State], records: Sequence[HostRecord] = ()) -> tuple[Report, ...]:
         if self.error is not None:
             raise self.error
         if self.bad in [one.report.sequence for one in states]:
             raise StoreRefused("it does not fit")
-        self.taken.append(([one.report.sequence for one in states], [one.host for one in pasts]))
+        self.taken.append(([one.report.sequence for one in states], [one.host for one in records]))
         return tuple(one.report for one in states)
 
     def refused(self, user: str, why: str) -> None:

@@ -102,3 +102,9 @@ def test_any_guest_gives_clamped_numbers_or_a_guest_error(raw: object, text: str
             continue
         assert memory.free is not None
         assert 0 <= memory.free <= GIB
+
+
+def test_windows_is_not_asked_for_a_file_that_it_cannot_have() -> None:
+    assert ProcSource().probe(Capabilities("8.2", READ_COMMANDS, os="debian")).answer is Answer.UNCHANGED
+    verdict = ProcSource().probe(Capabilities("107.0", READ_COMMANDS, os="mswindows"))
+    assert (verdict.answer, verdict.detail) == (Answer.UNSUPPORTED, "Windows has no /proc")

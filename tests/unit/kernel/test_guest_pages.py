@@ -53,10 +53,10 @@ def pages() -> Iterator[GuestPages]:
         yield found
 
 
-def present(memory: Memory) -> list[bool]:
+def present(memory: Memory, pages: int = PAGES) -> list[bool]:
     with open("/proc/self/pagemap", "rb", buffering=0) as pagemap:
-        entries = os.pread(pagemap.fileno(), PAGES * 8, memory.start // PAGE_SIZE * 8)
-    return [bool(entries[at * 8 + 7] & 0x80) for at in range(PAGES)]
+        entries = os.pread(pagemap.fileno(), pages * 8, memory.start // PAGE_SIZE * 8)
+    return [bool(entries[at * 8 + 7] & 0x80) for at in range(pages)]
 
 
 def test_equal_pages_have_equal_hashes_and_others_do_not(memory: Memory, pages: GuestPages) -> None:

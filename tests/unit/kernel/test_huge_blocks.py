@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import pytest
@@ -17,33 +15,19 @@ from memhint.kernel.process import process_memory
 from memhint.kernel.root import KernelRoot
 from memhint.kernel.smaps import deep_memory
 from memhint.objects.units import MIB
+from tests.unit.guest_memory import guest_memory
 
 from .fake_root import FakeRoot
 
 PAGE, HUGE = 4096, 2 * MIB
 PRESENT, ZERO, HUGE_KIND = 1 << 3, 1 << 3 | 1 << 5, 1 << 3 | 1 << 6
-# As QEMU holds its guest's memory: private, anonymous and not for children. One block of four has a hole of 16 pages.
-GUEST = f"""
-import mmap, sys
-memory = mmap.mmap(-1, {32 * MIB}, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-memory.madvise(mmap.MADV_DONTFORK)
-memory.madvise(mmap.MADV_NOHUGEPAGE)
-for place in range(0, len(memory), {PAGE}):
-    if place // {HUGE} % 4 != 3 or place // {PAGE} % 512 >= 16:
-        memory[place] = 1
-memory.madvise(mmap.MADV_HUGEPAGE)
-print("ready", flush=True)
-sys.stdin.read()
-"""
 
 
 @pytest.fixture
 def guest() -> Iterator[int]:
-    with subprocess.Popen([sys.executable, "-c", GUEST], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
-        assert child.stdout is not None
-        assert child.stdout.readline() == b"ready\n"
-        yield child.pid
-        child.kill()
+    # one block of four has a hole of 16 pages
+    with guest_memory(32 * MIB, "page // 512 % 4 != 3 or page % 512 >= 16") as pid:
+        yield pid
 
 
 def test_runs_of_pages_become_blocks() -> None:

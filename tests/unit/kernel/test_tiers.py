@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import errno
-import subprocess
-import sys
 from array import array
 from collections.abc import Iterator
 
@@ -21,31 +19,19 @@ from memhint.kernel.process import process_memory
 from memhint.kernel.root import KernelRoot
 from memhint.kernel.tiers import kernel_tiers, memory_tiers
 from memhint.objects.units import MIB
+from tests.unit.guest_memory import guest_memory
 
 from .fake_root import FakeRoot
 
 PAGE, HUGE = 4096, 2 * MIB
 NODES = "sys/devices/system/node"
 TIERS = "sys/devices/virtual/memory_tiering"
-# As QEMU holds its guest's memory: private, anonymous and not for children. The first half of it is touched.
-GUEST = f"""
-import mmap, sys
-memory = mmap.mmap(-1, {16 * MIB}, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-memory.madvise(mmap.MADV_DONTFORK)
-memory.madvise(mmap.MADV_NOHUGEPAGE)
-memory[: {8 * MIB} : {PAGE}] = b"x" * {8 * MIB // PAGE}
-print("ready", flush=True)
-sys.stdin.read()
-"""
 
 
 @pytest.fixture
 def guest() -> Iterator[int]:
-    with subprocess.Popen([sys.executable, "-c", GUEST], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
-        assert child.stdout is not None
-        assert child.stdout.readline() == b"ready\n"
-        yield child.pid
-        child.kill()
+    with guest_memory(16 * MIB, f"page < {8 * MIB // PAGE}", huge=False) as pid:
+        yield pid
 
 
 def test_tiers_come_in_the_order_of_their_distance(fake: FakeRoot) -> None:

@@ -1,17 +1,18 @@
-"""What of a guest is in swap, by a recorded pagemap, and the trigger that says that it waits."""
+"""What of a guest is in swap, by a recorded pagemap, and what the host reads from there."""
 
 from __future__ import annotations
 
 import os
 import struct
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from memhint.kernel.errors import InterfaceMissing, ProcessGone, WriteRejected
+from memhint.kernel.errors import InterfaceMissing, KernelInterfaceError, ProcessGone
 from memhint.kernel.guest_advice import GuestAdvice, Swapped
 from memhint.kernel.guest_ram import read_guest_ram
-from memhint.kernel.stall_trigger import stall_trigger
+from memhint.kernel.swap_reads import SwapQueue, SwapReads
 from memhint.objects.units import MIB
 from tests.unit.kernel import recorded
 
@@ -73,24 +74,58 @@ def test_another_process_is_not_looked_at(fake: FakeRoot) -> None:
         GuestAdvice(fake.kernel, f"{os.getpid()}:71")
 
 
-def test_a_trigger_names_how_long_and_of_which_time(fake: FakeRoot) -> None:
-    fake.write("cgroup/memory.pressure", "")
-    os.close(stall_trigger(fake.kernel, "cgroup", 0.05))
-    assert fake.text("cgroup/memory.pressure") == "some 50000 1000000\0"
+SWAPS = """Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority
+/dev/dm-0 partition 1024 512 -2
+/a\\040file file 1024 512 -3
+/dev/zram0 partition 1024 512 100
+/gone file 1024 512 -4
+"""
 
 
-def test_a_kernel_without_triggers_is_told_from_one_that_refuses(
+def test_reads_that_a_disk_has_not_answered_are_those_of_every_area(
     fake: FakeRoot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    fake.write("proc/swaps", SWAPS)
+    fake.write("sys/dev/block/253:0/inflight", "       3        9\n")
+    fake.write("sys/dev/block/8:1/inflight", "      20        0\n")
+    about = {
+        "/dev/dm-0": SimpleNamespace(st_rdev=os.makedev(253, 0), st_dev=os.makedev(0, 6)),
+        "/a file": SimpleNamespace(st_rdev=0, st_dev=os.makedev(8, 1)),
+        "/dev/zram0": SimpleNamespace(st_rdev=os.makedev(252, 0), st_dev=os.makedev(0, 6)),  # has no such file
+    }
+
+    def stat(path: str) -> SimpleNamespace:
+        name = path.removeprefix(str(fake.path))
+        if name not in about:
+            raise FileNotFoundError(path)
+        return about[name]
+
+    seen = SimpleNamespace(stat=stat, major=os.major, minor=os.minor)
+    monkeypatch.setattr("memhint.kernel.swap_reads.os", seen)
+    queue = SwapQueue(fake.kernel)
+    assert queue.waiting() == 23
+    fake.remove("sys/dev/block/8:1/inflight")
+    fake.write("sys/dev/block/253:0/inflight", "")
+    assert queue.waiting() == 0
+
+
+@pytest.mark.parametrize("text", ["", "x", "Filename\n/dev/dm-0 partition\n"])
+def test_where_it_is_not_known_no_read_waits(fake: FakeRoot, text: str) -> None:
+    assert SwapQueue(fake.kernel).waiting() == 0
+    fake.write("proc/swaps", text)
+    assert SwapQueue(fake.kernel).waiting() == 0
+
+
+def test_what_the_host_reads_and_what_a_process_has_in_swap(fake: FakeRoot) -> None:
+    reads = SwapReads(fake.kernel, 4096)
     with pytest.raises(InterfaceMissing):
-        stall_trigger(fake.kernel, "cgroup", 0.05)
-    fake.write("cgroup/memory.pressure", "")
-    before = len(os.listdir("/proc/self/fd"))
-
-    def refuse(*_: object) -> int:
-        raise OSError(22, "Invalid argument")
-
-    monkeypatch.setattr("memhint.kernel.stall_trigger.os.write", refuse)
-    with pytest.raises(WriteRejected, match="no trigger"):
-        stall_trigger(fake.kernel, "cgroup", 0.05)
-    assert len(os.listdir("/proc/self/fd")) == before
+        reads.total()
+    fake.write("proc/vmstat", "pswpin 5\npswpout 7\n")
+    assert reads.total() == 5 * 4096
+    fake.process(4711, status="Name:\tqemu\nVmRSS:\t  12 kB\nVmSwap:\t  300 kB\nThreads:\t1\n")
+    assert reads.of(4711) == 300 * 1024
+    fake.process(4712, status="Name:\tqemu\nThreads:\t1\n")  # it is ending
+    with pytest.raises(ProcessGone):
+        reads.of(4712)
+    with pytest.raises(KernelInterfaceError):
+        reads.of(4713)

@@ -81,3 +81,13 @@ def test_metadata_only_for_a_project_or_extra_specs() -> None:
 
 def test_names_are_escaped() -> None:
     assert build(replace(SPEC, name="a<b&c")).findtext("name") == "a<b&c"
+
+
+def test_an_installed_guest_has_a_disk_of_its_own_beside_the_one_that_all_read() -> None:
+    assert [one.get("dev") for one in build(SPEC).findall("devices/disk/target")] == ["vda"]
+    domain = build(replace(SPEC, root=Path("/r/guest.qcow2"), kernel_words=("root=LABEL=x", "rw")))
+    shared, own = domain.findall("devices/disk")
+    assert (shared.find("readonly") is not None, own.find("readonly") is None) == (True, True)
+    assert attribute(own, "source", "file") == "/r/guest.qcow2"
+    assert attribute(own, "driver", "type") == "qcow2"
+    assert (domain.findtext("os/cmdline") or "").endswith(" root=LABEL=x rw")

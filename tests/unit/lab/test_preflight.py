@@ -22,6 +22,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "dev/net/tun").touch()
     (tmp_path / "proc/meminfo").write_text(f"MemTotal: 1 kB\nMemAvailable: {20 * GIB // 1024} kB\n")
+    (tmp_path / "proc/self/status").write_text("Name:\tx\nCapEff:\t000001ffffffffff\n")
     (tmp_path / "proc/self/mounts").write_text("cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n")
     (tmp_path / "sys/fs/cgroup/cgroup.controllers").write_text("cpu memory io\n")
     monkeypatch.setattr(os, "geteuid", lambda: 0)
@@ -48,6 +49,37 @@ def test_too_little_memory(machine: Path) -> None:
     assert "6 GiB of memory, and 3 are available" in text
 
 
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_container_with_too_little_memory(machine: Path, version: int) -> None:
+    cgroup = machine / "sys/fs/cgroup"
+    limit, usage, cached = (
+        ("memory.max", "memory.current", "active_file")
+        if version == 2
+        else ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_active_file")
+    )
+    if version == 1:
+        (machine / "proc/self/mounts").write_text("cgroup /sys/fs/cgroup cgroup rw,memory 0 0\n")
+    (cgroup / limit).write_text(f"{4 * GIB}\n")
+    (cgroup / usage).write_text(f"{2 * GIB}\n")
+    (cgroup / "memory.stat").write_text(f"anon 1\n{cached} {GIB}\n")
+    (text,) = preflight.problems("demo", machine)
+    assert "6 GiB of memory, and the memory limit of this container leaves 3" in text
+    (cgroup / limit).write_text("max\n" if version == 2 else f"{(1 << 63) - 4096}\n")
+    assert preflight.problems("demo", machine) == []
+
+
+def test_root_without_rights(machine: Path) -> None:
+    (machine / "proc/self/status").write_text("CapEff:\t00000000a80425fb\n")  # as Docker starts a container
+    (text,) = preflight.problems("demo", machine)
+    assert "root lacks CAP_SYS_ADMIN and CAP_NET_ADMIN here" in text
+
+
+def test_cgroups_that_cannot_be_written(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: not str(path).endswith("cgroup"))
+    (text,) = preflight.problems("demo", machine)
+    assert "cgroup cannot be written" in text
+
+
 def test_too_little_disk(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: shutil._ntuple_diskusage(0, 0, 2 * GIB))
     found = preflight.problems("demo", machine)
@@ -63,6 +95,7 @@ def test_no_memory_controller(machine: Path) -> None:
 
 def test_the_first_version_of_cgroups_will_do(machine: Path) -> None:
     (machine / "proc/self/mounts").write_text("cgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0\n")
+    (machine / "sys/fs/cgroup/memory").mkdir()
     assert preflight.problems("demo", machine) == []
 
 

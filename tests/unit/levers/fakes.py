@@ -53,10 +53,12 @@ class FakeMonitor:
     """QEMU with one memory object, whose merge shows in the host's smaps as it does with a real one.
 
     ``deaf``: QEMU answers success and nothing changes, as when its madvise fails.
+    ``defined``: what the VM's definition says of its object; QEMU marks it all the same when it starts.
     """
 
-    def __init__(self, root: FakeRoot, pid: int, size: int, merge: bool = True) -> None:
+    def __init__(self, root: FakeRoot, pid: int, size: int, merge: bool = True, defined: bool = True) -> None:
         self.root, self.pid, self.size, self.merge = root, pid, size, merge
+        self.said = merge and defined  # the property
         self.deaf = False
         self.broken = False
         self.history: list[bool] = []
@@ -81,14 +83,16 @@ class FakeMonitor:
 
     def get(self, path: str, name: str) -> object:
         assert (path, name) == ("/objects/pc.ram", "merge")
-        return self.merge
+        return self.said
 
     def set(self, path: str, name: str, value: object) -> None:
         assert (path, name) == ("/objects/pc.ram", "merge")
         assert isinstance(value, bool)
         self.history.append(value)
-        if not self.deaf:
-            self.merge = value
+        if self.deaf:
+            self.said = value
+        elif value is not self.said or self.ranges:
+            self.merge = self.said = value
             self.ranges.clear()
         self.show()
 

@@ -264,4 +264,4 @@ def test_what_another_boot_of_the_guest_read_is_its_own(before: str | None, afte
     found = bench.look(holding)
     assert (found.held.stop is Stop.INTERRUPTED) is ends
     assert (bench.guest.cold == 500 * MIB) is ends
-    assert ("booted anew" in found.verdict.detail) is ends
+    assert ("booted again" in found.verdict.detail) is ends

@@ -149,6 +149,75 @@ def test_ksm_does_not_run_while_somebody_cannot_be_kept_out(host: Host) -> None:
     assert verdicts["a"].answer is Answer.REFUSED
 
 
+def test_a_vm_whose_definition_says_merge_off_is_unmarked_though_its_qemu_marked_it(host: Host) -> None:
+    """``memory-backend-ram,merge=off``: the property says no, and the host's kernel yes."""
+    host.monitors["d"] = FakeMonitor(host.root, 14, 1 * GIB, defined=False)
+    _, own = host.reconcile()
+    assert host.merging() == {"a", "b"}
+    assert own.ok
+    assert host.knob("run") == "1"
+
+
+def test_ksm_rests_while_such_a_newcomer_is_unmarked(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    host.reconcile()
+    host.domains.append(host.vm("e", 15, "p2"))
+    host.monitors["e"] = FakeMonitor(host.root, 15, 1 * GIB, defined=False)
+    runs: list[tuple[object, str]] = []
+    real = FakeMonitor.set
+
+    def watched(self, path: str, name: str, value: object) -> None:
+        runs.append((value, host.knob("run")))
+        real(self, path, name, value)
+
+    monkeypatch.setattr(FakeMonitor, "set", watched)
+    host.reconcile()
+    assert (True, "1") not in runs
+    assert (True, "0") in runs
+    host.reconcile()
+    assert host.knob("run") == "1"
+    assert host.merging() == {"a", "b"}
+
+
+def test_who_is_out_by_the_hosts_kernel_is_not_asked(host: Host) -> None:
+    """As with <nosharepages/>: its QEMU marked nothing, and need not even answer."""
+    host.monitors["d"].merge = False
+    host.monitors["d"].show()
+    host.monitors["d"].broken = True
+    verdicts, own = host.reconcile()
+    assert own.ok
+    assert verdicts["d"].ok
+    assert host.monitors["d"].history == []
+    assert host.ledger.get("d", "qemu merge") is None
+
+
+def test_memory_that_is_plugged_in_is_seen_to_be_out_again(host: Host) -> None:
+    host.reconcile()
+    host.monitors["d"].size, host.monitors["d"].merge = 2 * GIB, True  # QEMU marks the new part
+    host.monitors["d"].said = True
+    host.monitors["d"].show()
+    host.domains[3] = replace(host.domains[3], facts=replace(host.domains[3].facts, memory=2 * GIB))
+    host.reconcile()
+    assert host.merging() == {"a", "b"}
+
+
+def test_one_of_the_same_project_that_asked_keeps_nobody_from_merging(host: Host) -> None:
+    """Only who asked: a VM that did not, and those of other projects, must be out."""
+    host.asks["c"] = "on"
+    host.domains[2] = replace(host.domains[2], state=DomainState.PAUSED)
+    host.monitors["c"].broken = True
+    verdicts, own = host.reconcile()
+    assert own.ok
+    assert not verdicts["c"].ok
+    assert host.knob("run") == "1"
+    host.asks["d"] = "on"
+    host.domains[3] = replace(host.domains[3], state=DomainState.PAUSED)
+    host.monitors["d"] = FakeMonitor(host.root, 14, 1 * GIB)
+    host.monitors["d"].broken = True
+    host.lever = host.make()
+    host.reconcile()
+    assert host.knob("run") == "0", "another project's"
+
+
 def test_ksm_stops_when_a_newcomer_cannot_be_kept_out(host: Host) -> None:
     host.reconcile()
     newcomer = host.vm("e", 15)

@@ -10,7 +10,7 @@ from memhint.objects.lever import Observed
 from memhint.objects.units import GIB, MIB
 from memhint.objects.verdict import Answer, Reason
 from memhint.planner.dedup_ranges import Range, RangeChoice
-from tests.unit.levers.fakes import BASE
+from tests.unit.levers.fakes import BASE, FakeMonitor
 from tests.unit.levers.test_dedup import Host
 
 
@@ -91,9 +91,18 @@ def test_a_qemu_without_the_command_merges_all_of_the_vm(host: Host) -> None:
     assert marked(host, "b") == 8 * MIB
 
 
+def test_ranges_that_nobody_remembers_do_not_pass_for_what_qemu_leaves_marked(host: Host) -> None:
+    host.monitors["d"] = FakeMonitor(host.root, 14, 1 * GIB, merge=False)
+    host.monitors["d"].ranges = set(range(0, 16 * MIB, 4096))
+    host.monitors["d"].show()
+    host.reconcile()
+    assert host.monitors["d"].history == [False]
+    assert not host.monitors["d"].ranges
+
+
 def test_what_qemu_did_not_do_is_no_success_and_nothing_stays_half_marked(host: Host) -> None:
     host.monitors["a"].deaf = True
-    host.monitors["a"].merge = False
+    host.monitors["a"].merge = host.monitors["a"].said = False
     host.monitors["a"].show()
     verdicts, _ = host.reconcile()
     assert verdicts["a"].answer is Answer.FAILED

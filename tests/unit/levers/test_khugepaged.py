@@ -8,14 +8,7 @@ from pathlib import Path
 import pytest
 
 from memhint.kernel.root import KernelRoot
-from memhint.kernel.thp import (
-    read_defrag,
-    read_max_ptes_none,
-    read_scan_sleep,
-    read_thp,
-    write_max_ptes_none,
-    write_scan_sleep,
-)
+from memhint.kernel.thp import Setting, read_setting, read_thp, write_setting
 from memhint.levers.khugepaged import KNOB, KhugepagedLever
 from memhint.levers.lever import Outcome
 from memhint.objects.huge_host import HugeHost
@@ -52,7 +45,10 @@ class Host:
 
     @property
     def value(self) -> int:
-        return read_max_ptes_none(self.root.kernel)
+        return int(self.read(Setting.MAX_PTES_NONE))
+
+    def read(self, setting: Setting) -> str:
+        return read_setting(self.root.kernel, setting)
 
     def word(self, chosen: str) -> None:
         """Another tool's choice, or the kernel's own."""
@@ -60,7 +56,7 @@ class Host:
         self.root.write(DEFRAG, " ".join(f"[{word}]" if word == chosen else word for word in words) + "\n")
 
     def set(self, value: int) -> None:
-        write_max_ptes_none(self.root.kernel, value)
+        write_setting(self.root.kernel, Setting.MAX_PTES_NONE, str(value))
 
 
 @pytest.fixture
@@ -168,11 +164,11 @@ def test_a_value_that_was_put_back_by_somebody_else_is_not_fought_over(host: Hos
 def test_the_pace_of_khugepaged_is_quickened_and_put_back(host: Host) -> None:
     quick = HugeHost(scan_sleep=1000)
     assert host.pull(quick).answer is Answer.APPLIED
-    assert read_scan_sleep(host.root.kernel) == 1000
+    assert host.read(Setting.SCAN_SLEEP) == "1000"
     assert host.pull(quick).answer is Answer.UNCHANGED
     assert host.pull(NONE).detail == "scan_sleep_millisecs=10000 again"
-    assert (read_scan_sleep(host.root.kernel), host.ledger.all()) == (10000, ())
-    write_scan_sleep(host.root.kernel, 50)
+    assert (host.read(Setting.SCAN_SLEEP), host.ledger.all()) == ("10000", ())
+    write_setting(host.root.kernel, Setting.SCAN_SLEEP, "50")
     assert host.pull(quick).answer is Answer.UNCHANGED  # somebody has it quicker
     assert host.ledger.all() == ()
 
@@ -205,7 +201,7 @@ def test_nobody_waits_for_huge_pages_and_the_word_is_put_back(tmp_path: Path, wo
     assert pull(NO_WAITING).detail == f"defrag=defer, it was {word}"
     assert pull(NO_WAITING).answer is Answer.UNCHANGED
     assert pull(NONE).detail == f"defrag={word} again"
-    assert (read_defrag(host.root.kernel), host.ledger.all()) == (word, ())
+    assert (host.read(Setting.DEFRAG), host.ledger.all()) == (word, ())
 
 
 @pytest.mark.parametrize("word", ["defer", "never"])
@@ -223,7 +219,7 @@ def test_a_word_that_somebody_chose_since_stays(tmp_path: Path, word: str) -> No
     verdict = pull(NO_WAITING)
     assert (verdict.answer, verdict.reason) == (Answer.CONFLICT, Reason.OTHER_MANAGER)
     assert pull(NONE).answer is Answer.UNCHANGED
-    assert (read_defrag(host.root.kernel), host.ledger.all()) == (word, ())
+    assert (host.read(Setting.DEFRAG), host.ledger.all()) == (word, ())
 
 
 def test_without_leave_the_word_is_only_named(tmp_path: Path) -> None:
@@ -231,7 +227,7 @@ def test_without_leave_the_word_is_only_named(tmp_path: Path) -> None:
     verdict = pull(NO_WAITING)
     assert (verdict.answer, verdict.reason) == (Answer.UNCHANGED, Reason.OPT_OUT)
     assert "defrag=madvise" in verdict.detail
-    assert read_defrag(host.root.kernel) == "madvise"
+    assert host.read(Setting.DEFRAG) == "madvise"
 
 
 def test_one_setting_in_dispute_keeps_no_other_from_being_set(host: Host) -> None:
@@ -241,4 +237,4 @@ def test_one_setting_in_dispute_keeps_no_other_from_being_set(host: Host) -> Non
     verdict = host.pull(both)
     assert verdict.answer is Answer.CONFLICT
     assert "scan_sleep_millisecs=1000" in verdict.detail
-    assert read_scan_sleep(host.root.kernel) == 1000
+    assert host.read(Setting.SCAN_SLEEP) == "1000"

@@ -10,8 +10,9 @@ from memhint.guest.capabilities import read_capabilities
 from memhint.guest.errors import GuestTimeout
 from memhint.guest.protocol import GuestAgent
 from memhint.guest.reporting_knob import read_guest_kernel
-from memhint.levers.reporting import DRIVER_KNOB, NEXT_BOOT_KNOB, ORDER_KNOB, ReportingLever, ReportingTarget
+from memhint.levers.reporting import DRIVER_KNOB, ORDER_KNOB, ReportingLever, ReportingTarget
 from memhint.levers.reporting_flush import AGAIN
+from memhint.levers.reporting_next_boot import NEXT_BOOT_KNOB
 from memhint.levers.reporting_tuning import DELAY_KNOB
 from memhint.objects.domain import DomainState
 from memhint.objects.lever import Observed

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,29 +21,16 @@ from memhint.objects.policy import Origin, effective
 from memhint.objects.units import GIB, MIB
 from memhint.objects.verdict import Answer
 from tests.unit import builders
+from tests.unit.guest_memory import guest_memory
 
 SIZE = 256 * MIB
-# As QEMU holds its guest's memory. It was in huge pages, each page of which was then taken and touched again.
-GUEST = f"""
-import mmap, sys
-memory = mmap.mmap(-1, {SIZE + HUGE_PAGE}, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-memory.madvise(mmap.MADV_DONTFORK)
-memory.madvise(mmap.MADV_NOHUGEPAGE)
-for place in range(0, len(memory), 4096):
-    memory[place] = 1
-memory.madvise(mmap.MADV_HUGEPAGE)
-print("ready", flush=True)
-sys.stdin.read()
-"""
 
 
 @pytest.fixture
 def guest() -> Iterator[int]:
-    with subprocess.Popen([sys.executable, "-c", GUEST], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
-        assert child.stdout is not None
-        assert child.stdout.readline() == b"ready\n"
-        yield child.pid
-        child.kill()
+    # It was in huge pages, each page of which was then taken and touched again.
+    with guest_memory(SIZE + HUGE_PAGE) as pid:
+        yield pid
 
 
 class Clock:

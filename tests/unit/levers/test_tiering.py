@@ -150,14 +150,14 @@ def test_nothing_is_left_to_undo(host: Host) -> None:
 @pytest.mark.parametrize(
     ("changes", "answer", "words"),
     [
-        ({"active": None}, Answer.REFUSED, "nobody looks"),
+        ({"active": None}, Answer.REFUSED, "is not read"),
         ({"active": replace(VM.active, source=ActiveSource.REFERENCED)}, Answer.REFUSED, "accessed bits"),
         ({"active": None, "gaps": (Gap("active", GapReason.PENDING),)}, Answer.PENDING, "not known yet"),
         ({"active": None, "gaps": (Gap("active", GapReason.CONFLICT, "in use"),)}, Answer.REFUSED, "in use"),
         ({"active": VM.active}, Answer.PENDING, "not known yet"),
     ],
 )
-def test_it_is_said_why_nobody_knows_what_is_in_use(changes: dict[str, Any], answer: Answer, words: str) -> None:
+def test_it_is_said_why_what_is_in_use_is_not_known(changes: dict[str, Any], answer: Answer, words: str) -> None:
     verdict = unread(builders.domain_observation(**changes))
     assert (verdict.answer, verdict.reason) == (answer, Reason.NO_READING)
     assert words in verdict.detail

@@ -10,9 +10,9 @@ import pytest
 
 from memhint.kernel.errors import ProcessGone
 from memhint.kernel.guest_pages import CHUNK, GuestPages
-from memhint.kernel.page_index import PageIndex
+from memhint.kernel.page_index import ABSENT, ZEROS, PageIndex, held, prints_of
 from memhint.kernel.root import PAGE_SIZE, KernelRoot
-from tests.unit.kernel.test_guest_pages import Memory
+from tests.unit.kernel.test_guest_pages import Memory, present
 
 from .native import compiled
 
@@ -49,53 +49,138 @@ def test_an_ended_process_is_gone_for_the_compiled_loop_as_well() -> None:
             found.look(memory.start, 1)
 
 
-def test_both_find_the_same_candidates() -> None:
-    chance = random.Random(5)
-    contents = [chance.getrandbits(64) for _ in range(700)]
-    pages = [chance.choice(contents) for _ in range(1000)]
-    addresses = array("Q", range(START, START + 1000 * PAGE_SIZE, PAGE_SIZE))
+@pytest.mark.parametrize("native", [None, "compiled"])
+def test_a_part_tells_what_differs_in_it_and_not_what_is_absent(native: str | None) -> None:
+    memory = Memory(CHUNK)
+    for page in range(0, 200, 2):
+        memory.fill(page, b"%d" % (page % 10) * PAGE_SIZE)
+    memory.read(1)  # the kernel's zero page
+    memory.fill(201, b"")
+    with GuestPages(KernelRoot(), os.getpid(), seed=4, native=compiled() if native else None) as pages:
+        prints = pages.parts(memory.start, CHUNK)
+    there = [page for page in range(CHUNK) if prints[page] != ABSENT]
+    assert there == [*range(0, 200, 2), 201]
+    assert [page for page, one in enumerate(present(memory, CHUNK)) if one] == sorted([1, *there])
+    assert len({prints[page] for page in there}) == 6
+    assert prints[0] == prints[10] != prints[2]
+
+
+def test_both_read_the_same_parts() -> None:
+    memory = Memory(CHUNK)
+    for page in range(0, CHUNK, 3):
+        memory.fill(page, os.urandom(PAGE_SIZE))
     found = []
     for native in (None, compiled()):
-        index, tags = PageIndex(500, native), bytearray(1100)
-        index.first(addresses, array("Q", pages), START, PAGE_SIZE, tags)
-        later = [one if at % 7 else chance.getrandbits(64) for at, one in enumerate(pages)]
-        chance.seed(9)
-        later = [one if at % 7 else chance.getrandbits(64) for at, one in enumerate(pages)]
-        again = index.second(addresses, array("Q", later), START, PAGE_SIZE, tags)
-        found.append((bytes(tags), again))
+        with GuestPages(KernelRoot(), os.getpid(), seed=99, native=native) as pages:
+            found.append(pages.parts(memory.start, CHUNK))
     assert found[0] == found[1]
-    assert 100 < found[0][1].changed < 200
-    assert len(found[0][1].hashes) > 300
+
+
+def frames(pid: int, memory: Memory, count: int) -> list[int]:
+    with open(f"/proc/{pid}/pagemap", "rb", buffering=0) as pagemap:
+        entries = array("Q", os.pread(pagemap.fileno(), count * 8, memory.start // PAGE_SIZE * 8))
+    return [entry & ((1 << 55) - 1) for entry in entries]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="page frames are shown to root")
+def test_pages_that_another_process_maps_too_stay_shared() -> None:
+    """As merged ones do: process_vm_readv gives each a copy."""
+    memory = Memory(CHUNK)
+    for page in range(CHUNK):
+        memory.fill(page, b"%d" % page * 1000)
+    child = os.fork()
+    if child == 0:
+        os.read(os.pipe()[0], 1)  # until it is killed
+    try:
+        before = frames(child, memory, CHUNK)
+        assert before == frames(os.getpid(), memory, CHUNK)
+        with GuestPages(KernelRoot(), child, seed=0, native=compiled()) as pages:
+            assert ABSENT not in pages.parts(memory.start, CHUNK)
+        assert frames(child, memory, CHUNK) == before
+    finally:
+        os.kill(child, 9)
+        os.waitpid(child, 0)
+
+
+def test_a_host_that_forbids_to_read_at_many_places_is_read_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = Memory(4)
+    memory.fill(0, b"x" * PAGE_SIZE)
+    native = compiled()
+
+    class Forbidding:
+        def parts(self, pagemap: int, memory: int, pid: int, *rest: object) -> bytes | None:
+            if pid:
+                raise PermissionError(1, "Operation not permitted")
+            return native.parts(pagemap, memory, pid, *rest)
+
+    with GuestPages(KernelRoot(), os.getpid(), seed=1, native=native) as pages:
+        wanted = pages.parts(memory.start, 4)
+    with GuestPages(KernelRoot(), os.getpid(), seed=1, native=Forbidding()) as pages:  # type: ignore[arg-type]
+        assert pages.parts(memory.start, 4) == wanted
+
+
+def some_prints(chance: random.Random, contents: int, pages: int) -> array[int]:
+    kinds = [chance.randrange(2, 1 << 32) for _ in range(contents)]
+    return array("I", [chance.choice([ABSENT, ZEROS, *kinds]) for _ in range(pages)])
+
+
+def test_both_find_the_same_candidates() -> None:
+    chance = random.Random(5)
+    pages = some_prints(chance, 700, 1000)
+    found = []
+    for native in (None, compiled()):
+        index = PageIndex(500, native)
+        again = index.enter(pages)
+        found.append((again, index.repeated(pages)))
+    assert found[0] == found[1]
+    assert 200 < found[0][0] < 500
+
+
+def test_both_tell_what_held() -> None:
+    chance = random.Random(8)
+    places = sorted(chance.sample(range(400), 250))
+    addresses = array("Q", [START + place * PAGE_SIZE for place in places])
+    hashes = array("Q", [chance.getrandbits(64) for _ in places])
+    later = array("Q", [one if at % 7 else one ^ 1 for at, one in enumerate(hashes)])
+    zeros = array("Q", [START + place * PAGE_SIZE for place in range(400) if place not in places][:20])
+    found = []
+    for native in (None, compiled()):
+        prints = prints_of(addresses, hashes, zeros, START, PAGE_SIZE, 400, native)
+        found.append((prints, held(addresses, later, START, PAGE_SIZE, prints, native)))
+    assert found[0] == found[1]
+    prints, (same, contents) = found[0]
+    assert (prints.count(ZEROS), prints.count(ABSENT)) == (20, 130)
+    assert len(same) == len(contents) == 250 - 36
 
 
 @pytest.mark.parametrize("native", [None, "compiled"])
 def test_no_page_with_a_partner_is_missed_and_few_without_one_pass(native: str | None) -> None:
     chance = random.Random(7)
     index = PageIndex(20_000, compiled() if native else None)
-    contents = [chance.getrandbits(64) for _ in range(15_000)]
-    pages = array("Q", contents + contents[:5000])
-    addresses = array("Q", range(START, START + len(pages) * PAGE_SIZE, PAGE_SIZE))
-    tags = bytearray(len(pages))
-    index.first(addresses, pages, START, PAGE_SIZE, tags)
-    again = index.second(addresses, pages, START, PAGE_SIZE, tags)
-    assert set(contents[:5000]) <= set(again.hashes)
-    assert again.changed == 0
-    assert len(again.hashes) - 10_000 < 0.05 * 10_000
+    contents = [chance.randrange(2, 1 << 32) for _ in range(15_000)]
+    pages = array("I", contents + contents[:5000])
+    assert index.enter(pages) >= 5000
+    passed = [one for one in index.repeated(pages) if one != ABSENT]
+    assert set(contents[:5000]) <= set(passed)
+    assert len(passed) - 10_000 < 0.05 * 10_000
 
 
 @pytest.mark.parametrize("native", [None, "compiled"])
-def test_a_page_without_a_tag_is_refused(native: str | None) -> None:
-    index = PageIndex(8, compiled() if native else None)
+def test_a_page_outside_is_refused(native: str | None) -> None:
+    pages, nothing = compiled() if native else None, array("Q")
     for address in (START - PAGE_SIZE, START + 4 * PAGE_SIZE, (1 << 64) - PAGE_SIZE):
-        with pytest.raises(ValueError, match="without a tag"):
-            index.first(array("Q", [address]), array("Q", [1]), START, PAGE_SIZE, bytearray(4))
-        with pytest.raises(ValueError, match="without a tag"):
-            index.second(array("Q", [address]), array("Q", [1]), START, PAGE_SIZE, bytearray(4))
+        one = array("Q", [address])
+        with pytest.raises(ValueError, match="outside"):
+            prints_of(one, array("Q", [1]), nothing, START, PAGE_SIZE, 4, pages)
+        with pytest.raises(ValueError, match="outside"):
+            prints_of(nothing, nothing, one, START, PAGE_SIZE, 4, pages)
+        with pytest.raises(ValueError, match="outside"):
+            held(one, array("Q", [1]), START, PAGE_SIZE, array("I", bytes(16)), pages)
 
 
 def test_sizes_that_do_not_fit_are_refused_and_nothing_is_written() -> None:
     native = compiled()
-    one, tags = array("Q", [START]), bytearray(4)
+    one = array("Q", [START])
     with open("/proc/self/mem", "rb", buffering=0) as memory:
         fd = memory.fileno()
         for start, pages, size, length in (
@@ -109,32 +194,54 @@ def test_sizes_that_do_not_fit_are_refused_and_nothing_is_written() -> None:
             ((1 << 63) - 4096, 1, 4096, 4096),
         ):
             with pytest.raises(ValueError, match="out of bounds"):
-                native.look(fd, fd, start, pages, size, 0, 0, bytearray(length))
-        with pytest.raises(OSError, match="Bad file"):
-            native.look(-1, -1, 0, 1, 4096, 0, 0, bytearray(4096))
+                native.look(fd, fd, start, pages, size, 0, 0, bytearray(length), None)
+            with pytest.raises(ValueError, match="out of bounds"):
+                native.parts(fd, fd, 0, start, pages, size, 0, 0, 128, bytearray(length))
+        for offset, length in ((4096 - 127, 128), (0, 4097), (0, 0), (1 << 63, 1 << 63)):
+            with pytest.raises(ValueError, match="out of bounds"):
+                native.parts(fd, fd, 0, 0, 1, 4096, 0, offset, length, bytearray(4096))
+        with pytest.raises(ValueError, match="out of bounds"):
+            native.look(fd, fd, 0, 2, 4096, 0, 0, bytearray(8192), bytes(4))
+        for call in (
+            lambda: native.look(-1, -1, 0, 1, 4096, 0, 0, bytearray(4096), None),
+            lambda: native.parts(-1, -1, 0, 0, 1, 4096, 0, 0, 128, bytearray(4096)),
+        ):
+            with pytest.raises(OSError, match="Bad file"):
+                call()
         with pytest.raises(OverflowError):
-            native.look(fd, fd, 0, 1 << 80, 4096, 0, 0, bytearray(4096))
+            native.look(fd, fd, 0, 1 << 80, 4096, 0, 0, bytearray(4096), None)
         with pytest.raises((BufferError, TypeError, ValueError)):
-            native.look(fd, fd, 0, 1, 4096, 0, 0, bytes(4096))
-    for addresses, hashes, page, once, more in (
-        (one, array("Q"), 4096, 8, 8),
-        (one, one, 4096, 8, 16),
-        (one, one, 4096, 0, 0),
-        (one, one, 4096, 12, 12),
-        (one, one, 0, 8, 8),
-        (b"1234567", b"1234567", 4096, 8, 8),
+            native.look(fd, fd, 0, 1, 4096, 0, 0, bytes(4096), None)
+    for prints, once, more in (
+        (array("I", [5]), 8, 16),
+        (array("I", [5]), 0, 0),
+        (array("I", [5]), 12, 12),
+        (b"123", 8, 8),
+        (memoryview(bytearray(9))[1:5], 8, 8),
     ):
+        filters = bytearray(once), bytearray(more)
         with pytest.raises(ValueError, match=r"do not fit|one size"):
-            native.first(addresses, hashes, START, page, tags, bytearray(once), bytearray(more))
-    assert tags == bytes(4)
+            native.enter(prints, *filters)
+        assert not any(filters[0])
+        assert not any(filters[1])
+    for call in (
+        lambda: native.repeated(b"123", bytearray(8)),
+        lambda: native.repeated(array("I", [5]), bytearray(0)),
+        lambda: native.prints(one, array("Q"), array("Q"), START, 4096, 1),
+        lambda: native.prints(one, one, array("Q"), START, 0, 1),
+        lambda: native.prints(one, one, array("Q"), START, 4096, -1),
+        lambda: native.held(one, array("Q"), START, 4096, array("I", [5])),
+        lambda: native.held(one, one, START, 0, array("I", [5])),
+        lambda: native.held(b"1234567", b"1234567", START, 4096, array("I", [5])),
+    ):
+        with pytest.raises(ValueError, match=r"do not fit"):
+            call()
 
 
 def test_an_empty_array_may_be_anywhere() -> None:
     # that of Python's own empty array is at no boundary
-    nothing, tags = memoryview(bytearray(17))[1:1], bytearray(4)
-    once, more = bytearray(8), bytearray(8)
-    compiled().first(nothing, nothing, START, PAGE_SIZE, tags, once, more)
-    assert compiled().second(nothing, nothing, START, PAGE_SIZE, tags, more) == (0, b"", b"")
-    misplaced = memoryview(bytearray(17))[1:9]
-    with pytest.raises(ValueError, match="do not fit"):
-        compiled().first(misplaced, misplaced, 0, PAGE_SIZE, bytearray(1 << 16), once, more)
+    nothing, filters = memoryview(bytearray(17))[1:1], (bytearray(8), bytearray(8))
+    assert compiled().enter(nothing, *filters) == 0
+    assert compiled().repeated(nothing, filters[1]) == b""
+    assert compiled().held(nothing, nothing, START, PAGE_SIZE, array("I")) == (b"", b"")
+    assert compiled().prints(nothing, nothing, nothing, START, PAGE_SIZE, 0) == b""

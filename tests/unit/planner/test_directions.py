@@ -40,7 +40,6 @@ class Line:
     sight: Sight = Sight.CLEAR
     base: Callable[[World], World] = lambda world: world
     growth: bool = True  # whether it holds under any growth table, too
-    earned: bool = True  # whether it holds whatever ratio was earned, too
 
 
 def first(world: World, **changes: object) -> World:
@@ -148,12 +147,11 @@ LINES: Mapping[str, Line] = {
     ),
     "a VM ends": Line("never down", gone, OWN_PAST),
     "a VM is paused": Line("never up", lambda world, _: first(world, state=DomainState.PAUSED), OWN_PAST),
-    # Seen not to hold for these two where a ratio was earned; why has not been traced.
     "a VM becomes guaranteed": Line(
-        "never up", lambda world, _: first(world, policy={"class": "guaranteed"}), OWN_PAST, earned=False
+        "never up", lambda world, _: first(world, policy={"class": "guaranteed"}), OWN_PAST
     ),
     "a VM opts out of overcommit": Line(
-        "never up", lambda world, _: first(world, policy={"overcommit": "deny"}), OWN_PAST, earned=False
+        "never up", lambda world, _: first(world, policy={"overcommit": "deny"}), OWN_PAST
     ),
     "a VM is excluded": Line("never up", lambda world, _: first(world, facts={"vfio": True}), OWN_PAST),
     "a VM's minimum rises": Line("never up", lambda world, amount: first(world, policy={"min_mb": str(amount // MIB)})),
@@ -208,7 +206,7 @@ def test_the_headroom_goes_the_way_of_its_line(
     name: str, world: World, pages: int, learnt: list[dict] | None, worst: int | None
 ) -> None:
     line = LINES[name]
-    earned = Earned() if worst is None or not line.earned else earned_by(worst)
+    earned = Earned() if worst is None else earned_by(worst)
     growth = table_of(1, learnt * 4) if learnt and line.growth else None
     world = line.base(world)
     changed = line.change(world, pages * PAGE)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memhint.agent.figures import reclaimable_by_reporting, returned
+from memhint.agent.reclaimable import by_reporting, returned
 from memhint.objects.discarded import Agreement
 from memhint.objects.guest import GuestMemory, GuestSource
 from memhint.objects.units import GIB, MIB
@@ -187,11 +187,11 @@ def test_whatever_a_guest_says_nothing_is_higher_than_without_its_word(lies: lis
         hears, deaf = with_word.state, without.state
         past = Past(process.instance, 0.0, 3.0 * GIB, 0.0, 3 * GIB)
         assert returned(heard, past) == returned(silent, past)
-        back = reclaimable_by_reporting(heard)
+        back = by_reporting(heard)
         assert back.at_most is None or back.at_most <= process.rss
         assert pair.check.believed <= max(0, pair.check.discarded)
         if pair.check.overclaims:
-            assert back == reclaimable_by_reporting(silent)
+            assert back == by_reporting(silent)
             assert heard.guest is not None
             assert heard.guest.reported is heard.guest.unreported is None
             assert set(heard.guest.clamped) >= {"lifetime_reported", "reported", "unreported"}

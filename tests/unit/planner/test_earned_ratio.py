@@ -161,6 +161,17 @@ def test_a_host_that_runs_short_promises_as_one_that_earned_nothing_at_once() ->
     assert not found.together
 
 
+@pytest.mark.parametrize("policy", [{"class": "guaranteed"}, {"overcommit": "deny"}])
+def test_a_vm_that_counts_in_full_makes_no_room_though_it_used_more_than_vms_ever_did(policy: dict[str, str]) -> None:
+    large = Vm(16 * GIB, 15 * GIB, 15 * GIB)
+    small = [Vm(2 * GIB, 2 * GIB, GIB // 8) for _ in range(8)]
+    world = World((large, *small), free=48 * GIB, swap_total=256 * GIB)
+    before = promised(world, MAY, earned_by(100))
+    full = replace(world, vms=(replace(large, policy=policy), *small))
+    assert before.together
+    assert promised(full, MAY, earned_by(100)).headroom <= before.headroom
+
+
 def test_a_new_vm_counts_in_full_whatever_was_earned() -> None:
     world = host(14, GIB)
     more = replace(world, vms=(*world.vms, Vm(8 * GIB, 0, 0, new=True)))
@@ -178,15 +189,35 @@ def test_what_was_earned_is_explained_and_adds_up() -> None:
     world = host(14, GIB)
     greedy = replace(MAY, earned_max_ratio=9.0, growth_floor=False)
     busy = replace(world, vms=tuple(replace(vm, before=vm.size) for vm in world.vms))
-    state = replace(busy.first_look(greedy), earned=earned_by(150))
+    state = replace(busy.first_look(greedy), earned=earned_by(300))
     found = busy.look(state, LATER, greedy).plan
     assert found.capacity.together
     steps = capacity_steps(found.capacity)
     assert sum(step.amount for step in steps) == found.capacity.headroom
     assert "what all VMs used together at their worst" in {step.why for step in steps}
     cost = cost_of(found.demands[0], found.capacity, found.demands, greedy)
-    assert cost.counted == -(-found.demands[0].assigned * 150 // ALL)
+    assert (cost.counted, cost.given) == (GIB, found.demands[0].assigned - GIB)
+    assert spare_words(found.capacity, found.demands, greedy).startswith("half of the VMs coming at once")
+    calm = replace(world.first_look(greedy), earned=earned_by(300))
+    found = world.look(calm, LATER, greedy).plan
+    assert found.capacity.together
+    cost = cost_of(found.demands[0], found.capacity, found.demands, greedy)
+    assert cost.counted == -(-found.demands[0].assigned * 300 // ALL)
     assert spare_words(found.capacity, found.demands, greedy).startswith("10 % of the VMs")
+
+
+def test_half_of_the_vms_may_come_at_once_to_what_each_may_need_whatever_the_host_has_seen() -> None:
+    world = host(14, GIB)
+    woken = replace(world, vms=tuple(replace(vm, before=vm.size) for vm in world.vms))
+    slept, seen = promised(world, MAY, earned_by(250)), promised(woken, MAY, earned_by(250))
+    assert slept.together
+    assert seen.headroom < slept.headroom
+    state = replace(woken.first_look(MAY), earned=earned_by(250))
+    demands = woken.look(state, LATER, MAY).plan.demands
+    base = seen.pool - seen.reserve - seen.other
+    by_half = sum(one.footprint for one in demands) + sum(one.demand - one.footprint for one in demands) // 2
+    alone = promised(woken, replace(MAY, earned_max_ratio=0.0), Earned()).headroom
+    assert seen.headroom <= max(alone, base - by_half)
 
 
 def test_what_is_missing_is_said() -> None:

@@ -92,6 +92,10 @@ def test_stale_data_promises_no_more_than_nominal() -> None:
     assert fresh.headroom > stale.headroom == max(0, stale.nominal_headroom())
     assert stale.bound is Bound.STALE
     assert (blind.headroom, blind.bound) == (0, Bound.STALE)
+    # By assigned memory alone nothing is let in either: what all VMs were given is not known.
+    assert (blind.blind, blind.nominal_headroom()) == (True, min(0, stale.nominal_headroom()))
+    nobody = run(0.0, start(SETTINGS), domains=[], sight=Sight.BLIND).plan.capacity
+    assert (nobody.assigned, nobody.nominal_slots(GIB)) == (0, 0)
 
 
 def test_one_look_at_less_than_all_costs_the_promise_of_one_cycle_only() -> None:

@@ -14,10 +14,11 @@ from memhint.objects.lever import LeverName
 from memhint.objects.policy import Origin, Policy, effective
 from memhint.objects.tuning import Tuning
 from memhint.objects.units import GIB, MIB
+from memhint.planner.actions import relief_actions
 from memhint.planner.activity import keep_tuning
 from memhint.planner.cold import Cold
 from memhint.planner.relief.balloon import MARGIN
-from memhint.planner.relief.relieve import fruitless, relief_actions, relieve
+from memhint.planner.relief.relieve import fruitless, relieve
 from memhint.planner.settings import LadderSettings
 from tests.unit import builders
 

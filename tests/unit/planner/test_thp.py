@@ -1,4 +1,4 @@
-"""Who gets huge pages anew: whoever had pieces taken, once he works and nothing takes any more."""
+"""Who gets huge pages again: VMs that had pieces taken, once they work and nothing more is taken."""
 
 from __future__ import annotations
 

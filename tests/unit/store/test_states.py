@@ -51,6 +51,16 @@ def test_a_new_boot_replaces_the_state_of_the_last(store: Store) -> None:
     assert store.states.newest("host-a", "boot-2") == state
 
 
+def test_what_was_known_in_the_last_boot_is_told_with_whether_it_ended_in_order(store: Store) -> None:
+    state = start(PlannerSettings())
+    store.states.save("host-a", "boot-1", state, 1000.5)
+    assert store.states.of_last_boot("host-a", "boot-1") is None
+    assert store.states.of_last_boot("host-a", "boot-2") == (state, 1000.5)
+    store.states.save("host-a", "boot-1", state)  # the next agent in this boot goes on
+    assert store.states.of_last_boot("host-a", "boot-2") == (state, None)
+    assert store.states.of_last_boot("host-b", "boot-2") is None
+
+
 def test_a_state_with_every_kind_of_past_comes_back(store: Store) -> None:
     past = {"vm": Past("1:2", 0.5, 1.5, 2.0, 3, (1, 2, 3), 7)}
     state = replace(start(PlannerSettings()), past=past, predictor="window/86400", at=2.0)

@@ -48,6 +48,7 @@ export function hostView({ place, title, fleet, parts, query, signal }) {
   const capacity = h("tbody");
   const ladder = h("ol", { classes: "ladder" });
   const gaps = h("ul", { classes: "plain gaps" });
+  const promise = h("ul", { classes: "plain gaps" });
   const actions = h("ul", { classes: "plain gaps" });
   const levers = leverTable(`Levers of ${name}`);
   let largest = 0;
@@ -139,6 +140,7 @@ export function hostView({ place, title, fleet, parts, query, signal }) {
         "div",
         { classes: "stack" },
         panel("ladder", "Pressure ladder", [], ladder),
+        panel("promise", "Promised against came, the tightest hours first", [], promise),
         panel("gaps", "Not known", [], gaps),
         panel("actions", "To be pulled", [], actions),
       ),
@@ -208,6 +210,13 @@ export function hostView({ place, title, fleet, parts, query, signal }) {
       { name: "Unreported", value: memory(host.unreported) },
       { name: "Returned", value: memory(host.returned) },
       {
+        name: "Promise held",
+        value: host.promise ? percent(heldOf(host.promise), 2) : "not judged",
+        note: host.promise ? `of ${count(host.promise.hours)} hours` : null,
+        title: "Hours in which all could have been given that was promised as they began",
+        kind: host.promise && host.promise.held < host.promise.hours ? "bad" : "",
+      },
+      {
         name: "Huge pages",
         value: percent(known(host.huge?.coverage) ? 100 * host.huge.coverage : null, 0),
         title: "Of the VMs' resident memory: the part that huge pages back",
@@ -216,6 +225,12 @@ export function hostView({ place, title, fleet, parts, query, signal }) {
         name: "Remote",
         value: percent(known(host.huge?.remote) ? 100 * host.huge.remote : null, 0),
         title: "Of the VMs' memory: the part that their CPUs fetch from another node",
+      },
+      {
+        name: "Active",
+        value: memory(host.tier?.load.active),
+        note: tierWords(host.tier),
+        title: "Touched within a minute. A tier is slower memory of the size of DRAM; what is active is at most half of DRAM",
       },
     ]);
     largest = Math.max(0, ...domains.map((domain) => domain.assigned ?? 0));
@@ -265,6 +280,24 @@ export function hostView({ place, title, fleet, parts, query, signal }) {
         : h("li", { classes: "empty" }, "Nothing."),
     );
     levers.update(host.levers ?? []);
+    drawPromise(host.promise);
+  }
+
+  function drawPromise(kept) {
+    fill(
+      promise,
+      kept
+        ? kept.worst.map((one) =>
+            h(
+              "li",
+              null,
+              badge(one.came < one.promised ? "broken" : "held", one.came < one.promised ? "bad" : "good"),
+              ` ${memory(one.promised)} promised, ${memory(Math.max(0, one.came))} came, `,
+              h("span", { classes: "small" }, age(one.at)),
+            ),
+          )
+        : h("li", { classes: "empty" }, "No hour is judged yet: a controller does so once an hour is over."),
+    );
   }
 
   function drawCapacity(host) {
@@ -304,6 +337,11 @@ export function hostView({ place, title, fleet, parts, query, signal }) {
   load();
 }
 
+/** Percent of the hours that held, rounded down: never a hundred while one did not. */
+function heldOf(kept) {
+  return Math.floor((10000 * kept.held) / kept.hours) / 100;
+}
+
 async function everyDomain(host, signal) {
   const all = [];
   let page = await get("/v1/domains", { host, limit: 1000 }, signal);
@@ -312,6 +350,14 @@ async function everyDomain(host, signal) {
     if (!page.next) return all;
     page = await get(page.next, {}, signal);
   }
+}
+
+// What a slower tier as large as DRAM would give the VMs of now.
+function tierWords(tier) {
+  const largest = tier?.gains.at(-1);
+  if (!largest) return "";
+  const more = Math.floor(largest.vms - largest.without);
+  return more ? `${more} VMs more with a tier` : "a tier gives nothing";
 }
 
 function size(key, label) {

@@ -39,3 +39,15 @@ def test_columns_show_what_the_server_tells() -> None:
 
 def test_the_version_that_the_client_speaks_is_served() -> None:
     assert MICROVERSION in VERSIONS
+
+
+def test_a_promise_that_broke_once_does_not_hold_in_a_hundred_percent() -> None:
+    worst = [{"at": 7200.0, "promised": 3 << 30, "came": -(1 << 30)}]
+    kept = {"hours": 100_000, "held": 99_999, "since": 3600.0, "worst": worst}
+    assert hosts.promise_line(None) == "no hour is judged yet"
+    assert hosts.promise_line(kept) == (
+        "held in 99.99 % of 100000 hours since 1970-01-01 01:00:00 UTC; at worst 3072 MiB were promised and 0 MiB were "
+        "there, 1970-01-01 02:00:00 UTC"
+    )
+    held = {**kept, "held": 100_000, "worst": [{"at": 7200.0, "promised": 1, "came": 1}]}
+    assert hosts.promise_line(held) == "held in 100 % of 100000 hours since 1970-01-01 01:00:00 UTC"

@@ -1,33 +1,15 @@
-"""What a report says beyond what was observed and planned: pure figures of one VM or of the host."""
+"""What came back of a VM's memory, and what each lever could still bring back: pure figures for its report."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from memhint.objects.domain import DomainObservation
 from memhint.objects.estimate import DedupEstimate
 from memhint.objects.guest import GuestSource
 from memhint.objects.lever import LeverName, LeverState, Observed
-from memhint.objects.ownership import HOST
-from memhint.objects.plan import Plan
 from memhint.objects.report import Reclaimable
-from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.planner.past import Past
-
-
-def ladder_of(plan: Plan) -> LeverState:
-    """The pressure ladder as a lever of the host: its verdict changes with every rung that is entered or left."""
-    if not plan.rungs:
-        return LeverState(LeverName.LADDER, HOST, "auto", Observed.OFF, Verdict(Answer.UNCHANGED))
-    rungs = ", ".join(one.rung for one in plan.rungs)
-    return LeverState(LeverName.LADDER, HOST, "auto", Observed.ON, Verdict(Answer.APPLIED, Reason.PRESSURE, rungs))
-
-
-def migration(domain: DomainObservation, plan: Plan) -> tuple[LeverState, ...]:
-    """The wish that somebody moves this VM away, where the ladder has come to that: memhint moves none itself."""
-    if plan.relief.migrate != domain.uuid:
-        return ()
-    why = plan.rungs[-1].why if plan.rungs else "pressure"
-    verdict = Verdict(Answer.PENDING, Reason.PRESSURE, f"migrate it to another host: {why}")
-    return (LeverState(LeverName.MIGRATION, domain.uuid, "another host", Observed.OFF, verdict),)
 
 
 def returned(domain: DomainObservation, past: Past | None) -> int | None:
@@ -37,7 +19,15 @@ def returned(domain: DomainObservation, past: Past | None) -> int | None:
     return max(0, past.highest - domain.footprint)
 
 
-def reclaimable_by_reporting(domain: DomainObservation) -> Reclaimable:
+def reclaimable_of(
+    domain: DomainObservation, levers: Iterable[LeverState], estimated: DedupEstimate | None
+) -> tuple[Reclaimable, ...]:
+    """By each lever of which that can be told."""
+    cache = next((state.observed for state in levers if state.lever is LeverName.CACHE), Observed.UNKNOWN)
+    return (by_reporting(domain), by_dedup(domain, estimated), by_cache(domain, cache))
+
+
+def by_reporting(domain: DomainObservation) -> Reclaimable:
     """What reporting could still bring back.
 
     Exact where the guest knows what it has not reported. Elsewhere at most what is free in the guest and resident
@@ -56,7 +46,7 @@ def reclaimable_by_reporting(domain: DomainObservation) -> Reclaimable:
     return Reclaimable(LeverName.REPORTING, min(guest.free, resident_and_free), guest.source, guest.at)
 
 
-def reclaimable_by_cache(domain: DomainObservation, observed: Observed) -> Reclaimable:
+def by_cache(domain: DomainObservation, observed: Observed) -> Reclaimable:
     """What a reclaim could bring back: at most the guest's page cache, and at most what is resident.
 
     Much of it may be in use: how much is cold is asked when it is reclaimed. Unknown where the lever cannot be pulled.
@@ -67,7 +57,7 @@ def reclaimable_by_cache(domain: DomainObservation, observed: Observed) -> Recla
     return Reclaimable(LeverName.CACHE, min(guest.cached, process.footprint), guest.source, guest.at)
 
 
-def reclaimable_by_dedup(domain: DomainObservation, estimated: DedupEstimate | None) -> Reclaimable:
+def by_dedup(domain: DomainObservation, estimated: DedupEstimate | None) -> Reclaimable:
     """What merging could bring back by the estimate; of a VM that merges already, how much is left is not known."""
     parts = estimated.vms if estimated is not None else ()
     part = next((one for one in parts if one.uuid == domain.uuid), None)

@@ -1,0 +1,121 @@
+"""The reporting lever within conversations with guests: one pull of a guest at a time, and what became of the last."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from memhint.guest.errors import GuestCommandMissing, GuestError, GuestTimeout
+from memhint.guest.protocol import GuestAgent
+from memhint.levers.reporting import KNOBS, ReportingLever, ReportingTarget
+from memhint.levers.reporting_next_boot import NextBootConfig
+from memhint.objects.domain import DomainObservation
+from memhint.objects.guest import GuestKernel
+from memhint.objects.lever import LeverState
+from memhint.objects.ownership import Ledger
+from memhint.objects.policy import Mode, Policy
+from memhint.objects.tuning import GUESTS_OWN, Tuning
+from memhint.objects.verdict import Answer, Reason, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class GuestWish:
+    """A VM as the last cycle saw it, and what is wished of its guest."""
+
+    domain: DomainObservation
+    policy: Policy
+    tuning: Tuning = GUESTS_OWN
+
+    @property
+    def wished(self) -> tuple[Policy, Tuning]:
+        """What is asked of the guest: a change of it is acted on at once."""
+        return self.policy, self.tuning
+
+
+class GuestReporting:
+    """For several threads: each conversation pulls within itself, and an undo waits for the pull under way."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        next_boot: Callable[[str], NextBootConfig],
+        read_kernel: Callable[[GuestAgent], GuestKernel],
+        order: int,
+        *,
+        dry_run: bool = False,
+        wall: Callable[[], float] = time.time,
+        note: Callable[[LeverState], None] = lambda state: None,
+    ) -> None:
+        """:param note: told of every outcome of a pull"""
+        self.lever = ReportingLever(ledger, read_kernel, order, wall)
+        self._ledger = ledger
+        self._next_boot = next_boot
+        self._dry_run = dry_run
+        self._note = note
+        self._lock = threading.Lock()
+        self._stopping = False
+        self._pulling: dict[str, threading.Lock] = {}  # one pull or undo of a guest at a time
+        self._verdicts: dict[str, tuple[tuple[Policy, Tuning], Verdict]] = {}
+
+    def pull(self, wish: GuestWish, agent: GuestAgent | None, trouble: GuestError | None = None) -> bool:
+        """Pull the lever; True when something was changed in the guest.
+
+        :param agent: the conversation in which the guest's kernel and memory were just read; None where there is none
+        :param trouble: why there is none, or what the guest's agent cannot do
+        """
+        uuid, fresh = wish.domain.uuid, agent is not None
+        target = ReportingTarget(wish.domain, wish.policy, agent, self._next_boot(uuid), wish.tuning, fresh)
+        with self._alone(uuid):
+            if self._stopping:
+                return False
+            verdict = self.lever.pull(target, wish.policy.reporting, dry_run=self._dry_run)
+        if trouble is not None and verdict.reason is Reason.NO_GUEST_AGENT:
+            # An agent that was too slow is there: the next conversation may well find it.
+            slow = isinstance(trouble, GuestTimeout)
+            why = trouble.verdict if isinstance(trouble, GuestCommandMissing) else verdict.reason
+            verdict = Verdict(
+                Answer.PENDING if slow else verdict.answer,
+                Reason.GUEST_TIMEOUT if slow else why,
+                f"{verdict.detail}: {trouble.detail}",
+            )
+        with self._lock:
+            self._verdicts[uuid] = (wish.wished, verdict)
+        self._note(self.lever.state(wish.domain, wish.policy.reporting, verdict))
+        return verdict.answer is Answer.APPLIED
+
+    def verdict(self, uuid: str, policy: Policy, tuning: Tuning) -> Verdict:
+        """What became of the last pull of this VM's reporting under these wishes."""
+        with self._lock:
+            pulled = self._verdicts.get(uuid)
+        if pulled is None or pulled[0] != (policy, tuning):
+            return Verdict(Answer.PENDING, Reason.NONE, "the guest has not been asked yet")
+        return pulled[1]
+
+    def stop(self) -> None:
+        """Pull no more: a conversation that goes on must not pull again what is put back."""
+        with self._lock:
+            self._stopping = True
+
+    def put_back(self, wish: GuestWish, agent: GuestAgent | None) -> Verdict:
+        """Undo what memhint changed in this guest."""
+        target = ReportingTarget(wish.domain, wish.policy, agent, self._next_boot(wish.domain.uuid))
+        with self._alone(wish.domain.uuid):
+            return self.lever.pull(target, Mode.AUTO, dry_run=False)
+
+    def owned(self, among: Collection[str]) -> set[str]:
+        """The VMs of these that bear a mark of the lever."""
+        return {mark.subject for mark in self._ledger.all() if mark.subject in among and mark.knob in KNOBS}
+
+    def retain(self, uuids: Collection[str]) -> None:
+        """Forget all other VMs."""
+        with self._lock:
+            for table in (self._verdicts, self._pulling):
+                for uuid in set(table) - set(uuids):
+                    del table[uuid]
+        self.lever.retain(uuids)
+
+    def _alone(self, uuid: str) -> threading.Lock:
+        with self._lock:
+            return self._pulling.setdefault(uuid, threading.Lock())

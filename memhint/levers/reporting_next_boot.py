@@ -1,0 +1,53 @@
+"""Free page reporting for a VM's next boot: ``freePageReporting`` in libvirt's definition, marked and put back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from memhint.objects.domain import DomainObservation
+from memhint.objects.ownership import Ledger, Mark
+from memhint.objects.verdict import Answer, Reason, Verdict
+from memhint.virt.errors import VirtError
+
+NEXT_BOOT_KNOB = "libvirt freePageReporting"
+
+
+class NextBootConfig(Protocol):
+    """The domain's definition for its next boot."""
+
+    def reporting(self) -> str | None:
+        """``freePageReporting`` as it stands there."""
+
+    def set_reporting(self, value: str | None) -> None:
+        """Set it, or remove it with None."""
+
+
+def define(
+    ledger: Ledger, now: Callable[[], float], domain: DomainObservation, config: NextBootConfig, *, dry_run: bool
+) -> Verdict:
+    """Have the VM start with it the next time."""
+    if not domain.facts.persistent:
+        return Verdict(Answer.UNSUPPORTED, Reason.DEVICE, "a transient domain has no next boot to define")
+    try:
+        before = config.reporting()
+        if before == "on":
+            return Verdict(Answer.PENDING, Reason.NEXT_BOOT, "defined for the VM's next start")
+        if dry_run:
+            return Verdict(Answer.PLANNED, Reason.DRY_RUN, "set freePageReporting='on' for the VM's next start")
+        ledger.put(Mark(domain.uuid, NEXT_BOOT_KNOB, before or "", "on", "", now()))
+        config.set_reporting("on")
+    except VirtError as error:
+        return Verdict(Answer.FAILED, Reason.HYPERVISOR, error.detail)
+    return Verdict(Answer.PENDING, Reason.NEXT_BOOT, "defined for the VM's next start")
+
+
+def put_back(ledger: Ledger, mark: Mark, config: NextBootConfig) -> Verdict:
+    """The definition as it was, unless somebody has changed it since."""
+    try:
+        if config.reporting() == mark.after:
+            config.set_reporting(mark.before or None)
+    except VirtError as error:
+        return Verdict(Answer.FAILED, Reason.HYPERVISOR, error.detail)
+    ledger.remove(mark.subject, mark.knob)
+    return Verdict(Answer.APPLIED, Reason.NONE, "the definition for the next start is as it was")

@@ -1,0 +1,84 @@
+"""Judged hours in the store: whose turn it is, each hour once, and what is told of them."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, delete, func, select
+
+from memhint.objects.promise import KeptPromises, PromisedHour
+from memhint.store import Store
+from memhint.store.fleet import State
+from memhint.store.promises import SHOWN, Promises
+from memhint.store.tables import host, host_summary, promise_hour
+from tests.unit import builders
+
+BEGIN = 1_700_000_000.0
+DAY = 86400.0
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = BEGIN
+
+    def __call__(self, _connection: Connection) -> float:
+        return self.now
+
+
+def opened(store: Store, *hosts: str) -> tuple[Promises, Clock]:
+    for name in hosts:
+        store.fleet.take([State(builders.report(host=name, epoch="000000000000001-00000000", sequence=1), 1.0)])
+    clock = Clock()
+    return Promises(store.database, 30 * DAY, clock), clock
+
+
+def hour(number: int, promised: int, came: int) -> PromisedHour:
+    return PromisedHour(number * 3600.0, promised, came)
+
+
+def test_each_host_is_due_once_an_hour_and_goes_on_where_it_was(store: Store) -> None:
+    promises, clock = opened(store, "host-a", "host-b")
+    first, second = promises.due(), promises.due()
+    assert first is not None
+    assert second is not None
+    assert (first.host, first.since, second.host) == ("host-a", 0.0, "host-b")
+    assert first.reserve == builders.report().plan.capacity.reserve
+    assert promises.due() is None
+    promises.add("host-a", [], 7200.0)
+    clock.now += 3601
+    again = promises.due()
+    assert again is not None
+    assert (again.host, again.since) == ("host-a", 7200.0)
+
+
+def test_an_hour_is_judged_once_and_the_worst_are_told(store: Store) -> None:
+    promises, _ = opened(store, "host-a")
+    promises.due()
+    assert promises.of("host-a") is None
+    promises.add("host-a", [hour(1, 5, 9), hour(2, 5, 4)], 3 * 3600.0)
+    promises.add("host-a", [hour(2, 5, 9), hour(3, 0, -7), hour(4, 0, 2**45)], 5 * 3600.0)
+    assert promises.of("host-a") == KeptPromises(
+        4, 2, 3600.0, (hour(3, 0, -7), hour(2, 5, 4), hour(1, 5, 9), hour(4, 0, 2**45))
+    )
+    promises.add("host-a", [hour(number, 0, number) for number in range(10, 40)], 40 * 3600.0)
+    found = promises.of("host-a")
+    assert found is not None
+    assert (found.hours, found.held, len(found.worst)) == (34, 32, SHOWN)
+
+
+def test_hours_go_when_they_are_old_and_with_their_host(store: Store) -> None:
+    promises, clock = opened(store, "host-a", "host-b")
+    for _ in range(2):
+        promises.due()
+    for name in ("host-a", "host-b"):
+        promises.add(name, [hour(1, 5, 9), hour(900, 5, 9)], 31 * DAY)
+    found = promises.of("host-a")
+    assert found is not None
+    assert (found.hours, found.since) == (1, 900 * 3600.0)
+    with store.database.write() as connection:
+        connection.execute(delete(host).where(host.c.name == "host-a"))
+        connection.execute(delete(host_summary).where(host_summary.c.name == "host-a"))
+    clock.now += 3601
+    due = promises.due()
+    assert due is not None
+    assert due.host == "host-b"
+    with store.database.read() as connection:
+        assert connection.execute(select(func.count()).select_from(promise_hour)).scalar() == 1
