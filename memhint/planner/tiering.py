@@ -288,7 +288,9 @@ class _Chooser:
             same = one.uuid == for_.uuid
             if one.node != node or not one.blocks or _idle(one) < idle or (own and not same) or one.busy >= for_.busy:
                 continue
-            size -= self._demote(one, wanted, UNLIMITED if same else self._spare(one.uuid))
+            # On a node that has too little free nothing comes in the place of what goes.
+            exchanged = same and self._room[node] >= 0
+            size -= self._demote(one, wanted, UNLIMITED if exchanged else self._spare(one.uuid))
 
     def _spare(self, uuid: str) -> int:
         return self._held[uuid] - self._vms[uuid].share.least

@@ -104,6 +104,11 @@ def test_at_its_share_a_vm_exchanges_its_own() -> None:
     assert summed(choose([own], tiers(fast=100), LIMITS)) == {("a", Why.DEMOTE, SLOW): 10, ("a", Why.PROMOTE, FAST): 10}
 
 
+def test_a_vm_gives_up_nothing_of_its_minimum_where_nothing_can_come_for_it() -> None:
+    own = vm("a", (10, SLOW, HOT), (20, FAST, COLD), share=Share(40 * MIB))
+    assert not choose([own], tiers(fast=-30), LIMITS)
+
+
 def test_what_is_hot_does_not_come_up_beyond_a_share_that_nothing_of_its_own_is_given_up_for() -> None:
     own = vm("a", (10, SLOW, HOT), (20, FAST, WARM), share=Share(0, 24 * MIB))
     assert summed(choose([own], tiers(fast=100), LIMITS)) == {("a", Why.PROMOTE, FAST): 4}
