@@ -108,6 +108,7 @@ class Workshop:
         command += ["-kernel", str(kernel.folder / "bzImage"), "-initrd", str(self.initrd)]
         command += ["-append", f"{FIXED} {words}", "-serial", f"file:{folder / 'console'}"]
         command += ["-device", f"virtio-balloon-pci,{device}"]
+        command += ["-name", "counted,debug-threads=on"]  # threads by name, so that one's processor time can be told
         command += ["-plugin", f"{self.plugin},begin={BEGIN:#x},end={END:#x},out={folder / 'counted'}"]
         return command
 

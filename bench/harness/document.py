@@ -13,7 +13,8 @@ from bench.harness.result import Result, Table
 _HEAD = """\
 # Measurements
 
-`make bench` measures all of this page again, `make bench NAME=density` one of it. It is made of `bench/results/*.json`
+`make bench` measures this page again at the short scale, `make bench NAME=density SCALE=full` one bench as it may stand
+here: the last line of each says its scale. It is made of `bench/results/*.json`
 by `make measurements` and is not edited by hand. What tests, demos and other commands measure, the levers, a storm and
 the planner among it, is in [measured-by-tests.md](measured-by-tests.md).
 
@@ -56,7 +57,9 @@ def _summary(known: Sequence[tuple[Bench, Result | None]]) -> str:
         if result is not None
         for verdict in result.targets
     ]
-    return "## Targets\n\n" + _markdown([["bench", "what", "target", "measured", ""], *rows])
+    table = "## Targets\n\n" + _markdown([["bench", "what", "target", "measured", ""], *rows])
+    missing = ", ".join(f"[{bench.name}](#{_anchor(bench.title)})" for bench, result in known if result is None)
+    return f"{table}\n\nNot in this table, for they were not measured yet: {missing}." if missing else table
 
 
 def _told(result: Result, plots: str) -> str:

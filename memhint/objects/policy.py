@@ -165,7 +165,8 @@ KEYS: Mapping[str, PolicyKey] = {
             "swap_out",
             _choice(Consent),
             Consent.DENY,
-            "whether the VM's cold memory may be swapped out when the host is under pressure",
+            "whether the VM's cold memory may be swapped out: when the host is under pressure, and where its "
+            "`[ladder] always` has `swap_out` on a calm host too",
             opt_out=Consent.DENY,
         ),
         PolicyKey(

@@ -227,7 +227,8 @@ KEYS: Mapping[str, Key] = {
             "deny",
             "deny",
             ("agent",),
-            "Whether the VM's cold memory may be swapped out when its host is under pressure.",
+            "Whether the VM's cold memory may be swapped out: when its host is under pressure, and where its "
+            "`[ladder] always` has `swap_out` on a calm host too.",
         ),
         Key(
             "recycler",

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import textwrap
 from difflib import unified_diff
 from itertools import islice
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 
 WRITE = os.environ.get("MEMHINT_GOLDEN") == "write"
 _SHOWN = 40  # lines of what differs
+_LONGEST = 200  # characters of one
 
 
 def check(path: Path, text: str) -> None:
@@ -23,5 +25,6 @@ def check(path: Path, text: str) -> None:
         path.write_text(text)
     kept = path.read_text() if path.is_file() else ""
     if text != kept:
-        lines = islice(unified_diff(kept.splitlines(), text.splitlines(), "kept", "answered", lineterm=""), _SHOWN)
+        differs = unified_diff(kept.splitlines(), text.splitlines(), "kept", "answered", n=0, lineterm="")
+        lines = [textwrap.shorten(line, _LONGEST, placeholder=" …") for line in islice(differs, _SHOWN)]
         pytest.fail("\n".join([f"{path.name} differs; if it is meant to: MEMHINT_GOLDEN=write", *lines]), pytrace=False)
