@@ -145,6 +145,7 @@ class DedupLever:
         self._known: dict[str, _Known] = {}  # by QEMU process
         self._marked: dict[str, tuple[Range, ...]] = {}  # by QEMU process: of those of which only parts are
         self._whole: set[str] = set()  # QEMU processes of which parts cannot be marked
+        self._anew: set[tuple[str, int]] = set()  # instances, and their memory, that were set anew
 
     # -- support -----------------------------------------------------------------------------------------------------
 
@@ -290,11 +291,22 @@ class DedupLever:
             for path in backends:
                 monitor.set(path, "merge", merge)
             verdict = self._verify(domain, merge)
-            return verdict if verdict.ok or merge else self._set_anew(domain, monitor, backends)
+            if verdict.ok or merge or before or not self._first_time(domain):
+                return verdict
+            return self._set_anew(domain, monitor, backends)
         except VirtError as error:
             return Verdict(Answer.FAILED, Reason.HYPERVISOR, error.detail)
         except KernelInterfaceError as error:
             return Verdict(Answer.FAILED, Reason.NOT_VERIFIED, str(error))
+
+    def _first_time(self, domain: DomainObservation) -> bool:
+        """Whether this QEMU was not set anew yet, with the memory that it has: what that did not mend it never will."""
+        assert domain.process is not None
+        known = (domain.process.instance, domain.facts.memory)
+        if known in self._anew:
+            return False
+        self._anew.add(known)
+        return True
 
     def _set_anew(self, domain: DomainObservation, monitor: QemuMonitor, backends: Sequence[str]) -> Verdict:
         """Have QEMU unmark what its property says is not marked.
@@ -454,6 +466,7 @@ class DedupLever:
         self._known = {instance: merge for instance, merge in self._known.items() if instance in alive}
         self._marked = {instance: ranges for instance, ranges in self._marked.items() if instance in alive}
         self._whole &= alive
+        self._anew = {known for known in self._anew if known[0] in alive}
         for mark in self._ledger.all():
             if mark.knob == MERGE_KNOB and mark.instance not in alive and mark.subject not in missed:
                 self._ledger.remove(mark.subject, mark.knob)

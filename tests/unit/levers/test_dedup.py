@@ -158,6 +158,17 @@ def test_a_vm_whose_definition_says_merge_off_is_unmarked_though_its_qemu_marked
     assert host.knob("run") == "1"
 
 
+def test_a_qemu_that_cannot_be_unmarked_is_set_anew_once_and_not_in_every_pass(host: Host) -> None:
+    """Each time takes two walks over all of its memory, under which its guest stands still."""
+    host.monitors["d"] = FakeMonitor(host.root, 14, 1 * GIB, defined=False)
+    host.monitors["d"].deaf = True
+    host.reconcile()
+    asked = len(host.monitors["d"].history)
+    assert True in host.monitors["d"].history
+    host.reconcile()
+    assert True not in host.monitors["d"].history[asked:]
+
+
 def test_ksm_rests_while_such_a_newcomer_is_unmarked(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     host.reconcile()
     host.domains.append(host.vm("e", 15, "p2"))
