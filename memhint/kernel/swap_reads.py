@@ -45,7 +45,7 @@ class SwapQueue:
         with suppress(KernelInterfaceError):
             for area in swap_areas(root):
                 with suppress(OSError):
-                    file = f"sys/dev/block/{_device(root, area)}/inflight"
+                    file = _inflight(root, area)
                     if root.exists(file):
                         self._files.append(file)
 
@@ -58,8 +58,9 @@ class SwapQueue:
         return found
 
 
-def _device(root: KernelRoot, area: SwapArea) -> str:
-    """As "253:0". Of a file it is the device that the file system is on."""
-    about = os.stat(root.path(area.name.replace("\\040", " ")))
-    device = about.st_dev if area.file else about.st_rdev
-    return f"{os.major(device)}:{os.minor(device)}"
+def _inflight(root: KernelRoot, area: SwapArea) -> str:
+    """Of a device by its name, for a service sees none in /dev; of a file that of the device its file system is on."""
+    if not area.file:
+        return f"sys/class/block/{area.name.removeprefix('/dev/')}/inflight"
+    device = os.stat(root.path(area.name.replace("\\040", " "))).st_dev
+    return f"sys/dev/block/{os.major(device)}:{os.minor(device)}/inflight"
