@@ -21,12 +21,14 @@ from memhint.objects.gap import Gap, GapReason
 from memhint.objects.guest import GuestKernel, GuestMemory
 from memhint.objects.host import HostObservation
 from memhint.objects.ownership import Mark
-from memhint.objects.units import KIB
+from memhint.objects.units import KIB, MIB
 from memhint.planner.plan import Sight
 from memhint.planner.pressure import PressureSample, Waits
 from memhint.virt.domain_xml import Definition
 from memhint.virt.errors import VirtError
 from memhint.virt.stats import DomainStats
+
+_QEMU = 128 * MIB  # that it has at most beside its guest's memory
 
 
 class DefinitionSource(Protocol):
@@ -209,7 +211,9 @@ class Observer:
             gaps += [gap] if gap is not None else []
         deep = self._deep.newest(one.uuid) if process is not None else None
         if process is not None and deep is not None and deep.zero_other:
-            process = replace(process, zero_other=deep.zero_other)
+            # That reading is older: what was written since is resident now. A page is in one of these places only.
+            most = max(0, facts.memory + _QEMU - process.footprint)
+            process = replace(process, zero_other=min(deep.zero_other, most))
         actual = one.balloon.get("balloon.current")
         return DomainObservation(
             uuid=one.uuid,
