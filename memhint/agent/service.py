@@ -25,6 +25,7 @@ from memhint.bus.inprocess import InProcessBus
 from memhint.conf.errors import ConfigError
 from memhint.conf.load import load
 from memhint.kernel.errors import KernelInterfaceError
+from memhint.kernel.host_stops import host_stops
 from memhint.kernel.root import KernelRoot
 from memhint.objects.epoch import new_epoch
 from memhint.objects.lever import LeverState
@@ -97,7 +98,8 @@ class Service:
                 self._reload = False
                 agent = self._reloaded(agent, store)
         LOG.info("stopping: putting back what was changed")
-        agent.cycle.end()  # before what may take so long that the host does not wait for it
+        if host_stops():
+            agent.cycle.end()  # before what may take so long that the host does not wait for it
         left = agent.cycle.undo(UNDO_DEADLINE)
         for problem in left:
             LOG.error("not put back: %s", problem)

@@ -33,7 +33,7 @@ NEEDED = 28 * 24  # hours of them in which the host must have been seen full
 FULL = 75  # percent of pool less reserve that VMs must have been given, or an hour says nothing of a full host
 ALL = 1000  # shares are in thousandths, rounded up
 HALF = 50  # percent of the VMs that may come at once to what each may need by itself
-RULE = 1  # by which hours are judged. Those that another rule judged say nothing
+RULE = 2  # by which hours are judged: 2 counts zero pages that KSM does not. Those of another rule say nothing
 
 
 @dataclass(frozen=True, slots=True)
