@@ -288,9 +288,11 @@ class _Chooser:
             same = one.uuid == for_.uuid
             if one.node != node or not one.blocks or _idle(one) < idle or (own and not same) or one.busy >= for_.busy:
                 continue
-            # On a node that has too little free nothing comes in the place of what goes.
-            exchanged = same and self._room[node] >= 0
-            size -= self._demote(one, wanted, UNLIMITED if exchanged else self._spare(one.uuid))
+            # A VM exchanges its own where it has its minimum: blocks differ, and less may come than goes. On a node
+            # that has too little free nothing comes.
+            spare = self._spare(one.uuid)
+            exchanged = same and spare >= 0 and self._room[node] >= 0
+            size -= self._demote(one, wanted, UNLIMITED if exchanged else spare)
 
     def _spare(self, uuid: str) -> int:
         return self._held[uuid] - self._vms[uuid].share.least

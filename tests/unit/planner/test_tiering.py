@@ -107,6 +107,9 @@ def test_at_its_share_a_vm_exchanges_its_own() -> None:
 def test_a_vm_gives_up_nothing_of_its_minimum_where_nothing_can_come_for_it() -> None:
     own = vm("a", (10, SLOW, HOT), (20, FAST, COLD), share=Share(40 * MIB))
     assert not choose([own], tiers(fast=-30), LIMITS)
+    assert not choose(
+        [replace(own, share=Share(21 * MIB))], Tiers((FAST,), (SLOW,), {FAST: MIB // 2, SLOW: 1 << 40}), LIMITS
+    )
 
 
 def test_what_is_hot_does_not_come_up_beyond_a_share_that_nothing_of_its_own_is_given_up_for() -> None:
