@@ -6,7 +6,7 @@ It asks nothing of the model that made the promise: what came is what the kernel
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import groupby
+from itertools import groupby, takewhile
 
 from memhint.objects.history import HistoryPoint
 from memhint.objects.promise import PromisedHour
@@ -19,8 +19,8 @@ def judged(points: Iterable[HistoryPoint], reserve: int) -> tuple[PromisedHour, 
     """What was promised as each hour began, and what came in it.
 
     At any moment of it a host could give what is available less its reserve, less what VMs have in swap: that may come
-    back. Had all been given that was promised as the hour began, there would have to be as much, or less by what VMs
-    took meanwhile that came: they count with all that they were given.
+    back. Had all been given that was promised as the hour began, there would have to be as much. It is judged until a
+    VM comes: what of the promise that takes, and how much is still owed to it, is not known.
 
     Hours of which the beginning was not seen, or no more than one moment, are not judged, nor are points of an hour.
 
@@ -29,16 +29,16 @@ def judged(points: Iterable[HistoryPoint], reserve: int) -> tuple[PromisedHour, 
     """
     found = []
     for hour, group in groupby(points, key=lambda one: one.at // HOUR):
-        seen = [one for one in group if one.span < HOUR]
+        seen = _until_one_comes([one for one in group if one.span < HOUR])
         if len(seen) > 1 and seen[0].at - hour * HOUR <= LATE:
             found.append(_judged(hour * HOUR, seen, reserve))
     return tuple(found)
 
 
+def _until_one_comes(points: Sequence[HistoryPoint]) -> Sequence[HistoryPoint]:
+    return list(takewhile(lambda one: one.assigned <= points[0].assigned, points))
+
+
 def _judged(at: float, seen: Sequence[HistoryPoint], reserve: int) -> PromisedHour:
-    first = seen[0]
-    came = min(
-        one.available - reserve - max(0, one.footprint - one.resident) + max(0, one.assigned - first.assigned)
-        for one in seen
-    )
-    return PromisedHour(at, first.headroom, came)
+    came = min(one.available - reserve - max(0, one.footprint - one.resident) for one in seen)
+    return PromisedHour(at, seen[0].headroom, came)

@@ -55,8 +55,10 @@ class Promises:
             if row is None:
                 return None
             # One that cannot be judged does not keep the others waiting.
-            add_new(connection, promise_host, {"host": row.name, "looked": now, "until": 0.0})
-            connection.execute(update(promise_host).where(promise_host.c.host == row.name).values(looked=now))
+            add_new(connection, promise_host, {"host": row.name, "looked": 0.0, "until": 0.0})
+            mine = (promise_host.c.host == row.name) & (promise_host.c.looked < now - HOUR)
+            if not connection.execute(update(promise_host).where(mine).values(looked=now)).rowcount:
+                return None  # another controller has it
             return Due(row.name, row.reserve, row.until or 0.0)
 
         return self._database.transact(work)
