@@ -155,8 +155,9 @@ class ActiveReads:
         self._step(found, now)
         if heat:
             ended = self._clock()
-            self._heated[uuid] = ended
-            self._heat_due = ended + (ended - now) * (1 / HEAT_SHARE - 1)
+            with self._lock:
+                self._heated[uuid] = ended
+                self._heat_due = ended + (ended - now) * (1 / HEAT_SHARE - 1)
         return 0.0
 
     def _may_heat(self, uuid: str, now: float) -> bool:

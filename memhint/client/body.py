@@ -13,7 +13,7 @@ from memhint.client.errors import BadAnswer, Unreachable
 
 LARGEST = 64 << 20  # bytes of one answer, unpacked; a thousand VMs are a sixtieth of it
 SECONDS = 300.0  # until the last byte of it; how long the first may take is the settings' ``timeout``
-_PIECE = 256  # bytes; the time is looked at between two of them, however slowly they come
+_PIECE = 256  # bytes; the time is looked at between two of them, each of which may take as many timeouts at worst
 
 
 def read_json(response: requests.Response) -> Any:
