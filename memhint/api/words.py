@@ -19,6 +19,7 @@ from werkzeug.exceptions import RequestEntityTooLarge
 from memhint.api.errors import Problem, bad_request
 from memhint.api.limits import BODY_MOST
 from memhint.api.route import JSON, Schema
+from memhint.objects.strict_json import NotJson, finite, no_constant
 
 DEPTH_MOST = 32  # of a body; none of the schemas is half as deep
 ERRORS_MOST = 16  # that are compared for the one to tell of
@@ -58,13 +59,11 @@ def body_of(request: Request, schema: Schema) -> Any:
     except RequestEntityTooLarge:
         raise Problem(413, "body.too_large", f"a body may have {BODY_MOST} bytes at most") from None
     try:
-        document = json.loads(data, parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_once)
+        document = json.loads(data, parse_constant=no_constant, parse_float=finite, object_pairs_hook=_once)
         _hold_depth(document)
         json.dumps(document, ensure_ascii=False).encode()  # half a character, "\\ud800", could be kept by no database
     except (ValueError, RecursionError) as error:
-        why = (
-            str(error) if isinstance(error, json.JSONDecodeError | _Refused) else "it is not UTF-8, or nested too deep"
-        )
+        why = str(error) if isinstance(error, json.JSONDecodeError | NotJson) else "it is not UTF-8, or nested too deep"
         raise bad_request("body.not_json", f"the body is not JSON: {_short(why)}") from None
     check(document, schema, "body.invalid")
     return document
@@ -79,10 +78,6 @@ def check(document: object, schema: Schema, code: str) -> None:
     if error is not None:
         place = "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in error.absolute_path).lstrip(".")
         raise bad_request(code, f"{_short(place)}: {_short(error.message)}" if place else _short(error.message))
-
-
-class _Refused(ValueError):
-    """JSON that is none to memhint."""
 
 
 class _Key:
@@ -123,7 +118,7 @@ _Validator = extend(Draft202012Validator, {"uniqueItems": _unique, "items": _ite
 def _hold_depth(document: object) -> None:
     """Level by level, for recursion has an end itself.
 
-    :raises _Refused: where it is nested deeper than any schema has it
+    :raises NotJson: where it is nested deeper than any schema has it
     """
     level = [document]
     for _ in range(DEPTH_MOST):
@@ -135,7 +130,7 @@ def _hold_depth(document: object) -> None:
         ]
         if not level:
             return
-    raise _Refused(f"it is nested deeper than {DEPTH_MOST}")
+    raise NotJson(f"it is nested deeper than {DEPTH_MOST}")
 
 
 def _value(text: str, schema: Schema) -> Any:
@@ -158,21 +153,10 @@ def _value(text: str, schema: Schema) -> Any:
     return text
 
 
-def _no_constant(name: str) -> float:
-    raise _Refused(f"{name} is no number")
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise _Refused(f"{text[:20]} is too large")
-    return number
-
-
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise _Refused("a name is there twice")
+        raise NotJson("a name is there twice")
     return found
 
 

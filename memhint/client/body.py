@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 import time
 from typing import Any
 
 import requests
 
 from memhint.client.errors import BadAnswer, Unreachable
+from memhint.objects.strict_json import finite, no_constant
 
 LARGEST = 64 << 20  # bytes of one answer, unpacked; a thousand VMs are a sixtieth of it
 SECONDS = 300.0  # until the last byte of it; how long the first may take is the settings' ``timeout``
@@ -29,7 +29,7 @@ def read_json(response: requests.Response) -> Any:
 def parsed(text: bytes | str) -> Any:
     """What a JSON text says; None where it is none. NaN, Infinity and numbers as large are none of JSON's."""
     try:
-        return json.loads(text, parse_constant=_no_constant, parse_float=_finite)
+        return json.loads(text, parse_constant=no_constant, parse_float=finite)
     except (ValueError, RecursionError):
         return None
 
@@ -46,14 +46,3 @@ def _read(response: requests.Response) -> bytes:
         if time.monotonic() > end:
             raise Unreachable(f"the answer has not ended after {SECONDS:.0f} s")
     return bytes(found)
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no number")
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError(f"{text} is too large")
-    return number

@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 
 from sqlalchemy import ColumnElement, Row, Select, Subquery, and_, or_
 
+from memhint.objects.strict_json import no_constant
 from memhint.store.errors import MarkerError
 
 T = TypeVar("T")
@@ -70,7 +71,7 @@ class Order:
     def _after(self, marker: str) -> ColumnElement[bool]:
         try:
             text = base64.b64decode(marker + "=" * (-len(marker) % 4), altchars="-_", validate=True)
-            plain = json.loads(text, parse_constant=_no_constant)
+            plain = json.loads(text, parse_constant=no_constant)
             json.dumps(plain, ensure_ascii=False).encode()  # half a character is one to JSON and to no database
         except (binascii.Error, ValueError, RecursionError) as error:
             raise MarkerError("this marker is of no list: begin with the first part") from error
@@ -97,7 +98,3 @@ class Order:
 def _beyond(columns: tuple[ColumnElement[Any], ...], values: list[str]) -> ColumnElement[bool]:
     first = columns[0] > values[0]
     return first if len(columns) == 1 else or_(first, and_(columns[0] == values[0], _beyond(columns[1:], values[1:])))
-
-
-def _no_constant(name: str) -> float:
-    raise ValueError(f"{name} is no number of a marker")
