@@ -17,7 +17,7 @@ from typing import Protocol
 from memhint.kernel.errors import InterfaceMissing, InterfaceUnreadable, KernelInterfaceError, ProcessGone
 from memhint.kernel.guest_pages import Span, guest_ram
 from memhint.kernel.open_process import OpenProcess
-from memhint.kernel.pagemap_scan import Kind, runs
+from memhint.kernel.pagemap_scan import Kind, is_missing, runs
 from memhint.kernel.process import instance_runs
 from memhint.kernel.process_madvise import Advice, process_madvise
 from memhint.kernel.root import KernelRoot
@@ -131,7 +131,7 @@ class GuestBlocks(OpenProcess):
         try:
             yield from runs(self._pagemap, span.start, span.end, Kind.PRESENT)
         except OSError as error:
-            if error.errno in (errno.ENOTTY, errno.EINVAL):
+            if is_missing(error):
                 raise InterfaceMissing(self._path, "no PAGEMAP_SCAN: it came with Linux 6.7") from error
             raise self._failed(error.errno or 0) from error
 

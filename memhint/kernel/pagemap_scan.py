@@ -43,6 +43,11 @@ def total(pagemap: int, kinds: Kind, *, without: Kind) -> int:
     )
 
 
+def is_missing(error: OSError) -> bool:
+    """Whether the kernel does not have it."""
+    return error.errno in (errno.ENOTTY, errno.EINVAL)
+
+
 def _found(pagemap: int, start: int, end: int, kinds: Kind, without: Kind) -> Iterator[tuple[array[int], int]]:
     """Runs, some at a time: first, end and kinds of each, and how many runs."""
     found = array("Q", bytes(8 * 3 * _REGIONS))

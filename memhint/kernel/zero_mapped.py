@@ -11,7 +11,7 @@ import errno
 import os
 
 from memhint.kernel.errors import InterfaceUnreadable, ProcessGone
-from memhint.kernel.pagemap_scan import Kind, total
+from memhint.kernel.pagemap_scan import Kind, is_missing, total
 from memhint.kernel.process import ksm_pages
 from memhint.kernel.root import PAGE_SIZE, KernelRoot
 
@@ -27,7 +27,7 @@ def zero_mapped(root: KernelRoot, pid: int, page_size: int = PAGE_SIZE) -> int |
     try:
         zeros = total(pagemap, Kind.ZERO, without=Kind.HUGE)  # a huge zero page is of memory that was only ever read
     except OSError as error:
-        if error.errno in (errno.ENOTTY, errno.EINVAL):
+        if is_missing(error):
             return None
         if error.errno == errno.ESRCH:
             raise ProcessGone(path, "the process ended") from error
