@@ -30,6 +30,7 @@ from memhint.conf.policy import host_inputs
 from memhint.kernel.clearings import Clearings
 from memhint.kernel.root import PAGE_SIZE, KernelRoot
 from memhint.objects.report import STALE_PERIODS
+from memhint.objects.units import MIB
 from memhint.pages.samples import PageSamples
 from memhint.planner.state import PlannerState, start
 from memhint.version import version
@@ -214,6 +215,7 @@ def _build_observer(
         pressure_cgroup=conf.host.pressure_cgroup or None,
         guest_max_age=conf.guest.max_age,
         list_max_age=STALE_PERIODS * conf.period,
+        overhead=conf.planner.overhead_mib * MIB,
         active=active,
         discarded=Discarded(counters, slack).join if counters is not None else tuple,
     )

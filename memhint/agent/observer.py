@@ -21,14 +21,12 @@ from memhint.objects.gap import Gap, GapReason
 from memhint.objects.guest import GuestKernel, GuestMemory
 from memhint.objects.host import HostObservation
 from memhint.objects.ownership import Mark
-from memhint.objects.units import KIB, MIB
+from memhint.objects.units import KIB
 from memhint.planner.plan import Sight
 from memhint.planner.pressure import PressureSample, Waits
 from memhint.virt.domain_xml import Definition
 from memhint.virt.errors import VirtError
 from memhint.virt.stats import DomainStats
-
-_QEMU = 128 * MIB  # that it has at most beside its guest's memory
 
 
 class DefinitionSource(Protocol):
@@ -84,12 +82,14 @@ class Observer:
         pressure_cgroup: str | None,
         guest_max_age: float,
         list_max_age: float,
+        overhead: int,
         page_size: int = PAGE_SIZE,
         active: ActiveReads | None = None,
         discarded: Callable[[Sequence[DomainObservation]], Sequence[DomainObservation]] = tuple,
     ) -> None:
         """:param guest_max_age: seconds after which a guest's word counts for nothing
         :param list_max_age: seconds after which a list of VMs does
+        :param overhead: bytes that QEMU itself takes for a VM
         :param active: says how much of the VMs' memory is in use
         :param discarded: adds QEMU's own counters to the VMs, where they may be read
         """
@@ -103,6 +103,7 @@ class Observer:
         self._pressure_cgroup = pressure_cgroup
         self._guest_max_age = guest_max_age
         self._list_max_age = list_max_age
+        self._overhead = overhead
         self._active = active
         self._discarded = discarded
         self._vms = VmsCgroupReads(root, page_size)
@@ -212,7 +213,7 @@ class Observer:
         deep = self._deep.newest(one.uuid) if process is not None else None
         if process is not None and deep is not None and deep.zero_other:
             # That reading is older: what was written since is resident now. A page is in one of these places only.
-            most = max(0, facts.memory + _QEMU - process.footprint)
+            most = max(0, facts.memory + self._overhead - process.footprint)
             process = replace(process, zero_other=min(deep.zero_other, most))
         actual = one.balloon.get("balloon.current")
         return DomainObservation(

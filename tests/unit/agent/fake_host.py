@@ -35,7 +35,7 @@ from memhint.levers.swap_out import SwapOutLever, SwapOutSettings
 from memhint.objects.domain import DomainState
 from memhint.objects.lever import LeverState
 from memhint.objects.ownership import Mark
-from memhint.objects.units import GIB, KIB
+from memhint.objects.units import GIB, KIB, MIB
 from memhint.pages.samples import PageSamples
 from memhint.planner.dedup_estimate import KsmPace
 from memhint.planner.growth import GrowthTable
@@ -170,6 +170,7 @@ class FakeHost:
             pressure_cgroup=None,
             guest_max_age=60.0,
             list_max_age=30.0,
+            overhead=128 * MIB,
         )
         self.swap_out = VmRunner(
             SwapOutLever(
