@@ -130,7 +130,7 @@ class Cycle:
         return left
 
     def end(self) -> None:
-        """Say that this agent ends in order: what the host has earned then outlives its boot."""
+        """Say that the host goes down in order: what it has earned then outlives its boot."""
         if self.state.at is None or self._dry_run:
             return  # it never planned in this boot: what is kept of the last one stays
         try:

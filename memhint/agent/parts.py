@@ -36,7 +36,7 @@ class StateStore(Protocol):
     def save(self, host: str, boot: str, state: PlannerState, ended: float | None = None) -> None:
         """Keep it; ``boot`` names the host's boot, from which its clock counts.
 
-        :param ended: unix seconds at which the agent ends, where this is the last state of its life
+        :param ended: unix seconds, where this is the last state before the host goes down in order
         """
 
 

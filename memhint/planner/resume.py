@@ -35,7 +35,7 @@ def after_boot(state: PlannerState, now: float, settings: PlannerSettings, away:
     whether memory was what ended it.
 
     :param now: seconds of the planner's clock in this boot
-    :param away: seconds since the last boot's agent ended; None where it did not end in order, or no clock tells
+    :param away: seconds since the last boot went down; None where that was not in order, or no clock tells
     """
     if state.at is None:
         return long_ago(state)

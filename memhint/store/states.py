@@ -39,7 +39,7 @@ class PlannerStates:
         return None if document is None else codec.parse_as(document, PlannerState)
 
     def of_last_boot(self, host: str, boot: str) -> tuple[PlannerState, float | None] | None:
-        """The last state of a host in another boot than this, and when its agent ended in order; None without one.
+        """The last state of a host in another boot than this, and when that one went down in order; None without one.
 
         :raises StoreDamaged: when it cannot be read
         :raises StoreError: when the database fails
