@@ -5,18 +5,18 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from types import TracebackType
 
 from lab.agent import AgentProcess, agent_config
 from lab.errors import LabError
 from lab.process import Process
 from lab.servers.ports import free_ports
+from lab.started import Started
 from lab.waiting import wait_for
 
 _SAYS = "the API is at"
 
 
-class ApiProcess:
+class ApiProcess(Started):
     """`memhint api` as a process of its own, on loopback and without sign-in. A context manager."""
 
     def __init__(self, agent: AgentProcess) -> None:
@@ -31,7 +31,8 @@ class ApiProcess:
         """Where it is."""
         return f"http://127.0.0.1:{self.port}"
 
-    def __enter__(self) -> ApiProcess:
+    def start(self) -> None:
+        """Begin, and wait until it serves."""
         agent = self.agent
         settings = {"api": {"listen": f"127.0.0.1:{self.port}", "auth": "none"}}
         self.config.write_text(agent_config(agent.host, agent.directory, settings, agent.name))
@@ -48,19 +49,9 @@ class ApiProcess:
         if started is not None:
             agent.host.record.processes["api"] = started  # for whoever takes the lab down after a crash of this process
             agent.host.save()
-        try:
-            wait_for(self._serves, 60, "the API to serve")
-        except BaseException:
-            self.stop()
-            raise
-        return self
+        wait_for(self._serves, 60, "the API to serve")
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
-
-    def stop(self) -> None:
+    def close(self) -> None:
         """End it."""
         if self._process is None:
             return
