@@ -9,7 +9,7 @@ from pathlib import Path
 from bench.cpu import exact_seconds
 from bench.harness.precondition import require
 from lab.ksm import FOLDER, write, written_down
-from memhint.levers.dedup import SLOW
+from memhint.levers.dedup import SLOW, DedupSettings
 
 FLAT_OUT: Mapping[str, str] = {
     "use_zero_pages": "1",
@@ -18,6 +18,16 @@ FLAT_OUT: Mapping[str, str] = {
     "sleep_millisecs": "20",
 }
 """memhint's fast pace: about 38 % of a core at 2.5 µs for a page."""
+
+NO_PACE = DedupSettings(
+    allow_monitor_commands=True,
+    advisor="none",
+    target_scan_time=None,
+    max_cpu=None,
+    pages_to_scan=1_000_000,
+    sleep_millisecs=0,
+)
+"""memhint says who merges, and KSM scans as fast as it can."""
 
 
 @contextmanager

@@ -84,14 +84,7 @@ WHOLE = Way("memhint, whole VMs")
 PARTS = Way("memhint, finder and ranges", ranges=True)
 PARTS_FLAT = Way(
     "memhint, finder and ranges, KSM flat out",
-    settings=DedupSettings(
-        allow_monitor_commands=True,
-        advisor="none",
-        target_scan_time=None,
-        max_cpu=None,
-        pages_to_scan=1_000_000,
-        sleep_millisecs=0,
-    ),
+    settings=ksm.NO_PACE,
     ranges=True,
 )
 KNOWN_FLAT = replace(PARTS_FLAT, name="the same, ranges known before", known=True)

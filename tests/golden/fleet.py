@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from dataclasses import replace
 from itertools import count
+from pathlib import Path
 
 import pytest
 
@@ -54,14 +55,18 @@ def _verdicts() -> tuple[Verdict, ...]:
     return tuple(Verdict(one, *details.get(one, (Reason.NONE, ""))) for one in Answer)
 
 
-def fill_fleet(url: str) -> None:
-    """A store that knows all of it."""
-    store = open_store(url)
-    try:
-        fill(store, FLEET, MOMENT, past=1200.0)
-        store.fleet.take([State(full_report(), 10.0)])
-    finally:
-        store.close()
+def filled_store(folder: Path) -> Path:
+    """The file of a store that knows all of it, in which time stands still."""
+    file = folder / "memhint.db"
+    with pytest.MonkeyPatch.context() as patch:
+        hold_still(patch)
+        store = open_store(f"sqlite:///{file}")
+        try:
+            fill(store, FLEET, MOMENT, past=1200.0)
+            store.fleet.take([State(full_report(), 10.0)])
+        finally:
+            store.close()
+    return file
 
 
 def hold_still(patch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ from lab.patched import emulator_program
 from memhint.kernel.host import observe_host
 from memhint.kernel.ksm import read_ksm
 from memhint.kernel.root import PAGE_SIZE, KernelRoot
-from memhint.levers.dedup import DedupLever, DedupSettings
+from memhint.levers.dedup import DedupLever
 from memhint.objects.units import MIB
 from memhint.pages.finder import Finder, FinderSettings
 from memhint.planner.dedup import DedupPlan
@@ -38,14 +38,6 @@ SIZE = 16 * MIB
 PAGES = SIZE // PAGE_SIZE
 SECONDS = float(os.environ.get("MEMHINT_RACE_SECONDS", "8"))
 PATIENCE = 240.0  # KSM's thread is nice, and a busy machine leaves it little
-FLAT_OUT = DedupSettings(
-    allow_monitor_commands=True,
-    advisor="none",
-    target_scan_time=None,
-    max_cpu=None,
-    pages_to_scan=1_000_000,
-    sleep_millisecs=0,
-)
 
 
 class Writer:
@@ -118,7 +110,7 @@ def test_nothing_is_lost_and_nothing_crosses(
                 ROOT,
                 store.marks,
                 lambda uuid: every[uuid].monitor,
-                FLAT_OUT,
+                ksm.NO_PACE,
                 "race",
                 lambda _: 0,
                 time.time,

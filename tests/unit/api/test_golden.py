@@ -16,7 +16,7 @@ from memhint.api import http, microversion
 from memhint.api.routes import ROUTES
 from memhint.objects.units import GIB
 from tests import golden
-from tests.golden.fleet import FLEET, FULL_HOST, MOMENT, fill_fleet, hold_still
+from tests.golden.fleet import FLEET, FULL_HOST, MOMENT, filled_store, hold_still
 from tests.unit.api.site import OWN, Site
 from tests.unit.builders import DB, WEB
 
@@ -27,11 +27,7 @@ PRESSED = FLEET.name(11)
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    file = tmp_path_factory.mktemp("golden") / "memhint.db"
-    with pytest.MonkeyPatch.context() as patch:
-        hold_still(patch)
-        fill_fleet(f"sqlite:///{file}")
-    return file
+    return filled_store(tmp_path_factory.mktemp("golden"))
 
 
 @pytest.fixture

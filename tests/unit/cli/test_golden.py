@@ -16,7 +16,7 @@ from werkzeug.serving import WSGIRequestHandler, make_server
 from memhint.cli.main import main
 from memhint.store import open_store
 from tests import golden
-from tests.golden.fleet import FLEET, FULL_HOST, MOMENT, fill_fleet, full_report, hold_still
+from tests.golden.fleet import FLEET, FULL_HOST, MOMENT, filled_store, full_report, hold_still
 from tests.unit.api.site import Site
 
 KEPT = Path(golden.__file__).parent / "cli"
@@ -138,11 +138,7 @@ def test_of_this_host(host: Prompt, name: str) -> None:
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    file = tmp_path_factory.mktemp("golden") / "memhint.db"
-    with pytest.MonkeyPatch.context() as patch:
-        hold_still(patch)
-        fill_fleet(f"sqlite:///{file}")
-    return file
+    return filled_store(tmp_path_factory.mktemp("golden"))
 
 
 @pytest.fixture
