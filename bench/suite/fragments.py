@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench import ksm
+from bench import khugepaged, ksm
 from bench.counted_guest import MEMORY_MIB, SHIFT, GuestFailed, Kernel, Workshop, kernel, workshop
 from bench.cpu import thread_seconds
 from bench.duty_host import RECYCLER as THREADS
@@ -87,6 +87,10 @@ that spares depends on the processor, from 1 with `rep stosb` to 700 here.
 
 `nothing` is what all are measured from. The recycler works at one pass a second with one thread; `init_on_free` zeroes
 what is freed, and KSM maps the zero page in its place. CPUs keep as few free pages to themselves as can be set.
+
+The host's khugepaged has the `max_ptes_none` that memhint sets with `[khugepaged] own`. As the kernel ships it, 511, it
+gives absent pages their memory again to make huge pages: on a machine that had nothing else to do, order 0 kept 88 % of
+what is free instead of 97 %, and the recycler 76 % instead of 96 %, within these minutes.
 """
 
 
@@ -101,7 +105,7 @@ def measure(scale: Scale, say: Say) -> Result:
     words = f"data={mib(data)} all=0 settle={settle} rest={rest}"
     try:
         kernels = {series: kernel(series, VERSION) for series in dict.fromkeys(way.series for way in ways)}
-        with workshop("fragments", str(emulator_program())) as works:
+        with khugepaged.sparing(), workshop("fragments", str(emulator_program())) as works:
             found = _runs(works, kernels, ways, runs, words, say)
     except (GuestFailed, ImageError) as error:
         raise PreconditionFailed(str(error)) from None
@@ -118,6 +122,7 @@ def told(scale: Scale, found: Mapping[str, list[Returned]], data: int, around: M
             "allocated_mib": mib(data),
             "free_mib": mib(data // 2),
             **around,
+            "max_ptes_none": khugepaged.SHIPPED,
             **PACE,
         },
         (_table(found, data),),
