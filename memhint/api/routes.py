@@ -13,6 +13,7 @@ from memhint.api.handlers import (
     openapi,
     plans,
     policies,
+    promises,
     reclaims,
     refusals,
     stream,
@@ -25,6 +26,7 @@ from memhint.api.policies import hosts as may_hosts
 from memhint.api.policies import metrics as may_metrics
 from memhint.api.policies import plans as may_plans
 from memhint.api.policies import policies as may_policies
+from memhint.api.policies import promises as may_promises
 from memhint.api.policies import reclaims as may_reclaims
 from memhint.api.policies import refusals as may_refusals
 from memhint.api.policies import stream as may_stream
@@ -36,6 +38,7 @@ from memhint.api.schemas import history as history_schemas
 from memhint.api.schemas import hosts as host_schemas
 from memhint.api.schemas import plans as plan_schemas
 from memhint.api.schemas import policies as policy_schemas
+from memhint.api.schemas import promises as promise_schemas
 from memhint.api.schemas import reclaims as reclaim_schemas
 from memhint.api.schemas import refusals as refusal_schemas
 from memhint.api.schemas import stream as stream_schemas
@@ -91,6 +94,15 @@ ROUTES = (
         "Show the fleet over time",
         history_schemas.SHOW,
         history_schemas.SHOW_QUERY,
+    ),
+    Route(
+        "GET",
+        "/v1/promises",
+        promises.show,
+        may_promises.SHOW,
+        "Show in how many hours promises held",
+        promise_schemas.SHOW,
+        promise_schemas.SHOW_QUERY,
     ),
     # VMs
     Route(

@@ -6,7 +6,7 @@ import argparse
 import importlib
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from cliff.lister import Lister
 
 from memhint.cli.base import Shown
 from memhint.cli.errors import CliError, Exit
+from memhint.cli.simulate_table import Result, rows, titles
 from memhint.objects.units import GIB
 from memhint.planner.settings import PlannerSettings
 
@@ -28,7 +29,7 @@ _HOSTS, _DAYS, _STEP, _SEED_STEP = 100, 30.0, 300.0, 30.0
 _OTHER_SEED = 1000  # added to the seed of a fleet that is learnt from
 _EARNS = 31.0  # days of that fleet after which hosts have earned what they can: four weeks, once they are full
 _NEEDS = ("numpy", "pyarrow", "matplotlib")
-_KINDS = ("diurnal", "bursty", "storm", "office", "cron", "hot", "seed")
+_KINDS = ("diurnal", "bursty", "storm", "office", "cron", "hot", "leak", "flash", "antiphase", "tails", "seed")
 _ARMS = ("none", "ksm", "returned")
 _STRATEGIES = ("most-headroom", "first-fit")
 _DRAWS = (".png", ".svg", ".pdf")
@@ -43,6 +44,7 @@ examples:
   memhint simulate --generate storm --groups          half of the VMs use all they have once a week
   memhint simulate --generate seed --hosts 1 --days 2
   memhint simulate --needed --hosts 20 --days 7       how many hosts each policy needs for the same VMs
+  memhint simulate --needed --hosts 20 --days 7 --seeds 3     the same with seeds 1, 2 and 3: mean and worst
   memhint simulate --trace fastStorage/ --plot out.png
   memhint simulate --trace rnd/2013-7 --overlay --hosts 24 --sticky
   memhint simulate --trace use.parquet --policy nominal --policy quantile:12 --json
@@ -84,6 +86,9 @@ vm, time_s, assigned_mib and demand_mib, or GWA-T-12 (Bitbrains). See doc/simula
             "--groups", action="store_true", help="the planner knows whose VMs come in a storm together"
         )
         parser.add_argument("--seed", type=int, default=1, help="of all that is random (default: 1)")
+        parser.add_argument(
+            "--seeds", type=_count, default=1, help="so many, from --seed on: the mean and the worst of each figure"
+        )
         parser.add_argument("--offered", type=_positive, help="memory that VMs ask for, in multiples of the hosts'")
         parser.add_argument("--memory", type=_positive, metavar="GIB", help="of a host (default: 256)")
         parser.add_argument("--swap", type=_size, metavar="GIB", help="of a host (default: 128)")
@@ -101,22 +106,34 @@ vm, time_s, assigned_mib and demand_mib, or GWA-T-12 (Bitbrains). See doc/simula
             _import(name)
         if parsed_args.plot is not None and parsed_args.plot.suffix not in _DRAWS:
             raise CliError(Exit.USAGE, f"--plot {parsed_args.plot}: the name must end in {', '.join(_DRAWS)}")
+        if parsed_args.plot is not None and parsed_args.seeds > 1:
+            raise CliError(Exit.USAGE, "--plot is of one seed: leave --seeds out")
         settings = self._settings(parsed_args)
+        seeds = range(parsed_args.seed, parsed_args.seed + parsed_args.seeds)
+        found = [self._with_seed(parsed_args, settings, seed) for seed in seeds]
+        if self.app.stderr.isatty():
+            self.app.stderr.write("\r\033[K")
+        if self.table(parsed_args) is None:
+            return _MACHINE, [_machine_row(one, result) for one in found for result in one.results]
+        self.formatter = self.table(parsed_args)
+        self.app.stdout.write(f"{_heading(found, needed=parsed_args.needed)}\n")
+        return titles(parsed_args.needed), rows([one.results for one in found], parsed_args.needed)
+
+    def _with_seed(self, parsed_args: argparse.Namespace, settings: PlannerSettings, seed: int) -> _Found:
         from memhint.sim.gain import host_gains, memory_gains, oracle_shares
 
-        outcomes, fleet, seconds = self._compare(parsed_args, settings)
+        words = argparse.Namespace(**{**vars(parsed_args), "seed": seed})
+        before = (seed - parsed_args.seed) / parsed_args.seeds
+
+        def progress(share: float) -> None:
+            self._progress(before + share / parsed_args.seeds)
+
+        outcomes, fleet, seconds = self._compare(words, settings, progress)
         if parsed_args.plot is not None:
             self._plot(parsed_args.plot, fleet, outcomes, settings)
         gains = (host_gains if parsed_args.needed else memory_gains)(outcomes)
-        rows = zip(outcomes, gains, oracle_shares(outcomes, gains), strict=True)
-        if self.table(parsed_args) is None:
-            return _MACHINE, [_machine_row(fleet, *row, seconds) for row in rows]
-        self.formatter = self.table(parsed_args)
-        hosts = "as many hosts as it takes" if parsed_args.needed else f"{fleet.hosts} hosts"
-        self.app.stdout.write(
-            f"{fleet.name}: {fleet.vms} VMs ask, {hosts}, {fleet.steps} steps of {fleet.step:g} s; {seconds:.0f} s\n"
-        )
-        return _people(parsed_args.needed), [_row(*row, outcomes[0], needed=parsed_args.needed) for row in rows]
+        told = zip(outcomes, gains, oracle_shares(outcomes, gains), strict=True)
+        return _Found(seed, fleet, [Result(*one, outcomes[0]) for one in told], seconds)
 
     def _settings(self, parsed_args: argparse.Namespace) -> PlannerSettings:
         from memhint.agent.settings import planner_settings
@@ -131,7 +148,7 @@ vm, time_s, assigned_mib and demand_mib, or GWA-T-12 (Bitbrains). See doc/simula
         return settings
 
     def _compare(
-        self, parsed_args: argparse.Namespace, settings: PlannerSettings
+        self, parsed_args: argparse.Namespace, settings: PlannerSettings, progress: Callable[[float], None]
     ) -> tuple[list[Outcome], Fleet, float]:
         from memhint.sim import policy
         from memhint.sim.compare import compare
@@ -156,10 +173,8 @@ vm, time_s, assigned_mib and demand_mib, or GWA-T-12 (Bitbrains). See doc/simula
             groups=parsed_args.groups,
             processes=parsed_args.processes,
             fewest=parsed_args.needed,
-            progress=self._progress,
+            progress=progress,
         )
-        if self.app.stderr.isatty():
-            self.app.stderr.write("\r\033[K")
         return outcomes, fleet, time.monotonic() - begin
 
     def _learner(self, parsed_args: argparse.Namespace, overhead: int) -> Callable[[], GrowthTable] | None:
@@ -300,51 +315,6 @@ def _import(name: str) -> None:
         ) from error
 
 
-_QUALITY = (
-    "Of oracle %",
-    "Violations %",
-    "Worst host %",
-    "Worst %",
-    "VM minutes",
-    "Swapped GiB h",
-    "In storms %",
-    "OOMs",
-    "Killed",
-    "Moves/host/day",
-    "Bound by",
-)
-_COUNTS = ("VMs", "Peak", "VMs x")
-
-
-def _people(needed: bool) -> tuple[str, ...]:
-    gain = ("Hosts", "Hosts x", "Placed %") if needed else ("Ratio", "Ratio x", "Placed %")
-    return ("Policy", *gain, *_QUALITY, *_COUNTS)
-
-
-def _row(one: Outcome, gain: float | None, share: float | None, first: Outcome, *, needed: bool) -> tuple[Any, ...]:
-    bound = max(one.bounds, key=lambda name: one.bounds[name]) if one.bounds else "-"
-    return (
-        one.policy,
-        one.hosts if needed else f"{one.ratio_mean:.2f}",
-        "-" if gain is None else f"{gain:.2f}",
-        f"{100 * one.placed_share:.1f}",
-        "-" if share is None else f"{100 * share:.0f}",
-        f"{100 * one.violation_share:.3f}",
-        f"{100 * one.worst_host_share:.2f}",
-        f"{100 * one.worst:.1f}",
-        f"{one.vm_violation_minutes:.0f}",
-        f"{one.swapped_gib_hours:.1f}",
-        "-" if one.storm_violation_share is None else f"{100 * one.storm_violation_share:.0f}",
-        one.oom_events,
-        one.killed,
-        f"{one.ratio_moves_per_host_day:.1f}",
-        bound if bound == "-" else f"{bound} {100 * one.bounds[bound]:.0f} %",
-        f"{one.placed_mean:.0f}",
-        one.placed_peak,
-        f"{one.placed_mean / first.placed_mean:.2f}" if first.placed_mean else "-",
-    )
-
-
 _FIELDS = (
     "policy",
     "asked",
@@ -368,14 +338,33 @@ _FIELDS = (
     "ratio_moves_per_host_day",
     "bounds",
 )
-_MACHINE = (*_FIELDS, "gain", "oracle_share", "fleet", "hosts", "steps", "step", "seconds")
+_MACHINE = (*_FIELDS, "gain", "oracle_share", "fleet", "hosts", "steps", "step", "seconds", "seed")
 
 
-def _machine_row(
-    fleet: Fleet, one: Outcome, gain: float | None, share: float | None, seconds: float
-) -> tuple[Any, ...]:
-    run = (gain, share, fleet.name, one.hosts, fleet.steps, fleet.step, round(seconds, 1))
-    return (*(getattr(one, name) for name in _FIELDS), *run)
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What one seed showed, and in how many seconds."""
+
+    seed: int
+    fleet: Fleet
+    results: Sequence[Result]
+    seconds: float
+
+
+def _machine_row(found: _Found, one: Result) -> tuple[Any, ...]:
+    fleet, outcome = found.fleet, one.outcome
+    run = (one.gain, one.oracle_share, fleet.name, outcome.hosts, fleet.steps, fleet.step)
+    return (*(getattr(outcome, name) for name in _FIELDS), *run, round(found.seconds, 1), found.seed)
+
+
+def _heading(found: Sequence[_Found], *, needed: bool) -> str:
+    fleet = found[0].fleet
+    least, most = (choose(one.fleet.vms for one in found) for choose in (min, max))
+    vms = f"{least}" if least == most else f"{least} to {most}"
+    hosts = "as many hosts as it takes" if needed else f"{fleet.hosts} hosts"
+    seeds = "" if len(found) == 1 else f"seeds {found[0].seed} to {found[-1].seed}, "
+    seconds = sum(one.seconds for one in found)
+    return f"{fleet.name}: {seeds}{vms} VMs ask, {hosts}, {fleet.steps} steps of {fleet.step:g} s; {seconds:.0f} s"
 
 
 def _count(text: str) -> int:

@@ -84,6 +84,10 @@ class Client:
         """The key numbers of all hosts, summed; parameters as of `host_history`."""
         return _list(self._transport.get("/v1/history", when), "points")
 
+    def promises(self, since: float | None = None) -> Item:
+        """In how many hours the hosts' promises held, and whose did not; of the last week, or since unix seconds."""
+        return _object(self._transport.get("/v1/promises", {"since": since}), "promises")
+
     # VMs
 
     def domains(self, *, sort: str | None = None, limit: int | None = None, **which: str | None) -> Iterator[Item]:

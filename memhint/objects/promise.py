@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -30,3 +31,37 @@ class KeptPromises:
     held: int
     since: float
     worst: tuple[PromisedHour, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HostPromises:
+    """A host in some span of time: hours that were judged, and those in which its promise held."""
+
+    host: str
+    hours: int
+    held: int
+    lacked: int  # bytes by which it was most short of what it had promised; 0 where every hour held
+
+
+@dataclass(frozen=True, slots=True)
+class FleetPromises:
+    """How all hosts together kept their promises since ``since`` (unix seconds).
+
+    ``broken`` are the hosts of which an hour did not hold, those with the most such hours first.
+    """
+
+    hours: int
+    held: int
+    hosts: int  # of which an hour was judged
+    since: float
+    broken: tuple[HostPromises, ...] = ()
+
+
+def fleet_promises(hosts: Iterable[HostPromises], since: float) -> FleetPromises:
+    """All hosts together."""
+    found = list(hosts)
+    broken = sorted(
+        (one for one in found if one.held < one.hours), key=lambda one: (one.held - one.hours, -one.lacked, one.host)
+    )
+    hours, held = sum(one.hours for one in found), sum(one.held for one in found)
+    return FleetPromises(hours, held, len(found), since, tuple(broken))

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from memhint.sim import published
+from memhint.sim import hard_courses, published
 from memhint.sim.fleet import Bools, Fleet, Floats, HostShape, Ints
 
 ROWS = 1024  # courses of use to draw from; VMs that draw the same one differ in size, peak and swing
@@ -28,6 +28,10 @@ class Workload(StrEnum):
     OFFICE = "office"
     CRON = "cron"
     HOT = "hot"
+    LEAK = "leak"
+    FLASH = "flash"
+    ANTIPHASE = "antiphase"
+    TAILS = "tails"
     SEED = "seed"
 
 
@@ -70,6 +74,20 @@ def generate(
         peak = memory * rng.uniform(*published.HOT_PEAK, count)
         swing = 1.0 - published.HOT_COLD * memory / peak
         levels = _turns(steps, step)
+    elif kind is Workload.LEAK:
+        peak = memory * rng.uniform(*published.HOT_PEAK, count)
+        swing = np.full(count, published.LEAK_SWING)
+        levels = hard_courses.leaks(_days(steps, step, rng), step, rng)
+    elif kind is Workload.FLASH:
+        swing = np.full(count, published.FLASH_SWING)
+        levels = hard_courses.crowds(_days(steps, step, rng), step, rng)
+    elif kind is Workload.ANTIPHASE:
+        swing = np.full(count, published.ANTIPHASE_SWING)
+        levels = hard_courses.antiphase(steps, step, ROWS)
+    elif kind is Workload.TAILS:
+        peak = memory * np.ones(count)
+        swing = np.full(count, published.TAIL_SWING)
+        levels = hard_courses.tails(steps, step, ROWS, rng)
     else:
         swing = rng.uniform(*published.SWING, count)
         levels = _days(steps, step, rng)

@@ -104,6 +104,30 @@ HOT_AFTER = (3600.0, 96 * 3600.0)  # chosen: seconds from a VM's arrival, log-un
 HOT_PEAK = (0.6, 1.0)  # chosen: of memory, uniform
 HOT_COLD = 0.05  # chosen: of memory, before
 
+# -- leak: VMs that use a little more each hour, until what leaks is restarted
+
+LEAK_SHARE = 0.4  # chosen: of the courses; the others are diurnal
+LEAK_LASTS = (86400.0, 14 * 86400.0)  # chosen: seconds from one restart to the next, log-uniform
+LEAK_SWING = 0.85  # chosen: of the peak, what is not used after a restart
+
+# -- flash: crowds that come unannounced, each time to others
+
+FLASH_EVERY = 3 * 86400.0  # chosen: mean time without one, exponential
+FLASH_SECONDS = 2 * 3600.0  # chosen
+FLASH_SHARE = 0.2  # chosen: of the courses, drawn by lot each time
+FLASH_USUAL = 0.5  # chosen: how high a day rises without a crowd, in parts of the peak's swing
+FLASH_SWING = 0.85  # chosen: of the peak, what a VM does without at its quietest
+
+# -- antiphase: half of all VMs work by day, the others by night
+
+ANTIPHASE_SWING = 0.85  # chosen
+
+# -- tails: bursts of which most are small and a few take all of a VM's memory
+
+TAIL_LEAST = 0.05  # chosen: the smallest burst, in parts of the swing
+TAIL_SHAPE = 1.1  # chosen: of the Pareto distribution: a burst takes all in 4 % of the cases
+TAIL_SWING = 0.9  # chosen
+
 # -- the seed's workload [PPR]: VMs of 4 GB; each allocates and frees every 30 minutes, 3 GB at its highest and 150 MB
 # on average; 230 GB for 67 VMs, 73 with KSM, and 516 with an average of 182 GB where freed memory came back in seconds
 

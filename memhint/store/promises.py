@@ -5,12 +5,13 @@ An hour is judged once, by whichever controller is first: nothing is counted, so
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, delete, func, select, update
 
-from memhint.objects.promise import KeptPromises, PromisedHour
+from memhint.objects.promise import HostPromises, KeptPromises, PromisedHour
 from memhint.planner.backtest import HOUR
 from memhint.store.clock import database_clock
 from memhint.store.engine import Database
@@ -91,3 +92,13 @@ class Promises:
                 return None
             found = tuple(PromisedHour(float(at), promised, came) for at, promised, came in connection.execute(worst))
         return KeptPromises(hours, int(held), float(since), found)
+
+    def since(self, at: float) -> tuple[HostPromises, ...]:
+        """Every host of which hours were judged that began at ``at`` (unix seconds) or later, by name."""
+        table = promise_hour
+        lacked = func.max(table.c.promised - table.c.came)
+        sums = select(table.c.host, func.count(), func.sum(table.c.held), lacked)
+        sums = sums.where(table.c.at >= math.ceil(at)).group_by(table.c.host).order_by(table.c.host)
+        with self._database.read() as connection:
+            found = connection.execute(sums).all()
+        return tuple(HostPromises(name, hours, int(held), max(0, int(most))) for name, hours, held, most in found)

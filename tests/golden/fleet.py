@@ -13,7 +13,9 @@ from lab.fleet.fill import fill
 from lab.fleet.fleet import BEGIN, Fleet, Shape
 from memhint.objects.exclusion import Excluded, Exclusion
 from memhint.objects.lever import LeverName, Observed
+from memhint.objects.promise import PromisedHour
 from memhint.objects.report import Report
+from memhint.objects.units import GIB
 from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.store import clock, open_store
 from memhint.store.fleet import State
@@ -64,6 +66,9 @@ def filled_store(folder: Path) -> Path:
         try:
             fill(store, FLEET, MOMENT, past=1200.0)
             store.fleet.take([State(full_report(), 10.0)])
+            for number, came in ((5, 3 * GIB), (6, GIB)):
+                hours = [PromisedHour(MOMENT // 3600 * 3600 - 7200, 2 * GIB, came)]
+                store.promises.add(FLEET.name(number), hours, MOMENT)
         finally:
             store.close()
     return file

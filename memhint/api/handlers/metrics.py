@@ -7,6 +7,7 @@ import logging
 from prometheus_client import CollectorRegistry, Gauge
 from prometheus_client.exposition import generate_latest
 
+from memhint.api.handlers.history import DAY
 from memhint.api.metrics.domains import Domains, largest
 from memhint.api.metrics.hosts import Hosts
 from memhint.api.route import ApiResponse, Call
@@ -27,13 +28,14 @@ def show(call: Call) -> ApiResponse:
     most.set(parts.hub.most)
     try:
         hosts = parts.store.hosts_view.all()
+        promises = parts.store.promises.since(parts.clock() - DAY)
         domains = largest(parts.store.domains, parts.metered_domains)
     except StoreError as error:
         LOG.error("no metrics of hosts and VMs: %s", error)
         parts.requests.store_failed()
     else:
         up.set(1)
-        registry.register(Hosts(hosts))
+        registry.register(Hosts(hosts, promises))
         registry.register(Domains(domains, max(0, sum(one.domains for one in hosts) - len(domains))))
     body = generate_latest(registry) + generate_latest(parts.requests.registry)
     return ApiResponse(body, headers={"Cache-Control": "no-store"}, media=MEDIA)

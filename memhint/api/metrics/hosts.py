@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from memhint.objects.ladder import Rung
+from memhint.objects.promise import HostPromises
 from memhint.objects.summary import Freshness, HostSummary
 
 _BYTES = {
@@ -32,8 +33,10 @@ Value = tuple[HostSummary, float | None]
 class Hosts:
     """The families, from one list of hosts. What is unknown has no series."""
 
-    def __init__(self, hosts: Sequence[HostSummary]) -> None:
+    def __init__(self, hosts: Sequence[HostSummary], promises: Sequence[HostPromises] = ()) -> None:
+        """:param promises: of the last day"""
         self._hosts = hosts
+        self._promises = promises
 
     def collect(self) -> Iterator[Metric]:
         """Every family."""
@@ -72,6 +75,7 @@ class Hosts:
         yield _family("report_period_seconds", "Time between two reports", ((one, one.period) for one in hosts))
         yield self._reclaimable()
         yield self._rungs()
+        yield self._broken()
         yield from self._fleet()
 
     def _reclaimable(self) -> Metric:
@@ -91,6 +95,16 @@ class Hosts:
         for one in self._hosts:
             for rung in one.rungs:
                 found.add_metric([one.name, rung], 1)
+        return found
+
+    def _broken(self) -> Metric:
+        found = GaugeMetricFamily(
+            "memhint_host_broken_promises",
+            "Hours of the last day in which not all could have been given that was promised as they began",
+            labels=["host"],
+        )
+        for one in self._promises:
+            found.add_metric([one.host], one.hours - one.held)
         return found
 
     def _fleet(self) -> Iterator[Metric]:

@@ -13,6 +13,7 @@ from memhint.api.policies import (
     metrics,
     plans,
     policies,
+    promises,
     reclaims,
     refusals,
     stream,
@@ -21,5 +22,5 @@ from memhint.api.policies import (
 
 def list_rules() -> list[RuleDefault]:
     """Every rule, in the order of the sample file."""
-    areas = (base, hosts, history, domains, policies, plans, reclaims, refusals, events, stream, metrics)
+    areas = (base, hosts, history, promises, domains, policies, plans, reclaims, refusals, events, stream, metrics)
     return [rule for area in areas for rule in area.RULES]

@@ -20,7 +20,13 @@ from memhint.client.client import Client, Item
 from memhint.client.errors import NotFound
 
 _NESTED = ("json", "yaml")  # the formats that can hold a record within a record
-_LOCAL = {"host list": "hosts", "vm list": "vms", "event list": "events", "refusal list": "refusals"}
+_LOCAL = {
+    "host list": "hosts",
+    "vm list": "vms",
+    "event list": "events",
+    "refusal list": "refusals",
+    "promise show": "promises",
+}
 _LISTS = {
     "memhint.host.not_found": "host list",
     "memhint.domain.not_found": "vm list",

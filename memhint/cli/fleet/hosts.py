@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from memhint.cli.fleet.base import FleetShow, Rows
 from memhint.cli.fleet.columns import numbers, sizes, text, words
 from memhint.cli.fleet.points import HOST_POINTS, PointList
+from memhint.cli.fleet.promises import held_of
 from memhint.cli.fleet.records import gap_lines, lever_line
 from memhint.cli.fleet.watch import WatchedList
 from memhint.cli.words import moment, size
@@ -131,9 +131,7 @@ def promise_line(one: Mapping[str, Any] | None) -> str:
     """How a host kept its promises."""
     if not one or not one.get("hours"):
         return "no hour is judged yet"
-    share = 100 * one["held"] / one["hours"]
-    # Not a hundred while there is one hour that did not hold.
-    told = f"held in {math.floor(100 * share) / 100:g} % of {one['hours']} hours since {moment(one.get('since'))} UTC"
+    told = f"{held_of(one)} since {moment(one.get('since'))} UTC"
     worst = next(iter(one.get("worst") or ()), None)
     if worst is None or worst["came"] >= worst["promised"]:
         return told

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+import time
 
 from playwright.sync_api import Page, expect
 
@@ -51,6 +52,19 @@ def test_a_host_shows_in_how_many_hours_its_promise_held(page: Page, api: Api, s
     worst = page.get_by_role("region", name="Promised against came").get_by_role("listitem").first
     expect(worst).to_contain_text("broken")
     expect(worst).to_contain_text("3.0 GiB promised, 0 MiB came")
+
+
+def test_the_fleet_shows_in_how_many_hours_promises_held(page: Page, api: Api, store: Filled) -> None:
+    opened = open_store(store.url, create=False)
+    begin = time.time() // 3600 * 3600 - 100 * 3600
+    hours = [PromisedHour(begin + 3600 * number, GIB, GIB) for number in range(99)]
+    opened.promises.add(store.fleet.name(5), [*hours, PromisedHour(begin - 3600, GIB, 0)], 0.0)
+    opened.close()
+    page.goto(f"{api.dashboard}#/")
+    figure = page.get_by_label("The fleet in figures").locator(".figure", has_text="Promises held")
+    expect(figure).to_contain_text("99.00 %")
+    expect(figure).to_contain_text("of 100 hours in 7 days")
+    expect(figure).to_have_class(re.compile("bad"))
 
 
 def test_a_host_that_is_not_there_says_so(window: Window, api: Api) -> None:

@@ -142,6 +142,7 @@ def test_what_happened(script: Script) -> None:
     script.ask("GET", f"/v1/refusals?host={FULL_HOST}", "own")
     script.ask("GET", "/v1/events?limit=3")
     script.ask("GET", f"/v1/history?since={MOMENT - 3600}&step=600")
+    script.ask("GET", "/v1/promises")
     script.kept("events")
 
 

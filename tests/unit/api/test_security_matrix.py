@@ -32,6 +32,7 @@ EXPECTED: Mapping[tuple[str, str], Mapping[str, int]] = {
     ("GET", "/v1/hosts/<name>"): WHOLE,
     ("GET", "/v1/hosts/<name>/history"): WHOLE,
     ("GET", "/v1/history"): WHOLE,
+    ("GET", "/v1/promises"): WHOLE,
     ("GET", "/v1/domains"): LISTED,
     ("GET", "/v1/domains/<uuid>"): OWN_ONLY,
     ("GET", "/v1/domains/<uuid>/history"): OWN_ONLY,

@@ -80,6 +80,7 @@ FLEETS = {
         "events --since 2023-01-01 --limit 3",
         "refusals --limit 3",
         "history --since 2023-01-01 --step 6h",
+        "promises --since 2023-01-01",
     ),
 }
 

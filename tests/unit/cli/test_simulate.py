@@ -48,6 +48,22 @@ def test_the_fewest_hosts_of_each_policy_are_found_and_compared_with_the_bound(b
     assert [cell.strip() for cell in shown.splitlines()[2].split("|")[2:5]] == ["Hosts", "Hosts x", "Placed %"]
 
 
+def test_several_seeds_have_their_mean_and_the_worst_of_each_figure(bench: Bench) -> None:
+    words = (*SMALL, "--needed", "--seed", "5", "--policy", "nominal", "--policy", "peak:24")
+    single = [json.loads(bench.run(*words[:-5], str(seed), *words[-4:], "--json").out) for seed in (5, 6, 7)]
+    together = json.loads(bench.run(*words, "--seeds", "3", "--json").out)
+    assert [{**one, "seconds": 0} for one in together] == [{**one, "seconds": 0} for run in single for one in run]
+    assert [one["seed"] for one in together] == [5, 5, 6, 6, 7, 7]
+    shown = bench.run(*words, "--seeds", "3").out
+    assert shown.startswith("diurnal: seeds 5 to 7, ")
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in shown.splitlines() if "|" in line]
+    assert [row[0] for row in rows] == ["Policy", "nominal, mean", "nominal, worst", "peak:24, mean", "peak:24, worst"]
+    peaks = [one for one in together if one["policy"] == "peak:24"]
+    hosts, gains = ([one[name] for one in peaks] for name in ("hosts", "gain"))
+    assert rows[3][1:3] == [f"{sum(hosts) / 3:.1f}".removesuffix(".0"), f"{sum(gains) / 3:.2f}"]
+    assert rows[4][1:3] == [str(max(hosts)), f"{min(gains):.2f}"]
+
+
 def test_a_trace_is_simulated_and_drawn(bench: Bench, tmp_path: Path) -> None:
     trace, drawn = tmp_path / "use.csv", tmp_path / "out.svg"
     rows = [f"vm-{vm},{time},8192,{1000 + vm}" for vm in range(64) for time in range(0, 7200, 600)]
@@ -137,6 +153,8 @@ def test_the_seeds_arm_is_a_choice(bench: Bench) -> None:
         (["--trace", "x.csv", "--arm", "ksm"], "--arm is of --generate seed"),
         (["--memory", "4"], "--memory must be above the 4 GiB"),
         (["--plot", "out.bmp"], "the name must end in .png, .svg, .pdf"),
+        (["--plot", "out.svg", "--seeds", "2"], "--plot is of one seed: leave --seeds out"),
+        (["--seeds", "0"], "0 is not at least 1"),
         (["--hosts", "0"], "0 is not at least 1"),
         (["--storm-percent", "101"], "101 is not from 0 to 100"),
         (["--step", "0"], "0 is not above 0"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from prometheus_client.exposition import generate_latest
 
 from memhint.controller.intake import Intake
+from memhint.objects.promise import PromisedHour
 from tests.unit.api.conftest import make_site, template  # noqa: F401  fixtures
 from tests.unit.api.site import Site
 from tests.unit.controller.test_intake import FakeFleet, intake
@@ -33,6 +35,7 @@ def controller() -> Intake:
 def families(make_site: Callable[..., Site]) -> dict[str, list[Family]]:  # noqa: F811
     site = make_site()
     site.get("/v1/hosts")
+    site.store.promises.add("compute-0001", [PromisedHour(time.time(), 1, 1)], 0.0)
     api = site.get("/metrics").get_data(as_text=True)
     return {
         "The API": families_of(api),

@@ -146,3 +146,37 @@ def test_a_hot_fleets_vms_are_cold_for_one_to_96_hours_and_then_never_again() ->
     assert min(turned) >= 0.9
     assert max(turned) <= 96.5
     assert np.median(turned) < 24
+
+
+def test_a_leak_grows_in_a_line_until_it_is_restarted() -> None:
+    made = fleet(Workload.LEAK, days=15)
+    leaking = made.levels[:, : round(published.LEAK_SHARE * ROWS)]
+    step = np.diff(leaking, axis=0)
+    restarts = step < 0
+    assert restarts.sum(axis=0).min() > 0
+    assert restarts.sum(axis=0).max() <= 15
+    assert (step[restarts] < -0.9).all()
+    assert step[~restarts].max() <= made.step / published.LEAK_LASTS[0] + 1e-6
+
+
+def test_a_crowd_comes_to_a_fifth_of_the_vms_and_each_time_to_others() -> None:
+    made = fleet(Workload.FLASH, days=40)
+    many = (made.levels == 1.0).mean(axis=1)
+    assert set(np.round(many[many > 0], 1)) == {published.FLASH_SHARE}
+    begins = np.flatnonzero((many[1:] > 0) & (many[:-1] == 0)) + 1
+    assert 6 <= len(begins) <= 25
+    first, second = (made.levels[at] == 1.0 for at in begins[:2])
+    assert (first & second).mean() == pytest.approx(published.FLASH_SHARE**2, abs=0.02)
+
+
+def test_what_vms_in_antiphase_use_together_is_constant() -> None:
+    made = fleet(Workload.ANTIPHASE, days=2)
+    assert made.levels.mean(axis=1) == pytest.approx(0.5, abs=1e-6)
+    assert (made.levels.max(axis=0) > 0.99).all()
+
+
+def test_most_bursts_are_small_and_a_few_take_all() -> None:
+    made = fleet(Workload.TAILS, days=10, step=300.0, hosts=1)
+    bursts = made.levels[made.levels > 0]
+    assert np.median(bursts) < 0.15
+    assert 0.02 < (bursts == 1.0).mean() < 0.07

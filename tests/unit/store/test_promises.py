@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, delete, func, select
 
-from memhint.objects.promise import KeptPromises, PromisedHour
+from memhint.objects.promise import HostPromises, KeptPromises, PromisedHour
 from memhint.store import Store
 from memhint.store.fleet import State
 from memhint.store.promises import SHOWN, Promises
@@ -62,6 +62,16 @@ def test_an_hour_is_judged_once_and_the_worst_are_told(store: Store) -> None:
     found = promises.of("host-a")
     assert found is not None
     assert (found.hours, found.held, len(found.worst)) == (34, 32, SHOWN)
+
+
+def test_the_fleet_is_told_host_by_host_from_an_hour_on(store: Store) -> None:
+    promises, _ = opened(store, "host-a", "host-b", "host-c")
+    assert promises.since(0.0) == ()
+    promises.add("host-b", [hour(1, 5, -9), hour(2, 5, 9), hour(3, 2**45, -(2**45))], 0.0)
+    promises.add("host-a", [hour(1, 5, 4), hour(2, 5, 9)], 0.0)
+    assert promises.since(3600.0) == (HostPromises("host-a", 2, 1, 1), HostPromises("host-b", 3, 1, 2**46))
+    assert promises.since(3600.5) == (HostPromises("host-a", 1, 1, 0), HostPromises("host-b", 2, 1, 2**46))
+    assert promises.since(4 * 3600.0) == ()
 
 
 def test_hours_go_when_they_are_old_and_with_their_host(store: Store) -> None:

@@ -79,3 +79,8 @@ export function sum(values) {
   }
   return { total: seen ? total : null, missing };
 }
+
+/** Percent of the hours in which a promise held, rounded down: never a hundred while one did not. */
+export function heldOf(kept) {
+  return Math.floor((10000 * kept.held) / kept.hours) / 100;
+}

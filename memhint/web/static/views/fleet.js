@@ -3,7 +3,7 @@
 import { get } from "../lib/api.js";
 import { atMostEvery, fill, h } from "../lib/dom.js";
 import { remember, to } from "../lib/route.js";
-import { count, gib, known, memory, percent, sum } from "../lib/units.js";
+import { count, gib, heldOf, known, memory, percent, sum, UNKNOWN } from "../lib/units.js";
 import { badge } from "../parts/badge.js";
 import { figures } from "../parts/figures.js";
 import { fleetMap, mapLegend, METRICS, TROUBLE, trouble } from "../parts/fleet_map.js";
@@ -51,6 +51,8 @@ export function fleetView({ place, title, fleet, query, signal }) {
   const forbidden = h("div");
   const redraw = atMostEvery(REDRAW, draw, signal);
   const readMost = atMostEvery(10_000, loadMost, signal);
+  const readPromises = atMostEvery(300_000, loadPromises, signal); // an hour is judged once, after its end
+  let promises; // as the API tells
 
   const search = h("input", {
     type: "search",
@@ -226,6 +228,13 @@ export function fleetView({ place, title, fleet, query, signal }) {
       },
       item("Unreported", "unreported", "free in guests, still held by hosts"),
       item("Returned", "returned", "what hosts saw come back"),
+      {
+        name: "Promises held",
+        value: promises?.hours ? percent(heldOf(promises), 2) : promises ? "not judged" : UNKNOWN,
+        note: promises?.hours ? `of ${count(promises.hours)} hours in 7 days` : null,
+        title: "Hours of all hosts in which all could have been given that was promised as they began",
+        kind: promises && promises.held < promises.hours ? "bad" : "",
+      },
     ]);
   }
 
@@ -271,6 +280,15 @@ export function fleetView({ place, title, fleet, query, signal }) {
     );
   }
 
+  async function loadPromises() {
+    try {
+      ({ promises } = await get("/v1/promises", {}, signal));
+      redraw();
+    } catch (error) {
+      if (error.name !== "AbortError") promises = undefined; // nobody knows now
+    }
+  }
+
   async function loadMost() {
     try {
       const { domains } = await get(
@@ -310,9 +328,11 @@ export function fleetView({ place, title, fleet, query, signal }) {
 
   fleet.addEventListener("hosts", redraw, { signal });
   fleet.addEventListener("hosts", readMost, { signal });
+  fleet.addEventListener("hosts", readPromises, { signal });
   fleet.addEventListener("state", redraw, { signal });
   draw();
   loadMost();
+  if (fleet.hosts.size) loadPromises(); // else with the first of them: who may not see hosts need not ask
 }
 
 function notYours(error) {

@@ -3,7 +3,7 @@
 import { get } from "../lib/api.js";
 import { atMostEvery, fill, h, inTurn } from "../lib/dom.js";
 import { to } from "../lib/route.js";
-import { count, gib, known, memory, percent, span } from "../lib/units.js";
+import { count, gib, heldOf, known, memory, percent, span } from "../lib/units.js";
 import { BOUND, HOST_STATE, RUNGS } from "../lib/words.js";
 import { age, badge } from "../parts/badge.js";
 import { figures } from "../parts/figures.js";
@@ -335,11 +335,6 @@ export function hostView({ place, title, fleet, parts, query, signal }) {
     { signal },
   );
   load();
-}
-
-/** Percent of the hours that held, rounded down: never a hundred while one did not. */
-function heldOf(kept) {
-  return Math.floor((10000 * kept.held) / kept.hours) / 100;
 }
 
 async function everyDomain(host, signal) {

@@ -11,7 +11,7 @@ from memhint.api.schemas.events import KINDS, LIST_QUERY
 from memhint.api.schemas.hosts import HOST
 from memhint.api.schemas.hosts import LIST_QUERY as HOST_QUERY
 from memhint.api.schemas.reclaims import RECLAIM
-from memhint.cli.fleet import events, hosts, reclaims, vms
+from memhint.cli.fleet import events, hosts, promises, reclaims, vms
 from memhint.client.settings import MICROVERSION
 
 
@@ -51,3 +51,13 @@ def test_a_promise_that_broke_once_does_not_hold_in_a_hundred_percent() -> None:
     )
     held = {**kept, "held": 100_000, "worst": [{"at": 7200.0, "promised": 1, "came": 1}]}
     assert hosts.promise_line(held) == "held in 100 % of 100000 hours since 1970-01-01 01:00:00 UTC"
+
+
+def test_the_fleet_s_promises_are_told_with_the_hosts_that_broke_one() -> None:
+    since = "since 1970-01-01 01:00:00 UTC"
+    assert promises.rows_of({"hours": 0, "since": 3600.0}) == {"Promises": f"no hour is judged {since}"}
+    broken = [{"host": f"host-{one}", "hours": 168, "held": 167, "lacked": 3 << 30} for one in range(22)]
+    found = promises.rows_of({"hours": 100_000, "held": 99_999, "hosts": 600, "since": 3600.0, "broken": broken})
+    assert found["Promises"] == f"held in 99.99 % of 100000 hours of 600 hosts {since}"
+    assert found["host-0"] == "held in 99.4 % of 168 hours; at worst 3072 MiB were missing"
+    assert (len(found), found["More"]) == (22, "2 hosts: -f json has all")
