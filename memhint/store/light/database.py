@@ -13,6 +13,8 @@ from memhint.store.patience import BUSY_SECONDS, Patience
 from memhint.store.sqlite_file import prepare
 from memhint.store.trouble import trouble
 
+_CACHE_KIB = 256  # of each connection: SQLite's 2 MiB fill within hours and save 0.3 ms of a report with 100 VMs
+
 
 class Database:
     """For several threads: each transaction has a connection to itself, and connections are used again."""
@@ -64,6 +66,7 @@ class Database:
         try:
             if connection.isolation_level is not None:
                 prepare(connection)
+                connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
             yield connection
             connection.execute("COMMIT")
         except BaseException:
