@@ -43,7 +43,7 @@ from memhint.pages.samples import PageSamples
 from memhint.planner.dedup_estimate import KsmPace
 from memhint.planner.settings import PlannerSettings
 from memhint.planner.state import start
-from memhint.store.database import open_store
+from memhint.store.host_store import open_host_store
 from memhint.virt.balloon import BalloonTarget
 from memhint.virt.domain_xml import Definition
 from memhint.virt.stats import DomainStats
@@ -108,7 +108,7 @@ class FakeFleet:
             raise RuntimeError(f"not measured: the processes of {', '.join(unread)} were not read")
 
     def _make(self, root: KernelRoot) -> Cycle:
-        self._store = open_store(f"sqlite:///{self._directory / 'bench.db'}", host="bench", lean=True)
+        self._store = open_host_store(f"sqlite:///{self._directory / 'bench.db'}", host="bench")
         bus = InProcessBus()
         bus.subscribe("store", self._store.reports.save)
         guests = Guests(lambda _: nullcontext(_silent), lambda _: _NextBoot(), self._store.marks, GuestTiming(), 9)

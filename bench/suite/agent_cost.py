@@ -15,7 +15,7 @@ from bench.harness.scale import Scale
 from memhint.objects.units import GIB, MIB
 
 GOAL_PERCENT = 2.0  # of one core
-GOAL_MEMORY = 80 * MIB
+GOAL_MEMORY = 60 * MIB
 DEEP_PERCENT = 0.5  # of one core: the budget that [observe] deep_cpu_percent gives by default
 FLEET = 512 * GIB  # of mapped memory, for which a round of deep reads is worked out
 

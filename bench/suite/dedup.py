@@ -247,7 +247,7 @@ class _Levers:
         self._vms = vms
         self._choices: Mapping[str, RangeChoice] = {}
         self._by_name = {vm.name: vm.monitor for vm in vms}
-        self._store = open_store(f"sqlite:///{folder / 'marks.db'}", host="bench", lean=True)
+        self._store = open_store(f"sqlite:///{folder / 'marks.db'}", host="bench")
         self._lever = DedupLever(
             KernelRoot(),
             self._store.marks,

@@ -12,7 +12,8 @@ from memhint.agent.reclaim_store import ReclaimStore
 from memhint.bus.commands import Handler
 from memhint.objects.policy import Origin, PolicyError, parse_policy
 from memhint.objects.reclaim import Reclaim, ReclaimRequest
-from memhint.store import Store, codec
+from memhint.store import codec
+from memhint.store.host_store import HostStore
 
 _WHY = 200  # characters
 
@@ -22,7 +23,7 @@ class Commands:
 
     def __init__(
         self,
-        store: Store,
+        store: HostStore,
         wake: Callable[[], None],
         wall: Callable[[], float] = time.time,
         learnt: Learnt | None = None,

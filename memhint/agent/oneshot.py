@@ -27,7 +27,7 @@ from memhint.pages.samples import IDLE, PageSamples
 from memhint.planner.state import PlannerState
 from memhint.store.database import Store, open_store
 from memhint.store.errors import StoreMissing
-from memhint.store.policies import StoredPolicies
+from memhint.store.rows.policies import StoredPolicies
 
 POLL = 0.05  # seconds
 _TRIES = 3  # of a first cycle: libvirt's first answer may take longer than a cycle waits for it

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from memhint.objects.domain import DomainFacts
 from memhint.objects.policy import Origin, Policy, careful, effective, remembered
-from memhint.store.policies import StoredPolicies
+from memhint.store.rows.policies import StoredPolicies
 
 LOG = logging.getLogger(__name__)
 

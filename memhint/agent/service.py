@@ -33,9 +33,9 @@ from memhint.objects.report import STALE_PERIODS
 from memhint.objects.units import MIB
 from memhint.planner.resume import after_boot, long_ago
 from memhint.planner.state import PlannerState
-from memhint.store.database import Store, open_store
-from memhint.store.engine import BUSY_SECONDS
 from memhint.store.errors import StoreDamaged, StoreError
+from memhint.store.host_store import HostStore, open_host_store
+from memhint.store.patience import BUSY_SECONDS
 
 if TYPE_CHECKING:
     from memhint.agent.shown import Shown
@@ -89,7 +89,7 @@ class Service:
             store.close()
             lock.release()
 
-    def _serve(self, store: Store) -> int:
+    def _serve(self, store: HostStore) -> int:
         agent = self._build(store, None)
         LOG.info("agent of %s, epoch %s, period %g s", self._conf.host_name, self._epoch, self._conf.period)
         while not self._stop:
@@ -142,7 +142,7 @@ class Service:
                 if not self._wake.is_set() and alarmed():
                     return
 
-    def _reloaded(self, agent: Agent, store: Store) -> Agent:
+    def _reloaded(self, agent: Agent, store: HostStore) -> Agent:
         try:
             conf = load(self._conf.default_config_files or None)
         except ConfigError as error:
@@ -163,7 +163,7 @@ class Service:
             built.inherit(agent)
         return built
 
-    def _build(self, store: Store, before: Agent | None) -> Agent:
+    def _build(self, store: HostStore, before: Agent | None) -> Agent:
         bus = InProcessBus()
         if self._events is None:
             self._events = Unlost(store.events)
@@ -189,9 +189,9 @@ class Service:
             return build(self._conf, stores, self._epoch, wake=self._wake.set, state=state)
         return build(self._conf, stores, self._epoch, wake=self._wake.set, before=before)
 
-    def _open_store(self) -> Store:
+    def _open_store(self) -> HostStore:
         options = self._conf.store
-        return open_store(
+        return open_host_store(
             options.url,
             host=self._conf.host_name,
             history_hours=options.history_hours,
@@ -200,11 +200,10 @@ class Service:
             domain_step=options.domain_step,
             domain_hours=options.domain_hours,
             domain_hourly_days=options.domain_hourly_days,
-            lean=True,
             busy=min(BUSY_SECONDS, self._conf.period * STORE_SHARE),
         )
 
-    def _broker(self, store: Store) -> RabbitPublisher | None:
+    def _broker(self, store: HostStore) -> RabbitPublisher | None:
         options = self._conf.bus
         if not options.urls:
             return None
@@ -267,7 +266,7 @@ def _fixed(conf: cfg.ConfigOpts) -> tuple[object, ...]:
     return (conf.host_name, conf.store.url, conf.metrics.listen, *(conf.bus[name] for name in conf.bus))
 
 
-def remembered_state(store: Store, conf: cfg.ConfigOpts) -> PlannerState | None:
+def remembered_state(store: HostStore, conf: cfg.ConfigOpts) -> PlannerState | None:
     """What the planner of the last agent knew; after more than three periods, or a boot, only what VMs did.
 
     :raises StoreError: when the store cannot be read

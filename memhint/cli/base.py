@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from oslo_config import cfg
 
@@ -12,7 +13,9 @@ from memhint.cli.app import MemhintApp
 from memhint.cli.command import Displayed, Documented
 from memhint.cli.errors import CliError, Exit, exit_of, line_of
 from memhint.objects.report import Report
-from memhint.store import Store, open_store
+
+if TYPE_CHECKING:
+    from memhint.store.database import Store
 
 _START = "start it with: memhint agent"
 
@@ -43,6 +46,8 @@ class Base(Documented):
 
         :raises StoreError: when it cannot be used
         """
+        from memhint.store.database import open_store  # not in the agent
+
         store = open_store(conf.store.url, host=conf.host_name, create=False)
         try:
             yield store

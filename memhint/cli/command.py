@@ -11,7 +11,7 @@ from cliff.command import Command
 from cliff.display import DisplayCommandBase
 
 from memhint.cli.exits import Exit, is_full
-from memhint.cli.table import TABLE, Table
+from memhint.cli.table import TABLE, Table, unknown
 
 
 class Documented(Command):
@@ -82,6 +82,13 @@ class Displayed(Documented, DisplayCommandBase):  # type: ignore[type-arg]
             default=argparse.SUPPRESS,
             help="the same as -f json: complete, in bytes",
         )
+
+    def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
+        """The output as cliff makes it, but that in CSV an unknown value is an empty field: there `None` is a text."""
+        if parsed_args.formatter == "csv":
+            data = [[None if unknown(cell) else cell for cell in row] for row in data]
+        code: int = super().produce_output(parsed_args, column_names, data)  # type: ignore[safe-super]
+        return code
 
     def table(self, parsed_args: argparse.Namespace) -> Table | None:
         """Where a table is wanted, the one that aligns sizes."""

@@ -64,6 +64,11 @@ class Table(TableFormatter):
         super().emit_one(column_names, [_clean(cell) for cell in data], stdout, parsed_args)
 
 
+def unknown(cell: Any) -> bool:
+    """Whether a cell holds no value."""
+    return isinstance(cell, FormattableColumn) and cell.machine_readable() is None
+
+
 def clean(text: str) -> str:
     """Text that a guest may have had a hand in, without what a terminal would obey."""
     return "".join(one if one.isprintable() or one == "\n" else "\N{REPLACEMENT CHARACTER}" for one in text)

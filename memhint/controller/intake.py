@@ -14,7 +14,7 @@ from memhint.objects.report import Report
 from memhint.store import Store
 from memhint.store.errors import StoreDamaged, StoreError, StoreRefused
 from memhint.store.fleet import HostRecord, State
-from memhint.store.history import TIDY_EVERY
+from memhint.store.rows.points import TIDY_EVERY
 
 LOG = logging.getLogger(__name__)
 

@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
 from memhint.store import schema
 from memhint.store.capacities import Capacities
 from memhint.store.central_policies import CentralPolicies
-from memhint.store.domain_history import DomainHistory, DomainKeep
+from memhint.store.domain_history import DomainHistory
 from memhint.store.domains import Domains
-from memhint.store.engine import BUSY_SECONDS, Database, connect, parse_url
+from memhint.store.engine import Database, connect, parse_url
 from memhint.store.events import Events
 from memhint.store.file import check_file, file_of, make_file
 from memhint.store.fleet import Fleet
 from memhint.store.growth import Growth
-from memhint.store.history import History, Keep
+from memhint.store.history import History
 from memhint.store.hosts_view import HostsView
 from memhint.store.instances import Instances
 from memhint.store.marks import Marks
+from memhint.store.patience import BUSY_SECONDS
 from memhint.store.policies import Policies
 from memhint.store.promises import Promises
 from memhint.store.reclaims import Reclaims
 from memhint.store.reports import Reports
+from memhint.store.rows.points import DomainKeep, Keep
 from memhint.store.states import PlannerStates
 from memhint.store.summaries import Summaries
-from memhint.store.upgrade import upgrade_apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,6 @@ def open_store(
     domain_hourly_days: float = 30.0,
     create: bool = True,
     busy: float = BUSY_SECONDS,
-    lean: bool = False,
 ) -> Store:
     """Open the store at a database URL.
 
@@ -76,7 +75,6 @@ def open_store(
     single cycles older than ``history_hours`` go; of the history, the worst of each five minutes and of each hour stays
     for so many days. Of VMs there is a point each ``domain_step`` seconds for ``domain_hours``, then the worst of each
     hour. With SQLite a transaction waits ``busy`` seconds for one of another process.
-    With ``lean`` another process makes or upgrades the tables, for who lives long.
 
     :raises StoreMissing: where there is none and ``create`` is off
     :raises StoreVersion: where it is of a newer memhint
@@ -88,7 +86,7 @@ def open_store(
         make_file(path) if create else check_file(path)
     database = connect(parsed, busy)
     try:
-        schema.ensure(database, partial(upgrade_apart, url) if lean else None) if create else schema.check(database)
+        schema.ensure(database) if create else schema.check(database)
     except BaseException:
         database.close()
         raise

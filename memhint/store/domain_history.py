@@ -5,7 +5,6 @@ Many more VMs than hosts: their points come less often than reports do, and stay
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
@@ -13,21 +12,10 @@ from sqlalchemy import Connection, delete, select
 
 from memhint.objects.summary import DomainSummary
 from memhint.store.engine import Database
-from memhint.store.tables import DOMAIN_HISTORY_SIZES, domain_history
-from memhint.store.thinning import HOUR, thin
-from memhint.store.upsert import Row, add_many
-
-_LEAST = ("free", "reported")
-_MOST = ("assigned", *(name for name in DOMAIN_HISTORY_SIZES if name not in _LEAST))
-
-
-@dataclass(frozen=True, slots=True)
-class DomainKeep:
-    """Seconds between two points of a VM, and for which they and those of an hour are kept."""
-
-    step: float = 60.0
-    points: float = 6 * 3600.0
-    hours: float = 30 * 86400.0
+from memhint.store.rows.points import DOMAIN_LEAST, DOMAIN_MOST, HOUR, DomainKeep, domain_point
+from memhint.store.tables import domain_history
+from memhint.store.thinning import thin
+from memhint.store.upsert import add_many
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +47,11 @@ class DomainHistory:
 
     def due(self, host: str, before: float | None, at: float) -> bool:
         """Whether a report made at ``at`` is the first of its step. Hosts take turns, so that not all come at once."""
-        turn = zlib.crc32(host.encode()) % 1000 / 1000 * self._keep.step
-        return before is None or (before + turn) // self._keep.step != (at + turn) // self._keep.step
+        return self._keep.due(host, before, at)
 
     def add(self, connection: Connection, summaries: Sequence[DomainSummary]) -> None:
         """Add a point of each, in the caller's transaction. One that is there already is there once."""
-        add_many(connection, domain_history, [_row(one) for one in summaries])
+        add_many(connection, domain_history, [domain_point(one) for one in summaries])
 
     def of(self, uuid: str, since: float = 0.0, until: float | None = None) -> tuple[DomainPoint, ...]:
         """A VM's points from ``since`` to ``until`` (unix seconds), oldest first, whatever their length.
@@ -85,11 +72,15 @@ class DomainHistory:
         """
         with self._database.alone() as connection:
             before = now - self._keep.points
-            thin(connection, domain_history, "uuid", least=_LEAST, most=_MOST, fine=0, coarse=HOUR, before=before)
+            thin(
+                connection,
+                domain_history,
+                "uuid",
+                least=DOMAIN_LEAST,
+                most=DOMAIN_MOST,
+                fine=0,
+                coarse=HOUR,
+                before=before,
+            )
             old = domain_history.c.at < now - self._keep.hours
             connection.execute(delete(domain_history).where(domain_history.c.span == HOUR, old))
-
-
-def _row(one: DomainSummary) -> Row:
-    row: dict[str, object] = {name: getattr(one, name) for name in ("uuid", "at", "assigned", *DOMAIN_HISTORY_SIZES)}
-    return {**row, "span": 0, "bucket": int(one.at // HOUR) * HOUR}

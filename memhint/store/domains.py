@@ -16,6 +16,7 @@ from memhint.store.engine import Database
 from memhint.store.errors import MarkerError
 from memhint.store.instances import belongs, followed, project_of
 from memhint.store.pages import Changes, Order, Page
+from memhint.store.rows.revisions import DOMAIN
 from memhint.store.tables import domain, host_summary, instance, tombstone
 
 _NAMES = tuple(name for name in DomainSummary.__dataclass_fields__ if name != "at")
@@ -107,7 +108,7 @@ class Domains:
             number = revisions.since(connection, since)
             token = revisions.newest(connection)
             # A VM that left one host and is on another one has not changed there.
-            left = select(tombstone.c.name).where(tombstone.c.kind == revisions.DOMAIN, tombstone.c.revision > number)
+            left = select(tombstone.c.name).where(tombstone.c.kind == DOMAIN, tombstone.c.revision > number)
             query = _filtered(which, followed(connection)).where(
                 or_(domain.c.revision > number, domain.c.uuid.in_(left))
             )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,15 +20,15 @@ from sqlalchemy.exc import (
     StatementError,
 )
 
-from memhint.store.errors import StoreDamaged, StoreError, StoreRefused
+from memhint.store.errors import StoreError, StoreRefused
+from memhint.store.patience import BUSY_SECONDS, Patience
+from memhint.store.sqlite_file import prepare
+from memhint.store.trouble import trouble
 
-BUSY_SECONDS = 10.0  # that a process waits for another one's transaction, unless it says otherwise
-IMPATIENT_SECONDS = 0.1  # the same for the transactions that follow one that waited in vain, for as long as that waited
 ANSWER_SECONDS = 60.0  # for which a database server may say nothing before the connection counts as lost
 LOCK_SECONDS = 60.0  # that a process waits for another one's upgrade or tidying
 TRIES = 5  # of a transaction that the database ends because it stood in another one's way
 
-_AGAIN = 0.02  # seconds between two tries to switch a new SQLite file to its write-ahead log
 _READS = "memhint_reads"
 _PATIENCE = "memhint_patience"
 _LOCK = 0x6D656D68  # one number and one name for what only one process may do at a time in this database
@@ -48,9 +47,7 @@ class Database:
     def __init__(self, engine: Engine, busy: float = BUSY_SECONDS, clock: Callable[[], float] = time.monotonic) -> None:
         """:param busy: seconds that a transaction waits for another process's, with SQLite"""
         self.engine = engine
-        self._busy = busy
-        self._clock = clock
-        self._impatient_until = float("-inf")
+        self._patience = Patience(busy, clock)
         self._reader = engine.execution_options(**{_READS: True})
 
     @contextmanager
@@ -69,14 +66,12 @@ class Database:
         :raises StoreError: when the database fails
         """
         with _translated(self.engine.url), self.engine.connect() as connection:
-            # One that waits in vain may be one of many: they must not add up to a cycle without a report.
-            impatient = self._clock() < self._impatient_until
-            connection.execution_options(**{_PATIENCE: IMPATIENT_SECONDS if impatient else self._busy})
+            connection.execution_options(**{_PATIENCE: self._patience.seconds()})
             try:
                 transaction = connection.begin()
             except OperationalError as error:
-                if not impatient and "locked" in str(error.orig):
-                    self._impatient_until = self._clock() + self._busy
+                if "locked" in str(error.orig):
+                    self._patience.in_vain()
                 raise
             with transaction:
                 yield connection
@@ -209,27 +204,7 @@ def _prepare_mariadb(connection: Any, _record: object) -> None:
 
 
 def _prepare_sqlite(connection: Any, _record: object) -> None:
-    # The driver would begin transactions by itself, and only before the first write.
-    connection.isolation_level = None
-    cursor = connection.cursor()
-    _write_ahead(cursor)
-    # With a write-ahead log this loses the last cycles in a power cut and damages nothing.
-    cursor.execute("PRAGMA synchronous=NORMAL")
-    cursor.close()
-
-
-def _write_ahead(cursor: Any) -> None:
-    # A new file is changed by this. Where two processes do that at once, SQLite has the second one fail instead of
-    # letting it wait as long as the connection says.
-    end = time.monotonic() + BUSY_SECONDS
-    while True:
-        try:
-            cursor.execute("PRAGMA journal_mode=WAL")
-            return
-        except sqlite3.OperationalError as error:
-            if "locked" not in str(error) or time.monotonic() > end:
-                raise
-        time.sleep(_AGAIN)
+    prepare(connection)
 
 
 def _begin_sqlite(connection: Connection) -> None:
@@ -247,25 +222,9 @@ def _translated(url: URL) -> Iterator[None]:
         yield
     except SQLAlchemyError as error:
         what = " ".join(str(getattr(error, "orig", None) or error).split())
-        if "malformed" in what or "not a database" in what:
-            raise StoreDamaged(
-                f"{redacted(url)}: {what}; move the file away and restart the agent "
-                "(operator policies are lost with it)"
-            ) from error
-        if isinstance(error, (DataError, IntegrityError)) or (
+        refused = isinstance(error, (DataError, IntegrityError)) or (
             not isinstance(error, DBAPIError) and isinstance(error, StatementError)
-        ):
-            raise StoreRefused(f"{redacted(url)}: {what}") from error
-        raise StoreError(f"{redacted(url)}: {what}{_advice(what)}") from error
+        )
+        raise trouble(redacted(url), what, refused=refused) from error
     except OverflowError as error:  # SQLite's driver says it in its own way
         raise StoreRefused(f"{redacted(url)}: {error}") from error
-
-
-def _advice(what: str) -> str:
-    if "locked" in what:
-        return "; another process keeps it, look for one that hangs"
-    if "readonly" in what or "unable to open" in what:
-        return "; run as root or as the user of the agent"
-    if "no such table" in what or ("relation" in what and "does not exist" in what) or "doesn't exist" in what:
-        return "; restart the agent or the controller to make its tables"
-    return "; see [store] url"

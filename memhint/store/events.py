@@ -12,8 +12,9 @@ from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.objects.words import read_word
 from memhint.store.engine import Database
 from memhint.store.retention import proven
+from memhint.store.rows.events import event_row
 from memhint.store.tables import event
-from memhint.store.upsert import Row, add_new
+from memhint.store.upsert import add_new
 
 _FIELDS = tuple(event.c[name] for name in ("at", "host", "subject", "lever", "desired", "answer", "reason", "detail"))
 
@@ -30,7 +31,7 @@ class Events:
 
         :raises StoreError: when the database fails
         """
-        rows = [_row(Event(at, host, one.subject, one.lever, one.desired, one.verdict)) for one in states]
+        rows = [event_row(Event(at, host, one.subject, one.lever, one.desired, one.verdict)) for one in states]
         if not rows:
             return
         with self._database.write() as connection:
@@ -40,7 +41,7 @@ class Events:
 
     def add(self, connection: Connection, events: Iterable[Event]) -> None:
         """Add pulls of any hosts, in the caller's transaction. One that is there already is there once."""
-        add_new(connection, event, *map(_row, events))
+        add_new(connection, event, *map(event_row, events))
 
     def tidy(self, now: float) -> None:
         """Drop what is too old by ``now`` (unix seconds), of every host.
@@ -61,20 +62,6 @@ class Events:
         with self._database.read() as connection:
             rows = connection.execute(query).all()
         return tuple(_event(*row) for row in rows)
-
-
-def _row(one: Event) -> Row:
-    return {
-        "at": one.at,
-        "host": one.host,
-        "subject": one.subject,
-        "lever": str(one.lever),
-        # What a guest or a hypervisor said may be of any length, and PostgreSQL's texts have no NUL.
-        "desired": one.desired.replace("\0", "")[:64],
-        "answer": str(one.verdict.answer),
-        "reason": str(one.verdict.reason),
-        "detail": one.verdict.detail.replace("\0", "")[:4000],
-    }
 
 
 def _event(

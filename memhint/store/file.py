@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-
-from sqlalchemy.engine import URL
+from typing import TYPE_CHECKING
 
 from memhint.store.errors import StoreError, StoreMissing
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import URL
 
 
 def file_of(url: URL) -> Path | None:

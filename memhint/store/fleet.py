@@ -24,7 +24,8 @@ from memhint.store.events import Events
 from memhint.store.history import History
 from memhint.store.reclaims import Reclaims
 from memhint.store.retention import proven
-from memhint.store.summaries import Seen, Summaries
+from memhint.store.rows.lines import Seen
+from memhint.store.summaries import Summaries
 from memhint.store.tables import host, host_event, report
 from memhint.store.upsert import add_new, upsert
 

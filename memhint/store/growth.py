@@ -5,19 +5,19 @@ Controllers take turns, and look at one host in each: the one that was looked at
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, delete, func, select, update
 
 from memhint.objects.plan import DemandReason
-from memhint.planner.growth import AGES, DAY, LEVELS, GrowthTable, Tally, checked
+from memhint.planner.growth import AGES, DAY, LEVELS, GrowthTable, Tally
 from memhint.store import codec
 from memhint.store.clock import database_clock
 from memhint.store.engine import Database
-from memhint.store.errors import StoreDamaged
+from memhint.store.rows.growth import NO_TABLE, parse_table
+from memhint.store.rows.points import HOUR
 from memhint.store.tables import domain, domain_history, growth, growth_host, host, host_summary
-from memhint.store.thinning import HOUR
 from memhint.store.upsert import add_new
 
 VMS = 256  # of one host that are looked at: more tell no more than a part of what the fleet does
@@ -55,7 +55,7 @@ class Growth:
 
         def work(connection: Connection) -> Turn | None:
             now = self._clock(connection)
-            add_new(connection, growth, _NO_TABLE)
+            add_new(connection, growth, NO_TABLE)
             row = connection.execute(select(growth).with_for_update()).one()
             if row.turn_until > now:
                 return None
@@ -123,27 +123,17 @@ class Growth:
         """
         with self._database.read() as connection:
             document = connection.execute(select(growth.c.document)).scalar()
-        return _table(document) if document else None
+        return parse_table(document) if document else None
 
     def save(self, table: GrowthTable | None) -> None:
         """Make it the one that holds; None: it was looked, and the one that holds stays."""
         with self._database.write() as connection:
             now = self._clock(connection)
-            add_new(connection, growth, _NO_TABLE)
+            add_new(connection, growth, NO_TABLE)
             values: dict[str, object] = {"made": now}
             if table is not None:
                 values |= {"version": table.version, "document": codec.dump(table)}
             connection.execute(update(growth).values(**values))
-
-
-_NO_TABLE: Mapping[str, object] = {"id": 1, "version": 0, "made": 0.0, "turn_until": 0.0, "document": ""}
-
-
-def _table(document: str) -> GrowthTable:
-    try:
-        return checked(codec.parse_as(document, GrowthTable))
-    except ValueError as error:
-        raise StoreDamaged(f"the growth table cannot be read: {error}") from error
 
 
 def _tally(document: str) -> Tally:

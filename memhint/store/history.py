@@ -3,30 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
 from sqlalchemy import Connection, delete, select
 
 from memhint.objects.history import HistoryPoint
 from memhint.store.engine import Database
+from memhint.store.rows.points import FIVE_MINUTES, HOST_LEAST, HOST_MOST, HOUR, Keep, host_point
 from memhint.store.tables import host_history
-from memhint.store.thinning import FIVE_MINUTES, HOUR, thin
-from memhint.store.upsert import Row, add_new
-
-TIDY_EVERY = 300.0  # seconds between two looks for what has grown old
-
-
-@dataclass(frozen=True, slots=True)
-class Keep:
-    """Seconds for which points of each length are kept."""
-
-    raw: float = 24 * 3600.0
-    five_minutes: float = 7 * 86400.0
-    hours: float = 365 * 86400.0
-
-
-_NUMBERS = tuple(one.name for one in fields(HistoryPoint) if one.name not in ("at", "span"))
-_LEFT = frozenset({"headroom", "nominal_headroom", "available"})
+from memhint.store.thinning import thin
+from memhint.store.upsert import add_new
 
 
 class History:
@@ -38,7 +24,7 @@ class History:
 
     def add(self, connection: Connection, points: Sequence[tuple[str, HistoryPoint]]) -> None:
         """Add points by host, in the caller's transaction. One that is there already is there once."""
-        add_new(connection, host_history, *(_row(host, point) for host, point in points))
+        add_new(connection, host_history, *(host_point(host, point) for host, point in points))
 
     def of(self, host: str, since: float = 0.0) -> tuple[HistoryPoint, ...]:
         """A host's points from ``since`` (unix seconds) on, oldest first, whatever their length.
@@ -63,11 +49,5 @@ class History:
             connection.execute(old)
 
 
-def _row(host: str, point: HistoryPoint) -> Row:
-    row: dict[str, object] = {one.name: getattr(point, one.name) for one in fields(HistoryPoint)}
-    return {**row, "host": host, "bucket": int(point.at // FIVE_MINUTES) * FIVE_MINUTES}
-
-
 def _thin(connection: Connection, fine: int, coarse: int, before: float) -> None:
-    most = [name for name in _NUMBERS if name not in _LEFT]
-    thin(connection, host_history, "host", least=sorted(_LEFT), most=most, fine=fine, coarse=coarse, before=before)
+    thin(connection, host_history, "host", least=HOST_LEAST, most=HOST_MOST, fine=fine, coarse=coarse, before=before)

@@ -16,6 +16,7 @@ from memhint.store.clock import database_clock
 from memhint.store.engine import Database
 from memhint.store.errors import MarkerError
 from memhint.store.pages import Changes, Order, Page
+from memhint.store.rows.revisions import HOST
 from memhint.store.tables import host_summary, tombstone
 
 
@@ -77,7 +78,7 @@ class HostsView:
             query = select(host_summary).where(host_summary.c.revision > number).order_by(host_summary.c.name)
             items = tuple(_summary(row, now) for row in connection.execute(query))
             gone = select(tombstone.c.name).where(
-                tombstone.c.kind == revisions.HOST,
+                tombstone.c.kind == HOST,
                 tombstone.c.revision > number,
                 tombstone.c.name.not_in(select(host_summary.c.name)),
             )

@@ -4,25 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 
 from sqlalchemy import Connection, delete, select
 
-from memhint.objects.policy import KEYS, Origin, PolicyError, parse_policy
+from memhint.objects.policy import Origin, parse_policy
 from memhint.store.engine import Database
 from memhint.store.errors import StoreDamaged
+from memhint.store.rows.policies import Inputs, StoredPolicies, read_wishes, wish_row
 from memhint.store.tables import policy
 from memhint.store.upsert import upsert
-
-Inputs = dict[Origin, dict[str, str]]
-
-
-@dataclass(frozen=True, slots=True)
-class StoredPolicies:
-    """What can be read of the wishes, and what cannot."""
-
-    inputs: dict[str, Inputs]  # by UUID and origin
-    unreadable: dict[str, str]  # by UUID: which wish, in words
 
 
 class Policies:
@@ -104,29 +94,11 @@ class Policies:
             query = query.where(policy.c.domain_uuid == uuid)
         with self._database.read() as connection:
             rows = connection.execute(query).all()
-        found = StoredPolicies({}, {})
-        for domain, origin, key, value in rows:
-            try:
-                where, checked = Origin(origin), KEYS[key].check(value)
-            except (KeyError, PolicyError, ValueError, AttributeError, TypeError):
-                found.unreadable[domain] = (
-                    f"the stored policy {key}={value} ({origin}) of {domain} does not exist in this memhint; "
-                    "it is of another version or damaged"
-                )
-                continue
-            found.inputs.setdefault(domain, {}).setdefault(where, {})[key] = checked
-        return found
+        return read_wishes(rows)
 
     def _put(self, connection: Connection, uuid: str, origin: Origin, values: Mapping[str, str]) -> None:
         for key, value in values.items():
-            row = {
-                "domain_uuid": uuid,
-                "origin": str(origin),
-                "key": key,
-                "value": str(value),
-                "set_at": self._clock(),
-            }
-            upsert(connection, policy, row)
+            upsert(connection, policy, wish_row(uuid, origin, key, value, self._clock()))
 
 
 def _drop(connection: Connection, uuid: str, origin: Origin, keys: Iterable[str]) -> None:

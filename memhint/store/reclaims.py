@@ -8,20 +8,16 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, delete, insert, select, update
 
-from memhint.objects.reclaim import Reclaim, ReclaimError, ReclaimState, Stop, released
+from memhint.objects.reclaim import Reclaim, ReclaimState, Stop, released
 from memhint.objects.verdict import Answer, Reason, Verdict
-from memhint.objects.words import UNKNOWN
-from memhint.store import codec
 from memhint.store.engine import Database
-from memhint.store.errors import StoreDamaged
 from memhint.store.instances import belongs, followed
 from memhint.store.retention import proven
+from memhint.store.rows.reclaims import ENDED, OPEN, changing, parse_reclaim, reclaim_row
 from memhint.store.tables import domain, reclaim
 from memhint.store.upsert import add_new, upsert
 
-_OPEN = (*(str(state) for state in ReclaimState if not state.ended), UNKNOWN)
 _STAGES = (ReclaimState.QUEUED, ReclaimState.RUNNING, ReclaimState.HOLDING)
-_ENDED = tuple(str(state) for state in ReclaimState if state.ended)
 PRESUMED = "controller"  # the owner of what is said to have ended because its host says nothing
 _GRACE = 60.0  # seconds beyond a request's own times until that is said
 _LATE = 600.0  # the same for one that has begun: its agent tells when it is back
@@ -56,7 +52,7 @@ class Reclaims:
         """
         with self._database.write() as connection:
             self._prune(connection, new.request.at)
-            connection.execute(insert(reclaim).values(_row(self._host if host is None else host, new)))
+            connection.execute(insert(reclaim).values(reclaim_row(self._host if host is None else host, new)))
 
     def add_once(self, new: Reclaim) -> None:
         """Queue a request, unless it is there already, in whatever state.
@@ -66,16 +62,14 @@ class Reclaims:
         """
         with self._database.write() as connection:
             self._prune(connection, new.request.at)
-            add_new(connection, reclaim, _row(self._host, new))
+            add_new(connection, reclaim, reclaim_row(self._host, new))
 
     def interrupt(self, request: str, why: str) -> None:
         """Note that a request shall end, where it has not; the agent that has begun it looks for that.
 
         :raises StoreError: when the database fails
         """
-        row = update(reclaim).where(
-            reclaim.c.id == request, reclaim.c.state.in_(_OPEN), reclaim.c.interrupted.is_(None)
-        )
+        row = update(reclaim).where(reclaim.c.id == request, reclaim.c.state.in_(OPEN), reclaim.c.interrupted.is_(None))
         with self._database.write() as connection:
             connection.execute(row.values(interrupted=why.replace("\0", "")[:200]))
 
@@ -85,7 +79,7 @@ class Reclaims:
         :raises StoreError: when the database fails
         """
         query = select(reclaim.c.id, reclaim.c.interrupted)
-        query = query.where(reclaim.c.host == self._host, reclaim.c.state.in_(_OPEN))
+        query = query.where(reclaim.c.host == self._host, reclaim.c.state.in_(OPEN))
         with self._database.read() as connection:
             rows = connection.execute(query.where(reclaim.c.interrupted.is_not(None))).all()
         return {row.id: str(row.interrupted) for row in rows}
@@ -145,7 +139,7 @@ class Reclaims:
         :raises StoreDamaged: when one cannot be read
         :raises StoreError: when the database fails
         """
-        mine = reclaim.c.host.in_(list(hosts)) & reclaim.c.state.in_(_OPEN)
+        mine = reclaim.c.host.in_(list(hosts)) & reclaim.c.state.in_(OPEN)
         waits = (reclaim.c.state == str(ReclaimState.QUEUED)) | reclaim.c.interrupted.is_not(None)
         query = select(reclaim.c.host, reclaim.c.document, reclaim.c.interrupted).where(mine, waits)
         with self._database.read() as connection:
@@ -166,13 +160,13 @@ class Reclaims:
         rows = []
         for name, news in sorted(by_id.items()):
             place, document = there.get(name, (news[0][0], None))
-            before = now = None if document is None else _parse(document)
+            before = now = None if document is None else parse_reclaim(document)
             for host, one in news:
                 if host == place and (now is None or _place(one) > _place(now)):
                     # The request is as it was asked for: the agent's copy counts by the agent's clock.
                     now = one if before is None else replace(one, request=before.request)
             if now is not None and now != before:
-                rows.append(_row(place, now))
+                rows.append(reclaim_row(place, now))
         upsert(connection, reclaim, *rows)
 
     def presume(self, connection: Connection, now: float) -> None:
@@ -180,30 +174,30 @@ class Reclaims:
 
         :param now: unix seconds on the database's clock
         """
-        over = reclaim.c.state.in_(_OPEN) & (reclaim.c.at < now - _GRACE)
+        over = reclaim.c.state.in_(OPEN) & (reclaim.c.at < now - _GRACE)
         query = select(reclaim.c.host, reclaim.c.document).where(over).order_by(reclaim.c.id)
         rows = []
         for host, document in connection.execute(query.with_for_update()).all():
-            one = _parse(document)
+            one = parse_reclaim(document)
             last = one.request.expires + _GRACE
             if one.state is not ReclaimState.QUEUED:
                 last = one.request.expires + one.request.timeout + one.request.hold + _LATE
             if now > last:
-                rows.append(_row(host, _presumed(one, now)))
+                rows.append(reclaim_row(host, _presumed(one, now)))
         upsert(connection, reclaim, *rows)
 
     def tidy(self, connection: Connection, now: float) -> None:
         """Drop those of every host that ended too long ago, in the caller's transaction."""
-        connection.execute(delete(reclaim).where(reclaim.c.at < now - self._keep, reclaim.c.state.in_(_ENDED)))
+        connection.execute(delete(reclaim).where(reclaim.c.at < now - self._keep, reclaim.c.state.in_(ENDED)))
 
     def save(self, changed: Reclaim) -> bool:
         """Keep how far a request has come. One that has ended stays as it ended: then this is False.
 
         :raises StoreError: when the database fails
         """
-        row = update(reclaim).where(reclaim.c.id == changed.request.id, reclaim.c.state.in_(_OPEN))
+        row = update(reclaim).where(reclaim.c.id == changed.request.id, reclaim.c.state.in_(OPEN))
         with self._database.write() as connection:
-            return connection.execute(row.values(_changing(changed))).rowcount == 1
+            return connection.execute(row.values(changing(changed))).rowcount == 1
 
     def get(self, request: str) -> Reclaim | None:
         """One request by its id; None where there is none.
@@ -213,7 +207,7 @@ class Reclaims:
         """
         with self._database.read() as connection:
             document = connection.execute(select(reclaim.c.document).where(reclaim.c.id == request)).scalar()
-        return None if document is None else _parse(document)
+        return None if document is None else parse_reclaim(document)
 
     def open(self) -> tuple[Reclaim, ...]:
         """Those of this host that have not ended, oldest first.
@@ -221,10 +215,10 @@ class Reclaims:
         :raises StoreDamaged: when one cannot be read
         :raises StoreError: when the database fails
         """
-        query = select(reclaim.c.document).where(reclaim.c.host == self._host, reclaim.c.state.in_(_OPEN))
+        query = select(reclaim.c.document).where(reclaim.c.host == self._host, reclaim.c.state.in_(OPEN))
         with self._database.read() as connection:
             documents = connection.execute(query.order_by(reclaim.c.at, reclaim.c.id)).scalars().all()
-        return tuple(_parse(one) for one in documents)
+        return tuple(parse_reclaim(one) for one in documents)
 
     def newest(self, limit: int = 100, uuid: str | None = None) -> tuple[Reclaim, ...]:
         """The newest requests of this host, newest first, to one VM or to all.
@@ -239,7 +233,7 @@ class Reclaims:
             query = query.where(reclaim.c.domain_uuid == uuid)
         with self._database.read() as connection:
             query = query.order_by(reclaim.c.at.desc(), reclaim.c.id).limit(limit)
-            return tuple(_parse(one) for one in connection.execute(query).scalars().all())
+            return tuple(parse_reclaim(one) for one in connection.execute(query).scalars().all())
 
     def _listed(self) -> Select[Any]:
         query = select(reclaim.c.host, reclaim.c.document, reclaim.c.interrupted)
@@ -249,16 +243,11 @@ class Reclaims:
         if not proven(connection, now, self._keep):
             return
         old = delete(reclaim).where(reclaim.c.host == self._host, reclaim.c.at < now - self._keep)
-        connection.execute(old.where(reclaim.c.state.in_(_ENDED)))
-
-
-def _row(host: str, one: Reclaim) -> dict[str, object]:
-    request = one.request.check()
-    return {"id": request.id, "host": host, "domain_uuid": request.uuid, "at": request.at} | _changing(one)
+        connection.execute(old.where(reclaim.c.state.in_(ENDED)))
 
 
 def _listed(host: str, document: str, interrupted: str | None) -> HostReclaim:
-    return HostReclaim(host, _parse(document), interrupted)
+    return HostReclaim(host, parse_reclaim(document), interrupted)
 
 
 def _place(one: Reclaim) -> tuple[int, int, int]:
@@ -278,16 +267,3 @@ def _presumed(one: Reclaim, now: float) -> Reclaim:
         return replace(released(one, Stop.LOST, now, Reason.INTERRUPTED, why), owner=PRESUMED)
     verdict = Verdict(Answer.FAILED, Reason.INTERRUPTED, "its host has said nothing of it since it began")
     return replace(one, state=ReclaimState.FAILED, verdict=verdict, owner=PRESUMED, stop=Stop.LOST, ended=now)
-
-
-def _changing(one: Reclaim) -> dict[str, object]:
-    return {"state": str(one.state), "document": codec.dump(one)}
-
-
-def _parse(document: str) -> Reclaim:
-    found = codec.parse_as(document, Reclaim)
-    try:
-        found.request.check()
-    except ReclaimError as error:
-        raise StoreDamaged(f"a stored request is of another version or damaged: {error}") from error
-    return found

@@ -8,9 +8,11 @@ from memhint.objects.history import HistoryPoint, point_of
 from memhint.objects.report import Report
 from memhint.store import codec, revisions
 from memhint.store.engine import Database
-from memhint.store.history import TIDY_EVERY, History
+from memhint.store.history import History
 from memhint.store.retention import proven
-from memhint.store.summaries import Seen, Summaries
+from memhint.store.rows.lines import Seen
+from memhint.store.rows.points import TIDY_EVERY
+from memhint.store.summaries import Summaries
 from memhint.store.tables import report
 from memhint.store.upsert import upsert
 

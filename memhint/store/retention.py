@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, select
 
+from memhint.store.rows.points import FIVE_MINUTES, HOUR
 from memhint.store.tables import host_history
-from memhint.store.thinning import FIVE_MINUTES, HOUR
 
 
 def proven(connection: Connection, now: float, keep: float) -> bool:

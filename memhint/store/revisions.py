@@ -12,13 +12,9 @@ from collections.abc import Iterable
 from sqlalchemy import Connection, case, delete, func, insert, select, update
 
 from memhint.store.errors import ChangesExpired
+from memhint.store.rows.revisions import GIVEN, TOLD, given_row, grave, least
 from memhint.store.tables import revision, tombstone
 from memhint.store.upsert import upsert_many
-
-HOST, DOMAIN = "host", "domain"  # what a tombstone is of
-TOLD = 3600.0  # seconds for which it is told that something is no more
-_GIVEN = "number"  # a row of the same table: this number was given
-_LONGEST = 10**17  # microseconds: no clock is believed beyond; a token has 18 digits at most
 
 
 def take(connection: Connection, now: float) -> int:
@@ -26,12 +22,10 @@ def take(connection: Connection, now: float) -> int:
 
     :param now: unix seconds on the clock of the store
     """
-    least = min(max(0, int(now * 1e6)), _LONGEST)
-    following = case((revision.c.value < least, least), else_=revision.c.value + 1)
+    following = case((revision.c.value < least(now), least(now)), else_=revision.c.value + 1)
     connection.execute(update(revision).where(revision.c.id == 1).values(value=following))
     number = int(connection.execute(select(revision.c.value)).scalar_one())
-    given = {"kind": _GIVEN, "name": str(number), "revision": number, "at": now}
-    connection.execute(insert(tombstone).values(**given))
+    connection.execute(insert(tombstone).values(**given_row(number, now)))
     return number
 
 
@@ -41,7 +35,7 @@ def newest(connection: Connection) -> int:
     if _given(connection, value):
         return value
     # A controller of an earlier version keeps none: telling a little again is better than to expire each token.
-    last = select(func.max(tombstone.c.revision)).where(tombstone.c.kind == _GIVEN)
+    last = select(func.max(tombstone.c.revision)).where(tombstone.c.kind == GIVEN)
     return int(connection.execute(last).scalar() or value)
 
 
@@ -61,7 +55,7 @@ def since(connection: Connection, token: str) -> int:
 
 def bury(connection: Connection, kind: str, names: Iterable[str], number: int, now: float) -> None:
     """Note that these are no more."""
-    rows = [{"kind": kind, "name": name, "revision": number, "at": now} for name in names]
+    rows = [grave(kind, name, number, now) for name in names]
     upsert_many(connection, tombstone, rows)
 
 
@@ -75,9 +69,9 @@ def tidy(connection: Connection, now: float) -> None:
 
 
 def _given(connection: Connection, number: int) -> bool:
-    one = select(tombstone.c.revision).where(tombstone.c.kind == _GIVEN, tombstone.c.name == str(number))
+    one = select(tombstone.c.revision).where(tombstone.c.kind == GIVEN, tombstone.c.name == str(number))
     return connection.execute(one).first() is not None
 
 
 def _keeps(connection: Connection) -> bool:
-    return connection.execute(select(tombstone.c.name).where(tombstone.c.kind == _GIVEN).limit(1)).first() is not None
+    return connection.execute(select(tombstone.c.name).where(tombstone.c.kind == GIVEN).limit(1)).first() is not None

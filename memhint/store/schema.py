@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,24 +9,10 @@ from sqlalchemy import Connection, inspect, text
 
 from memhint.store.engine import Database, redacted
 from memhint.store.errors import StoreMissing, StoreVersion
+from memhint.store.versions import HEAD, REVISIONS
 
 if TYPE_CHECKING:
     from alembic.config import Config
-
-REVISIONS = (
-    "0001",
-    "0002",
-    "0003",
-    "0004",
-    "0005",
-    "0006",
-    "0007",
-    "0008",
-    "0009",
-    "0010",
-    "0011",
-)  # every one that this memhint knows, oldest first
-HEAD = REVISIONS[-1]
 
 
 def check(database: Database) -> None:
@@ -46,10 +31,9 @@ def check(database: Database) -> None:
         raise StoreVersion(f"{name} is of an older memhint ({found}): restart the agent, it upgrades the store")
 
 
-def ensure(database: Database, apart: Callable[[], None] | None = None) -> None:
+def ensure(database: Database) -> None:
     """Make or upgrade the tables.
 
-    :param apart: does the same in a process of its own; what it leaves undone is done here
     :raises StoreVersion: where they are newer than this memhint
     :raises StoreError: when the database fails
     """
@@ -58,11 +42,6 @@ def ensure(database: Database, apart: Callable[[], None] | None = None) -> None:
         found = _revision(connection)
     if found == HEAD:
         return
-    if apart is not None:
-        apart()
-        with database.read() as connection:
-            if _revision(connection) == HEAD:
-                return
     with database.alone() as connection:
         found = _revision(connection)  # again: another process may have been faster
         if found is not None:

@@ -19,50 +19,14 @@ from sqlalchemy import (
     Text,
 )
 
+from memhint.store.rows.names import DOMAIN_HISTORY_SIZES, DOMAIN_SIZES, HOST_SIZES, HOST_SUMS
+
 metadata = MetaData()
 
 # MariaDB's plain TEXT ends at 64 KiB; a report of a hundred VMs is larger.
 DOCUMENT = Text().with_variant(Text(2**32 - 1), "mysql", "mariadb")
 # SQLite counts rows by itself only in a column that is called INTEGER.
 SERIAL = BigInteger().with_variant(Integer, "sqlite")
-
-HOST_SIZES = (
-    "pool",
-    "reserve",
-    "assigned",
-    "footprint",
-    "resident",
-    "available",
-    "swap_used",
-    "want",
-    "spare",
-    "headroom",
-    "nominal_headroom",
-    "slot",
-    "slots",
-    "nominal_slots",
-)
-HOST_SUMS = (
-    "reported",
-    "unreported",
-    "returned",
-    "reclaimable_reporting",
-    "reclaimable_cache",
-    "reclaimable_dedup",
-)
-DOMAIN_SIZES = (
-    "resident",
-    "footprint",
-    "demand",
-    "free",
-    "reported",
-    "unreported",
-    "shared",
-    "swap",
-    "returned",
-    "reclaimable",
-)
-DOMAIN_HISTORY_SIZES = ("resident", "footprint", "demand", "free", "reported", "unreported", "shared", "swap")
 
 report = Table(
     "report",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sqlalchemy import Column, Connection, Table, delete, exists, func, insert, literal, select
 
-FIVE_MINUTES, HOUR = 300, 3600  # seconds
+from memhint.store.rows.points import HOUR
 
 
 def thin(

@@ -102,7 +102,7 @@ def test_nothing_is_lost_and_nothing_crosses(
     every = {vm.name: vm for vm in (*mine, other)}
     choices: dict[str, RangeChoice] = {}
     finder = Finder(ROOT, PAGE_SIZE, 7, FinderSettings(2, 200.0, 1 << 40, 0.1))
-    store = open_store(f"sqlite:///{tmp_path / 'marks.db'}", host="race", lean=True)
+    store = open_store(f"sqlite:///{tmp_path / 'marks.db'}", host="race")
     most, looks = 0, 0
     try:
         with ksm.kept():

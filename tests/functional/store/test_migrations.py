@@ -9,7 +9,7 @@ from alembic import command
 from sqlalchemy import inspect, text
 
 from memhint.objects.history import HistoryPoint
-from memhint.store import open_store, schema
+from memhint.store import open_store, schema, versions
 from memhint.store.engine import Database, connect, parse_url
 from memhint.store.file import file_of, make_file
 from memhint.store.tables import metadata
@@ -35,11 +35,11 @@ def tables(database: Database) -> set[str]:
 
 def test_every_revision_goes_up_and_down_again(database: Database) -> None:
     for _ in range(2):
-        for one in schema.REVISIONS:
+        for one in versions.REVISIONS:
             with database.alone() as connection:
                 command.upgrade(schema.scripts(connection), one)
         assert tables(database) == set(metadata.tables)
-        for one in (*reversed(schema.REVISIONS[:-1]), "base"):
+        for one in (*reversed(versions.REVISIONS[:-1]), "base"):
             with database.alone() as connection:
                 command.downgrade(schema.scripts(connection), one)
         assert tables(database) == set()

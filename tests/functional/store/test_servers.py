@@ -12,7 +12,8 @@ from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.store import StoreError, open_store, upsert
 from memhint.store.errors import StoreRefused
 from memhint.store.fleet import State
-from memhint.store.tables import DOMAIN_HISTORY_SIZES, DOMAIN_SIZES, domain, domain_history, event
+from memhint.store.rows.names import DOMAIN_HISTORY_SIZES, DOMAIN_SIZES
+from memhint.store.tables import domain, domain_history, event
 from memhint.store.upsert import add_many, prepare_many, upsert_many
 from tests.unit import builders
 from tests.unit.builders import NOW, WEB

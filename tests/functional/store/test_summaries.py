@@ -24,12 +24,13 @@ from memhint.objects.summary import (
     host_summary,
 )
 from memhint.objects.units import GIB, KIB, MIB
-from memhint.store import Store, fleet, revisions
+from memhint.store import Store, fleet
 from memhint.store.domains import DomainFilter
 from memhint.store.errors import ChangesExpired, MarkerError
 from memhint.store.fleet import State
 from memhint.store.hosts_view import HostsView
 from memhint.store.pages import Page
+from memhint.store.rows.revisions import TOLD
 from memhint.store.summaries import Summaries
 from memhint.store.tables import host_summary as lines
 from memhint.store.tables import revision, tombstone
@@ -250,7 +251,7 @@ def test_changes_are_told_for_an_hour_and_then_no_more(kept: Store, clock: Clock
     take(kept, clock, report(1, MIB, MIB))
     token = kept.domains.token()
     take(kept, clock, report(2, MIB))
-    clock.now += revisions.TOLD - 1
+    clock.now += TOLD - 1
     kept.fleet.tidy()
     assert kept.domains.changed(token).deleted == ("vm-1",)
     clock.now += 2

@@ -42,7 +42,7 @@ from memhint.planner.growth import GrowthTable
 from memhint.planner.settings import PlannerSettings
 from memhint.planner.state import start
 from memhint.store.errors import StoreError
-from memhint.store.policies import StoredPolicies
+from memhint.store.rows.policies import StoredPolicies
 from memhint.virt.domain_xml import Definition
 from memhint.virt.errors import LibvirtCallFailed, VirtError
 from memhint.virt.stats import DomainStats

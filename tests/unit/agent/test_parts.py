@@ -14,7 +14,7 @@ from memhint.agent.processes import Processes
 from memhint.kernel.errors import KernelInterfaceError, ProcessGone
 from memhint.objects.policy import Mode, Origin, QosClass, remembered
 from memhint.store import open_store
-from memhint.store.policies import StoredPolicies
+from memhint.store.rows.policies import StoredPolicies
 from memhint.store.tables import policy
 from tests.unit import builders
 from tests.unit.kernel.fake_root import FakeRoot

@@ -12,7 +12,7 @@ from memhint.controller.intake import Intake
 from memhint.objects.report import Report
 from memhint.store.errors import StoreError, StoreRefused
 from memhint.store.fleet import HostRecord, State
-from memhint.store.history import TIDY_EVERY
+from memhint.store.rows.points import TIDY_EVERY
 from tests.unit import builders
 
 

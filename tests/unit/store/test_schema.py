@@ -12,7 +12,7 @@ from sqlalchemy.dialects import mysql, postgresql
 from sqlalchemy.schema import CreateTable
 from sqlalchemy.types import TypeEngine
 
-from memhint.store import Store, StoreMissing, StoreVersion, open_store, schema
+from memhint.store import Store, StoreMissing, StoreVersion, open_store, schema, versions
 from memhint.store.tables import metadata
 
 
@@ -32,8 +32,8 @@ def test_migrations_make_the_tables_of_the_metadata(store: Store) -> None:
 
 def test_the_known_revisions_are_those_of_the_scripts() -> None:
     scripts = ScriptDirectory(str(Path(schema.__file__).parent / "migrations"))
-    assert tuple(one.revision for one in reversed(list(scripts.walk_revisions()))) == schema.REVISIONS
-    assert scripts.get_current_head() == schema.HEAD
+    assert tuple(one.revision for one in reversed(list(scripts.walk_revisions()))) == versions.REVISIONS
+    assert scripts.get_current_head() == versions.HEAD
 
 
 def test_a_store_that_is_up_to_date_is_left_alone(store: Store, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,7 +55,7 @@ def test_a_store_of_a_newer_memhint_is_refused(store: Store, url: str) -> None:
 def test_a_store_of_an_older_memhint_is_only_upgraded_by_the_agent(
     store: Store, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(schema, "REVISIONS", (schema.HEAD, "next"))
+    monkeypatch.setattr(schema, "REVISIONS", (versions.HEAD, "next"))
     monkeypatch.setattr(schema, "HEAD", "next")
     with pytest.raises(StoreVersion, match="restart the agent"):
         open_store(url, create=False)

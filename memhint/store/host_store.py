@@ -1,0 +1,164 @@
+"""The store as the agent of a host needs it, opened with as little memory as its database allows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+from memhint.objects.lever import LeverState
+from memhint.objects.ownership import Ledger
+from memhint.objects.policy import Origin
+from memhint.objects.reclaim import Reclaim
+from memhint.objects.report import Report
+from memhint.planner.growth import GrowthTable
+from memhint.planner.state import PlannerState
+from memhint.store.light.store import light_path, open_light
+from memhint.store.patience import BUSY_SECONDS
+from memhint.store.rows.points import DomainKeep, Keep
+from memhint.store.rows.policies import StoredPolicies
+
+
+class HostReports(Protocol):
+    """See `memhint.store.reports`."""
+
+    def save(self, new: Report) -> None:
+        """Make this the newest."""
+
+    def last_epoch(self, host: str) -> str | None:
+        """Which life of the agent the newest is of."""
+
+
+class HostPolicies(Protocol):
+    """See `memhint.store.policies`."""
+
+    def read(self) -> StoredPolicies:
+        """Every wish."""
+
+    def replace(self, uuid: str, origin: Origin, values: Mapping[str, str]) -> None:
+        """Make these all the wishes of one origin."""
+
+
+class HostEvents(Protocol):
+    """See `memhint.store.events`."""
+
+    def record(self, host: str, at: float, states: Iterable[LeverState]) -> None:
+        """Add pulls."""
+
+
+class HostStates(Protocol):
+    """See `memhint.store.states`."""
+
+    def save(self, host: str, boot: str, state: PlannerState, ended: float | None = None) -> None:
+        """Keep one."""
+
+    def newest(self, host: str, boot: str) -> PlannerState | None:
+        """Of this boot."""
+
+    def of_last_boot(self, host: str, boot: str) -> tuple[PlannerState, float | None] | None:
+        """Of the last boot, and when it ended in order."""
+
+
+class HostReclaims(Protocol):
+    """See `memhint.store.reclaims`."""
+
+    def add_once(self, new: Reclaim) -> None:
+        """Queue a request, unless it is there."""
+
+    def interrupt(self, request: str, why: str) -> None:
+        """Note that it shall end."""
+
+    def interrupted(self) -> dict[str, str]:
+        """Why requests shall end, by id."""
+
+    def save(self, changed: Reclaim) -> bool:
+        """Keep how far one has come."""
+
+    def open(self) -> tuple[Reclaim, ...]:
+        """Those that have not ended."""
+
+    def newest(self) -> tuple[Reclaim, ...]:
+        """The newest first."""
+
+
+class HostGrowth(Protocol):
+    """See `memhint.store.growth`."""
+
+    def newest(self) -> GrowthTable | None:
+        """The table that holds."""
+
+    def save(self, table: GrowthTable) -> None:
+        """Make it the one that holds."""
+
+
+class HostStore(Protocol):
+    """What both stores are to an agent."""
+
+    @property
+    def reports(self) -> HostReports:
+        """Reports, lines and histories."""
+
+    @property
+    def policies(self) -> HostPolicies:
+        """Wishes."""
+
+    @property
+    def marks(self) -> Ledger:
+        """What memhint changed."""
+
+    @property
+    def events(self) -> HostEvents:
+        """Pulls."""
+
+    @property
+    def states(self) -> HostStates:
+        """What the planner remembers."""
+
+    @property
+    def reclaims(self) -> HostReclaims:
+        """Requests to reclaim."""
+
+    @property
+    def growth(self) -> HostGrowth:
+        """The growth table."""
+
+    def close(self) -> None:
+        """Let go of the database."""
+
+
+def open_host_store(
+    url: str,
+    *,
+    host: str,
+    history_hours: float = 24.0,
+    five_minute_days: float = 7.0,
+    hourly_days: float = 365.0,
+    domain_step: float = 60.0,
+    domain_hours: float = 6.0,
+    domain_hourly_days: float = 30.0,
+    busy: float = BUSY_SECONDS,
+) -> HostStore:
+    """Open the store at a database URL as an agent does, and make or upgrade its tables. Parameters as of `open_store`.
+
+    Only what is no plain SQLite file needs SQLAlchemy.
+
+    :raises StoreVersion: where it is of a newer memhint
+    :raises StoreError: where it cannot be used
+    """
+    path = light_path(url)
+    if path is not None:
+        keep = Keep(history_hours * 3600, five_minute_days * 86400, hourly_days * 86400)
+        domain_keep = DomainKeep(domain_step, domain_hours * 3600, domain_hourly_days * 86400)
+        return open_light(path, host=host, keep=keep, domain_keep=domain_keep, busy=busy)
+    from memhint.store.database import open_store
+
+    return open_store(
+        url,
+        host=host,
+        history_hours=history_hours,
+        five_minute_days=five_minute_days,
+        hourly_days=hourly_days,
+        domain_step=domain_step,
+        domain_hours=domain_hours,
+        domain_hourly_days=domain_hourly_days,
+        busy=busy,
+    )

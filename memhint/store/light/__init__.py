@@ -1,0 +1,4 @@
+"""The agent's part of the store, through the standard library's driver: SQLAlchemy would cost each host 15 MiB.
+
+The tables, and what is in their rows, are those of `memhint.store`. Its other stores read and write the same file.
+"""

@@ -1,0 +1,40 @@
+"""Wishes as rows, and what can be read of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from memhint.objects.policy import KEYS, Origin, PolicyError
+
+Inputs = dict[Origin, dict[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPolicies:
+    """What can be read of the wishes, and what cannot."""
+
+    inputs: dict[str, Inputs]  # by UUID and origin
+    unreadable: dict[str, str]  # by UUID: which wish, in words
+
+
+def wish_row(uuid: str, origin: Origin, key: str, value: str, at: float) -> Mapping[str, object]:
+    """One wish, set at ``at`` (unix seconds)."""
+    return {"domain_uuid": uuid, "origin": str(origin), "key": key, "value": str(value), "set_at": at}
+
+
+def read_wishes(rows: Iterable[Sequence[Any]]) -> StoredPolicies:
+    """What rows of UUID, origin, key and value say; what does not exist is told by VM, and all else is there."""
+    found = StoredPolicies({}, {})
+    for domain, origin, key, value in rows:
+        try:
+            where, checked = Origin(origin), KEYS[key].check(value)
+        except (KeyError, PolicyError, ValueError, AttributeError, TypeError):
+            found.unreadable[domain] = (
+                f"the stored policy {key}={value} ({origin}) of {domain} does not exist in this memhint; "
+                "it is of another version or damaged"
+            )
+            continue
+        found.inputs.setdefault(domain, {}).setdefault(where, {})[key] = checked
+    return found

@@ -1,0 +1,308 @@
+"""The agent's part of the store agrees with the store as a whole, and fails as it does."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import stat
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy.engine import make_url
+
+from memhint.objects.policy import Origin
+from memhint.objects.reclaim import Reclaim, ReclaimState
+from memhint.objects.units import MIB
+from memhint.objects.verdict import Answer, Reason, Verdict
+from memhint.planner.growth import table_of
+from memhint.planner.settings import PlannerSettings
+from memhint.planner.state import start
+from memhint.store import Store, StoreDamaged, StoreError, StoreVersion, open_store
+from memhint.store.errors import StoreRefused
+from memhint.store.host_store import HostStore, open_host_store
+from memhint.store.light.database import Database
+from memhint.store.light.store import LightStore, light_path
+from tests.unit import builders
+from tests.unit.builders import DB, NOW, OLD, WEB
+
+HOURS = {"history_hours": 1.0, "five_minute_days": 0.2, "hourly_days": 1.0, "domain_step": 30.0, "domain_hours": 2.0}
+KEEPS: dict[str, Any] = {**HOURS, "domain_hourly_days": 1.0}
+# What each store reads off its own clock.
+OWN_TIME = {"policy": "set_at", "growth": "made"}
+
+Step = Callable[[HostStore, float], object]
+
+
+def report(at: float, number: int, vms: list[tuple[str, int]], refused: bool) -> Any:
+    domains = [
+        builders.domain_report(
+            observation=builders.domain_observation(uuid=uuid, name=f"vm\0{uuid}", process=builders.process(rss=rss))
+        )
+        for uuid, rss in vms
+    ]
+    more = (builders.refused_domain(),) if refused else ()
+    return builders.report(sequence=number, at=at, domains=(*domains, *more))
+
+
+def save_report(number: int, vms: list[tuple[str, int]], refused: bool) -> Step:
+    return lambda store, at: store.reports.save(report(at, number, vms, refused))
+
+
+def change(state: ReclaimState, name: str) -> Step:
+    def step(store: HostStore, at: float) -> object:
+        one = Reclaim(builders.reclaim_request(id=name, at=at, expires=at + 60))
+        verdict = Verdict(Answer.FAILED, Reason.INTERRUPTED, "why") if state.ended else None
+        return store.reclaims.save(replace(one, state=state, begun=at, verdict=verdict))
+
+    return step
+
+
+def read(store: HostStore) -> object:
+    """Everything that an agent reads."""
+    return (
+        store.reports.last_epoch("host-a"),
+        store.reports.last_epoch("host-b"),
+        store.policies.read(),
+        store.marks.all(),
+        [store.marks.get(subject, "merge") for subject in (WEB, DB)],
+        [store.states.newest("host-a", boot) for boot in ("boot-1", "boot-2")],
+        [store.states.of_last_boot("host-a", boot) for boot in ("boot-1", "boot-2")],
+        store.reclaims.open(),
+        store.reclaims.interrupted(),
+        store.reclaims.newest(),
+        store.growth.newest(),
+    )
+
+
+VMS = st.lists(st.tuples(st.sampled_from([WEB, DB, OLD]), st.integers(1, 4096).map(lambda mib: mib * MIB)), max_size=4)
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+NAMES = st.sampled_from(["req-1", "req-2", "req-3"])
+SUBJECTS = st.sampled_from([WEB, DB])
+STEPS: st.SearchStrategy[Step] = st.one_of(
+    st.builds(save_report, st.integers(1, 2**40), VMS, st.booleans()),
+    st.builds(save_report, st.integers(1, 2**40), VMS, st.booleans()),
+    st.builds(
+        lambda uuid, origin, values: lambda store, _: store.policies.replace(uuid, origin, values),
+        SUBJECTS,
+        st.sampled_from([Origin.OPERATOR, Origin.METADATA]),
+        st.dictionaries(st.sampled_from(["reporting", "dedup"]), st.just("off")),
+    ),
+    st.builds(
+        lambda subject, before, instance: (
+            lambda store, at: store.marks.put(builders.mark(subject=subject, before=before, instance=instance, at=at))
+        ),
+        SUBJECTS,
+        TEXTS,
+        st.sampled_from(["1:1", "2:2"]),
+    ),
+    st.builds(lambda subject: lambda store, _: store.marks.remove(subject, "merge"), SUBJECTS),
+    st.builds(
+        lambda subject, words: (
+            lambda store, at: store.events.record(
+                "host-a",
+                at,
+                [builders.lever_state(subject=subject, desired=words, verdict=Verdict(Answer.APPLIED, detail=words))],
+            )
+        ),
+        SUBJECTS,
+        TEXTS,
+    ),
+    st.builds(
+        lambda boot, ended: lambda store, _: store.states.save("host-a", boot, start(PlannerSettings()), ended),
+        st.sampled_from(["boot-1", "boot-2"]),
+        st.none() | st.floats(0, 1e10),
+    ),
+    st.builds(
+        lambda name: (
+            lambda store, at: store.reclaims.add_once(
+                Reclaim(builders.reclaim_request(id=name, at=at, expires=at + 60))
+            )
+        ),
+        NAMES,
+    ),
+    st.builds(lambda name, why: lambda store, _: store.reclaims.interrupt(name, why), NAMES, TEXTS),
+    st.builds(change, st.sampled_from([ReclaimState.RUNNING, ReclaimState.FAILED]), NAMES),
+    st.builds(
+        lambda version: lambda store, _: store.growth.save(table_of(version, [])),
+        st.integers(1, 2**40),
+    ),
+)
+
+
+def contents(path: Path) -> dict[str, list[tuple[object, ...]]]:
+    """Every row of every table, but for the store's own time."""
+    connection = sqlite3.connect(path)
+    tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+    found = {}
+    for table in tables:
+        rows = connection.execute(f"SELECT * FROM {table}")
+        own = [column[0] == OWN_TIME.get(table) for column in rows.description]
+        found[table] = sorted(
+            (tuple(None if skip else value for skip, value in zip(own, row, strict=True)) for row in rows), key=repr
+        )
+    connection.close()
+    return found
+
+
+@pytest.fixture(scope="module")
+def empty() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "memhint.db"
+        open_store(f"sqlite:///{path}").close()
+        yield path
+
+
+def both(directory: Path, empty: Path) -> tuple[Store, LightStore]:
+    paths = [directory / "whole.db", directory / "light.db"]
+    for path in paths:
+        shutil.copy(empty, path)
+    whole = open_store(f"sqlite:///{paths[0]}", host="host-a", **KEEPS)
+    light = open_host_store(f"sqlite:///{paths[1]}", host="host-a", **KEEPS)
+    assert isinstance(light, LightStore)
+    return whole, light
+
+
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(STEPS, st.sampled_from([0.0, 10.0, 45.0, 400.0, 4000.0, 30000.0])), max_size=25))
+def test_both_stores_leave_the_same_rows_and_read_the_same(empty: Path, steps: list[tuple[Step, float]]) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        whole, light = both(Path(name), empty)
+        at = NOW
+        for step, later in steps:
+            at += later
+            assert step(light, at) == step(whole, at)
+        assert contents(Path(name) / "light.db") == contents(Path(name) / "whole.db")
+        told = read(light)
+        assert told == read(whole)
+        # Each reads what the other has written: it is the same file to both.
+        swapped = open_host_store(f"sqlite:///{name}/whole.db", host="host-a")
+        assert read(swapped) == told
+        for store in (whole, light, swapped):
+            store.close()
+
+
+def test_a_day_of_reports_is_thinned_alike(tmp_path: Path, empty: Path) -> None:
+    whole, light = both(tmp_path, empty)
+    for number in range(120):
+        at = NOW + number * 700
+        vms = [(WEB, (1000 + number * 37 % 500) * MIB)] + [(DB, 900 * MIB)] * (number % 3 > 0)
+        for store in (whole, light):
+            store.reports.save(report(at, number, vms, number % 2 > 0))
+    found = contents(tmp_path / "light.db")
+    assert found == contents(tmp_path / "whole.db")
+    assert {row[0] for row in found["host_history"]} == {0, 300, 3600}
+    assert {row[0] for row in found["domain_history"]} == {0, 3600}
+    whole.close()
+    light.close()
+
+
+def opened(path: Path, busy: float = 10.0) -> HostStore:
+    return open_host_store(f"sqlite:///{path}", host="host-a", busy=busy)
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_a_new_store_is_made_and_nobody_else_can_read_it(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        store = opened(tmp_path / "lib" / "memhint.db")
+    finally:
+        os.umask(before)
+    assert isinstance(store, LightStore)
+    assert read(store)
+    store.close()
+    assert (mode(tmp_path / "lib"), mode(tmp_path / "lib" / "memhint.db")) == (0o750, 0o640)
+
+
+def test_a_store_of_a_newer_memhint_is_left_alone(tmp_path: Path, empty: Path) -> None:
+    path = shutil.copy(empty, tmp_path / "memhint.db")
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    with pytest.raises(StoreVersion, match="9999"):
+        opened(path)
+
+
+def test_a_file_that_is_no_database_is_damage(tmp_path: Path) -> None:
+    path = tmp_path / "memhint.db"
+    path.write_text("this is no database, however long it is looked at\n" * 100)
+    with pytest.raises(StoreDamaged, match="move the file away"):
+        opened(path)
+
+
+def test_a_store_that_another_process_keeps_is_named_and_waited_for_once(tmp_path: Path, empty: Path) -> None:
+    path = shutil.copy(empty, tmp_path / "memhint.db")
+    clock = [0.0]
+    database = Database(path, 0.3, lambda: clock[0])
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    for _ in range(3):
+        with pytest.raises(StoreError, match="another process keeps it"), database.write():
+            raise AssertionError("it is kept")
+    assert database._patience.seconds() < 0.3
+    clock[0] = 1.0
+    assert database._patience.seconds() == 0.3
+    with database.read() as connection:  # who reads does not wait
+        assert connection.execute("SELECT COUNT(*) FROM mark").fetchone() == (0,)
+    other.execute("COMMIT")
+    with database.write():
+        pass
+    other.close()
+    database.close()
+
+
+def test_a_full_disk_loses_the_whole_report_and_says_so(tmp_path: Path, empty: Path) -> None:
+    path = shutil.copy(empty, tmp_path / "memhint.db")
+    store = opened(path)
+    assert isinstance(store, LightStore)
+    store.reports.save(report(NOW, 1, [(WEB, MIB)], False))
+    before = contents(path)
+    (connection,) = store.database._idle
+    connection.execute("PRAGMA max_page_count = 1")  # as many as there are
+    large = report(NOW + 10, 2, [(f"{number:036}", number * MIB) for number in range(1, 300)], False)
+    with pytest.raises(StoreError, match=r"full; see \[store\] url"):
+        store.reports.save(large)
+    assert contents(path) == before
+    store.reports.save(large)  # there is room again: the connection that had none is gone
+    store.close()
+
+
+def test_what_the_database_does_not_take_is_refused(tmp_path: Path, empty: Path) -> None:
+    store = opened(shutil.copy(empty, tmp_path / "memhint.db"))
+    with pytest.raises(StoreRefused):
+        store.marks.put(builders.mark(at=2**70))
+    with pytest.raises(StoreRefused):
+        store.marks.put(builders.mark(at=float("nan")))
+    assert store.marks.all() == ()
+    store.close()
+
+
+PLAIN = ("sqlite:////var/lib/memhint/memhint.db", "sqlite:///beside.db", "sqlite:////a place/ä+b#c.db")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *PLAIN,
+        "sqlite:////a place/50%25/x.db",
+        "sqlite:////var/lib/m.db?timeout=5",
+        "sqlite:///:memory:",
+        "sqlite://",
+        "sqlite+pysqlite:////var/lib/m.db",
+        "postgresql+psycopg://a:b@c/d",
+        "nonsense",
+    ],
+)
+def test_a_plain_file_is_the_one_that_sqlalchemy_would_open(url: str) -> None:
+    path = light_path(url)
+    assert (path is not None) == (url in PLAIN)
+    if path is not None:
+        assert str(path) == make_url(url).database
