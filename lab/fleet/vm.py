@@ -7,7 +7,6 @@ import random
 import uuid
 from dataclasses import dataclass, field, replace
 
-from memhint.agent.reclaimable import by_cache, by_reporting
 from memhint.objects.discarded import Agreement, ReportingCheck
 from memhint.objects.domain import DomainFacts, DomainObservation, DomainState, ProcessMemory
 from memhint.objects.gap import Gap, GapReason
@@ -18,6 +17,8 @@ from memhint.objects.policy import Origin, Policy, effective
 from memhint.objects.report import DomainReport, Reclaimable
 from memhint.objects.units import GIB, MIB
 from memhint.objects.verdict import Answer, Reason, Verdict
+from memhint.planner.levers.cache import by_cache
+from memhint.planner.levers.reporting import by_reporting
 
 OVERHEAD = 128 * MIB  # of QEMU
 PROJECTS = ("blue", "green", "orange", "violet")

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from memhint.objects.domain import DomainObservation
-from memhint.objects.lever import Action, LeverName
-from memhint.objects.ownership import HOST
-from memhint.objects.policy import Mode, Policy
+from memhint.objects.estimate import DedupEstimate
+from memhint.objects.lever import Action
+from memhint.objects.policy import Policy
 from memhint.objects.relief import Relief
 from memhint.planner.dedup import DedupPlan
+from memhint.planner.levers import PLANNED
 from memhint.planner.relief.relieve import CALM, PRESSED
-from memhint.planner.relief.tuning import words_of
+from memhint.planner.splits import words
 
 
 def actions_of(
@@ -22,64 +24,32 @@ def actions_of(
     *,
     calm: bool,
 ) -> tuple[Action, ...]:
-    """All of it, in the order in which it is done.
+    """All of it: what policy asks for comes first.
 
     :param calm: no rung of the ladder is entered
     """
-    return (
-        *_reporting_actions(domains, policies),
-        *_dedup_actions(domains, dedup),
-        *relief_actions(relief, calm=calm),
-    )
+    by_policy = (action for lever in PLANNED for action in lever.by_policy(domains, policies, dedup))
+    return (*by_policy, *relief_actions(relief, calm=calm))
 
 
 def relief_actions(relief: Relief, *, calm: bool = False) -> tuple[Action, ...]:
     """What the ladder asks for, and what idle VMs are asked for on a calm host."""
     why = CALM if calm else PRESSED
-    found = [
-        *(
-            Action(LeverName.REPORTING, uuid, words_of(tuning), f"policy, or {why}")
-            for uuid, tuning in relief.tuning.items()
-        ),
-        *(Action(LeverName.CACHE, uuid, f"{size >> 20} MiB back", why) for uuid, size in relief.cache.items()),
-        *(
-            Action(LeverName.RECYCLER, uuid, f"{size >> 20} MiB a second", f"policy, or {why}")
-            for uuid, size in relief.recycler.items()
-        ),
-        *(Action(LeverName.BALLOON, uuid, f"{size >> 20} MiB left", why) for uuid, size in relief.balloon.items()),
-        *(Action(LeverName.SWAP_OUT, uuid, f"{size >> 20} MiB out", why) for uuid, size in relief.swap_out.items()),
-        *(
-            Action(LeverName.THP, uuid, f"{size >> 20} MiB of huge pages", "policy, or it was split and works again")
-            for uuid, size in relief.thp.items()
-        ),
-    ]
-    if relief.migrate is not None:
-        found.append(Action(LeverName.MIGRATION, relief.migrate, "another host", why))
+    return tuple(action for lever in PLANNED for action in lever.by_relief(relief, why))
+
+
+def with_splits(
+    actions: Iterable[Action],
+    relief: Relief,
+    domains: Iterable[DomainObservation],
+    estimated: DedupEstimate | None,
+) -> tuple[Action, ...]:
+    """The actions of a plan; those that take memory in pieces say what that splits."""
+    known = {one.uuid: one for one in domains}
+    levers = {lever.name: lever for lever in PLANNED}
+    found = []
+    for action in actions:
+        domain = known.get(action.subject)
+        splits = levers[action.lever].splits(action, relief, domain, estimated) if domain is not None else None
+        found.append(action if splits is None else replace(action, why=f"{action.why}; {words(splits)}"))
     return tuple(found)
-
-
-def _reporting_actions(domains: Sequence[DomainObservation], policies: Mapping[str, Policy]) -> list[Action]:
-    actions = []
-    for domain in domains:
-        policy = policies[domain.uuid]
-        wish = policy.reporting
-        if wish is not Mode.AUTO:
-            origin = policy.settings["reporting"].origin
-            actions.append(Action(LeverName.REPORTING, domain.uuid, wish, f"asked for by {origin}"))
-    return actions
-
-
-def _dedup_actions(domains: Sequence[DomainObservation], dedup: DedupPlan) -> list[Action]:
-    """Out first, in last, so that no VM merges without having opted in; without a member there is nothing to do."""
-    if not dedup.members:
-        return []
-    outside = [one.uuid for one in domains if one.uuid not in dedup.members]
-    return [
-        *(Action(LeverName.DEDUP, uuid, Mode.OFF, "did not opt in, or may not") for uuid in outside),
-        *(Action(LeverName.DEDUP, uuid, Mode.ON, _why_in(uuid, dedup)) for uuid in sorted(dedup.members)),
-        Action(LeverName.DEDUP, HOST, Mode.ON, f"{len(dedup.members)} VMs merge"),
-    ]
-
-
-def _why_in(uuid: str, dedup: DedupPlan) -> str:
-    return "the estimate says that it pays" if uuid in dedup.auto.members else "opted in"

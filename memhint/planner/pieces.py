@@ -1,20 +1,19 @@
-"""Which levers leave holes in huge pages, which khugepaged would fill again."""
+"""From whom memory is taken in pieces smaller than a huge page, and which levers do it."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from memhint.objects.lever import LeverName
-from memhint.objects.levers import place_of
-from memhint.objects.pieces import HUGE_ORDER
-from memhint.planner.plan import Planned
+from memhint.objects.relief import Relief
+from memhint.planner.levers import PLANNED
 
 
-def pieces(planned: Planned) -> tuple[LeverName, ...]:
-    """Merging, recycling, and reporting of blocks below a huge page."""
-    relief = planned.plan.relief
-    finer = any(one.order is not None and one.order < HUGE_ORDER for one in relief.tuning.values())
-    found = {
-        LeverName.DEDUP: bool(planned.dedup.members),
-        LeverName.RECYCLER: bool(relief.recycler),
-        LeverName.REPORTING: finer,
-    }
-    return tuple(sorted((name for name, there in found.items() if there), key=place_of))
+def taken_from(relief: Relief, merging: Collection[str]) -> frozenset[str]:
+    """UUIDs of the VMs whose huge pages are split now, by whatever takes less than one of them at a time."""
+    return frozenset(uuid for lever in PLANNED for uuid in lever.takes(relief, merging))
+
+
+def pieces(relief: Relief, merging: Collection[str]) -> tuple[LeverName, ...]:
+    """The levers that leave holes now which khugepaged would fill again."""
+    return tuple(lever.name for lever in PLANNED if lever.leaves_holes and lever.takes(relief, merging))

@@ -12,7 +12,7 @@ from memhint.objects.host import HostObservation
 from memhint.objects.plan import Bound, Capacity, DemandReason, Plan, PressureVerdict
 from memhint.objects.policy import Policy
 from memhint.objects.relief import Relief
-from memhint.planner.actions import actions_of
+from memhint.planner.actions import actions_of, with_splits
 from memhint.planner.capacity import capacity
 from memhint.planner.compaction import next_compaction
 from memhint.planner.dedup import AutoInput, Course, DedupPlan, as_before, plan_dedup
@@ -24,14 +24,14 @@ from memhint.planner.earned_ratio import ALL, Earned, Look, evidence, is_settled
 from memhint.planner.forecast import Forecast, forecast, nodes_of
 from memhint.planner.growth import GrowthTable
 from memhint.planner.ladder import LadderState, admission, entered_rungs, is_scarce
+from memhint.planner.pieces import taken_from
 from memhint.planner.promise import hysteresis, next_headroom
 from memhint.planner.relief.asked import Asked, ask
 from memhint.planner.settings import PlannerSettings
 from memhint.planner.signals import counters_of
-from memhint.planner.splits import with_splits
 from memhint.planner.state import PlannerState
 from memhint.planner.storm import learnt
-from memhint.planner.thp import collapses, cpu_of, next_split, taken_from, working
+from memhint.planner.thp import collapses, cpu_of, next_split, working
 from memhint.planner.tiering import TieringPlan, plan_tiering
 
 

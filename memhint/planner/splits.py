@@ -6,16 +6,12 @@ instead of one for 512, and the huge page only if it is made again: a collapse, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from memhint.objects.domain import DomainObservation
 from memhint.objects.estimate import DedupEstimate
 from memhint.objects.gap import Gap, GapReason
-from memhint.objects.lever import Action, LeverName
 from memhint.objects.pieces import HUGE_ORDER, HUGE_PAGE, PAGE
-from memhint.objects.policy import Mode
-from memhint.objects.relief import Relief
 from memhint.objects.units import mib
 
 
@@ -102,42 +98,6 @@ def words(found: Splits | Gap) -> str:
     if isinstance(found, Gap):
         return f"how many huge pages that splits is not known: {found.detail}"
     return str(found)
-
-
-def with_splits(
-    actions: Iterable[Action],
-    relief: Relief,
-    domains: Iterable[DomainObservation],
-    estimated: DedupEstimate | None,
-) -> tuple[Action, ...]:
-    """The actions of a plan; those that take memory in pieces say what that splits."""
-    known = {one.uuid: one for one in domains}
-    found = []
-    for action in actions:
-        domain = known.get(action.subject)
-        splits = _of_action(action, relief, domain, estimated) if domain is not None else None
-        found.append(action if splits is None else replace(action, why=f"{action.why}; {words(splits)}"))
-    return tuple(found)
-
-
-def _of_action(
-    action: Action, relief: Relief, domain: DomainObservation, estimated: DedupEstimate | None
-) -> Splits | Gap | None:
-    uuid = action.subject
-    match action.lever:
-        case LeverName.REPORTING if uuid in relief.tuning:
-            order = relief.tuning[uuid].order
-            return splits_by_free(domain, order) if order is not None and order < HUGE_ORDER else None
-        case LeverName.RECYCLER:
-            return splits_by_free(domain)
-        case LeverName.BALLOON:
-            return splits_by_balloon(domain, relief.balloon[uuid])
-        case LeverName.SWAP_OUT:
-            return splits_by_swap(domain, relief.swap_out[uuid])
-        case LeverName.DEDUP if action.desired == Mode.ON:
-            return splits_by_merging(domain, estimated)
-        case _:
-            return None
 
 
 def _huge_pages(domain: DomainObservation) -> int | Gap:

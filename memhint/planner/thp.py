@@ -8,9 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from memhint.objects.domain import DomainObservation, DomainState
-from memhint.objects.pieces import HUGE_ORDER
 from memhint.objects.policy import Mode, Policy
-from memhint.objects.relief import Relief
 from memhint.objects.units import MIB
 
 
@@ -25,12 +23,6 @@ class CollapseSettings:
 
 
 _READING_HOLDS = 60.0  # seconds for which a reading of active memory says something of now
-
-
-def taken_from(relief: Relief, merging: Collection[str]) -> frozenset[str]:
-    """UUIDs of the VMs whose huge pages are split now, by whatever takes less than one of them at a time."""
-    finer = (uuid for uuid, one in relief.tuning.items() if one.order is not None and one.order < HUGE_ORDER)
-    return frozenset((*finer, *relief.recycler, *relief.balloon, *relief.swap_out, *merging))
 
 
 def cpu_of(domains: Iterable[DomainObservation]) -> dict[str, float]:

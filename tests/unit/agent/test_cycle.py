@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from memhint.agent.reclaimable import by_dedup, by_reporting, returned
+from memhint.agent.reclaimable import returned
 from memhint.guest.commands import GET_MEMINFO, RECLAIM_MEMORY
 from memhint.guest.errors import GuestAgentAbsent
 from memhint.levers.dedup import MERGE_KNOB
@@ -31,6 +31,8 @@ from memhint.planner.dedup_estimate import KsmPace
 from memhint.planner.demand import Past
 from memhint.planner.growth import table_of
 from memhint.planner.ladder import LadderState, RungState
+from memhint.planner.levers.dedup import by_dedup
+from memhint.planner.levers.reporting import by_reporting
 from memhint.planner.relief.cache_asks import CacheAsks
 from memhint.planner.relief.relieve import CALM, PRESSED
 from memhint.store.errors import StoreError
@@ -638,10 +640,10 @@ def test_the_estimate_is_what_merging_could_bring_back_until_it_merges() -> None
     estimated = builders.dedup_estimate()
     process = builders.process(ksm_merging=0, ksm_zero=0)
     domain = builders.domain_observation(process=process)
-    assert by_dedup(domain, estimated).at_most == 420 * MIB
-    assert by_dedup(domain, None).at_most is None
+    assert by_dedup(domain, Observed.OFF, estimated).at_most == 420 * MIB
+    assert by_dedup(domain, Observed.OFF, None).at_most is None
     merging = builders.domain_observation(process=builders.process(ksm_merging=1 * MIB))
-    assert by_dedup(merging, estimated).at_most is None
+    assert by_dedup(merging, Observed.OFF, estimated).at_most is None
 
 
 def test_the_report_has_the_estimate_and_who_waits_for_it(tmp_path: Path) -> None:

@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memhint.agent.reclaimable import by_reporting, returned
+from memhint.agent.reclaimable import returned
 from memhint.objects.discarded import Agreement
 from memhint.objects.guest import GuestMemory, GuestSource
 from memhint.objects.units import GIB, MIB
 from memhint.planner.demand import Past
 from memhint.planner.discarded import TOLERANCE, Claim, Pair, Sides, believable, follow, prune
+from memhint.planner.levers.reporting import by_reporting
 from memhint.planner.plan import plan
 from memhint.planner.settings import PlannerSettings
 from memhint.planner.state import start

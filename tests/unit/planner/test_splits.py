@@ -14,6 +14,7 @@ from memhint.objects.pieces import HUGE_PAGE, PAGE
 from memhint.objects.relief import Relief
 from memhint.objects.tuning import Tuning
 from memhint.objects.units import GIB, KIB, MIB
+from memhint.planner.actions import with_splits
 from memhint.planner.relief.pieces_pay import taken_in_pieces
 from memhint.planner.settings import LadderSettings
 from memhint.planner.splits import (
@@ -23,7 +24,6 @@ from memhint.planner.splits import (
     splits_by_merging,
     splits_by_size,
     splits_by_swap,
-    with_splits,
     words,
 )
 from tests.unit import builders

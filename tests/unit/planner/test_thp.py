@@ -9,10 +9,11 @@ from memhint.objects.policy import Origin, effective
 from memhint.objects.relief import Relief
 from memhint.objects.tuning import Tuning
 from memhint.objects.units import MIB
+from memhint.planner.pieces import taken_from
 from memhint.planner.plan import plan
 from memhint.planner.settings import PlannerSettings
 from memhint.planner.state import start
-from memhint.planner.thp import CollapseSettings, collapses, cpu_of, next_split, taken_from, working
+from memhint.planner.thp import CollapseSettings, collapses, cpu_of, next_split, working
 from tests.unit import builders
 
 SETTINGS = CollapseSettings(most=64, window=100.0)

@@ -1,0 +1,30 @@
+"""Ballooning of idle VMs, to the planner."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from memhint.objects.domain import DomainObservation
+from memhint.objects.estimate import DedupEstimate
+from memhint.objects.gap import Gap
+from memhint.objects.lever import Action, LeverName
+from memhint.objects.relief import Relief
+from memhint.planner.levers.lever import PlannedLever, with_consent
+from memhint.planner.splits import Splits, splits_by_balloon
+
+
+def _actions(relief: Relief, why: str) -> Iterable[Action]:
+    return (Action(LeverName.BALLOON, uuid, f"{size >> 20} MiB left", why) for uuid, size in relief.balloon.items())
+
+
+def _takes(relief: Relief, merging: Collection[str]) -> Collection[str]:
+    return relief.balloon.keys()
+
+
+def _splits(
+    action: Action, relief: Relief, domain: DomainObservation, estimated: DedupEstimate | None
+) -> Splits | Gap | None:
+    return splits_by_balloon(domain, relief.balloon[action.subject])
+
+
+BALLOON = PlannedLever(name=LeverName.BALLOON, by_relief=_actions, takes=_takes, splits=_splits, foresee=with_consent)

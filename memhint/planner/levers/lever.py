@@ -1,0 +1,61 @@
+"""What the planner knows of one lever: what it is asked for, what that costs a VM, and what it could bring back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from memhint.objects.domain import DomainObservation
+from memhint.objects.estimate import DedupEstimate
+from memhint.objects.gap import Gap
+from memhint.objects.lever import Action, LeverName, LeverState, Observed
+from memhint.objects.policy import Consent, Policy
+from memhint.objects.relief import Relief
+from memhint.objects.report import DomainReport, Reclaimable
+from memhint.objects.verdict import Answer, Reason, Verdict
+from memhint.planner.dedup import DedupPlan
+from memhint.planner.splits import Splits
+
+NEXT = "with the host's next report"
+
+
+def _none(*_: Any) -> tuple[Any, ...]:
+    return ()
+
+
+def _nothing(*_: Any) -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedLever:
+    """One lever. What it leaves out does not concern it."""
+
+    name: LeverName
+    by_policy: Callable[[Sequence[DomainObservation], Mapping[str, Policy], DedupPlan], Iterable[Action]] = _none
+    """What policy asks for."""
+    by_relief: Callable[[Relief, str], Iterable[Action]] = _none
+    """What the ladder asks for, and why."""
+    takes: Callable[[Relief, Collection[str]], Collection[str]] = _none
+    """UUIDs of the VMs from which it takes less than a huge page at a time, given who merges."""
+    leaves_holes: bool = False
+    """Whether what it takes is a hole that khugepaged would fill again."""
+    splits: Callable[[Action, Relief, DomainObservation, DedupEstimate | None], Splits | Gap | None] = _nothing
+    """What an action does to a VM's huge pages."""
+    reclaimable: Callable[[DomainObservation, Observed, DedupEstimate | None], Reclaimable] | None = None
+    """What it could still bring back of a VM."""
+    foresee: Callable[[DomainReport, LeverState, Mapping[str, str | None], str], Verdict] | None = None
+    """What becomes of it under another policy; the last argument is the value of the key that wishes it."""
+
+
+def with_next_report(one: DomainReport, state: LeverState, after: Mapping[str, str | None], wish: str) -> Verdict:
+    """What is wished is set."""
+    return Verdict(Answer.PLANNED, Reason.DRY_RUN, f"set to {wish} {NEXT}")
+
+
+def with_consent(one: DomainReport, state: LeverState, after: Mapping[str, str | None], wish: str) -> Verdict:
+    """What is allowed is done when the host runs short."""
+    if wish != Consent.ALLOW:
+        return Verdict(Answer.UNCHANGED, Reason.NONE, "never pulled; what was taken is given back")
+    return Verdict(Answer.UNCHANGED, Reason.NONE, "pulled when the host is under pressure")

@@ -1,0 +1,47 @@
+"""Single free pages that QEMU takes, to the planner."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from memhint.objects.domain import DomainObservation
+from memhint.objects.estimate import DedupEstimate
+from memhint.objects.gap import Gap
+from memhint.objects.lever import Action, LeverName, LeverState
+from memhint.objects.policy import Mode
+from memhint.objects.relief import Relief
+from memhint.objects.report import DomainReport
+from memhint.objects.verdict import Answer, Reason, Verdict
+from memhint.planner.levers.lever import PlannedLever, with_next_report
+from memhint.planner.splits import Splits, splits_by_free
+
+
+def _actions(relief: Relief, why: str) -> Iterable[Action]:
+    for uuid, size in relief.recycler.items():
+        yield Action(LeverName.RECYCLER, uuid, f"{size >> 20} MiB a second", f"policy, or {why}")
+
+
+def _takes(relief: Relief, merging: Collection[str]) -> Collection[str]:
+    return relief.recycler.keys()
+
+
+def _splits(
+    action: Action, relief: Relief, domain: DomainObservation, estimated: DedupEstimate | None
+) -> Splits | Gap | None:
+    return splits_by_free(domain)
+
+
+def _foresee(one: DomainReport, state: LeverState, after: Mapping[str, str | None], wish: str) -> Verdict:
+    if wish == Mode.AUTO:
+        return Verdict(Answer.UNCHANGED, Reason.NONE, "pulled while the VM is idle, on its rung")
+    return Verdict(Answer.UNCHANGED) if wish == state.observed else with_next_report(one, state, after, wish)
+
+
+RECYCLER = PlannedLever(
+    name=LeverName.RECYCLER,
+    by_relief=_actions,
+    takes=_takes,
+    leaves_holes=True,
+    splits=_splits,
+    foresee=_foresee,
+)

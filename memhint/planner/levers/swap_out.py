@@ -1,0 +1,30 @@
+"""Cold memory that goes to swap, to the planner."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from memhint.objects.domain import DomainObservation
+from memhint.objects.estimate import DedupEstimate
+from memhint.objects.gap import Gap
+from memhint.objects.lever import Action, LeverName
+from memhint.objects.relief import Relief
+from memhint.planner.levers.lever import PlannedLever, with_consent
+from memhint.planner.splits import Splits, splits_by_swap
+
+
+def _actions(relief: Relief, why: str) -> Iterable[Action]:
+    return (Action(LeverName.SWAP_OUT, uuid, f"{size >> 20} MiB out", why) for uuid, size in relief.swap_out.items())
+
+
+def _takes(relief: Relief, merging: Collection[str]) -> Collection[str]:
+    return relief.swap_out.keys()
+
+
+def _splits(
+    action: Action, relief: Relief, domain: DomainObservation, estimated: DedupEstimate | None
+) -> Splits | Gap | None:
+    return splits_by_swap(domain, relief.swap_out[action.subject])
+
+
+SWAP_OUT = PlannedLever(name=LeverName.SWAP_OUT, by_relief=_actions, takes=_takes, splits=_splits, foresee=with_consent)
