@@ -11,18 +11,20 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
 from lab import kvm, packages, patched, paths, programs
+from lab.debian_machine import make_machine, release_of, remove_machine, run_in_machine
 from lab.debian_root import RELEASES
 from lab.errors import BadSize, LabError, StateError
 from lab.guest import Guest
 from lab.guest_image import KINDS, guest_image
 from lab.host import Host
 from lab.lab import Lab
-from lab.leftovers import sweep
+from lab.leftovers import scratch, sweep
 from lab.progress import shown_progress
 from lab.sizes import GIB, format_size, parse_size
 from lab.state import check_name, existing
@@ -37,8 +39,10 @@ examples:
   lab/lab run guest-1 alloc a 800                               800 MiB of random content in guest-1
   lab/lab run host-2/guest-1 meminfo                            the same guest name on another host
   lab/lab exec host-1 -- virsh list --all                       inside the host's namespaces
+  lab/lab in-debian 13 make demo                                the demo as on a Debian 13 that has nothing yet
   lab/lab down                                                  back to nothing
 """
+_CHECKOUT = Path(__file__).resolve().parent.parent
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -125,6 +129,22 @@ def _parser() -> argparse.ArgumentParser:
         help="every lab in the lab directory, also those of running tests, and what killed tests left",
     )
 
+    machine = _command(
+        commands,
+        "in-debian",
+        _in_debian,
+        "run a command in a fresh clone on a fresh Debian, and end with its code",
+        named=False,
+    )
+    machine.add_argument(
+        "--keep",
+        type=Path,
+        metavar="DIRECTORY",
+        help="where the machine is, or is made and stays with all that gets installed (default: removed at the end)",
+    )
+    machine.add_argument("release", type=_release, metavar="RELEASE", help="12 or 13")
+    machine.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND", help="such as: make demo")
+
     build = _command(commands, "image", _image, "build guest images, nothing else", named=False)
     build.add_argument("--kernel", choices=KINDS, action="append", help="(default: the distribution's)")
     build.add_argument("--agent", choices=patched.AGENTS, default="stock", help="guest agent (default: %(default)s)")
@@ -141,6 +161,13 @@ def _command(
     if named:
         parser.add_argument("--name", default="lab", help="name of the lab (default: %(default)s)")
     return parser
+
+
+def _release(text: str) -> str:
+    try:
+        return release_of(text)
+    except StateError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _size(text: str) -> int:
@@ -244,6 +271,20 @@ def _down(options: argparse.Namespace) -> int:
         for line in sweep(labs):
             print(f"left behind: {line}: ended")
     return 0
+
+
+def _in_debian(options: argparse.Namespace) -> int:
+    if not options.command:
+        raise StateError("no command given: lab/lab in-debian 13 make demo")
+    # Swap files may come to be in it, which temporary file systems cannot hold.
+    whole = options.keep.absolute() if options.keep else scratch("debian", "/var/tmp")
+    folder = whole if options.keep else whole / "machine"
+    try:
+        make_machine(folder, options.release, _CHECKOUT, lambda what: print(f"in-debian: {what}", file=sys.stderr))
+        return run_in_machine(folder, options.command)
+    finally:
+        if options.keep is None:
+            remove_machine(whole)
 
 
 def _image(options: argparse.Namespace) -> int:
