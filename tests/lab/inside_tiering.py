@@ -166,12 +166,14 @@ class Heats:
             for one in players
         }
         for watch in self._watches.values():
-            watch.with_heat = True
-            watch.step(0.0)
+            watch.ranges = watch.with_heat = True
+            watch.step(time.monotonic())
 
     def read(self) -> None:
         for watch in self._watches.values():
-            watch.step(0.0)
+            before = watch.range_reads
+            while watch.range_reads == before:
+                time.sleep(max(0.0, watch.step(time.monotonic()) - time.monotonic()))
 
     def of(self, uuids: Collection[str]) -> Mapping[str, HeatMap]:
         return {name: one.heat for name, one in self._watches.items() if name in uuids and one.heat is not None}
