@@ -67,7 +67,7 @@ class DamonWatch:
         self._clock = clock
         self._slot: int | None = None
         self._began = 0.0
-        self._own = 0.0
+        self._own = self._kernel = 0.0
         self._size = self._strata = self._other = 0
         self._last: tuple[int, ...] = ()
         self._ended = 0.0  # when a window ended, of those that were waited for
@@ -92,7 +92,7 @@ class DamonWatch:
             if self._slot is not None and self._by_ranges != (self.ranges and not self._no_ranges):
                 self.close()
             if self._slot is None:
-                self._start(now)
+                self._start()
             elif (early := self._early(now)) > 0:
                 return now + early
             elif self.with_heat and self._by_ranges and not self._told:
@@ -109,10 +109,11 @@ class DamonWatch:
         :raises KernelInterfaceError: when that fails
         """
         slot, self._slot = self._slot, None
+        self._own, self._kernel = self._own + self._kernel, 0.0
         if slot is not None:
             self._damon.stop(slot)
 
-    def _start(self, now: float) -> None:
+    def _start(self) -> None:
         ram = read_guest_ram(self._root, self._pid)
         regions = divided(ram.spans, self._regions)
         self._by_ranges = self.ranges and not self._no_ranges
@@ -170,6 +171,7 @@ class DamonWatch:
         self._answered(max(1, windows - 1) if self._by_ranges else windows)
         self._told = False
         at, now = self._wall(), self._ended
+        self._kernel = cpu
         self.cpu = self._own + cpu
         before = self._last or (0,) * len(counted)
         seen = [new - old for new, old in zip(counted, before, strict=True)]

@@ -185,7 +185,8 @@ class Heats:
 
 
 def lever(heat: Any, **changes: Any) -> TieringLever:
-    settings: dict[str, Any] = {"rate": 200 * MIB, "every": 0.0, "hot": 2 * WINDOW, "cold": 4 * WINDOW, **changes}
+    settings: dict[str, Any] = {"rate": 200 * MIB, "every": 0.0, "hot": 2 * WINDOW, "cold": 4 * WINDOW}
+    settings |= {"exchange": 4 * WINDOW, **changes}
     return TieringLever(ROOT, heat, lambda total: total // 50, TieringSettings(**settings), time.monotonic, time.sleep)
 
 
