@@ -15,6 +15,7 @@ from array import array
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from memhint.kernel.damon import Damon
@@ -160,6 +161,7 @@ class Heats:
 
     def __init__(self, players: Sequence[Player]) -> None:
         self._damon = Damon(ROOT, Ledger(), "this boot", time.time, slots=len(players))
+        self.asked: list[float] = []  # seconds in which nobody else could ask, of each reading
         ages = (WINDOW, 3 * WINDOW)
         self._watches = {
             one.name: DamonWatch(ROOT, self._damon, one.pid, WINDOW, regions=one.size // (2 * MIB), ages=ages)
@@ -173,7 +175,11 @@ class Heats:
         for watch in self._watches.values():
             before = watch.range_reads
             while watch.range_reads == before:
-                time.sleep(max(0.0, watch.step(time.monotonic()) - time.monotonic()))
+                began = time.monotonic()
+                due = watch.step(began)
+                if watch.range_reads != before:
+                    self.asked.append(time.monotonic() - began)
+                time.sleep(max(0.0, due - time.monotonic()))
 
     def of(self, uuids: Collection[str]) -> Mapping[str, HeatMap]:
         return {name: one.heat for name, one in self._watches.items() if name in uuids and one.heat is not None}
@@ -242,7 +248,8 @@ def settled(size: int, hot: int, huge: bool) -> dict[str, Any]:
         return {
             "before": before, "after": after, "took": took, "over": over, "words": words, "foretold": foretold,
             "untouched": untouched, "moved_on": moved_on, "moved_on_took": moved_on_took, "damaged": player.damaged(),
-            "huge": _huge(player.pid), "off": off, "undone": undone, "stays": player.on(SLOW) == slow,
+            "huge": _huge(player.pid), "off": off, "asked": median(heats.asked), "window": WINDOW, "undone": undone,
+            "stays": player.on(SLOW) == slow,
         }  # fmt: skip
     finally:
         heats.end()

@@ -106,7 +106,7 @@ def test_it_is_held_against_interleaving_and_an_oracle_from_when_on_it_is_to_hav
     interleave, oracle, seconds, cpu = targets(all_told(late=100.0))
     assert interleave.measured == pytest.approx(1.2 / 2.0)
     assert oracle.measured == pytest.approx(1.2 / 1.16)
-    assert seconds.measured == 105.0, "of the move, and not of the first phase, which never settled"
+    assert seconds.measured == 110.0, "of the move, and not of the first phase, which never settled"
     assert cpu.measured == pytest.approx(0.1)
     assert all(one.met for one in (interleave, oracle, seconds, cpu))
 
