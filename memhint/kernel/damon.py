@@ -172,15 +172,13 @@ class Damon:
         if not self._running(slot) or not self._root.exists(tried):
             raise InterfaceMissing(self._root.path(tried), "not there")
         self._write(f"{slot}/state", "update_schemes_tried_regions")
-        found = [self._region(f"{tried}/{name}") for name in self._root.directories(tried)[:MOST_RANGES]]
+        names = self._root.directories(tried)[:MOST_RANGES]
+        numbers = self._root.read_ints(tried, (f"{name}/{field}" for name in names for field in _REGION))
+        found = (Region(*numbers[at : at + len(_REGION)]) for at in range(0, len(numbers), len(_REGION)))
         return tuple(sorted(found, key=lambda one: one.start))
 
     def _tried(self, slot: int) -> str:
         return f"{BASE}/{slot}/contexts/0/schemes/0/tried_regions"  # the first scheme takes every region
-
-    def _region(self, path: str) -> Region:
-        start, end, accesses, age = (self._root.read_int(f"{path}/{name}") for name in _REGION)
-        return Region(start, end, accesses, age)
 
     def cpu(self, slot: int) -> float | None:
         """CPU seconds that the slot's kernel thread took; None once it has ended, as it does with the process.
