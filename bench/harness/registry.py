@@ -12,6 +12,7 @@ NAMES: tuple[str, ...] = (
     "fragments",
     "dedup",
     "migrate",
+    "tiering",
     "next_allocation",
     "memhog",
     "thp",

@@ -22,7 +22,9 @@ from memhint.store.errors import StoreError
 LOG = logging.getLogger(__name__)
 WHAT = "active"  # as a gap names it
 AGAIN = 300.0  # seconds until a VM of which nothing could be read is tried again
-HEAT_SHARE = 0.25  # of the time, at most, in which ranges in use are found out: DAMON's lock is held meanwhile
+HEAT_SHARE = 0.25  # of the time, at most, in which ranges in use are found out: nobody else can ask DAMON meanwhile
+AHEAD = 60.0  # seconds that the ranges of one VM may be newer than those of another
+APART = 0.7  # seconds between the beginnings of two watches: DAMON is asked of one after another where windows end
 
 
 class Watch(Protocol):
@@ -30,8 +32,12 @@ class Watch(Protocol):
 
     cpu: float
     newest: ActiveMemory | None
+    ranges: bool
+    """Whether it is to be found out which ranges are in use, where the source can; as the next step finds it."""
     with_heat: bool
-    """Whether the next reading finds out which ranges are in use, too, where the source can."""
+    """Whether the next step may find that out."""
+    range_reads: int
+    """How often it was tried."""
     heat: HeatMap | None
     """As it was found out last."""
 
@@ -66,20 +72,23 @@ class ActiveReads:
         cpu_percent: float,
         *,
         release: Callable[[], None] = lambda: None,
+        apart: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """:param sources: to be tried in this order; none: nothing is read, and that is no gap
+        :param apart: seconds from the beginning of one watch to that of the next, at least
         :param release: leaves the host as it was found, once nothing is watched; raises KernelInterfaceError
         """
         self._sources = dict(sources)
         self._share = cpu_percent / 100.0
         self._release = release
+        self._apart = apart
         self._clock = clock
         self._lock = threading.Lock()
         self._known: dict[str, _Watched] = {}
         self._warm: frozenset[str] = frozenset()
         self._heated: dict[str, float] = {}  # when ranges were asked for last, by VM
-        self._heat_due = float("-inf")
+        self._heat_due = self._open_due = float("-inf")
         self._ended: list[Watch] = []
         self._began = clock()
         self._before = 0.0  # CPU seconds of watches that have ended
@@ -126,9 +135,11 @@ class ActiveReads:
     def heat(self, uuids: Iterable[str]) -> dict[str, HeatMap]:
         """Which ranges these VMs use, of those of which it is known. Only for those asked for last is it found out."""
         with self._lock:
-            self._warm = frozenset(uuids)
+            before, self._warm = self._warm, frozenset(uuids)
             found = {}
             for uuid, one in self._known.items():
+                if uuid in self._warm - before and one.watch is not None:
+                    one.due = float("-inf")  # it is to watch in another way from now on
                 if one.watch is None or one.watch.heat is None:
                     continue
                 if uuid in self._warm:
@@ -144,34 +155,37 @@ class ActiveReads:
         if over > 0:
             return over
         with self._lock:
-            uuid, found = min(self._known.items(), key=lambda item: item[1].due, default=("", None))
-            heat = found is not None and found.watch is not None and self._may_heat(uuid, now)
-            if found is not None and found.watch is not None:
-                found.watch.with_heat = heat
+            some = [(uuid, one) for uuid, one in self._known.items() if one.watch is not None or now >= self._open_due]
+            uuid, found = min(some, key=lambda item: item[1].due, default=("", None))
+            watch, tried = found.watch if found is not None else None, 0
+            if watch is not None:
+                watch.ranges, watch.with_heat, tried = uuid in self._warm, self._may_heat(uuid, now), watch.range_reads
         if found is None:
-            return 1.0
+            return min(1.0, max(0.0, self._open_due - now)) if self._known else 1.0
         if found.due > now:
             return min(1.0, found.due - now)
-        self._step(found, now)
-        if heat:
-            ended = self._clock()
+        self._step(found, now, ranges=uuid in self._warm)
+        ended = self._clock()
+        if watch is None:
+            self._open_due = ended + self._apart
+        elif watch.range_reads != tried:
             with self._lock:
                 self._heated[uuid] = ended
                 self._heat_due = ended + (ended - now) * (1 / HEAT_SHARE - 1)
         return 0.0
 
     def _may_heat(self, uuid: str, now: float) -> bool:
-        """Whether it is this one's turn: that of which ranges were not asked for for longest."""
+        """Whether it is this one's turn: others were not asked for for about as long, at most."""
         if uuid not in self._warm or now < self._heat_due:
             return False
         watched = (name for name in self._warm if (one := self._known.get(name)) is not None and one.watch is not None)
-        return self._heated.get(uuid, 0.0) <= min(self._heated.get(name, 0.0) for name in watched)
+        return self._heated.get(uuid, 0.0) <= min(self._heated.get(name, 0.0) for name in watched) + AHEAD
 
-    def _step(self, found: _Watched, now: float) -> None:
+    def _step(self, found: _Watched, now: float, *, ranges: bool) -> None:
         gap: Gap | None = None
         try:
             if found.watch is None:
-                self._open(found, now)
+                self._open(found, now, ranges=ranges)
             else:
                 found.due = found.watch.step(now)
         except (KernelInterfaceError, StoreError) as error:
@@ -184,7 +198,7 @@ class ActiveReads:
         with self._lock:
             found.gap = gap
 
-    def _open(self, found: _Watched, now: float) -> None:
+    def _open(self, found: _Watched, now: float, *, ranges: bool) -> None:
         """The first source that can watch it.
 
         :raises KernelInterfaceError: what stands in the way of the last one, and in words of each
@@ -192,6 +206,7 @@ class ActiveReads:
         last: KernelInterfaceError | None = None
         for open_ in self._sources.values():
             watch = open_(found.pid)
+            watch.ranges = ranges
             try:
                 found.due = watch.step(now)
             except ProcessGone:

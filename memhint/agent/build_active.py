@@ -6,7 +6,7 @@ import time
 
 from oslo_config import cfg
 
-from memhint.agent.active_reads import ActiveReads, Watch, chosen
+from memhint.agent.active_reads import APART, ActiveReads, Watch, chosen
 from memhint.kernel.clearings import Clearings
 from memhint.kernel.damon import Damon
 from memhint.kernel.root import KernelRoot
@@ -33,7 +33,8 @@ def build_active(
 
     offered = {ActiveSource.DAMON: by_damon, ActiveSource.REFERENCED: by_referenced}
     sources = {} if dry_run else chosen(conf.active.source, offered)
-    return ActiveReads(sources, conf.active.cpu_percent, release=_nothing if dry_run else damon.release)
+    release = _nothing if dry_run else damon.release
+    return ActiveReads(sources, conf.active.cpu_percent, release=release, apart=APART)
 
 
 def _nothing() -> None:

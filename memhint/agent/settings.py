@@ -182,6 +182,7 @@ def tiering_settings(conf: cfg.ConfigOpts) -> TieringSettings:
         every=options.every,
         hot=options.hot,
         cold=options.cold,
+        exchange=options.exchange,
         psi_stop=options.psi_stop,
         free_percent=options.free_percent,
     )

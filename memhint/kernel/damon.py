@@ -131,6 +131,7 @@ class Damon:
         pid = self._targets.pop(slot, None)
         if pid is not None and self._running(slot) and self._target(slot) == pid:
             self._write(f"{slot}/state", "off")
+            self._write(f"{slot}/contexts/nr_contexts", "0")  # with all that was kept of it
 
     def counted(self, slot: int) -> tuple[int, ...] | None:
         """Bytes by pattern, summed over all windows since the start; None once the process has ended.
@@ -150,8 +151,16 @@ class Damon:
         count = self._root.read_int(f"{schemes}/nr_schemes")
         return tuple(self._root.read_int(f"{schemes}/{one}/stats/sz_tried") for one in range(count))
 
+    def tells_regions(self, slot: int) -> bool:
+        """Whether the kernel says which regions a scheme found (Linux 6.2)."""
+        return self._root.exists(self._tried(slot))
+
     def regions(self, slot: int) -> tuple[Region, ...]:
-        """Every region as of the last window, by address. Waits for the end of one window, or of two.
+        """Every region as of the last window, by address. Waits for the end of a window.
+
+        It takes two or three windows more, in which nobody else can ask, where a scheme of this slot finds no region:
+        the kernel gives up waiting for it after two. What the kernel keeps of an answer goes with the next one, or with
+        `stop`: to have it cleared would take a window, too.
 
         :raises InterfaceInUse: somebody else has taken the slot, or asks DAMON for something at this moment
         :raises InterfaceMissing: before Linux 6.2, or when the process has ended
@@ -159,19 +168,17 @@ class Damon:
         """
         if self._targets.get(slot) is None or self._target(slot) != self._targets[slot]:
             raise InterfaceInUse(self._root.path(f"{BASE}/{slot}"), "somebody else has pointed it elsewhere")
-        tried = f"{BASE}/{slot}/contexts/0/schemes/0/tried_regions"  # the first scheme takes every region
+        tried = self._tried(slot)
         if not self._running(slot) or not self._root.exists(tried):
             raise InterfaceMissing(self._root.path(tried), "not there")
         self._write(f"{slot}/state", "update_schemes_tried_regions")
-        try:
-            found = [self._region(f"{tried}/{name}") for name in self._root.directories(tried)[:MOST_RANGES]]
-        finally:
-            self._write(f"{slot}/state", "clear_schemes_tried_regions")
+        names = self._root.directories(tried)[:MOST_RANGES]
+        numbers = self._root.read_ints(tried, (f"{name}/{field}" for name in names for field in _REGION))
+        found = (Region(*numbers[at : at + len(_REGION)]) for at in range(0, len(numbers), len(_REGION)))
         return tuple(sorted(found, key=lambda one: one.start))
 
-    def _region(self, path: str) -> Region:
-        start, end, accesses, age = (self._root.read_int(f"{path}/{name}") for name in _REGION)
-        return Region(start, end, accesses, age)
+    def _tried(self, slot: int) -> str:
+        return f"{BASE}/{slot}/contexts/0/schemes/0/tried_regions"  # the first scheme takes every region
 
     def cpu(self, slot: int) -> float | None:
         """CPU seconds that the slot's kernel thread took; None once it has ended, as it does with the process.

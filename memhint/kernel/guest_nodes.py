@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -11,12 +12,13 @@ from memhint.kernel.guest_ram import Span, read_guest_ram
 from memhint.kernel.move_pages import PageMover
 from memhint.kernel.numa import cpus_may_run_on, memory_may_lie_on, policies_by_start
 from memhint.kernel.process import read_process_file
-from memhint.kernel.root import KernelRoot
+from memhint.kernel.root import PAGE_SIZE, KernelRoot
 from memhint.kernel.thp import HUGE_PAGE
 from memhint.objects.heat import Lying
 from memhint.objects.units import MIB
 
 _SAMPLES = 8  # pages of a block
+_STEP = HUGE_PAGE // _SAMPLES + PAGE_SIZE  # from one of them to the next
 _AT_ONCE = 1 << 16  # pages of one call
 _NUMA_MAPS_AT_MOST = 32 * MIB
 
@@ -59,28 +61,37 @@ def read_bounds(root: KernelRoot, pid: int) -> Bounds:
 
 
 def where(mover: PageMover, spans: Sequence[Span]) -> Iterator[Lying]:
-    """Where each block lies that has memory, by address: on the node that has most of eight of its pages.
+    """Where each block lies that has memory, by eight of its pages. A block whose pages lie on several nodes, as those
+    of interleaved memory do, is in the runs of each that has a quarter of them.
 
     :raises KernelInterfaceError: when the process ended
     """
-    last: Lying | None = None
+    runs: dict[int, Lying] = {}
     for start, end in _windows(spans):
-        pages = array("Q", range(start, end, HUGE_PAGE // _SAMPLES))
+        # not at the same place of each block: pages that are dealt out by turns would all be of one node
+        pages = array("Q", (at + _STEP * one for at in range(start, end, HUGE_PAGE) for one in range(_SAMPLES)))
         nodes = mover.nodes(pages)
         for place in range(0, len(pages), _SAMPLES):
-            present = [node for node in nodes[place : place + _SAMPLES] if node >= 0]
-            if not present:
-                continue
-            node = present[0] if len(set(present)) == 1 else max(sorted(set(present)), key=present.count)
-            begin, size = pages[place], len(present) * HUGE_PAGE // _SAMPLES
-            if last is not None and last.node == node and last.end == begin:
-                last = Lying(last.start, begin + HUGE_PAGE, node, last.bytes + size)
-                continue
-            if last is not None:
-                yield last
-            last = Lying(begin, begin + HUGE_PAGE, node, size)
-    if last is not None:
-        yield last
+            begin = pages[place]
+            for node, count in _shares(nodes[place : place + _SAMPLES]):
+                size, run = count * HUGE_PAGE // _SAMPLES, runs.get(node)
+                if run is not None and run.end == begin:
+                    runs[node] = Lying(run.start, begin + HUGE_PAGE, node, run.bytes + size)
+                    continue
+                if run is not None:
+                    yield run
+                runs[node] = Lying(begin, begin + HUGE_PAGE, node, size)
+    yield from sorted(runs.values(), key=lambda run: run.start)
+
+
+def _shares(nodes: Sequence[int]) -> list[tuple[int, int]]:
+    """The nodes of a block and how many samples count for each: a few strays count for the node that has the most."""
+    counts = Counter(node for node in nodes if node >= 0)
+    if len(counts) < 2:
+        return list(counts.items())
+    most = max(sorted(counts), key=lambda node: counts[node])
+    others = {node: count for node, count in counts.items() if node != most and 4 * count >= counts.total()}
+    return sorted({**others, most: counts.total() - sum(others.values())}.items())
 
 
 def _windows(spans: Sequence[Span]) -> Iterator[tuple[int, int]]:

@@ -57,7 +57,8 @@ class ReferencedWatch:
         self._began: float | None = None
         self.cpu = 0.0  # seconds, all in all
         self.newest: ActiveMemory | None = None
-        self.with_heat = False
+        self.ranges = self.with_heat = False
+        self.range_reads = 0
         self.heat: HeatMap | None = None  # never: the kernel sums accessed bits by mapping
 
     def step(self, now: float) -> float:

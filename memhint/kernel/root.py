@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import mmap
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from memhint.kernel.errors import (
@@ -72,6 +72,29 @@ class KernelRoot:
         :raises KernelInterfaceError: as read_text, and InterfaceMalformed when it is no number
         """
         return number(self.read_text(relative).strip(), self.path(relative))
+
+    def read_ints(self, directory: str, names: Iterable[str]) -> list[int]:
+        """The unsigned numbers that are all of files below a directory, of thousands: looked up from there, each takes
+        half the time.
+
+        :raises KernelInterfaceError: as read_int
+        """
+        found, name = [], ""
+        try:
+            base = os.open(self.path(directory), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                for name in names:
+                    fd = os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=base)
+                    try:
+                        data = os.read(fd, 64)
+                    finally:
+                        os.close(fd)
+                    found.append(number(data.decode("utf-8", "replace").strip(), name))
+            finally:
+                os.close(base)
+        except OSError as error:
+            raise _read_error(self.path(f"{directory}/{name}"), error) from error
+        return found
 
     def read_words(self, relative: str) -> list[str]:
         """The words of a file, split at white space.

@@ -7,6 +7,7 @@ other, and the VM's own memory policy is never changed.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -47,6 +48,7 @@ from memhint.planner.tiering import (
 )
 
 _AGAIN = 600.0  # seconds until it is looked again where a VM's mappings are
+_LOOKING = 0.01  # of a CPU: what looking takes at most where it is done earlier than asked for
 _NOTHING_TO_UNDO = "nothing to put back: pages stay where they are, and no policy was changed"
 _SET_ACTIVE = "set [active] source to damon, or to auto"
 
@@ -57,10 +59,11 @@ class TieringSettings:
 
     rate: int = 100 * MIB  # bytes a second
     threads: int = 2
-    every: float = 60.0  # seconds from one pass to the next
+    every: float = 60.0  # seconds from one pass to the next, at most
     patience: float = 20.0  # seconds of one pass
     hot: float = 20.0  # seconds in use
-    cold: float = 300.0  # seconds untouched
+    cold: float = 300.0  # seconds untouched, of what makes room that is to be free
+    exchange: float = 30.0  # seconds untouched, of what makes room for something hot
     psi_stop: float = 5.0  # percent of time that the VM, or something on the host, waits for memory
     free_percent: float = 5.0  # of a fast node
 
@@ -91,9 +94,11 @@ class TieringLever:
         settings: TieringSettings,
         clock: Callable[[], float],
         sleep: Callable[[float], None],
+        cpu: Callable[[], float] = time.thread_time,
     ) -> None:
         """:param heat: which ranges these VMs use, as far as it is known; asked for, it is found out for the next time
         :param reserve: what the host keeps of a NUMA node of so many bytes
+        :param cpu: CPU seconds of the thread that asks
         """
         self._root = root
         self._heat = heat
@@ -101,10 +106,13 @@ class TieringLever:
         self._settings = settings
         self._clock = clock
         self._sleep = sleep
+        self._cpu = cpu
         self._stopped = threading.Event()
         self._bounds: dict[str, tuple[float, Bounds]] = {}  # by process: when they were read
         self._stalled: dict[str, tuple[float, int]] = {}
         self._last: tuple[float, TieringPlan, Outcome] | None = None
+        self._known = float("-inf")  # when it was found out what is in use, as of the last pass
+        self._looking = 0.0  # CPU seconds of the last look
 
     def interrupt(self) -> None:
         """End the pass under way after the ranges that it is at."""
@@ -115,9 +123,10 @@ class TieringLever:
     ) -> Outcome:
         """Move what lies on the wrong node, as far as one pass may."""
         heat = self._heat(plan.members)
-        now = self._clock()
-        if self._last is not None and self._last[1] == plan and now - self._last[0] < self._settings.every:
+        newest = max((one.at for one in heat.values()), default=float("-inf"))
+        if self._last is not None and self._last[1] == plan and not self._due(self._last[0], newest):
             return self._last[2]
+        self._known = newest
         verdicts = {uuid: Verdict(Answer.REFUSED, Reason.LIMITS, why) for uuid, why in plan.refused.items()}
         if not plan.members:
             return Outcome(verdicts, Verdict(Answer.UNCHANGED, Reason.OPT_OUT, "no VM's policy allows it"))
@@ -129,6 +138,12 @@ class TieringLever:
         outcome = Outcome({**verdicts, **outcome.verdicts}, outcome.host)
         self._last = (self._clock(), plan, outcome)
         return outcome
+
+    def _due(self, last: float, newest: float) -> bool:
+        """Whether it is time for another pass: at once where more is known, so that what is hot need not wait."""
+        since = self._clock() - last
+        early = newest > self._known and since >= self._looking / _LOOKING
+        return early or since >= self._settings.every
 
     def hold(self) -> Verdict:
         """While not all VMs are known: nothing is moved."""
@@ -178,7 +193,7 @@ class TieringLever:
             assert refusal is not None
             return Outcome(dict.fromkeys(members, refusal), refusal)
         with ExitStack() as opened:
-            work = _Pass(tiers, opened)
+            work, began = _Pass(tiers, opened), self._cpu()
             fast = sum(node.total for node in numa_nodes(self._root) if node.node in tiers.fast)
             too_much = beyond(members, fast)
             self._forget({one.process.instance for one in domains if one.process is not None})
@@ -191,8 +206,9 @@ class TieringLever:
                     continue
                 self._look_at(one, share, heat.get(one.uuid), work)
             most = int(self._settings.rate * self._settings.patience)
-            limits = MoveLimits(most, self._settings.hot, self._settings.cold)
+            limits = MoveLimits(most, self._settings.hot, self._settings.cold, self._settings.exchange)
             moves = choose(tuple(work.memory.values()), tiers, limits)
+            self._looking = self._cpu() - began
             if dry_run:
                 return self._foretold(moves, work)
             return self._carried(moves, work)

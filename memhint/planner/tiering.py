@@ -91,7 +91,8 @@ class MoveLimits:
 
     most: int  # bytes
     hot: float = 20.0  # seconds in use
-    cold: float = 300.0  # seconds untouched
+    cold: float = 300.0  # seconds untouched, of what goes down for nothing but room
+    exchange: float = 30.0  # seconds untouched, of what goes down for something hot
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +235,7 @@ class _Chooser:
         """Up with what is in use."""
         for one in self._below:
             if one.busy >= self._limits.hot:
-                self._promote(one, one.bytes, idle=self._limits.cold)
+                self._promote(one, one.bytes, idle=self._limits.exchange)
 
     def keep_free(self) -> None:
         """Down with what is cold, where fast nodes have too little free."""

@@ -15,6 +15,7 @@ from array import array
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from memhint.kernel.damon import Damon
@@ -160,18 +161,25 @@ class Heats:
 
     def __init__(self, players: Sequence[Player]) -> None:
         self._damon = Damon(ROOT, Ledger(), "this boot", time.time, slots=len(players))
+        self.asked: list[float] = []  # seconds in which nobody else could ask, of each reading
         ages = (WINDOW, 3 * WINDOW)
         self._watches = {
             one.name: DamonWatch(ROOT, self._damon, one.pid, WINDOW, regions=one.size // (2 * MIB), ages=ages)
             for one in players
         }
         for watch in self._watches.values():
-            watch.with_heat = True
-            watch.step(0.0)
+            watch.ranges = watch.with_heat = True
+            watch.step(time.monotonic())
 
     def read(self) -> None:
         for watch in self._watches.values():
-            watch.step(0.0)
+            before = watch.range_reads
+            while watch.range_reads == before:
+                began = time.monotonic()
+                due = watch.step(began)
+                if watch.range_reads != before:
+                    self.asked.append(time.monotonic() - began)
+                time.sleep(max(0.0, due - time.monotonic()))
 
     def of(self, uuids: Collection[str]) -> Mapping[str, HeatMap]:
         return {name: one.heat for name, one in self._watches.items() if name in uuids and one.heat is not None}
@@ -183,7 +191,8 @@ class Heats:
 
 
 def lever(heat: Any, **changes: Any) -> TieringLever:
-    settings: dict[str, Any] = {"rate": 200 * MIB, "every": 0.0, "hot": 2 * WINDOW, "cold": 4 * WINDOW, **changes}
+    settings: dict[str, Any] = {"rate": 200 * MIB, "every": 0.0, "hot": 2 * WINDOW, "cold": 4 * WINDOW}
+    settings |= {"exchange": 4 * WINDOW, **changes}
     return TieringLever(ROOT, heat, lambda total: total // 50, TieringSettings(**settings), time.monotonic, time.sleep)
 
 
@@ -239,7 +248,8 @@ def settled(size: int, hot: int, huge: bool) -> dict[str, Any]:
         return {
             "before": before, "after": after, "took": took, "over": over, "words": words, "foretold": foretold,
             "untouched": untouched, "moved_on": moved_on, "moved_on_took": moved_on_took, "damaged": player.damaged(),
-            "huge": _huge(player.pid), "off": off, "undone": undone, "stays": player.on(SLOW) == slow,
+            "huge": _huge(player.pid), "off": off, "asked": median(heats.asked), "window": WINDOW, "undone": undone,
+            "stays": player.on(SLOW) == slow,
         }  # fmt: skip
     finally:
         heats.end()

@@ -42,6 +42,7 @@ def test_what_is_hot_ends_on_the_fast_node_and_what_is_cold_on_the_slow_one(host
     # once within its share of the fast node, it never was beyond it
     assert seen["over"] <= BLOCK
     assert seen["damaged"] == 0
+    assert seen["asked"] < seen["window"], "DAMON is asked shortly before a window ends, and answers then"
     assert (seen["huge"] >= SIZE // 2) if huge else (seen["huge"] == 0)
     assert "opt_out" in seen["off"]
     assert seen["undone"].startswith("unchanged: nothing to put back")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from memhint.agent.active_reads import AGAIN, ActiveReads, chosen
@@ -24,7 +26,8 @@ class FakeWatch:
         self.cost = cost
         self.cpu = 0.0
         self.newest: ActiveMemory | None = None
-        self.with_heat = False
+        self.ranges = self.with_heat = False
+        self.range_reads = 0
         self.heat: HeatMap | None = None
         self.steps = 0
         self.closed = 0
@@ -36,6 +39,7 @@ class FakeWatch:
         self.steps += 1
         self.newest = SEEN
         if self.with_heat:
+            self.range_reads += 1
             self.heat = HeatMap(now, ())
         return now + 60.0
 
@@ -118,6 +122,38 @@ def test_ranges_take_a_quarter_of_the_time_at_most_and_every_vm_has_its_turn() -
     assert 0.15 * now <= sum(spent.values()) <= 0.25 * now
     assert spent[4] == 0.0
     assert max(spent[pid] for pid in range(4)) - min(spent[pid] for pid in range(4)) <= 20.0
+
+
+def test_who_watches_is_told_whose_ranges_are_wanted_and_at_once() -> None:
+    sources = Sources(damon=None)
+    reads = reader(sources)
+    reads.want({"a": builders.process(pid=1), "b": builders.process(pid=2)})
+    reads.heat(["b"])
+    run(reads, 0.0)
+    watches = {pid: watch for _, pid, watch in sources.made}
+    assert (watches[1].ranges, watches[2].ranges) == (False, True)
+    reads.heat(["a"])
+    assert watches[1].steps == 1
+    run(reads, 1.0)
+    assert watches[1].steps == 2, "before it was due"
+    assert (watches[1].ranges, watches[1].range_reads) == (True, 1)
+    run(reads, 61.0)
+    assert watches[2].ranges is False
+
+
+def test_watches_begin_apart() -> None:
+    """Windows that end at the same moment could not be asked about one after the other."""
+    now = 0.0
+    sources = Sources(damon=None)
+    reads = ActiveReads(sources.all(), 100.0, apart=0.7, clock=lambda: now)
+    reads.want({name: builders.process(pid=ord(name)) for name in "abc"})
+    began = []
+    while len(sources.made) < 3:
+        rest = reads.read_next(now)
+        began += [now] * (len(sources.made) - len(began))
+        now += rest
+    assert all(0.7 <= later - earlier <= 1.0 for earlier, later in pairwise(began))
+    assert reads.read_next(now) > 0.0, "nothing else is due"
 
 
 def test_every_vm_is_watched_and_what_was_read_is_kept() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from memhint.kernel.clearings import Clearings
 from memhint.kernel.damon import BASE, KNOB, Damon, Region, divided
 from memhint.kernel.damon_watch import idle_bytes, sampling_error
-from memhint.kernel.errors import InterfaceInUse, InterfaceMissing
+from memhint.kernel.errors import InterfaceInUse, InterfaceMalformed, InterfaceMissing
 from memhint.kernel.guest_ram import Span
 from memhint.kernel.referenced import ReferencedWatch
 from memhint.objects.active import Idle, descending
@@ -127,14 +127,14 @@ def watched(fake: FakeRoot, target: int = PID) -> Damon:
     return damon
 
 
-def test_each_region_is_read_with_its_age_and_none_is_kept_in_the_kernel(fake: FakeRoot) -> None:
+def test_each_region_is_read_with_its_age(fake: FakeRoot) -> None:
     tried = f"{BASE}/0/contexts/0/schemes/0/tried_regions"
     for name, start in (("0", 8192), ("10", 4096), ("2", 0)):
         texts = {"start": str(start), "end": str(start + 4096), "nr_accesses": name, "age": "7"}
         fake.write_all(f"{tried}/{name}", {file: text + "\n" for file, text in texts.items()})
     fake.write(f"{tried}/total_bytes", "12288\n")
     assert watched(fake).regions(0) == (Region(0, 4096, 2, 7), Region(4096, 8192, 10, 7), Region(8192, 12288, 0, 7))
-    assert fake.text(f"{BASE}/0/state") == "clear_schemes_tried_regions"
+    assert fake.text(f"{BASE}/0/state") == "update_schemes_tried_regions", "clearing would take another window"
 
 
 def test_regions_of_a_slot_that_is_somebody_else_s_or_of_an_older_kernel_are_not_read(fake: FakeRoot) -> None:
@@ -175,3 +175,17 @@ def test_samples_that_agree_are_not_taken_for_certain() -> None:
 def test_nothing_is_idle_for_long_that_is_not_idle_for_less() -> None:
     found = descending((Idle(60, 9, 0.0), Idle(10, 5, 0.0)))
     assert [(one.age, one.bytes) for one in found] == [(10, 5), (60, 5)]
+
+
+@pytest.mark.parametrize("text", ["", "-1\n", "x\n", "1 2\n"])
+def test_a_region_that_makes_no_sense_is_malformed(fake: FakeRoot, text: str) -> None:
+    tried = f"{BASE}/0/contexts/0/schemes/0/tried_regions"
+    fake.write_all(f"{tried}/0", {"start": "0\n", "end": "4096\n", "nr_accesses": "1\n", "age": text})
+    with pytest.raises(InterfaceMalformed):
+        watched(fake).regions(0)
+
+
+def test_a_region_that_goes_while_it_is_read_is_missing(fake: FakeRoot) -> None:
+    fake.write_all(f"{BASE}/0/contexts/0/schemes/0/tried_regions/0", {"start": "0\n"})
+    with pytest.raises(InterfaceMissing):
+        watched(fake).regions(0)

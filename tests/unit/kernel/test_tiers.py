@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 
 from memhint.kernel.errors import InterfaceMalformed, InterfaceMissing, KernelInterfaceError, ProcessGone
 from memhint.kernel.guest_nodes import read_bounds, where
-from memhint.kernel.guest_ram import read_guest_ram
+from memhint.kernel.guest_ram import Span, read_guest_ram
 from memhint.kernel.move_pages import Moved, PageMover, _one_of_each
 from memhint.kernel.numa import cpus_may_run_on, memory_may_lie_on, policies_by_start
 from memhint.kernel.process import process_memory
 from memhint.kernel.root import KernelRoot
 from memhint.kernel.tiers import kernel_tiers, memory_tiers
+from memhint.objects.heat import Lying
 from memhint.objects.units import MIB
 from tests.unit.guest_memory import guest_memory
 
@@ -161,6 +162,27 @@ def test_it_is_found_where_a_guest_s_memory_lies_and_may_lie(guest: int) -> None
         lying = list(where(pages, bounds.spans))
     assert sum(one.bytes for one in lying) == pytest.approx(8 * MIB, abs=2 * HUGE)
     assert all(one.start % HUGE == one.end % HUGE == 0 for one in lying)
+
+
+@pytest.mark.parametrize("nodes", [2, 3])
+def test_pages_dealt_out_by_turns_lie_on_every_node_that_has_some(nodes: int) -> None:
+    """As interleaved memory of small pages does: half of a block that is hot may lie on the slow node."""
+    kernel = Kernel({page * PAGE: page % nodes for page in range(2 * HUGE // PAGE)}, set())
+    lying = list(where(kernel, [Span(0, 2 * HUGE)]))
+    assert {one.node for one in lying} == set(range(nodes))
+    assert all((one.start, one.end) == (0, 2 * HUGE) for one in lying)
+    assert sum(one.bytes for one in lying) == 2 * HUGE
+    assert min(one.bytes for one in lying) >= HUGE // 2
+
+
+def test_stray_pages_of_a_block_count_for_the_node_of_the_others() -> None:
+    kernel = Kernel({page * PAGE: int(page % 512 == 0) for page in range(2 * HUGE // PAGE)}, set())
+    assert list(where(kernel, [Span(0, 2 * HUGE)])) == [Lying(0, 2 * HUGE, 0, 2 * HUGE)]
+
+
+def test_runs_of_nodes_follow_each_other_by_address() -> None:
+    kernel = Kernel({page * PAGE: int(page < 512) for page in range(3 * HUGE // PAGE)}, set())
+    assert list(where(kernel, [Span(0, 3 * HUGE)])) == [Lying(0, HUGE, 1, HUGE), Lying(HUGE, 3 * HUGE, 0, 2 * HUGE)]
 
 
 def test_a_process_that_ended_is_gone(guest: int) -> None:

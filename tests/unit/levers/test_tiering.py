@@ -44,9 +44,16 @@ class Host:
         self.root.write("sys/devices/virtual/memory_tiering/memory_tier4/nodelist", "0\n")
         self.root.write("sys/devices/virtual/memory_tiering/memory_tier22/nodelist", "1\n")
         self.asked: list[frozenset[str]] = []
-        self.now = 0.0
+        self.now, self.cpu = 0.0, 0.0
+        self.known: Mapping[str, HeatMap] = {}
         self.lever = TieringLever(
-            self.root.kernel, self.heat, lambda total: total // 50, TieringSettings(), lambda: self.now, lambda _: None
+            self.root.kernel,
+            self.heat,
+            lambda total: total // 50,
+            TieringSettings(),
+            lambda: self.now,
+            lambda _: None,
+            lambda: self.cpu,
         )
 
     def nodes(self, count: int) -> None:
@@ -57,7 +64,7 @@ class Host:
 
     def heat(self, uuids: Collection[str]) -> Mapping[str, HeatMap]:
         self.asked.append(frozenset(uuids))
-        return {}
+        return self.known
 
     def pull(self, plan: TieringPlan = PLAN, vm: DomainObservation = VM) -> Outcome:
         return self.lever.reconcile(plan, [vm], builders.host_observation(), dry_run=False)
@@ -110,6 +117,32 @@ def test_the_last_outcome_stands_until_it_is_time_to_look_again(host: Host) -> N
     host.now = 61.0
     assert host.pull().host.reason is Reason.OTHER_MANAGER
     assert host.asked == [frozenset({VM.uuid})] * 3
+
+
+def test_it_is_looked_earlier_once_it_is_newly_known_what_is_in_use(host: Host) -> None:
+    host.known = {VM.uuid: HeatMap(100.0, ())}
+    first = host.pull()
+    host.now = 10.0
+    assert host.pull() is first, "no more is known than before"
+    host.known = {VM.uuid: HeatMap(110.0, ())}
+    second = host.pull()
+    assert second is not first
+    host.now = 20.0
+    assert host.pull() is second
+
+
+def test_looking_earlier_takes_a_hundredth_of_a_cpu_at_most(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    def costly(*_: object) -> tuple[()]:
+        host.cpu += 0.3
+        return ()
+
+    monkeypatch.setattr("memhint.levers.tiering.choose", costly)
+    first = host.pull()
+    host.known = {VM.uuid: HeatMap(100.0, ())}
+    host.now = 29.0
+    assert host.pull() is first
+    host.now = 31.0
+    assert host.pull() is not first
 
 
 @pytest.mark.parametrize(

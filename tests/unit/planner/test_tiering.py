@@ -32,7 +32,7 @@ from tests.unit import builders
 FAST, OTHER, SLOW = 0, 1, 2
 EVERYWHERE = frozenset({FAST, OTHER, SLOW})
 LIMITS = MoveLimits(most=1 << 40, hot=20, cold=300)
-HOT, WARM, COLD = (60.0, 0.0), (0.0, 30.0), (0.0, 900.0)
+HOT, WARM, COOL, COLD = (60.0, 0.0), (0.0, 20.0), (0.0, 30.0), (0.0, 900.0)
 
 
 def pieces(*parts: tuple[int, int, tuple[float, float]], at: int = 0) -> tuple[Piece, ...]:
@@ -77,6 +77,13 @@ def test_a_full_fast_node_gives_up_what_is_cold_before_what_is_hot_comes() -> No
 
 def test_nothing_comes_up_in_the_place_of_what_is_not_cold() -> None:
     assert choose([vm("a", (10, SLOW, HOT)), vm("b", (30, FAST, WARM))], tiers(), LIMITS) == ()
+
+
+def test_what_was_in_use_a_little_while_ago_makes_room_for_what_is_hot_and_for_nothing_else() -> None:
+    """What is hot may have moved: what was hot before is not to keep its place for minutes."""
+    moves = choose([vm("a", (10, SLOW, HOT)), vm("b", (30, FAST, COOL))], tiers(), LIMITS)
+    assert summed(moves) == {("b", Why.DEMOTE, SLOW): 10, ("a", Why.PROMOTE, FAST): 10}
+    assert not choose([vm("a", (10, SLOW, WARM)), vm("b", (30, FAST, COOL))], tiers(fast=-10), LIMITS)
 
 
 def test_nothing_moves_where_everything_lies_right_or_nobody_knows() -> None:
