@@ -103,8 +103,9 @@ class Hosts:
             "Hours of the last day in which not all could have been given that was promised as they began",
             labels=["host"],
         )
-        for one in self._promises:
-            found.add_metric([one.host], one.hours - one.held)
+        broken = {one.host: one.hours - one.held for one in self._promises}
+        for host in self._hosts:  # 0 also where no hour was judged yet, so that who sums it misses none
+            found.add_metric([host.name], broken.get(host.name, 0))
         return found
 
     def _fleet(self) -> Iterator[Metric]:
