@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -276,6 +277,7 @@ def _down(options: argparse.Namespace) -> int:
 def _in_debian(options: argparse.Namespace) -> int:
     if not options.command:
         raise StateError("no command given: lab/lab in-debian 13 make demo")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # with what the machine left removed
     # Swap files may come to be in it, which temporary file systems cannot hold.
     whole = options.keep.absolute() if options.keep else scratch("debian", "/var/tmp")
     folder = whole if options.keep else whole / "machine"

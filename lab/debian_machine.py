@@ -42,6 +42,8 @@ mount --rbind /sys sys
 mount -t proc proc proc
 mount -t tmpfs -o mode=755 tmpfs run
 pivot_root . mnt
+trap : INT  # is for the command, which this waits for
+set +e
 chroot . /bin/sh -c 'umount -l /mnt && cd /root/memhint && exec "$@"' sh "$@"
 exit $?
 """
@@ -103,9 +105,11 @@ def _install(folder: Path, release: str, tell: Tell) -> None:
 
 
 def run_in_machine(folder: Path, command: Sequence[str]) -> int:
-    """What a command ends with in the clone on the machine in `folder`. All that it started ends with it."""
+    """What a command ends with in the clone on the machine in `folder`. All that it started ends with it, or with
+    this process."""
     root = folder / "root"
     argv = [
+        find("setpriv"), "--pdeathsig", "KILL", "--",
         find("unshare"), "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "--uts", "--ipc",
         "--", "/bin/sh", "-c", _ENTER, "enter", str(root), f"debian-{(folder / 'release').read_text()}", *command,
     ]  # fmt: skip
@@ -122,14 +126,7 @@ def run_in_machine(folder: Path, command: Sequence[str]) -> int:
         if child.poll() is None:
             child.kill()
             child.wait()
-        _take_back_swap(root)
-
-
-def _take_back_swap(root: Path) -> None:
-    """Swap files outlive whoever is killed, and their file system is then busy."""
-    for file in swap.active():
-        if Path(file).is_relative_to(root):
-            swap.remove(Path(file))
+        swap.remove_below(root)
 
 
 def remove_machine(folder: Path) -> None:

@@ -68,6 +68,7 @@ def sweep(labs: Path) -> list[str]:
             swap.remove(Path(file))
             said.append(f"swap file {file}")
     for folder in _folders():
+        swap.remove_below(folder)
         shutil.rmtree(folder, ignore_errors=True)
         said.append(f"directory {folder}")
     return said

@@ -42,6 +42,13 @@ def remove(path: Path) -> None:
     path.unlink(missing_ok=True)
 
 
+def remove_below(folder: Path) -> None:
+    """Stop using the swap files below a folder that is about to be removed, and delete them."""
+    for file in active():
+        if Path(file).is_relative_to(folder):
+            remove(Path(file))
+
+
 def zram_used(block: Path = Path("/sys/block"), swaps: Path = Path("/proc/swaps")) -> int:
     """Bytes of memory that active zram swap holds: memory the machine's own cgroups do not show."""
     used = {line.split()[0] for line in swaps.read_text().splitlines()[1:]}

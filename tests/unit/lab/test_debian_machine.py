@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lab import cli, debian_machine
+from lab import cli, debian_machine, swap
 from lab.errors import LabError, StateError
 
 
@@ -98,3 +98,12 @@ def test_what_is_mounted_is_not_removed(tmp_path: Path, monkeypatch: pytest.Monk
     with pytest.raises(LabError, match="is mounted"):
         debian_machine.remove_machine(tmp_path)
     assert (tmp_path / "file").exists()
+
+
+def test_swap_that_a_killed_command_left_is_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, others = tmp_path / "machine/root/swap", tmp_path / "machine-2/root/swap"
+    taken: list[Path] = []
+    monkeypatch.setattr(swap, "active", lambda: [str(ours), str(others), "/dev/sda2"])
+    monkeypatch.setattr(swap, "remove", taken.append)
+    swap.remove_below(tmp_path / "machine")
+    assert taken == [ours]
