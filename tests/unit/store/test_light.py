@@ -58,7 +58,7 @@ def save_report(number: int, vms: list[tuple[str, int]], refused: bool) -> Step:
 def change(state: ReclaimState, name: str) -> Step:
     def step(store: HostStore, at: float) -> object:
         one = Reclaim(builders.reclaim_request(id=name, at=at, expires=at + 60))
-        verdict = Verdict(Answer.FAILED, Reason.INTERRUPTED, "why") if state.ended else None
+        verdict = Verdict(Answer.FAILED, Reason.INTERRUPTED, "why") if state.ended else one.verdict
         return store.reclaims.save(replace(one, state=state, begun=at, verdict=verdict))
 
     return step
