@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import subprocess
 import sys
@@ -28,7 +29,9 @@ from memhint.planner.tiering import Share, TieringPlan
 PROGRAM = "/inside/tiering"
 MIB = 1 << 20
 PAGE = 4096
-FAST = 0
+FAST, SLOW = 0, 1
+SET_MEMPOLICY, PREFERRED = 238, 1  # x86-64
+KERNEL = 3  # MiB of the fast node that the kernel comes to use meanwhile, for page tables and what DAMON says
 ROOT = KernelRoot()
 HOST = HostObservation(0.0, HostMemory(Scope.MACHINE, 0, 0, 0, 0), PAGE)
 BALANCING = Path("/proc/sys/kernel/numa_balancing")
@@ -38,6 +41,13 @@ BEGIN = 3.0  # seconds from the start of a VM until it plays: it has touched its
 # a processor keeps back of what was freed is an eighth. With these it is little here, too.
 SMALL = {"min_free_kbytes": 4096, "percpu_pagelist_high_fraction": 1000}
 PLACES = {"": 0, "interleave": 1, "oracle": 2}
+
+
+def _aside() -> None:
+    """What this process and its children have for themselves lies on the slow node: the fast one is for the VMs."""
+    mask = ctypes.c_ulong(1 << SLOW)
+    if ctypes.CDLL(None, use_errno=True).syscall(SET_MEMPOLICY, PREFERRED, ctypes.byref(mask), 8 * ctypes.sizeof(mask)):
+        raise OSError(ctypes.get_errno(), "set_mempolicy")
 
 
 def run(
@@ -62,6 +72,7 @@ def run(
     :param lever: the settings of an agent, by group and option; None: there is none
     """
     os.chmod(PROGRAM, 0o755)
+    _aside()
     for name, value in SMALL.items():
         Path("/proc/sys/vm", name).write_text(str(value))
     BALANCING.write_text(str(balancing))
@@ -190,7 +201,7 @@ def _filled(left: int, settings: Mapping[str, Any] | None, *, promoting: bool) -
         kept = int(node.total * percent / 100)
     else:
         kept = _watermark("promo" if promoting else "high") * PAGE
-    size = (node.free + node.file - kept) // MIB - left
+    size = (node.free + node.file - kept) // MIB - left - KERNEL
     if size <= 0:
         raise RuntimeError(f"the fast node has {node.free // MIB} MiB free, and {left} MiB are wanted")
     with _started("fill", str(size)):

@@ -235,8 +235,8 @@ class Told:
 
     @property
     def on_fast(self) -> int:
-        """Bytes, at most."""
-        return max(row.on_fast for row in self.rows)
+        """Bytes, at most, from when on everything is to be settled."""
+        return max(row.on_fast for row in after(self.rows, self.began, 0.0 if self.short else GOAL_SETTLED))
 
     def settled(self, oracle: Told) -> list[float | None]:
         """Seconds after each move."""
