@@ -34,8 +34,7 @@ SET_MEMPOLICY, PREFERRED = 238, 1  # x86-64
 KERNEL = 3  # MiB of the fast node that the kernel comes to use meanwhile, for page tables and what DAMON says
 ROOT = KernelRoot()
 HOST = HostObservation(0.0, HostMemory(Scope.MACHINE, 0, 0, 0, 0), PAGE)
-BALANCING = Path("/proc/sys/kernel/numa_balancing")
-DEMOTION = Path("/sys/kernel/mm/numa/demotion_enabled")
+OFF = (Path("/proc/sys/kernel/numa_balancing"), Path("/sys/kernel/mm/numa/demotion_enabled"))
 BEGIN = 3.0  # seconds from the start of a VM until it plays: it has touched its memory by then
 # What the kernel keeps free on its own is a twentieth of so small a machine, and a thousandth of a host's memory; what
 # a processor keeps back of what was freed is an eighth. With these it is little here, too.
@@ -57,7 +56,6 @@ def run(
     fast_mib: int,
     facts: Mapping[str, int],
     row: float,
-    balancing: int = 0,
     lever: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """VMs play all their phases, and somebody lays their memory.
@@ -68,19 +66,18 @@ def run(
     :param fast_mib: that they find on the fast node; 0: all of it
     :param facts: of the workload, in the program's own words
     :param row: seconds from one row to the next
-    :param balancing: what numa_balancing is set to; with 2 the kernel demotes, too
     :param lever: the settings of an agent, by group and option; None: there is none
     """
     os.chmod(PROGRAM, 0o755)
     _aside()
     for name, value in SMALL.items():
         Path("/proc/sys/vm", name).write_text(str(value))
-    BALANCING.write_text(str(balancing))
-    if DEMOTION.exists():
-        DEMOTION.write_text("1" if balancing & 2 else "0")
+    for file in OFF:
+        if file.exists():
+            file.write_text("0")
     with ExitStack() as opened:
         if fast_mib:
-            opened.enter_context(_filled(fast_mib, lever, promoting=bool(balancing & 2)))
+            opened.enter_context(_filled(fast_mib, lever))
         begin = time.monotonic() + BEGIN
         words = [f"begin={int(begin * 1e9)}", f"row={int(row * 1000)}", f"place={PLACES[arm]}"]
         words += [f"{name}={value}" for name, value in facts.items()]
@@ -193,14 +190,14 @@ class _Marks:
 
 
 @contextmanager
-def _filled(left: int, settings: Mapping[str, Any] | None, *, promoting: bool) -> Iterator[None]:
+def _filled(left: int, settings: Mapping[str, Any] | None) -> Iterator[None]:
     """Nobody else finds more than so many MiB on the fast node, beyond what has to stay free there."""
     (node,) = (one for one in numa_nodes(ROOT) if one.node == FAST)
     if settings is not None:
         percent = max(settings["tiering"]["free_percent"], settings["host"]["node_reserve_percent"])
         kept = int(node.total * percent / 100)
     else:
-        kept = _watermark("promo" if promoting else "high") * PAGE
+        kept = _high_watermark() * PAGE
     size = (node.free + node.file - kept) // MIB - left - KERNEL
     if size <= 0:
         raise RuntimeError(f"the fast node has {node.free // MIB} MiB free, and {left} MiB are wanted")
@@ -208,14 +205,14 @@ def _filled(left: int, settings: Mapping[str, Any] | None, *, promoting: bool) -
         yield
 
 
-def _watermark(name: str) -> int:
+def _high_watermark() -> int:
     """Pages of all zones of the fast node, as the kernel keeps them free."""
     total, here = 0, False
     for line in Path("/proc/zoneinfo").read_text().splitlines():
         if line.startswith("Node "):
             here = line.startswith(f"Node {FAST},")
         words = line.split()
-        if here and len(words) == 2 and words[0] == name:
+        if here and len(words) == 2 and words[0] == "high":
             total += int(words[1])
     return total
 

@@ -39,7 +39,6 @@ class Way:
 
     name: str
     place: str = ""
-    balancing: int = 0
     agent: bool = False
     short: bool = False
     filled: bool = False  # the fast node has room for half of what the VMs have, and the kernel lays it there first
@@ -48,8 +47,6 @@ class Way:
 INTERLEAVE = Way("static interleave", place="interleave", short=True)
 UNTOUCHED = Way("as the kernel laid it", short=True, filled=True)
 MEMHINT = Way("memhint", agent=True, filled=True)
-BALANCED = Way("numa_balancing = 1", balancing=1, filled=True)
-KERNEL_TIERS = Way("numa_balancing = 2, demotion", balancing=2, filled=True)
 ORACLE = Way("an oracle", place="oracle", short=True)
 
 
@@ -77,7 +74,7 @@ class Size:
 
 # No phase is a whole number of the agent's minutes, so that each move meets it at another moment. What is hot is three
 # quarters of the fast node: there is less room beside it than the next hot part takes.
-_ALL = (INTERLEAVE, UNTOUCHED, BALANCED, KERNEL_TIERS, MEMHINT, ORACLE)
+_ALL = (INTERLEAVE, UNTOUCHED, MEMHINT, ORACLE)
 _SECONDS = (397, 331, 352, 373, 319, 341, 362, 383, 328, 347, 367, 391)
 _TURNS = ((8, 40), (40, 8), (24, 24), (24, 24), (40, 8), (8, 40))
 
@@ -124,6 +121,9 @@ _NOTES = (
     "comes in aligned pieces of 4 MiB here: what is hot in smaller pieces than a range cannot be told from the rest.",
     "The kernel is told to keep 4 MiB free by itself: as shipped it is 46 MiB of this machine, a twentieth, and the "
     "lever's 5 % would lie within that.",
+    "The kernel's own balancing is no row. It scans a process once in a second of the time that the process runs, and "
+    "these VMs run for about a thousandth of a second in each: within the minutes of a phase it hardly begins. Tried, "
+    "numa_balancing 1 and 2 (with demotion) left an access at what it weighs as the kernel laid it.",
     "With more VMs each is looked at less often: the reader's share of a CPU is for all of them together.",
     "At 100 MiB/s, as shipped, two minutes move 12 GiB at most: a larger hot part takes as many minutes more.",
 )
@@ -186,7 +186,6 @@ def _run(machine: VirtualHost, way: Way, size: Size, settings: Mapping[str, Any]
         fast_mib=fast if way.filled else 0,
         facts={**FACTS, "spare": (fast - hot) // len(vms)},
         row=ROW,
-        balancing=way.balancing,
         lever=(settings or shipped()) if way.agent else None,
     )
     return told
