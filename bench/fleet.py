@@ -134,8 +134,8 @@ class FakeFleet:
             policies=Policies(self._store.policies, {}),
             samples=PageSamples(root, 4096, 0.0, 3600.0, 60.0, KsmPace()),
             runners=(
-                HostRunner(lever, lambda planned: planned.dedup),
-                VmRunner(BalloonLever(marks, _no_balloon, time.time), lambda relief: relief.balloon),
+                HostRunner(lever),
+                VmRunner(BalloonLever(marks, _no_balloon, time.time)),
                 QosRunner(
                     QosLever(root, marks, "boot", time.time), overhead=settings.overhead, reserve=settings.reserve_of
                 ),
@@ -146,8 +146,7 @@ class FakeFleet:
                         Clearings(),
                         SwapOutSettings(),
                         time.monotonic,
-                    ),
-                    lambda relief: relief.swap_out,
+                    )
                 ),
                 ReportingRunner(guests),
                 CacheRunner(

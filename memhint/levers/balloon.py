@@ -6,18 +6,21 @@ a process is used (``autodeflate='on'``), only where the VM's policy allows it, 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from memhint.levers.lever import Stop
+from memhint.levers.lever import LeverContext, Stop, VmLever
 from memhint.objects.domain import DomainObservation, DomainState
 from memhint.objects.lever import LeverName, LeverState, Observed
 from memhint.objects.ownership import Ledger, Mark
 from memhint.objects.policy import Policy, QosClass
+from memhint.objects.relief import Relief
 from memhint.objects.units import MIB
 from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.planner.splits import splits_by_balloon
 from memhint.planner.splits import words as splits_words
+from memhint.virt.balloon import BalloonTarget
 from memhint.virt.errors import VirtError
 
 BALLOON_KNOB = "libvirt balloon target"
@@ -31,11 +34,10 @@ class Target(Protocol):
         """Ask for ``size`` bytes to be left."""
 
 
-class BalloonLever:
+class BalloonLever(VmLever):
     """The balloon per VM."""
 
     name = LeverName.BALLOON
-    always_shown = False
 
     def __init__(self, ledger: Ledger, target: Callable[[str], Target], now: Callable[[], float]) -> None:
         """:param target: the balloon of a domain, by UUID"""
@@ -44,6 +46,10 @@ class BalloonLever:
         self._now = now
         # By UUID, the process and the wish that libvirt took from us. A mark alone does not say so: it is put before.
         self._asked: dict[str, tuple[str, int]] = {}
+
+    def wishes(self, relief: Relief) -> Mapping[str, int]:
+        """What each VM is left with."""
+        return relief.balloon
 
     def probe(self, domain: DomainObservation) -> Verdict:
         """Whether this VM's balloon can be used at all, its policy aside."""
@@ -127,6 +133,11 @@ class BalloonLever:
             return Verdict(Answer.FAILED, Reason.HYPERVISOR, error.detail)
         self._ledger.remove(domain.uuid, BALLOON_KNOB)
         return Verdict(Answer.APPLIED, Reason.NONE, f"{int(mark.before) // MIB} MiB again")
+
+
+def build(context: LeverContext) -> BalloonLever:
+    """The lever of a host."""
+    return BalloonLever(context.ledger, lambda uuid: BalloonTarget(context.caller, uuid), time.time)
 
 
 def _refusal(domain: DomainObservation, policy: Policy, wish: int, mark: Mark | None, actual: int) -> Verdict | None:

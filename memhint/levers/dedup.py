@@ -12,15 +12,16 @@ merged in them.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from memhint.kernel import ksm, process, smaps
 from memhint.kernel.errors import KernelInterfaceError
 from memhint.kernel.root import KernelRoot
 from memhint.levers.host_ksm import HostKsm, is_ksm
-from memhint.levers.lever import Outcome
+from memhint.levers.lever import HostLever, LeverContext, Outcome
 from memhint.objects.domain import DomainObservation, DomainState
 from memhint.objects.host import HostObservation
 from memhint.objects.lever import LeverName, LeverState, Observed
@@ -34,6 +35,12 @@ from memhint.planner.dedup_ranges import Range, RangeChoice, united, within, wit
 from memhint.planner.splits import splits_by_merging, words
 from memhint.virt.errors import VirtError
 from memhint.virt.memory_blocks import Block
+from memhint.virt.monitor import Monitor
+
+if TYPE_CHECKING:
+    from oslo_config import cfg
+
+    from memhint.planner.plan import Planned
 
 LOG = logging.getLogger(__name__)
 MERGE_KNOB = "qemu merge"
@@ -113,7 +120,7 @@ class _Known:
     memory: int  # bytes that it had: what is plugged in since, QEMU marks
 
 
-class DedupLever:
+class DedupLever(HostLever[DedupPlan]):
     """Merging on one host. Its calls may take long (QEMU walks all of a guest's memory): not for the cycle's thread."""
 
     name = LeverName.DEDUP
@@ -185,6 +192,10 @@ class DedupLever:
         return Observed.ON if known.merge else Observed.OFF
 
     # -- the whole host ----------------------------------------------------------------------------------------------
+
+    def plan_of(self, planned: Planned) -> DedupPlan:
+        """Who merges with whom."""
+        return planned.dedup
 
     def reconcile(
         self, plan: DedupPlan, domains: Sequence[DomainObservation], host: HostObservation, *, dry_run: bool
@@ -510,6 +521,39 @@ class DedupLever:
         self._marked.pop(mark.instance, None)
         self._ledger.remove(mark.subject, mark.knob)
         return []
+
+
+def settings_of(conf: cfg.ConfigOpts) -> DedupSettings:
+    """What ``[dedup]`` says of KSM; "leave it" becomes None."""
+    options = conf.dedup
+    advised = options.advisor == "scan-time"
+    return DedupSettings(
+        allow_monitor_commands=options.allow_monitor_commands,
+        advisor=options.advisor,
+        target_scan_time=options.target_scan_time if advised else None,
+        max_cpu=options.max_cpu if advised else None,
+        pages_to_scan=options.pages_to_scan or None,
+        sleep_millisecs=options.sleep_millisecs if options.sleep_millisecs >= 0 else None,
+        use_zero_pages=options.use_zero_pages,
+    )
+
+
+def build(context: LeverContext) -> DedupLever:
+    """The lever of a host."""
+
+    def reserve(host: HostObservation) -> int:
+        return context.settings.reserve_of(host.pool)
+
+    return DedupLever(
+        context.root,
+        context.ledger,
+        lambda uuid: Monitor(context.slow, uuid),
+        settings_of(context.conf),
+        context.boot,
+        reserve,
+        time.time,
+        context.ranges,
+    )
 
 
 def _left_over(domain: DomainObservation) -> int:

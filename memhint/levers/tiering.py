@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from memhint.kernel.errors import InterfaceMissing, KernelInterfaceError
 from memhint.kernel.guest_nodes import Bounds, read_bounds, where
@@ -22,7 +23,7 @@ from memhint.kernel.psi import read_pressure
 from memhint.kernel.root import KernelRoot
 from memhint.kernel.tiers import kernel_tiers, memory_tiers
 from memhint.levers.failed import failed
-from memhint.levers.lever import Outcome
+from memhint.levers.lever import HostLever, LeverContext, Outcome
 from memhint.levers.tiering_moves import Carrier, Done
 from memhint.objects.active import ActiveSource
 from memhint.objects.domain import DomainObservation
@@ -46,6 +47,9 @@ from memhint.planner.tiering import (
     choose,
     pieces_of,
 )
+
+if TYPE_CHECKING:
+    from memhint.planner.plan import Planned
 
 _AGAIN = 600.0  # seconds until it is looked again where a VM's mappings are
 _LOOKING = 0.01  # of a CPU: what looking takes at most where it is done earlier than asked for
@@ -81,10 +85,11 @@ class _Pass:
     blind: dict[str, Verdict] = field(default_factory=dict)  # of whom it is not known what is in use, and why
 
 
-class TieringLever:
+class TieringLever(HostLever[TieringPlan]):
     """move_pages over the VMs of a host."""
 
     name = LeverName.TIERING
+    share = 0.01
 
     def __init__(
         self,
@@ -113,6 +118,10 @@ class TieringLever:
         self._last: tuple[float, TieringPlan, Outcome] | None = None
         self._known = float("-inf")  # when it was found out what is in use, as of the last pass
         self._looking = 0.0  # CPU seconds of the last look
+
+    def plan_of(self, planned: Planned) -> TieringPlan:
+        """Whose memory may be moved, and within which bounds."""
+        return planned.tiering
 
     def interrupt(self) -> None:
         """End the pass under way after the ranges that it is at."""
@@ -145,12 +154,8 @@ class TieringLever:
         early = newest > self._known and since >= self._looking / _LOOKING
         return early or since >= self._settings.every
 
-    def hold(self) -> Verdict:
-        """While not all VMs are known: nothing is moved."""
-        return Verdict(Answer.UNCHANGED)
-
     def held(self, missing: str) -> Verdict:
-        """The same in words."""
+        """While not all VMs are known: nothing is moved."""
         return Verdict(Answer.PENDING, Reason.NONE, f"nothing is moved while {missing}")
 
     def undo(self, domains: Sequence[DomainObservation], host: HostObservation) -> Verdict:
@@ -349,6 +354,24 @@ class TieringLever:
         if worst < self._settings.psi_stop:
             return None
         return Verdict(Answer.REFUSED, Reason.STALLS, f"it waits for its memory {worst:.1f} % of the time")
+
+
+def build(context: LeverContext) -> TieringLever:
+    """The lever of a host."""
+    options = context.conf.tiering
+    settings = TieringSettings(
+        rate=options.rate_mib * MIB,
+        threads=options.threads,
+        every=options.every,
+        hot=options.hot,
+        cold=options.cold,
+        exchange=options.exchange,
+        psi_stop=options.psi_stop,
+        free_percent=options.free_percent,
+    )
+    return TieringLever(
+        context.root, context.heat, context.settings.node_reserve_of, settings, time.monotonic, time.sleep
+    )
 
 
 def _observed(verdict: Verdict, wished: bool) -> Observed:

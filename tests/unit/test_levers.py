@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from oslo_config import cfg
 
-from memhint.agent.active_reads import ActiveReads
-from memhint.agent.applied import Applied
-from memhint.agent.build_levers import Readings, build_levers
+from memhint.agent.build_levers import build_levers
 from memhint.agent.guests import Guests, GuestTiming
+from memhint.agent.runners.runner import RunnerContext
 from memhint.agent.settings import planner_settings
 from memhint.conf.load import load
 from memhint.conf.opts import static_opts
@@ -58,11 +56,25 @@ def test_the_groups_of_options_are_there() -> None:
 
 
 def test_an_agent_runs_every_lever_once(conf: cfg.ConfigOpts, tmp_path: Any) -> None:
-    nothing = cast("Any", SimpleNamespace(ledger=None, reclaims=None, caller=None, slow=None))
-    guests = Guests(nothing, nothing, nothing, GuestTiming(), 9)
-    root, settings = FakeRoot(tmp_path / "root").kernel, planner_settings(conf)
-    readings = Readings(ActiveReads({}, 1.0), Clearings(), lambda *_: None)
-    runners = build_levers(conf, root, nothing, guests, nothing, settings, "boot", Applied(), readings, dry_run=True)
+    nothing = cast("Any", None)
+    context = RunnerContext(
+        conf=conf,
+        settings=planner_settings(conf),
+        root=FakeRoot(tmp_path / "root").kernel,
+        boot="boot",
+        ledger=nothing,
+        caller=nothing,
+        slow=nothing,
+        counting=nothing,
+        clearings=Clearings(),
+        heat=lambda _: {},
+        ranges=lambda *_: None,
+        guests=Guests(nothing, nothing, nothing, GuestTiming(), 9),
+        reclaims=nothing,
+        note=lambda _: None,
+        dry_run=True,
+    )
+    runners = build_levers(context)
     named = [name for runner in runners for name in runner.names]
     assert sorted(named) == sorted(LEVERS)
     assert sum(runner.share for runner in runners) <= 1.0

@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from memhint.agent.reclaims import Reclaims
-from memhint.agent.runners.runner import LeverRunner
+from memhint.agent.runners.runner import LeverRunner, RunnerContext
 from memhint.agent.view import HostView
+from memhint.kernel.errors import KernelInterfaceError
+from memhint.kernel.process import process_memory
+from memhint.kernel.root import PAGE_SIZE
+from memhint.objects.domain import DomainObservation
 from memhint.objects.ladder import Rung
 from memhint.objects.lever import LeverName, LeverState
+from memhint.objects.report import STALE_PERIODS
 from memhint.planner.plan import Planned
 from memhint.planner.relief.cache_asks import BY, CacheAsks
 from memhint.planner.relief.relieve import CALM, PRESSED
@@ -69,3 +74,26 @@ class CacheRunner(LeverRunner):
                 psi_limit=self._psi_limit,
                 time_to_live=self._hold_off,
             )
+
+
+def build(context: RunnerContext) -> CacheRunner:
+    """The runner of a host."""
+
+    def footprint(domain: DomainObservation) -> int | None:
+        """What this very process costs now; None where it is another one by now."""
+        if domain.process is None:
+            return None
+        try:
+            memory = process_memory(context.root, domain.process.pid, PAGE_SIZE)
+        except KernelInterfaceError:
+            return None
+        return memory.footprint if memory.instance == domain.process.instance else None
+
+    guest, settings = context.conf.guest, context.settings
+    return CacheRunner(
+        Reclaims(context.guests, context.reclaims, footprint, at_once=guest.in_flight, hold_every=guest.interval),
+        psi_limit=settings.ladder.psi_limit,
+        hold_off=STALE_PERIODS * settings.period,
+        always=Rung.CACHE in settings.ladder.always,
+        dry_run=context.dry_run,
+    )

@@ -28,28 +28,20 @@ class HostRunner(LeverRunner, Generic[PlanT]):
     def __init__(
         self,
         lever: HostLever[PlanT],
-        plan_of: Callable[[Planned], PlanT],
         *,
-        share: float = 0.33,
         dry_run: bool = False,
         note: Callable[[LeverState], None] = lambda state: None,
-        interrupt: Callable[[], None] = lambda: None,
     ) -> None:
-        """:param plan_of: this lever's part of a plan
-        :param note: told of every outcome of a pass
-        :param interrupt: ends a pass under way early, where that can be; to be called before waiting for one
-        """
-        self.names, self.share = (lever.name,), share
+        """:param note: told of every outcome of a pass"""
+        self.names, self.share = (lever.name,), lever.share
         self._lever = lever
-        self._plan_of = plan_of
         self._dry_run = dry_run
         self._note = note
-        self._interrupt = interrupt
         self._last = _Last[PlanT](str(lever.name))
 
     def pull(self, view: HostView, planned: Planned) -> None:
         """Begin a pass; while not all VMs are known, one that holds things as they are, and rests."""
-        lever, plan, seen = self._lever, self._plan_of(planned), view.seen
+        lever, plan, seen = self._lever, self._lever.plan_of(planned), view.seen
         if view.missing is None:
             self._begin(plan, lambda: lever.reconcile(plan, seen.domains, seen.host, dry_run=self._dry_run))
         elif not self._dry_run:
@@ -57,7 +49,7 @@ class HostRunner(LeverRunner, Generic[PlanT]):
 
     def states(self, view: HostView, planned: Planned) -> Iterable[LeverState]:
         """What the last pass brought, where it was one of this very plan."""
-        plan, (made_of, outcome) = self._plan_of(planned), self._last.read()
+        plan, (made_of, outcome) = self._lever.plan_of(planned), self._last.read()
         if view.missing is not None:
             outcome = Outcome({}, self._lever.held(view.missing))
         elif made_of != plan:
@@ -69,7 +61,7 @@ class HostRunner(LeverRunner, Generic[PlanT]):
         name, lever, seen = self._lever.name, self._lever, view.seen
         if not seen.listed:
             return []
-        self._interrupt()
+        lever.interrupt()
         if not self._last.passes.settle(deadline / 2):
             return [f"{name}: a pass is still under way"]
         self._begin(None, lambda: Outcome({}, lever.undo(seen.domains, seen.host)))
@@ -88,7 +80,7 @@ class HostRunner(LeverRunner, Generic[PlanT]):
 
     def close(self) -> None:
         """Begin nothing more; a pass under way ends as early as it can."""
-        self._interrupt()
+        self._lever.interrupt()
 
     def _begin(self, plan: PlanT | None, work: Callable[[], Outcome]) -> None:
         self._last.passes.begin(lambda: self._run(plan, work))

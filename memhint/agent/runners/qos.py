@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterable
 
-from memhint.agent.runners.runner import LeverRunner
+from memhint.agent.runners.runner import LeverRunner, RunnerContext
 from memhint.agent.view import HostView
 from memhint.levers.qos import QosLever, QosTarget
 from memhint.objects.domain import DomainObservation
@@ -60,3 +61,13 @@ class QosRunner(LeverRunner):
     def _size(self, domain: DomainObservation) -> int:
         """Explicit huge pages are charged to no memory cgroup: what is left to protect is the rest, and QEMU itself."""
         return domain.facts.memory - on_pools(domain, self._overhead) + self._overhead
+
+
+def build(context: RunnerContext) -> QosRunner:
+    """The runner of a host."""
+    return QosRunner(
+        QosLever(context.root, context.ledger, context.boot, time.time),
+        overhead=context.settings.overhead,
+        reserve=context.settings.reserve_of,
+        dry_run=context.dry_run,
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from memhint.agent.guests import Guests
-from memhint.agent.runners.runner import LeverRunner
+from memhint.agent.runners.runner import LeverRunner, RunnerContext
 from memhint.agent.view import HostView
 from memhint.objects.lever import LeverName, LeverState
 from memhint.objects.tuning import GUESTS_OWN
@@ -46,3 +46,8 @@ class ReportingRunner(LeverRunner):
     def close(self) -> None:
         """End all conversations."""
         self._guests.close()
+
+
+def build(context: RunnerContext) -> ReportingRunner:
+    """The runner of a host."""
+    return ReportingRunner(context.guests)

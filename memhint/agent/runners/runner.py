@@ -3,12 +3,29 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
-from typing import Self
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
 
+from memhint.agent.reclaim_store import ReclaimStore
 from memhint.agent.view import HostView
+from memhint.levers.lever import LeverContext
 from memhint.objects.lever import LeverName, LeverState
 from memhint.planner.plan import Planned
+
+if TYPE_CHECKING:
+    from memhint.agent.guests import Guests
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunnerContext(LeverContext):
+    """What runners are built of. A lever that has one of its own has its ``build`` there."""
+
+    guests: Guests
+    reclaims: ReclaimStore
+    note: Callable[[LeverState], None]
+    """Told of the outcome of every pull."""
+    dry_run: bool
 
 
 class LeverRunner(ABC):

@@ -15,14 +15,11 @@ from memhint.levers.lever import VmLever
 from memhint.objects.domain import DomainObservation
 from memhint.objects.lever import LeverState
 from memhint.objects.policy import Policy
-from memhint.objects.relief import Relief
 from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.planner.plan import Planned
 from memhint.store.errors import StoreError
 
 LOG = logging.getLogger(__name__)
-Wishes = Callable[[Relief], Mapping[str, int]]
-"""What is wished of a lever by what the ladder asks for: bytes by domain UUID."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +40,13 @@ class VmRunner(LeverRunner):
     def __init__(
         self,
         lever: VmLever,
-        wishes: Wishes,
         *,
-        share: float = 0.15,
         dry_run: bool = False,
         note: Callable[[LeverState], None] = lambda state: None,
     ) -> None:
         """:param note: told of the outcome of every pull"""
-        self.names, self.share = (lever.name,), share
+        self.names, self.share = (lever.name,), lever.share
         self._lever = lever
-        self._wishes = wishes
         self._dry_run = dry_run
         self._note = note
         self._ended = threading.Event()  # nothing more is begun
@@ -69,7 +63,7 @@ class VmRunner(LeverRunner):
         Who is wished nothing of any more is given back what was taken.
         """
         if view.seen.listed:
-            self._submit(self._wishes(planned.plan.relief), view.known, view.policies)
+            self._submit(self._lever.wishes(planned.plan.relief), view.known, view.policies)
 
     def states(self, view: HostView, planned: Planned) -> Iterable[LeverState]:
         """What came of each VM's last pull, or whether it could be pulled."""

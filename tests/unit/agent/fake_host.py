@@ -158,7 +158,7 @@ class FakeHost:
             self.root.kernel, ledger, lambda uuid: None, DedupSettings(), "boot", lambda _: 0, lambda: self.now
         )
         self.balloons: list[tuple[str, int]] = []
-        self.ballooning = VmRunner(BalloonLever(ledger, self.balloon, lambda: self.now), lambda relief: relief.balloon)
+        self.ballooning = VmRunner(BalloonLever(ledger, self.balloon, lambda: self.now))
         observer = Observer(
             self.root.kernel,
             self.stats,
@@ -179,11 +179,10 @@ class FakeHost:
                 Clearings(),
                 SwapOutSettings(),
                 lambda: self.now,
-            ),
-            lambda relief: relief.swap_out,
+            )
         )
         self.caches = CacheRunner(self.reclaims, psi_limit=10.0, hold_off=30.0, always=False)
-        self.dedup = HostRunner(lever, lambda planned: planned.dedup)
+        self.dedup = HostRunner(lever)
         parts = Parts(
             observer=observer,
             policies=Policies(self.recorder, {}),

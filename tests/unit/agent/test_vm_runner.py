@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from memhint.levers.lever import Stop, VmLever
 from memhint.objects.domain import DomainObservation
 from memhint.objects.lever import LeverName, LeverState, Observed
 from memhint.objects.policy import Policy
+from memhint.objects.relief import Relief
 from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.store.errors import StoreError
 from tests.unit import builders
@@ -27,11 +28,10 @@ VMS = ("uuid-a", "uuid-b", "uuid-c")
 PATIENCE = 30.0
 
 
-class Toy:
+class Toy(VmLever):
     """A lever that holds a number of bytes of each VM. What it holds is written down, as marks are."""
 
     name = LeverName.BALLOON
-    always_shown = False
 
     def __init__(self) -> None:
         self.held: dict[str, int] = {}
@@ -42,6 +42,9 @@ class Toy:
         self.pulls = 0
         self.go = threading.Event()
         self.go.set()
+
+    def wishes(self, relief: Relief) -> Mapping[str, int]:
+        return relief.balloon
 
     def state(self, domain: DomainObservation, policy: Policy, wish: int | None, verdict: Verdict | None) -> LeverState:
         seen = Observed.ON if domain.uuid in self.held else Observed.OFF
@@ -90,7 +93,7 @@ def unlisted(view: HostView) -> HostView:
 
 
 def runner_of(lever: VmLever, noted: list[LeverState] | None = None) -> VmRunner:
-    return VmRunner(lever, lambda relief: relief.balloon, note=(noted if noted is not None else []).append)
+    return VmRunner(lever, note=(noted if noted is not None else []).append)
 
 
 def states(runner: VmRunner, domain: DomainObservation) -> tuple[LeverState, ...]:
