@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import NoReturn
 
+from memhint.agent.build_levers import TRAVELLING
 from memhint.agent.cycle import Cycle
 from memhint.agent.deep_reads import DeepReads
 from memhint.agent.guests import Guests, GuestTiming
@@ -159,7 +160,7 @@ class FakeFleet:
             publisher=bus,
             audit=self._store.events,
             states=self._store.states,
-            marks=TravellingMarks(marks, lambda *_: None),
+            marks=TravellingMarks(marks, lambda *_: None, TRAVELLING),
         )
         return Cycle(Identity("bench", "epoch", "boot"), parts, settings, GIB, start(settings))
 

@@ -13,7 +13,7 @@ from memhint.agent.active_reads import ActiveReads
 from memhint.agent.applied import Applied
 from memhint.agent.balloon_reads import BalloonReads
 from memhint.agent.build_active import build_active
-from memhint.agent.build_levers import build_levers
+from memhint.agent.build_levers import TRAVELLING, build_levers
 from memhint.agent.build_virt import Virt, build_virt
 from memhint.agent.cycle import Cycle
 from memhint.agent.deep_reads import DeepReads
@@ -117,7 +117,7 @@ def build(
         wake()
 
     virt = build_virt(conf, listen)
-    marks = TravellingMarks(stores.ledger, DomainMarks(virt.counting).write)
+    marks = TravellingMarks(stores.ledger, DomainMarks(virt.counting).write, TRAVELLING)
     stores = replace(stores, ledger=marks)
     guests = _build_guests(conf, virt, stores, applied, dry_run=dry_run)
     looks = PageSamples(

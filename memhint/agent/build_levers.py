@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from memhint.agent.runners import cache, qos, reporting, wake
@@ -10,7 +11,11 @@ from memhint.agent.runners.ladder import LadderShown
 from memhint.agent.runners.runner import LeverRunner, RunnerContext
 from memhint.agent.runners.vm import VmRunner
 from memhint.levers import balloon, dedup, khugepaged, recycler, swap_out, thp, tiering
-from memhint.levers.lever import HostLever, VmLever
+from memhint.levers.lever import HostLever, TakeUp, VmLever
+from memhint.levers.reporting import TRAVELLING as OF_REPORTING
+
+TRAVELLING: Mapping[str, TakeUp] = {**balloon.TRAVELLING, **OF_REPORTING}
+"""Knobs whose setting goes where a VM goes, when it is moved to another host."""
 
 
 def build_levers(context: RunnerContext) -> tuple[LeverRunner, ...]:

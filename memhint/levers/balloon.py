@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Protocol
 
-from memhint.levers.lever import LeverContext, Stop, VmLever
+from memhint.levers.lever import LeverContext, Stop, TakeUp, VmLever
 from memhint.objects.domain import DomainObservation, DomainState
 from memhint.objects.lever import LeverName, LeverState, Observed
 from memhint.objects.ownership import Ledger, Mark
@@ -138,6 +139,20 @@ class BalloonLever(VmLever):
 def build(context: LeverContext) -> BalloonLever:
     """The lever of a host."""
     return BalloonLever(context.ledger, lambda uuid: BalloonTarget(context.caller, uuid), time.time)
+
+
+def _take_up(domain: DomainObservation, mark: Mark) -> Mark | None:
+    """It holds where the balloon is inflated, and no more was taken than the VM has."""
+    actual = domain.balloon_actual
+    if domain.process is None or actual is None or not mark.before.isdigit():
+        return None
+    if not actual < int(mark.before) <= domain.facts.memory:
+        return None
+    return replace(mark, instance=domain.process.instance)
+
+
+TRAVELLING: Mapping[str, TakeUp] = {BALLOON_KNOB: _take_up}
+"""Knobs whose setting goes where the VM goes."""
 
 
 def _refusal(domain: DomainObservation, policy: Policy, wish: int, mark: Mark | None, actual: int) -> Verdict | None:

@@ -11,6 +11,7 @@ from memhint.kernel.host import read_memory
 from memhint.objects.domain import DomainObservation
 from memhint.objects.host import HostObservation
 from memhint.objects.lever import LeverName, LeverState
+from memhint.objects.ownership import Mark
 from memhint.objects.policy import Policy
 from memhint.objects.relief import Relief
 from memhint.objects.verdict import Answer, Verdict
@@ -29,6 +30,15 @@ if TYPE_CHECKING:
 
 Stop = Callable[[], bool]
 """Asked within a pull that takes long: whether to end it early."""
+
+
+TakeUp = Callable[[DomainObservation, Mark], Mark | None]
+"""What a mark that a VM brought from another host means on this one; None where it cannot be memhint's."""
+
+
+def as_it_is(domain: DomainObservation, mark: Mark) -> Mark:
+    """A `TakeUp` of what is in the guest: its mark holds there as it held before."""
+    return mark
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

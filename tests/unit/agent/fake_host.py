@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from memhint.agent.applied import Applied
+from memhint.agent.build_levers import TRAVELLING
 from memhint.agent.cycle import Cycle
 from memhint.agent.deep_reads import DeepReads
 from memhint.agent.guests import Guests, GuestTiming
@@ -206,7 +207,7 @@ class FakeHost:
             publisher=self.recorder,
             audit=self.recorder,
             states=self.recorder,
-            marks=TravellingMarks(ledger, self.carried.__setitem__),
+            marks=TravellingMarks(ledger, self.carried.__setitem__, TRAVELLING),
             applied=self.applied,
             growth=lambda: self.growth,
         )

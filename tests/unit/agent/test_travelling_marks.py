@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from memhint.agent.travelling_marks import TRAVELLING, TravellingMarks
+from memhint.agent.build_levers import TRAVELLING
+from memhint.agent.travelling_marks import TravellingMarks
 from memhint.agent.view import HostView
 from memhint.levers.balloon import BALLOON_KNOB
 from memhint.levers.dedup import MERGE_KNOB
@@ -32,7 +33,7 @@ class Host:
         self.ledger = FakeLedger()
         self.carried: dict[str, Sequence[Mark]] = {}
         self.gone = False
-        self.marks = TravellingMarks(self.ledger, self.write)
+        self.marks = TravellingMarks(self.ledger, self.write, TRAVELLING)
 
     def write(self, uuid: str, marks: Sequence[Mark]) -> None:
         if self.gone:
