@@ -178,7 +178,6 @@ def build(
         settings,
         slot(conf),
         before.cycle.state if before is not None else state or start(settings),
-        allow_cross_tenant=conf.dedup.allow_cross_tenant,
         sequence=before.cycle.sequence if before is not None else 0,
         dry_run=dry_run,
     )

@@ -41,7 +41,6 @@ class Cycle:
         slot: int,
         state: PlannerState,
         *,
-        allow_cross_tenant: bool = False,
         sequence: int = 0,
         dry_run: bool = False,
         wall: Callable[[], float] = time.time,
@@ -52,7 +51,6 @@ class Cycle:
         self._parts = parts
         self._settings = settings
         self._slot = slot
-        self._allow_cross_tenant = allow_cross_tenant
         self._dry_run = dry_run
         self._wall = wall
         self._clock = clock
@@ -141,7 +139,7 @@ class Cycle:
     def _estimated(self, view: HostView) -> DedupEstimate | None:
         """What merging would save. Whose VMs they are must be known before anybody looks at their pages."""
         if view.missing is None or self._dry_run:
-            may = candidates(view.seen.domains, view.policies, allow_cross_tenant=self._allow_cross_tenant)
+            may = candidates(view.seen.domains, view.policies, allow_cross_tenant=self._settings.dedup_cross_tenant)
             self._parts.samples.want(may)
         return self._parts.samples.newest()
 
@@ -153,7 +151,6 @@ class Cycle:
             self.state,
             now,
             self._settings,
-            allow_cross_tenant=self._allow_cross_tenant,
             sight=view.seen.sight,
             estimated=estimated,
             unread=view.unread,

@@ -64,6 +64,7 @@ def planner_settings(conf: cfg.ConfigOpts) -> PlannerSettings:
             hold=conf.dedup.auto_hold,
         ),
         dedup_breaks=BreakSettings(least_life=conf.dedup.page_life, rest=conf.dedup.rest),
+        dedup_cross_tenant=conf.dedup.allow_cross_tenant,
         dedup_await_looks=finder_settings(conf) is not None,
     )
 

@@ -139,6 +139,7 @@ class PlannerSettings:
     dedup_auto: AutoSettings = field(default_factory=AutoSettings)
     dedup_pace: PaceSettings = field(default_factory=PaceSettings)
     dedup_breaks: BreakSettings = field(default_factory=BreakSettings)
+    dedup_cross_tenant: bool = False  # VMs of several projects may merge with each other
     dedup_await_looks: bool = False  # a VM merges once its memory has been looked at: ranges are found then
     collapse: CollapseSettings = field(default_factory=CollapseSettings)
     cold: ColdSettings = field(default_factory=ColdSettings)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from memhint.objects.domain import DomainObservation
 from memhint.objects.estimate import DedupEstimate
 from memhint.objects.guest import GuestSource
+from memhint.objects.ladder import Rung
 from memhint.objects.lever import Action, LeverName, LeverState, Observed
 from memhint.objects.policy import Consent
 from memhint.objects.relief import Relief
 from memhint.objects.report import DomainReport, Reclaimable
 from memhint.objects.verdict import Answer, Reason, Verdict
-from memhint.planner.levers.lever import PlannedLever
+from memhint.planner.levers.lever import Need, PlannedLever
+from memhint.planner.relief.cache import caches
 
 
 def _actions(relief: Relief, why: str) -> Iterable[Action]:
@@ -36,4 +39,16 @@ def _foresee(one: DomainReport, state: LeverState, after: Mapping[str, str | Non
     return Verdict(Answer.UNCHANGED, Reason.NONE, "requests will be carried out")
 
 
-CACHE = PlannedLever(name=LeverName.CACHE, by_relief=_actions, reclaimable=by_cache, foresee=_foresee)
+def _ask(need: Need, relief: Relief) -> Relief:
+    return replace(relief, cache=caches(need.rungs, need.candidates, need.shortage, need.settings))
+
+
+CACHE = PlannedLever(
+    name=LeverName.CACHE,
+    ask=_ask,
+    asked={Rung.CACHE: lambda relief: bool(relief.cache)},
+    grows=True,
+    by_relief=_actions,
+    reclaimable=by_cache,
+    foresee=_foresee,
+)
