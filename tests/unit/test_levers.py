@@ -20,6 +20,7 @@ from memhint.objects.levers import LEVERS, Declaration, place_of
 from memhint.objects.policy import KEYS
 from memhint.objects.words import read_word
 from tests.unit.kernel.fake_root import FakeRoot
+from tests.unit.lever_rooms import LISTED, named_by, table
 from tests.unit.levers_table import PAGE, row_of
 
 OF_NO_LEVER = {"overcommit", "group"}
@@ -83,3 +84,22 @@ def test_an_agent_runs_every_lever_once(conf: cfg.ConfigOpts, tmp_path: Any) -> 
 @pytest.mark.parametrize("one", LEVERS.values(), ids=lambda one: one.name)
 def test_the_page_of_levers_has_its_row(one: Declaration) -> None:
     assert row_of(one) in PAGE.read_text().splitlines(), f"write into {PAGE.name}:\n{row_of(one)}"
+
+
+OUTSIDE = {
+    LeverName.REPORTING: 4,  # guests are looked at in the conversations in which it is pulled
+    LeverName.DEDUP: 14,  # who merges is a part of each plan, with a state and an estimate of its own
+    LeverName.CACHE: 1,
+    LeverName.RECYCLER: 1,
+    LeverName.THP: 4,
+    LeverName.TIERING: 1,
+    LeverName.SWAP_OUT: 2,
+}
+"""How many files name a lever outside of its room and of the two lists; of what is not here, none."""
+
+
+@pytest.mark.parametrize("lever", [name for name in LeverName if name is not LeverName.LADDER])
+def test_a_lever_is_named_in_its_own_room(lever: LeverName) -> None:
+    files = named_by(lever)
+    assert len(files.keys() - LISTED) <= OUTSIDE.get(lever, 0), table([lever])
+    assert all(lines == 1 for path, lines in files.items() if path in LISTED), table([lever])
