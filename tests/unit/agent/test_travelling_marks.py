@@ -11,7 +11,7 @@ from memhint.agent.build_levers import TRAVELLING
 from memhint.agent.travelling_marks import TravellingMarks
 from memhint.agent.view import HostView
 from memhint.levers.balloon import BALLOON_KNOB
-from memhint.levers.dedup import MERGE_KNOB
+from memhint.levers.dedup_merge import MERGE_KNOB
 from memhint.levers.reporting import ORDER_KNOB
 from memhint.levers.reporting_next_boot import NEXT_BOOT_KNOB
 from memhint.objects.domain import DomainObservation
