@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable
 
 from memhint.agent.runners.runner import LeverRunner, RunnerContext
 from memhint.agent.view import HostView
-from memhint.levers.qos import QosLever, QosTarget
+from memhint.levers.qos import QosLever
+from memhint.levers.qos_wish import QosTarget
 from memhint.objects.domain import DomainObservation
 from memhint.objects.lever import LeverName, LeverState
 from memhint.objects.verdict import Answer
