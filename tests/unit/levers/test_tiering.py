@@ -14,8 +14,9 @@ import pytest
 from memhint.kernel.errors import ProcessGone
 from memhint.kernel.move_pages import Moved
 from memhint.levers.lever import Outcome
-from memhint.levers.tiering import TieringLever, TieringSettings, unread
+from memhint.levers.tiering import TieringLever, TieringSettings
 from memhint.levers.tiering_moves import CHUNK, Carrier, Done
+from memhint.levers.tiering_verdicts import unread
 from memhint.objects.active import ActiveSource
 from memhint.objects.domain import DomainObservation
 from memhint.objects.gap import Gap, GapReason
