@@ -1,4 +1,4 @@
-"""What one pass of tiering works with, and what is said of it: who is left alone and why, what was or would be moved."""
+"""What a pass of tiering works with, and what is said of it: who is left alone and why, what was or would be moved."""
 
 from __future__ import annotations
 
