@@ -16,7 +16,6 @@ from memhint.objects.domain import DomainObservation, DomainState
 from memhint.objects.lever import LeverName, LeverState, Observed
 from memhint.objects.ownership import Ledger, Mark
 from memhint.objects.policy import Policy, QosClass
-from memhint.objects.relief import Relief
 from memhint.objects.units import MIB
 from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.planner.splits import splits_by_balloon
@@ -47,10 +46,6 @@ class BalloonLever(VmLever):
         self._now = now
         # By UUID, the process and the wish that libvirt took from us. A mark alone does not say so: it is put before.
         self._asked: dict[str, tuple[str, int]] = {}
-
-    def wishes(self, relief: Relief) -> Mapping[str, int]:
-        """What each VM is left with."""
-        return relief.balloon
 
     def probe(self, domain: DomainObservation) -> Verdict:
         """Whether this VM's balloon can be used at all, its policy aside."""

@@ -7,7 +7,7 @@ blocks are left to free page reporting, unless the guest has switched it off: th
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
@@ -18,7 +18,6 @@ from memhint.objects.lever import LeverName, LeverState, Observed
 from memhint.objects.ownership import Ledger, Mark
 from memhint.objects.policy import Mode, Policy
 from memhint.objects.recycler import RecyclerCounters, RecyclerPace, pace_of
-from memhint.objects.relief import Relief
 from memhint.objects.units import MIB
 from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.planner.splits import splits_by_free, words
@@ -69,10 +68,6 @@ class RecyclerLever(VmLever):
         self._allowed = allow_monitor_commands
         # By UUID, the process and the pace that QEMU took from us. A mark alone does not say so: it is put before.
         self._set: dict[str, tuple[str, RecyclerPace]] = {}
-
-    def wishes(self, relief: Relief) -> Mapping[str, int]:
-        """Bytes a second."""
-        return relief.recycler
 
     def probe(self, domain: DomainObservation) -> Verdict:
         """Whether this VM's free pages can be recycled at all, its policy aside."""

@@ -8,7 +8,7 @@ Nothing is left to undo: a page comes back when the guest touches it.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from memhint.kernel.clearings import Clearings
@@ -26,7 +26,6 @@ from memhint.levers.swap_trial import SwapTrial, TrialSettings
 from memhint.objects.domain import DomainObservation
 from memhint.objects.lever import LeverName, LeverState, Observed
 from memhint.objects.policy import Policy
-from memhint.objects.relief import Relief
 from memhint.objects.units import MIB, mib
 from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.planner.splits import splits_by_swap, words
@@ -91,10 +90,6 @@ class SwapOutLever(VmLever):
         self._clock = clock
         trial = TrialSettings(settings.settle, first=settings.piece, most=settings.most)
         self._trial = SwapTrial(trial, clearings, clock)
-
-    def wishes(self, relief: Relief) -> Mapping[str, int]:
-        """What goes to swap."""
-        return relief.swap_out
 
     def state(self, domain: DomainObservation, policy: Policy, wish: int | None, verdict: Verdict | None) -> LeverState:
         """The lever's three fields for one VM; without consent what came of an earlier pull says nothing any more."""

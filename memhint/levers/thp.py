@@ -7,7 +7,7 @@ undo.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,6 @@ from memhint.levers.lever import LeverContext, Stop, VmLever
 from memhint.objects.domain import DomainObservation, DomainState
 from memhint.objects.lever import LeverName, LeverState, Observed
 from memhint.objects.policy import Mode, Policy
-from memhint.objects.relief import Relief
 from memhint.objects.units import MIB, mib
 from memhint.objects.verdict import Answer, Reason, Verdict
 
@@ -93,10 +92,6 @@ class ThpLever(VmLever):
         self._sleep = sleep
         self._done: dict[str, float] = {}  # by process: when there was nothing left to do
         self._storm = float("-inf")  # when the kernel compacted in vain
-
-    def wishes(self, relief: Relief) -> Mapping[str, int]:
-        """What is made huge pages of."""
-        return relief.thp
 
     def state(self, domain: DomainObservation, policy: Policy, wish: int | None, verdict: Verdict | None) -> LeverState:
         """The lever's three fields for one VM."""

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from memhint.objects.domain import DomainObservation
 from memhint.objects.estimate import DedupEstimate
 from memhint.objects.guest import GuestSource
 from memhint.objects.ladder import Rung
-from memhint.objects.lever import Action, LeverName, LeverState, Observed
+from memhint.objects.lever import LeverName, LeverState, Observed
 from memhint.objects.policy import Consent
 from memhint.objects.relief import Relief
 from memhint.objects.report import DomainReport, Reclaimable
 from memhint.objects.verdict import Answer, Reason, Verdict
-from memhint.planner.levers.lever import Need, PlannedLever
+from memhint.planner.levers.lever import Need, PlannedLever, in_mib
 from memhint.planner.relief.cache import caches
-
-
-def _actions(relief: Relief, why: str) -> Iterable[Action]:
-    return (Action(LeverName.CACHE, uuid, f"{size >> 20} MiB back", why) for uuid, size in relief.cache.items())
 
 
 def by_cache(domain: DomainObservation, observed: Observed, estimated: DedupEstimate | None = None) -> Reclaimable:
@@ -48,7 +44,7 @@ CACHE = PlannedLever(
     ask=_ask,
     asked={Rung.CACHE: lambda relief: bool(relief.cache)},
     grows=True,
-    by_relief=_actions,
+    by_relief=in_mib(LeverName.CACHE, "back"),
     reclaimable=by_cache,
     foresee=_foresee,
 )

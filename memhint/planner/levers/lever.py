@@ -81,6 +81,25 @@ class PlannedLever:
     """What becomes of it under another policy; the last argument is the value of the key that wishes it."""
 
 
+def in_mib(name: LeverName, what: str, says: str | None = None) -> Callable[[Relief, str], Iterable[Action]]:
+    """The actions of a lever that is asked for bytes of VMs.
+
+    :param what: what they are, after the number of MiB
+    :param says: why, where the ladder alone does not say it; ``{}`` stands for what the ladder says
+    """
+
+    def actions(relief: Relief, why: str) -> Iterable[Action]:
+        why = why if says is None else says.format(why)
+        return (Action(name, uuid, f"{size >> 20} MiB {what}", why) for uuid, size in relief.of(name).items())
+
+    return actions
+
+
+def in_pieces(name: LeverName) -> Callable[[Relief, Collection[str]], Collection[str]]:
+    """All VMs that such a lever is asked for, as `takes`."""
+    return lambda relief, merging: relief.of(name).keys()
+
+
 def with_next_report(one: DomainReport, state: LeverState, after: Mapping[str, str | None], wish: str) -> Verdict:
     """What is wished is set."""
     return Verdict(Answer.PLANNED, Reason.DRY_RUN, f"set to {wish} {NEXT}")

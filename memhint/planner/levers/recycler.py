@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from memhint.objects.domain import DomainObservation
@@ -14,18 +14,9 @@ from memhint.objects.policy import Mode, Policy
 from memhint.objects.relief import Relief
 from memhint.objects.report import DomainReport
 from memhint.objects.verdict import Answer, Reason, Verdict
-from memhint.planner.levers.lever import Need, PlannedLever, with_next_report
+from memhint.planner.levers.lever import Need, PlannedLever, in_mib, in_pieces, with_next_report
 from memhint.planner.relief.recycler import recyclers
 from memhint.planner.splits import Splits, splits_by_free
-
-
-def _actions(relief: Relief, why: str) -> Iterable[Action]:
-    for uuid, size in relief.recycler.items():
-        yield Action(LeverName.RECYCLER, uuid, f"{size >> 20} MiB a second", f"policy, or {why}")
-
-
-def _takes(relief: Relief, merging: Collection[str]) -> Collection[str]:
-    return relief.recycler.keys()
 
 
 def _splits(
@@ -53,8 +44,8 @@ RECYCLER = PlannedLever(
     wished=_wished,
     ask=_ask,
     asked={Rung.RECYCLER: lambda relief: bool(relief.recycler)},
-    by_relief=_actions,
-    takes=_takes,
+    by_relief=in_mib(LeverName.RECYCLER, "a second", "policy, or {}"),
+    takes=in_pieces(LeverName.RECYCLER),
     leaves_holes=True,
     splits=_splits,
     foresee=_foresee,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from memhint.objects.domain import DomainObservation
@@ -12,17 +11,9 @@ from memhint.objects.ladder import Rung
 from memhint.objects.lever import Action, LeverName
 from memhint.objects.relief import Relief
 from memhint.planner.cold import cold_wishes
-from memhint.planner.levers.lever import Need, PlannedLever, with_consent
+from memhint.planner.levers.lever import Need, PlannedLever, in_mib, in_pieces, with_consent
 from memhint.planner.relief.swap_out import swap_outs
 from memhint.planner.splits import Splits, splits_by_swap
-
-
-def _actions(relief: Relief, why: str) -> Iterable[Action]:
-    return (Action(LeverName.SWAP_OUT, uuid, f"{size >> 20} MiB out", why) for uuid, size in relief.swap_out.items())
-
-
-def _takes(relief: Relief, merging: Collection[str]) -> Collection[str]:
-    return relief.swap_out.keys()
 
 
 def _splits(
@@ -45,8 +36,8 @@ SWAP_OUT = PlannedLever(
     ask=_ask,
     asked={Rung.SWAP_OUT: lambda relief: bool(relief.swap_out)},
     grows=True,
-    by_relief=_actions,
-    takes=_takes,
+    by_relief=in_mib(LeverName.SWAP_OUT, "out"),
+    takes=in_pieces(LeverName.SWAP_OUT),
     splits=_splits,
     foresee=with_consent,
 )

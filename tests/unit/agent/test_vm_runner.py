@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +18,6 @@ from memhint.levers.lever import Stop, VmLever
 from memhint.objects.domain import DomainObservation
 from memhint.objects.lever import LeverName, LeverState, Observed
 from memhint.objects.policy import Policy
-from memhint.objects.relief import Relief
 from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.store.errors import StoreError
 from tests.unit import builders
@@ -42,9 +41,6 @@ class Toy(VmLever):
         self.pulls = 0
         self.go = threading.Event()
         self.go.set()
-
-    def wishes(self, relief: Relief) -> Mapping[str, int]:
-        return relief.balloon
 
     def state(self, domain: DomainObservation, policy: Policy, wish: int | None, verdict: Verdict | None) -> LeverState:
         seen = Observed.ON if domain.uuid in self.held else Observed.OFF

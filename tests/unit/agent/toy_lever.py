@@ -35,7 +35,7 @@ class ToyLever(VmLever):
         self._wished = wished
 
     def wishes(self, relief: Relief) -> Mapping[str, int]:
-        return self._wished(relief)  # of a real one a field of Relief
+        return self._wished(relief)  # of a real one the field of Relief that bears its name
 
     def state(self, domain: DomainObservation, policy: Policy, wish: int | None, verdict: Verdict | None) -> LeverState:
         seen = Observed.ON if domain.uuid in self._device else Observed.OFF
