@@ -19,7 +19,7 @@ from memhint.kernel import ksm, process
 from memhint.kernel.root import KernelRoot
 from memhint.levers.dedup_merge import MERGE_KNOB, MergeFlags, QemuMonitor
 from memhint.levers.host_ksm import HostKsm, is_ksm
-from memhint.levers.lever import HostLever, LeverContext, Outcome
+from memhint.levers.lever import HostLever, LeverContext, PassResult
 from memhint.objects.domain import DomainObservation, DomainState
 from memhint.objects.host import HostObservation
 from memhint.objects.lever import LeverName, LeverState, Observed
@@ -151,19 +151,19 @@ class DedupLever(HostLever[DedupPlan]):
 
     def reconcile(
         self, plan: DedupPlan, domains: Sequence[DomainObservation], host: HostObservation, *, dry_run: bool
-    ) -> Outcome:
+    ) -> PassResult:
         """Bring every VM and KSM to the plan."""
         verdicts = dict(plan.verdicts)
         running = [one for one in domains if one.state is not DomainState.SHUTOFF and one.process is not None]
         self._merge.forget_ended(running, domains)
         if not plan.members:
-            return Outcome(verdicts, self._stop(running, host, dry_run=dry_run))
+            return PassResult(verdicts, self._stop(running, host, dry_run=dry_run))
         support = self.probe(host)
         if not support.ok:
             if support.answer is not Answer.CONFLICT:
                 # What memhint may not do any more it does not leave behind.
                 self._stop(running, host, dry_run=dry_run)
-            return Outcome({**verdicts, **dict.fromkeys(plan.members, support)}, support)
+            return PassResult({**verdicts, **dict.fromkeys(plan.members, support)}, support)
         outside = [one for one in running if one.uuid not in plan.members]
         inside = [one for one in running if one.uuid in plan.members]
         for domain in outside:
@@ -179,10 +179,10 @@ class DedupLever(HostLever[DedupPlan]):
             held = Verdict(
                 Answer.REFUSED, Reason.NOT_VERIFIED, f"KSM does not run while {', '.join(unverified)} may be merged"
             )
-            return Outcome({**verdicts, **dict.fromkeys(plan.members, held)}, held)
+            return PassResult({**verdicts, **dict.fromkeys(plan.members, held)}, held)
         for domain in inside:
             verdicts[domain.uuid] = self._merge.let_in(domain, host, dry_run=dry_run)
-        return Outcome(verdicts, self._ksm.run(host, self._settings.knobs(plan.pace), dry_run=dry_run))
+        return PassResult(verdicts, self._ksm.run(host, self._settings.knobs(plan.pace), dry_run=dry_run))
 
     def hold(self) -> Verdict:
         """While it is not known who may merge: KSM rests, where memhint runs it. Nothing is separated, or forgotten."""
@@ -199,7 +199,7 @@ class DedupLever(HostLever[DedupPlan]):
         host: HostObservation,
         plan: DedupPlan,
         policies: Mapping[str, Policy],
-        outcome: Outcome,
+        outcome: PassResult,
     ) -> Iterable[LeverState]:
         """The lever's three fields for every VM and for the host."""
         waiting = Verdict(Answer.PENDING)
@@ -209,7 +209,7 @@ class DedupLever(HostLever[DedupPlan]):
         seen = Observed.UNSUPPORTED if host.ksm is None else Observed.ON if host.ksm.run == 1 else Observed.OFF
         yield LeverState(self.name, HOST, "on" if plan.members else "off", seen, outcome.host)
 
-    def outcomes(self, plan: DedupPlan | None, outcome: Outcome) -> Iterable[LeverState]:
+    def outcomes(self, plan: DedupPlan | None, outcome: PassResult) -> Iterable[LeverState]:
         """What a pass brought about, and verified."""
         members = plan.members if plan is not None else frozenset()
         done = [(uuid, uuid in members, verdict) for uuid, verdict in outcome.verdicts.items()]

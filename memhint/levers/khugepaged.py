@@ -16,7 +16,7 @@ from memhint.kernel.errors import KernelInterfaceError
 from memhint.kernel.root import KernelRoot
 from memhint.kernel.thp import Setting, read_setting, write_setting
 from memhint.levers.host_knob import HostKnob
-from memhint.levers.lever import HostLever, LeverContext, Outcome
+from memhint.levers.lever import HostLever, LeverContext, PassResult
 from memhint.objects.domain import DomainObservation
 from memhint.objects.host import HostObservation
 from memhint.objects.huge_host import HugeHost
@@ -73,10 +73,10 @@ class KhugepagedLever(HostLever[HugeHost]):
 
     def reconcile(
         self, plan: HugeHost, domains: Sequence[DomainObservation], host: HostObservation, *, dry_run: bool
-    ) -> Outcome:
+    ) -> PassResult:
         """Bring the host to what is wished, and put back what is not wished any more."""
         off = host.thp is None or host.thp.enabled == "never"
-        return Outcome(_NO_VMS, self._reconcile(HugeHost() if off else plan, dry_run=dry_run))
+        return PassResult(_NO_VMS, self._reconcile(HugeHost() if off else plan, dry_run=dry_run))
 
     def held(self, missing: str) -> Verdict:
         """While not all VMs are known: as it is."""
@@ -92,14 +92,14 @@ class KhugepagedLever(HostLever[HugeHost]):
         host: HostObservation,
         plan: HugeHost,
         policies: Mapping[str, Policy],
-        outcome: Outcome,
+        outcome: PassResult,
     ) -> Iterable[LeverState]:
         """The host's. Observed is whether khugepaged is kept from filling holes."""
         value = host.thp.max_ptes_none if host.thp is not None else None
         seen = Observed.UNSUPPORTED if value is None else Observed.ON if value <= self._most else Observed.OFF
         yield LeverState(self.name, HOST, "off" if plan.empty or not self._own else "on", seen, outcome.host)
 
-    def outcomes(self, plan: HugeHost | None, outcome: Outcome) -> Iterable[LeverState]:
+    def outcomes(self, plan: HugeHost | None, outcome: PassResult) -> Iterable[LeverState]:
         """What a pass brought about."""
         on = plan is not None and not plan.empty
         yield LeverState(self.name, HOST, "on" if on else "off", Observed.ON if on else Observed.OFF, outcome.host)

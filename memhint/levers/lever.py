@@ -106,7 +106,7 @@ class VmLever(ABC):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class PassResult:
     """What came of one pass over the whole host: a verdict by domain UUID, and the host's own."""
 
     verdicts: Mapping[str, Verdict]
@@ -130,7 +130,7 @@ class HostLever(ABC, Generic[PlanT]):
     @abstractmethod
     def reconcile(
         self, plan: PlanT, domains: Sequence[DomainObservation], host: HostObservation, *, dry_run: bool
-    ) -> Outcome:
+    ) -> PassResult:
         """Bring every VM and the host to the plan."""
 
     def interrupt(self) -> None:
@@ -159,10 +159,10 @@ class HostLever(ABC, Generic[PlanT]):
         host: HostObservation,
         plan: PlanT,
         policies: Mapping[str, Policy],
-        outcome: Outcome,
+        outcome: PassResult,
     ) -> Iterable[LeverState]:
         """The lever's three fields for every VM and for the host."""
 
     @abstractmethod
-    def outcomes(self, plan: PlanT | None, outcome: Outcome) -> Iterable[LeverState]:
+    def outcomes(self, plan: PlanT | None, outcome: PassResult) -> Iterable[LeverState]:
         """What a pass brought about, for the record. The plan is None where it gave everything back."""

@@ -23,7 +23,7 @@ from memhint.kernel.psi import read_pressure
 from memhint.kernel.root import KernelRoot
 from memhint.kernel.tiers import kernel_tiers, memory_tiers
 from memhint.levers.failed import failed
-from memhint.levers.lever import HostLever, LeverContext, Outcome
+from memhint.levers.lever import HostLever, LeverContext, PassResult
 from memhint.levers.tiering_moves import Carrier, Done
 from memhint.levers.tiering_verdicts import Pass, foretold, not_this_vm, observed_of, unread, verdict_of
 from memhint.objects.domain import DomainObservation
@@ -99,7 +99,7 @@ class TieringLever(HostLever[TieringPlan]):
         self._stopped = threading.Event()
         self._bounds: dict[str, tuple[float, Bounds]] = {}  # by process: when they were read
         self._stalled: dict[str, tuple[float, int]] = {}
-        self._last: tuple[float, TieringPlan, Outcome] | None = None
+        self._last: tuple[float, TieringPlan, PassResult] | None = None
         self._known = float("-inf")  # when it was found out what is in use, as of the last pass
         self._looking = 0.0  # CPU seconds of the last look
 
@@ -113,7 +113,7 @@ class TieringLever(HostLever[TieringPlan]):
 
     def reconcile(
         self, plan: TieringPlan, domains: Sequence[DomainObservation], host: HostObservation, *, dry_run: bool
-    ) -> Outcome:
+    ) -> PassResult:
         """Move what lies on the wrong node, as far as one pass may."""
         heat = self._heat(plan.members)
         newest = max((one.at for one in heat.values()), default=float("-inf"))
@@ -122,13 +122,13 @@ class TieringLever(HostLever[TieringPlan]):
         self._known = newest
         verdicts = {uuid: Verdict(Answer.REFUSED, Reason.LIMITS, why) for uuid, why in plan.refused.items()}
         if not plan.members:
-            return Outcome(verdicts, Verdict(Answer.UNCHANGED, Reason.OPT_OUT, "no VM's policy allows it"))
+            return PassResult(verdicts, Verdict(Answer.UNCHANGED, Reason.OPT_OUT, "no VM's policy allows it"))
         try:
             outcome = self._pass(plan.members, domains, heat, dry_run=dry_run)
         except KernelInterfaceError as error:
             verdict = failed(error)
-            outcome = Outcome(dict.fromkeys(plan.members, verdict), verdict)
-        outcome = Outcome({**verdicts, **outcome.verdicts}, outcome.host)
+            outcome = PassResult(dict.fromkeys(plan.members, verdict), verdict)
+        outcome = PassResult({**verdicts, **outcome.verdicts}, outcome.host)
         self._last = (self._clock(), plan, outcome)
         return outcome
 
@@ -153,7 +153,7 @@ class TieringLever(HostLever[TieringPlan]):
         host: HostObservation,
         plan: TieringPlan,
         policies: Mapping[str, Policy],
-        outcome: Outcome,
+        outcome: PassResult,
     ) -> Iterable[LeverState]:
         """Of every VM, and of the host where a VM's policy allows it."""
         for one in domains:
@@ -163,7 +163,7 @@ class TieringLever(HostLever[TieringPlan]):
         if plan.members:
             yield LeverState(self.name, HOST, "on", observed_of(outcome.host, wished=True), outcome.host)
 
-    def outcomes(self, plan: TieringPlan | None, outcome: Outcome) -> Iterable[LeverState]:
+    def outcomes(self, plan: TieringPlan | None, outcome: PassResult) -> Iterable[LeverState]:
         """What a pass brought about."""
         if plan is not None:
             for uuid, verdict in outcome.verdicts.items():
@@ -176,11 +176,11 @@ class TieringLever(HostLever[TieringPlan]):
         heat: Mapping[str, HeatMap],
         *,
         dry_run: bool,
-    ) -> Outcome:
+    ) -> PassResult:
         tiers, refusal = self._look_at_host()
         if tiers is None or refusal is not None:
             assert refusal is not None
-            return Outcome(dict.fromkeys(members, refusal), refusal)
+            return PassResult(dict.fromkeys(members, refusal), refusal)
         with ExitStack() as opened:
             work, began = Pass(tiers, opened), self._cpu()
             fast = sum(node.total for node in numa_nodes(self._root) if node.node in tiers.fast)
@@ -280,7 +280,7 @@ class TieringLever(HostLever[TieringPlan]):
     def _forget(self, instances: Collection[str]) -> None:
         self._bounds = {name: kept for name, kept in self._bounds.items() if name in instances}
 
-    def _carried(self, moves: Sequence[Move], work: Pass) -> Outcome:
+    def _carried(self, moves: Sequence[Move], work: Pass) -> PassResult:
         self._stalled = {}
         carrier = Carrier(
             lambda: self._room(work.tiers.fast, kept=0.5),  # what was chosen may come out a little larger
@@ -297,7 +297,7 @@ class TieringLever(HostLever[TieringPlan]):
             work.verdicts[uuid] = verdict_of(done.get(uuid, Done()), memory, work)
         size = sum(one.bytes for one in done.values())
         answer = Answer.APPLIED if size else Answer.UNCHANGED
-        return Outcome(work.verdicts, Verdict(answer, Reason.NONE, f"{mib(size)} MiB were moved"))
+        return PassResult(work.verdicts, Verdict(answer, Reason.NONE, f"{mib(size)} MiB were moved"))
 
     def _trouble(self, uuid: str, pid: int) -> Verdict | None:
         """Why nothing more of this VM is to be moved now."""

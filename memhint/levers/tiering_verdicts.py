@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from memhint.kernel.move_pages import PageMover
-from memhint.levers.lever import Outcome
+from memhint.levers.lever import PassResult
 from memhint.levers.tiering_moves import Done
 from memhint.objects.active import ActiveSource
 from memhint.objects.domain import DomainObservation
@@ -90,7 +90,7 @@ def not_this_vm(one: DomainObservation) -> Verdict | None:
     return None
 
 
-def foretold(moves: Sequence[Move], work: Pass) -> Outcome:
+def foretold(moves: Sequence[Move], work: Pass) -> PassResult:
     """What a dry run says: what would be moved."""
     done = {uuid: Done() for uuid in work.memory}
     for move in moves:
@@ -109,4 +109,4 @@ def foretold(moves: Sequence[Move], work: Pass) -> Outcome:
         answer = Answer.PLANNED if one.bytes else Answer.UNCHANGED
         work.verdicts[uuid] = Verdict(answer, Reason.DRY_RUN, detail)
     size = sum(one.bytes for one in done.values())
-    return Outcome(work.verdicts, Verdict(Answer.PLANNED, Reason.DRY_RUN, f"{mib(size)} MiB would be moved"))
+    return PassResult(work.verdicts, Verdict(Answer.PLANNED, Reason.DRY_RUN, f"{mib(size)} MiB would be moved"))

@@ -10,7 +10,7 @@ from typing import Generic, Self, TypeVar
 from memhint.agent.runners.one_pass import OnePass
 from memhint.agent.runners.runner import LeverRunner
 from memhint.agent.view import HostView
-from memhint.levers.lever import HostLever, Outcome
+from memhint.levers.lever import HostLever, PassResult
 from memhint.objects.lever import LeverState
 from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.planner.plan import Planned
@@ -45,13 +45,13 @@ class HostRunner(LeverRunner, Generic[PlanT]):
         if view.missing is None:
             self._begin(plan, lambda: lever.reconcile(plan, seen.domains, seen.host, dry_run=self._dry_run))
         elif not self._dry_run:
-            self._begin(None, lambda: Outcome({}, lever.hold()))
+            self._begin(None, lambda: PassResult({}, lever.hold()))
 
     def states(self, view: HostView, planned: Planned) -> Iterable[LeverState]:
         """What the last pass brought, where it was one of this very plan."""
         plan, (made_of, outcome) = self._lever.plan_of(planned), self._last.read()
         if view.missing is not None:
-            outcome = Outcome({}, self._lever.held(view.missing))
+            outcome = PassResult({}, self._lever.held(view.missing))
         elif made_of != plan:
             outcome = WAITING
         return self._lever.states(view.seen.domains, view.seen.host, plan, view.policies, outcome)
@@ -64,7 +64,7 @@ class HostRunner(LeverRunner, Generic[PlanT]):
         lever.interrupt()
         if not self._last.passes.settle(deadline / 2):
             return [f"{name}: a pass is still under way"]
-        self._begin(None, lambda: Outcome({}, lever.undo(seen.domains, seen.host)))
+        self._begin(None, lambda: PassResult({}, lever.undo(seen.domains, seen.host)))
         if not self._last.passes.settle(deadline / 2):
             return [f"{name}: putting back takes too long; the marks are kept for the next start"]
         verdict = self._last.read()[1].host
@@ -82,21 +82,21 @@ class HostRunner(LeverRunner, Generic[PlanT]):
         """Begin nothing more; a pass under way ends as early as it can."""
         self._lever.interrupt()
 
-    def _begin(self, plan: PlanT | None, work: Callable[[], Outcome]) -> None:
+    def _begin(self, plan: PlanT | None, work: Callable[[], PassResult]) -> None:
         self._last.passes.begin(lambda: self._run(plan, work))
 
-    def _run(self, plan: PlanT | None, work: Callable[[], Outcome]) -> None:
+    def _run(self, plan: PlanT | None, work: Callable[[], PassResult]) -> None:
         try:
             outcome = work()
         except Exception as error:  # a defect here must show as a verdict
             LOG.exception("the lever %s failed", self._lever.name)
-            outcome = Outcome({}, Verdict(Answer.FAILED, Reason.HYPERVISOR, f"{type(error).__name__}: {error}"))
+            outcome = PassResult({}, Verdict(Answer.FAILED, Reason.HYPERVISOR, f"{type(error).__name__}: {error}"))
         self._last.write(plan, outcome)
         for state in self._lever.outcomes(plan, outcome):
             self._note(state)
 
 
-WAITING = Outcome({}, Verdict(Answer.PENDING))
+WAITING = PassResult({}, Verdict(Answer.PENDING))
 """Of a plan of which no pass has ended."""
 
 
@@ -106,14 +106,14 @@ class _Last(Generic[PlanT]):
     def __init__(self, name: str) -> None:
         self.passes = OnePass(name)
         self._lock = threading.Lock()
-        self._of: tuple[PlanT | None, Outcome] = (None, WAITING)
+        self._of: tuple[PlanT | None, PassResult] = (None, WAITING)
 
-    def read(self) -> tuple[PlanT | None, Outcome]:
+    def read(self) -> tuple[PlanT | None, PassResult]:
         """The last that ended."""
         with self._lock:
             return self._of
 
-    def write(self, plan: PlanT | None, outcome: Outcome) -> None:
+    def write(self, plan: PlanT | None, outcome: PassResult) -> None:
         """Another one has ended."""
         with self._lock:
             self._of = (plan, outcome)

@@ -13,7 +13,7 @@ import pytest
 
 from memhint.kernel.errors import ProcessGone
 from memhint.kernel.move_pages import Moved
-from memhint.levers.lever import Outcome
+from memhint.levers.lever import PassResult
 from memhint.levers.tiering import TieringLever, TieringSettings
 from memhint.levers.tiering_moves import CHUNK, Carrier, Done
 from memhint.levers.tiering_verdicts import unread
@@ -67,7 +67,7 @@ class Host:
         self.asked.append(frozenset(uuids))
         return self.known
 
-    def pull(self, plan: TieringPlan = PLAN, vm: DomainObservation = VM) -> Outcome:
+    def pull(self, plan: TieringPlan = PLAN, vm: DomainObservation = VM) -> PassResult:
         return self.lever.reconcile(plan, [vm], builders.host_observation(), dry_run=False)
 
 
