@@ -22,7 +22,7 @@ from memhint.planner.settings import PlannerSettings
 if TYPE_CHECKING:
     from memhint.planner.earned_ratio import Earned
     from memhint.planner.growth import GrowthTable
-    from memhint.sim.engine import Outcome
+    from memhint.sim.engine import SimulationResult
     from memhint.sim.fleet import Fleet
     from memhint.sim.policy import Planned
 
@@ -149,7 +149,7 @@ vm, time_s, assigned_mib and demand_mib, or GWA-T-12 (Bitbrains). See doc/simula
 
     def _compare(
         self, parsed_args: argparse.Namespace, settings: PlannerSettings, progress: Callable[[float], None]
-    ) -> tuple[list[Outcome], Fleet, float]:
+    ) -> tuple[list[SimulationResult], Fleet, float]:
         from memhint.sim import policy
         from memhint.sim.compare import compare
         from memhint.sim.engine import Strategy
@@ -232,7 +232,7 @@ vm, time_s, assigned_mib and demand_mib, or GWA-T-12 (Bitbrains). See doc/simula
             self.app.stderr.write(f"\rsimulating: {100 * share:.0f} %")
             self.app.stderr.flush()
 
-    def _plot(self, path: Path, fleet: Fleet, outcomes: Sequence[Outcome], settings: PlannerSettings) -> None:
+    def _plot(self, path: Path, fleet: Fleet, outcomes: Sequence[SimulationResult], settings: PlannerSettings) -> None:
         from memhint.sim.plot import plot
 
         try:

@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from memhint.sim.engine import Outcome
+    from memhint.sim.engine import SimulationResult
     from memhint.sim.fleet import Fleet
 
 Worst = Callable[[Sequence[float]], float]
@@ -18,10 +18,10 @@ Worst = Callable[[Sequence[float]], float]
 class Result:
     """What came of one policy with one seed; ``first`` is the first policy's."""
 
-    outcome: Outcome
+    outcome: SimulationResult
     gain: float | None
     oracle_share: float | None
-    first: Outcome
+    first: SimulationResult
 
 
 @dataclass(frozen=True, slots=True)
