@@ -13,7 +13,7 @@ from typing import Protocol
 from memhint.objects.epoch import epoch_rank
 from memhint.objects.provider import SAME, Inventory, Provider, Standing, Tenure
 from memhint.openstack.errors import NotThere, OpenStackError, Outdated
-from memhint.planner.capacity_write import Decision, HostView, Why, WriterSettings, decide
+from memhint.planner.capacity_write import Decision, DecisionReason, HostView, WriterSettings, decide
 from memhint.planner.claims import canonical, rightful
 
 LOG = logging.getLogger(__name__)
@@ -153,16 +153,16 @@ class CapacityWriter:
                 standing = replace(standing, written=lost.written, intended=lost.intended)
             standing = replace(standing, host=view.host, epoch=view.epoch, sequence=view.sequence)
             decision = decide(view, known.provider, standing, self._settings)
-            if decision.why is not Why.UNCHANGED and not old:
+            if decision.why is not DecisionReason.UNCHANGED and not old:
                 old = True  # what is remembered is enough to leave a ratio alone, and for nothing else
                 continue
-            if decision.why is Why.FOREIGN:
+            if decision.why is DecisionReason.FOREIGN:
                 # Provider and standing are two reads, between which another controller may have written.
                 found = (known.provider.inventory.generation, standing.written, standing.intended)
                 if found != suspected:
                     suspected = found
                     continue
-            if lost is not None and decision.why is Why.UNCHANGED:
+            if lost is not None and decision.why is DecisionReason.UNCHANGED:
                 self._tell_again(provider, standing, known.provider, decision)
                 return
             if decision.ratio is None or not self._write:
@@ -300,7 +300,7 @@ class CapacityWriter:
             if len(mine) == 1:
                 found[provider] = mine[0]
             for one in mine if len(mine) > 1 else ():
-                self._say(one.host, f"left alone, {Why.SHARED}: another host claims provider {provider} too")
+                self._say(one.host, f"left alone, {DecisionReason.SHARED}: another host claims provider {provider} too")
         return found, unknown
 
     def _name(self, provider: str) -> str:
@@ -319,8 +319,8 @@ class CapacityWriter:
         return self._names[provider]
 
     def _unverified(self, host: str, why: str) -> None:
-        self.counts[str(Why.UNVERIFIED)] += 1
-        self._say(host, f"left alone, {Why.UNVERIFIED}: {why}")
+        self.counts[str(DecisionReason.UNVERIFIED)] += 1
+        self._say(host, f"left alone, {DecisionReason.UNVERIFIED}: {why}")
 
     def _say(self, host: str, what: str) -> None:
         if self._told.get(host) != what:

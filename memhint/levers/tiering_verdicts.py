@@ -15,7 +15,7 @@ from memhint.objects.gap import GapReason
 from memhint.objects.lever import Observed
 from memhint.objects.units import mib
 from memhint.objects.verdict import Answer, Reason, Verdict
-from memhint.planner.tiering import Move, Tiers, VmMemory, Why
+from memhint.planner.tiering import Move, MoveReason, Tiers, VmMemory
 
 _SET_ACTIVE = "set [active] source to damon, or to auto"
 
@@ -57,7 +57,7 @@ def verdict_of(done: Done, memory: VmMemory, work: Pass) -> Verdict:
     return blind if blind is not None else Verdict(Answer.UNCHANGED, Reason.NONE, detail)
 
 
-_SIGN = {Why.PROMOTE: 1, Why.DEMOTE: -1}
+_SIGN = {MoveReason.PROMOTE: 1, MoveReason.DEMOTE: -1}
 
 
 def unread(one: DomainObservation) -> Verdict:
@@ -100,7 +100,10 @@ def foretold(moves: Sequence[Move], work: Pass) -> PassResult:
         # how much is beyond its share is known, if not which of it would go
         memory = work.memory[uuid]
         fast = sum(one.bytes for one in memory.pieces if one.node in work.tiers.fast)
-        for why, size in ((Why.DEMOTE, fast - memory.share.most), (Why.PROMOTE, memory.share.least - fast)):
+        for why, size in (
+            (MoveReason.DEMOTE, fast - memory.share.most),
+            (MoveReason.PROMOTE, memory.share.least - fast),
+        ):
             if size > 0:
                 done[uuid].moved[why] = size
     for uuid, one in done.items():

@@ -26,7 +26,7 @@ from memhint.objects.ownership import HOST
 from memhint.objects.policy import Origin, effective
 from memhint.objects.units import MIB
 from memhint.objects.verdict import Answer, Reason, Verdict
-from memhint.planner.tiering import BLOCK, Move, Share, TieringPlan, Why
+from memhint.planner.tiering import BLOCK, Move, MoveReason, Share, TieringPlan
 from tests.unit import builders
 from tests.unit.kernel.fake_root import FakeRoot
 
@@ -234,7 +234,9 @@ class Machine:
         return carrier.carry(moves, dict.fromkeys({move.uuid for move in moves}, self))
 
 
-def move(uuid: str = "a", start: int = 0, size: int = CHUNK, node: int = 0, why: Why = Why.PROMOTE) -> Move:
+def move(
+    uuid: str = "a", start: int = 0, size: int = CHUNK, node: int = 0, why: MoveReason = MoveReason.PROMOTE
+) -> Move:
     return Move(uuid, start, start + size, size, node, why)
 
 
@@ -251,7 +253,7 @@ def test_ranges_are_moved_in_chunks_that_do_not_overlap(threads: int) -> None:
 
 def test_what_makes_room_is_done_before_what_takes_it() -> None:
     machine = Machine()
-    machine.carry(move("b", 0, node=1, why=Why.DEMOTE), move("a", CHUNK), threads=4)
+    machine.carry(move("b", 0, node=1, why=MoveReason.DEMOTE), move("a", CHUNK), threads=4)
     assert machine.moved == [(0, CHUNK, 1), (CHUNK, 2 * CHUNK, 0)]
 
 
