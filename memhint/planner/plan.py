@@ -20,7 +20,7 @@ from memhint.planner.dedup_auto import pressed
 from memhint.planner.dedup_breaks import BreakState, next_breaks
 from memhint.planner.dedup_pace import PaceState, next_pace
 from memhint.planner.dedup_yield import TurnState
-from memhint.planner.earned_ratio import ALL, Earned, Look, evidence, is_settled, next_earned
+from memhint.planner.earned_ratio import ALL, Earned, UsageSample, evidence, is_settled, next_earned
 from memhint.planner.forecast import Forecast, forecast, nodes_of
 from memhint.planner.growth import GrowthTable
 from memhint.planner.ladder import LadderState, admission, entered_rungs, is_scarce
@@ -146,13 +146,13 @@ def _may_earn(settings: PlannerSettings) -> bool:
     return settings.earned_max_ratio > settings.max_ratio
 
 
-def _look(seen: Forecast, ladder: LadderState, settings: PlannerSettings) -> Look:
+def _look(seen: Forecast, ladder: LadderState, settings: PlannerSettings) -> UsageSample:
     """What this cycle adds to the evidence. The host runs short where VMs do not fit, or rungs say that it does."""
     sums = seen.sums
     base = sums.pool - settings.reserve_of(sums.pool)
     inside = [one for one in seen.demands if one.reason is not DemandReason.OUTSIDE]
     settled = [one for one in inside if is_settled(one)]
-    return Look(
+    return UsageSample(
         use=sum(one.footprint for one in settled),
         assigned=sum(one.assigned for one in settled),
         base=base,
