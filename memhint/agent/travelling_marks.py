@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from memhint.agent.view import HostView
+from memhint.agent.view import HostSnapshot
 from memhint.levers.lever import TakeUp
 from memhint.objects.domain import DomainObservation
 from memhint.objects.ownership import Ledger, Mark
@@ -54,7 +54,7 @@ class TravellingMarks:
         """See Ledger."""
         return self._ledger.all()
 
-    def follow(self, view: HostView) -> None:
+    def follow(self, view: HostSnapshot) -> None:
         """Take up what VMs brought that are new here, and forget what belongs to VMs that have left."""
         if not view.seen.listed:
             return

@@ -12,7 +12,7 @@ from memhint.planner.ratio import QUANTUM, ratio
 
 
 @dataclass(frozen=True, slots=True)
-class HostView:
+class HostCapacity:
     """A host as its newest report tells. Bytes."""
 
     host: str
@@ -62,7 +62,7 @@ class Decision:
     detail: str = ""
 
 
-def decide(view: HostView, known: Provider, standing: Standing, settings: WriterSettings) -> Decision:
+def decide(view: HostCapacity, known: Provider, standing: Standing, settings: WriterSettings) -> Decision:
     """The ratio, or why none is written.
 
     (N + H') / (total − reserved), where N counts the claims of those VMs that the plan behind the headroom H has
@@ -92,7 +92,7 @@ def nominal(standing: Standing) -> float:
     return min(1.0, standing.adopted)
 
 
-def _wanted(view: HostView, known: Provider, settings: WriterSettings) -> float:
+def _wanted(view: HostCapacity, known: Provider, settings: WriterSettings) -> float:
     counted = sum(
         min(claimed, view.memory[uuid] // MIB) for uuid, claimed in known.allocations.items() if uuid in view.memory
     )

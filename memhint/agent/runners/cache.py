@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from memhint.agent.reclaims import Reclaims
 from memhint.agent.runners.runner import LeverRunner, RunnerContext
-from memhint.agent.view import HostView
+from memhint.agent.view import HostSnapshot
 from memhint.kernel.errors import KernelInterfaceError
 from memhint.kernel.process import process_memory
 from memhint.kernel.root import PAGE_SIZE
@@ -38,17 +38,17 @@ class CacheRunner(LeverRunner):
         self._hold_off = hold_off
         self._dry_run = dry_run
 
-    def pull(self, view: HostView, planned: Planned) -> None:
+    def pull(self, view: HostSnapshot, planned: Planned) -> None:
         """Ask for what the plan wishes, take back what it does not wish any more, and go on with what was asked for."""
         if view.seen.listed and not self._dry_run:
             self._ask(view, planned)
             self._reclaims.follow(view.known, view.policies)
 
-    def states(self, view: HostView, planned: Planned) -> Iterable[LeverState]:
+    def states(self, view: HostSnapshot, planned: Planned) -> Iterable[LeverState]:
         """What came of the newest request of each VM."""
         return (self._reclaims.state(one) for one in view.seen.domains)
 
-    def undo(self, view: HostView, deadline: float) -> list[str]:
+    def undo(self, view: HostSnapshot, deadline: float) -> list[str]:
         """End what goes on. There is nothing to put back: a guest reads again what it needs."""
         if view.seen.listed:
             self._reclaims.close(deadline)
@@ -58,7 +58,7 @@ class CacheRunner(LeverRunner):
         """End what goes on after its call."""
         self._reclaims.close()
 
-    def _ask(self, view: HostView, planned: Planned) -> None:
+    def _ask(self, view: HostSnapshot, planned: Planned) -> None:
         pressed = Rung.CACHE in planned.state.ladder.rungs
         back = self._asks.withdrawal(view.seen.domains, planned.state.idle, pressed=pressed)
         for uuid in back.uuids:

@@ -9,7 +9,7 @@ from typing import Generic, Self, TypeVar
 
 from memhint.agent.runners.one_pass import OnePass
 from memhint.agent.runners.runner import LeverRunner
-from memhint.agent.view import HostView
+from memhint.agent.view import HostSnapshot
 from memhint.levers.lever import HostLever, PassResult
 from memhint.objects.lever import LeverState
 from memhint.objects.verdict import Answer, Reason, Verdict
@@ -39,7 +39,7 @@ class HostRunner(LeverRunner, Generic[PlanT]):
         self._note = note
         self._last = _Last[PlanT](str(lever.name))
 
-    def pull(self, view: HostView, planned: Planned) -> None:
+    def pull(self, view: HostSnapshot, planned: Planned) -> None:
         """Begin a pass; while not all VMs are known, one that holds things as they are, and rests."""
         lever, plan, seen = self._lever, self._lever.plan_of(planned), view.seen
         if view.missing is None:
@@ -47,7 +47,7 @@ class HostRunner(LeverRunner, Generic[PlanT]):
         elif not self._dry_run:
             self._begin(None, lambda: PassResult({}, lever.hold()))
 
-    def states(self, view: HostView, planned: Planned) -> Iterable[LeverState]:
+    def states(self, view: HostSnapshot, planned: Planned) -> Iterable[LeverState]:
         """What the last pass brought, where it was one of this very plan."""
         plan, (made_of, outcome) = self._lever.plan_of(planned), self._last.read()
         if view.missing is not None:
@@ -56,7 +56,7 @@ class HostRunner(LeverRunner, Generic[PlanT]):
             outcome = WAITING
         return self._lever.states(view.seen.domains, view.seen.host, plan, view.policies, outcome)
 
-    def undo(self, view: HostView, deadline: float) -> list[str]:
+    def undo(self, view: HostSnapshot, deadline: float) -> list[str]:
         """Put back what was changed, once the pass under way has ended."""
         name, lever, seen = self._lever.name, self._lever, view.seen
         if not seen.listed:

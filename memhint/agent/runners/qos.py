@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from memhint.agent.runners.runner import LeverRunner, RunnerContext
-from memhint.agent.view import HostView
+from memhint.agent.view import HostSnapshot
 from memhint.levers.qos import QosLever
 from memhint.levers.qos_wish import QosTarget
 from memhint.objects.domain import DomainObservation
@@ -35,7 +35,7 @@ class QosRunner(LeverRunner):
         self._dry_run = dry_run
         self._states: dict[str, LeverState] = {}
 
-    def pull(self, view: HostView, planned: Planned) -> None:
+    def pull(self, view: HostSnapshot, planned: Planned) -> None:
         """In every cycle: systemd may have put its own values back meanwhile."""
         if not view.seen.listed:
             return
@@ -46,11 +46,11 @@ class QosRunner(LeverRunner):
         except StoreError as error:
             LOG.error("what holds for the classes goes on, the marks cannot be read: %s", error)
 
-    def states(self, view: HostView, planned: Planned) -> Iterable[LeverState]:
+    def states(self, view: HostSnapshot, planned: Planned) -> Iterable[LeverState]:
         """The class of each VM, as the last pull left it."""
         return [state for one in view.seen.domains if (state := self._states.get(one.uuid)) is not None]
 
-    def undo(self, view: HostView, deadline: float) -> list[str]:
+    def undo(self, view: HostSnapshot, deadline: float) -> list[str]:
         """Put back every file. That takes no list of VMs: the marks say which files they are."""
         try:
             verdict = self._lever.undo()

@@ -10,7 +10,7 @@ from typing import Self
 
 from memhint.agent.runners.one_pass import OnePass
 from memhint.agent.runners.runner import LeverRunner
-from memhint.agent.view import HostView
+from memhint.agent.view import HostSnapshot
 from memhint.levers.lever import VmLever
 from memhint.objects.domain import DomainObservation
 from memhint.objects.lever import LeverState
@@ -57,7 +57,7 @@ class VmRunner(LeverRunner):
         """The processes of the last pass, if it was asked for nothing, and had nothing to give back."""
         self._pulled: Mapping[str, _Pulled] = {}
 
-    def pull(self, view: HostView, planned: Planned) -> None:
+    def pull(self, view: HostSnapshot, planned: Planned) -> None:
         """Begin a pass. In nearly every cycle there is nothing to do.
 
         Who is wished nothing of any more is given back what was taken.
@@ -65,7 +65,7 @@ class VmRunner(LeverRunner):
         if view.seen.listed:
             self._submit(self._lever.wishes(planned.plan.relief), view.known, view.policies)
 
-    def states(self, view: HostView, planned: Planned) -> Iterable[LeverState]:
+    def states(self, view: HostSnapshot, planned: Planned) -> Iterable[LeverState]:
         """What came of each VM's last pull, or whether it could be pulled."""
         for one in view.seen.domains:
             policy = view.policies[one.uuid]
@@ -76,7 +76,7 @@ class VmRunner(LeverRunner):
             elif self._lever.always_shown:
                 yield self._lever.state(one, policy, None, None)
 
-    def undo(self, view: HostView, deadline: float) -> list[str]:
+    def undo(self, view: HostSnapshot, deadline: float) -> list[str]:
         """Give back everything; the pass under way ends after the VM that it is at."""
         if not view.seen.listed:
             return []

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from memhint.agent.runners.runner import LeverRunner, RunnerContext
-from memhint.agent.view import HostView
+from memhint.agent.view import HostSnapshot
 from memhint.kernel.errors import KernelInterfaceError
 from memhint.kernel.guest_advice import GuestAdvice
 from memhint.kernel.swap_reads import SwapQueue, SwapReads
@@ -70,7 +70,7 @@ class WakeRunner(LeverRunner):
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def pull(self, view: HostView, planned: Planned) -> None:
+    def pull(self, view: HostSnapshot, planned: Planned) -> None:
         """Watch who has something in swap now."""
         if not view.seen.listed or self._stop.is_set() or not self._enabled:
             return

@@ -9,7 +9,7 @@ import pytest
 
 from memhint.agent.build_levers import TRAVELLING
 from memhint.agent.travelling_marks import TravellingMarks
-from memhint.agent.view import HostView
+from memhint.agent.view import HostSnapshot
 from memhint.levers.balloon import BALLOON_KNOB
 from memhint.levers.dedup_merge import MERGE_KNOB
 from memhint.levers.reporting import ORDER_KNOB
@@ -51,7 +51,7 @@ def vm(pid: int = 7, actual: int = 2 * GIB) -> DomainObservation:
     )
 
 
-def seen(*domains: DomainObservation, **changes: object) -> HostView:
+def seen(*domains: DomainObservation, **changes: object) -> HostSnapshot:
     view = view_of(domains, {one.uuid: builders.policy() for one in domains}, **changes)
     return replace(view, seen=replace(view.seen, marks={WEB: (SHRUNK, FINER)}))
 

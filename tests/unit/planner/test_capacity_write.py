@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from memhint.objects.provider import Inventory, Provider, Standing, Tenure
 from memhint.objects.units import MIB
-from memhint.planner.capacity_write import DecisionReason, HostView, WriterSettings, decide
+from memhint.planner.capacity_write import DecisionReason, HostCapacity, WriterSettings, decide
 
 VMS = [f"00000000-0000-0000-0000-00000000000{number}" for number in range(9)]
 SETTINGS = WriterSettings(most=2.0)
 STANDING = Standing("rp", "host", adopted=1.0)
 
 
-def view(headroom: int, *vms: str, size: int = 1024, **more) -> HostView:
+def view(headroom: int, *vms: str, size: int = 1024, **more) -> HostCapacity:
     """:param headroom: MiB"""
     plain = {
         "host": "host",
@@ -27,7 +27,7 @@ def view(headroom: int, *vms: str, size: int = 1024, **more) -> HostView:
         "slot_overhead": 128 * MIB,
         "memory": dict.fromkeys(vms, size * MIB),
     }
-    return HostView(**{**plain, **more})
+    return HostCapacity(**{**plain, **more})
 
 
 def provider(ratio: float, claims: dict[str, int], total: int = 10240, reserved: int = 0) -> Provider:
