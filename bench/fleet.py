@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import NoReturn
 
+from memhint.agent.build_levers import TRAVELLING
 from memhint.agent.cycle import Cycle
 from memhint.agent.deep_reads import DeepReads
 from memhint.agent.guests import Guests, GuestTiming
@@ -134,8 +135,8 @@ class FakeFleet:
             policies=Policies(self._store.policies, {}),
             samples=PageSamples(root, 4096, 0.0, 3600.0, 60.0, KsmPace()),
             runners=(
-                HostRunner(lever, lambda planned: planned.dedup),
-                VmRunner(BalloonLever(marks, _no_balloon, time.time), lambda relief: relief.balloon),
+                HostRunner(lever),
+                VmRunner(BalloonLever(marks, _no_balloon, time.time)),
                 QosRunner(
                     QosLever(root, marks, "boot", time.time), overhead=settings.overhead, reserve=settings.reserve_of
                 ),
@@ -146,8 +147,7 @@ class FakeFleet:
                         Clearings(),
                         SwapOutSettings(),
                         time.monotonic,
-                    ),
-                    lambda relief: relief.swap_out,
+                    )
                 ),
                 ReportingRunner(guests),
                 CacheRunner(
@@ -160,7 +160,7 @@ class FakeFleet:
             publisher=bus,
             audit=self._store.events,
             states=self._store.states,
-            marks=TravellingMarks(marks, lambda *_: None),
+            marks=TravellingMarks(marks, lambda *_: None, TRAVELLING),
         )
         return Cycle(Identity("bench", "epoch", "boot"), parts, settings, GIB, start(settings))
 

@@ -13,7 +13,7 @@ from memhint.agent.active_reads import ActiveReads
 from memhint.agent.applied import Applied
 from memhint.agent.balloon_reads import BalloonReads
 from memhint.agent.build_active import build_active
-from memhint.agent.build_levers import Readings, build_levers
+from memhint.agent.build_levers import TRAVELLING, build_levers
 from memhint.agent.build_virt import Virt, build_virt
 from memhint.agent.cycle import Cycle
 from memhint.agent.deep_reads import DeepReads
@@ -24,6 +24,7 @@ from memhint.agent.observer import Observer
 from memhint.agent.parts import Identity, Parts, Samples, Stores
 from memhint.agent.policies import Policies
 from memhint.agent.processes import Processes
+from memhint.agent.runners.runner import RunnerContext
 from memhint.agent.settings import finder_settings, ksm_pace, planner_settings, slot
 from memhint.agent.travelling_marks import TravellingMarks
 from memhint.conf.policy import host_inputs
@@ -116,7 +117,7 @@ def build(
         wake()
 
     virt = build_virt(conf, listen)
-    marks = TravellingMarks(stores.ledger, DomainMarks(virt.counting).write)
+    marks = TravellingMarks(stores.ledger, DomainMarks(virt.counting).write, TRAVELLING)
     stores = replace(stores, ledger=marks)
     guests = _build_guests(conf, virt, stores, applied, dry_run=dry_run)
     looks = PageSamples(
@@ -137,12 +138,28 @@ def build(
     boot = host_boot(root)
     clearings = Clearings()
     active = build_active(conf, root, stores.ledger, boot, clearings, dry_run=dry_run)
-    readings = Readings(active, clearings, looks.ranges)
+    levers = RunnerContext(
+        conf=conf,
+        settings=settings,
+        root=root,
+        boot=boot,
+        ledger=stores.ledger,
+        caller=virt.caller,
+        slow=virt.slow,
+        counting=virt.counting,
+        clearings=clearings,
+        heat=active.heat,
+        ranges=looks.ranges,
+        guests=guests,
+        reclaims=stores.reclaims,
+        note=applied.note,
+        dry_run=dry_run,
+    )
     parts = Parts(
         observer=_build_observer(conf, root, virt, guests, deep, counters if counted else None, active),
         policies=Policies(stores.policies, host_inputs(conf), dry_run=dry_run),
         samples=samples if dry_run and samples is not None else looks,
-        runners=build_levers(conf, root, virt, guests, stores, settings, boot, applied, readings, dry_run=dry_run),
+        runners=build_levers(levers),
         deep=deep,
         nova=NovaFiles(root, conf.nova.compute_id, conf.nova.config_files),
         publisher=stores.publisher,
@@ -161,7 +178,6 @@ def build(
         settings,
         slot(conf),
         before.cycle.state if before is not None else state or start(settings),
-        allow_cross_tenant=conf.dedup.allow_cross_tenant,
         sequence=before.cycle.sequence if before is not None else 0,
         dry_run=dry_run,
     )

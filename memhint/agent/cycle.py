@@ -12,7 +12,7 @@ from memhint.agent.news import News
 from memhint.agent.observer import Observation
 from memhint.agent.parts import Identity, Parts
 from memhint.agent.reporter import report_of
-from memhint.agent.view import HostView
+from memhint.agent.view import HostSnapshot
 from memhint.kernel.errors import KernelInterfaceError
 from memhint.kernel.process import process_memory
 from memhint.kernel.root import KernelRoot
@@ -41,7 +41,6 @@ class Cycle:
         slot: int,
         state: PlannerState,
         *,
-        allow_cross_tenant: bool = False,
         sequence: int = 0,
         dry_run: bool = False,
         wall: Callable[[], float] = time.time,
@@ -52,7 +51,6 @@ class Cycle:
         self._parts = parts
         self._settings = settings
         self._slot = slot
-        self._allow_cross_tenant = allow_cross_tenant
         self._dry_run = dry_run
         self._wall = wall
         self._clock = clock
@@ -138,14 +136,16 @@ class Cycle:
         except StoreError as error:
             LOG.error("what this host has earned will not outlive its boot: %s", error)
 
-    def _estimated(self, view: HostView) -> DedupEstimate | None:
+    def _estimated(self, view: HostSnapshot) -> DedupEstimate | None:
         """What merging would save. Whose VMs they are must be known before anybody looks at their pages."""
         if view.missing is None or self._dry_run:
-            may = candidates(view.seen.domains, view.policies, allow_cross_tenant=self._allow_cross_tenant)
+            may = candidates(view.seen.domains, view.policies, allow_cross_tenant=self._settings.dedup_cross_tenant)
             self._parts.samples.want(may)
         return self._parts.samples.newest()
 
-    def _plan(self, view: HostView, estimated: DedupEstimate | None, growth: GrowthTable | None, now: float) -> Planned:
+    def _plan(
+        self, view: HostSnapshot, estimated: DedupEstimate | None, growth: GrowthTable | None, now: float
+    ) -> Planned:
         return plan(
             view.seen.host,
             view.seen.domains,
@@ -153,7 +153,6 @@ class Cycle:
             self.state,
             now,
             self._settings,
-            allow_cross_tenant=self._allow_cross_tenant,
             sight=view.seen.sight,
             estimated=estimated,
             unread=view.unread,

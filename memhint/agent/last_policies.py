@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from memhint.agent.observer import Observation, facts_of
 from memhint.agent.policies import Policies
-from memhint.agent.view import HostView
+from memhint.agent.view import HostSnapshot
 from memhint.objects.gap import Gap, GapReason
 from memhint.objects.policy import Policy, careful, effective
 from memhint.store.errors import StoreError
@@ -30,7 +30,7 @@ class LastPolicies:
         """Go on from those of an earlier agent of this process."""
         self._known, self._doubted = before._known, before._doubted
 
-    def view(self, at: float, seen: Observation) -> HostView:
+    def view(self, at: float, seen: Observation) -> HostSnapshot:
         """What was seen, with what holds for it.
 
         :param at: unix seconds
@@ -51,13 +51,13 @@ class LastPolicies:
             unreadable = dict.fromkeys(self._doubted, str(error))
         return self._of(at, seen, unreadable, gaps)
 
-    def known(self, at: float, seen: Observation) -> HostView:
+    def known(self, at: float, seen: Observation) -> HostSnapshot:
         """What was seen, with what was known of it before."""
         return self._of(at, seen, dict.fromkeys(self._doubted, "not read again"), ())
 
-    def _of(self, at: float, seen: Observation, unreadable: Mapping[str, str], gaps: tuple[Gap, ...]) -> HostView:
+    def _of(self, at: float, seen: Observation, unreadable: Mapping[str, str], gaps: tuple[Gap, ...]) -> HostSnapshot:
         present = {one.uuid for one in seen.domains}
         self._known = {uuid: policy for uuid, policy in self._known.items() if uuid in present}
         policies = {uuid: self._known.get(uuid, careful(effective({}))) for uuid in present}
         doubted = {uuid: why for uuid, why in unreadable.items() if uuid in present}
-        return HostView(at, seen, policies, doubted, gaps)
+        return HostSnapshot(at, seen, policies, doubted, gaps)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from memhint.agent.parts import Identity
 from memhint.agent.reclaimable import reclaimable_of, returned
-from memhint.agent.view import HostView
+from memhint.agent.view import HostSnapshot
 from memhint.objects.domain import DomainObservation
 from memhint.objects.estimate import DedupEstimate
 from memhint.objects.gap import Gap, GapReason
@@ -26,7 +26,7 @@ def report_of(
     sequence: int,
     settings: PlannerSettings,
     slot: int,
-    view: HostView,
+    view: HostSnapshot,
     planned: Planned,
     states: Iterable[LeverState],
     estimated: DedupEstimate | None,
@@ -69,7 +69,7 @@ def report_of(
 
 def _domain(
     one: DomainObservation,
-    view: HostView,
+    view: HostSnapshot,
     planned: Planned,
     levers: tuple[LeverState, ...],
     estimated: DedupEstimate | None,

@@ -49,7 +49,7 @@ STORE_SHARE = 0.25  # of a period: so long a cycle waits while another process k
 EVENT_SPACING = 0.5  # seconds between a cycle and one that an event asks for
 
 
-class Service:
+class AgentService:
     """One agent process."""
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
@@ -291,4 +291,4 @@ def remembered_state(store: HostStore, conf: cfg.ConfigOpts) -> PlannerState | N
 
 def run(conf: cfg.ConfigOpts) -> int:
     """Run the agent of this host until it is told to stop; the process's exit code."""
-    return Service(conf).run()
+    return AgentService(conf).run()

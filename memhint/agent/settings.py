@@ -1,4 +1,7 @@
-"""The configuration, turned into the plain settings of planner and levers: MiB become bytes here."""
+"""The configuration, turned into the planner's plain settings: MiB become bytes here.
+
+A lever's own options are turned into its settings where it is built, in its own file.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,7 @@ from oslo_config import cfg
 
 from memhint.conf.aggregate import earned_max_ratio, max_ratio
 from memhint.kernel.native import PAGES
-from memhint.kernel.root import PAGE_SIZE
-from memhint.levers.dedup import ADAPTIVE, FAST, DedupSettings
-from memhint.levers.swap_out import SwapOutSettings
-from memhint.levers.thp import ThpSettings
-from memhint.levers.tiering import TieringSettings
+from memhint.levers import dedup
 from memhint.objects.ladder import Rung
 from memhint.objects.plan import PredictorName
 from memhint.objects.units import KIB, MIB
@@ -65,6 +64,7 @@ def planner_settings(conf: cfg.ConfigOpts) -> PlannerSettings:
             hold=conf.dedup.auto_hold,
         ),
         dedup_breaks=BreakSettings(least_life=conf.dedup.page_life, rest=conf.dedup.rest),
+        dedup_cross_tenant=conf.dedup.allow_cross_tenant,
         dedup_await_looks=finder_settings(conf) is not None,
     )
 
@@ -103,29 +103,14 @@ def ladder_settings(conf: cfg.ConfigOpts) -> LadderSettings:
     )
 
 
-def dedup_settings(conf: cfg.ConfigOpts) -> DedupSettings:
-    """What the dedup lever is told; "leave it" becomes None."""
-    options = conf.dedup
-    advised = options.advisor == "scan-time"
-    return DedupSettings(
-        allow_monitor_commands=options.allow_monitor_commands,
-        advisor=options.advisor,
-        target_scan_time=options.target_scan_time if advised else None,
-        max_cpu=options.max_cpu if advised else None,
-        pages_to_scan=options.pages_to_scan or None,
-        sleep_millisecs=options.sleep_millisecs if options.sleep_millisecs >= 0 else None,
-        use_zero_pages=options.use_zero_pages,
-    )
-
-
 def ksm_pace(conf: cfg.ConfigOpts) -> KsmPace:
     """How KSM would scan, for what it would cost: at most, where memhint paces it, for that is its fast pace."""
-    settings = dedup_settings(conf)
+    settings = dedup.settings_of(conf)
     return KsmPace(
         advised=settings.advisor == "scan-time",
         target_scan_time=settings.target_scan_time,
         max_cpu=settings.max_cpu,
-        pages_to_scan=settings.pages_to_scan or (FAST[0] if settings.advisor == ADAPTIVE else None),
+        pages_to_scan=settings.pages_to_scan or (dedup.FAST[0] if settings.advisor == dedup.ADAPTIVE else None),
         sleep_millisecs=settings.sleep_millisecs,
         use_zero_pages=settings.use_zero_pages,
     )
@@ -150,42 +135,6 @@ def finder_at_once(conf: cfg.ConfigOpts, cores: int, settle: float) -> FinderSet
         return None
     workers = min(cores, _AT_ONCE_WORKERS)
     return FinderSettings(workers, 100.0 * workers, conf.dedup.finder_mib_per_second * MIB, settle)
-
-
-def swap_out_settings(conf: cfg.ConfigOpts) -> SwapOutSettings:
-    """What the swap-out lever is told."""
-    options = conf.swap_out
-    return SwapOutSettings(
-        allow_unencrypted=options.allow_unencrypted,
-        most=options.pull_mib * MIB,
-        keep_free=options.keep_free_mib * MIB,
-        psi_stop=options.psi_stop,
-        patience=options.patience,
-        settle=options.settle,
-    )
-
-
-def thp_settings(conf: cfg.ConfigOpts) -> ThpSettings:
-    """What the lever of huge pages is told."""
-    options = conf.thp
-    return ThpSettings(
-        cpu_share=options.cpu_percent / 100, psi_stop=options.psi_stop, most_absent=options.max_absent * PAGE_SIZE
-    )
-
-
-def tiering_settings(conf: cfg.ConfigOpts) -> TieringSettings:
-    """What the lever that moves memory between nodes is told."""
-    options = conf.tiering
-    return TieringSettings(
-        rate=options.rate_mib * MIB,
-        threads=options.threads,
-        every=options.every,
-        hot=options.hot,
-        cold=options.cold,
-        exchange=options.exchange,
-        psi_stop=options.psi_stop,
-        free_percent=options.free_percent,
-    )
 
 
 def slot(conf: cfg.ConfigOpts) -> int:

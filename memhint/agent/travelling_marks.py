@@ -7,13 +7,10 @@ small; and a guest that reports finer than it would by itself for one that was m
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping, Sequence
 
-from memhint.agent.view import HostView
-from memhint.levers.balloon import BALLOON_KNOB
-from memhint.levers.reporting import KNOBS
-from memhint.levers.reporting_next_boot import NEXT_BOOT_KNOB
+from memhint.agent.view import HostSnapshot
+from memhint.levers.lever import TakeUp
 from memhint.objects.domain import DomainObservation
 from memhint.objects.ownership import Ledger, Mark
 from memhint.planner.plan import Sight
@@ -21,18 +18,21 @@ from memhint.store.errors import StoreError
 from memhint.virt.errors import VirtError
 
 LOG = logging.getLogger(__name__)
-TRAVELLING = frozenset({BALLOON_KNOB, *KNOBS}) - {NEXT_BOOT_KNOB}
-"""Knobs whose setting goes where the VM goes. The definition for the next boot stays with its host's libvirt."""
 _GONE = 3  # looks in a row without a VM, before marks on it are forgotten
 
 
 class TravellingMarks:
     """The host's ledger, which writes marks of these knobs to the running domain, too. For several threads."""
 
-    def __init__(self, ledger: Ledger, write: Callable[[str, Sequence[Mark]], None]) -> None:
-        """:param write: lets a running domain carry marks; raises VirtError"""
+    def __init__(
+        self, ledger: Ledger, write: Callable[[str, Sequence[Mark]], None], knobs: Mapping[str, TakeUp]
+    ) -> None:
+        """:param write: lets a running domain carry marks; raises VirtError
+        :param knobs: those whose setting goes where the VM goes
+        """
         self._ledger = ledger
         self._write = write
+        self._knobs = knobs
         self._arrived: dict[str, str] = {}  # by domain: the process whose marks have been taken up
         self._missed: dict[str, int] = {}
 
@@ -54,7 +54,7 @@ class TravellingMarks:
         """See Ledger."""
         return self._ledger.all()
 
-    def follow(self, view: HostView) -> None:
+    def follow(self, view: HostSnapshot) -> None:
         """Take up what VMs brought that are new here, and forget what belongs to VMs that have left."""
         if not view.seen.listed:
             return
@@ -71,14 +71,11 @@ class TravellingMarks:
             LOG.error("what VMs brought along is taken up later: %s", error)
 
     def _take_up(self, domain: DomainObservation, brought: Sequence[Mark]) -> None:
-        assert domain.process is not None
-        for mark in brought:
-            if mark.knob not in TRAVELLING:
+        for found in brought:
+            take_up = self._knobs.get(found.knob)
+            mark = take_up(domain, found) if take_up is not None else None
+            if mark is None:
                 continue
-            if mark.knob == BALLOON_KNOB:
-                if not _shrunk(domain, mark):
-                    continue
-                mark = replace(mark, instance=domain.process.instance)
             own = self._ledger.get(mark.subject, mark.knob)
             if own is None or own.instance != mark.instance:
                 LOG.info("%s of %s is memhint's, it was %s before", mark.knob, domain.name, mark.before)
@@ -86,25 +83,19 @@ class TravellingMarks:
 
     def _forget(self, present: Collection[str]) -> None:
         """Of VMs that have left: what was changed of them has left with them."""
-        marked = {mark.subject for mark in self._ledger.all() if mark.knob in TRAVELLING}
+        marked = {mark.subject for mark in self._ledger.all() if mark.knob in self._knobs}
         self._missed = {uuid: self._missed.get(uuid, 0) + 1 for uuid in marked if uuid not in present}
         for mark in self._ledger.all() if self._missed else ():
-            if mark.knob in TRAVELLING and self._missed.get(mark.subject, 0) >= _GONE:
+            if mark.knob in self._knobs and self._missed.get(mark.subject, 0) >= _GONE:
                 self._ledger.remove(mark.subject, mark.knob)
         self._arrived = {uuid: instance for uuid, instance in self._arrived.items() if uuid in present}
 
     def _carry(self, subject: str, knob: str) -> None:
-        if knob not in TRAVELLING:
+        if knob not in self._knobs:
             return
-        marks = [mark for mark in self._ledger.all() if mark.subject == subject and mark.knob in TRAVELLING]
+        marks = [mark for mark in self._ledger.all() if mark.subject == subject and mark.knob in self._knobs]
         try:
             self._write(subject, marks)
         except VirtError as error:
             # They hold on this host; a VM that leaves now leaves without them.
             LOG.warning("marks of %s are not in its domain: %s", subject, error)
-
-
-def _shrunk(domain: DomainObservation, mark: Mark) -> bool:
-    """Whether its balloon is inflated, and no more was taken than it has."""
-    actual = domain.balloon_actual
-    return actual is not None and mark.before.isdigit() and actual < int(mark.before) <= domain.facts.memory

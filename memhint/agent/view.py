@@ -12,7 +12,7 @@ from memhint.objects.policy import Policy
 
 
 @dataclass(frozen=True, slots=True)
-class HostView:
+class HostSnapshot:
     """One cycle's view of its host."""
 
     at: float  # unix seconds

@@ -28,7 +28,7 @@ STRANGERS = 32  # threads beside those of [api], so that who has shown no token 
 WAITING_MOST = 512  # connections with a request that no thread has taken up yet
 
 
-class Service:
+class ApiServer:
     """One process of the API."""
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
@@ -99,7 +99,7 @@ class Service:
 
 def run(conf: cfg.ConfigOpts) -> int:
     """Serve until told to stop; the process's exit code."""
-    return Service(conf).run()
+    return ApiServer(conf).run()
 
 
 def _to_log(message: str = "", level: int = logging.INFO, traceback: bool = False) -> None:

@@ -26,7 +26,7 @@ LOG = logging.getLogger(__name__)
 Handler = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 
-class Outcome(StrEnum):
+class CommandStatus(StrEnum):
     """What became of a command."""
 
     DONE = "done"
@@ -39,7 +39,7 @@ class Outcome(StrEnum):
 class Reply:
     """An agent's answer."""
 
-    outcome: Outcome
+    outcome: CommandStatus
     epoch: str
     detail: str = ""
     result: Mapping[str, Any] = field(default_factory=dict)
@@ -70,14 +70,14 @@ def answer(body: bytes, encoding: str | None, epoch: str, handlers: Mapping[str,
         asked = unpack(body, encoding)
         arguments = asked.get("arguments")
         if asked.get("epoch") not in (None, epoch):
-            reply = Reply(Outcome.EPOCH, epoch, "the agent was restarted meanwhile")
+            reply = Reply(CommandStatus.EPOCH, epoch, "the agent was restarted meanwhile")
         elif not isinstance(arguments, dict) or asked.get("command") not in handlers:
-            reply = Reply(Outcome.UNKNOWN, epoch, f"no command {str(asked.get('command'))[:64]!r}")
+            reply = Reply(CommandStatus.UNKNOWN, epoch, f"no command {str(asked.get('command'))[:64]!r}")
         else:
-            reply = Reply(Outcome.DONE, epoch, "", handlers[asked["command"]](arguments))
+            reply = Reply(CommandStatus.DONE, epoch, "", handlers[asked["command"]](arguments))
     except Exception as error:  # whatever a command does, the reports go on
         LOG.exception("a command failed")
-        reply = Reply(Outcome.FAILED, epoch, f"{type(error).__name__}: {error}"[:300])
+        reply = Reply(CommandStatus.FAILED, epoch, f"{type(error).__name__}: {error}"[:300])
     plain = {
         "memhint": VERSION,
         "outcome": str(reply.outcome),
@@ -206,6 +206,6 @@ def _reply(body: bytes, encoding: str | None) -> Reply:
         result = read.get("result")
         if not isinstance(result, dict):
             raise Poison("it has no result")
-        return Reply(Outcome(read["outcome"]), str(read["epoch"]), str(read.get("detail", "")), result)
+        return Reply(CommandStatus(read["outcome"]), str(read["epoch"]), str(read.get("detail", "")), result)
     except (KeyError, ValueError, Poison) as error:
         raise BusError(f"the answer cannot be read: {error}") from error

@@ -16,7 +16,7 @@ from memhint.objects.active import ActiveMemory
 from memhint.objects.codec import to_plain
 from memhint.objects.discarded import BalloonReporting
 from memhint.objects.domain import DeepMemory
-from memhint.objects.lever import LeverName, LeverState
+from memhint.objects.lever import LeverName
 from memhint.objects.merging import Merging
 from memhint.objects.plan import Demand
 from memhint.objects.report import DomainReport, Report
@@ -136,14 +136,10 @@ def _row(report: Report, one: DomainReport, now: float) -> dict[str, Any]:
         "Huge": words.part(seen.deep.huge_coverage(seen.deep.rss) if seen.deep else None),
         "Remote": words.part(seen.deep.remote if seen.deep else None),
         "Fast": words.part(seen.deep.on_fast(report.observation.tiers) if seen.deep else None),
-        "Reporting": _observed(one, LeverName.REPORTING),
-        "Reporting wish": _desired(one, LeverName.REPORTING),
-        "Reporting verdict": _verdict(one, LeverName.REPORTING),
+        **_lever(one, LeverName.REPORTING),
         "Merged": Mib(one.merging.merged if one.merging else None),
         "Breaks": str(one.merging.breaks) if one.merging and one.merging.breaks is not None else "-",
-        "Dedup": _observed(one, LeverName.DEDUP),
-        "Dedup wish": _desired(one, LeverName.DEDUP),
-        "Dedup verdict": _verdict(one, LeverName.DEDUP),
+        **_lever(one, LeverName.DEDUP),
     }
 
 
@@ -232,25 +228,16 @@ def _age(one: DomainReport, now: float) -> float | None:
     return max(0.0, now - guest.at) if guest else None
 
 
-def _state(one: DomainReport, lever: LeverName) -> LeverState | None:
-    return next((state for state in one.levers if state.lever is lever), None)
-
-
-def _observed(one: DomainReport, lever: LeverName) -> str:
-    state = _state(one, lever)
-    return str(state.observed) if state else "-"
-
-
-def _desired(one: DomainReport, lever: LeverName) -> str:
-    state = _state(one, lever)
-    return state.desired if state else "-"
-
-
-def _verdict(one: DomainReport, lever: LeverName) -> str:
-    state = _state(one, lever)
-    if state is None:
-        return "-"
-    return str(state.verdict.answer) if state.verdict.ok else f"{state.verdict.answer} ({state.verdict.reason})"
+def _lever(one: DomainReport, lever: LeverName) -> dict[str, str]:
+    """The columns of a lever: its three fields."""
+    state = next((state for state in one.levers if state.lever is lever), None)
+    seen = wish = verdict = "-"
+    if state is not None:
+        seen, wish, verdict = str(state.observed), state.desired, str(state.verdict.answer)
+        if not state.verdict.ok:
+            verdict += f" ({state.verdict.reason})"
+    title = str(lever).capitalize()
+    return {title: seen, f"{title} wish": wish, f"{title} verdict": verdict}
 
 
 def _notes(one: DomainReport) -> list[str]:

@@ -41,7 +41,7 @@ class Wishes:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class PolicyChange:
     """What became of it. ``seen`` is the agent's first report that shows it."""
 
     domain: DomainReport
@@ -93,7 +93,9 @@ An operator's wish is stronger than metadata, flavor, aggregate and host, and su
         self.failure = self._outcome.failure
         return 0
 
-    def _change(self, conf: cfg.ConfigOpts, store: Store, wishes: Wishes, parsed_args: argparse.Namespace) -> Outcome:
+    def _change(
+        self, conf: cfg.ConfigOpts, store: Store, wishes: Wishes, parsed_args: argparse.Namespace
+    ) -> PolicyChange:
         report = self.newest(conf, store)
         domain = find_domain(report, parsed_args.domain)
         uuid = domain.observation.uuid
@@ -105,16 +107,18 @@ An operator's wish is stronger than metadata, flavor, aggregate and host, and su
         before = effective(inputs)
         after = effective({**inputs, Origin.OPERATOR: {**kept, **wishes.values}})
         if parsed_args.dry_run:
-            return Outcome(domain, before, after, stored=False)
+            return PolicyChange(domain, before, after, stored=False)
         store.policies.set_operator(uuid, wishes.values, wishes.unset)
         if parsed_args.no_wait:
-            return Outcome(domain, before, after, stored=True)
+            return PolicyChange(domain, before, after, stored=True)
         if report.stale(self.app.clock()):
             text = f"stored, but no agent acts on it: {stale_text(report, self.app.clock())}"
-            return Outcome(domain, before, after, True, failure=CliError(Exit.NO_REPORT, text))
-        return self._follow(conf, store, wishes, report, Outcome(domain, before, after, stored=True))
+            return PolicyChange(domain, before, after, True, failure=CliError(Exit.NO_REPORT, text))
+        return self._follow(conf, store, wishes, report, PolicyChange(domain, before, after, stored=True))
 
-    def _follow(self, conf: cfg.ConfigOpts, store: Store, wishes: Wishes, report: Report, outcome: Outcome) -> Outcome:
+    def _follow(
+        self, conf: cfg.ConfigOpts, store: Store, wishes: Wishes, report: Report, outcome: PolicyChange
+    ) -> PolicyChange:
         uuid, patience = outcome.domain.observation.uuid, STALE_PERIODS * report.period + _PATIENCE
 
         shown: list[tuple[Report, DomainReport]] = []
@@ -142,10 +146,10 @@ An operator's wish is stronger than metadata, flavor, aggregate and host, and su
         if found is None:
             text = f"stored, but no report showed it within {patience:.0f} s: is the agent running? see: memhint status"
             failure = CliError(Exit.NO_REPORT, text)
-            return Outcome(outcome.domain, outcome.before, outcome.after, True, failure=failure)
+            return PolicyChange(outcome.domain, outcome.before, outcome.after, True, failure=failure)
         newest, domain = found
         failing = _failure(domain, wishes)
-        return Outcome(domain, outcome.before, outcome.after, True, newest, domain.levers, failing)
+        return PolicyChange(domain, outcome.before, outcome.after, True, newest, domain.levers, failing)
 
     def _show(self, table: Table, parsed_args: argparse.Namespace) -> None:
         outcome, out = self._outcome, self.app.stdout
@@ -209,7 +213,7 @@ def _failure(domain: DomainReport, wishes: Wishes) -> CliError | None:
     return None
 
 
-def _plain(outcome: Outcome) -> dict[str, Any]:
+def _plain(outcome: PolicyChange) -> dict[str, Any]:
     return {
         "name": outcome.domain.observation.name,
         "uuid": outcome.domain.observation.uuid,

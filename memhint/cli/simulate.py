@@ -6,7 +6,7 @@ import argparse
 import importlib
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,18 +14,18 @@ from cliff.lister import Lister
 
 from memhint.cli.base import Shown
 from memhint.cli.errors import CliError, Exit
-from memhint.cli.simulate_table import Result, rows, titles
+from memhint.cli.simulate_fleet import DAYS, HOSTS, SEED_STEP, STEP, generated, traced
+from memhint.cli.simulate_table import MACHINE, Found, Result, heading, machine_row, rows, titles
 from memhint.objects.units import GIB
 from memhint.planner.settings import PlannerSettings
 
 if TYPE_CHECKING:
     from memhint.planner.earned_ratio import Earned
     from memhint.planner.growth import GrowthTable
-    from memhint.sim.engine import Outcome
-    from memhint.sim.fleet import Fleet, HostShape
+    from memhint.sim.engine import SimulationResult
+    from memhint.sim.fleet import Fleet
     from memhint.sim.policy import Planned
 
-_HOSTS, _DAYS, _STEP, _SEED_STEP = 100, 30.0, 300.0, 30.0
 _OTHER_SEED = 1000  # added to the seed of a fleet that is learnt from
 _EARNS = 31.0  # days of that fleet after which hosts have earned what they can: four weeks, once they are full
 _NEEDS = ("numpy", "pyarrow", "matplotlib")
@@ -72,10 +72,10 @@ vm, time_s, assigned_mib and demand_mib, or GWA-T-12 (Bitbrains). See doc/simula
             "--sticky", action="store_true", help="what a VM touched never comes back: hosts without any lever"
         )
         parser.add_argument("--arm", choices=_ARMS, help="with seed: what becomes of freed memory (default: returned)")
-        parser.add_argument("--hosts", type=_count, help=f"how many (default: {_HOSTS}; of a trace, by its VMs)")
-        parser.add_argument("--days", type=_positive, help=f"how long (default: {_DAYS:g}; a trace has its own)")
+        parser.add_argument("--hosts", type=_count, help=f"how many (default: {HOSTS}; of a trace, by its VMs)")
+        parser.add_argument("--days", type=_positive, help=f"how long (default: {DAYS:g}; a trace has its own)")
         parser.add_argument(
-            "--step", type=_positive, help=f"seconds of a step (default: {_STEP:g}; with seed {_SEED_STEP:g})"
+            "--step", type=_positive, help=f"seconds of a step (default: {STEP:g}; with seed {SEED_STEP:g})"
         )
         parser.add_argument("--policy", action="append", metavar="NAME", help="may be said more than once")
         parser.add_argument(
@@ -114,12 +114,12 @@ vm, time_s, assigned_mib and demand_mib, or GWA-T-12 (Bitbrains). See doc/simula
         if self.app.stderr.isatty():
             self.app.stderr.write("\r\033[K")
         if self.table(parsed_args) is None:
-            return _MACHINE, [_machine_row(one, result) for one in found for result in one.results]
+            return MACHINE, [machine_row(one, result) for one in found for result in one.results]
         self.formatter = self.table(parsed_args)
-        self.app.stdout.write(f"{_heading(found, needed=parsed_args.needed)}\n")
+        self.app.stdout.write(f"{heading(found, needed=parsed_args.needed)}\n")
         return titles(parsed_args.needed), rows([one.results for one in found], parsed_args.needed)
 
-    def _with_seed(self, parsed_args: argparse.Namespace, settings: PlannerSettings, seed: int) -> _Found:
+    def _with_seed(self, parsed_args: argparse.Namespace, settings: PlannerSettings, seed: int) -> Found:
         from memhint.sim.gain import host_gains, memory_gains, oracle_shares
 
         words = argparse.Namespace(**{**vars(parsed_args), "seed": seed})
@@ -133,7 +133,7 @@ vm, time_s, assigned_mib and demand_mib, or GWA-T-12 (Bitbrains). See doc/simula
             self._plot(parsed_args.plot, fleet, outcomes, settings)
         gains = (host_gains if parsed_args.needed else memory_gains)(outcomes)
         told = zip(outcomes, gains, oracle_shares(outcomes, gains), strict=True)
-        return _Found(seed, fleet, [Result(*one, outcomes[0]) for one in told], seconds)
+        return Found(seed, fleet, [Result(*one, outcomes[0]) for one in told], seconds)
 
     def _settings(self, parsed_args: argparse.Namespace) -> PlannerSettings:
         from memhint.agent.settings import planner_settings
@@ -149,7 +149,7 @@ vm, time_s, assigned_mib and demand_mib, or GWA-T-12 (Bitbrains). See doc/simula
 
     def _compare(
         self, parsed_args: argparse.Namespace, settings: PlannerSettings, progress: Callable[[float], None]
-    ) -> tuple[list[Outcome], Fleet, float]:
+    ) -> tuple[list[SimulationResult], Fleet, float]:
         from memhint.sim import policy
         from memhint.sim.compare import compare
         from memhint.sim.engine import Strategy
@@ -218,11 +218,11 @@ vm, time_s, assigned_mib and demand_mib, or GWA-T-12 (Bitbrains). See doc/simula
                 raise CliError(Exit.USAGE, "--overlay is of --trace")
             if parsed_args.learn is not None:
                 raise CliError(Exit.USAGE, "--learn is of --trace with --overlay")
-            fleet = _generated(parsed_args)
+            fleet = generated(parsed_args)
         else:
             if parsed_args.learn is not None and not parsed_args.overlay:
                 raise CliError(Exit.USAGE, "--learn is of --trace with --overlay")
-            fleet, words = _traced(parsed_args)
+            fleet, words = traced(parsed_args)
             if words:
                 self.app.stderr.write(f"{parsed_args.trace}: {words}\n")
         return replace(fleet, sticky=True, name=f"{fleet.name}, sticky") if parsed_args.sticky else fleet
@@ -232,78 +232,13 @@ vm, time_s, assigned_mib and demand_mib, or GWA-T-12 (Bitbrains). See doc/simula
             self.app.stderr.write(f"\rsimulating: {100 * share:.0f} %")
             self.app.stderr.flush()
 
-    def _plot(self, path: Path, fleet: Fleet, outcomes: Sequence[Outcome], settings: PlannerSettings) -> None:
+    def _plot(self, path: Path, fleet: Fleet, outcomes: Sequence[SimulationResult], settings: PlannerSettings) -> None:
         from memhint.sim.plot import plot
 
         try:
             plot(path, fleet, outcomes, settings)
         except OSError as error:
             raise CliError(Exit.FAILED, f"--plot {path}: {error.strerror or error}") from error
-
-
-def _generated(parsed_args: argparse.Namespace) -> Fleet:
-    from memhint.sim import published
-    from memhint.sim.generate import Workload, generate
-
-    kind = Workload.SEED if parsed_args.generate == "seed" else None
-    if parsed_args.arm is not None and kind is None:
-        raise CliError(Exit.USAGE, "--arm is of --generate seed")
-    return generate(
-        Workload(parsed_args.generate),
-        hosts=parsed_args.hosts or _HOSTS,
-        days=parsed_args.days or _DAYS,
-        step=parsed_args.step or (_SEED_STEP if kind else _STEP),
-        seed=parsed_args.seed,
-        shape=_shape(parsed_args),
-        offered=parsed_args.offered or published.OFFERED,
-        arm=parsed_args.arm or "returned",
-    )
-
-
-def _traced(parsed_args: argparse.Namespace) -> tuple[Fleet, str]:
-    """A trace's fleet, and what is to be said of how it was read."""
-    from memhint.sim import published, trace
-    from memhint.sim.overlay import overlay
-
-    if parsed_args.arm is not None:
-        raise CliError(Exit.USAGE, "--arm is of --generate seed")
-    if parsed_args.days is not None and not parsed_args.overlay:
-        raise CliError(Exit.USAGE, "--days: a trace has its own length")
-    name, step, seed, shape = parsed_args.trace.name, parsed_args.step or _STEP, parsed_args.seed, _shape(parsed_args)
-    offered, hosts = parsed_args.offered or published.OFFERED, parsed_args.hosts
-    try:
-        found = trace.read(parsed_args.trace)
-        if parsed_args.overlay:
-            fleet = overlay(
-                found.courses,
-                name=f"{name}, overlaid",
-                hosts=hosts or _HOSTS,
-                step=step,
-                seed=seed,
-                days=parsed_args.days,
-                shape=shape,
-                offered=offered,
-            )
-        else:
-            fleet = trace.fleet_of(
-                found.courses, name=name, step=step, seed=seed, hosts=hosts, shape=shape, offered=offered
-            )
-    except ValueError as error:  # a TraceError is one
-        raise CliError(Exit.USAGE, str(error)) from error
-    return fleet, found.words
-
-
-def _shape(parsed_args: argparse.Namespace) -> HostShape:
-    from memhint.sim.fleet import HostShape
-
-    shape = HostShape()
-    if parsed_args.memory is not None:
-        shape = replace(shape, pool=int(parsed_args.memory * GIB))
-    if parsed_args.swap is not None:
-        shape = replace(shape, swap=int(parsed_args.swap * GIB))
-    if shape.pool <= shape.other:
-        raise CliError(Exit.USAGE, f"--memory must be above the {shape.other / GIB:g} GiB of the host's other work")
-    return shape
 
 
 def _import(name: str) -> None:
@@ -313,58 +248,6 @@ def _import(name: str) -> None:
         raise CliError(
             Exit.FAILED, f"a simulation needs {name}, which is not installed: pip install 'memhint[sim]'"
         ) from error
-
-
-_FIELDS = (
-    "policy",
-    "asked",
-    "admitted",
-    "departed",
-    "killed",
-    "placed_share",
-    "placed_mean",
-    "placed_peak",
-    "assigned_mean",
-    "ratio_mean",
-    "violation_minutes",
-    "violation_share",
-    "worst_host_share",
-    "vm_violation_minutes",
-    "swapped_gib_hours",
-    "storm_violation_share",
-    "worst",
-    "oom_events",
-    "ratio_moves",
-    "ratio_moves_per_host_day",
-    "bounds",
-)
-_MACHINE = (*_FIELDS, "gain", "oracle_share", "fleet", "hosts", "steps", "step", "seconds", "seed")
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """What one seed showed, and in how many seconds."""
-
-    seed: int
-    fleet: Fleet
-    results: Sequence[Result]
-    seconds: float
-
-
-def _machine_row(found: _Found, one: Result) -> tuple[Any, ...]:
-    fleet, outcome = found.fleet, one.outcome
-    run = (one.gain, one.oracle_share, fleet.name, outcome.hosts, fleet.steps, fleet.step)
-    return (*(getattr(outcome, name) for name in _FIELDS), *run, round(found.seconds, 1), found.seed)
-
-
-def _heading(found: Sequence[_Found], *, needed: bool) -> str:
-    fleet = found[0].fleet
-    least, most = (choose(one.fleet.vms for one in found) for choose in (min, max))
-    vms = f"{least}" if least == most else f"{least} to {most}"
-    hosts = "as many hosts as it takes" if needed else f"{fleet.hosts} hosts"
-    seeds = "" if len(found) == 1 else f"seeds {found[0].seed} to {found[-1].seed}, "
-    seconds = sum(one.seconds for one in found)
-    return f"{fleet.name}: {seeds}{vms} VMs ask, {hosts}, {fleet.steps} steps of {fleet.step:g} s; {seconds:.0f} s"
 
 
 def _count(text: str) -> int:

@@ -1,14 +1,15 @@
-"""The table of `memhint simulate`: a row for each policy, or of several seeds one with means and one with the worst."""
+"""What `memhint simulate` prints: a row for each policy, or of several seeds one with means and one with the worst."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from memhint.sim.engine import Outcome
+    from memhint.sim.engine import SimulationResult
+    from memhint.sim.fleet import Fleet
 
 Worst = Callable[[Sequence[float]], float]
 
@@ -17,10 +18,20 @@ Worst = Callable[[Sequence[float]], float]
 class Result:
     """What came of one policy with one seed; ``first`` is the first policy's."""
 
-    outcome: Outcome
+    outcome: SimulationResult
     gain: float | None
     oracle_share: float | None
-    first: Outcome
+    first: SimulationResult
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What one seed showed, and in how many seconds."""
+
+    seed: int
+    fleet: Fleet
+    results: Sequence[Result]
+    seconds: float
 
 
 def _count(value: float) -> str:
@@ -112,3 +123,47 @@ def _percent(share: float | None) -> float | None:
 
 def _parts(value: float, whole: float) -> float | None:
     return value / whole if whole else None
+
+
+_FIELDS = (
+    "policy",
+    "asked",
+    "admitted",
+    "departed",
+    "killed",
+    "placed_share",
+    "placed_mean",
+    "placed_peak",
+    "assigned_mean",
+    "ratio_mean",
+    "violation_minutes",
+    "violation_share",
+    "worst_host_share",
+    "vm_violation_minutes",
+    "swapped_gib_hours",
+    "storm_violation_share",
+    "worst",
+    "oom_events",
+    "ratio_moves",
+    "ratio_moves_per_host_day",
+    "bounds",
+)
+MACHINE = (*_FIELDS, "gain", "oracle_share", "fleet", "hosts", "steps", "step", "seconds", "seed")
+
+
+def machine_row(found: Found, one: Result) -> tuple[Any, ...]:
+    """What programs get of one policy, under the titles `MACHINE`: bytes and shares."""
+    fleet, outcome = found.fleet, one.outcome
+    run = (one.gain, one.oracle_share, fleet.name, outcome.hosts, fleet.steps, fleet.step)
+    return (*(getattr(outcome, name) for name in _FIELDS), *run, round(found.seconds, 1), found.seed)
+
+
+def heading(found: Sequence[Found], *, needed: bool) -> str:
+    """What stands above the table."""
+    fleet = found[0].fleet
+    least, most = (choose(one.fleet.vms for one in found) for choose in (min, max))
+    vms = f"{least}" if least == most else f"{least} to {most}"
+    hosts = "as many hosts as it takes" if needed else f"{fleet.hosts} hosts"
+    seeds = "" if len(found) == 1 else f"seeds {found[0].seed} to {found[-1].seed}, "
+    seconds = sum(one.seconds for one in found)
+    return f"{fleet.name}: {seeds}{vms} VMs ask, {hosts}, {fleet.steps} steps of {fleet.step:g} s; {seconds:.0f} s"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from oslo_config import cfg
 
+from memhint.conf import swap_out
 from memhint.conf.errors import ConfigError
-from memhint.objects.ladder import Rung
 
 _BELOW = (
     ("planner", "psi_exit", "psi_enter"),
@@ -37,18 +37,7 @@ def check(conf: cfg.ConfigOpts) -> None:
             raise ConfigError(
                 None, f"[{group}] {low}", f"{conf[group][low]:g}: use no more than {_named(conf, group, high)}"
             )
-    _check_cold(conf)
-
-
-def _check_cold(conf: cfg.ConfigOpts) -> None:
-    """What rests is known by active memory only."""
-    if Rung.SWAP_OUT not in conf.ladder.always:
-        return
-    active, after = conf.active, conf.swap_out.cold_after
-    if active.source == "off" or not active.cpu_percent:
-        raise ConfigError(None, "[ladder] always", "swap_out: needs [active] source and cpu_percent")
-    if active.source == "referenced" and active.round < after:
-        raise ConfigError(None, "[swap_out] cold_after", f"{after}: use no more than [active] round ({active.round:g})")
+    swap_out.check(conf)
 
 
 def _named(conf: cfg.ConfigOpts, group: str, option: str) -> str:

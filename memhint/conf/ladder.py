@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from oslo_config import cfg, types
 
-from memhint.objects.ladder import Rung
+from memhint.objects.ladder import SEVERITY, Rung
 
 GROUP = "ladder"
-ALWAYS = (Rung.REPORTING, Rung.CACHE, Rung.RECYCLER, Rung.ORDER, Rung.SWAP_OUT)
 _RUNGS = [str(rung) for rung in Rung if rung is not Rung.ADMISSION]
 
 OPTS = (
@@ -22,7 +21,7 @@ OPTS = (
     cfg.ListOpt(
         "always",
         default=[],
-        item_type=types.String(choices=[str(rung) for rung in ALWAYS]),
+        item_type=types.String(choices=[str(rung) for rung in Rung if SEVERITY[rung].mild]),
         help="What is done to idle VMs while the host is calm, too: reporting sooner, giving back cold page cache, "
         "recycling single pages, reporting finer blocks, or sending to swap what rests, which needs [active] source. A "
         "VM that wakes reads again what it needs again, and reports as before.",

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from oslo_config import cfg
 
+from memhint.conf.errors import ConfigError
+from memhint.objects.ladder import Rung
+
 GROUP = "swap_out"
 
 OPTS = (
@@ -70,3 +73,17 @@ OPTS = (
         "it needs of what was taken before more is.",
     ),
 )
+
+
+def check(conf: cfg.ConfigOpts) -> None:
+    """What rests is known by active memory only.
+
+    :raises ConfigError: where that is not read, or not for so long
+    """
+    if Rung.SWAP_OUT not in conf.ladder.always:
+        return
+    active, after = conf.active, conf.swap_out.cold_after
+    if active.source == "off" or not active.cpu_percent:
+        raise ConfigError(None, "[ladder] always", "swap_out: needs [active] source and cpu_percent")
+    if active.source == "referenced" and active.round < after:
+        raise ConfigError(None, "[swap_out] cold_after", f"{after}: use no more than [active] round ({active.round:g})")

@@ -13,7 +13,7 @@ from typing import Protocol
 from memhint.objects.epoch import epoch_rank
 from memhint.objects.provider import SAME, Inventory, Provider, Standing, Tenure
 from memhint.openstack.errors import NotThere, OpenStackError, Outdated
-from memhint.planner.capacity_write import Decision, HostView, Why, WriterSettings, decide
+from memhint.planner.capacity_write import Decision, DecisionReason, HostCapacity, WriterSettings, decide
 from memhint.planner.claims import canonical, rightful
 
 LOG = logging.getLogger(__name__)
@@ -79,7 +79,7 @@ class CapacityWriter:
 
     def __init__(
         self,
-        views: Callable[[], Sequence[HostView]],
+        views: Callable[[], Sequence[HostCapacity]],
         standings: Standings,
         placement: PlacementApi,
         tell: Tell,
@@ -133,7 +133,7 @@ class CapacityWriter:
                 self._known.pop(provider, None)
                 self._say(view.host, f"not written, tried again: {error}")
 
-    def _one(self, provider: str, view: HostView, standing: Standing | None) -> None:
+    def _one(self, provider: str, view: HostCapacity, standing: Standing | None) -> None:
         plan = (view.epoch, view.sequence, view.stale, view.forced_ratio, standing and standing.tenure)
         known = self._known.get(provider)
         old = known is None or self._clock() - known.at >= self._refresh or known.domains != frozenset(view.memory)
@@ -153,16 +153,16 @@ class CapacityWriter:
                 standing = replace(standing, written=lost.written, intended=lost.intended)
             standing = replace(standing, host=view.host, epoch=view.epoch, sequence=view.sequence)
             decision = decide(view, known.provider, standing, self._settings)
-            if decision.why is not Why.UNCHANGED and not old:
+            if decision.why is not DecisionReason.UNCHANGED and not old:
                 old = True  # what is remembered is enough to leave a ratio alone, and for nothing else
                 continue
-            if decision.why is Why.FOREIGN:
+            if decision.why is DecisionReason.FOREIGN:
                 # Provider and standing are two reads, between which another controller may have written.
                 found = (known.provider.inventory.generation, standing.written, standing.intended)
                 if found != suspected:
                     suspected = found
                     continue
-            if lost is not None and decision.why is Why.UNCHANGED:
+            if lost is not None and decision.why is DecisionReason.UNCHANGED:
                 self._tell_again(provider, standing, known.provider, decision)
                 return
             if decision.ratio is None or not self._write:
@@ -178,7 +178,7 @@ class CapacityWriter:
             self._rest(attempt)
         raise OpenStackError(f"the provider changed {TRIES} times while its ratio was to be written")
 
-    def _read(self, provider: str, view: HostView) -> _Known:
+    def _read(self, provider: str, view: HostCapacity) -> _Known:
         try:
             known = _Known(self._placement.provider(provider), self._clock(), frozenset(view.memory))
         except NotThere as error:
@@ -189,7 +189,9 @@ class CapacityWriter:
         self._names[provider] = known.provider.name
         return known
 
-    def _wrote(self, provider: str, view: HostView, known: Provider, standing: Standing, decision: Decision) -> bool:
+    def _wrote(
+        self, provider: str, view: HostCapacity, known: Provider, standing: Standing, decision: Decision
+    ) -> bool:
         """Write; False where the provider has changed since it was read."""
         assert decision.ratio is not None
         try:
@@ -256,7 +258,7 @@ class CapacityWriter:
     def _rest(self, attempt: int) -> None:
         self._sleep(random.uniform(0, 2 * _PAUSE * 2 ** min(attempt, 5)))
 
-    def _leave(self, provider: str, view: HostView, standing: Standing, decision: Decision) -> None:
+    def _leave(self, provider: str, view: HostCapacity, standing: Standing, decision: Decision) -> None:
         if decision.ratio is not None:
             self._say(view.host, f"would write the ratio {decision.detail} ({decision.why})")
             return
@@ -268,9 +270,9 @@ class CapacityWriter:
         if news and (self._write or decision.tenure is not Tenure.MANAGED):
             self._standings.note(provider, decision.tenure, decision.detail)
 
-    def _rightful(self, views: Iterable[HostView]) -> tuple[dict[str, HostView], set[str]]:
+    def _rightful(self, views: Iterable[HostCapacity]) -> tuple[dict[str, HostCapacity], set[str]]:
         """Who speaks for each provider, and the providers of which that is not known just now."""
-        claims: dict[str, list[HostView]] = {}
+        claims: dict[str, list[HostCapacity]] = {}
         for one in views:
             if one.provider is None:
                 continue
@@ -279,7 +281,7 @@ class CapacityWriter:
                 self._unverified(one.host, f"{one.provider[:60]!r} is no UUID of a provider")
             else:
                 claims.setdefault(provider, []).append(replace(one, provider=provider))
-        found: dict[str, HostView] = {}
+        found: dict[str, HostCapacity] = {}
         unknown: set[str] = set()
         for provider, claimants in claims.items():
             try:
@@ -300,7 +302,7 @@ class CapacityWriter:
             if len(mine) == 1:
                 found[provider] = mine[0]
             for one in mine if len(mine) > 1 else ():
-                self._say(one.host, f"left alone, {Why.SHARED}: another host claims provider {provider} too")
+                self._say(one.host, f"left alone, {DecisionReason.SHARED}: another host claims provider {provider} too")
         return found, unknown
 
     def _name(self, provider: str) -> str:
@@ -319,8 +321,8 @@ class CapacityWriter:
         return self._names[provider]
 
     def _unverified(self, host: str, why: str) -> None:
-        self.counts[str(Why.UNVERIFIED)] += 1
-        self._say(host, f"left alone, {Why.UNVERIFIED}: {why}")
+        self.counts[str(DecisionReason.UNVERIFIED)] += 1
+        self._say(host, f"left alone, {DecisionReason.UNVERIFIED}: {why}")
 
     def _say(self, host: str, what: str) -> None:
         if self._told.get(host) != what:
@@ -337,8 +339,8 @@ def _same(ratio: float, *others: float | None) -> bool:
     return any(one is not None and abs(one - ratio) < SAME for one in others)
 
 
-def _silent(standing: Standing) -> HostView:
-    return HostView(
+def _silent(standing: Standing) -> HostCapacity:
+    return HostCapacity(
         standing.host,
         standing.provider,
         None,

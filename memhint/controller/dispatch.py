@@ -15,7 +15,7 @@ from typing import Protocol
 from oslo_config import cfg
 
 from memhint.bus.asker import Asker
-from memhint.bus.commands import Outcome, Reply
+from memhint.bus.commands import CommandStatus, Reply
 from memhint.bus.courier import Command
 from memhint.bus.errors import BusError
 from memhint.bus.settings import link_settings
@@ -167,9 +167,9 @@ class FleetDispatch:
         except BusError as error:
             LOG.info("%s to %s is told later: %s", command.name, command.host, error)
             return Delivery(False, f"{error}; it is told when {command.host} reports")
-        if reply.outcome is Outcome.EPOCH:
+        if reply.outcome is CommandStatus.EPOCH:
             return Delivery(False, f"{reply.detail}; it is told when {command.host} reports")
-        if reply.outcome is not Outcome.DONE:
+        if reply.outcome is not CommandStatus.DONE:
             LOG.error("%s refuses %s: %s", command.host, command.name, reply.detail)
             return Delivery(False, f"{command.host} does not take it: {reply.detail}")
         return Delivery(True)

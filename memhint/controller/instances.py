@@ -9,7 +9,7 @@ from typing import Protocol
 
 from memhint.objects.instance import Instance
 from memhint.openstack.errors import OpenStackError
-from memhint.store.instances import Instances, Look
+from memhint.store.instances import Instances, InstanceSync
 
 LOG = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ class Follower:
         self._failing = False
         return done
 
-    def _look(self, look: Look) -> bool:
+    def _look(self, look: InstanceSync) -> bool:
         whole = look.last is None or look.whole is None or look.begun - look.whole >= WHOLE
         since = None if whole or look.last is None else _iso(look.last - OVERLAP)
         for part in self._nova.instances(since):

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 
 
-class Service:
+class ControllerService:
     """One controller process. What it has taken and not yet kept, another one is given when it ends."""
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
@@ -114,7 +114,7 @@ class Service:
 
 def run(conf: cfg.ConfigOpts) -> int:
     """Run a controller until it is told to stop; the process's exit code."""
-    return Service(conf).run()
+    return ControllerService(conf).run()
 
 
 def _follower(conf: cfg.ConfigOpts, store: Store) -> Rounds | None:

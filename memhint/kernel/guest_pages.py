@@ -45,7 +45,7 @@ _EXCLUSIVE = 1 << 56  # nothing else maps it; neither the kernel's zero page nor
 
 
 @dataclass(slots=True)
-class Look:
+class PageHashes:
     """What a stretch of memory holds. Pages of zeros are told apart and have no hash."""
 
     addresses: array[int] = field(default_factory=lambda: array("Q"))  # of pages with content
@@ -95,7 +95,7 @@ class GuestPages(OpenProcess):
             os.close(self._pagemap)
             raise
 
-    def look(self, start: int, pages: int, wanted: array[int] | None = None) -> Look:
+    def look(self, start: int, pages: int, wanted: array[int] | None = None) -> PageHashes:
         """Read and hash what is present of at most CHUNK pages from an address on.
 
         Left out are pages that are absent, swapped out, of a file or shared with another process, and those of zeros
@@ -106,7 +106,7 @@ class GuestPages(OpenProcess):
         """
         if self._native is not None:
             return self._look(self._native, start, pages, wanted)
-        look = Look()
+        look = PageHashes()
         places: Iterable[int]
         entries = self._entries(start, pages)
         if wanted is not None:
@@ -159,7 +159,7 @@ class GuestPages(OpenProcess):
             raise ProcessGone(self._path, "it has no memory any more")
         return array("I", found)
 
-    def _look(self, native: NativePages, start: int, pages: int, wanted: array[int] | None) -> Look:
+    def _look(self, native: NativePages, start: int, pages: int, wanted: array[int] | None) -> PageHashes:
         try:
             found = native.look(
                 self._pagemap,
@@ -176,17 +176,17 @@ class GuestPages(OpenProcess):
             raise ProcessGone(self._path, os.strerror(error.errno or 0)) from error
         if found is None:
             raise ProcessGone(self._path, "it has no memory any more")
-        look = Look()
+        look = PageHashes()
         for kept, text in zip((look.addresses, look.hashes, look.zeros), found, strict=True):
             kept.frombytes(text)
         return look
 
-    def look_again(self, addresses: Sequence[int]) -> Look:
+    def look_again(self, addresses: Sequence[int]) -> PageHashes:
         """The same for single pages, in ascending order.
 
         :raises ProcessGone: when the process ended
         """
-        whole = Look()
+        whole = PageHashes()
         for start, pages in _stretches(addresses, self._page):
             look = self.look(start, pages)
             whole.addresses += look.addresses

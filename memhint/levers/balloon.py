@@ -6,10 +6,12 @@ a process is used (``autodeflate='on'``), only where the VM's policy allows it, 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Protocol
 
-from memhint.levers.lever import Stop
+from memhint.levers.lever import LeverContext, Stop, TakeUp, VmLever
 from memhint.objects.domain import DomainObservation, DomainState
 from memhint.objects.lever import LeverName, LeverState, Observed
 from memhint.objects.ownership import Ledger, Mark
@@ -18,6 +20,7 @@ from memhint.objects.units import MIB
 from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.planner.splits import splits_by_balloon
 from memhint.planner.splits import words as splits_words
+from memhint.virt.balloon import BalloonTarget
 from memhint.virt.errors import VirtError
 
 BALLOON_KNOB = "libvirt balloon target"
@@ -31,11 +34,10 @@ class Target(Protocol):
         """Ask for ``size`` bytes to be left."""
 
 
-class BalloonLever:
+class BalloonLever(VmLever):
     """The balloon per VM."""
 
     name = LeverName.BALLOON
-    always_shown = False
 
     def __init__(self, ledger: Ledger, target: Callable[[str], Target], now: Callable[[], float]) -> None:
         """:param target: the balloon of a domain, by UUID"""
@@ -127,6 +129,25 @@ class BalloonLever:
             return Verdict(Answer.FAILED, Reason.HYPERVISOR, error.detail)
         self._ledger.remove(domain.uuid, BALLOON_KNOB)
         return Verdict(Answer.APPLIED, Reason.NONE, f"{int(mark.before) // MIB} MiB again")
+
+
+def build(context: LeverContext) -> BalloonLever:
+    """The lever of a host."""
+    return BalloonLever(context.ledger, lambda uuid: BalloonTarget(context.caller, uuid), time.time)
+
+
+def _take_up(domain: DomainObservation, mark: Mark) -> Mark | None:
+    """It holds where the balloon is inflated, and no more was taken than the VM has."""
+    actual = domain.balloon_actual
+    if domain.process is None or actual is None or not mark.before.isdigit():
+        return None
+    if not actual < int(mark.before) <= domain.facts.memory:
+        return None
+    return replace(mark, instance=domain.process.instance)
+
+
+TRAVELLING: Mapping[str, TakeUp] = {BALLOON_KNOB: _take_up}
+"""Knobs whose setting goes where the VM goes."""
 
 
 def _refusal(domain: DomainObservation, policy: Policy, wish: int, mark: Mark | None, actual: int) -> Verdict | None:

@@ -7,14 +7,16 @@ The rules for its pace and for ``defrag`` are in doc/thp.md.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from memhint.kernel.errors import KernelInterfaceError
 from memhint.kernel.root import KernelRoot
 from memhint.kernel.thp import Setting, read_setting, write_setting
 from memhint.levers.host_knob import HostKnob
-from memhint.levers.lever import Outcome
+from memhint.levers.lever import HostLever, LeverContext, PassResult
 from memhint.objects.domain import DomainObservation
 from memhint.objects.host import HostObservation
 from memhint.objects.huge_host import HugeHost
@@ -22,6 +24,10 @@ from memhint.objects.lever import LeverName, LeverState, Observed
 from memhint.objects.ownership import HOST, Ledger
 from memhint.objects.policy import Policy
 from memhint.objects.verdict import Answer, Reason, Verdict
+from memhint.planner.huge_host import huge_host
+
+if TYPE_CHECKING:
+    from memhint.planner.plan import Planned
 
 KNOB = "khugepaged max_ptes_none"
 SLEEP_KNOB = "khugepaged scan_sleep_millisecs"
@@ -31,10 +37,11 @@ _DIRECT = frozenset({"always", "madvise", "defer+madvise"})
 """The words of `defrag` with which a VM's first touch may wait: QEMU advises huge pages for all of a guest's memory."""
 
 
-class KhugepagedLever:
+class KhugepagedLever(HostLever[HugeHost]):
     """Holes that the kernel may fill, its pace, and whether first touches wait for huge pages."""
 
     name = LeverName.KHUGEPAGED
+    share = 0.01
 
     def __init__(
         self, root: KernelRoot, ledger: Ledger, host_boot: str, now: Callable[[], float], *, own: bool, most: int
@@ -60,19 +67,19 @@ class KhugepagedLever:
         self._sleep = knob(SLEEP_KNOB, Setting.SCAN_SLEEP)
         self._defrag = knob(DEFRAG_KNOB, Setting.DEFRAG)
 
+    def plan_of(self, planned: Planned) -> HugeHost:
+        """By the rules, from what the plan asks of VMs."""
+        return huge_host(planned)
+
     def reconcile(
         self, plan: HugeHost, domains: Sequence[DomainObservation], host: HostObservation, *, dry_run: bool
-    ) -> Outcome:
+    ) -> PassResult:
         """Bring the host to what is wished, and put back what is not wished any more."""
         off = host.thp is None or host.thp.enabled == "never"
-        return Outcome(_NO_VMS, self._reconcile(HugeHost() if off else plan, dry_run=dry_run))
-
-    def hold(self) -> Verdict:
-        """While not all VMs are known: as it is."""
-        return Verdict(Answer.UNCHANGED)
+        return PassResult(_NO_VMS, self._reconcile(HugeHost() if off else plan, dry_run=dry_run))
 
     def held(self, missing: str) -> Verdict:
-        """The same in words."""
+        """While not all VMs are known: as it is."""
         return Verdict(Answer.PENDING, Reason.NONE, f"as it is while {missing}")
 
     def undo(self, domains: Sequence[DomainObservation], host: HostObservation) -> Verdict:
@@ -85,14 +92,14 @@ class KhugepagedLever:
         host: HostObservation,
         plan: HugeHost,
         policies: Mapping[str, Policy],
-        outcome: Outcome,
+        outcome: PassResult,
     ) -> Iterable[LeverState]:
         """The host's. Observed is whether khugepaged is kept from filling holes."""
         value = host.thp.max_ptes_none if host.thp is not None else None
         seen = Observed.UNSUPPORTED if value is None else Observed.ON if value <= self._most else Observed.OFF
         yield LeverState(self.name, HOST, "off" if plan.empty or not self._own else "on", seen, outcome.host)
 
-    def outcomes(self, plan: HugeHost | None, outcome: Outcome) -> Iterable[LeverState]:
+    def outcomes(self, plan: HugeHost | None, outcome: PassResult) -> Iterable[LeverState]:
         """What a pass brought about."""
         on = plan is not None and not plan.empty
         yield LeverState(self.name, HOST, "on" if on else "off", Observed.ON if on else Observed.OFF, outcome.host)
@@ -150,6 +157,14 @@ class KhugepagedLever:
             advice=f"set [khugepaged] own, or write {word}",
             dry_run=dry_run,
         )
+
+
+def build(context: LeverContext) -> KhugepagedLever:
+    """The lever of a host."""
+    options = context.conf.khugepaged
+    return KhugepagedLever(
+        context.root, context.ledger, context.boot, time.time, own=options.own, most=options.max_ptes_none
+    )
 
 
 def _joined(verdicts: Sequence[Verdict]) -> Verdict:

@@ -2,27 +2,88 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
+from memhint.kernel.host import read_memory
 from memhint.objects.domain import DomainObservation
 from memhint.objects.host import HostObservation
 from memhint.objects.lever import LeverName, LeverState
+from memhint.objects.ownership import Mark
 from memhint.objects.policy import Policy
-from memhint.objects.verdict import Verdict
+from memhint.objects.relief import Relief
+from memhint.objects.verdict import Answer, Verdict
+
+if TYPE_CHECKING:
+    from oslo_config import cfg
+
+    from memhint.kernel.clearings import Clearings
+    from memhint.kernel.root import KernelRoot
+    from memhint.objects.heat import HeatMap
+    from memhint.objects.ownership import Ledger
+    from memhint.planner.dedup_ranges import RangeChoice
+    from memhint.planner.plan import Planned
+    from memhint.planner.settings import PlannerSettings
+    from memhint.virt.caller import Caller
 
 Stop = Callable[[], bool]
 """Asked within a pull that takes long: whether to end it early."""
 
 
-class VmLever(Protocol):
+TakeUp = Callable[[DomainObservation, Mark], Mark | None]
+"""What a mark that a VM brought from another host means on this one; None where it cannot be memhint's."""
+
+
+def as_it_is(domain: DomainObservation, mark: Mark) -> Mark:
+    """A `TakeUp` of what is in the guest: its mark holds there as it held before."""
+    return mark
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeverContext:
+    """What levers are built of. Each has a function ``build`` that takes of it what the lever needs."""
+
+    conf: cfg.ConfigOpts
+    """A lever turns its own options into plain settings."""
+    settings: PlannerSettings
+    root: KernelRoot
+    boot: str
+    """Of the host: marks of another boot are void."""
+    ledger: Ledger
+    caller: Caller
+    """Of libvirt."""
+    slow: Caller
+    """The same for what copies pages of a guest."""
+    counting: Caller
+    """The same for what waits where a VM is busy."""
+    clearings: Clearings
+    heat: Callable[[Collection[str]], Mapping[str, HeatMap]]
+    """Which ranges these VMs use, by UUID; asked for, it is found out for the next time."""
+    ranges: Callable[[str, str], RangeChoice | None]
+    """What is worth merging of a VM's process, by UUID and instance."""
+
+    def room(self) -> int:
+        """Bytes that the host can give away and keep its reserve."""
+        memory = read_memory(self.root, self.conf.host.memory_cgroup or None)
+        return memory.available - self.settings.reserve_of(memory.total)
+
+
+class VmLever(ABC):
     """One lever, for any VM. A pull may take its time: it is never called on the cycle's thread."""
 
     name: LeverName
-    always_shown: bool
+    always_shown = False
     """Whether a report has its state for every VM; else for those that it was asked for last."""
+    share = 0.15
+    """Of the time that undoing everything may take: what giving back needs where guests and QEMU are slow."""
 
+    def wishes(self, relief: Relief) -> Mapping[str, int]:
+        """What a plan asks of it: bytes by domain UUID."""
+        return relief.of(self.name)
+
+    @abstractmethod
     def state(self, domain: DomainObservation, policy: Policy, wish: int | None, verdict: Verdict | None) -> LeverState:
         """The lever's three fields for one VM.
 
@@ -30,6 +91,7 @@ class VmLever(Protocol):
         :param verdict: what came of it; None where it was not asked, and probing says whether it could be
         """
 
+    @abstractmethod
     def pull(
         self, domain: DomainObservation, policy: Policy, wish: int | None, *, dry_run: bool, stop: Stop
     ) -> Verdict:
@@ -40,50 +102,67 @@ class VmLever(Protocol):
 
         :raises StoreError: when that cannot be read
         """
+        return ()
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class PassResult:
     """What came of one pass over the whole host: a verdict by domain UUID, and the host's own."""
 
     verdicts: Mapping[str, Verdict]
     host: Verdict
 
 
-PlanT = TypeVar("PlanT", contravariant=True)
+PlanT = TypeVar("PlanT")
 
 
-class HostLever(Protocol[PlanT]):
+class HostLever(ABC, Generic[PlanT]):
     """One lever whose plan takes all VMs of a host together. Its calls may take their time, too."""
 
     name: LeverName
+    share = 0.33
+    """Of the time that undoing everything may take."""
 
+    @abstractmethod
+    def plan_of(self, planned: Planned) -> PlanT:
+        """This lever's part of a plan."""
+
+    @abstractmethod
     def reconcile(
         self, plan: PlanT, domains: Sequence[DomainObservation], host: HostObservation, *, dry_run: bool
-    ) -> Outcome:
+    ) -> PassResult:
         """Bring every VM and the host to the plan."""
+
+    def interrupt(self) -> None:
+        """End a pass under way early, where that can be; called before somebody waits for one."""
+        return
 
     def hold(self) -> Verdict:
         """While not all VMs are known: do no more than is right whichever VMs there are."""
+        return Verdict(Answer.UNCHANGED)
 
+    @abstractmethod
     def held(self, missing: str) -> Verdict:
         """The same in words.
 
         :param missing: what is not known
         """
 
+    @abstractmethod
     def undo(self, domains: Sequence[DomainObservation], host: HostObservation) -> Verdict:
         """Put back everything that memhint changed."""
 
+    @abstractmethod
     def states(
         self,
         domains: Sequence[DomainObservation],
         host: HostObservation,
         plan: PlanT,
         policies: Mapping[str, Policy],
-        outcome: Outcome,
+        outcome: PassResult,
     ) -> Iterable[LeverState]:
         """The lever's three fields for every VM and for the host."""
 
-    def outcomes(self, plan: PlanT | None, outcome: Outcome) -> Iterable[LeverState]:
+    @abstractmethod
+    def outcomes(self, plan: PlanT | None, outcome: PassResult) -> Iterable[LeverState]:
         """What a pass brought about, for the record. The plan is None where it gave everything back."""

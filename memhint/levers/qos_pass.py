@@ -37,8 +37,10 @@ class Change:
 class Pass:
     """One pass: what was read, kept true while things are written (or, in a dry run, as if they were)."""
 
-    def __init__(self, root: KernelRoot, marks: Iterable[Mark]) -> None:
+    def __init__(self, root: KernelRoot, host_boot: str, marks: Iterable[Mark]) -> None:
+        """:param host_boot: names this boot of the host; marks of another one are void"""
         self._root = root
+        self._host_boot = host_boot
         self.marks = {(mark.subject, mark.knob): mark for mark in marks if is_qos(mark)}
         self.held: set[str] = set()  # cgroups of VMs that are guaranteed as of this pass
         self.released = False  # a VM left its class
@@ -49,6 +51,13 @@ class Pass:
         """The mark of this very process or cgroup."""
         found = self.marks.get((subject, knob))
         return found if found is not None and found.instance == instance else None
+
+    def cgroup(self, path: str) -> str:
+        """The instance of a cgroup that several VMs share: one that is made again has another.
+
+        :raises InterfaceMissing: when it is gone
+        """
+        return f"{self._host_boot}:{self._root.inode(path)}"
 
     def of_vms(self) -> list[Mark]:
         """The marks of VMs."""

@@ -6,12 +6,13 @@ blocks are left to free page reporting, unless the guest has switched it off: th
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
 from memhint.guest.reporting_knob import reports
-from memhint.levers.lever import Stop
+from memhint.levers.lever import LeverContext, Stop, VmLever
 from memhint.objects.domain import DomainObservation, DomainState
 from memhint.objects.lever import LeverName, LeverState, Observed
 from memhint.objects.ownership import Ledger, Mark
@@ -21,6 +22,8 @@ from memhint.objects.units import MIB
 from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.planner.splits import splits_by_free, words
 from memhint.virt.errors import VirtError
+from memhint.virt.monitor import Monitor
+from memhint.virt.recycler import RecyclerKnobs
 
 PACE_KNOB = "page recycler"
 _STILL = RecyclerPace(workers=0, period_ms=10_000, max_bytes=0)
@@ -36,11 +39,12 @@ class Knobs(Protocol):
         """Set it."""
 
 
-class RecyclerLever:
+class RecyclerLever(VmLever):
     """The recycler per VM. A wish is the bytes per second that it may give back."""
 
     name = LeverName.RECYCLER
     always_shown = True
+    share = 0.05
 
     def __init__(
         self,
@@ -165,6 +169,19 @@ class RecyclerLever:
             return Verdict(Answer.FAILED, Reason.HYPERVISOR, error.detail)
         self._ledger.remove(domain.uuid, PACE_KNOB)
         return Verdict(Answer.APPLIED, Reason.NONE, "its page recycler rests" if not before.workers else "as it was")
+
+
+def build(context: LeverContext) -> RecyclerLever:
+    """The lever of a host."""
+    options = context.conf.recycler
+    return RecyclerLever(
+        context.ledger,
+        lambda uuid: RecyclerKnobs(Monitor(context.counting, uuid)),
+        time.time,
+        workers=options.workers,
+        period_ms=int(options.period * 1000),
+        allow_monitor_commands=context.conf.dedup.allow_monitor_commands,
+    )
 
 
 def _before(mark: Mark) -> RecyclerPace:

@@ -9,7 +9,7 @@ off the device. All of them need the owner's consent, and the owner can undo the
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from memhint.guest.errors import GuestAgentAbsent, GuestCommandMissing, GuestError, GuestTimeout
@@ -17,6 +17,7 @@ from memhint.guest.page_reporting import Setting, set_page_reporting
 from memhint.guest.protocol import GuestAgent
 from memhint.guest.reporting_knob import MAX_PAGE_ORDER, STOP_ORDER, bind, reports, unbind, write_order
 from memhint.levers import reporting_next_boot, reporting_tuning
+from memhint.levers.lever import TakeUp, as_it_is
 from memhint.levers.reporting_flush import Flushes
 from memhint.levers.reporting_next_boot import NEXT_BOOT_KNOB, NextBootConfig
 from memhint.objects.domain import DomainObservation, DomainState
@@ -35,6 +36,8 @@ DRIVER_KNOB = "guest balloon driver"
 ENABLED_KNOB = "guest page_reporting enabled"
 KNOBS = frozenset({ORDER_KNOB, DRIVER_KNOB, ENABLED_KNOB, NEXT_BOOT_KNOB, *reporting_tuning.KNOBS})
 """Every mark of this lever."""
+TRAVELLING: Mapping[str, TakeUp] = dict.fromkeys(KNOBS - {NEXT_BOOT_KNOB}, as_it_is)
+"""Knobs whose setting goes where the VM goes. The definition for the next boot stays with its host's libvirt."""
 BOUNDED_SINCE = (6, 2)  # from here on the kernel refuses an order beyond MAX_PAGE_ORDER
 _RELEASE = re.compile(r"(\d+)\.(\d+)")
 

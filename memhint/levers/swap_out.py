@@ -7,20 +7,21 @@ Nothing is left to undo: a page comes back when the guest touches it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from memhint.kernel.clearings import Clearings
 from memhint.kernel.encryption import encrypted
 from memhint.kernel.errors import InterfaceMissing, KernelInterfaceError, WriteIncomplete
-from memhint.kernel.guest_advice import Guest
+from memhint.kernel.guest_advice import Guest, GuestAdvice
 from memhint.kernel.memcg import UNLIMITED, CgroupVersion, amount
 from memhint.kernel.process_cgroup import Home, home
 from memhint.kernel.psi import read_pressure
 from memhint.kernel.root import KernelRoot
 from memhint.kernel.swap import SwapArea, swap_areas
 from memhint.levers.failed import failed
-from memhint.levers.lever import Stop
+from memhint.levers.lever import LeverContext, Stop, VmLever
 from memhint.levers.swap_trial import SwapTrial, TrialSettings
 from memhint.objects.domain import DomainObservation
 from memhint.objects.lever import LeverName, LeverState, Observed
@@ -65,12 +66,12 @@ class SwapOutOutcome:
     swapped: int = 0  # by how much its swap grew
 
 
-class SwapOutLever:
+class SwapOutLever(VmLever):
     """memory.reclaim per VM. A pull may take ``patience`` seconds and more: not for the cycle's thread."""
 
     name = LeverName.SWAP_OUT
-
     always_shown = True
+    share = 0.05
 
     def __init__(
         self,
@@ -105,10 +106,6 @@ class SwapOutLever:
         if wish is None:
             return Verdict(Answer.UNCHANGED, Reason.NONE, _NOTHING_TO_UNDO)
         return self.take(SwapOutTarget(domain, policy.swap_out), wish, dry_run=dry_run, stop=stop).verdict
-
-    def owned(self) -> Collection[str]:
-        """There is nothing to give back: what is in swap comes back when the guest touches it."""
-        return ()
 
     def probe(self, target: SwapOutTarget) -> Verdict:
         """Whether memory of this VM may and can be swapped out now."""
@@ -244,6 +241,26 @@ class SwapOutLever:
 
     def _usage(self, path: str) -> tuple[int, int]:
         return amount(self._root, f"{path}/memory.current"), amount(self._root, f"{path}/memory.swap.current")
+
+
+def build(context: LeverContext) -> SwapOutLever:
+    """The lever of a host."""
+    options = context.conf.swap_out
+    settings = SwapOutSettings(
+        allow_unencrypted=options.allow_unencrypted,
+        most=options.pull_mib * MIB,
+        keep_free=options.keep_free_mib * MIB,
+        psi_stop=options.psi_stop,
+        patience=options.patience,
+        settle=options.settle,
+    )
+    return SwapOutLever(
+        context.root,
+        lambda instance: GuestAdvice(context.root, instance),
+        context.clearings,
+        settings,
+        time.monotonic,
+    )
 
 
 _STALL = "it stalls on memory"

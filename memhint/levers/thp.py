@@ -6,22 +6,27 @@ undo.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from memhint.kernel.buddy import free_in_blocks
 from memhint.kernel.errors import InterfaceMissing, KernelInterfaceError
-from memhint.kernel.huge_blocks import Block, Blocks, Collapsed
+from memhint.kernel.huge_blocks import Block, Blocks, Collapsed, GuestBlocks
 from memhint.kernel.psi import read_pressure
-from memhint.kernel.root import KernelRoot
+from memhint.kernel.root import PAGE_SIZE, KernelRoot
 from memhint.kernel.thp import HUGE_PAGE, huge_activity, read_thp
 from memhint.levers.failed import failed
-from memhint.levers.lever import Stop
+from memhint.levers.lever import LeverContext, Stop, VmLever
 from memhint.objects.domain import DomainObservation, DomainState
 from memhint.objects.lever import LeverName, LeverState, Observed
 from memhint.objects.policy import Mode, Policy
 from memhint.objects.units import MIB, mib
 from memhint.objects.verdict import Answer, Reason, Verdict
+
+if TYPE_CHECKING:
+    from oslo_config import cfg
 
 _NOTHING_TO_UNDO = "nothing to put back: a huge page is split when a part of it is taken"
 
@@ -57,11 +62,11 @@ class _Pass:
         return text + (f"; blocks left as they are: {why}" if why else "")
 
 
-class ThpLever:
+class ThpLever(VmLever):
     """MADV_COLLAPSE per VM. A wish is the bytes of one pass."""
 
     name = LeverName.THP
-    always_shown = False
+    share = 0.0
 
     def __init__(
         self,
@@ -99,10 +104,6 @@ class ThpLever:
         if domain.deep is None:
             return Observed.UNKNOWN
         return Observed.ON if domain.deep.anon_huge else Observed.OFF
-
-    def owned(self) -> Collection[str]:
-        """There is nothing to give back."""
-        return ()
 
     def pull(
         self, domain: DomainObservation, policy: Policy, wish: int | None, *, dry_run: bool, stop: Stop
@@ -211,6 +212,27 @@ class ThpLever:
                 self._storm = self._clock()
                 return Verdict(Answer.REFUSED, Reason.NO_BLOCKS, "the kernel has no huge page left")
         return None
+
+
+def settings_of(conf: cfg.ConfigOpts) -> ThpSettings:
+    """What ``[thp]`` says of it."""
+    options = conf.thp
+    return ThpSettings(
+        cpu_share=options.cpu_percent / 100, psi_stop=options.psi_stop, most_absent=options.max_absent * PAGE_SIZE
+    )
+
+
+def build(context: LeverContext) -> ThpLever:
+    """The lever of a host."""
+    return ThpLever(
+        context.root,
+        lambda instance: GuestBlocks(context.root, instance),
+        context.room,
+        settings_of(context.conf),
+        time.monotonic,
+        time.thread_time,
+        time.sleep,
+    )
 
 
 def _not_this_vm(domain: DomainObservation, policy: Policy) -> Verdict | None:

@@ -10,7 +10,8 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from memhint.kernel.errors import InterfaceMissing, KernelInterfaceError
 from memhint.kernel.guest_nodes import Bounds, read_bounds, where
@@ -22,14 +23,13 @@ from memhint.kernel.psi import read_pressure
 from memhint.kernel.root import KernelRoot
 from memhint.kernel.tiers import kernel_tiers, memory_tiers
 from memhint.levers.failed import failed
-from memhint.levers.lever import Outcome
+from memhint.levers.lever import HostLever, LeverContext, PassResult
 from memhint.levers.tiering_moves import Carrier, Done
-from memhint.objects.active import ActiveSource
+from memhint.levers.tiering_verdicts import Pass, foretold, not_this_vm, observed_of, unread, verdict_of
 from memhint.objects.domain import DomainObservation
-from memhint.objects.gap import GapReason
 from memhint.objects.heat import HeatMap
 from memhint.objects.host import HostObservation
-from memhint.objects.lever import LeverName, LeverState, Observed
+from memhint.objects.lever import LeverName, LeverState
 from memhint.objects.ownership import HOST
 from memhint.objects.policy import Policy
 from memhint.objects.units import MIB, mib
@@ -41,16 +41,17 @@ from memhint.planner.tiering import (
     TieringPlan,
     Tiers,
     VmMemory,
-    Why,
     beyond,
     choose,
     pieces_of,
 )
 
+if TYPE_CHECKING:
+    from memhint.planner.plan import Planned
+
 _AGAIN = 600.0  # seconds until it is looked again where a VM's mappings are
 _LOOKING = 0.01  # of a CPU: what looking takes at most where it is done earlier than asked for
 _NOTHING_TO_UNDO = "nothing to put back: pages stay where they are, and no policy was changed"
-_SET_ACTIVE = "set [active] source to damon, or to auto"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,23 +69,11 @@ class TieringSettings:
     free_percent: float = 5.0  # of a fast node
 
 
-@dataclass(slots=True)
-class _Pass:
-    """What a pass works with, and what came of it so far."""
-
-    tiers: Tiers
-    opened: ExitStack
-    verdicts: dict[str, Verdict] = field(default_factory=dict)
-    movers: dict[str, PageMover] = field(default_factory=dict)
-    pids: dict[str, int] = field(default_factory=dict)
-    memory: dict[str, VmMemory] = field(default_factory=dict)
-    blind: dict[str, Verdict] = field(default_factory=dict)  # of whom it is not known what is in use, and why
-
-
-class TieringLever:
+class TieringLever(HostLever[TieringPlan]):
     """move_pages over the VMs of a host."""
 
     name = LeverName.TIERING
+    share = 0.01
 
     def __init__(
         self,
@@ -110,9 +99,13 @@ class TieringLever:
         self._stopped = threading.Event()
         self._bounds: dict[str, tuple[float, Bounds]] = {}  # by process: when they were read
         self._stalled: dict[str, tuple[float, int]] = {}
-        self._last: tuple[float, TieringPlan, Outcome] | None = None
+        self._last: tuple[float, TieringPlan, PassResult] | None = None
         self._known = float("-inf")  # when it was found out what is in use, as of the last pass
         self._looking = 0.0  # CPU seconds of the last look
+
+    def plan_of(self, planned: Planned) -> TieringPlan:
+        """Whose memory may be moved, and within which bounds."""
+        return planned.tiering
 
     def interrupt(self) -> None:
         """End the pass under way after the ranges that it is at."""
@@ -120,7 +113,7 @@ class TieringLever:
 
     def reconcile(
         self, plan: TieringPlan, domains: Sequence[DomainObservation], host: HostObservation, *, dry_run: bool
-    ) -> Outcome:
+    ) -> PassResult:
         """Move what lies on the wrong node, as far as one pass may."""
         heat = self._heat(plan.members)
         newest = max((one.at for one in heat.values()), default=float("-inf"))
@@ -129,13 +122,13 @@ class TieringLever:
         self._known = newest
         verdicts = {uuid: Verdict(Answer.REFUSED, Reason.LIMITS, why) for uuid, why in plan.refused.items()}
         if not plan.members:
-            return Outcome(verdicts, Verdict(Answer.UNCHANGED, Reason.OPT_OUT, "no VM's policy allows it"))
+            return PassResult(verdicts, Verdict(Answer.UNCHANGED, Reason.OPT_OUT, "no VM's policy allows it"))
         try:
             outcome = self._pass(plan.members, domains, heat, dry_run=dry_run)
         except KernelInterfaceError as error:
             verdict = failed(error)
-            outcome = Outcome(dict.fromkeys(plan.members, verdict), verdict)
-        outcome = Outcome({**verdicts, **outcome.verdicts}, outcome.host)
+            outcome = PassResult(dict.fromkeys(plan.members, verdict), verdict)
+        outcome = PassResult({**verdicts, **outcome.verdicts}, outcome.host)
         self._last = (self._clock(), plan, outcome)
         return outcome
 
@@ -145,12 +138,8 @@ class TieringLever:
         early = newest > self._known and since >= self._looking / _LOOKING
         return early or since >= self._settings.every
 
-    def hold(self) -> Verdict:
-        """While not all VMs are known: nothing is moved."""
-        return Verdict(Answer.UNCHANGED)
-
     def held(self, missing: str) -> Verdict:
-        """The same in words."""
+        """While not all VMs are known: nothing is moved."""
         return Verdict(Answer.PENDING, Reason.NONE, f"nothing is moved while {missing}")
 
     def undo(self, domains: Sequence[DomainObservation], host: HostObservation) -> Verdict:
@@ -164,21 +153,21 @@ class TieringLever:
         host: HostObservation,
         plan: TieringPlan,
         policies: Mapping[str, Policy],
-        outcome: Outcome,
+        outcome: PassResult,
     ) -> Iterable[LeverState]:
         """Of every VM, and of the host where a VM's policy allows it."""
         for one in domains:
             wished = policies[one.uuid].tiering
             verdict = outcome.verdicts.get(one.uuid, outcome.host) if wished else Verdict(Answer.UNCHANGED)
-            yield LeverState(self.name, one.uuid, "on" if wished else "off", _observed(verdict, wished), verdict)
+            yield LeverState(self.name, one.uuid, "on" if wished else "off", observed_of(verdict, wished), verdict)
         if plan.members:
-            yield LeverState(self.name, HOST, "on", _observed(outcome.host, wished=True), outcome.host)
+            yield LeverState(self.name, HOST, "on", observed_of(outcome.host, wished=True), outcome.host)
 
-    def outcomes(self, plan: TieringPlan | None, outcome: Outcome) -> Iterable[LeverState]:
+    def outcomes(self, plan: TieringPlan | None, outcome: PassResult) -> Iterable[LeverState]:
         """What a pass brought about."""
         if plan is not None:
             for uuid, verdict in outcome.verdicts.items():
-                yield LeverState(self.name, uuid, "on", _observed(verdict, wished=True), verdict)
+                yield LeverState(self.name, uuid, "on", observed_of(verdict, wished=True), verdict)
 
     def _pass(
         self,
@@ -187,13 +176,13 @@ class TieringLever:
         heat: Mapping[str, HeatMap],
         *,
         dry_run: bool,
-    ) -> Outcome:
+    ) -> PassResult:
         tiers, refusal = self._look_at_host()
         if tiers is None or refusal is not None:
             assert refusal is not None
-            return Outcome(dict.fromkeys(members, refusal), refusal)
+            return PassResult(dict.fromkeys(members, refusal), refusal)
         with ExitStack() as opened:
-            work, began = _Pass(tiers, opened), self._cpu()
+            work, began = Pass(tiers, opened), self._cpu()
             fast = sum(node.total for node in numa_nodes(self._root) if node.node in tiers.fast)
             too_much = beyond(members, fast)
             self._forget({one.process.instance for one in domains if one.process is not None})
@@ -210,7 +199,7 @@ class TieringLever:
             moves = choose(tuple(work.memory.values()), tiers, limits)
             self._looking = self._cpu() - began
             if dry_run:
-                return self._foretold(moves, work)
+                return foretold(moves, work)
             return self._carried(moves, work)
 
     def _look_at_host(self) -> tuple[Tiers | None, Verdict | None]:
@@ -247,9 +236,9 @@ class TieringLever:
                 found[node.node] = node.free + node.file - int(least * kept)
         return found
 
-    def _look_at(self, one: DomainObservation, share: Share, heat: HeatMap | None, work: _Pass) -> None:
+    def _look_at(self, one: DomainObservation, share: Share, heat: HeatMap | None, work: Pass) -> None:
         """Where a VM's memory lies; a verdict where it may not be moved."""
-        refusal = _not_this_vm(one)
+        refusal = not_this_vm(one)
         if refusal is not None:
             work.verdicts[one.uuid] = refusal
             return
@@ -291,27 +280,7 @@ class TieringLever:
     def _forget(self, instances: Collection[str]) -> None:
         self._bounds = {name: kept for name, kept in self._bounds.items() if name in instances}
 
-    def _foretold(self, moves: Sequence[Move], work: _Pass) -> Outcome:
-        done = {uuid: Done() for uuid in work.memory}
-        for move in moves:
-            one = done[move.uuid]
-            one.moved[move.why] = one.moved.get(move.why, 0) + move.bytes
-        for uuid in work.blind:
-            # how much is beyond its share is known, if not which of it would go
-            memory = work.memory[uuid]
-            fast = sum(one.bytes for one in memory.pieces if one.node in work.tiers.fast)
-            for why, size in ((Why.DEMOTE, fast - memory.share.most), (Why.PROMOTE, memory.share.least - fast)):
-                if size > 0:
-                    done[uuid].moved[why] = size
-        for uuid, one in done.items():
-            blind = "; what is hot or cold, a running agent knows alone" if uuid in work.blind else ""
-            detail = f"{one}{blind}".replace("nothing was moved", "nothing would be moved")
-            answer = Answer.PLANNED if one.bytes else Answer.UNCHANGED
-            work.verdicts[uuid] = Verdict(answer, Reason.DRY_RUN, detail)
-        size = sum(one.bytes for one in done.values())
-        return Outcome(work.verdicts, Verdict(Answer.PLANNED, Reason.DRY_RUN, f"{mib(size)} MiB would be moved"))
-
-    def _carried(self, moves: Sequence[Move], work: _Pass) -> Outcome:
+    def _carried(self, moves: Sequence[Move], work: Pass) -> PassResult:
         self._stalled = {}
         carrier = Carrier(
             lambda: self._room(work.tiers.fast, kept=0.5),  # what was chosen may come out a little larger
@@ -325,10 +294,10 @@ class TieringLever:
         )
         done = carrier.carry(moves, work.movers)
         for uuid, memory in work.memory.items():
-            work.verdicts[uuid] = _verdict(done.get(uuid, Done()), memory, work)
+            work.verdicts[uuid] = verdict_of(done.get(uuid, Done()), memory, work)
         size = sum(one.bytes for one in done.values())
         answer = Answer.APPLIED if size else Answer.UNCHANGED
-        return Outcome(work.verdicts, Verdict(answer, Reason.NONE, f"{mib(size)} MiB were moved"))
+        return PassResult(work.verdicts, Verdict(answer, Reason.NONE, f"{mib(size)} MiB were moved"))
 
     def _trouble(self, uuid: str, pid: int) -> Verdict | None:
         """Why nothing more of this VM is to be moved now."""
@@ -351,55 +320,19 @@ class TieringLever:
         return Verdict(Answer.REFUSED, Reason.STALLS, f"it waits for its memory {worst:.1f} % of the time")
 
 
-def _observed(verdict: Verdict, wished: bool) -> Observed:
-    if verdict.answer is Answer.UNSUPPORTED:
-        return Observed.UNSUPPORTED
-    return Observed.ON if wished and verdict.ok else Observed.OFF
-
-
-def _verdict(done: Done, memory: VmMemory, work: _Pass) -> Verdict:
-    detail = str(done)
-    if work.tiers.slow:
-        fast = sum(one.bytes for one in memory.pieces if one.node in work.tiers.fast)
-        fast += sum(size * sign for why, size in done.moved.items() if (sign := _SIGN.get(why, 0)))
-        whole = sum(one.bytes for one in memory.pieces)
-        detail += f"; {mib(fast)} of {mib(whole)} MiB lie on fast nodes"
-    if done.bytes:
-        ended = f"; ended early: {done.ended.detail}" if done.ended is not None else ""
-        return Verdict(Answer.APPLIED, Reason.NONE, detail + ended)
-    if done.ended is not None:
-        return done.ended
-    blind = work.blind.get(memory.uuid)
-    return blind if blind is not None else Verdict(Answer.UNCHANGED, Reason.NONE, detail)
-
-
-_SIGN = {Why.PROMOTE: 1, Why.DEMOTE: -1}
-
-
-def unread(one: DomainObservation) -> Verdict:
-    """Why it is not known which of a VM's memory is in use."""
-    if one.active is not None and one.active.source is ActiveSource.REFERENCED:
-        detail = f"accessed bits do not tell one range from another: {_SET_ACTIVE}"
-        return Verdict(Answer.REFUSED, Reason.NO_READING, detail)
-    gap = next((gap for gap in one.gaps if gap.what == "active"), None)
-    if one.active is None and gap is None:
-        return Verdict(Answer.REFUSED, Reason.NO_READING, f"which memory is in use is not read: {_SET_ACTIVE}")
-    if gap is not None and gap.reason is not GapReason.PENDING:
-        return Verdict(Answer.REFUSED, Reason.NO_READING, f"which memory is in use is not known: {gap.detail}")
-    return Verdict(Answer.PENDING, Reason.NO_READING, "which memory is in use is not known yet")
-
-
-def _not_this_vm(one: DomainObservation) -> Verdict | None:
-    facts = one.facts
-    if one.process is None:
-        return Verdict(Answer.PENDING, Reason.NOT_RUNNING, f"the VM is {one.state}")
-    if facts.hugepages:
-        return Verdict(Answer.UNSUPPORTED, Reason.DEVICE, "its memory is on explicit huge pages, which are left alone")
-    if facts.locked or facts.vfio or facts.confidential:
-        return Verdict(Answer.UNSUPPORTED, Reason.DEVICE, "its memory cannot be moved: locked, pinned or encrypted")
-    if facts.realtime:
-        return Verdict(Answer.REFUSED, Reason.EXCLUDED, "its CPUs wait while a page is moved: they are real time")
-    if facts.numa_strict and len(facts.numa_nodes) < 2:
-        bound = "to one node" if facts.numa_nodes else "to nodes that its XML does not name"
-        return Verdict(Answer.UNSUPPORTED, Reason.ONE_NODE, f"its XML binds its memory {bound}")
-    return None
+def build(context: LeverContext) -> TieringLever:
+    """The lever of a host."""
+    options = context.conf.tiering
+    settings = TieringSettings(
+        rate=options.rate_mib * MIB,
+        threads=options.threads,
+        every=options.every,
+        hot=options.hot,
+        cold=options.cold,
+        exchange=options.exchange,
+        psi_stop=options.psi_stop,
+        free_percent=options.free_percent,
+    )
+    return TieringLever(
+        context.root, context.heat, context.settings.node_reserve_of, settings, time.monotonic, time.sleep
+    )

@@ -13,7 +13,7 @@ from memhint.kernel.move_pages import Moved
 from memhint.levers.failed import failed
 from memhint.objects.units import MIB, mib
 from memhint.objects.verdict import Answer, Reason, Verdict
-from memhint.planner.tiering import Move, Why
+from memhint.planner.tiering import Move, MoveReason
 
 CHUNK = 32 * MIB  # of one range, which one thread moves before anybody looks again
 
@@ -29,7 +29,7 @@ class Mover(Protocol):
 class Done:
     """What became of one VM's moves."""
 
-    moved: dict[Why, int] = field(default_factory=dict)  # bytes
+    moved: dict[MoveReason, int] = field(default_factory=dict)  # bytes
     left: Moved = field(default_factory=Moved)  # its ``failed``: what stayed, by errno
     ended: Verdict | None = None  # why not all of them were made
 
@@ -39,7 +39,7 @@ class Done:
         return sum(self.moved.values())
 
     def __str__(self) -> str:
-        words = {Why.PROMOTE: "to fast nodes", Why.DEMOTE: "to slow nodes", Why.GATHER: "gathered"}
+        words = {MoveReason.PROMOTE: "to fast nodes", MoveReason.DEMOTE: "to slow nodes", MoveReason.GATHER: "gathered"}
         text = ", ".join(f"{mib(self.moved[why])} MiB {words[why]}" for why in words if self.moved.get(why))
         text = text or "nothing was moved"
         return text + (f"; stayed: {why}" if (why := self.left.why()) else "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from memhint.objects.ranges import Seconds
@@ -20,6 +21,29 @@ class Rung(Word):
     BALLOON = "balloon"  # idle best-effort guests shrink to their minimum
     SWAP_OUT = "swap_out"  # cold guests go to swap
     MIGRATION = "migration"  # somebody is asked to move a VM away
+
+
+@dataclass(frozen=True, slots=True)
+class Severity:
+    """When a rung is entered, measured by the lowest one, and what it does to VMs."""
+
+    pressure: float  # so many times the lowest rung's
+    available: float  # the part of its available memory
+    takes: bool = True  # something is taken from somebody: not without memory being scarce, whatever else is signalled
+    mild: bool = False  # `[ladder] always` may do it to idle VMs of a calm host
+
+
+SEVERITY: Mapping[Rung, Severity] = {
+    Rung.ADMISSION: Severity(1.0, 1.0, takes=False),
+    Rung.REPORTING: Severity(1.0, 1.0, takes=False, mild=True),
+    Rung.CACHE: Severity(1.0, 1.0, mild=True),
+    Rung.RECYCLER: Severity(1.0, 1.0, mild=True),
+    Rung.ORDER: Severity(1.5, 0.9, mild=True),
+    Rung.DEDUP: Severity(1.5, 0.9),
+    Rung.BALLOON: Severity(2.0, 0.8),
+    Rung.SWAP_OUT: Severity(3.0, 0.7, mild=True),
+    Rung.MIGRATION: Severity(4.0, 0.6),
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,40 @@
-"""The kinds of value that a policy key can take: how each is checked, and how it is shown to people."""
+"""The values that a policy key can take: words of its own, and kinds of value, how each is checked and shown."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Protocol
 
 from memhint.objects.units import MIB
+from memhint.objects.words import Word
 
 _NAME = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 _DIGITS = 18  # more is no number that anybody means
+
+
+class Mode(Word):
+    """A lever's wish: on, off, or memhint's own choice."""
+
+    ON = "on"
+    OFF = "off"
+    AUTO = "auto"
+
+
+class Consent(StrEnum):
+    """Whether something may be done that costs the VM something, or that changes its inside."""
+
+    ALLOW = "allow"
+    DENY = "deny"
+
+
+class QosClass(Word):
+    """How much of its memory a VM is promised at any time."""
+
+    GUARANTEED = "guaranteed"  # all of it: counts in full, and nothing is taken from it
+    BURSTABLE = "burstable"  # what it is forecast to need
+    BEST_EFFORT = "best-effort"  # the same, and the first to give when the host is under pressure
 
 
 class PolicyError(ValueError):

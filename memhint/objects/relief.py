@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from memhint.objects.lever import LeverName
 from memhint.objects.tuning import Tuning
 
 
@@ -20,6 +21,11 @@ class Relief:
     thp: Mapping[str, int] = field(default_factory=dict)  # memory to make huge pages of
     dedup: bool = False  # merge where it is left to memhint and pays
     migrate: str | None = None  # whom to move away
+
+    def of(self, lever: LeverName) -> Mapping[str, int]:
+        """What a lever that is asked for bytes of VMs is asked for: the field that bears its name."""
+        wishes: Mapping[str, int] = getattr(self, lever)
+        return wishes
 
 
 NO_RELIEF = Relief()

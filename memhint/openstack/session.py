@@ -24,7 +24,7 @@ _NEEDED = {
 """What each way to log in takes of [openstack]."""
 
 
-class Service:
+class ServiceClient:
     """One service of the catalogue at one microversion; errors in our own type."""
 
     def __init__(self, adapter: Adapter, microversion: str) -> None:
@@ -72,7 +72,7 @@ class Service:
             raise OpenStackError(f"{method} {path}: the answer is no JSON") from error
 
 
-def service(conf: cfg.ConfigOpts, kind: str, microversion: str, url: str) -> Service:
+def service(conf: cfg.ConfigOpts, kind: str, microversion: str, url: str) -> ServiceClient:
     """A service of the catalogue, or at ``url`` where that is not empty. Nothing is asked yet.
 
     :raises OpenStackError: when [openstack] does not say enough to log in
@@ -88,7 +88,7 @@ def service(conf: cfg.ConfigOpts, kind: str, microversion: str, url: str) -> Ser
         connect_retries=1,
         user_agent="memhint",
     )
-    return Service(adapter, microversion)
+    return ServiceClient(adapter, microversion)
 
 
 def _login(options: cfg.ConfigOpts, url: str) -> Any:

@@ -11,7 +11,7 @@ from collections import Counter, deque
 from collections.abc import Sequence
 from enum import Enum
 
-from memhint.kernel.guest_pages import CHUNK, GuestPages, Look, Span
+from memhint.kernel.guest_pages import CHUNK, GuestPages, PageHashes, Span
 from memhint.objects.domain import ProcessMemory
 from memhint.planner.dedup_estimate import PageSample
 
@@ -153,7 +153,7 @@ class PagePass:
         self._zeros.add([(address, 0) for address in some])
         self._zeros_seen += len(look.zeros)
 
-    def _count_frequent(self, look: Look) -> set[int]:
+    def _count_frequent(self, look: PageHashes) -> set[int]:
         """Count the contents of a chunk that are known for their many copies, or make themselves known by them.
 
         One content with thousands of copies would be kept with all of them or with none, which no small sample bears.

@@ -12,7 +12,7 @@ from memhint.planner.ratio import QUANTUM, ratio
 
 
 @dataclass(frozen=True, slots=True)
-class HostView:
+class HostCapacity:
     """A host as its newest report tells. Bytes."""
 
     host: str
@@ -39,7 +39,7 @@ class WriterSettings:
     providers: Mapping[str, str] = field(default_factory=dict)
 
 
-class Why(StrEnum):
+class DecisionReason(StrEnum):
     """What a decision follows from."""
 
     HEADROOM = "headroom"
@@ -57,12 +57,12 @@ class Decision:
     """What is to be done. ``ratio`` None: nothing is written."""
 
     tenure: Tenure
-    why: Why
+    why: DecisionReason
     ratio: float | None = None
     detail: str = ""
 
 
-def decide(view: HostView, known: Provider, standing: Standing, settings: WriterSettings) -> Decision:
+def decide(view: HostCapacity, known: Provider, standing: Standing, settings: WriterSettings) -> Decision:
     """The ratio, or why none is written.
 
     (N + H') / (total − reserved), where N counts the claims of those VMs that the plan behind the headroom H has
@@ -72,18 +72,18 @@ def decide(view: HostView, known: Provider, standing: Standing, settings: Writer
     now = known.inventory.ratio
     if view.forced_ratio is not None:
         detail = f"unset [DEFAULT] ram_allocation_ratio ({view.forced_ratio:g}) on {view.host}, then adopt it"
-        return Decision(Tenure.REFUSED, Why.FORCED, detail=detail)
+        return Decision(Tenure.REFUSED, DecisionReason.FORCED, detail=detail)
     if standing.tenure is Tenure.RELEASED:
-        return Decision(Tenure.RELEASED, Why.RELEASED)
+        return Decision(Tenure.RELEASED, DecisionReason.RELEASED)
     if not standing.ours(now):
         detail = f"memhint left {standing.adopted if standing.written is None else standing.written:g}, found {now:g}"
-        return Decision(Tenure.CONFLICT, Why.FOREIGN, detail=detail)
+        return Decision(Tenure.CONFLICT, DecisionReason.FOREIGN, detail=detail)
     if view.stale:
-        wanted, tenure, why = nominal(standing), Tenure.NOMINAL, Why.SILENT
+        wanted, tenure, why = nominal(standing), Tenure.NOMINAL, DecisionReason.SILENT
     else:
-        wanted, tenure, why = _wanted(view, known, settings), Tenure.MANAGED, Why.HEADROOM
+        wanted, tenure, why = _wanted(view, known, settings), Tenure.MANAGED, DecisionReason.HEADROOM
     if abs(wanted - now) < settings.quantum / 2:
-        return Decision(tenure, Why.UNCHANGED)
+        return Decision(tenure, DecisionReason.UNCHANGED)
     return Decision(tenure, why, wanted, f"{now:g} -> {wanted:g}")
 
 
@@ -92,7 +92,7 @@ def nominal(standing: Standing) -> float:
     return min(1.0, standing.adopted)
 
 
-def _wanted(view: HostView, known: Provider, settings: WriterSettings) -> float:
+def _wanted(view: HostCapacity, known: Provider, settings: WriterSettings) -> float:
     counted = sum(
         min(claimed, view.memory[uuid] // MIB) for uuid, claimed in known.allocations.items() if uuid in view.memory
     )

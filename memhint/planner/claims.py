@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 from memhint.objects.instance import same_host
-from memhint.planner.capacity_write import HostView
+from memhint.planner.capacity_write import HostCapacity
 
 
 def canonical(text: str) -> str | None:
@@ -36,8 +36,8 @@ def speaks_for(host: str, provider: str, name: str, said: Mapping[str, str]) -> 
 
 
 def rightful(
-    claimants: Sequence[HostView], provider: str, name: str, said: Mapping[str, str]
-) -> tuple[tuple[HostView, ...], tuple[HostView, ...]]:
+    claimants: Sequence[HostCapacity], provider: str, name: str, said: Mapping[str, str]
+) -> tuple[tuple[HostCapacity, ...], tuple[HostCapacity, ...]]:
     """Those of the claimants that speak for the provider, and those that do not."""
     mine = tuple(one for one in claimants if speaks_for(one.host, provider, name, said))
     return mine, tuple(one for one in claimants if one not in mine)

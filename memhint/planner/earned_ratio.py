@@ -37,7 +37,7 @@ RULE = 2  # by which hours are judged: 2 counts zero pages that KSM does not. Th
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class UsageSample:
     """What VMs with a forecast use and were given, what the host has for VMs, and whether it ran short. Bytes."""
 
     use: int
@@ -64,7 +64,7 @@ class Earned:
     rule: int = RULE
 
 
-def next_earned(earned: Earned, look: Look, now: float) -> Earned:
+def next_earned(earned: Earned, look: UsageSample, now: float) -> Earned:
     """What is known after one more look. Whoever runs short has earned nothing until that day is forgotten."""
     number, hour = math.floor(now / DAY), math.floor(now / HOUR)
     if earned.rule != RULE or (earned.days and earned.days[-1].number > number):

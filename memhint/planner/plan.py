@@ -20,7 +20,7 @@ from memhint.planner.dedup_auto import pressed
 from memhint.planner.dedup_breaks import BreakState, next_breaks
 from memhint.planner.dedup_pace import PaceState, next_pace
 from memhint.planner.dedup_yield import TurnState
-from memhint.planner.earned_ratio import ALL, Earned, Look, evidence, is_settled, next_earned
+from memhint.planner.earned_ratio import ALL, Earned, UsageSample, evidence, is_settled, next_earned
 from memhint.planner.forecast import Forecast, forecast, nodes_of
 from memhint.planner.growth import GrowthTable
 from memhint.planner.ladder import LadderState, admission, entered_rungs, is_scarce
@@ -61,7 +61,6 @@ def plan(
     now: float,
     settings: PlannerSettings,
     *,
-    allow_cross_tenant: bool = False,
     sight: Sight = Sight.CLEAR,
     estimated: DedupEstimate | None = None,
     unread: frozenset[str] = frozenset(),
@@ -80,7 +79,7 @@ def plan(
     asked = ask(host, domains, policies, unread, seen, state, now, settings)
     promised, remembered = _promised(seen, asked.ladder, state, now, sight, settings)
     earned = next_earned(state.earned, _look(seen, asked.ladder, settings), now) if _may_earn(settings) else Earned()
-    merging = _merging(host, domains, policies, estimated, missing, asked, state, now, settings, allow_cross_tenant)
+    merging = _merging(host, domains, policies, estimated, missing, asked, state, now, settings)
     relief, split = _huge(domains, policies, unread, asked, merging, state, seen.elapsed, host.at, settings)
     actions = actions_of(domains, policies, merging.plan, relief, calm=not asked.ladder.entered)
     return Planned(
@@ -147,13 +146,13 @@ def _may_earn(settings: PlannerSettings) -> bool:
     return settings.earned_max_ratio > settings.max_ratio
 
 
-def _look(seen: Forecast, ladder: LadderState, settings: PlannerSettings) -> Look:
+def _look(seen: Forecast, ladder: LadderState, settings: PlannerSettings) -> UsageSample:
     """What this cycle adds to the evidence. The host runs short where VMs do not fit, or rungs say that it does."""
     sums = seen.sums
     base = sums.pool - settings.reserve_of(sums.pool)
     inside = [one for one in seen.demands if one.reason is not DemandReason.OUTSIDE]
     settled = [one for one in inside if is_settled(one)]
-    return Look(
+    return UsageSample(
         use=sum(one.footprint for one in settled),
         assigned=sum(one.assigned for one in settled),
         base=base,
@@ -182,13 +181,14 @@ def _merging(
     state: PlannerState,
     now: float,
     settings: PlannerSettings,
-    allow_cross_tenant: bool,
 ) -> _Merging:
     wanted = pressed(settings.dedup_auto) if asked.relief.dedup else settings.dedup_auto
     auto = AutoInput(estimated, host.ksm, state.dedup_auto, now, wanted)
     breaks = next_breaks(state.dedup_breaks, host, domains, now, settings.dedup_breaks)
     course = Course(state.dedup_turn, breaks, settings.dedup_await_looks)
-    dedup = plan_dedup(domains, policies, state.dedup_project, allow_cross_tenant, nodes_of(host), auto, course)
+    dedup = plan_dedup(
+        domains, policies, state.dedup_project, settings.dedup_cross_tenant, nodes_of(host), auto, course
+    )
     pace, pace_state = next_pace(state.dedup_pace, host.ksm, _unmerged(domains, dedup), asked.idle, settings.dedup_pace)
     if missing is not None:
         held = as_before(replace(dedup, pace=pace), policies, state.dedup_auto, missing)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from memhint.objects.ladder import Rung
+from memhint.objects.ladder import SEVERITY, Rung
 from memhint.objects.plan import PredictorName
 from memhint.planner.cold import ColdSettings
 from memhint.planner.dedup_auto import AutoSettings
@@ -39,22 +39,6 @@ class RungLimits:
     limits: PressureThresholds
 
 
-# Nothing is taken from anybody on these; the others need memory to be scarce, whatever else is signalled.
-_COSTS_NOBODY = frozenset({Rung.ADMISSION, Rung.REPORTING})
-# How many times the lowest rung's pressure, and which part of its available memory, a rung waits for.
-_SEVERITY = {
-    Rung.ADMISSION: (1.0, 1.0),
-    Rung.REPORTING: (1.0, 1.0),
-    Rung.CACHE: (1.0, 1.0),
-    Rung.RECYCLER: (1.0, 1.0),
-    Rung.ORDER: (1.5, 0.9),
-    Rung.DEDUP: (1.5, 0.9),
-    Rung.BALLOON: (2.0, 0.8),
-    Rung.SWAP_OUT: (3.0, 0.7),
-    Rung.MIGRATION: (4.0, 0.6),
-}
-
-
 def rungs(lowest: PressureThresholds, wanted: tuple[Rung, ...] = tuple(Rung)) -> tuple[RungLimits, ...]:
     """The rungs of a ladder, lowest first, each with limits that follow from those of the lowest.
 
@@ -64,7 +48,8 @@ def rungs(lowest: PressureThresholds, wanted: tuple[Rung, ...] = tuple(Rung)) ->
     for rung in Rung:
         if rung not in wanted:
             continue
-        pressure, available = _SEVERITY[rung]
+        severity = SEVERITY[rung]
+        pressure, available = severity.pressure, severity.available
         found.append(
             RungLimits(
                 rung,
@@ -80,7 +65,7 @@ def rungs(lowest: PressureThresholds, wanted: tuple[Rung, ...] = tuple(Rung)) ->
                     available_exit=lowest.available_exit * available,
                     scarce_enter=lowest.scarce_enter * available,
                     scarce_exit=lowest.scarce_exit * available,
-                    needs_scarcity=rung not in _COSTS_NOBODY,
+                    needs_scarcity=severity.takes,
                 ),
             )
         )
@@ -139,6 +124,7 @@ class PlannerSettings:
     dedup_auto: AutoSettings = field(default_factory=AutoSettings)
     dedup_pace: PaceSettings = field(default_factory=PaceSettings)
     dedup_breaks: BreakSettings = field(default_factory=BreakSettings)
+    dedup_cross_tenant: bool = False  # VMs of several projects may merge with each other
     dedup_await_looks: bool = False  # a VM merges once its memory has been looked at: ranges are found then
     collapse: CollapseSettings = field(default_factory=CollapseSettings)
     cold: ColdSettings = field(default_factory=ColdSettings)

@@ -24,7 +24,7 @@ UNLIMITED = 1 << 62
 _SCATTERED = 64 * MIB  # less than this, or a twentieth of the VM, is not worth to be gathered
 
 
-class Why(Word):
+class MoveReason(Word):
     """What a move is for."""
 
     PROMOTE = "promote"
@@ -104,7 +104,7 @@ class Move:
     end: int
     bytes: int
     node: int
-    why: Why
+    why: MoveReason
 
 
 def plan_tiering(
@@ -249,7 +249,7 @@ class _Chooser:
         for vm, (home, _) in sorted(found, key=lambda each: each[1][1]):
             for one in self._left:
                 if one.uuid == vm.uuid and one.node in self._fast and one.node != home:
-                    self._take(one, one.bytes, UNLIMITED, home, Why.GATHER)
+                    self._take(one, one.bytes, UNLIMITED, home, MoveReason.GATHER)
 
     def _scattered(self, vm: VmMemory) -> tuple[int, int] | None:
         """Where it goes and how many bytes that is; None where it is together, or no node has room for it."""
@@ -275,7 +275,7 @@ class _Chooser:
             # of its own, where it has all that it may have
             self._free_up(node, size - (share.most - self._held[one.uuid]), idle, size, one, own=True)
             self._free_up(node, size - self._room[node], idle, size, one, own=False)
-            self._take(one, size, min(size, share.most - self._held[one.uuid]), node, Why.PROMOTE)
+            self._take(one, size, min(size, share.most - self._held[one.uuid]), node, MoveReason.PROMOTE)
 
     def _free_up(self, node: int, size: int, idle: float, keep: int, for_: _Left, *, own: bool) -> None:
         """Demote what is cold enough from a node, and colder than what comes in its place.
@@ -300,11 +300,11 @@ class _Chooser:
 
     def _demote(self, one: _Left, size: int, most: int = UNLIMITED) -> int:
         for node in self._tiers.slow:
-            if node in self._vms[one.uuid].nodes and (taken := self._take(one, size, most, node, Why.DEMOTE)):
+            if node in self._vms[one.uuid].nodes and (taken := self._take(one, size, most, node, MoveReason.DEMOTE)):
                 return taken
         return 0
 
-    def _take(self, one: _Left, size: int, most: int, node: int, why: Why) -> int:
+    def _take(self, one: _Left, size: int, most: int, node: int, why: MoveReason) -> int:
         """Note a move of blocks of at least ``size`` bytes, as far as there are; never of more than ``most``.
 
         What it comes to, in bytes.

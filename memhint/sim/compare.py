@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from multiprocessing.pool import Pool
 
 from memhint.planner.settings import PlannerSettings
-from memhint.sim.engine import Outcome, Strategy, simulate
+from memhint.sim.engine import SimulationResult, Strategy, simulate
 from memhint.sim.fleet import Fleet
 from memhint.sim.needed import needed
 from memhint.sim.policy import Policy
@@ -29,7 +29,7 @@ def compare(
     processes: int | None = None,
     fewest: bool = False,
     progress: Callable[[float], None] = lambda share: None,
-) -> list[Outcome]:
+) -> list[SimulationResult]:
     """Each policy's outcome, in the order of ``policies``.
 
     :param fewest: each on the fewest hosts that it needs, instead of on the fleet's
@@ -54,7 +54,7 @@ def compare(
         return _wait(pool, len(policies), lambda: progress(sum(steps) / total))
 
 
-def _wait(pool: Pool, count: int, look: Callable[[], None]) -> list[Outcome]:
+def _wait(pool: Pool, count: int, look: Callable[[], None]) -> list[SimulationResult]:
     # The last policies of the usual list remember most and take longest: they begin first.
     results = {index: pool.apply_async(_work, (index,)) for index in reversed(range(count))}
     found = []
@@ -75,7 +75,7 @@ def _start(job: _Job, steps: object) -> None:
     _JOB, _STEPS = job, steps
 
 
-def _work(index: int) -> Outcome:
+def _work(index: int) -> SimulationResult:
     def tell(which: int, step: int) -> None:
         _STEPS[which] = step  # type: ignore[index]
 
@@ -86,7 +86,7 @@ def _one(
     job: _Job,
     index: int,
     tell: Callable[[int, int], None],
-) -> Outcome:
+) -> SimulationResult:
     fleet, policies, settings, strategy, groups, fewest = job
     run = needed if fewest else simulate
 

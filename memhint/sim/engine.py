@@ -43,7 +43,7 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class SimulationResult:
     """What came of one policy. Means and the peak are of the steps after the warm-up, all else of all steps."""
 
     policy: str
@@ -79,7 +79,7 @@ def simulate(
     strategy: Strategy = Strategy.MOST_HEADROOM,
     groups: bool = False,
     progress: Callable[[int], None] = lambda step: None,
-) -> Outcome:
+) -> SimulationResult:
     """Run a fleet under a policy. The same arguments give the same outcome.
 
     A host violates in a step in which the footprint of its VMs and its other work exceed memory − reserve, and runs
@@ -284,7 +284,7 @@ class Run:
         """What the hosts have earned under a policy that lets them."""
         return self._twin.earned.records()
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> SimulationResult:
         """What came of it, once all steps are done."""
         fleet, series = self._fleet, self._series
         counted = slice(fleet.warm_up, None)
@@ -293,7 +293,7 @@ class Run:
         violating = int(series.violating.sum())
         assigned = float(series.assigned[counted].mean())
         bounds = {str(bound): int(count) / host_steps for bound, count in zip(BOUNDS, self._bounds, strict=True)}
-        return Outcome(
+        return SimulationResult(
             policy=self._policy.name,
             hosts=fleet.hosts,
             asked=self._next,

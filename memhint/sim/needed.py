@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from memhint.planner.settings import PlannerSettings
-from memhint.sim.engine import Outcome, Strategy, simulate
+from memhint.sim.engine import SimulationResult, Strategy, simulate
 from memhint.sim.fleet import Fleet
 from memhint.sim.policy import Policy
 
@@ -22,7 +22,7 @@ def needed(
     strategy: Strategy = Strategy.MOST_HEADROOM,
     groups: bool = False,
     progress: Callable[[int], None] = lambda step: None,
-) -> Outcome:
+) -> SimulationResult:
     """The outcome on the fewest hosts that place `PLACED` of a fleet's VMs, found by halving.
 
     A fleet with a host more may place a little less by chance, so fewer may do by chance, too. VMs that no host could
@@ -32,7 +32,7 @@ def needed(
     """
     span = 0
 
-    def tried(hosts: int) -> Outcome:
+    def tried(hosts: int) -> SimulationResult:
         nonlocal span
         span += 1
         done = round(fleet.steps * (1 - 0.7**span))

@@ -13,14 +13,14 @@ matplotlib.use("Agg")
 from matplotlib import pyplot
 
 from memhint.planner.settings import PlannerSettings
-from memhint.sim.engine import Outcome
+from memhint.sim.engine import SimulationResult
 from memhint.sim.fleet import Fleet
 
 _POINTS = 360  # along the time axis, each with the most of its steps
 _DAY = 86400.0
 
 
-def plot(path: Path, fleet: Fleet, outcomes: Sequence[Outcome], settings: PlannerSettings) -> None:
+def plot(path: Path, fleet: Fleet, outcomes: Sequence[SimulationResult], settings: PlannerSettings) -> None:
     """Write VMs, the fullest host and violating hosts over time; the suffix of ``path`` is the format.
 
     :raises ValueError: when matplotlib does not know the suffix

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from sqlalchemy import select
 
 from memhint.objects.summary import Freshness, HostSummary
-from memhint.planner.capacity_write import HostView
+from memhint.planner.capacity_write import HostCapacity
 from memhint.store.engine import Database
 from memhint.store.hosts_view import HostsView
 from memhint.store.tables import domain
@@ -23,7 +23,7 @@ class CapacityViews:
         self._hosts = hosts
         self._memory: dict[str, tuple[tuple[str, int], dict[str, int]]] = {}
 
-    def read(self) -> tuple[HostView, ...]:
+    def read(self) -> tuple[HostCapacity, ...]:
         """Every host that has a provider, as its newest report tells.
 
         :raises StoreError: when the database fails
@@ -50,8 +50,8 @@ class CapacityViews:
                     self._memory[name][1][uuid] = assigned
 
 
-def _view(one: HostSummary, memory: dict[str, int]) -> HostView:
-    return HostView(
+def _view(one: HostSummary, memory: dict[str, int]) -> HostCapacity:
+    return HostCapacity(
         host=one.name,
         provider=one.provider,
         forced_ratio=one.forced_ratio,

@@ -22,7 +22,7 @@ TURN = 120.0  # seconds for which a look that says nothing keeps its turn
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class InstanceSync:
     """One that has begun. Moments are unix seconds on the database's clock; None: there was none yet."""
 
     number: int
@@ -38,10 +38,10 @@ class Instances:
         self._database = database
         self._clock = clock
 
-    def begin(self) -> Look | None:
+    def begin(self) -> InstanceSync | None:
         """Take the turn to look; None while it is another one's, or too early for the next."""
 
-        def work(connection: Connection) -> Look | None:
+        def work(connection: Connection) -> InstanceSync | None:
             now = self._clock(connection)
             add_new(connection, instance_look, {"id": 1, "number": 0, "turn_until": 0.0})
             row = connection.execute(select(instance_look).with_for_update()).one()
@@ -49,11 +49,11 @@ class Instances:
                 return None
             number = row.number + 1
             connection.execute(update(instance_look).values(number=number, turn_until=now + TURN))
-            return Look(number, now, row.last, row.whole)
+            return InstanceSync(number, now, row.last, row.whole)
 
         return self._database.transact(work)
 
-    def keep(self, look: Look, found: Sequence[Instance]) -> bool:
+    def keep(self, look: InstanceSync, found: Sequence[Instance]) -> bool:
         """Keep a part of what a look finds; False where the turn was lost meanwhile, and nothing is kept."""
         there = {one.uuid: one for one in found if not one.gone}
         gone = [one.uuid for one in found if one.gone]
@@ -77,7 +77,7 @@ class Instances:
 
         return self._database.transact(work)
 
-    def end(self, look: Look, *, whole: bool, pause: float) -> None:
+    def end(self, look: InstanceSync, *, whole: bool, pause: float) -> None:
         """It is complete.
 
         :param whole: it has listed all that there is, so the others are no more
@@ -116,7 +116,7 @@ class Instances:
         return None if row is None else Instance(*row)
 
     @staticmethod
-    def _ours(connection: Connection, look: Look, until: float) -> bool:
+    def _ours(connection: Connection, look: InstanceSync, until: float) -> bool:
         mine = update(instance_look).where(instance_look.c.number == look.number).values(turn_until=until)
         return connection.execute(mine).rowcount == 1
 

@@ -16,7 +16,7 @@ import pytest
 import zstandard
 
 from memhint.bus.asker import Asker
-from memhint.bus.commands import Outcome
+from memhint.bus.commands import CommandStatus
 from memhint.bus.courier import Command
 from memhint.bus.envelope import ZSTD, Envelope, MessageKind, text_of
 from memhint.bus.errors import BusError
@@ -258,14 +258,14 @@ def test_hostile_host_fills_the_queue_of_answers_and_others_are_still_asked(rabb
         for _ in range(3):
             assert _asked(asker, "host-a") == "CommandTimeout"
             began = time.monotonic()
-            assert asker.ask(Command("host-b", "echo", "", {"a": 1})).outcome is Outcome.DONE
+            assert asker.ask(Command("host-b", "echo", "", {"a": 1})).outcome is CommandStatus.DONE
             assert time.monotonic() - began < HEALTHY_WITHIN
         # Nor do questions that it leaves unanswered keep others waiting, however many wait.
         waiting = [threading.Thread(target=_asked, args=(asker, "host-a"), daemon=True) for _ in range(20)]
         for one in waiting:
             one.start()
         began = time.monotonic()
-        assert asker.ask(Command("host-b", "echo", "", {"a": 1})).outcome is Outcome.DONE
+        assert asker.ask(Command("host-b", "echo", "", {"a": 1})).outcome is CommandStatus.DONE
         assert time.monotonic() - began < HEALTHY_WITHIN
         for one in waiting:
             one.join(20)

@@ -15,7 +15,7 @@ from pathlib import Path
 import pika
 import pytest
 
-from memhint.bus.commands import Commander, Outcome
+from memhint.bus.commands import Commander, CommandStatus
 from memhint.bus.envelope import Envelope, MessageKind, encode
 from memhint.bus.errors import BusError, CommandTimeout, HostAway
 from memhint.bus.link import LinkSettings, connect
@@ -266,11 +266,11 @@ def test_what_a_killed_consumer_had_not_acknowledged_comes_to_another_one(
 def test_a_command_goes_to_one_host_and_is_answered(broker: RabbitMQ, agent: RabbitPublisher) -> None:
     commander = Commander(links(broker, CONTROLLER))
     done = commander.ask("host-a", "echo", {"bytes": 5}, deadline=20, epoch=EPOCH)
-    assert (done.outcome, done.epoch, done.result) == (Outcome.DONE, EPOCH, {"bytes": 5})
-    assert commander.ask("host-a", "echo", deadline=20, epoch="another").outcome is Outcome.EPOCH
-    assert commander.ask("host-a", "format", deadline=20).outcome is Outcome.UNKNOWN
+    assert (done.outcome, done.epoch, done.result) == (CommandStatus.DONE, EPOCH, {"bytes": 5})
+    assert commander.ask("host-a", "echo", deadline=20, epoch="another").outcome is CommandStatus.EPOCH
+    assert commander.ask("host-a", "format", deadline=20).outcome is CommandStatus.UNKNOWN
     failed = commander.ask("host-a", "fail", deadline=20)
-    assert (failed.outcome, failed.detail) == (Outcome.FAILED, "ZeroDivisionError: division by zero")
+    assert (failed.outcome, failed.detail) == (CommandStatus.FAILED, "ZeroDivisionError: division by zero")
     with pytest.raises(HostAway):
         commander.ask("host-b", "echo", deadline=20)
     commander.close()

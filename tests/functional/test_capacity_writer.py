@@ -22,7 +22,7 @@ from memhint.openstack.errors import OpenStackError, Outdated
 from memhint.openstack.placement import MICROVERSION, TRAIT
 from memhint.openstack.placement import Placement as Client
 from memhint.openstack.session import service
-from memhint.planner.capacity_write import HostView, WriterSettings
+from memhint.planner.capacity_write import HostCapacity, WriterSettings
 from memhint.store.database import Store, open_store
 from memhint.store.tables import capacity
 from tests.functional.servers.placement import Placement
@@ -61,14 +61,16 @@ class Fleet:
 
     def __init__(self, placement: Placement, client: Client, store: Store) -> None:
         self.placement, self.client, self.store = placement, client, store
-        self.views: dict[str, HostView] = {}
+        self.views: dict[str, HostCapacity] = {}
         self.said: list[str] = []
         self.writers = count(1)
 
     def host(self, total: int = 10240, ratio: float = 1.0) -> str:
         name = f"compute-{next(_NUMBERS)}"
         provider = self.placement.add(name, total, ratio)
-        self.views[name] = HostView(name, provider, None, False, 0, 1024 * MIB, 0, {}, "000000000000001-00000000", 0)
+        self.views[name] = HostCapacity(
+            name, provider, None, False, 0, 1024 * MIB, 0, {}, "000000000000001-00000000", 0
+        )
         return name
 
     def report(self, name: str, **news) -> None:

@@ -29,7 +29,8 @@ from memhint.kernel.psi import read_pressure
 from memhint.kernel.referenced import ReferencedWatch
 from memhint.kernel.root import KernelRoot
 from memhint.kernel.swap_reads import SwapQueue, SwapReads
-from memhint.levers.qos import QosLever, QosTarget
+from memhint.levers.qos import QosLever
+from memhint.levers.qos_wish import QosTarget
 from memhint.levers.read_ahead import ReadAheadSettings, read_ahead
 from memhint.levers.swap_out import SwapOutLever, SwapOutOutcome, SwapOutSettings, SwapOutTarget
 from memhint.levers.wake_watch import WakeWatch

@@ -25,7 +25,7 @@ from memhint.kernel.move_pages import PageMover
 from memhint.kernel.numa import memory_may_lie_on, numa_nodes
 from memhint.kernel.process import process_memory
 from memhint.kernel.root import KernelRoot
-from memhint.levers.lever import Outcome
+from memhint.levers.lever import PassResult
 from memhint.levers.tiering import TieringLever, TieringSettings
 from memhint.objects.domain import DomainFacts, DomainObservation, DomainState
 from memhint.objects.heat import Heat, HeatMap
@@ -196,11 +196,11 @@ def lever(heat: Any, **changes: Any) -> TieringLever:
     return TieringLever(ROOT, heat, lambda total: total // 50, TieringSettings(**settings), time.monotonic, time.sleep)
 
 
-def pull(one: TieringLever, plan: TieringPlan, players: Sequence[Player], *, dry_run: bool = False) -> Outcome:
+def pull(one: TieringLever, plan: TieringPlan, players: Sequence[Player], *, dry_run: bool = False) -> PassResult:
     return one.reconcile(plan, [each.observed() for each in players], HOST, dry_run=dry_run)
 
 
-def said(outcome: Outcome) -> dict[str, str]:
+def said(outcome: PassResult) -> dict[str, str]:
     return {"host": str(outcome.host), **{name: str(verdict) for name, verdict in outcome.verdicts.items()}}
 
 

@@ -19,7 +19,8 @@ from memhint.kernel.ksm import KsmKnob, read_knob
 from memhint.kernel.process import find_by_comm
 from memhint.kernel.root import KernelRoot
 from memhint.kernel.smaps import deep_memory, mergeable_bytes
-from memhint.levers.dedup import OTHER_MANAGERS, RESIDUE
+from memhint.levers.dedup import OTHER_MANAGERS
+from memhint.levers.dedup_merge import RESIDUE
 from memhint.objects.lever import LeverName
 from memhint.objects.ownership import HOST
 from memhint.objects.verdict import Answer, Reason

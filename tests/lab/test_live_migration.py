@@ -9,7 +9,7 @@ import libvirt
 from lab import Guest, Host, Lab, wait_for
 from lab.agent import AgentProcess
 from lab.sizes import MIB
-from memhint.agent.travelling_marks import TRAVELLING
+from memhint.agent.build_levers import TRAVELLING
 from memhint.levers.balloon import BALLOON_KNOB
 from memhint.levers.reporting_tuning import TUNED_ORDER_KNOB
 from memhint.objects.verdict import Reason
@@ -37,7 +37,7 @@ def size_at(host: Host, guest: Guest) -> int:
 
 def owned(agent: AgentProcess, guest: Guest) -> set[str]:
     """What of the VM memhint owns by this host's word, of all that goes where it goes."""
-    return {one.knob for one in agent.store().marks.all() if one.subject == guest.uuid} & TRAVELLING
+    return {one.knob for one in agent.store().marks.all() if one.subject == guest.uuid} & TRAVELLING.keys()
 
 
 def orders(agent: AgentProcess) -> int | None:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from oslo_config import cfg
 
-from memhint.agent.active_reads import ActiveReads
-from memhint.agent.applied import Applied
-from memhint.agent.build_levers import Readings, build_levers
+from memhint.agent.build_levers import build_levers
 from memhint.agent.guests import Guests, GuestTiming
+from memhint.agent.runners.runner import RunnerContext
 from memhint.agent.settings import planner_settings
 from memhint.conf.load import load
 from memhint.conf.opts import static_opts
@@ -22,6 +20,7 @@ from memhint.objects.levers import LEVERS, Declaration, place_of
 from memhint.objects.policy import KEYS
 from memhint.objects.words import read_word
 from tests.unit.kernel.fake_root import FakeRoot
+from tests.unit.lever_rooms import LISTED, named_by, table
 from tests.unit.levers_table import PAGE, row_of
 
 OF_NO_LEVER = {"overcommit", "group"}
@@ -58,11 +57,25 @@ def test_the_groups_of_options_are_there() -> None:
 
 
 def test_an_agent_runs_every_lever_once(conf: cfg.ConfigOpts, tmp_path: Any) -> None:
-    nothing = cast("Any", SimpleNamespace(ledger=None, reclaims=None, caller=None, slow=None))
-    guests = Guests(nothing, nothing, nothing, GuestTiming(), 9)
-    root, settings = FakeRoot(tmp_path / "root").kernel, planner_settings(conf)
-    readings = Readings(ActiveReads({}, 1.0), Clearings(), lambda *_: None)
-    runners = build_levers(conf, root, nothing, guests, nothing, settings, "boot", Applied(), readings, dry_run=True)
+    nothing = cast("Any", None)
+    context = RunnerContext(
+        conf=conf,
+        settings=planner_settings(conf),
+        root=FakeRoot(tmp_path / "root").kernel,
+        boot="boot",
+        ledger=nothing,
+        caller=nothing,
+        slow=nothing,
+        counting=nothing,
+        clearings=Clearings(),
+        heat=lambda _: {},
+        ranges=lambda *_: None,
+        guests=Guests(nothing, nothing, nothing, GuestTiming(), 9),
+        reclaims=nothing,
+        note=lambda _: None,
+        dry_run=True,
+    )
+    runners = build_levers(context)
     named = [name for runner in runners for name in runner.names]
     assert sorted(named) == sorted(LEVERS)
     assert sum(runner.share for runner in runners) <= 1.0
@@ -71,3 +84,22 @@ def test_an_agent_runs_every_lever_once(conf: cfg.ConfigOpts, tmp_path: Any) -> 
 @pytest.mark.parametrize("one", LEVERS.values(), ids=lambda one: one.name)
 def test_the_page_of_levers_has_its_row(one: Declaration) -> None:
     assert row_of(one) in PAGE.read_text().splitlines(), f"write into {PAGE.name}:\n{row_of(one)}"
+
+
+OUTSIDE = {
+    LeverName.REPORTING: 4,  # guests are looked at in the conversations in which it is pulled
+    LeverName.DEDUP: 14,  # who merges is a part of each plan, with a state and an estimate of its own
+    LeverName.CACHE: 1,
+    LeverName.RECYCLER: 1,
+    LeverName.THP: 4,
+    LeverName.TIERING: 1,
+    LeverName.SWAP_OUT: 2,
+}
+"""How many files name a lever outside of its room and of the two lists; of what is not here, none."""
+
+
+@pytest.mark.parametrize("lever", [name for name in LeverName if name is not LeverName.LADDER])
+def test_a_lever_is_named_in_its_own_room(lever: LeverName) -> None:
+    files = named_by(lever)
+    assert len(files.keys() - LISTED) <= OUTSIDE.get(lever, 0), table([lever])
+    assert all(lines == 1 for path, lines in files.items() if path in LISTED), table([lever])

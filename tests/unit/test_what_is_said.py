@@ -12,7 +12,7 @@ from oslo_config import cfg
 
 import memhint
 from memhint.agent import service
-from memhint.agent.service import EVENT_SPACING, Service
+from memhint.agent.service import EVENT_SPACING, AgentService
 
 ROOT = Path(memhint.__file__).parent
 GUEST = {
@@ -56,7 +56,7 @@ def test_events_bring_two_cycles_a_second_at_most(monkeypatch: pytest.MonkeyPatc
     clock = SimpleNamespace(now=100.0)
     monkeypatch.setattr(service.time, "monotonic", lambda: clock.now)
     monkeypatch.setattr(service.time, "sleep", lambda seconds: setattr(clock, "now", clock.now + seconds))
-    one = Service(cast("cfg.ConfigOpts", SimpleNamespace(period=10.0)))
+    one = AgentService(cast("cfg.ConfigOpts", SimpleNamespace(period=10.0)))
     for _ in range(5):
         began: Any = clock.now
         one._wake.set()  # a guest's agent connects, and leaves, and connects

@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from memhint.agent.reclaims import Reclaims
-from memhint.agent.runners.runner import LeverRunner
-from memhint.agent.view import HostView
+from memhint.agent.runners.runner import LeverRunner, RunnerContext
+from memhint.agent.view import HostSnapshot
+from memhint.kernel.errors import KernelInterfaceError
+from memhint.kernel.process import process_memory
+from memhint.kernel.root import PAGE_SIZE
+from memhint.objects.domain import DomainObservation
 from memhint.objects.ladder import Rung
 from memhint.objects.lever import LeverName, LeverState
+from memhint.objects.report import STALE_PERIODS
 from memhint.planner.plan import Planned
 from memhint.planner.relief.cache_asks import BY, CacheAsks
 from memhint.planner.relief.relieve import CALM, PRESSED
@@ -33,17 +38,17 @@ class CacheRunner(LeverRunner):
         self._hold_off = hold_off
         self._dry_run = dry_run
 
-    def pull(self, view: HostView, planned: Planned) -> None:
+    def pull(self, view: HostSnapshot, planned: Planned) -> None:
         """Ask for what the plan wishes, take back what it does not wish any more, and go on with what was asked for."""
         if view.seen.listed and not self._dry_run:
             self._ask(view, planned)
             self._reclaims.follow(view.known, view.policies)
 
-    def states(self, view: HostView, planned: Planned) -> Iterable[LeverState]:
+    def states(self, view: HostSnapshot, planned: Planned) -> Iterable[LeverState]:
         """What came of the newest request of each VM."""
         return (self._reclaims.state(one) for one in view.seen.domains)
 
-    def undo(self, view: HostView, deadline: float) -> list[str]:
+    def undo(self, view: HostSnapshot, deadline: float) -> list[str]:
         """End what goes on. There is nothing to put back: a guest reads again what it needs."""
         if view.seen.listed:
             self._reclaims.close(deadline)
@@ -53,7 +58,7 @@ class CacheRunner(LeverRunner):
         """End what goes on after its call."""
         self._reclaims.close()
 
-    def _ask(self, view: HostView, planned: Planned) -> None:
+    def _ask(self, view: HostSnapshot, planned: Planned) -> None:
         pressed = Rung.CACHE in planned.state.ladder.rungs
         back = self._asks.withdrawal(view.seen.domains, planned.state.idle, pressed=pressed)
         for uuid in back.uuids:
@@ -69,3 +74,26 @@ class CacheRunner(LeverRunner):
                 psi_limit=self._psi_limit,
                 time_to_live=self._hold_off,
             )
+
+
+def build(context: RunnerContext) -> CacheRunner:
+    """The runner of a host."""
+
+    def footprint(domain: DomainObservation) -> int | None:
+        """What this very process costs now; None where it is another one by now."""
+        if domain.process is None:
+            return None
+        try:
+            memory = process_memory(context.root, domain.process.pid, PAGE_SIZE)
+        except KernelInterfaceError:
+            return None
+        return memory.footprint if memory.instance == domain.process.instance else None
+
+    guest, settings = context.conf.guest, context.settings
+    return CacheRunner(
+        Reclaims(context.guests, context.reclaims, footprint, at_once=guest.in_flight, hold_every=guest.interval),
+        psi_limit=settings.ladder.psi_limit,
+        hold_off=STALE_PERIODS * settings.period,
+        always=Rung.CACHE in settings.ladder.always,
+        dry_run=context.dry_run,
+    )

@@ -9,8 +9,8 @@ from typing import Generic, Self, TypeVar
 
 from memhint.agent.runners.one_pass import OnePass
 from memhint.agent.runners.runner import LeverRunner
-from memhint.agent.view import HostView
-from memhint.levers.lever import HostLever, Outcome
+from memhint.agent.view import HostSnapshot
+from memhint.levers.lever import HostLever, PassResult
 from memhint.objects.lever import LeverState
 from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.planner.plan import Planned
@@ -28,51 +28,43 @@ class HostRunner(LeverRunner, Generic[PlanT]):
     def __init__(
         self,
         lever: HostLever[PlanT],
-        plan_of: Callable[[Planned], PlanT],
         *,
-        share: float = 0.33,
         dry_run: bool = False,
         note: Callable[[LeverState], None] = lambda state: None,
-        interrupt: Callable[[], None] = lambda: None,
     ) -> None:
-        """:param plan_of: this lever's part of a plan
-        :param note: told of every outcome of a pass
-        :param interrupt: ends a pass under way early, where that can be; to be called before waiting for one
-        """
-        self.names, self.share = (lever.name,), share
+        """:param note: told of every outcome of a pass"""
+        self.names, self.share = (lever.name,), lever.share
         self._lever = lever
-        self._plan_of = plan_of
         self._dry_run = dry_run
         self._note = note
-        self._interrupt = interrupt
         self._last = _Last[PlanT](str(lever.name))
 
-    def pull(self, view: HostView, planned: Planned) -> None:
+    def pull(self, view: HostSnapshot, planned: Planned) -> None:
         """Begin a pass; while not all VMs are known, one that holds things as they are, and rests."""
-        lever, plan, seen = self._lever, self._plan_of(planned), view.seen
+        lever, plan, seen = self._lever, self._lever.plan_of(planned), view.seen
         if view.missing is None:
             self._begin(plan, lambda: lever.reconcile(plan, seen.domains, seen.host, dry_run=self._dry_run))
         elif not self._dry_run:
-            self._begin(None, lambda: Outcome({}, lever.hold()))
+            self._begin(None, lambda: PassResult({}, lever.hold()))
 
-    def states(self, view: HostView, planned: Planned) -> Iterable[LeverState]:
+    def states(self, view: HostSnapshot, planned: Planned) -> Iterable[LeverState]:
         """What the last pass brought, where it was one of this very plan."""
-        plan, (made_of, outcome) = self._plan_of(planned), self._last.read()
+        plan, (made_of, outcome) = self._lever.plan_of(planned), self._last.read()
         if view.missing is not None:
-            outcome = Outcome({}, self._lever.held(view.missing))
+            outcome = PassResult({}, self._lever.held(view.missing))
         elif made_of != plan:
             outcome = WAITING
         return self._lever.states(view.seen.domains, view.seen.host, plan, view.policies, outcome)
 
-    def undo(self, view: HostView, deadline: float) -> list[str]:
+    def undo(self, view: HostSnapshot, deadline: float) -> list[str]:
         """Put back what was changed, once the pass under way has ended."""
         name, lever, seen = self._lever.name, self._lever, view.seen
         if not seen.listed:
             return []
-        self._interrupt()
+        lever.interrupt()
         if not self._last.passes.settle(deadline / 2):
             return [f"{name}: a pass is still under way"]
-        self._begin(None, lambda: Outcome({}, lever.undo(seen.domains, seen.host)))
+        self._begin(None, lambda: PassResult({}, lever.undo(seen.domains, seen.host)))
         if not self._last.passes.settle(deadline / 2):
             return [f"{name}: putting back takes too long; the marks are kept for the next start"]
         verdict = self._last.read()[1].host
@@ -88,23 +80,23 @@ class HostRunner(LeverRunner, Generic[PlanT]):
 
     def close(self) -> None:
         """Begin nothing more; a pass under way ends as early as it can."""
-        self._interrupt()
+        self._lever.interrupt()
 
-    def _begin(self, plan: PlanT | None, work: Callable[[], Outcome]) -> None:
+    def _begin(self, plan: PlanT | None, work: Callable[[], PassResult]) -> None:
         self._last.passes.begin(lambda: self._run(plan, work))
 
-    def _run(self, plan: PlanT | None, work: Callable[[], Outcome]) -> None:
+    def _run(self, plan: PlanT | None, work: Callable[[], PassResult]) -> None:
         try:
             outcome = work()
         except Exception as error:  # a defect here must show as a verdict
             LOG.exception("the lever %s failed", self._lever.name)
-            outcome = Outcome({}, Verdict(Answer.FAILED, Reason.HYPERVISOR, f"{type(error).__name__}: {error}"))
+            outcome = PassResult({}, Verdict(Answer.FAILED, Reason.HYPERVISOR, f"{type(error).__name__}: {error}"))
         self._last.write(plan, outcome)
         for state in self._lever.outcomes(plan, outcome):
             self._note(state)
 
 
-WAITING = Outcome({}, Verdict(Answer.PENDING))
+WAITING = PassResult({}, Verdict(Answer.PENDING))
 """Of a plan of which no pass has ended."""
 
 
@@ -114,14 +106,14 @@ class _Last(Generic[PlanT]):
     def __init__(self, name: str) -> None:
         self.passes = OnePass(name)
         self._lock = threading.Lock()
-        self._of: tuple[PlanT | None, Outcome] = (None, WAITING)
+        self._of: tuple[PlanT | None, PassResult] = (None, WAITING)
 
-    def read(self) -> tuple[PlanT | None, Outcome]:
+    def read(self) -> tuple[PlanT | None, PassResult]:
         """The last that ended."""
         with self._lock:
             return self._of
 
-    def write(self, plan: PlanT | None, outcome: Outcome) -> None:
+    def write(self, plan: PlanT | None, outcome: PassResult) -> None:
         """Another one has ended."""
         with self._lock:
             self._of = (plan, outcome)

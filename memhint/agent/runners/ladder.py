@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from memhint.agent.runners.runner import LeverRunner
-from memhint.agent.view import HostView
+from memhint.agent.view import HostSnapshot
 from memhint.objects.lever import LeverName, LeverState, Observed
 from memhint.objects.ownership import HOST
 from memhint.objects.plan import Plan
@@ -18,10 +18,10 @@ class LadderShown(LeverRunner):
 
     names = (LeverName.MIGRATION, LeverName.LADDER)
 
-    def pull(self, view: HostView, planned: Planned) -> None:
+    def pull(self, view: HostSnapshot, planned: Planned) -> None:
         """Nothing to pull."""
 
-    def states(self, view: HostView, planned: Planned) -> Iterable[LeverState]:
+    def states(self, view: HostSnapshot, planned: Planned) -> Iterable[LeverState]:
         """The wish that a VM be migrated, where the ladder has come to that, and the ladder as a lever of the host."""
         if any(one.uuid == planned.plan.relief.migrate for one in view.seen.domains):
             yield _migration(planned.plan)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterable
 
-from memhint.agent.runners.runner import LeverRunner
-from memhint.agent.view import HostView
-from memhint.levers.qos import QosLever, QosTarget
+from memhint.agent.runners.runner import LeverRunner, RunnerContext
+from memhint.agent.view import HostSnapshot
+from memhint.levers.qos import QosLever
+from memhint.levers.qos_wish import QosTarget
 from memhint.objects.domain import DomainObservation
 from memhint.objects.lever import LeverName, LeverState
 from memhint.objects.verdict import Answer
@@ -33,7 +35,7 @@ class QosRunner(LeverRunner):
         self._dry_run = dry_run
         self._states: dict[str, LeverState] = {}
 
-    def pull(self, view: HostView, planned: Planned) -> None:
+    def pull(self, view: HostSnapshot, planned: Planned) -> None:
         """In every cycle: systemd may have put its own values back meanwhile."""
         if not view.seen.listed:
             return
@@ -44,11 +46,11 @@ class QosRunner(LeverRunner):
         except StoreError as error:
             LOG.error("what holds for the classes goes on, the marks cannot be read: %s", error)
 
-    def states(self, view: HostView, planned: Planned) -> Iterable[LeverState]:
+    def states(self, view: HostSnapshot, planned: Planned) -> Iterable[LeverState]:
         """The class of each VM, as the last pull left it."""
         return [state for one in view.seen.domains if (state := self._states.get(one.uuid)) is not None]
 
-    def undo(self, view: HostView, deadline: float) -> list[str]:
+    def undo(self, view: HostSnapshot, deadline: float) -> list[str]:
         """Put back every file. That takes no list of VMs: the marks say which files they are."""
         try:
             verdict = self._lever.undo()
@@ -60,3 +62,13 @@ class QosRunner(LeverRunner):
     def _size(self, domain: DomainObservation) -> int:
         """Explicit huge pages are charged to no memory cgroup: what is left to protect is the rest, and QEMU itself."""
         return domain.facts.memory - on_pools(domain, self._overhead) + self._overhead
+
+
+def build(context: RunnerContext) -> QosRunner:
+    """The runner of a host."""
+    return QosRunner(
+        QosLever(context.root, context.ledger, context.boot, time.time),
+        overhead=context.settings.overhead,
+        reserve=context.settings.reserve_of,
+        dry_run=context.dry_run,
+    )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from memhint.agent.guests import Guests
-from memhint.agent.runners.runner import LeverRunner
-from memhint.agent.view import HostView
+from memhint.agent.runners.runner import LeverRunner, RunnerContext
+from memhint.agent.view import HostSnapshot
 from memhint.objects.lever import LeverName, LeverState
 from memhint.objects.tuning import GUESTS_OWN
 from memhint.planner.plan import Planned
@@ -21,19 +21,19 @@ class ReportingRunner(LeverRunner):
     def __init__(self, guests: Guests) -> None:
         self._guests, self._reporting = guests, guests.reporting
 
-    def pull(self, view: HostView, planned: Planned) -> None:
+    def pull(self, view: HostSnapshot, planned: Planned) -> None:
         """Begin the conversations that are due."""
         if view.seen.listed:
             self._guests.follow(view.known, view.policies, planned.plan.relief.tuning)
 
-    def states(self, view: HostView, planned: Planned) -> Iterable[LeverState]:
+    def states(self, view: HostSnapshot, planned: Planned) -> Iterable[LeverState]:
         """What the last conversation with each guest brought."""
         for one in view.seen.domains:
             policy, tuning = view.policies[one.uuid], planned.plan.relief.tuning.get(one.uuid, GUESTS_OWN)
             verdict = self._reporting.verdict(one.uuid, policy, tuning)
             yield self._reporting.lever.state(one, policy.reporting, verdict)
 
-    def undo(self, view: HostView, deadline: float) -> list[str]:
+    def undo(self, view: HostSnapshot, deadline: float) -> list[str]:
         """Put back each guest's own settings."""
         if not view.seen.listed:
             return []
@@ -46,3 +46,8 @@ class ReportingRunner(LeverRunner):
     def close(self) -> None:
         """End all conversations."""
         self._guests.close()
+
+
+def build(context: RunnerContext) -> ReportingRunner:
+    """The runner of a host."""
+    return ReportingRunner(context.guests)

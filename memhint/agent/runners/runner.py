@@ -3,12 +3,29 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
-from typing import Self
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
 
-from memhint.agent.view import HostView
+from memhint.agent.reclaim_store import ReclaimStore
+from memhint.agent.view import HostSnapshot
+from memhint.levers.lever import LeverContext
 from memhint.objects.lever import LeverName, LeverState
 from memhint.planner.plan import Planned
+
+if TYPE_CHECKING:
+    from memhint.agent.guests import Guests
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunnerContext(LeverContext):
+    """What runners are built of. A lever that has one of its own has its ``build`` there."""
+
+    guests: Guests
+    reclaims: ReclaimStore
+    note: Callable[[LeverState], None]
+    """Told of the outcome of every pull."""
+    dry_run: bool
 
 
 class LeverRunner(ABC):
@@ -23,17 +40,17 @@ class LeverRunner(ABC):
     """Of the time that undoing everything may take: what this lever needs where guests and QEMU are slow."""
 
     @abstractmethod
-    def pull(self, view: HostView, planned: Planned) -> None:
+    def pull(self, view: HostSnapshot, planned: Planned) -> None:
         """Begin what the plan asks for, and give back what it does not ask for any more.
 
         Where libvirt has not said which VMs there are, nothing is begun, forgotten or taken back.
         """
 
-    def states(self, view: HostView, planned: Planned) -> Iterable[LeverState]:
+    def states(self, view: HostSnapshot, planned: Planned) -> Iterable[LeverState]:
         """The lever's three fields for each VM, and for the host where it has some: as they are now."""
         return ()
 
-    def undo(self, view: HostView, deadline: float) -> list[str]:
+    def undo(self, view: HostSnapshot, deadline: float) -> list[str]:
         """Put back what memhint changed, for at most ``deadline`` seconds; what could not be put back, in words."""
         return []
 

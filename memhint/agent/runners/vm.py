@@ -10,19 +10,16 @@ from typing import Self
 
 from memhint.agent.runners.one_pass import OnePass
 from memhint.agent.runners.runner import LeverRunner
-from memhint.agent.view import HostView
+from memhint.agent.view import HostSnapshot
 from memhint.levers.lever import VmLever
 from memhint.objects.domain import DomainObservation
 from memhint.objects.lever import LeverState
 from memhint.objects.policy import Policy
-from memhint.objects.relief import Relief
 from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.planner.plan import Planned
 from memhint.store.errors import StoreError
 
 LOG = logging.getLogger(__name__)
-Wishes = Callable[[Relief], Mapping[str, int]]
-"""What is wished of a lever by what the ladder asks for: bytes by domain UUID."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +40,13 @@ class VmRunner(LeverRunner):
     def __init__(
         self,
         lever: VmLever,
-        wishes: Wishes,
         *,
-        share: float = 0.15,
         dry_run: bool = False,
         note: Callable[[LeverState], None] = lambda state: None,
     ) -> None:
         """:param note: told of the outcome of every pull"""
-        self.names, self.share = (lever.name,), share
+        self.names, self.share = (lever.name,), lever.share
         self._lever = lever
-        self._wishes = wishes
         self._dry_run = dry_run
         self._note = note
         self._ended = threading.Event()  # nothing more is begun
@@ -63,15 +57,15 @@ class VmRunner(LeverRunner):
         """The processes of the last pass, if it was asked for nothing, and had nothing to give back."""
         self._pulled: Mapping[str, _Pulled] = {}
 
-    def pull(self, view: HostView, planned: Planned) -> None:
+    def pull(self, view: HostSnapshot, planned: Planned) -> None:
         """Begin a pass. In nearly every cycle there is nothing to do.
 
         Who is wished nothing of any more is given back what was taken.
         """
         if view.seen.listed:
-            self._submit(self._wishes(planned.plan.relief), view.known, view.policies)
+            self._submit(self._lever.wishes(planned.plan.relief), view.known, view.policies)
 
-    def states(self, view: HostView, planned: Planned) -> Iterable[LeverState]:
+    def states(self, view: HostSnapshot, planned: Planned) -> Iterable[LeverState]:
         """What came of each VM's last pull, or whether it could be pulled."""
         for one in view.seen.domains:
             policy = view.policies[one.uuid]
@@ -82,7 +76,7 @@ class VmRunner(LeverRunner):
             elif self._lever.always_shown:
                 yield self._lever.state(one, policy, None, None)
 
-    def undo(self, view: HostView, deadline: float) -> list[str]:
+    def undo(self, view: HostSnapshot, deadline: float) -> list[str]:
         """Give back everything; the pass under way ends after the VM that it is at."""
         if not view.seen.listed:
             return []

@@ -8,11 +8,16 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from memhint.agent.runners.runner import LeverRunner
-from memhint.agent.view import HostView
+from memhint.agent.runners.runner import LeverRunner, RunnerContext
+from memhint.agent.view import HostSnapshot
 from memhint.kernel.errors import KernelInterfaceError
+from memhint.kernel.guest_advice import GuestAdvice
+from memhint.kernel.swap_reads import SwapQueue, SwapReads
 from memhint.levers.lever import Stop
-from memhint.levers.read_ahead import ReadAhead
+from memhint.levers.read_ahead import ReadAhead, ReadAheadSettings, read_ahead
+from memhint.levers.wake_room import wake_room
+from memhint.levers.wake_watch import WakeWatch
+from memhint.objects.units import MIB
 from memhint.planner.plan import Planned
 
 LOG = logging.getLogger(__name__)
@@ -65,7 +70,7 @@ class WakeRunner(LeverRunner):
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def pull(self, view: HostView, planned: Planned) -> None:
+    def pull(self, view: HostSnapshot, planned: Planned) -> None:
         """Watch who has something in swap now."""
         if not view.seen.listed or self._stop.is_set() or not self._enabled:
             return
@@ -141,3 +146,26 @@ class WakeRunner(LeverRunner):
             LOG.exception("reading ahead failed")
         with self._lock:
             self._rests[instance] = self._clock() + REST
+
+
+def build(context: RunnerContext) -> WakeRunner:
+    """The runner of a host."""
+    root, reads = context.root, SwapReads(context.root)
+    settings = ReadAheadSettings(per_second=context.conf.swap_out.read_ahead_mib * MIB)
+
+    def read(instance: str, stop: Stop) -> ReadAhead:
+        pid = int(instance.partition(":")[0])
+        with GuestAdvice(root, instance) as guest:
+            return read_ahead(
+                guest,
+                lambda: reads.of(pid),
+                wake_room(root, pid, context.room),
+                SwapQueue(root).waiting,
+                settings,
+                clock=time.monotonic,
+                sleep=time.sleep,
+                stop=stop,
+            )
+
+    enabled = bool(settings.per_second) and not context.dry_run
+    return WakeRunner(WakeWatch(reads, time.monotonic), read, enabled=enabled)

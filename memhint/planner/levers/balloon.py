@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from dataclasses import replace
 
 from memhint.objects.domain import DomainObservation
 from memhint.objects.estimate import DedupEstimate
 from memhint.objects.gap import Gap
+from memhint.objects.ladder import Rung
 from memhint.objects.lever import Action, LeverName
 from memhint.objects.relief import Relief
-from memhint.planner.levers.lever import PlannedLever, with_consent
+from memhint.planner.levers.lever import Need, PlannedLever, in_mib, in_pieces, with_consent
+from memhint.planner.relief.balloon import balloons
 from memhint.planner.splits import Splits, splits_by_balloon
-
-
-def _actions(relief: Relief, why: str) -> Iterable[Action]:
-    return (Action(LeverName.BALLOON, uuid, f"{size >> 20} MiB left", why) for uuid, size in relief.balloon.items())
-
-
-def _takes(relief: Relief, merging: Collection[str]) -> Collection[str]:
-    return relief.balloon.keys()
 
 
 def _splits(
@@ -27,4 +21,16 @@ def _splits(
     return splits_by_balloon(domain, relief.balloon[action.subject])
 
 
-BALLOON = PlannedLever(name=LeverName.BALLOON, by_relief=_actions, takes=_takes, splits=_splits, foresee=with_consent)
+def _ask(need: Need, relief: Relief) -> Relief:
+    return replace(relief, balloon=balloons(need.candidates, need.settings)) if Rung.BALLOON in need.rungs else relief
+
+
+BALLOON = PlannedLever(
+    name=LeverName.BALLOON,
+    ask=_ask,
+    asked={Rung.BALLOON: lambda relief: bool(relief.balloon)},
+    by_relief=in_mib(LeverName.BALLOON, "left"),
+    takes=in_pieces(LeverName.BALLOON),
+    splits=_splits,
+    foresee=with_consent,
+)

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
 
 from memhint.objects.domain import DomainObservation
 from memhint.objects.estimate import DedupEstimate
 from memhint.objects.guest import GuestSource
-from memhint.objects.lever import Action, LeverName, LeverState, Observed
+from memhint.objects.ladder import Rung
+from memhint.objects.lever import LeverName, LeverState, Observed
 from memhint.objects.policy import Consent
 from memhint.objects.relief import Relief
 from memhint.objects.report import DomainReport, Reclaimable
 from memhint.objects.verdict import Answer, Reason, Verdict
-from memhint.planner.levers.lever import PlannedLever
-
-
-def _actions(relief: Relief, why: str) -> Iterable[Action]:
-    return (Action(LeverName.CACHE, uuid, f"{size >> 20} MiB back", why) for uuid, size in relief.cache.items())
+from memhint.planner.levers.lever import Need, PlannedLever, in_mib
+from memhint.planner.relief.cache import caches
 
 
 def by_cache(domain: DomainObservation, observed: Observed, estimated: DedupEstimate | None = None) -> Reclaimable:
@@ -36,4 +35,16 @@ def _foresee(one: DomainReport, state: LeverState, after: Mapping[str, str | Non
     return Verdict(Answer.UNCHANGED, Reason.NONE, "requests will be carried out")
 
 
-CACHE = PlannedLever(name=LeverName.CACHE, by_relief=_actions, reclaimable=by_cache, foresee=_foresee)
+def _ask(need: Need, relief: Relief) -> Relief:
+    return replace(relief, cache=caches(need.rungs, need.candidates, need.shortage, need.settings))
+
+
+CACHE = PlannedLever(
+    name=LeverName.CACHE,
+    ask=_ask,
+    asked={Rung.CACHE: lambda relief: bool(relief.cache)},
+    grows=True,
+    by_relief=in_mib(LeverName.CACHE, "back"),
+    reclaimable=by_cache,
+    foresee=_foresee,
+)

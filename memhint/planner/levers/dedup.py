@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from memhint.objects.domain import DomainObservation
 from memhint.objects.estimate import DedupEstimate
 from memhint.objects.gap import Gap
 from memhint.objects.guest import GuestSource
+from memhint.objects.ladder import Rung
 from memhint.objects.lever import Action, LeverName, LeverState, Observed
 from memhint.objects.ownership import HOST
 from memhint.objects.policy import Mode, Policy
@@ -15,7 +17,7 @@ from memhint.objects.relief import Relief
 from memhint.objects.report import DomainReport, Reclaimable
 from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.planner.dedup import DedupPlan
-from memhint.planner.levers.lever import PlannedLever, with_next_report
+from memhint.planner.levers.lever import Need, PlannedLever, with_next_report
 from memhint.planner.splits import Splits, splits_by_merging
 
 
@@ -61,8 +63,14 @@ def _foresee(one: DomainReport, state: LeverState, after: Mapping[str, str | Non
     return with_next_report(one, state, after, wish)
 
 
+def _ask(need: Need, relief: Relief) -> Relief:
+    return replace(relief, dedup=Rung.DEDUP in need.rungs)
+
+
 DEDUP = PlannedLever(
     name=LeverName.DEDUP,
+    ask=_ask,
+    asked={Rung.DEDUP: lambda relief: relief.dedup},
     by_policy=_members,
     takes=_takes,
     leaves_holes=True,

@@ -3,25 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from memhint.objects.domain import DomainObservation
 from memhint.objects.estimate import DedupEstimate
 from memhint.objects.gap import Gap
+from memhint.objects.ladder import Rung
 from memhint.objects.lever import Action, LeverName, LeverState, Observed
 from memhint.objects.policy import Consent, Policy
 from memhint.objects.relief import Relief
 from memhint.objects.report import DomainReport, Reclaimable
 from memhint.objects.verdict import Answer, Reason, Verdict
+from memhint.planner.cold import Cold
 from memhint.planner.dedup import DedupPlan
+from memhint.planner.relief.candidate import Candidate
+from memhint.planner.settings import LadderSettings
 from memhint.planner.splits import Splits
 
 NEXT = "with the host's next report"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Need:
+    """What a host needs in one cycle, and who may be asked for it."""
+
+    rungs: frozenset[Rung]
+    """Those that are entered."""
+    settings: LadderSettings
+    candidates: Sequence[Candidate]
+    shortage: int
+    """Bytes that must become available before the host is calm."""
+    migrate: str | None
+    """Whom somebody was asked to move before."""
+    cold: Mapping[str, Cold]
+    """What is known to rest, by QEMU process."""
+
+
 def _none(*_: Any) -> tuple[Any, ...]:
     return ()
+
+
+def _the_same(need: Need, relief: Relief) -> Relief:
+    return relief
 
 
 def _nothing(*_: Any) -> None:
@@ -35,6 +59,14 @@ class PlannedLever:
     name: LeverName
     by_policy: Callable[[Sequence[DomainObservation], Mapping[str, Policy], DedupPlan], Iterable[Action]] = _none
     """What policy asks for."""
+    wished: Callable[[Policy], bool] | None = None
+    """Whether a VM's policy alone asks for it, while the host is calm."""
+    ask: Callable[[Need, Relief], Relief] = _the_same
+    """The relief with what is asked for of this lever in it."""
+    asked: Mapping[Rung, Callable[[Relief], bool]] = field(default_factory=dict)
+    """The rungs on which VMs are asked for it, and whether any of them is."""
+    grows: bool = False
+    """Whether more can be asked for under pressure of those that were asked while the host was calm."""
     by_relief: Callable[[Relief, str], Iterable[Action]] = _none
     """What the ladder asks for, and why."""
     takes: Callable[[Relief, Collection[str]], Collection[str]] = _none
@@ -47,6 +79,25 @@ class PlannedLever:
     """What it could still bring back of a VM."""
     foresee: Callable[[DomainReport, LeverState, Mapping[str, str | None], str], Verdict] | None = None
     """What becomes of it under another policy; the last argument is the value of the key that wishes it."""
+
+
+def in_mib(name: LeverName, what: str, says: str | None = None) -> Callable[[Relief, str], Iterable[Action]]:
+    """The actions of a lever that is asked for bytes of VMs.
+
+    :param what: what they are, after the number of MiB
+    :param says: why, where the ladder alone does not say it; ``{}`` stands for what the ladder says
+    """
+
+    def actions(relief: Relief, why: str) -> Iterable[Action]:
+        why = why if says is None else says.format(why)
+        return (Action(name, uuid, f"{size >> 20} MiB {what}", why) for uuid, size in relief.of(name).items())
+
+    return actions
+
+
+def in_pieces(name: LeverName) -> Callable[[Relief, Collection[str]], Collection[str]]:
+    """All VMs that such a lever is asked for, as `takes`."""
+    return lambda relief, merging: relief.of(name).keys()
 
 
 def with_next_report(one: DomainReport, state: LeverState, after: Mapping[str, str | None], wish: str) -> Verdict:

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
 
 from memhint.objects.domain import DomainObservation
 from memhint.objects.estimate import DedupEstimate
 from memhint.objects.gap import Gap
+from memhint.objects.ladder import Rung
 from memhint.objects.lever import Action, LeverName, LeverState
-from memhint.objects.policy import Mode
+from memhint.objects.policy import Mode, Policy
 from memhint.objects.relief import Relief
 from memhint.objects.report import DomainReport
 from memhint.objects.verdict import Answer, Reason, Verdict
-from memhint.planner.levers.lever import PlannedLever, with_next_report
+from memhint.planner.levers.lever import Need, PlannedLever, in_mib, in_pieces, with_next_report
+from memhint.planner.relief.recycler import recyclers
 from memhint.planner.splits import Splits, splits_by_free
-
-
-def _actions(relief: Relief, why: str) -> Iterable[Action]:
-    for uuid, size in relief.recycler.items():
-        yield Action(LeverName.RECYCLER, uuid, f"{size >> 20} MiB a second", f"policy, or {why}")
-
-
-def _takes(relief: Relief, merging: Collection[str]) -> Collection[str]:
-    return relief.recycler.keys()
 
 
 def _splits(
@@ -37,10 +31,21 @@ def _foresee(one: DomainReport, state: LeverState, after: Mapping[str, str | Non
     return Verdict(Answer.UNCHANGED) if wish == state.observed else with_next_report(one, state, after, wish)
 
 
+def _wished(policy: Policy) -> bool:
+    return policy.recycler is Mode.ON
+
+
+def _ask(need: Need, relief: Relief) -> Relief:
+    return replace(relief, recycler=recyclers(need.rungs, need.candidates, need.settings))
+
+
 RECYCLER = PlannedLever(
     name=LeverName.RECYCLER,
-    by_relief=_actions,
-    takes=_takes,
+    wished=_wished,
+    ask=_ask,
+    asked={Rung.RECYCLER: lambda relief: bool(relief.recycler)},
+    by_relief=in_mib(LeverName.RECYCLER, "a second", "policy, or {}"),
+    takes=in_pieces(LeverName.RECYCLER),
     leaves_holes=True,
     splits=_splits,
     foresee=_foresee,

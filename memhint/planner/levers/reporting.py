@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from memhint.objects.domain import DomainObservation
 from memhint.objects.estimate import DedupEstimate
 from memhint.objects.gap import Gap
 from memhint.objects.guest import GuestSource
+from memhint.objects.ladder import Rung
 from memhint.objects.lever import Action, LeverName, LeverState, Observed
 from memhint.objects.pieces import HUGE_ORDER
 from memhint.objects.policy import Consent, Mode, Policy
@@ -16,8 +18,8 @@ from memhint.objects.report import DomainReport, Reclaimable
 from memhint.objects.tuning import Tuning
 from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.planner.dedup import DedupPlan
-from memhint.planner.levers.lever import PlannedLever, with_next_report
-from memhint.planner.relief.tuning import words_of
+from memhint.planner.levers.lever import Need, PlannedLever, with_next_report
+from memhint.planner.relief.tuning import tuned, tunings, words_of
 from memhint.planner.splits import Splits, splits_by_free
 
 
@@ -80,8 +82,23 @@ def _foresee(one: DomainReport, state: LeverState, after: Mapping[str, str | Non
     return with_next_report(one, state, after, wish)
 
 
+def _ask(need: Need, relief: Relief) -> Relief:
+    return replace(relief, tuning=tunings(need.rungs, need.candidates, need.settings))
+
+
+def _asked_sooner(relief: Relief) -> bool:
+    return any(one.delay_ms is not None for one in relief.tuning.values())
+
+
+def _asked_finer(relief: Relief) -> bool:
+    return any(one.order is not None for one in relief.tuning.values())
+
+
 REPORTING = PlannedLever(
     name=LeverName.REPORTING,
+    wished=tuned,
+    ask=_ask,
+    asked={Rung.REPORTING: _asked_sooner, Rung.ORDER: _asked_finer},
     by_policy=_wishes,
     by_relief=_tunings,
     takes=_takes,

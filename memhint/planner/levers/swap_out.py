@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from dataclasses import replace
 
 from memhint.objects.domain import DomainObservation
 from memhint.objects.estimate import DedupEstimate
 from memhint.objects.gap import Gap
+from memhint.objects.ladder import Rung
 from memhint.objects.lever import Action, LeverName
 from memhint.objects.relief import Relief
-from memhint.planner.levers.lever import PlannedLever, with_consent
+from memhint.planner.cold import cold_wishes
+from memhint.planner.levers.lever import Need, PlannedLever, in_mib, in_pieces, with_consent
+from memhint.planner.relief.swap_out import swap_outs
 from memhint.planner.splits import Splits, splits_by_swap
-
-
-def _actions(relief: Relief, why: str) -> Iterable[Action]:
-    return (Action(LeverName.SWAP_OUT, uuid, f"{size >> 20} MiB out", why) for uuid, size in relief.swap_out.items())
-
-
-def _takes(relief: Relief, merging: Collection[str]) -> Collection[str]:
-    return relief.swap_out.keys()
 
 
 def _splits(
@@ -27,4 +22,22 @@ def _splits(
     return splits_by_swap(domain, relief.swap_out[action.subject])
 
 
-SWAP_OUT = PlannedLever(name=LeverName.SWAP_OUT, by_relief=_actions, takes=_takes, splits=_splits, foresee=with_consent)
+def _ask(need: Need, relief: Relief) -> Relief:
+    """What is short while the rung is entered; else what rests, where it always holds."""
+    if Rung.SWAP_OUT in need.rungs:
+        return replace(relief, swap_out=swap_outs(need.candidates, need.shortage, need.settings))
+    if Rung.SWAP_OUT in need.settings.always:
+        return replace(relief, swap_out=cold_wishes(need.cold, need.candidates))
+    return relief
+
+
+SWAP_OUT = PlannedLever(
+    name=LeverName.SWAP_OUT,
+    ask=_ask,
+    asked={Rung.SWAP_OUT: lambda relief: bool(relief.swap_out)},
+    grows=True,
+    by_relief=in_mib(LeverName.SWAP_OUT, "out"),
+    takes=in_pieces(LeverName.SWAP_OUT),
+    splits=_splits,
+    foresee=with_consent,
+)

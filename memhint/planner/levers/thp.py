@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
-from memhint.objects.lever import Action, LeverName, LeverState
+from memhint.objects.lever import LeverName, LeverState
 from memhint.objects.policy import Mode
-from memhint.objects.relief import Relief
 from memhint.objects.report import DomainReport
 from memhint.objects.verdict import Answer, Reason, Verdict
-from memhint.planner.levers.lever import PlannedLever
-
-
-def _actions(relief: Relief, why: str) -> Iterable[Action]:
-    why = "policy, or it was split and works again"
-    return (Action(LeverName.THP, uuid, f"{size >> 20} MiB of huge pages", why) for uuid, size in relief.thp.items())
+from memhint.planner.levers.lever import PlannedLever, in_mib
 
 
 def _foresee(one: DomainReport, state: LeverState, after: Mapping[str, str | None], wish: str) -> Verdict:
@@ -24,4 +18,8 @@ def _foresee(one: DomainReport, state: LeverState, after: Mapping[str, str | Non
     return Verdict(Answer.UNCHANGED, Reason.NONE, f"pulled while the VM works and the host is calm, {when}")
 
 
-THP = PlannedLever(name=LeverName.THP, by_relief=_actions, foresee=_foresee)
+THP = PlannedLever(
+    name=LeverName.THP,
+    by_relief=in_mib(LeverName.THP, "of huge pages", "policy, or it was split and works again"),
+    foresee=_foresee,
+)

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 from memhint.objects.domain import DomainObservation
 from memhint.objects.host import HostObservation
-from memhint.objects.ladder import Rung
 from memhint.objects.policy import Policy
 from memhint.objects.relief import Relief
 from memhint.planner.activity import keep_tuning, next_busy, next_idle, next_rest
-from memhint.planner.cold import Cold, next_cold
+from memhint.planner.cold import Cold
 from memhint.planner.forecast import Forecast
 from memhint.planner.ladder import LadderState, next_ladder
 from memhint.planner.relief.relieve import fruitless, relieve
+from memhint.planner.relief.swap_out import next_known
 from memhint.planner.settings import PlannerSettings
 from memhint.planner.signals import sample_of
 from memhint.planner.state import PlannerState
@@ -51,9 +51,7 @@ def ask(
     idle = next_idle(state.idle, state.footprint, seen.footprint, seen.elapsed, settings.ladder)
     busy = next_busy(state.busy, state.idle, idle, seen.footprint, seen.elapsed)
     tops, rested = next_rest(state.tops, state.footprint, seen.footprint, idle, seen.elapsed, settings.ladder)
-    cold: Mapping[str, Cold] = {}
-    if Rung.SWAP_OUT in settings.ladder.always:
-        cold = next_cold(state.cold, domains, seen.elapsed, settings.cold)
+    cold = next_known(state.cold, domains, seen.elapsed, settings)
     relief = relieve(
         ladder.rungs,
         [one for one in domains if one.uuid not in unread] if unread else domains,

@@ -1,4 +1,4 @@
-"""Which VM gives what on each rung of the ladder: pure, and the same whether it is carried out or only shown."""
+"""What is asked of VMs in one cycle, by every lever: pure, and the same whether it is carried out or only shown."""
 
 from __future__ import annotations
 
@@ -7,19 +7,16 @@ from collections.abc import Mapping, Sequence
 from memhint.objects.domain import DomainObservation, DomainState
 from memhint.objects.exclusion import Excluded
 from memhint.objects.ladder import Rung
-from memhint.objects.policy import Mode, Policy
-from memhint.objects.relief import Relief
+from memhint.objects.policy import Policy
+from memhint.objects.relief import NO_RELIEF, Relief
 from memhint.objects.tuning import GUESTS_OWN, Tuning
-from memhint.planner.cold import Cold, cold_wishes
-from memhint.planner.relief.balloon import balloons
-from memhint.planner.relief.cache import caches
+from memhint.planner.cold import Cold
+from memhint.planner.levers import PLANNED
+from memhint.planner.levers.lever import Need
 from memhint.planner.relief.candidate import Candidate
-from memhint.planner.relief.migration import whom_to_migrate
-from memhint.planner.relief.recycler import recyclers
-from memhint.planner.relief.swap_out import swap_outs
-from memhint.planner.relief.tuning import tuned, tunings
 from memhint.planner.settings import LadderSettings
 
+_WISHED = tuple(lever.wished for lever in PLANNED if lever.wished is not None)
 _NOBODY: Mapping[str, tuple[Excluded, ...]] = {}
 _UNTUNED: Mapping[str, Tuning] = {}
 _UNREAD: Mapping[str, Cold] = {}
@@ -61,46 +58,21 @@ def relieve(
         )
         for one in domains
         # While the host is calm only policy's own wishes count, and hardly anybody has one.
-        if (wanted or tuned(policies[one.uuid]) or policies[one.uuid].recycler is Mode.ON)
+        if (wanted or any(wished(policies[one.uuid]) for wished in _WISHED))
         and one.state is DomainState.RUNNING
         and one.process is not None
         and not one.facts.hugepages
     ]
-    return Relief(
-        tuning=tunings(rungs, candidates, settings),
-        cache=caches(rungs, candidates, shortage, settings),
-        recycler=recyclers(rungs, candidates, settings),
-        balloon=balloons(candidates, settings) if Rung.BALLOON in rungs else {},
-        swap_out=_swap_outs(rungs, candidates, shortage, settings, cold),
-        dedup=Rung.DEDUP in rungs,
-        migrate=whom_to_migrate(candidates, migrate) if Rung.MIGRATION in rungs else None,
-    )
-
-
-def _swap_outs(
-    rungs: frozenset[Rung],
-    candidates: Sequence[Candidate],
-    shortage: int,
-    settings: LadderSettings,
-    cold: Mapping[str, Cold],
-) -> dict[str, int]:
-    """What is short while the rung is entered; else what rests, where it always holds."""
-    if Rung.SWAP_OUT in rungs:
-        return swap_outs(candidates, shortage, settings)
-    return cold_wishes(cold, candidates) if Rung.SWAP_OUT in settings.always else {}
+    need = Need(rungs=rungs, settings=settings, candidates=candidates, shortage=shortage, migrate=migrate, cold=cold)
+    relief = NO_RELIEF
+    for lever in PLANNED:
+        relief = lever.ask(need, relief)
+    return relief
 
 
 def fruitless(relief: Relief, settings: LadderSettings) -> frozenset[Rung]:
     """The rungs on which no VM can be asked, or for nothing new: the next one need not wait for their effect."""
-    asked = {
-        Rung.REPORTING: any(one.delay_ms is not None for one in relief.tuning.values()),
-        Rung.CACHE: bool(relief.cache),
-        Rung.RECYCLER: bool(relief.recycler),
-        Rung.ORDER: any(one.order is not None for one in relief.tuning.values()),
-        Rung.DEDUP: relief.dedup,
-        Rung.BALLOON: bool(relief.balloon),
-        Rung.SWAP_OUT: bool(relief.swap_out),
-    }
-    # What is always set was set before the host came under pressure. Page cache has grown since, and to swap goes more.
-    before = settings.always - {Rung.CACHE, Rung.SWAP_OUT}
-    return frozenset({Rung.ADMISSION, *before, *(rung for rung, somebody in asked.items() if not somebody)})
+    nobody = {rung for lever in PLANNED for rung, asked in lever.asked.items() if not asked(relief)}
+    # What is always set was set before the host came under pressure.
+    before = settings.always - {rung for lever in PLANNED if lever.grows for rung in lever.asked}
+    return frozenset({Rung.ADMISSION, *before, *nobody})

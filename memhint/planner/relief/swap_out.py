@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
+from memhint.objects.domain import DomainObservation
 from memhint.objects.exclusion import Way
+from memhint.objects.ladder import Rung
 from memhint.objects.policy import QosClass
+from memhint.planner.cold import Cold, next_cold
 from memhint.planner.relief.candidate import Candidate
-from memhint.planner.settings import LadderSettings
+from memhint.planner.settings import LadderSettings, PlannerSettings
 
 
 def swap_outs(candidates: Iterable[Candidate], shortage: int, settings: LadderSettings) -> dict[str, int]:
@@ -31,3 +34,12 @@ def swap_outs(candidates: Iterable[Candidate], shortage: int, settings: LadderSe
             found[one.uuid] = most
             left -= most
     return found
+
+
+def next_known(
+    before: Mapping[str, Cold], domains: Iterable[DomainObservation], elapsed: float | None, settings: PlannerSettings
+) -> Mapping[str, Cold]:
+    """What is known to rest, by QEMU process: nothing, unless what rests goes to swap on a calm host, too."""
+    if Rung.SWAP_OUT not in settings.ladder.always:
+        return {}
+    return next_cold(before, domains, elapsed, settings.cold)

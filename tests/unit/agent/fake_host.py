@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from memhint.agent.applied import Applied
+from memhint.agent.build_levers import TRAVELLING
 from memhint.agent.cycle import Cycle
 from memhint.agent.deep_reads import DeepReads
 from memhint.agent.guests import Guests, GuestTiming
@@ -158,7 +159,7 @@ class FakeHost:
             self.root.kernel, ledger, lambda uuid: None, DedupSettings(), "boot", lambda _: 0, lambda: self.now
         )
         self.balloons: list[tuple[str, int]] = []
-        self.ballooning = VmRunner(BalloonLever(ledger, self.balloon, lambda: self.now), lambda relief: relief.balloon)
+        self.ballooning = VmRunner(BalloonLever(ledger, self.balloon, lambda: self.now))
         observer = Observer(
             self.root.kernel,
             self.stats,
@@ -179,11 +180,10 @@ class FakeHost:
                 Clearings(),
                 SwapOutSettings(),
                 lambda: self.now,
-            ),
-            lambda relief: relief.swap_out,
+            )
         )
         self.caches = CacheRunner(self.reclaims, psi_limit=10.0, hold_off=30.0, always=False)
-        self.dedup = HostRunner(lever, lambda planned: planned.dedup)
+        self.dedup = HostRunner(lever)
         parts = Parts(
             observer=observer,
             policies=Policies(self.recorder, {}),
@@ -207,7 +207,7 @@ class FakeHost:
             publisher=self.recorder,
             audit=self.recorder,
             states=self.recorder,
-            marks=TravellingMarks(ledger, self.carried.__setitem__),
+            marks=TravellingMarks(ledger, self.carried.__setitem__, TRAVELLING),
             applied=self.applied,
             growth=lambda: self.growth,
         )

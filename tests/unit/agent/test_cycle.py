@@ -13,7 +13,7 @@ import pytest
 from memhint.agent.reclaimable import returned
 from memhint.guest.commands import GET_MEMINFO, RECLAIM_MEMORY
 from memhint.guest.errors import GuestAgentAbsent
-from memhint.levers.dedup import MERGE_KNOB
+from memhint.levers.dedup_merge import MERGE_KNOB
 from memhint.objects.domain import DomainState
 from memhint.objects.gap import GapReason
 from memhint.objects.guest import GuestSource

@@ -19,7 +19,7 @@ from memhint.kernel.damon import Pattern, Region
 from memhint.kernel.damon_watch import DamonWatch
 from memhint.kernel.guest_ram import GuestRam, Span
 from memhint.kernel.root import KernelRoot
-from memhint.levers.lever import Outcome
+from memhint.levers.lever import PassResult
 from memhint.levers.tiering import TieringLever, TieringSettings
 from memhint.objects.active import ActiveSource
 from memhint.objects.heat import HeatMap, Lying
@@ -145,7 +145,7 @@ class Lever(TieringLever):
         )
         self._world = world
 
-    def _pass(self, members: Any, domains: Any, heat: Mapping[str, HeatMap], *, dry_run: bool) -> Outcome:
+    def _pass(self, members: Any, domains: Any, heat: Mapping[str, HeatMap], *, dry_run: bool) -> PassResult:
         world, set_ = self._world, self._settings
         vms = []
         for vm in range(world.vms):
@@ -160,7 +160,7 @@ class Lever(TieringLever):
             world.moved += move.bytes
             for block in range((move.start - START) // BLOCK, (move.end - START) // BLOCK):
                 world.fast[int(move.uuid), block] = move.node == FAST
-        return Outcome({}, Verdict(Answer.APPLIED))
+        return PassResult({}, Verdict(Answer.APPLIED))
 
 
 def played(world: World, settings: TieringSettings) -> Iterator[tuple[int, float, float]]:

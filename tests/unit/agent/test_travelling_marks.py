@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from memhint.agent.travelling_marks import TRAVELLING, TravellingMarks
-from memhint.agent.view import HostView
+from memhint.agent.build_levers import TRAVELLING
+from memhint.agent.travelling_marks import TravellingMarks
+from memhint.agent.view import HostSnapshot
 from memhint.levers.balloon import BALLOON_KNOB
-from memhint.levers.dedup import MERGE_KNOB
+from memhint.levers.dedup_merge import MERGE_KNOB
 from memhint.levers.reporting import ORDER_KNOB
 from memhint.levers.reporting_next_boot import NEXT_BOOT_KNOB
 from memhint.objects.domain import DomainObservation
@@ -32,7 +33,7 @@ class Host:
         self.ledger = FakeLedger()
         self.carried: dict[str, Sequence[Mark]] = {}
         self.gone = False
-        self.marks = TravellingMarks(self.ledger, self.write)
+        self.marks = TravellingMarks(self.ledger, self.write, TRAVELLING)
 
     def write(self, uuid: str, marks: Sequence[Mark]) -> None:
         if self.gone:
@@ -50,7 +51,7 @@ def vm(pid: int = 7, actual: int = 2 * GIB) -> DomainObservation:
     )
 
 
-def seen(*domains: DomainObservation, **changes: object) -> HostView:
+def seen(*domains: DomainObservation, **changes: object) -> HostSnapshot:
     view = view_of(domains, {one.uuid: builders.policy() for one in domains}, **changes)
     return replace(view, seen=replace(view.seen, marks={WEB: (SHRUNK, FINER)}))
 

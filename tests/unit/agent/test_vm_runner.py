@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from memhint.agent.runners.vm import VmRunner
-from memhint.agent.view import HostView
+from memhint.agent.view import HostSnapshot
 from memhint.levers.lever import Stop, VmLever
 from memhint.objects.domain import DomainObservation
 from memhint.objects.lever import LeverName, LeverState, Observed
@@ -27,11 +27,10 @@ VMS = ("uuid-a", "uuid-b", "uuid-c")
 PATIENCE = 30.0
 
 
-class Toy:
+class Toy(VmLever):
     """A lever that holds a number of bytes of each VM. What it holds is written down, as marks are."""
 
     name = LeverName.BALLOON
-    always_shown = False
 
     def __init__(self) -> None:
         self.held: dict[str, int] = {}
@@ -84,13 +83,13 @@ POLICIES = {uuid: builders.policy() for uuid in VMS}
 CALM = asking()
 
 
-def unlisted(view: HostView) -> HostView:
+def unlisted(view: HostSnapshot) -> HostSnapshot:
     """The same before libvirt has said which VMs there are."""
     return replace(view, seen=replace(view.seen, domains=(), listed=False))
 
 
 def runner_of(lever: VmLever, noted: list[LeverState] | None = None) -> VmRunner:
-    return VmRunner(lever, lambda relief: relief.balloon, note=(noted if noted is not None else []).append)
+    return VmRunner(lever, note=(noted if noted is not None else []).append)
 
 
 def states(runner: VmRunner, domain: DomainObservation) -> tuple[LeverState, ...]:
@@ -111,7 +110,7 @@ class Schedules(RuleBasedStateMachine):
     def _new(self) -> VmRunner:
         return runner_of(self.lever, self.noted)
 
-    def _view(self, **changes: Any) -> HostView:
+    def _view(self, **changes: Any) -> HostSnapshot:
         return view_of([vm(uuid, str(instance)) for uuid, instance in self.there.items()], POLICIES, **changes)
 
     @rule(wishes=st.dictionaries(st.sampled_from(VMS), st.integers(1, 3)), waits=st.booleans())

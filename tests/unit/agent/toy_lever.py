@@ -1,15 +1,15 @@
 """A lever in one file: what a new one has to bring. It keeps a number of bytes of each VM, and a mark of it.
 
-`toy` runs it: the one line that `agent/build_levers.py` would have.
+`toy` runs it, as the one line does that `agent/build_levers.py` would have.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 
 from memhint.agent.runners.runner import LeverRunner
 from memhint.agent.runners.vm import VmRunner
-from memhint.levers.lever import Stop
+from memhint.levers.lever import Stop, VmLever
 from memhint.objects.domain import DomainObservation
 from memhint.objects.lever import LeverName, LeverState, Observed
 from memhint.objects.ownership import Ledger, Mark
@@ -21,17 +21,21 @@ from memhint.objects.words import read_word
 TOY_KNOB = "toy"
 
 
-class ToyLever:
+class ToyLever(VmLever):
     """See `VmLever`."""
 
     # A real one is a member of LeverName, with its declaration in objects/levers.py.
     name = read_word(LeverName, "toy")
     always_shown = True
 
-    def __init__(self, ledger: Ledger, device: dict[str, int]) -> None:
+    def __init__(self, ledger: Ledger, device: dict[str, int], wished: Callable[[Relief], Mapping[str, int]]) -> None:
         """:param device: what it changes, by UUID: in place of libvirt, a guest or the kernel"""
         self._ledger = ledger
         self._device = device
+        self._wished = wished
+
+    def wishes(self, relief: Relief) -> Mapping[str, int]:
+        return self._wished(relief)  # of a real one the field of Relief that bears its name
 
     def state(self, domain: DomainObservation, policy: Policy, wish: int | None, verdict: Verdict | None) -> LeverState:
         seen = Observed.ON if domain.uuid in self._device else Observed.OFF
@@ -62,8 +66,8 @@ class ToyLever:
 def toy(
     ledger: Ledger,
     device: dict[str, int],
-    wishes: Callable[[Relief], dict[str, int]],
+    wished: Callable[[Relief], Mapping[str, int]],
     note: Callable[[LeverState], None],
 ) -> LeverRunner:
-    """The line of a new lever."""
-    return VmRunner(ToyLever(ledger, device), wishes, note=note)
+    """What a lever's ``build`` makes, run."""
+    return VmRunner(ToyLever(ledger, device, wished), note=note)

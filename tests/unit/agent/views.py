@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from memhint.agent.observer import Observation
-from memhint.agent.view import HostView
+from memhint.agent.view import HostSnapshot
 from memhint.objects.domain import DomainObservation
 from memhint.objects.policy import Policy
 from memhint.objects.relief import Relief
@@ -18,10 +18,10 @@ from memhint.planner.state import start
 from tests.unit import builders
 
 
-def view_of(domains: Sequence[DomainObservation], policies: Mapping[str, Policy], **changes: Any) -> HostView:
+def view_of(domains: Sequence[DomainObservation], policies: Mapping[str, Policy], **changes: Any) -> HostSnapshot:
     """A view of these VMs, all of them known; ``changes`` are the observation's."""
     seen = Observation(builders.host_observation(), tuple(domains), (), Sight.CLEAR)
-    return HostView(1000.0, replace(seen, **changes), policies, {})
+    return HostSnapshot(1000.0, replace(seen, **changes), policies, {})
 
 
 def asking(**wishes: Any) -> Planned:

@@ -9,7 +9,7 @@ import pytest
 from lab import waiting
 from memhint.bus import asker, courier
 from memhint.bus.asker import Asker
-from memhint.bus.commands import Outcome, Reply
+from memhint.bus.commands import CommandStatus, Reply
 from memhint.bus.courier import Command, Courier
 from memhint.bus.errors import BusError, HostAway
 from memhint.bus.link import LinkSettings
@@ -44,7 +44,7 @@ class Broker:
 
     def ask(self, host: str, name: str, arguments: Any, **words: Any) -> Reply:
         self.tell(host, name, arguments, **words)
-        return Reply(Outcome.DONE, "epoch")
+        return Reply(CommandStatus.DONE, "epoch")
 
     def rest(self) -> None:
         """Nothing is asked."""
@@ -124,9 +124,9 @@ def test_what_waits_is_bounded(broker: Broker, sender: Courier, monkeypatch: pyt
 
 def test_a_question_is_asked_again_where_an_idle_connection_was_ended(broker: Broker) -> None:
     one = Asker(SETTINGS, 1.0)
-    assert one.ask(command(1)).outcome is Outcome.DONE
+    assert one.ask(command(1)).outcome is CommandStatus.DONE
     broker.failures = 1
-    assert one.ask(command(2)).outcome is Outcome.DONE
+    assert one.ask(command(2)).outcome is CommandStatus.DONE
     assert (broker.told, broker.made) == ([("host-a", 1), ("host-a", 2)], 2)
     one.close()
 

@@ -17,7 +17,7 @@ import pytest
 
 import memhint.objects
 from memhint.agent.commands import Commands
-from memhint.bus.commands import Outcome, _reply, answer
+from memhint.bus.commands import CommandStatus, _reply, answer
 from memhint.bus.envelope import Envelope, decode, decode_text
 from memhint.bus.errors import BusError, Poison
 from memhint.bus.record import Record
@@ -162,14 +162,16 @@ def agent(tmp_path: Path) -> Iterator[tuple[Store, Commands]]:
     store.close()
 
 
-def carried_out(commands: Commands, body: bytes) -> Outcome:
+def carried_out(commands: Commands, body: bytes) -> CommandStatus:
     return _reply(answer(body, None, wire.EPOCH, commands.handlers), None).outcome
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_controllers_of_each_version_command_this_agent(version: str, agent: tuple[Store, Commands]) -> None:
     store, commands = agent
-    assert [carried_out(commands, text(version, name)) for name in wire.COMMANDS] == [Outcome.DONE] * len(wire.COMMANDS)
+    assert [carried_out(commands, text(version, name)) for name in wire.COMMANDS] == [CommandStatus.DONE] * len(
+        wire.COMMANDS
+    )
     assert store.policies.inputs()[builders.WEB][Origin.OPERATOR] == {"reporting": "off"}
 
 
@@ -189,19 +191,19 @@ def test_a_newer_controllers_commands_are_carried_out_or_refused_as_a_whole(agen
         return json.dumps(plain).encode()
 
     request = json.loads(text("present", "reclaim"))["arguments"]["request"]
-    assert carried_out(commands, newer("policy")) is Outcome.DONE
-    assert carried_out(commands, newer("reclaim", request={**request, "new_member": 1})) is Outcome.DONE
+    assert carried_out(commands, newer("policy")) is CommandStatus.DONE
+    assert carried_out(commands, newer("reclaim", request={**request, "new_member": 1})) is CommandStatus.DONE
     # A wish of which a part is not understood is not half a wish.
-    assert carried_out(commands, newer("policy", values={"new_key": "on", "reporting": "on"})) is Outcome.FAILED
+    assert carried_out(commands, newer("policy", values={"new_key": "on", "reporting": "on"})) is CommandStatus.FAILED
     assert store.policies.inputs()[builders.WEB][Origin.OPERATOR] == {"reporting": "off"}
-    assert carried_out(commands, wire._command("new_command", {}, wire.EPOCH).encode()) is Outcome.UNKNOWN
+    assert carried_out(commands, wire._command("new_command", {}, wire.EPOCH).encode()) is CommandStatus.UNKNOWN
 
 
 def test_an_answer_that_only_a_newer_agent_knows_is_an_error_of_that_question() -> None:
     with pytest.raises(BusError, match="cannot be read"):
         _reply(json.dumps({**json.loads(text("present", "answer-done")), "outcome": "new_outcome"}).encode(), None)
     newer = {**json.loads(text("present", "answer-done")), "new_member": 1}
-    assert _reply(json.dumps(newer).encode(), None).outcome is Outcome.DONE
+    assert _reply(json.dumps(newer).encode(), None).outcome is CommandStatus.DONE
 
 
 @pytest.mark.parametrize(

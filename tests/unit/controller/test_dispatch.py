@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from memhint.bus.commands import Outcome, Reply
+from memhint.bus.commands import CommandStatus, Reply
 from memhint.bus.courier import Command
 from memhint.bus.errors import BusError, CommandTimeout, HostAway
 from memhint.controller.dispatch import EmbeddedDispatch, FleetDispatch, NoSuchDomain, NoSuchReclaim, WishedOnHost
@@ -26,7 +26,7 @@ class Fleet:
         self.store = store
         self.asked: list[Command] = []
         self.error: BusError | None = None
-        self.reply = Reply(Outcome.DONE, EPOCH)
+        self.reply = Reply(CommandStatus.DONE, EPOCH)
         self.dispatch = FleetDispatch(store, self.ask, lambda: NOW)
 
     def ask(self, command: Command) -> Reply:
@@ -80,8 +80,8 @@ def test_what_an_operator_wished_on_the_host_ends_by_a_change_that_names_it(flee
         (HostAway("no agent listens"), None, "no agent listens; it is told when host-a reports"),
         (CommandTimeout("no answer"), None, "no answer; it is told"),
         (BusError("no broker"), None, "no broker; it is told"),
-        (None, Reply(Outcome.EPOCH, "other", "the agent was restarted"), "restarted; it is told"),
-        (None, Reply(Outcome.FAILED, EPOCH, "PolicyError: no"), "host-a does not take it: PolicyError: no"),
+        (None, Reply(CommandStatus.EPOCH, "other", "the agent was restarted"), "restarted; it is told"),
+        (None, Reply(CommandStatus.FAILED, EPOCH, "PolicyError: no"), "host-a does not take it: PolicyError: no"),
     ],
 )
 def test_what_does_not_get_through_is_kept_all_the_same(

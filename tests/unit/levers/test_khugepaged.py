@@ -10,7 +10,7 @@ import pytest
 from memhint.kernel.root import KernelRoot
 from memhint.kernel.thp import Setting, read_setting, read_thp, write_setting
 from memhint.levers.khugepaged import KNOB, KhugepagedLever
-from memhint.levers.lever import Outcome
+from memhint.levers.lever import PassResult
 from memhint.objects.huge_host import HugeHost
 from memhint.objects.lever import LeverName, LeverState, Observed
 from memhint.objects.ownership import HOST, Mark
@@ -142,7 +142,7 @@ def test_a_kernel_that_refuses_is_a_failure_with_the_mark_kept(host: Host) -> No
 def test_the_host_s_state_is_shown(host: Host) -> None:
     def state(plan: HugeHost, outcome: Verdict) -> LeverState:
         seen = builders.host_observation(thp=read_thp(host.root.kernel))
-        return next(iter(host.lever.states([], seen, plan, {}, Outcome({}, outcome))))
+        return next(iter(host.lever.states([], seen, plan, {}, PassResult({}, outcome))))
 
     assert (state(NONE, Verdict(Answer.UNCHANGED)).desired, state(NONE, Verdict(Answer.UNCHANGED)).observed) == (
         "off",

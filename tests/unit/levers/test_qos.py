@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from memhint.kernel.errors import WriteRejected
 from memhint.kernel.root import KernelRoot
-from memhint.levers.qos import QosLever, QosTarget
+from memhint.levers.qos import QosLever
+from memhint.levers.qos_wish import QosTarget
 from memhint.objects.lever import Observed
 from memhint.objects.policy import QosClass
 from memhint.objects.units import GIB, MIB

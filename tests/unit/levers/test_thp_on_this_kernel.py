@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from memhint.agent.settings import planner_settings, thp_settings
+from memhint.agent.settings import planner_settings
 from memhint.conf.load import load
 from memhint.kernel.errors import InterfaceMissing, KernelInterfaceError
 from memhint.kernel.huge_blocks import GuestBlocks
@@ -16,7 +16,7 @@ from memhint.kernel.process import process_memory
 from memhint.kernel.root import KernelRoot
 from memhint.kernel.smaps import deep_memory
 from memhint.kernel.thp import HUGE_PAGE, read_thp
-from memhint.levers.thp import ThpLever
+from memhint.levers.thp import ThpLever, settings_of
 from memhint.objects.policy import Origin, effective
 from memhint.objects.units import GIB, MIB
 from memhint.objects.verdict import Answer
@@ -65,7 +65,7 @@ def test_coverage_is_back_within_a_minute_for_a_fifth_of_a_core(guest: int, tmp_
         root,
         lambda instance: GuestBlocks(root, instance),
         lambda: 8 * GIB,
-        thp_settings(conf),
+        settings_of(conf),
         clock.now,
         clock.cpu,
         clock.sleep,

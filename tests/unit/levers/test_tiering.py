@@ -13,9 +13,10 @@ import pytest
 
 from memhint.kernel.errors import ProcessGone
 from memhint.kernel.move_pages import Moved
-from memhint.levers.lever import Outcome
-from memhint.levers.tiering import TieringLever, TieringSettings, unread
+from memhint.levers.lever import PassResult
+from memhint.levers.tiering import TieringLever, TieringSettings
 from memhint.levers.tiering_moves import CHUNK, Carrier, Done
+from memhint.levers.tiering_verdicts import unread
 from memhint.objects.active import ActiveSource
 from memhint.objects.domain import DomainObservation
 from memhint.objects.gap import Gap, GapReason
@@ -25,7 +26,7 @@ from memhint.objects.ownership import HOST
 from memhint.objects.policy import Origin, effective
 from memhint.objects.units import MIB
 from memhint.objects.verdict import Answer, Reason, Verdict
-from memhint.planner.tiering import BLOCK, Move, Share, TieringPlan, Why
+from memhint.planner.tiering import BLOCK, Move, MoveReason, Share, TieringPlan
 from tests.unit import builders
 from tests.unit.kernel.fake_root import FakeRoot
 
@@ -66,7 +67,7 @@ class Host:
         self.asked.append(frozenset(uuids))
         return self.known
 
-    def pull(self, plan: TieringPlan = PLAN, vm: DomainObservation = VM) -> Outcome:
+    def pull(self, plan: TieringPlan = PLAN, vm: DomainObservation = VM) -> PassResult:
         return self.lever.reconcile(plan, [vm], builders.host_observation(), dry_run=False)
 
 
@@ -233,7 +234,9 @@ class Machine:
         return carrier.carry(moves, dict.fromkeys({move.uuid for move in moves}, self))
 
 
-def move(uuid: str = "a", start: int = 0, size: int = CHUNK, node: int = 0, why: Why = Why.PROMOTE) -> Move:
+def move(
+    uuid: str = "a", start: int = 0, size: int = CHUNK, node: int = 0, why: MoveReason = MoveReason.PROMOTE
+) -> Move:
     return Move(uuid, start, start + size, size, node, why)
 
 
@@ -250,7 +253,7 @@ def test_ranges_are_moved_in_chunks_that_do_not_overlap(threads: int) -> None:
 
 def test_what_makes_room_is_done_before_what_takes_it() -> None:
     machine = Machine()
-    machine.carry(move("b", 0, node=1, why=Why.DEMOTE), move("a", CHUNK), threads=4)
+    machine.carry(move("b", 0, node=1, why=MoveReason.DEMOTE), move("a", CHUNK), threads=4)
     assert machine.moved == [(0, CHUNK, 1), (CHUNK, 2 * CHUNK, 0)]
 
 

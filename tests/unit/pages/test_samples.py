@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from memhint.kernel.guest_pages import GuestPages, Look, Span
+from memhint.kernel.guest_pages import GuestPages, PageHashes, Span
 from memhint.kernel.process import process_memory
 from memhint.kernel.root import PAGE_SIZE, KernelRoot
 from memhint.objects.domain import DomainState
@@ -241,13 +241,13 @@ def test_a_reload_goes_on_with_what_was_found(clock: Clock, vms: dict[int, Vm]) 
 class Recorded:
     """Pages of zeros only, any number of them."""
 
-    def look(self, start: int, pages: int) -> Look:
-        look = Look()
+    def look(self, start: int, pages: int) -> PageHashes:
+        look = PageHashes()
         look.zeros.extend(range(start, start + pages * PAGE_SIZE, PAGE_SIZE))
         return look
 
-    def look_again(self, addresses) -> Look:
-        look = Look()
+    def look_again(self, addresses) -> PageHashes:
+        look = PageHashes()
         look.zeros.extend(addresses[::2])
         return look
 

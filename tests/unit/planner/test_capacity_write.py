@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from memhint.objects.provider import Inventory, Provider, Standing, Tenure
 from memhint.objects.units import MIB
-from memhint.planner.capacity_write import HostView, Why, WriterSettings, decide
+from memhint.planner.capacity_write import DecisionReason, HostCapacity, WriterSettings, decide
 
 VMS = [f"00000000-0000-0000-0000-00000000000{number}" for number in range(9)]
 SETTINGS = WriterSettings(most=2.0)
 STANDING = Standing("rp", "host", adopted=1.0)
 
 
-def view(headroom: int, *vms: str, size: int = 1024, **more) -> HostView:
+def view(headroom: int, *vms: str, size: int = 1024, **more) -> HostCapacity:
     """:param headroom: MiB"""
     plain = {
         "host": "host",
@@ -27,7 +27,7 @@ def view(headroom: int, *vms: str, size: int = 1024, **more) -> HostView:
         "slot_overhead": 128 * MIB,
         "memory": dict.fromkeys(vms, size * MIB),
     }
-    return HostView(**{**plain, **more})
+    return HostCapacity(**{**plain, **more})
 
 
 def provider(ratio: float, claims: dict[str, int], total: int = 10240, reserved: int = 0) -> Provider:
@@ -37,7 +37,7 @@ def provider(ratio: float, claims: dict[str, int], total: int = 10240, reserved:
 def test_the_room_of_an_empty_host_less_qemus_part() -> None:
     found = decide(view(11520), provider(1.5, {}), replace(STANDING, written=1.5), SETTINGS)
     assert found.ratio == 1.0
-    assert found.why is Why.HEADROOM
+    assert found.why is DecisionReason.HEADROOM
 
 
 def test_vms_that_the_plan_counted_keep_their_place_beside_the_room() -> None:
@@ -51,7 +51,7 @@ def test_a_claim_that_the_plan_does_not_know_takes_its_place_from_the_room() -> 
     before = decide(view(9216, *VMS[:2]), provider(1.0, dict.fromkeys(VMS[:2], 1024)), STANDING, SETTINGS)
     after = decide(view(9216, *VMS[:2]), provider(1.0, dict.fromkeys(VMS, 1024)), STANDING, SETTINGS)
     assert before == after
-    assert before.why is Why.UNCHANGED
+    assert before.why is DecisionReason.UNCHANGED
 
 
 def test_the_growing_half_of_a_resize_is_not_counted_twice() -> None:
@@ -79,7 +79,7 @@ def test_the_operators_maximum_holds() -> None:
 def test_a_strangers_ratio_is_left_alone_even_when_the_host_is_silent() -> None:
     for stale in (False, True):
         found = decide(view(0, stale=stale), provider(3.0, {}), replace(STANDING, written=1.2), SETTINGS)
-        assert (found.ratio, found.tenure, found.why) == (None, Tenure.CONFLICT, Why.FOREIGN)
+        assert (found.ratio, found.tenure, found.why) == (None, Tenure.CONFLICT, DecisionReason.FOREIGN)
 
 
 def test_a_write_whose_answer_was_lost_is_recognised() -> None:

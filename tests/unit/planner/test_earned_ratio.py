@@ -16,7 +16,7 @@ from memhint.planner.earned_ratio import (
     KEPT,
     NEEDED,
     Earned,
-    Look,
+    UsageSample,
     cap,
     evidence,
     next_earned,
@@ -30,12 +30,12 @@ from memhint.store import codec
 from tests.unit import builders
 from tests.unit.planner.worlds import LATER, SETTINGS, Vm, World, earned_by
 
-FULL_HOST = Look(use=20, assigned=100, base=100)
+FULL_HOST = UsageSample(use=20, assigned=100, base=100)
 MAY = replace(SETTINGS, max_ratio=1.5, earned_max_ratio=4.0)
 OFTEN = earned_by(300)
 
 
-def watched(hours: float, look: Look = FULL_HOST, earned: Earned | None = None, begin: float = 0.0) -> Earned:
+def watched(hours: float, look: UsageSample = FULL_HOST, earned: Earned | None = None, begin: float = 0.0) -> Earned:
     """A host that is looked at every ten minutes for so many hours."""
     found = earned or Earned()
     for place in range(round(hours * 6)):
@@ -55,8 +55,10 @@ def test_hours_are_enough_for_what_is_said_of_them() -> None:
     assert 1 / alpha - 1 <= NEEDED
 
 
-@pytest.mark.parametrize("look", [replace(FULL_HOST, assigned=FULL - 1, use=0), Look(0, 0, 100), Look(0, 0, 0)])
-def test_a_host_that_is_not_full_earns_nothing(look: Look) -> None:
+@pytest.mark.parametrize(
+    "look", [replace(FULL_HOST, assigned=FULL - 1, use=0), UsageSample(0, 0, 100), UsageSample(0, 0, 0)]
+)
+def test_a_host_that_is_not_full_earns_nothing(look: UsageSample) -> None:
     assert evidence(watched(2 * NEEDED, look)).hours == 0
 
 
@@ -104,11 +106,13 @@ def test_what_was_earned_outlives_the_agent_and_is_of_bounded_size() -> None:
     assert len(kept.earned.days) <= KEPT
 
 
-looks = st.builds(Look, st.integers(0, 2**50), st.integers(0, 2**50), st.integers(-(2**50), 2**50), st.booleans())
+looks = st.builds(
+    UsageSample, st.integers(0, 2**50), st.integers(0, 2**50), st.integers(-(2**50), 2**50), st.booleans()
+)
 
 
 @given(seen=st.lists(st.tuples(looks, st.floats(-1e6, 1e9)), max_size=30), room=st.integers(-(2**50), 2**50))
-def test_whatever_is_seen_the_operator_s_cap_holds(seen: list[tuple[Look, float]], room: int) -> None:
+def test_whatever_is_seen_the_operator_s_cap_holds(seen: list[tuple[UsageSample, float]], room: int) -> None:
     earned = Earned()
     for look, now in seen:
         earned = next_earned(earned, look, now)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from memhint.objects.plan import PredictorName
 from memhint.objects.units import GIB
-from memhint.planner.earned_ratio import DAY, HOUR, KEPT, NEEDED, Earned, Look, evidence, next_earned
+from memhint.planner.earned_ratio import DAY, HOUR, KEPT, NEEDED, Earned, UsageSample, evidence, next_earned
 from memhint.planner.plan import plan
 from memhint.planner.resume import after_boot, long_ago
 from memhint.planner.settings import PlannerSettings
@@ -78,10 +78,10 @@ def test_a_boot_of_the_host_does_not_make_a_vm_idle(predictor: PredictorName) ->
     assert found[1].demand > 6.9 * GIB
 
 
-FULL = Look(use=20, assigned=100, base=100)
+FULL = UsageSample(use=20, assigned=100, base=100)
 
 
-def earned_over(hours: int, begin: float = 0.0, earned: Earned | None = None, look: Look = FULL) -> Earned:
+def earned_over(hours: int, begin: float = 0.0, earned: Earned | None = None, look: UsageSample = FULL) -> Earned:
     found = earned or Earned()
     for hour in range(hours):
         found = next_earned(found, look, begin + hour * HOUR)

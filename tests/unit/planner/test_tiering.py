@@ -16,12 +16,12 @@ from memhint.planner.tiering import (
     BLOCK,
     Move,
     MoveLimits,
+    MoveReason,
     Piece,
     Share,
     TieringPlan,
     Tiers,
     VmMemory,
-    Why,
     beyond,
     choose,
     pieces_of,
@@ -56,8 +56,8 @@ def vm(uuid: str, *parts: tuple[int, int, tuple[float, float]], share: Share = S
     return replace(VmMemory(uuid, pieces(*parts), EVERYWHERE, share), **changes)  # type: ignore[arg-type]
 
 
-def summed(moves: Sequence[Move]) -> dict[tuple[str, Why, int], int]:
-    found: dict[tuple[str, Why, int], int] = {}
+def summed(moves: Sequence[Move]) -> dict[tuple[str, MoveReason, int], int]:
+    found: dict[tuple[str, MoveReason, int], int] = {}
     for move in moves:
         key = (move.uuid, move.why, move.node)
         found[key] = found.get(key, 0) + move.bytes // MIB
@@ -66,13 +66,13 @@ def summed(moves: Sequence[Move]) -> dict[tuple[str, Why, int], int]:
 
 def test_what_is_hot_comes_up_where_there_is_room() -> None:
     moves = choose([vm("a", (10, SLOW, HOT), (10, SLOW, WARM), (10, SLOW, COLD))], tiers(fast=100), LIMITS)
-    assert summed(moves) == {("a", Why.PROMOTE, FAST): 10}
+    assert summed(moves) == {("a", MoveReason.PROMOTE, FAST): 10}
 
 
 def test_a_full_fast_node_gives_up_what_is_cold_before_what_is_hot_comes() -> None:
     moves = choose([vm("a", (10, SLOW, HOT)), vm("b", (4, FAST, WARM), (20, FAST, COLD))], tiers(), LIMITS)
-    assert summed(moves) == {("b", Why.DEMOTE, SLOW): 10, ("a", Why.PROMOTE, FAST): 10}
-    assert [move.why for move in moves] == [Why.DEMOTE, Why.PROMOTE]
+    assert summed(moves) == {("b", MoveReason.DEMOTE, SLOW): 10, ("a", MoveReason.PROMOTE, FAST): 10}
+    assert [move.why for move in moves] == [MoveReason.DEMOTE, MoveReason.PROMOTE]
 
 
 def test_nothing_comes_up_in_the_place_of_what_is_not_cold() -> None:
@@ -82,7 +82,7 @@ def test_nothing_comes_up_in_the_place_of_what_is_not_cold() -> None:
 def test_what_was_in_use_a_little_while_ago_makes_room_for_what_is_hot_and_for_nothing_else() -> None:
     """What is hot may have moved: what was hot before is not to keep its place for minutes."""
     moves = choose([vm("a", (10, SLOW, HOT)), vm("b", (30, FAST, COOL))], tiers(), LIMITS)
-    assert summed(moves) == {("b", Why.DEMOTE, SLOW): 10, ("a", Why.PROMOTE, FAST): 10}
+    assert summed(moves) == {("b", MoveReason.DEMOTE, SLOW): 10, ("a", MoveReason.PROMOTE, FAST): 10}
     assert not choose([vm("a", (10, SLOW, WARM)), vm("b", (30, FAST, COOL))], tiers(fast=-10), LIMITS)
 
 
@@ -95,20 +95,23 @@ def test_nothing_moves_where_everything_lies_right_or_nobody_knows() -> None:
 
 def test_a_fast_node_with_too_little_free_gives_up_what_is_cold_and_no_more() -> None:
     moves = choose([vm("a", (40, FAST, COLD), (40, FAST, WARM))], tiers(fast=-30), LIMITS)
-    assert summed(moves) == {("a", Why.DEMOTE, SLOW): 30}
+    assert summed(moves) == {("a", MoveReason.DEMOTE, SLOW): 30}
     assert not choose([vm("a", (80, FAST, WARM))], tiers(fast=-30), LIMITS)
 
 
 def test_a_vm_beyond_its_share_goes_down_the_coldest_first() -> None:
     own = vm("a", (20, FAST, HOT), (20, FAST, WARM), (20, FAST, COLD), share=Share(0, 30 * MIB))
     moves = choose([own], tiers(fast=100), LIMITS)
-    assert summed(moves) == {("a", Why.DEMOTE, SLOW): 30}
+    assert summed(moves) == {("a", MoveReason.DEMOTE, SLOW): 30}
     assert [move.start // MIB for move in moves] == [40, 20]
 
 
 def test_at_its_share_a_vm_exchanges_its_own() -> None:
     own = vm("a", (10, SLOW, HOT), (20, FAST, COLD), share=Share(0, 20 * MIB))
-    assert summed(choose([own], tiers(fast=100), LIMITS)) == {("a", Why.DEMOTE, SLOW): 10, ("a", Why.PROMOTE, FAST): 10}
+    assert summed(choose([own], tiers(fast=100), LIMITS)) == {
+        ("a", MoveReason.DEMOTE, SLOW): 10,
+        ("a", MoveReason.PROMOTE, FAST): 10,
+    }
 
 
 def test_a_vm_gives_up_nothing_of_its_minimum_where_nothing_can_come_for_it() -> None:
@@ -121,7 +124,7 @@ def test_a_vm_gives_up_nothing_of_its_minimum_where_nothing_can_come_for_it() ->
 
 def test_what_is_hot_does_not_come_up_beyond_a_share_that_nothing_of_its_own_is_given_up_for() -> None:
     own = vm("a", (10, SLOW, HOT), (20, FAST, WARM), share=Share(0, 24 * MIB))
-    assert summed(choose([own], tiers(fast=100), LIMITS)) == {("a", Why.PROMOTE, FAST): 4}
+    assert summed(choose([own], tiers(fast=100), LIMITS)) == {("a", MoveReason.PROMOTE, FAST): 4}
 
 
 def test_a_vm_below_its_minimum_gets_it_in_the_place_of_the_coldest_of_others() -> None:
@@ -129,26 +132,26 @@ def test_a_vm_below_its_minimum_gets_it_in_the_place_of_the_coldest_of_others() 
     other = vm("b", (10, FAST, HOT), (30, FAST, (0.0, 40.0)))
     assert summed(choose([short, other], tiers(), LIMITS)) == {}  # nothing of b is less in use than what would come
     moves = choose([replace(short, pieces=pieces((30, SLOW, (5.0, 0.0)))), other], tiers(), LIMITS)
-    assert summed(moves) == {("b", Why.DEMOTE, SLOW): 20, ("a", Why.PROMOTE, FAST): 20}
+    assert summed(moves) == {("b", MoveReason.DEMOTE, SLOW): 20, ("a", MoveReason.PROMOTE, FAST): 20}
 
 
 def test_nobody_is_taken_below_his_minimum_for_another() -> None:
     kept = vm("b", (30, FAST, COLD), share=Share(24 * MIB))
     moves = choose([vm("a", (20, SLOW, HOT)), kept], tiers(), LIMITS)
-    assert summed(moves) == {("b", Why.DEMOTE, SLOW): 6, ("a", Why.PROMOTE, FAST): 6}
+    assert summed(moves) == {("b", MoveReason.DEMOTE, SLOW): 6, ("a", MoveReason.PROMOTE, FAST): 6}
 
 
 def test_a_bound_vm_goes_nowhere_else() -> None:
     bound = vm("a", (10, SLOW, HOT), (50, FAST, COLD), nodes=frozenset({OTHER, SLOW}))
     moves = choose([bound], tiers(fast=-50, other=100), LIMITS)
     assert {move.node for move in moves} <= {OTHER, SLOW}
-    assert summed(moves) == {("a", Why.PROMOTE, OTHER): 10, ("a", Why.DEMOTE, SLOW): 50}
+    assert summed(moves) == {("a", MoveReason.PROMOTE, OTHER): 10, ("a", MoveReason.DEMOTE, SLOW): 50}
 
 
 def test_a_scattered_vm_is_gathered_where_most_of_it_lies_if_all_of_it_fits() -> None:
     wide = vm("a", (300, FAST, WARM), (100, OTHER, WARM), home=frozenset({FAST, OTHER}))
-    assert summed(choose([wide], tiers(fast=120, other=400), LIMITS)) == {("a", Why.GATHER, FAST): 100}
-    assert summed(choose([wide], tiers(fast=90, other=400), LIMITS)) == {("a", Why.GATHER, OTHER): 300}
+    assert summed(choose([wide], tiers(fast=120, other=400), LIMITS)) == {("a", MoveReason.GATHER, FAST): 100}
+    assert summed(choose([wide], tiers(fast=90, other=400), LIMITS)) == {("a", MoveReason.GATHER, OTHER): 300}
     assert not choose([wide], tiers(fast=90, other=90), LIMITS)
 
 
@@ -163,7 +166,7 @@ def test_a_vm_is_not_gathered_where_its_cpus_may_not_run_or_for_a_little() -> No
 def test_hosts_whose_nodes_are_all_fast_are_only_gathered() -> None:
     even = Tiers((FAST, OTHER), (), {FAST: 500 * MIB, OTHER: -5 * MIB})
     wide = vm("a", (300, FAST, HOT), (100, OTHER, COLD), home=frozenset({FAST, OTHER}))
-    assert summed(choose([wide], even, LIMITS)) == {("a", Why.GATHER, FAST): 100}
+    assert summed(choose([wide], even, LIMITS)) == {("a", MoveReason.GATHER, FAST): 100}
 
 
 def test_a_budget_is_kept_with_what_makes_room_in_it() -> None:
@@ -286,7 +289,7 @@ def test_what_was_moved_is_left_where_it_is_by_the_next_look(host: Host) -> None
     moves = choose(host.vms, host.tiers, host.limits)
     after, room = _moved(host, moves)
     again = choose(after, Tiers(host.tiers.fast, host.tiers.slow, room), host.limits)
-    back = {Why.PROMOTE: Why.DEMOTE, Why.DEMOTE: Why.PROMOTE}
+    back = {MoveReason.PROMOTE: MoveReason.DEMOTE, MoveReason.DEMOTE: MoveReason.PROMOTE}
     for move in moves:
         for later in again:
             same = later.uuid == move.uuid and later.start < move.end and move.start < later.end

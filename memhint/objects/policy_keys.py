@@ -1,0 +1,188 @@
+"""What can be set per VM: each key with its values, its default, and what it means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from memhint.objects.policy_values import Choice, Consent, Kind, Mode, Name, Part, PolicyError, QosClass, Whole, part_of
+from memhint.objects.units import MIB
+
+AUTO = "auto"
+
+# Of a flavor, read where VMs are placed and by no agent.
+SCHEDULER_KEYS = frozenset({"max_ratio"})
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyKey:
+    """One thing that can be set per VM."""
+
+    name: str
+    kind: Kind
+    default: str
+    help: str
+    opt_out: str | None = None  # the value that survives the loss of the metadata that said it
+
+    def check(self, value: str) -> str:
+        """The value in its one spelling, when it is one that this key takes.
+
+        :raises PolicyError: otherwise
+        """
+        checked = self.kind.check(value)
+        if checked is None:
+            raise PolicyError(f"{self.name}={value!r}: use {self.kind.accepted}")
+        return checked
+
+
+def _choice(words: type[StrEnum]) -> Choice:
+    return Choice(tuple(str(word) for word in words))
+
+
+KEYS: Mapping[str, PolicyKey] = {
+    key.name: key
+    for key in (
+        PolicyKey(
+            "reporting",
+            _choice(Mode),
+            Mode.AUTO,
+            "free page reporting: on, off, or left as the guest has it (auto)",
+            opt_out=Mode.OFF,
+        ),
+        PolicyKey(
+            "dedup",
+            _choice(Mode),
+            Mode.OFF,
+            "merge equal pages with other VMs of the same project",
+            opt_out=Mode.OFF,
+        ),
+        PolicyKey(
+            "guest_actions",
+            _choice(Consent),
+            Consent.DENY,
+            "whether memhint may change anything inside the guest",
+            opt_out=Consent.DENY,
+        ),
+        PolicyKey(
+            "guest_unbind",
+            _choice(Consent),
+            Consent.DENY,
+            "whether reporting may be stopped by unbinding the guest's balloon driver (stock 6.12 has no other switch)",
+            opt_out=Consent.DENY,
+        ),
+        PolicyKey("project", Name(), "", "whose VM this is, where Nova's metadata does not say"),
+        PolicyKey(
+            "class",
+            _choice(QosClass),
+            QosClass.BURSTABLE,
+            "how much of its memory the VM is promised at any time: all of it (guaranteed), what it is forecast to "
+            "need (burstable), or the same and first to give (best-effort)",
+            opt_out=QosClass.GUARANTEED,
+        ),
+        PolicyKey(
+            "min_mb",
+            Whole(0, 1 << 24, "MiB"),
+            "0",
+            "MiB that the VM always counts with at least and that no lever takes below; 0 is none",
+        ),
+        PolicyKey(
+            "overcommit",
+            _choice(Consent),
+            Consent.ALLOW,
+            "whether memory that the VM does not use may be promised to others",
+            opt_out=Consent.DENY,
+        ),
+        PolicyKey(
+            "group",
+            Name(),
+            "",
+            "anti-affinity group: VMs of one group are expected to grow at the same time",
+        ),
+        PolicyKey(
+            "balloon",
+            _choice(Consent),
+            Consent.DENY,
+            "whether an idle best-effort VM may be ballooned down to its minimum when the host is under pressure",
+            opt_out=Consent.DENY,
+        ),
+        PolicyKey(
+            "swap_out",
+            _choice(Consent),
+            Consent.DENY,
+            "whether the VM's cold memory may be swapped out: when the host is under pressure, and where its "
+            "`[ladder] always` has `swap_out` on a calm host too",
+            opt_out=Consent.DENY,
+        ),
+        PolicyKey(
+            "recycler",
+            _choice(Mode),
+            Mode.AUTO,
+            "give back single free pages where QEMU and the guest can: always, never, or while it is idle (auto)",
+            opt_out=Mode.OFF,
+        ),
+        PolicyKey(
+            "thp",
+            _choice(Mode),
+            Mode.AUTO,
+            "make huge pages again for a VM that works: wherever they are missing, never, or after memhint took memory "
+            "from it in pieces (auto)",
+            opt_out=Mode.OFF,
+        ),
+        PolicyKey(
+            "tiering",
+            _choice(Consent),
+            Consent.DENY,
+            "whether the VM's memory may be moved between NUMA nodes: what is hot to fast ones, what is cold to slow "
+            "ones, what is scattered to one",
+            opt_out=Consent.DENY,
+        ),
+        PolicyKey(
+            "fast_min",
+            Part(1 << 24),
+            "0%",
+            "how much of the VM's memory lies on fast NUMA nodes at least, in percent or MiB, where tiering is allowed",
+        ),
+        PolicyKey(
+            "fast_max",
+            Part(1 << 24),
+            "100%",
+            "how much of the VM's memory lies on fast NUMA nodes at most, in percent or MiB, where tiering is allowed",
+        ),
+        PolicyKey(
+            "reporting_order",
+            Whole(0, 10, words=(AUTO,)),
+            AUTO,
+            "smallest free block that the guest reports, as an order: 2^order pages; auto is memhint's own choice",
+        ),
+        PolicyKey(
+            "reporting_delay_ms",
+            Whole(0, 3_600_000, "ms", words=(AUTO,)),
+            AUTO,
+            "milliseconds for which the guest collects free memory before it reports; auto is memhint's own choice",
+        ),
+    )
+}
+
+
+def parse_policy(items: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Checked policy values by key.
+
+    :raises PolicyError: on an unknown key or a value that the key does not take
+    """
+    values: dict[str, str] = {}
+    for name, value in items:
+        key = KEYS.get(name)
+        if key is None:
+            raise PolicyError(f"{name!r} is not a policy key: use {', '.join(KEYS)}")
+        values[name] = key.check(value)
+    _agree(values.get("fast_min", ""), values.get("fast_max", ""))
+    return values
+
+
+def _agree(least: str, most: str) -> None:
+    """:raises PolicyError: when a minimum is above its maximum; what cannot be compared here is compared per VM"""
+    if least.endswith("%") == most.endswith("%"):
+        low, high = part_of(least, 100 * MIB), part_of(most, 100 * MIB)
+        if low is not None and high is not None and low > high:
+            raise PolicyError(f"fast_min={least} is more than fast_max={most}: make it smaller")
