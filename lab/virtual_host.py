@@ -133,11 +133,14 @@ class VirtualHost(Started):
         try:
             self.call("time.monotonic", deadline=BOOT_DEADLINE)
         except WorkError as reason:
-            raise BootError(f"{reason}\nits console:\n{self.console[-3000:]}") from reason
+            raise BootError(str(reason)) from reason
 
     def call(self, function: str, deadline: float = CALL_DEADLINE, **arguments: Any) -> Any:
-        """What ``MODULE.FUNCTION`` returned inside; WorkError carries its traceback."""
-        answer = self._channel.request(f"{function} {json.dumps(arguments)}", deadline, self.running)
+        """What ``MODULE.FUNCTION`` returned inside; WorkError carries its traceback, and how the console ends."""
+        try:
+            answer = self._channel.request(f"{function} {json.dumps(arguments)}", deadline, self.running)
+        except WorkError as reason:
+            raise WorkError(f"{reason}\nits console:\n{self.console[-3000:]}") from reason
         return answer.get("result")
 
     def running(self) -> bool:

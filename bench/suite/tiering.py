@@ -144,6 +144,7 @@ def measure(scale: Scale, say: Say) -> Result:
         memory = sum(node.memory for node in NODES)
         with VirtualHost(files, memory, nodes=NODES, cpus=1, words=words, counted=True) as machine:
             for way in size.ways:
+                say(f"{way.name}: begins, {sum(lasting(way, size)):.0f} s of its own clock")
                 told[way.name] = Told.of(way, size, _run(machine, way, size))
                 say(f"{way.name}: {told[way.name]}")
     return result(scale, size, told)

@@ -59,6 +59,7 @@ class _Watched:
     instance: str
     pid: int
     watch: Watch | None = None
+    source: ActiveSource | None = None  # of the watch
     due: float = float("-inf")
     gap: Gap | None = field(default_factory=lambda: Gap(WHAT, GapReason.PENDING))
 
@@ -178,8 +179,15 @@ class ActiveReads:
         """Whether it is this one's turn: others were not asked for for about as long, at most."""
         if uuid not in self._warm or now < self._heat_due:
             return False
-        watched = (name for name in self._warm if (one := self._known.get(name)) is not None and one.watch is not None)
-        return self._heated.get(uuid, 0.0) <= min(self._heated.get(name, 0.0) for name in watched) + AHEAD
+        watched = (
+            name
+            for name in self._warm
+            # accessed bits do not tell ranges: whoever waited for their turn would wait for ever
+            if (one := self._known.get(name)) is not None and one.watch is not None and one.source is ActiveSource.DAMON
+        )
+        return (
+            self._heated.get(uuid, 0.0) <= min((self._heated.get(name, 0.0) for name in watched), default=0.0) + AHEAD
+        )
 
     def _step(self, found: _Watched, now: float, *, ranges: bool) -> None:
         gap: Gap | None = None
@@ -193,6 +201,9 @@ class ActiveReads:
             self._drop(found)
             gap = error.gap(WHAT) if isinstance(error, KernelInterfaceError) else _unmarked(error)
             found.due = now + AGAIN
+        except Exception:
+            found.due = now + AGAIN  # a defect: the others are not to wait for what fails each time
+            raise
         if gap is None and (found.watch is None or found.watch.newest is None):
             gap = Gap(WHAT, GapReason.PENDING)
         with self._lock:
@@ -204,7 +215,7 @@ class ActiveReads:
         :raises KernelInterfaceError: what stands in the way of the last one, and in words of each
         """
         last: KernelInterfaceError | None = None
-        for open_ in self._sources.values():
+        for source, open_ in self._sources.items():
             watch = open_(found.pid)
             watch.ranges = ranges
             try:
@@ -216,7 +227,7 @@ class ActiveReads:
                 last = error if last is None else _both(last, error)
                 continue
             with self._lock:
-                found.watch = watch
+                found.watch, found.source = watch, source
             return
         if last is not None:
             raise last

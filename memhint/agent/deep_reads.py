@@ -100,6 +100,8 @@ class DeepReads:
         if uuid is None or process is None:
             return min(1.0, self._interval)
         began = time.thread_time()
+        with self._lock:
+            self._tried[uuid] = now  # also where it fails in a way that nobody has thought of: others have their turns
         try:
             memory = deep_memory(self._root, process.pid, self._wall(), self._page_size)
         except KernelInterfaceError as error:
@@ -107,7 +109,6 @@ class DeepReads:
             memory = None
         took = time.thread_time() - began
         with self._lock:
-            self._tried[uuid] = now
             current = self._wanted.get(uuid)
             if memory is not None and current is not None and current.instance == process.instance:
                 self._kept[uuid] = _Kept(process.instance, memory)
@@ -116,4 +117,9 @@ class DeepReads:
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            self._stop.wait(self.read_next(time.monotonic()))
+            try:
+                rest = self.read_next(time.monotonic())
+            except Exception:  # a defect here must not end the reading for good: zero pages would count for nothing
+                LOG.exception("deep reading failed")
+                rest = self._interval
+            self._stop.wait(rest)

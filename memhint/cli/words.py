@@ -116,10 +116,13 @@ def part(value: float | None) -> str:
 
 
 def moment(value: object) -> str:
-    """Unix seconds as UTC."""
+    """Unix seconds as UTC; a dash for what is no moment of the calendar, as a host may have said anything."""
     if not isinstance(value, (int, float)):
         return "-"
-    return datetime.fromtimestamp(value, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    try:
+        return datetime.fromtimestamp(value, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    except (OverflowError, ValueError, OSError):
+        return "-"
 
 
 def seconds(value: float | None) -> str:

@@ -34,12 +34,13 @@ class Judge:
         if due is None:
             return False
         until = (self._wall() - PATIENCE) // HOUR * HOUR
-        if until > due.since:
+        # Later than now it is where a clock was wrong: then nothing would be judged until that time has come.
+        known = due.since if due.since <= until + HOUR else 0.0
+        if until > known:
             # Of what is older only the worst of each hour is kept, which does not say how it began.
-            since = max(due.since, until - self._history.keep.five_minutes)
+            since = max(known, until - self._history.keep.five_minutes)
             points = (one for one in self._history.of(due.host, since) if one.at < until)
-            hours = judged(points, due.reserve)
-            self._promises.add(due.host, hours, until)
+            hours = self._promises.add(due.host, judged(points, due.reserve), until)
             broken = [one for one in hours if not one.held]
             self.counts["broken"] += len(broken)
             self.counts["held"] += len(hours) - len(broken)

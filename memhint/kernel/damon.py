@@ -8,7 +8,9 @@ slot was pointed at. All else is somebody else's, and is not touched.
 from __future__ import annotations
 
 import errno
+import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from memhint.kernel.errors import InterfaceInUse, InterfaceMissing, KernelInterfaceError, WriteRejected
@@ -28,6 +30,8 @@ _ANY_SIZE = 2**63 - 1
 _UPDATE_US = 3_600_000_000  # of the ranges, which are fixed
 _REGION = ("start", "end", "nr_accesses", "age")
 _TICKS = 100  # of a second, in /proc/PID/stat
+# A write that meets a kdamond at work for a moment, memhint's own too, is refused as if somebody else used DAMON.
+_TRIES, _AGAIN = 25, 0.02  # seconds between two of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +56,13 @@ class Damon:
     """The host's kdamonds. Not for two threads at a time."""
 
     def __init__(
-        self, root: KernelRoot, ledger: Ledger, host_boot: str, now: Callable[[], float], slots: int = SLOTS
+        self,
+        root: KernelRoot,
+        ledger: Ledger,
+        host_boot: str,
+        now: Callable[[], float],
+        slots: int = SLOTS,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         """:param host_boot: names this boot of the host; a mark of another one is void"""
         self._root = root
@@ -60,7 +70,9 @@ class Damon:
         self._boot = host_boot
         self._now = now
         self._slots = slots
+        self._sleep = sleep
         self._targets: dict[int, int] = {}  # process by slot
+        self._leaving: set[int] = set()  # of them: those that could not be stopped yet
         self._held = False
         self._marked: Mark | None = None
 
@@ -71,10 +83,14 @@ class Damon:
         :raises InterfaceInUse: they are somebody else's
         :raises KernelInterfaceError: when a file cannot be read or written
         """
-        if self._held:
-            return
         there = self._root.read_int(f"{BASE}/nr_kdamonds")
+        if self._held:
+            if there == self._slots:
+                return
+            self._held = False  # somebody has made others in their place: what was watched there is watched no more
+            self._forget()
         if there and not self._mine(there):
+            self._stop_own(there)
             raise InterfaceInUse(self._root.path(f"{BASE}/nr_kdamonds"), f"{there} kdamonds of somebody else")
         if there:
             self._stop_all(there)
@@ -97,8 +113,10 @@ class Damon:
             if there and self._mine(there):
                 self._stop_all(there)
                 self._write("nr_kdamonds", "0")
+            elif there:
+                self._stop_own(there)
         self._held = False
-        self._targets.clear()
+        self._forget()
         self._ledger.remove(HOST, KNOB)
 
     def start(self, pid: int, regions: Sequence[Span], window_us: int, patterns: Sequence[Pattern]) -> int:
@@ -108,6 +126,9 @@ class Damon:
         :raises KernelInterfaceError: InterfaceInUse where another exclusive user of DAMON runs, or no slot is left
         """
         self.acquire()
+        for one in sorted(self._leaving):
+            with suppress(KernelInterfaceError):
+                self.stop(one)
         slot = next((one for one in range(self._slots) if one not in self._targets), None)
         if slot is None:
             raise InterfaceInUse(self._root.path(BASE), f"all {self._slots} kdamonds watch a VM")
@@ -126,12 +147,20 @@ class Damon:
     def stop(self, slot: int) -> None:
         """Stop watching.
 
-        :raises KernelInterfaceError: when that fails
+        :raises KernelInterfaceError: when that fails; it is tried again before the next start
         """
-        pid = self._targets.pop(slot, None)
-        if pid is not None and self._running(slot) and self._target(slot) == pid:
-            self._write(f"{slot}/state", "off")
-            self._write(f"{slot}/contexts/nr_contexts", "0")  # with all that was kept of it
+        pid = self._targets.get(slot)
+        if pid is None:
+            return
+        self._leaving.add(slot)
+        try:
+            if self._running(slot) and self._target(slot) == pid:
+                self._write(f"{slot}/state", "off")
+                self._write(f"{slot}/contexts/nr_contexts", "0")  # with all that was kept of it
+        except InterfaceMissing:
+            self._forget(slot)  # it is there no more
+            raise
+        self._forget(slot)
 
     def counted(self, slot: int) -> tuple[int, ...] | None:
         """Bytes by pattern, summed over all windows since the start; None once the process has ended.
@@ -254,7 +283,23 @@ class Damon:
         for slot in range(there):
             if self._running(slot):
                 self._write(f"{slot}/state", "off")
-        self._targets.clear()
+        self._forget()
+
+    def _stop_own(self, there: int) -> None:
+        """Stop those that are memhint's, among others of somebody else."""
+        mark = self._ledger.get(HOST, KNOB)
+        if mark is None or mark.instance != self._boot:
+            return
+        made, *slots = mark.after.split()
+        for slot in range(there) if made == str(there) else ():
+            if self._running(slot) and f"{slot}:{self._target(slot)}" in slots:
+                self._write(f"{slot}/state", "off")
+
+    def _forget(self, slot: int | None = None) -> None:
+        """Count a slot as free, or all."""
+        for one in [slot] if slot is not None else list(self._targets):
+            self._targets.pop(one, None)
+            self._leaving.discard(one)
 
     def _running(self, slot: int) -> bool:
         return self._root.read_text(f"{BASE}/{slot}/state").strip() == "on"
@@ -266,12 +311,16 @@ class Damon:
             return None  # none was set
 
     def _write(self, relative: str, text: str) -> None:
-        try:
-            self._root.write_text(f"{BASE}/{relative}", text)
-        except WriteRejected as error:
-            if _busy(error):
-                raise InterfaceInUse(error.path, "in use by somebody else, or just now at work") from error
-            raise
+        for left in reversed(range(_TRIES)):
+            try:
+                self._root.write_text(f"{BASE}/{relative}", text)
+                return
+            except WriteRejected as error:
+                if not _busy(error):
+                    raise
+                if not left:
+                    raise InterfaceInUse(error.path, "in use by somebody else, or just now at work") from error
+            self._sleep(_AGAIN)
 
 
 def divided(spans: Sequence[Span], count: int, page: int = PAGE_SIZE) -> tuple[Span, ...]:

@@ -173,10 +173,11 @@ class DamonWatch:
         at, now = self._wall(), self._ended
         self._kernel = cpu
         self.cpu = self._own + cpu
+        if len(counted) != (2 if self._by_ranges else len(self._ages) + 1):
+            raise InterfaceInUse(self._root.path(f"proc/{self._pid}"), "somebody else has DAMON count something else")
         before = self._last or (0,) * len(counted)
         seen = [new - old for new, old in zip(counted, before, strict=True)]
-        wanted = 2 if self._by_ranges else len(self._ages) + 1
-        if len(seen) != wanted or seen[0] <= 0:
+        if seen[0] <= 0:
             return  # no window has ended since
         self._last = counted
         resident = self._resident()

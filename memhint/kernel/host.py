@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TypeVar
 
 from memhint.kernel.buddy import free_in_blocks
@@ -11,7 +12,7 @@ from memhint.kernel.hugetlb import hugetlb_pools
 from memhint.kernel.ksm import read_ksm
 from memhint.kernel.memcg import cgroup_memory, cgroup_oom_kills, cgroup_swap_activity
 from memhint.kernel.meminfo import machine_memory
-from memhint.kernel.numa import numa_nodes
+from memhint.kernel.numa import Watermarks, numa_nodes, watermarks
 from memhint.kernel.psi import read_pressure
 from memhint.kernel.root import PAGE_SIZE, KernelRoot
 from memhint.kernel.swap import swap_activity
@@ -19,7 +20,7 @@ from memhint.kernel.thp import HUGE_PAGE, huge_activity, read_thp
 from memhint.kernel.tiers import memory_tiers
 from memhint.kernel.vmstat import oom_kills
 from memhint.objects.gap import Gap
-from memhint.objects.host import HostMemory, HostObservation, SwapActivity
+from memhint.objects.host import HostMemory, HostObservation, NumaNode, SwapActivity
 
 T = TypeVar("T")
 
@@ -59,7 +60,7 @@ def observe_host(
         thp=part("thp", lambda: read_thp(root)),
         oom_kills=part("oom_kills", lambda: _oom_kills(root, memory_cgroup)),
         hugetlb=part("hugetlb", lambda: hugetlb_pools(root)) or (),
-        numa=part("numa", lambda: numa_nodes(root)) or (),
+        numa=_nodes(part("numa", lambda: numa_nodes(root)) or (), part("watermarks", lambda: watermarks(root)) or {}),
         tiers=part("memory_tiers", lambda: _tiers(root)) or (),
         huge=part("huge_activity", lambda: huge_activity(root)),
         free_huge=part("free_huge", lambda: free_in_blocks(root, HUGE_PAGE, page_size)) or {},
@@ -73,6 +74,10 @@ def read_memory(root: KernelRoot, memory_cgroup: str | None = None) -> HostMemor
     :raises KernelInterfaceError: when it cannot be read
     """
     return machine_memory(root) if memory_cgroup is None else cgroup_memory(root, memory_cgroup)
+
+
+def _nodes(nodes: tuple[NumaNode, ...], marks: Mapping[int, Watermarks]) -> tuple[NumaNode, ...]:
+    return tuple(replace(one, kept=marks[one.node].high) if one.node in marks else one for one in nodes)
 
 
 def _tiers(root: KernelRoot) -> tuple[tuple[int, ...], ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from memhint.kernel.errors import InterfaceMalformed, InterfaceMissing, ProcessGone
 from memhint.kernel.fields import colons, listed, number
@@ -14,6 +15,7 @@ from memhint.objects.units import KIB
 _DIRECTORY = "sys/devices/system/node"
 _NODE = re.compile(r"node(\d{1,9})", re.ASCII)
 _PAGES_ON = re.compile(r"N(\d{1,9})=(\d{1,20})", re.ASCII)
+_ZONE = re.compile(r"Node (\d{1,9}), zone", re.ASCII)
 _ADDRESS = re.compile(r"[0-9a-f]{1,16}", re.ASCII)
 _POLICY = re.compile(
     r"(default|local|prefer(?: \(many\))?|bind|(?:weighted )?interleave)(?:=[a-z|]+)?(?::([0-9,-]*))?(?= |$)", re.ASCII
@@ -40,6 +42,44 @@ def _node(root: KernelRoot, node: int) -> NumaNode:
     lists = [f"Node {node} {name}(file)" for name in ("Active", "Inactive")]
     cache = sum(fields.kib(name) for name in lists if name in fields.values)
     return NumaNode(node, fields.kib(f"Node {node} MemTotal"), fields.kib(f"Node {node} MemFree"), cache)
+
+
+@dataclass(frozen=True, slots=True)
+class Watermarks:
+    """What the kernel keeps free of a node, in bytes: below ``low`` it has who wants memory make room first, up to
+    ``high``.
+    """
+
+    low: int = 0
+    high: int = 0
+
+
+def watermarks(root: KernelRoot, page_size: int = PAGE_SIZE) -> dict[int, Watermarks]:
+    """By node. Of zones that few may use it is what the kernel keeps there for those few, too.
+
+    :raises KernelInterfaceError: when zoneinfo cannot be read or makes no sense; a kernel that has none keeps nothing
+    """
+    path, found = root.path("proc/zoneinfo"), dict[int, Watermarks]()
+    node, low, high, most = 0, 0, 0, 0
+    try:
+        for line in root.lines("proc/zoneinfo"):
+            match, words = _ZONE.match(line), line.split()
+            if match is not None:
+                node, low, high, most = int(match[1]), 0, 0, 0
+            elif len(words) == 2 and words[0] == "low":
+                low = number(words[1], path)
+            elif len(words) == 2 and words[0] == "high":
+                high = number(words[1], path)
+            elif len(words) == 2 and words[0] == "managed":
+                most = number(words[1], path)
+            elif words[:1] == ["protection:"]:
+                others = max((number(word.strip("(,)"), path) for word in words[1:]), default=0)
+                before = found.get(node, Watermarks())
+                one = Watermarks(page_size * min(low + others, most), page_size * min(high + others, most))
+                found[node] = Watermarks(before.low + one.low, before.high + one.high)
+    except InterfaceMissing:
+        return {}
+    return found
 
 
 def cpus_by_node(root: KernelRoot, pid: int) -> dict[int, int]:

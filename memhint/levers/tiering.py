@@ -17,7 +17,7 @@ from memhint.kernel.errors import InterfaceMissing, KernelInterfaceError
 from memhint.kernel.guest_nodes import Bounds, read_bounds, where
 from memhint.kernel.memcg import CgroupVersion
 from memhint.kernel.move_pages import PageMover
-from memhint.kernel.numa import numa_nodes
+from memhint.kernel.numa import Watermarks, numa_nodes, watermarks
 from memhint.kernel.process_cgroup import home
 from memhint.kernel.psi import read_pressure
 from memhint.kernel.root import KernelRoot
@@ -100,6 +100,7 @@ class TieringLever(HostLever[TieringPlan]):
         self._bounds: dict[str, tuple[float, Bounds]] = {}  # by process: when they were read
         self._stalled: dict[str, tuple[float, int]] = {}
         self._last: tuple[float, TieringPlan, PassResult] | None = None
+        self._kept: Mapping[int, Watermarks] = {}  # as of the pass under way
         self._known = float("-inf")  # when it was found out what is in use, as of the last pass
         self._looking = 0.0  # CPU seconds of the last look
 
@@ -219,11 +220,14 @@ class TieringLever(HostLever[TieringPlan]):
             return None, Verdict(
                 Answer.REFUSED, Reason.PRESSURE, f"the host waits for memory {waiting:g} % of the time"
             )
+        self._kept = watermarks(self._root)
         slow = tuple(node for tier in tiers[1:] for node in tier)
         return Tiers(tiers[0], slow, self._room(tiers[0])), None
 
     def _room(self, fast: Sequence[int], kept: float = 1.0) -> dict[int, int]:
         """What each node may still take. Page cache goes when somebody needs its place.
+
+        What the kernel keeps free is none of it: there every move would end with ENOMEM.
 
         :param kept: the part of what is to stay free that does
         """
@@ -233,7 +237,10 @@ class TieringLever(HostLever[TieringPlan]):
             if node.node in fast:
                 least = max(least, int(node.total * self._settings.free_percent / 100))
             if node.total:
-                found[node.node] = node.free + node.file - int(least * kept)
+                marks = self._kept.get(node.node, Watermarks())
+                # what was chosen up to the one may come out a little larger, and still be had up to the other
+                kernel = marks.high if kept == 1.0 else marks.low
+                found[node.node] = node.free + node.file - max(int(least * kept), kernel)
         return found
 
     def _look_at(self, one: DomainObservation, share: Share, heat: HeatMap | None, work: Pass) -> None:

@@ -81,7 +81,10 @@ class Carrier:
             for _, group in groupby(moves, key=lambda move: (move.why, move.node)):
                 for wave in _waves([part for move in group for part in _parts(move)], self._threads):
                     over = self._stop() or self._clock() - began >= self._patience
-                    some = [part for part in wave if self._may(part, done[part.uuid], over=over)]
+                    some: list[Move] = []
+                    for part in wave:  # of one group, so all go to one node
+                        if self._may(part, done[part.uuid], sum(one.bytes for one in some), over=over):
+                            some.append(part)
                     results = pool.map(lambda part: _one(movers[part.uuid], part), some)
                     for part, result in zip(some, results, strict=True):
                         _note(done[part.uuid], part, result)
@@ -90,22 +93,24 @@ class Carrier:
                         self._sleep(max(0.0, began + asked / self._rate - self._clock()))
         return done
 
-    def _may(self, part: Move, done: Done, *, over: bool) -> bool:
+    def _may(self, part: Move, done: Done, ahead: int, *, over: bool) -> bool:
+        """:param ahead: bytes that go to the same node at the same time"""
         if done.ended is None:
             try:
-                done.ended = self._against(part, over=over)
+                done.ended = self._against(part, ahead, over=over)
             except KernelInterfaceError as error:
                 done.ended = failed(error)
         return done.ended is None
 
-    def _against(self, part: Move, *, over: bool) -> Verdict | None:
+    def _against(self, part: Move, ahead: int, *, over: bool) -> Verdict | None:
         if over:
             return Verdict(Answer.PENDING, Reason.TIME_UP, "told to stop, or the time of a pass is over")
         room = self._room()
         if part.node not in room:
             return _gone(part.node)
-        if room[part.node] < part.bytes:
-            detail = f"node {part.node} may take {mib(max(0, room[part.node]))} MiB more"
+        left = room[part.node] - ahead
+        if left < part.bytes:
+            detail = f"node {part.node} may take {mib(max(0, left))} MiB more"
             return Verdict(Answer.REFUSED, Reason.NODE_FULL, detail)
         return self._trouble(part.uuid)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from memhint.objects.lever import LeverName
+from memhint.objects.ranges import Moment
 from memhint.objects.verdict import Verdict
 
 
@@ -12,7 +13,7 @@ from memhint.objects.verdict import Verdict
 class Event:
     """One pull of one lever. ``at`` is unix seconds."""
 
-    at: float
+    at: Moment
     host: str
     subject: str
     lever: LeverName

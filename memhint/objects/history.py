@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from memhint.objects.ranges import Balance, Count, Moment, Percent, Size
 from memhint.objects.report import Report
 
 
@@ -15,16 +16,16 @@ class HistoryPoint:
     worst is the least of what is left (headroom, nominal_headroom, available) and the most of what is used.
     """
 
-    at: float
-    headroom: int
-    nominal_headroom: int
-    assigned: int
-    footprint: int
-    resident: int
-    available: int
-    swap_used: int
-    psi: float | None
-    span: int = 0
+    at: Moment
+    headroom: Balance
+    nominal_headroom: Balance
+    assigned: Count
+    footprint: Count
+    resident: Count
+    available: Size
+    swap_used: Size
+    psi: Percent | None
+    span: Count = 0
 
 
 def point_of(report: Report) -> HistoryPoint:

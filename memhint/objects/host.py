@@ -104,6 +104,7 @@ class NumaNode:
     total: Size
     free: Size
     file: Size = 0  # page cache: the kernel frees it when somebody needs it
+    kept: Size = 0  # of what is free, what the kernel gives to nobody without making room first
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from memhint.objects.ranges import Moment
 from memhint.objects.units import KIB, mib
 from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.objects.words import Word
@@ -75,8 +76,8 @@ class ReclaimRequest:
     timeout: float  # from its beginning to its end
     reason: str  # why, for people
     by: str  # who asks
-    at: float
-    expires: float  # it must have begun by then
+    at: Moment
+    expires: Moment  # it must have begun by then
     dry_run: bool = False
     hold: float = 0.0  # seconds after its end for which what the guest fills again is reclaimed again
 
@@ -112,8 +113,8 @@ class Hold:
     ``again`` is the guest's word, as ``Reclaim.reclaimed`` is.
     """
 
-    since: float
-    until: float
+    since: Moment
+    until: Moment
     kept: int  # page cache that the reclaim left the guest
     used: int  # the part of it that the guest used recently
     again: int = 0  # reclaimed again
@@ -143,8 +144,8 @@ class Reclaim:
     calls: int = 0
     before: int | None = None
     after: int | None = None
-    begun: float | None = None
-    ended: float | None = None
+    begun: Moment | None = None
+    ended: Moment | None = None
     held: Hold | None = None  # None: nothing was to be held, or nothing is held yet
 
     @property

@@ -35,7 +35,8 @@ def tightest(
 ) -> int | None:
     """The least room of the nodes that VMs are bound to, in bytes and possibly negative; None where none is bound.
 
-    room = free + page cache − node reserve − Σ(D − RSS) of the VMs bound to it. A VM that is bound to several nodes
+    room = free + page cache − node reserve − Σ(D − RSS) of the VMs bound to it, where the reserve is no less than what
+    the kernel itself keeps free. A VM that is bound to several nodes
     weighs on each with its part.
     """
     with_memory = {node.node: node for node in host.numa if node.total > 0}
@@ -51,7 +52,7 @@ def tightest(
         for node in bound:
             coming[node] = coming.get(node, 0) + part
     rooms = [
-        with_memory[node].free + with_memory[node].file - settings.node_reserve_of(with_memory[node].total) - more
-        for node, more in coming.items()
+        one.free + one.file - max(settings.node_reserve_of(one.total), one.kept) - more
+        for one, more in ((with_memory[node], more) for node, more in coming.items())
     ]
     return min(rooms, default=None)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice, takewhile
 from math import ceil
 
 from memhint.objects.domain import DomainObservation, DomainState
@@ -21,6 +20,7 @@ from memhint.objects.words import Word
 BLOCK = 2 * MIB
 """What is moved at least: a huge page moves as a whole."""
 UNLIMITED = 1 << 62
+_LOOKS = 5_000_000  # at what could make room, in one choice: guests have a say in how scattered their memory lies
 _SCATTERED = 64 * MIB  # less than this, or a twentieth of the VM, is not worth to be gathered
 
 
@@ -136,9 +136,11 @@ def pieces_of(lying: Iterable[Lying], heat: HeatMap | None) -> tuple[Piece, ...]
         each, start = run.bytes / ((run.end - run.start) // BLOCK), run.start
         while start < run.end:
             first = max(0, bisect_right(starts, start) - 1)
-            within = list(takewhile(lambda one: one.start < start + BLOCK, islice(ranges, first, None)))  # noqa: B023
-            within = [one for one in within if one.end > start]
-            end = start + BLOCK
+            end, within = start + BLOCK, []
+            while first < len(ranges) and ranges[first].start < end:
+                if ranges[first].end > start:
+                    within.append(ranges[first])
+                first += 1
             if len(within) == 1 and within[0].start <= start:
                 end = max(end, within[0].end // BLOCK * BLOCK)
             elif not within:
@@ -203,6 +205,7 @@ class _Chooser:
         self._tiers = tiers
         self._limits = limits
         self._budget = limits.most
+        self._looks = _LOOKS
         self._room = dict(tiers.room)
         self._fast = frozenset(tiers.fast)
         self._left = [
@@ -284,10 +287,11 @@ class _Chooser:
         """
         for one in self._above:
             wanted = min(size, self._budget - keep)
-            if wanted <= 0:
-                return
+            if wanted <= 0 or self._looks <= 0 or _idle(one) < idle:
+                return  # what follows was touched later still
+            self._looks -= 1
             same = one.uuid == for_.uuid
-            if one.node != node or not one.blocks or _idle(one) < idle or (own and not same) or one.busy >= for_.busy:
+            if one.node != node or not one.blocks or (own and not same) or one.busy >= for_.busy:
                 continue
             # A VM exchanges its own where it has its minimum: blocks differ, and less may come than goes. On a node
             # that has too little free nothing comes.

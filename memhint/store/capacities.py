@@ -68,7 +68,7 @@ class Capacities:
             ).first()
             if row is None or row.tenure == Tenure.RELEASED:
                 return False
-            if row.holder not in ("", holder) and row.turn_until > now:
+            if row.holder not in ("", holder) and now < row.turn_until <= now + TURN:
                 return False
             if _rank(standing) < (epoch_rank(row.epoch), row.sequence):
                 return False

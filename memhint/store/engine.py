@@ -226,5 +226,5 @@ def _translated(url: URL) -> Iterator[None]:
             not isinstance(error, DBAPIError) and isinstance(error, StatementError)
         )
         raise trouble(redacted(url), what, refused=refused) from error
-    except OverflowError as error:  # SQLite's driver says it in its own way
+    except (OverflowError, UnicodeEncodeError) as error:  # drivers say it in their own way
         raise StoreRefused(f"{redacted(url)}: {error}") from error

@@ -57,12 +57,12 @@ class Growth:
             now = self._clock(connection)
             add_new(connection, growth, NO_TABLE)
             row = connection.execute(select(growth).with_for_update()).one()
-            if row.turn_until > now:
+            if now < row.turn_until <= now + max(pause, HOUR):  # a later one is of a clock that was wrong
                 return None
             connection.execute(update(growth).values(turn_until=now + pause))
             looked = func.coalesce(growth_host.c.looked, 0.0)
             due = select(host.c.name).outerjoin(growth_host, growth_host.c.host == host.c.name)
-            due = due.where(host.c.epoch != "", host.c.silent == 0, looked < now - AGAIN)
+            due = due.where(host.c.epoch != "", host.c.silent == 0, (looked < now - AGAIN) | (looked > now + AGAIN))
             name = connection.execute(due.order_by(looked, host.c.name).limit(1)).scalar()
             if name is None:
                 return None
@@ -70,7 +70,7 @@ class Growth:
             add_new(connection, growth_host, {"host": name, "looked": now, "document": "[]"})
             connection.execute(update(growth_host).where(growth_host.c.host == name).values(looked=now))
             # By the clock: a store that was lost does not begin again with versions that agents have.
-            return Turn(str(name), max(int(now), row.version + 1), not row.document or now - row.made >= every)
+            return Turn(str(name), max(int(now), row.version + 1), not row.document or not 0 <= now - row.made < every)
 
         return self._database.transact(work)
 

@@ -19,6 +19,7 @@ from memhint.store.tables import domain, instance, instance_look
 from memhint.store.upsert import add_new, upsert_many
 
 TURN = 120.0  # seconds for which a look that says nothing keeps its turn
+_FARTHEST = 86_400.0  # seconds: a turn that would last longer is of a clock that was wrong
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ class Instances:
             now = self._clock(connection)
             add_new(connection, instance_look, {"id": 1, "number": 0, "turn_until": 0.0})
             row = connection.execute(select(instance_look).with_for_update()).one()
-            if row.turn_until > now:
+            if now < row.turn_until <= now + _FARTHEST:
                 return None
             number = row.number + 1
             connection.execute(update(instance_look).values(number=number, turn_until=now + TURN))

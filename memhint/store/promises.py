@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, delete, func, select, update
+from sqlalchemy import ColumnElement, Connection, delete, func, select, update
 
 from memhint.objects.promise import HostPromises, KeptPromises, PromisedHour
 from memhint.planner.backtest import HOUR
@@ -51,21 +51,21 @@ class Promises:
             looked = func.coalesce(promise_host.c.looked, 0.0)
             late = select(host_summary.c.name, host_summary.c.reserve, promise_host.c.until)
             late = late.outerjoin(promise_host, promise_host.c.host == host_summary.c.name)
-            late = late.join(host, host.c.name == host_summary.c.name).where(looked < now - HOUR)
+            late = late.join(host, host.c.name == host_summary.c.name).where(_over(looked, now))
             row = connection.execute(late.order_by(looked, host_summary.c.name).limit(1)).first()
             if row is None:
                 return None
             # One that cannot be judged does not keep the others waiting.
             add_new(connection, promise_host, {"host": row.name, "looked": 0.0, "until": 0.0})
-            mine = (promise_host.c.host == row.name) & (promise_host.c.looked < now - HOUR)
+            mine = (promise_host.c.host == row.name) & _over(promise_host.c.looked, now)
             if not connection.execute(update(promise_host).where(mine).values(looked=now)).rowcount:
                 return None  # another controller has it
             return Due(row.name, row.reserve, row.until or 0.0)
 
         return self._database.transact(work)
 
-    def add(self, name: str, hours: Sequence[PromisedHour], until: float) -> None:
-        """Keep hours of a host. One that was judged already stays as it was.
+    def add(self, name: str, hours: Sequence[PromisedHour], until: float) -> tuple[PromisedHour, ...]:
+        """Keep hours of a host, and say which are new. One that was judged already stays as it was.
 
         :param until: unix seconds up to which there is no more to judge
         """
@@ -74,10 +74,15 @@ class Promises:
             for one in hours
         ]
         with self._database.write() as connection:
+            known = select(promise_hour.c.at).where(promise_hour.c.host == name)
+            known = known.where(promise_hour.c.at >= min((int(one.at) for one in hours), default=0))
+            there = set(connection.execute(known).scalars()) if hours else set()
             add_new(connection, promise_hour, *rows)
             connection.execute(update(promise_host).where(promise_host.c.host == name).values(until=until))
-            old = promise_hour.c.at < int(until - self._keep)
-            connection.execute(delete(promise_hour).where(promise_hour.c.host == name, old))
+            if rows:  # time has passed on the host, too: a clock that jumped makes nothing old
+                old = promise_hour.c.at < int(until - self._keep)
+                connection.execute(delete(promise_hour).where(promise_hour.c.host == name, old))
+        return tuple(one for one in hours if int(one.at) not in there)
 
     def of(self, name: str) -> KeptPromises | None:
         """How a host kept its promises; None where no hour was judged."""
@@ -102,3 +107,8 @@ class Promises:
         with self._database.read() as connection:
             found = connection.execute(sums).all()
         return tuple(HostPromises(name, hours, int(held), max(0, int(most))) for name, hours, held, most in found)
+
+
+def _over(looked: ColumnElement[float], now: float) -> ColumnElement[bool]:
+    """Whether that is an hour ago, or was by a clock that has been set back since."""
+    return (looked < now - HOUR) | (looked > now + HOUR)

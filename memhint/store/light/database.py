@@ -82,5 +82,5 @@ class Database:
         except sqlite3.Error as error:
             refused = isinstance(error, (sqlite3.DataError, sqlite3.IntegrityError))
             raise trouble(name, " ".join(str(error).split()), refused=refused) from error
-        except OverflowError as error:  # a number that no database keeps
+        except (OverflowError, UnicodeEncodeError) as error:  # a number or a text that no database keeps
             raise StoreRefused(f"{name}: {error}") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from itertools import pairwise
 
 import pytest
@@ -122,6 +123,46 @@ def test_ranges_take_a_quarter_of_the_time_at_most_and_every_vm_has_its_turn() -
     assert 0.15 * now <= sum(spent.values()) <= 0.25 * now
     assert spent[4] == 0.0
     assert max(spent[pid] for pid in range(4)) - min(spent[pid] for pid in range(4)) <= 20.0
+
+
+def test_a_vm_of_which_no_ranges_can_be_told_keeps_no_other_from_its_turns() -> None:
+    now = 0.0
+    taken = InterfaceInUse("/damon", "of somebody else")
+    watches: dict[int, FakeWatch] = {}
+
+    class Bits(FakeWatch):
+        """As that by accessed bits."""
+
+        def step(self, at: float) -> float:
+            self.with_heat = False
+            return super().step(at)
+
+    def damon(pid: int) -> FakeWatch:
+        watches[pid] = FakeWatch(taken if pid == 1 else None)
+        return watches[pid]
+
+    sources = {ActiveSource.DAMON: damon, ActiveSource.REFERENCED: lambda pid: Bits()}
+    reads = ActiveReads(sources, 100.0, clock=lambda: now)
+    reads._thread = object()  # as if it had begun: the test takes each step itself
+    reads.want({"a": builders.process(pid=1), "b": builders.process(pid=2)})
+    reads.heat(["a", "b"])
+    while now < 3600.0:
+        now += reads.read_next(now)
+    assert watches[2].range_reads > 50
+
+
+def test_a_watch_with_a_defect_keeps_no_other_from_being_read() -> None:
+    sources = Sources(damon=None)
+    reads = reader(sources)
+    reads.want({"a": builders.process(pid=1), "b": builders.process(pid=2)})
+    run(reads, 0.0)
+    spoiled, good = (watch for _, _, watch in sources.made)
+    spoiled.fails = ValueError("a defect")  # type: ignore[assignment]
+    for now in (61.0, 122.0, 183.0):
+        with contextlib.suppress(ValueError):
+            reads.read_next(now)
+        run(reads, now)
+    assert good.steps == 4
 
 
 def test_who_watches_is_told_whose_ranges_are_wanted_and_at_once() -> None:

@@ -7,11 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import update
 
+from lab.waiting import wait_for
 from memhint.agent.deep_reads import DeepReads, next_due
 from memhint.agent.lock import AlreadyRunning, HostLock
 from memhint.agent.policies import Policies
 from memhint.agent.processes import Processes
 from memhint.kernel.errors import KernelInterfaceError, ProcessGone
+from memhint.objects.domain import DeepMemory
 from memhint.objects.policy import Mode, Origin, QosClass, remembered
 from memhint.store import open_store
 from memhint.store.rows.policies import StoredPolicies
@@ -87,6 +89,25 @@ def test_a_restarted_qemu_has_no_deep_reading(host) -> None:
     deep.read_next(now=0.0)
     deep.want({UUID: builders.process(pid=5000)})
     assert deep.newest(UUID) is None
+
+
+def test_a_defect_in_one_deep_read_keeps_no_other_from_being_made(host, monkeypatch) -> None:
+    """Zero pages of which nobody knows would count for nothing."""
+
+    def read(_root, pid: int, at: float, _page_size: int) -> DeepMemory:
+        if pid == 1:
+            raise ValueError("a defect")
+        return DeepMemory(at, 0, 0, 0)
+
+    monkeypatch.setattr("memhint.agent.deep_reads.deep_memory", read)
+    deep = DeepReads(host[0].kernel, 4096, cpu_percent=100.0, interval=0.01)
+    deep.want({"a": builders.process(pid=1), "b": builders.process(pid=2)})
+    deep.start()
+    try:
+        wait_for(lambda: deep.newest("b"), 20.0, "the other's reading")
+        assert deep.newest("a") is None
+    finally:
+        deep.close()
 
 
 class Store:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from dataclasses import replace
 
 import pytest
 import zstandard
@@ -14,6 +15,7 @@ from memhint.bus.errors import Poison
 from memhint.bus.record import Record
 from memhint.objects.event import Event
 from memhint.objects.history import point_of
+from memhint.objects.reclaim import Reclaim
 from tests.unit import builders
 from tests.unit.builders import NOW
 
@@ -99,6 +101,27 @@ def test_a_number_that_no_database_keeps_is_poison(before: str, number: str) -> 
     assert number in body
     with pytest.raises(Poison):
         decode(body.encode(), None)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("headroom", 2**62), ("available", -(2**62)), ("footprint", 2**60), ("resident", -1), ("at", 1e300)],
+)
+def test_a_point_with_which_sums_over_a_fleet_would_leave_64_bits_is_poison(name: str, value: float) -> None:
+    body = envelope.unpack(*encode(record()))["body"]
+    body["points"][0][name] = value
+    with pytest.raises(Poison):
+        decode(changed(record(), body=body), None)
+
+
+@pytest.mark.parametrize("what", ["events", "reclaims"])
+def test_what_happened_at_no_moment_of_the_calendar_is_poison(what: str) -> None:
+    sent = replace(record(), body=replace(record().body, reclaims=(Reclaim(builders.reclaim_request(), begun=NOW),)))
+    body = envelope.unpack(*encode(sent))["body"]
+    assert decode(changed(sent, body=body), None) == sent
+    body[what][0]["at" if what == "events" else "begun"] = 1e300
+    with pytest.raises(Poison):
+        decode(changed(sent, body=body), None)
 
 
 @given(body=st.binary(max_size=200), encoding=st.sampled_from([None, ZSTD, "gzip"]))

@@ -75,6 +75,24 @@ def test_a_broken_promise_is_said_in_the_log(store: Store, caplog: pytest.LogCap
     )
 
 
+def test_a_clock_that_was_years_ahead_neither_ends_judging_nor_makes_hours_old(store: Store) -> None:
+    fleet = Fleet(store)
+    for hour in range(3):
+        fleet.tell(hour, 2 * GIB, 3 * GIB)
+    fleet.now = BEGIN + 1 * HOUR + PATIENCE + 1
+    assert fleet.judge.round()
+    right, fleet.now = fleet.now, fleet.now + 10 * 365 * 24 * HOUR
+    assert fleet.judge.round()
+    fleet.now = right + HOUR
+    for _ in range(2):
+        assert fleet.judge.round()
+        fleet.now += HOUR + 1
+    kept = store.promises.of("host-a")
+    assert kept is not None
+    assert kept.hours == 3
+    assert fleet.judge.counts == {"held": 3, "broken": 0}, "each once"
+
+
 def test_hours_that_an_agent_tells_of_too_late_are_not_judged(store: Store) -> None:
     fleet = Fleet(store)
     fleet.now = BEGIN + 2 * HOUR

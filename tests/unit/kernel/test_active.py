@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,9 +13,10 @@ from hypothesis import strategies as st
 from memhint.kernel.clearings import Clearings
 from memhint.kernel.damon import BASE, KNOB, Damon, Region, divided
 from memhint.kernel.damon_watch import idle_bytes, sampling_error
-from memhint.kernel.errors import InterfaceInUse, InterfaceMalformed, InterfaceMissing
+from memhint.kernel.errors import InterfaceInUse, InterfaceMalformed, InterfaceMissing, WriteRejected
 from memhint.kernel.guest_ram import Span
 from memhint.kernel.referenced import ReferencedWatch
+from memhint.kernel.root import KernelRoot
 from memhint.objects.active import Idle, descending
 from memhint.objects.ownership import HOST, Mark
 from memhint.objects.units import MIB
@@ -143,6 +145,96 @@ def test_regions_of_a_slot_that_is_somebody_else_s_or_of_an_older_kernel_are_not
     with pytest.raises(InterfaceMissing):
         watched(fake).regions(0)
     assert fake.text(f"{BASE}/0/state") == "on\n"
+
+
+class Busy(KernelRoot):
+    """Refuses so many writes of a file as the kernel does while a kdamond is at work."""
+
+    def __init__(self, path: Path, file: str, times: int) -> None:
+        super().__init__(path)
+        self.file, self.times = file, times
+
+    def write_text(self, relative: str, text: str) -> None:
+        if relative.endswith(self.file) and self.times > 0:
+            self.times -= 1
+            raise WriteRejected(relative, "busy") from OSError(errno.EBUSY, "busy")
+        super().write_text(relative, text)
+
+
+def kdamonds(fake: FakeRoot, count: int) -> None:
+    """As the kernel shows them."""
+    fake.write(f"{BASE}/nr_kdamonds", f"{count}\n")
+    for slot in range(count):
+        fake.write(f"{BASE}/{slot}/state", "off\n")
+        fake.write(f"{BASE}/{slot}/contexts/nr_contexts", "0\n")
+        context = f"{BASE}/{slot}/contexts/0"
+        fake.write(f"{context}/operations", "").write(f"{context}/avail_operations", "vaddr\nfvaddr\n")
+        for name in ("sample_us", "aggr_us", "update_us"):
+            fake.write(f"{context}/monitoring_attrs/intervals/{name}", "0\n")
+        for name in ("min", "max"):
+            fake.write(f"{context}/monitoring_attrs/nr_regions/{name}", "0\n")
+        fake.write(f"{context}/targets/nr_targets", "0\n")
+        fake.write(f"{context}/targets/0/pid_target", "0\n").write(f"{context}/targets/0/regions/nr_regions", "0\n")
+        for name in ("start", "end"):
+            fake.write(f"{context}/targets/0/regions/0/{name}", "0\n")
+        fake.write(f"{context}/schemes/nr_schemes", "0\n")
+
+
+def test_a_kdamond_that_is_at_work_for_a_moment_is_nobody_else_s(fake: FakeRoot) -> None:
+    kdamonds(fake, 2)
+    ledger = Ledger()
+    ledger.put(Mark(HOST, KNOB, "0", "2", BOOT, 0.0))
+    rests: list[float] = []
+    busy = Busy(fake.path, "aggr_us", 3)
+    damon = Damon(busy, ledger, BOOT, lambda: 0.0, slots=2, sleep=rests.append)
+    assert damon.start(PID, [Span(0, 4096)], 1, []) == 0
+    assert len(rests) == 3
+    busy.times = 10**6
+    with pytest.raises(InterfaceInUse):
+        damon.start(PID, [Span(0, 4096)], 1, [])
+    assert sum(rests) < 1.0
+
+
+def test_what_could_not_be_stopped_keeps_its_slot_and_is_stopped_before_another_one_begins(fake: FakeRoot) -> None:
+    kdamonds(fake, 2)
+    ledger = Ledger()
+    ledger.put(Mark(HOST, KNOB, "0", "2", BOOT, 0.0))
+    busy = Busy(fake.path, "0/state", 0)
+    damon = Damon(busy, ledger, BOOT, lambda: 0.0, slots=2, sleep=lambda _: None)
+    damon.start(PID, [Span(0, 4096)], 1, [])
+    busy.times = 10**6
+    with pytest.raises(InterfaceInUse):
+        damon.stop(0)
+    assert damon.start(PID + 1, [Span(0, 4096)], 1, []) == 1
+    damon.stop(1)
+    busy.times = 0
+    assert damon.start(PID + 2, [Span(0, 4096)], 1, []) == 0
+    assert fake.text(f"{BASE}/0/contexts/0/targets/0/pid_target") == str(PID + 2)
+
+
+def test_kdamonds_that_somebody_made_in_place_of_ours_are_not_touched(fake: FakeRoot) -> None:
+    kdamonds(fake, 2)
+    ledger = Ledger()
+    ledger.put(Mark(HOST, KNOB, "0", "2", BOOT, 0.0))
+    damon = Damon(fake.kernel, ledger, BOOT, lambda: 0.0, slots=2)
+    damon.stop(damon.start(PID, [Span(0, 4096)], 1, []))
+    kdamonds(fake, 1)
+    with pytest.raises(InterfaceInUse):
+        damon.start(PID, [Span(0, 4096)], 1, [])
+    assert fake.text(f"{BASE}/0/contexts/0/targets/0/pid_target") == "0\n"
+
+
+def test_of_what_an_agent_left_behind_its_own_is_stopped_also_beside_somebody_else_s(fake: FakeRoot) -> None:
+    kdamonds(fake, 2)
+    for slot, target in enumerate((PID, 9)):
+        fake.write(f"{BASE}/{slot}/state", "on\n")
+        fake.write(f"{BASE}/{slot}/contexts/0/targets/0/pid_target", f"{target}\n")
+    ledger = Ledger()
+    ledger.put(Mark(HOST, KNOB, "0", f"2 0:{PID}", BOOT, 0.0))
+    with pytest.raises(InterfaceInUse):
+        Damon(fake.kernel, ledger, BOOT, lambda: 0.0, slots=2).acquire()
+    assert [fake.text(f"{BASE}/{slot}/state") for slot in range(2)] == ["off", "on\n"]
+    assert fake.text(f"{BASE}/nr_kdamonds") == "2\n"
 
 
 def test_a_kernel_without_damon_is_unsupported(fake: FakeRoot) -> None:

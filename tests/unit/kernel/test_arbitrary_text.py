@@ -19,7 +19,7 @@ from memhint.kernel.ksm import KsmKnob, read_knob, read_ksm
 from memhint.kernel.kvm_pages import guest_mappings
 from memhint.kernel.memcg import amount, cgroup_memory, cgroup_oom_kills, cgroup_swap_activity, members
 from memhint.kernel.meminfo import machine_memory
-from memhint.kernel.numa import cpus_by_node, numa_nodes, pages_by_node
+from memhint.kernel.numa import cpus_by_node, numa_nodes, pages_by_node, watermarks
 from memhint.kernel.process import find_by_comm, oom_score_adj, pid_from_file, process_is, process_memory
 from memhint.kernel.process_cgroup import home
 from memhint.kernel.psi import read_pressure
@@ -79,6 +79,7 @@ READERS: dict[str, tuple[str, str, Callable[[FakeRoot], object]]] = {
     ),
     "thp": ("sys/kernel/mm/transparent_hugepage/enabled", "[always] never\n", lambda fake: read_thp(fake.kernel)),
     "node": ("sys/devices/system/node/node0/meminfo", recorded.NODE_MEMINFO, lambda fake: numa_nodes(fake.kernel)),
+    "zones": ("proc/zoneinfo", "Node 0, zone DMA\n low 1\n protection: (0, 7)\n", lambda fake: watermarks(fake.kernel)),
     "hugetlb": (
         "sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages",
         "8\n",

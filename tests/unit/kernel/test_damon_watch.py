@@ -9,7 +9,7 @@ import pytest
 from memhint.kernel import damon_watch
 from memhint.kernel.damon import Pattern, Region
 from memhint.kernel.damon_watch import RANGES_EVERY, DamonWatch
-from memhint.kernel.errors import ProcessGone
+from memhint.kernel.errors import InterfaceInUse, ProcessGone
 from memhint.kernel.guest_ram import GuestRam, Span
 from memhint.kernel.root import KernelRoot
 from memhint.objects.heat import Heat
@@ -159,6 +159,14 @@ def test_a_kernel_that_tells_no_ranges_is_asked_for_ages_as_ever(machine: Machin
     assert one.heat is None
     assert one.newest is not None
     assert len(one.newest.idle) >= 2
+
+
+def test_counts_of_other_schemes_than_were_set_are_not_taken(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = watch(machine)
+    run(one, machine, 100.0)
+    monkeypatch.setattr(machine, "counted", lambda slot: (1, 2))
+    with pytest.raises(InterfaceInUse):
+        run(one, machine, 100.0)
 
 
 def test_a_process_that_ended_is_said_to_be_gone(machine: Machine) -> None:

@@ -30,6 +30,15 @@ def test_a_whole_host_has_no_gaps(fake: FakeRoot) -> None:
     assert seen.free_huge == {0: (2 * 2 + 1 + 2 + 733 * 2 + 3 + 2) * 2 * MIB, 1: 0}
 
 
+def test_what_the_kernel_keeps_free_of_a_node_is_told_and_is_a_gap_by_itself(fake: FakeRoot) -> None:
+    zone = "Node 0, zone Normal\n  low 3\n  high 5\n  managed 1000\n  protection: (0, 0)\n"
+    seen = observe_host(fake.host().write("proc/zoneinfo", zone * 2).kernel, 0.0)
+    assert [node.kept for node in seen.numa] == [2 * 5 * PAGE_SIZE]
+    seen = observe_host(fake.write("proc/zoneinfo", zone.replace("5", "x")).kernel, 0.0)
+    assert [gap.what for gap in seen.gaps] == ["watermarks"]
+    assert [node.kept for node in seen.numa] == [0]
+
+
 def test_without_memory_there_is_no_observation(fake: FakeRoot) -> None:
     with pytest.raises(InterfaceMissing):
         observe_host(fake.host().remove("proc/meminfo").kernel, 0.0)

@@ -15,6 +15,7 @@ from lab.errors import StateError, Timeout, WorkError
 from lab.process import Process
 from lab.state import GuestRecord, HostRecord, LabRecord, StateFile, check_name
 from lab.swap import zram_used
+from lab.virtual_host import VirtualHost
 from lab.waiting import listens, wait_for
 from lab.work_channel import WorkChannel
 
@@ -58,6 +59,16 @@ def test_a_socket_that_has_only_its_name_does_not_listen(tmp_path: Path) -> None
         server.listen()
         assert listens(path)
     assert not listens(path)
+
+
+def test_a_virtual_host_that_does_not_answer_shows_how_its_console_ends() -> None:
+    machine = VirtualHost([])
+    try:
+        (machine._folder / "console.log").write_text("watchdog: BUG: soft lockup")
+        with pytest.raises(WorkError, match="soft lockup"):
+            machine.call("time.monotonic", deadline=0.1)
+    finally:
+        machine.close()
 
 
 def test_a_request_waits_for_a_qemu_that_has_just_started(tmp_path: Path) -> None:

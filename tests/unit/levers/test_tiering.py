@@ -13,6 +13,7 @@ import pytest
 
 from memhint.kernel.errors import ProcessGone
 from memhint.kernel.move_pages import Moved
+from memhint.kernel.root import PAGE_SIZE
 from memhint.levers.lever import PassResult
 from memhint.levers.tiering import TieringLever, TieringSettings
 from memhint.levers.tiering_moves import CHUNK, Carrier, Done
@@ -24,9 +25,9 @@ from memhint.objects.heat import HeatMap
 from memhint.objects.lever import LeverName, Observed
 from memhint.objects.ownership import HOST
 from memhint.objects.policy import Origin, effective
-from memhint.objects.units import MIB
+from memhint.objects.units import KIB, MIB
 from memhint.objects.verdict import Answer, Reason, Verdict
-from memhint.planner.tiering import BLOCK, Move, MoveReason, Share, TieringPlan
+from memhint.planner.tiering import BLOCK, Move, MoveReason, Share, TieringPlan, Tiers
 from tests.unit import builders
 from tests.unit.kernel.fake_root import FakeRoot
 
@@ -195,6 +196,51 @@ def test_it_is_said_why_what_is_in_use_is_not_known(changes: dict[str, Any], ans
     verdict = unread(builders.domain_observation(**changes))
     assert (verdict.answer, verdict.reason) == (answer, Reason.NO_READING)
     assert words in verdict.detail
+
+
+ZONES = """Node 0, zone    DMA32
+  pages free     500000
+        min      20
+        low      100
+        high     200
+        managed  1000
+        protection: (0, 0, 300, 300)
+      cpu: 0
+              count: 7
+              high:  90000
+Node 0, zone   Normal
+        low      {low}
+        high     {high}
+        managed  250000
+        protection: (0, 0, 0, 0)
+"""
+
+
+def test_what_the_kernel_keeps_free_of_a_node_is_no_room(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else each pass would choose what ends with ENOMEM, and put nothing cold aside for what is hot."""
+    rooms: list[dict[int, int]] = []
+
+    def choose(_vms: object, tiers: Tiers, _limits: object) -> tuple[()]:
+        rooms.append(dict(tiers.room))
+        rooms.append(host.lever._room(tiers.fast, kept=0.5))
+        return ()
+
+    monkeypatch.setattr("memhint.levers.tiering.choose", choose)
+    host.pull()
+    host.root.write("proc/zoneinfo", ZONES.format(low=99_600, high=124_500))
+    host.now = 100.0
+    host.pull()
+    free, total = 500_000 * KIB, 1_000_000 * KIB
+    assert [room[0] for room in rooms[:2]] == [free - total // 20, free - total // 40]
+    assert [room[0] for room in rooms[2:]] == [free - 125_000 * PAGE_SIZE, free - 100_000 * PAGE_SIZE]
+    assert [room[1] for room in rooms[2:]] == [room[1] for room in rooms[:2]]
+
+
+def test_moves_that_are_made_at_once_do_not_take_the_same_room() -> None:
+    machine = Machine()
+    machine.room = {0: 2 * CHUNK}
+    machine.carry(move(size=4 * CHUNK), threads=4)
+    assert len(machine.moved) == 2
 
 
 class Machine:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,6 +23,7 @@ from memhint.planner.tiering import (
     TieringPlan,
     Tiers,
     VmMemory,
+    _Left,
     beyond,
     choose,
     pieces_of,
@@ -73,6 +75,26 @@ def test_a_full_fast_node_gives_up_what_is_cold_before_what_is_hot_comes() -> No
     moves = choose([vm("a", (10, SLOW, HOT)), vm("b", (4, FAST, WARM), (20, FAST, COLD))], tiers(), LIMITS)
     assert summed(moves) == {("b", MoveReason.DEMOTE, SLOW): 10, ("a", MoveReason.PROMOTE, FAST): 10}
     assert [move.why for move in moves] == [MoveReason.DEMOTE, MoveReason.PROMOTE]
+
+
+def test_memory_that_lies_scattered_over_its_nodes_takes_no_time_without_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its guest has a say in that: each piece that is hot must not mean a look at each that could make room."""
+    looks = 0
+
+    def idle(one: _Left) -> float:
+        nonlocal looks
+        looks += 1
+        return -1.0 if one.idle is None else one.idle
+
+    monkeypatch.setattr("memhint.planner.tiering._idle", idle)
+    in_turns = vm("a", *((2, node, state) for _ in range(1000) for node, state in ((SLOW, HOT), (FAST, WARM))))
+    assert choose([in_turns], tiers(), LIMITS) == ()
+    assert looks < 20_000
+    monkeypatch.setattr("memhint.planner.tiering._LOOKS", 5000)
+    cold = vm("a", *((2, node, state) for _ in range(1000) for node, state in ((SLOW, HOT), (FAST, COLD))))
+    looks = 0
+    assert choose([cold], tiers(slow=0), LIMITS) == ()
+    assert looks < 20_000
 
 
 def test_nothing_comes_up_in_the_place_of_what_is_not_cold() -> None:

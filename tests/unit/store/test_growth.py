@@ -40,6 +40,21 @@ def report(store: Store, host: str, overhead: int = 0, excluded: tuple[str, ...]
     store.fleet.take([State(replace(made, plan=replace(made.plan, demands=tuple(demands))), 1.0)])
 
 
+def test_a_clock_that_was_years_ahead_keeps_nobody_from_a_turn(store: Store) -> None:
+    clock = Clock()
+    turns = Growth(store.database, 30 * DAY, clock)
+    report(store, "host-a")
+    clock.now += 3650 * DAY
+    wrong = turns.begin(10.0, EVERY)
+    assert wrong is not None
+    turns.save(table_of(wrong.version, []))
+    clock.now = BEGIN
+    found = turns.begin(10.0, EVERY)
+    assert found is not None
+    assert (found.host, found.due, found.version) == ("host-a", True, wrong.version + 1)
+    assert turns.begin(10.0, EVERY) is None
+
+
 def test_hosts_have_their_turns_and_none_has_two_of_a_day(store: Store) -> None:
     clock = Clock()
     turns = Growth(store.database, 30 * DAY, clock)

@@ -132,6 +132,15 @@ def test_who_asks_for_changes_is_told_of_another_owner(store: Store) -> None:
     assert [(one.uuid, one.project) for one in store.domains.changed(token).items] == [(DB, None)]
 
 
+def test_a_clock_that_was_years_ahead_keeps_nobody_from_looking(store: Store) -> None:
+    clock = [NOW + 1e8]
+    instances = Instances(store.database, lambda _connection: clock[0])
+    first = instances.begin()
+    assert first is not None
+    clock[0] = NOW
+    assert instances.begin() is not None
+
+
 def test_one_looks_at_a_time_and_who_says_nothing_loses_the_turn(store: Store) -> None:
     clock = [NOW]
     instances = Instances(store.database, lambda _connection: clock[0])

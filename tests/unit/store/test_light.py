@@ -281,6 +281,8 @@ def test_what_the_database_does_not_take_is_refused(tmp_path: Path, empty: Path)
         store.marks.put(builders.mark(at=2**70))
     with pytest.raises(StoreRefused):
         store.marks.put(builders.mark(at=float("nan")))
+    with pytest.raises(StoreRefused):
+        store.marks.put(builders.mark(before="\udc80"))
     assert store.marks.all() == ()
     store.close()
 

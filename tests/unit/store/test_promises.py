@@ -49,6 +49,19 @@ def test_each_host_is_due_once_an_hour_and_goes_on_where_it_was(store: Store) ->
     assert (again.host, again.since) == ("host-a", 7200.0)
 
 
+def test_a_clock_that_was_years_ahead_keeps_no_host_from_being_judged(store: Store) -> None:
+    promises, clock = opened(store, "host-a")
+    promises.add("host-a", [hour(1, 5, 9)], 7200.0)
+    clock.now += 3650 * DAY
+    assert promises.due() is not None
+    promises.add("host-a", [], clock.now)
+    clock.now = BEGIN
+    again = promises.due()
+    assert again is not None
+    assert promises.of("host-a") is not None, "it made no hour old"
+    assert promises.due() is None
+
+
 def test_an_hour_is_judged_once_and_the_worst_are_told(store: Store) -> None:
     promises, _ = opened(store, "host-a")
     promises.due()

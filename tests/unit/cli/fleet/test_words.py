@@ -11,6 +11,7 @@ from memhint.api.schemas.events import KINDS, LIST_QUERY
 from memhint.api.schemas.hosts import HOST
 from memhint.api.schemas.hosts import LIST_QUERY as HOST_QUERY
 from memhint.api.schemas.reclaims import RECLAIM
+from memhint.cli import words
 from memhint.cli.fleet import events, hosts, promises, reclaims, vms
 from memhint.client.settings import MICROVERSION
 
@@ -39,6 +40,10 @@ def test_columns_show_what_the_server_tells() -> None:
 
 def test_the_version_that_the_client_speaks_is_served() -> None:
     assert MICROVERSION in VERSIONS
+
+
+def test_what_a_host_says_is_shown_also_where_it_is_no_moment_of_the_calendar() -> None:
+    assert [words.moment(one) for one in (0, 1e300, -1e17, 1e17, None)] == ["1970-01-01 00:00:00", *"----"]
 
 
 def test_a_promise_that_broke_once_does_not_hold_in_a_hundred_percent() -> None:

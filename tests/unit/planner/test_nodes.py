@@ -1,0 +1,22 @@
+"""What the nodes leave that VMs are bound to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from memhint.objects.host import NumaNode
+from memhint.objects.units import GIB
+from memhint.planner.nodes import tightest
+from memhint.planner.settings import PlannerSettings
+from tests.unit import builders
+
+
+def test_what_the_kernel_keeps_free_of_a_node_is_not_promised_where_it_is_more_than_the_reserve() -> None:
+    settings = PlannerSettings(node_reserve_percent=2.0)
+    vm = builders.domain_observation(facts=builders.facts(numa_strict=True, numa_nodes=(0,)))
+    demand = builders.demand(demand=0)
+    rooms = []
+    for kept in (0, GIB, 4 * GIB):
+        nodes = (NumaNode(0, 100 * GIB, 10 * GIB, kept=kept), NumaNode(1, 100 * GIB, 90 * GIB))
+        rooms.append(tightest(replace(builders.host_observation(), numa=nodes), [vm], [demand], settings))
+    assert rooms == [8 * GIB, 8 * GIB, 6 * GIB]
