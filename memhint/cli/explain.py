@@ -14,6 +14,7 @@ from memhint.cli.find import find_domain, name_of
 from memhint.cli.plan import show_levers
 from memhint.cli.table import Mib, Table, clean
 from memhint.objects.codec import to_plain
+from memhint.objects.counted import counted
 from memhint.objects.exclusion import Way
 from memhint.objects.plan import Bound, Demand, DemandReason
 from memhint.objects.report import DomainReport, Report
@@ -129,8 +130,8 @@ examples:
         load = found.load
         out.write(
             f"Active within a minute: {Mib(load.active).human_readable()} MiB of "
-            f"{Mib(load.used).human_readable()} that {load.vms} VMs have ({load.read} of them read; others count "
-            f"in full), on {Mib(load.dram).human_readable()} MiB for VMs\n"
+            f"{Mib(load.used).human_readable()} that {counted(load.vms, 'VM has', 'VMs have')} "
+            f"({load.read} of them read; others count in full), on {Mib(load.dram).human_readable()} MiB for VMs\n"
         )
         rows = [(Mib(one.tier), f"{one.vms:.1f}", f"{one.without:.1f}", _TIER_BOUNDS[one.bound]) for one in found.gains]
         table.emit_list(("Slower tier", "VMs like these", "Without it", "Bounded by"), rows, out, parsed_args)

@@ -15,6 +15,7 @@ from cliff.lister import Lister
 from memhint.cli.base import Shown
 from memhint.cli.errors import CliError, Exit
 from memhint.cli.simulate_table import Result, rows, titles
+from memhint.objects.counted import counted
 from memhint.objects.units import GIB
 from memhint.planner.settings import PlannerSettings
 
@@ -360,11 +361,11 @@ def _machine_row(found: _Found, one: Result) -> tuple[Any, ...]:
 def _heading(found: Sequence[_Found], *, needed: bool) -> str:
     fleet = found[0].fleet
     least, most = (choose(one.fleet.vms for one in found) for choose in (min, max))
-    vms = f"{least}" if least == most else f"{least} to {most}"
-    hosts = "as many hosts as it takes" if needed else f"{fleet.hosts} hosts"
+    vms = counted(least, "VM asks", "VMs ask") if least == most else f"{least} to {most} VMs ask"
+    hosts = "as many hosts as it takes" if needed else counted(fleet.hosts, "host")
     seeds = "" if len(found) == 1 else f"seeds {found[0].seed} to {found[-1].seed}, "
     seconds = sum(one.seconds for one in found)
-    return f"{fleet.name}: {seeds}{vms} VMs ask, {hosts}, {fleet.steps} steps of {fleet.step:g} s; {seconds:.0f} s"
+    return f"{fleet.name}: {seeds}{vms}, {hosts}, {counted(fleet.steps, 'step')} of {fleet.step:g} s; {seconds:.0f} s"
 
 
 def _count(text: str) -> int:

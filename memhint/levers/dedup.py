@@ -21,6 +21,7 @@ from memhint.kernel.errors import KernelInterfaceError
 from memhint.kernel.root import KernelRoot
 from memhint.levers.host_ksm import HostKsm, is_ksm
 from memhint.levers.lever import Outcome
+from memhint.objects.counted import counted
 from memhint.objects.domain import DomainObservation, DomainState
 from memhint.objects.host import HostObservation
 from memhint.objects.lever import LeverName, LeverState, Observed
@@ -519,5 +520,5 @@ def _left_over(domain: DomainObservation) -> int:
 
 def _in_parts(domain: DomainObservation, ranges: Sequence[Range], answer: Answer) -> Verdict:
     size = sum(end - start for start, end in ranges)
-    where = f"{mib(size)} of {mib(domain.facts.memory)} MiB, in {len(ranges)} ranges"
+    where = f"{mib(size)} of {mib(domain.facts.memory)} MiB, in {counted(len(ranges), 'range')}"
     return Verdict(answer, Reason.NONE, f"what has an equal may merge: {where if ranges else 'the ranges as before'}")

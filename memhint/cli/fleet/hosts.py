@@ -15,6 +15,7 @@ from memhint.cli.fleet.watch import WatchedList
 from memhint.cli.words import moment, size
 from memhint.client.client import Changes, Client, Item, Listing
 from memhint.client.follow import HostsChanged, News
+from memhint.objects.counted import counted
 from memhint.objects.summary import HOST_SORT_KEYS
 
 
@@ -148,7 +149,7 @@ def _rows(one: Item) -> dict[str, str]:
         "Provider": text(one.get("provider")),
         "Pool": f"{size(one.get('pool'))}, {size(one.get('reserve'))} of it kept",
         "Available": f"{size(one.get('available'))}, {size(one.get('swap_used'))} swapped",
-        "Assigned": f"{size(one.get('assigned'))} to {one.get('domains')} VMs",
+        "Assigned": f"{size(one.get('assigned'))} to {counted(one.get('domains'), 'VM')}",
         "Footprint": f"{size(one.get('footprint'))}, {size(one.get('resident'))} resident",
         "Headroom": f"{size(one.get('headroom'))}, bounded by {one.get('bound')}",
         "Nominal": size(one.get("nominal_headroom")),

@@ -124,7 +124,7 @@ def test_a_terminal_is_drawn_in_place_and_holds_what_fits(monkeypatch: pytest.Mo
     out = Terminal()
     screen = Screen(out)
     screen.show("1\n2\n3\n", "end.")
-    assert out.getvalue() == "\x1b[H1\x1b[K\n2\x1b[K\nend. 1 lines do not fit: see --limit.\x1b[K\n\x1b[J"
+    assert out.getvalue() == "\x1b[H1\x1b[K\n2\x1b[K\nend. 1 line does not fit: see --limit.\x1b[K\n\x1b[J"
     before = out.getvalue()
     screen.show("1\n2\n3\n", "end.")
     assert out.getvalue() == before
