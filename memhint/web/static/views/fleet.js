@@ -226,6 +226,7 @@ export function fleetView({ place, title, fleet, query, signal }) {
         title: "of each host's slot size",
         kind: "strong",
       },
+      ...tierFigure(all),
       item("Unreported", "unreported", "free in guests, still held by hosts"),
       item("Returned", "returned", "what hosts saw come back"),
       {
@@ -236,6 +237,21 @@ export function fleetView({ place, title, fleet, query, signal }) {
         kind: promises && promises.held < promises.hours ? "bad" : "",
       },
     ]);
+  }
+
+  /** What slower memory as large as each host's would give; nothing where no host has measured what is active. */
+  function tierFigure(all) {
+    const more = all.map(({ tier_gain: gain }) => (gain ? Math.floor(gain.vms - gain.without) : null));
+    const { total, missing } = sum(more);
+    if (!known(total)) return [];
+    return [
+      {
+        name: "With a tier",
+        value: `${counted(total, "VM")} more`,
+        note: missing ? `${counted(missing, "host")} unknown` : null,
+        title: "VMs like those of now, with slower memory as large as what each host has for VMs",
+      },
+    ];
   }
 
   function drawAttention(all) {
