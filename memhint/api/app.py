@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +15,7 @@ from memhint.api.bus_watch import BusWatch
 from memhint.api.enforcer import Enforcer
 from memhint.api.handlers.stream import looker
 from memhint.api.limits import AT_ONCE_LEAST, AtOnce, Buckets
+from memhint.api.metrics.figures import FleetFigures
 from memhint.api.metrics.requests import Requests
 from memhint.api.openapi import document
 from memhint.api.parts import Parts
@@ -25,8 +27,11 @@ from memhint.conf.policy import host_inputs
 from memhint.controller.dispatch import Dispatch
 from memhint.objects.units import MIB
 from memhint.store.database import Store
+from memhint.store.errors import StoreError
 from memhint.store.fleet_history import FleetHistory
 from memhint.store.log import Log
+
+LOG = logging.getLogger(__name__)
 
 
 def build(
@@ -36,7 +41,12 @@ def build(
 
     :raises ConfigError: when the configuration does not let it serve
     """
-    log = Log(store.database)
+    log, requests = Log(store.database), Requests()
+
+    def failed(error: StoreError) -> None:
+        LOG.error("no metrics of hosts and VMs: %s", error)
+        requests.store_failed()
+
     parts = Parts(
         store=store,
         log=log,
@@ -44,8 +54,8 @@ def build(
         dispatch=dispatch,
         enforcer=Enforcer(conf),
         hub=Hub(looker(store, log), conf.api.streams, each=conf.api.client_streams),
-        requests=Requests(),
-        metered_domains=conf.metrics.domains,
+        requests=requests,
+        figures=FleetFigures(store, conf.metrics.domains, conf.metrics.fleet_every, clock, failed),
         overhead=conf.planner.overhead_mib * MIB,
         # Without a broker there is one host, and its agent reads the same file.
         inputs=None if conf.bus.urls else host_inputs(conf),

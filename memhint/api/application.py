@@ -22,6 +22,7 @@ from memhint.api.parts import Parts
 from memhint.api.route import ApiResponse, Call, Route
 from memhint.api.routes import ROUTES
 from memhint.api.schemas.common import PATHS
+from memhint.objects.counted import counted
 from memhint.store.errors import ChangesExpired, MarkerError, StoreError, StoreRefused
 
 LOG = logging.getLogger(__name__)
@@ -111,7 +112,8 @@ class Application:
     def _worked(self, request: Request, who: Context, route: Route, path: dict[str, str]) -> Response:
         client = _client(request, who)
         if not self._at_once.begin(client):
-            detail = f"{self._at_once.most} requests of yours are worked at: ask when they are answered"
+            most = counted(self._at_once.most, "request of yours is", "requests of yours are")
+            detail = f"{most} worked at: ask when they are answered"
             raise Problem(429, "too_many_requests", detail, headers={"Retry-After": "1"})
         try:
             return http.response_of(request, self._answer(request, who, route, path))

@@ -13,6 +13,7 @@ from memhint.store.log import Log
 
 if TYPE_CHECKING:
     from memhint.api.enforcer import Enforcer
+    from memhint.api.metrics.figures import FleetFigures
     from memhint.api.metrics.requests import Requests
     from memhint.api.stream import Hub
     from memhint.controller.dispatch import Dispatch
@@ -33,7 +34,7 @@ class Parts:
     enforcer: Enforcer
     hub: Hub
     requests: Requests
-    metered_domains: int  # VMs that /metrics has series of
+    figures: FleetFigures
     overhead: int
     inputs: Mapping[Origin, Mapping[str, str]] | None
     bus: Callable[[], str]

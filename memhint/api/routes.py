@@ -75,7 +75,16 @@ ROUTES = (
         host_schemas.LIST_QUERY,
         problems=(410,),
     ),
-    Route("GET", "/v1/hosts/<name>", hosts.show, may_hosts.SHOW, "Show a host", host_schemas.SHOW, problems=(404,)),
+    Route(
+        "GET",
+        "/v1/hosts/<name>",
+        hosts.show,
+        may_hosts.SHOW,
+        "Show a host",
+        host_schemas.SHOW,
+        host_schemas.SHOW_QUERY,
+        problems=(404,),
+    ),
     Route(
         "GET",
         "/v1/hosts/<name>/history",

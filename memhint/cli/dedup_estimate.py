@@ -13,6 +13,7 @@ from memhint.cli.errors import CliError, Exit
 from memhint.cli.find import find_domain, name_of, need_vms
 from memhint.cli.table import Mib, Seconds
 from memhint.objects.codec import to_plain
+from memhint.objects.counted import counted
 from memhint.objects.estimate import DedupEstimate as Estimate
 from memhint.objects.estimate import GroupEstimate
 from memhint.objects.report import Report
@@ -163,9 +164,10 @@ def made_by(found: Estimate) -> str:
     how = "" if one.compiled else ", slowly: the package was built without a compiler"
     false = 100 * one.without_partner / max(1, one.candidates)
     return (
-        f"Estimated by the finder, from every page, with {one.workers} workers{how}: {mib(one.candidates)} MiB of "
-        f"candidates, {false:.1f} % of them without a partner; {mib(one.read)} MiB read with {one.cpu:.1f} s of CPU, "
-        f"an index of {one.index / MIB:.1f} MiB."
+        f"Estimated by the finder, from every page, with {counted(one.workers, 'worker')}{how}: "
+        f"{mib(one.candidates)} MiB of candidates, {false:.1f} % of them without a partner; "
+        f"{mib(one.read)} MiB read with {one.cpu:.1f} s "
+        f"of CPU, an index of {one.index / MIB:.1f} MiB."
     )
 
 

@@ -14,6 +14,7 @@ from memhint.cli.find import find_domain, need_vms
 from memhint.cli.table import Mib, Seconds, clean
 from memhint.objects.active import ActiveMemory
 from memhint.objects.codec import to_plain
+from memhint.objects.counted import counted
 from memhint.objects.discarded import BalloonReporting
 from memhint.objects.domain import DeepMemory
 from memhint.objects.lever import LeverName
@@ -206,7 +207,7 @@ def _active(found: ActiveMemory, now: float) -> dict[str, str]:
 def _merging(found: Merging) -> str:
     text = words.size(found.merged)
     if found.breaks is not None:
-        text += f", {found.breaks} pages of it broken up in a minute"
+        text += f", {counted(found.breaks, 'page')} of it broken up in a minute"
     if found.life is not None:
         text += f", a page stays merged for {words.seconds(found.life)}"
     if found.rests is not None:

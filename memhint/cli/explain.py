@@ -13,12 +13,13 @@ from memhint.cli.base import Shown
 from memhint.cli.find import find_domain, name_of
 from memhint.cli.plan import show_levers
 from memhint.cli.table import Mib, Table, clean
+from memhint.cli.tier import BOUNDS, tier_size
 from memhint.objects.codec import to_plain
+from memhint.objects.counted import counted
 from memhint.objects.exclusion import Way
 from memhint.objects.plan import Bound, Demand, DemandReason
 from memhint.objects.report import DomainReport, Report
-from memhint.objects.tier_sizing import TierBound, TierSizing
-from memhint.objects.units import parse_size
+from memhint.objects.tier_sizing import TierSizing
 from memhint.planner.exclusions import forbidden
 from memhint.planner.explain import (
     Step,
@@ -35,10 +36,6 @@ from memhint.planner.settings import PlannerSettings
 from memhint.planner.tier_sizing import tier_sizing
 
 HOST = "host"
-_TIER_BOUNDS = {
-    TierBound.ACTIVE: "what is active takes half of DRAM",
-    TierBound.SIZE: "DRAM and tier are full",
-}
 
 
 class Explain(Shown, ShowOne):
@@ -60,7 +57,7 @@ examples:
         parser.add_argument(
             "--tier",
             metavar="SIZE",
-            type=_tier,
+            type=tier_size,
             help="what a tier of slower memory of this size would give (default: a quarter, a half and all of DRAM)",
         )
 
@@ -129,10 +126,10 @@ examples:
         load = found.load
         out.write(
             f"Active within a minute: {Mib(load.active).human_readable()} MiB of "
-            f"{Mib(load.used).human_readable()} that {load.vms} VMs have ({load.read} of them read; others count "
-            f"in full), on {Mib(load.dram).human_readable()} MiB for VMs\n"
+            f"{Mib(load.used).human_readable()} that {counted(load.vms, 'VM has', 'VMs have')} "
+            f"({load.read} of them read; others count in full), on {Mib(load.dram).human_readable()} MiB for VMs\n"
         )
-        rows = [(Mib(one.tier), f"{one.vms:.1f}", f"{one.without:.1f}", _TIER_BOUNDS[one.bound]) for one in found.gains]
+        rows = [(Mib(one.tier), f"{one.vms:.1f}", f"{one.without:.1f}", BOUNDS[one.bound]) for one in found.gains]
         table.emit_list(("Slower tier", "VMs like these", "Without it", "Bounded by"), rows, out, parsed_args)
 
     def _show_domain(self, table: Table, parsed_args: argparse.Namespace, one: DomainReport) -> None:
@@ -218,20 +215,6 @@ def domain_of(report: Report, one: DomainReport, settings: PlannerSettings) -> d
 def _sizing(report: Report, tier: int | None) -> TierSizing | None:
     capacity = report.plan.capacity
     return tier_sizing([one.observation for one in report.domains], capacity.pool - capacity.reserve, tier)
-
-
-def _tier(text: str) -> int:
-    """Bytes of a size such as 512GiB.
-
-    :raises ArgumentTypeError: when it is none, or nothing
-    """
-    try:
-        size = parse_size(text)
-    except (ValueError, OverflowError) as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
-    if size <= 0:
-        raise argparse.ArgumentTypeError("a tier of nothing gives nothing: write 512GiB")
-    return size
 
 
 def _domain(report: Report, subject: str | None) -> DomainReport | None:

@@ -8,7 +8,8 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from memhint.sim.engine import SimulationResult
+    from memhint.objects.counted import counted
+from memhint.sim.engine import SimulationResult
     from memhint.sim.fleet import Fleet
 
 Worst = Callable[[Sequence[float]], float]
@@ -162,8 +163,8 @@ def heading(found: Sequence[Found], *, needed: bool) -> str:
     """What stands above the table."""
     fleet = found[0].fleet
     least, most = (choose(one.fleet.vms for one in found) for choose in (min, max))
-    vms = f"{least}" if least == most else f"{least} to {most}"
-    hosts = "as many hosts as it takes" if needed else f"{fleet.hosts} hosts"
+    vms = counted(least, "VM asks", "VMs ask") if least == most else f"{least} to {most} VMs ask"
+    hosts = "as many hosts as it takes" if needed else counted(fleet.hosts, "host")
     seeds = "" if len(found) == 1 else f"seeds {found[0].seed} to {found[-1].seed}, "
     seconds = sum(one.seconds for one in found)
-    return f"{fleet.name}: {seeds}{vms} VMs ask, {hosts}, {fleet.steps} steps of {fleet.step:g} s; {seconds:.0f} s"
+    return f"{fleet.name}: {seeds}{vms}, {hosts}, {counted(fleet.steps, 'step')} of {fleet.step:g} s; {seconds:.0f} s"

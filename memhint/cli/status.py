@@ -13,6 +13,7 @@ from memhint.cli import words
 from memhint.cli.base import Shown
 from memhint.cli.find import unlisted
 from memhint.objects.codec import to_plain
+from memhint.objects.counted import counted
 from memhint.objects.domain import DomainState
 from memhint.objects.host import HostObservation
 from memhint.objects.lever import LeverName
@@ -147,7 +148,7 @@ def _ksm(observation: HostObservation) -> str:
 def _reclaimable(report: Report) -> str:
     lines = []
     for lever, sums in reclaimable_of(report).items():
-        unknown = f", unknown for {sums['unknown']} VMs" if sums["unknown"] else ""
+        unknown = f", unknown for {counted(sums['unknown'], 'VM')}" if sums["unknown"] else ""
         size = "unknown" if sums["at_most"] is None else f"at most {words.size(sums['at_most'])}"
         lines.append(f"{size} by {lever}{unknown if sums['at_most'] is not None else ''}")
     return "\n".join(lines) or "unknown"

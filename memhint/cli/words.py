@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
+from memhint.objects.counted import counted
 from memhint.objects.discarded import Agreement, ReportingCheck
 from memhint.objects.gap import Gap
 from memhint.objects.ladder import EnteredRung
@@ -67,7 +68,7 @@ def hold_line(seconds: float, held: Hold | None) -> str:
     """What was taken again after a reclaim that was to be held for so many seconds."""
     if held is None:
         return f"{seconds:g} s, not begun" if seconds else "-"
-    again = f"{size(held.again)} reclaimed again in {held.rounds} goes"
+    again = f"{size(held.again)} reclaimed again in {counted(held.rounds, 'go', 'goes')}"
     if held.stop is not None:
         return f"ended ({held.stop}), {again}"
     return f"until {moment(held.until)} UTC, {again}"

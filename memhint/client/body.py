@@ -8,22 +8,23 @@ from typing import Any
 
 import requests
 
-from memhint.client.errors import BadAnswer, Unreachable
+from memhint.client.errors import BadAnswer, TooSlow
 from memhint.objects.strict_json import finite, no_constant
 
 LARGEST = 64 << 20  # bytes of one answer, unpacked; a thousand VMs are a sixtieth of it
-SECONDS = 300.0  # until the last byte of it; how long the first may take is the settings' ``timeout``
-_PIECE = 256  # bytes; the time is looked at between two of them, each of which may take as many timeouts at worst
+_PIECE = 256  # bytes; the time is looked at between two of them
 
 
-def read_json(response: requests.Response) -> Any:
+def read_json(response: requests.Response, end: float) -> Any:
     """The answer's document; None where it is no JSON.
 
+    :param end: when it must be whole, on the monotonic clock
+
     :raises BadAnswer: when it is larger than any answer of the API
-    :raises Unreachable: when it does not come to an end
+    :raises TooSlow: when it is not
     :raises requests.RequestException: when the connection breaks
     """
-    return parsed(_read(response))
+    return parsed(_read(response, end))
 
 
 def parsed(text: bytes | str) -> Any:
@@ -34,8 +35,7 @@ def parsed(text: bytes | str) -> Any:
         return None
 
 
-def _read(response: requests.Response) -> bytes:
-    end = time.monotonic() + SECONDS
+def _read(response: requests.Response, end: float) -> bytes:
     found = bytearray()
     for piece in response.iter_content(_PIECE):
         found += piece
@@ -44,5 +44,5 @@ def _read(response: requests.Response) -> bytes:
                 f"{response.url[:200]} answers with more than {LARGEST >> 20} MiB: is that the API of memhint?"
             )
         if time.monotonic() > end:
-            raise Unreachable(f"the answer has not ended after {SECONDS:.0f} s")
+            raise TooSlow("the answer is not whole in time")
     return bytes(found)

@@ -51,9 +51,12 @@ class Client:
 
     # Hosts
 
-    def hosts(self, *, sort: str | None = None, limit: int | None = None) -> Iterator[Item]:
-        """Hosts, sorted as ``sort`` says ("headroom:desc"), ``limit`` at most. Pages are fetched as they are needed."""
-        return self._items("/v1/hosts", "hosts", {"sort": sort}, limit)
+    def hosts(self, *, sort: str | None = None, limit: int | None = None, tier: int | None = None) -> Iterator[Item]:
+        """Hosts, sorted as ``sort`` says ("headroom:desc"), ``limit`` at most. Pages are fetched as they are needed.
+
+        :param tier: bytes of slower memory of which `tier_gain` tells; None: as many as each host has for VMs
+        """
+        return self._items("/v1/hosts", "hosts", {"sort": sort, "tier": tier}, limit)
 
     def list_hosts(self) -> Listing:
         """All hosts, and the token for `changed_hosts`."""
@@ -66,12 +69,13 @@ class Client:
         """
         return self._changes("/v1/hosts", "hosts", {"changed_since": since})
 
-    def host(self, name: str) -> Item:
+    def host(self, name: str, *, tier: int | None = None) -> Item:
         """A host, with every term of its headroom, its levers and its ladder.
 
+        :param tier: bytes of slower memory of which `tier` tells; None: a quarter, a half and all of its memory for VMs
         :raises NotFound: when no agent of this name has reported
         """
-        return _object(self._transport.get(f"/v1/hosts/{_part(name)}"), "host")
+        return _object(self._transport.get(f"/v1/hosts/{_part(name)}", {"tier": tier}), "host")
 
     def host_history(self, name: str, **when: float | int | None) -> Sequence[Item]:
         """A host's key numbers, oldest first; ``since`` and ``until`` in unix seconds, ``step`` in seconds.

@@ -17,6 +17,10 @@ class Unreachable(ClientError):
     """No answer came: wrong address, no server there, no route, a certificate that is not trusted, too slow."""
 
 
+class TooSlow(Unreachable):
+    """The answer was not whole in time, however much of it came."""
+
+
 class BadAnswer(ClientError):
     """Something answered that does not speak this API."""
 

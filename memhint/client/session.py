@@ -1,13 +1,19 @@
-"""keystoneauth1's adapter of the API: by a static token here; a program that knows Keystone brings its own."""
+"""The way to the API by a static token; a program that knows Keystone makes a Transport over an adapter of its own."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+
+import requests
 from keystoneauth1.adapter import Adapter
 from keystoneauth1.noauth import NoAuth
 from keystoneauth1.session import Session
 from keystoneauth1.token_endpoint import Token
 
+from memhint.client.deadline import Deadline
 from memhint.client.settings import Settings
+from memhint.client.transport import Transport
 
 SERVICE = "memhint"  # the service's type, in the catalogue and in the microversion's header
 
@@ -20,13 +26,17 @@ class _NoToken(NoAuth):
         return {}
 
 
-def adapter_of(settings: Settings) -> Adapter:
-    """An adapter that shows the token of ``settings``, or none.
+def transport_of(settings: Settings, sleep: Callable[[float], None] = time.sleep) -> Transport:
+    """Requests to the API of ``settings``, with its token or none, each within its deadline.
 
     :raises SettingsError: when the settings are wrong
     """
     settings.check()
     url = settings.url.rstrip("/")
     auth = _NoToken(endpoint=url) if settings.token is None else Token(url, settings.token)
-    session = Session(auth=auth, verify=settings.ca_file or True, timeout=settings.timeout)
-    return Adapter(session, service_type=SERVICE, default_microversion=settings.microversion, user_agent="memhint")
+    deadline, asking = Deadline(), requests.Session()
+    asking.mount("http://", deadline)
+    asking.mount("https://", deadline)
+    session = Session(auth=auth, session=asking, verify=settings.ca_file or True, timeout=settings.timeout)
+    asked = Adapter(session, service_type=SERVICE, default_microversion=settings.microversion, user_agent="memhint")
+    return Transport(asked, sleep, seconds=settings.deadline, deadline=deadline)

@@ -15,18 +15,24 @@ LOG = logging.getLogger(__name__)
 
 URL = "http://127.0.0.1:8790"
 TIMEOUT = 30.0  # seconds
+DEADLINE = 120.0  # seconds
 MICROVERSION = "1.0"  # that this client was written for
 _TOKEN_MOST = 4096  # characters; the server looks at no more
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """``timeout`` is seconds until an answer must have begun; ``ca_file`` None: what requests trusts."""
+    """``ca_file`` None: what requests trusts.
+
+    ``timeout`` is seconds of silence after which an answer counts as lost, ``deadline`` seconds after which it must be
+    whole, further attempts with it.
+    """
 
     url: str = URL
     token: str | None = field(default=None, repr=False)
     ca_file: str | None = None
     timeout: float = TIMEOUT
+    deadline: float = DEADLINE
     microversion: str = MICROVERSION
 
     def check(self) -> Settings:
@@ -47,8 +53,9 @@ class Settings:
             check_token(self.token, "the token")
         if self.ca_file is not None and not Path(self.ca_file).is_file():
             raise SettingsError(f"there is no file {self.ca_file} with certificates")
-        if self.timeout <= 0:
-            raise SettingsError(f"a timeout of {self.timeout:g} s: say more than 0")
+        for name in ("timeout", "deadline"):
+            if getattr(self, name) <= 0:
+                raise SettingsError(f"a {name} of {getattr(self, name):g} s: say more than 0")
         return self
 
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import Event
 from typing import Any
 
 import requests
@@ -14,6 +15,7 @@ from keystoneauth1.exceptions import ClientException, MissingAuthPlugin, Unautho
 
 from memhint.backoff import Backoff
 from memhint.client.body import read_json
+from memhint.client.deadline import Deadline
 from memhint.client.errors import (
     ApiError,
     BadAnswer,
@@ -21,10 +23,12 @@ from memhint.client.errors import (
     ServerFailed,
     SettingsError,
     TooMany,
+    TooSlow,
     Unauthenticated,
     Unreachable,
     type_of,
 )
+from memhint.client.settings import DEADLINE
 from memhint.http_errors import first_error, one_line
 
 ATTEMPTS = 3
@@ -46,9 +50,23 @@ class Document:
 class Transport:
     """One API over one adapter."""
 
-    def __init__(self, adapter: Adapter, sleep: Callable[[float], None] = time.sleep) -> None:
+    def __init__(
+        self,
+        adapter: Adapter,
+        sleep: Callable[[float], None] = time.sleep,
+        *,
+        seconds: float = DEADLINE,
+        deadline: Deadline | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """:param seconds: in which an answer must be whole, further attempts with it
+        :param deadline: what hangs up then; None: it is only looked at between two pieces of an answer's body
+        """
         self._adapter = adapter
         self._sleep = sleep
+        self._seconds = seconds
+        self._deadline = deadline
+        self._clock = clock
 
     def get(self, path: str, query: Query | None = None) -> Document:
         """Read; asked again where the server is away or asks to wait.
@@ -86,7 +104,10 @@ class Transport:
         headers = {"Accept": "text/event-stream", "Cache-Control": "no-store"}
         if last is not None:
             headers["Last-Event-ID"] = last
-        response = self._once("GET", path, {"headers": headers, "stream": True, "timeout": (patience, patience)})
+        more = {"headers": headers, "stream": True, "timeout": (patience, patience)}
+        end = self._clock() + self._seconds
+        with self._until(end):
+            response = self._once("GET", path, more, end)
         try:
             if not response.headers.get("Content-Type", "").startswith("text/event-stream"):
                 raise BadAnswer(f"{response.url[:200]} does not stream: is that the API of memhint?")
@@ -109,18 +130,35 @@ class Transport:
             more["params"] = {name: _word(value) for name, value in query.items() if value is not None}
         if body is not None:
             more["json"] = dict(body)
+        end = self._clock() + self._seconds
         for attempt in range(1, ATTEMPTS + 1):
             try:
-                return _answer(self._once(method, path, {**more, "stream": True}))
+                with self._until(end):
+                    return _answer(self._once(method, path, {**more, "stream": True}, end), end)
             except ClientError as error:
                 # A request that was one too many was not carried out.
                 pause = _pause(error, _BACKOFF.pause_s(attempt)) if again or isinstance(error, TooMany) else None
-                if pause is None or attempt == ATTEMPTS:
+                if pause is None or attempt == ATTEMPTS or self._clock() + pause >= end:
                     raise
             self._sleep(pause)
         raise AssertionError("the last attempt returns or raises")
 
-    def _once(self, method: str, path: str, more: Mapping[str, Any]) -> requests.Response:
+    @contextmanager
+    def _until(self, end: float) -> Iterator[None]:
+        """:raises TooSlow: where what is done in here takes longer"""
+        within = self._deadline.within if self._deadline is not None else _unwatched
+        found: ClientError | None = None
+        with within(max(0.0, end - self._clock())) as late:
+            try:
+                yield
+            except ClientError as error:
+                if not late.is_set() and not isinstance(error, TooSlow):
+                    raise
+                found = error
+        if found is not None or late.is_set():  # what had come until then may look like an answer
+            raise TooSlow(f"the API's answer was not whole after {self._seconds:g} s") from found
+
+    def _once(self, method: str, path: str, more: Mapping[str, Any], end: float) -> requests.Response:
         try:
             # A redirect would take the token to wherever it leads.
             response = self._adapter.request(path, method, raise_exc=False, redirect=False, **more)
@@ -133,21 +171,26 @@ class Transport:
         except (ValueError, UnicodeError) as error:
             raise SettingsError(f"this cannot be asked: {_line(error)}") from error
         if response.status_code >= 300:
-            raise _error(response)
+            raise _error(response, end)
         return response
 
 
-def _answer(response: requests.Response) -> Document:
-    body = _body(response)
+@contextmanager
+def _unwatched(_seconds: float) -> Iterator[Event]:
+    yield Event()
+
+
+def _answer(response: requests.Response, end: float) -> Document:
+    body = _body(response, end)
     if not isinstance(body, dict):
         raise BadAnswer(f"{response.url[:200]} answers with no JSON object: is that the API of memhint?")
     return Document(body, response.headers.get("ETag"))
 
 
-def _body(response: requests.Response) -> Any:
+def _body(response: requests.Response, end: float) -> Any:
     with response:
         try:
-            return read_json(response)
+            return read_json(response, end)
         except requests.RequestException as error:
             raise Unreachable(_cause(error)) from error
 
@@ -161,11 +204,11 @@ def _pieces(response: requests.Response) -> Iterator[bytes]:
         raise Unreachable(_cause(error)) from error
 
 
-def _error(response: requests.Response) -> ApiError:
+def _error(response: requests.Response, end: float) -> ApiError:
     """The error that a document tells of: ours, Keystone's, or whatever a proxy says."""
     status = response.status_code
     try:
-        found = first_error(_body(response))
+        found = first_error(_body(response, end))
     except ClientError:  # an answer that breaks off still has a status
         found = {}
     detail = found.get("detail") or _unexplained(response)
@@ -187,6 +230,8 @@ def _unexplained(response: requests.Response) -> str:
 
 def _pause(error: ClientError, wait: float) -> float | None:
     """Seconds until another attempt; None where that is of no use."""
+    if isinstance(error, TooSlow):
+        return None
     if isinstance(error, Unreachable):
         return wait
     if not isinstance(error, (ServerFailed, TooMany)) or error.status not in _SAFE:

@@ -24,5 +24,17 @@ OPTS = (
         default="",
         help="Path of the certificates that may have signed the API's (PEM). Empty: those that requests trusts.",
     ),
-    cfg.FloatOpt("timeout", default=30.0, min=1, help="Seconds in which the API must answer."),
+    cfg.FloatOpt(
+        "timeout",
+        default=30.0,
+        min=1,
+        help="Seconds in which the API must begin to answer, and in which each further piece of an answer must come.",
+    ),
+    cfg.FloatOpt(
+        "deadline",
+        default=120.0,
+        min=1,
+        help="Seconds in which the API's whole answer must have come, second and third attempts with it, however it "
+        "trickles. A stream of changes must have begun by then.",
+    ),
 )

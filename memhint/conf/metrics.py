@@ -22,4 +22,13 @@ OPTS = (
         help="VMs, at most, of which the API's /metrics has series: those with the most unreported memory and those "
         "with the largest footprint.",
     ),
+    cfg.FloatOpt(
+        "fleet_every",
+        default=10.0,
+        min=0,
+        max=300,
+        help="Seconds, at least, between two looks into the store for what the API's /metrics says of hosts and VMs. "
+        "Scrapes in between are told the same again, and memhint_api_fleet_age_seconds how old it is. 0: each scrape "
+        "looks.",
+    ),
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import os
 import struct
 from array import array
 from collections.abc import Iterator
@@ -13,7 +12,6 @@ from enum import IntFlag
 _PAGEMAP_SCAN = 0xC0606610  # _IOWR('f', 16, struct pm_scan_arg)
 _SCAN = struct.Struct("12Q")
 _REGIONS = 1024
-_END = (1 << (47 if os.uname().machine == "x86_64" else 48)) - 4096  # of a process's addresses, as far as QEMU's go
 
 
 class Kind(IntFlag):
@@ -35,11 +33,15 @@ def runs(pagemap: int, start: int, end: int, kinds: Kind) -> Iterator[tuple[int,
             yield found[at], found[at + 1], found[at + 2]
 
 
-def total(pagemap: int, kinds: Kind, *, without: Kind) -> int:
-    """Bytes of a process that are of all these kinds and of none of the others. Raises OSError as `runs` does."""
+def total(pagemap: int, end: int, kinds: Kind, *, without: Kind) -> int:
+    """Bytes of a process below ``end`` that are of all these kinds and of none of the others.
+
+    :param end: at most where the process's addresses end: beyond, the kernel refuses all of it
+    :raises OSError: as `runs` does, and EFAULT on an ``end`` beyond
+    """
     return sum(
         sum(found[1 : 3 * count : 3]) - sum(found[0 : 3 * count : 3])
-        for found, count in _found(pagemap, 0, _END, kinds, without)
+        for found, count in _found(pagemap, 0, end, kinds, without)
     )
 
 

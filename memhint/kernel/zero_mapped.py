@@ -11,6 +11,7 @@ import errno
 import os
 
 from memhint.kernel.errors import InterfaceUnreadable, ProcessGone
+from memhint.kernel.last_mapping import last_mapping_end
 from memhint.kernel.pagemap_scan import Kind, is_missing, total
 from memhint.kernel.process import ksm_pages
 from memhint.kernel.root import PAGE_SIZE, KernelRoot
@@ -25,7 +26,10 @@ def zero_mapped(root: KernelRoot, pid: int, page_size: int = PAGE_SIZE) -> int |
     path = root.path(f"proc/{pid}/pagemap")
     pagemap = root.open(f"proc/{pid}/pagemap")
     try:
-        zeros = total(pagemap, Kind.ZERO, without=Kind.HUGE)  # a huge zero page is of memory that was only ever read
+        end = last_mapping_end(root, pid)
+        zeros = total(
+            pagemap, end, Kind.ZERO, without=Kind.HUGE
+        )  # a huge zero page is of memory that was only ever read
     except OSError as error:
         if is_missing(error):
             return None

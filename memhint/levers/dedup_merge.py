@@ -15,6 +15,7 @@ from typing import Protocol
 from memhint.kernel import smaps
 from memhint.kernel.errors import KernelInterfaceError
 from memhint.kernel.root import KernelRoot
+from memhint.objects.counted import counted
 from memhint.objects.domain import DomainObservation, DomainState
 from memhint.objects.host import HostObservation
 from memhint.objects.ownership import Ledger, Mark
@@ -220,7 +221,7 @@ class MergeFlags:
         if not parts and not self._marks_ranges(domain):
             return self.set(domain, True, host, dry_run=dry_run)
         if dry_run:
-            return Verdict(Answer.PLANNED, Reason.DRY_RUN, f"mark {len(new)} ranges of it as mergeable")
+            return Verdict(Answer.PLANNED, Reason.DRY_RUN, f"mark {counted(len(new), 'range')} of it as mergeable")
         if not parts and not self.is_set(domain, False):
             out = self.set(domain, False, host, dry_run=False)
             if not out.ok:
@@ -334,5 +335,5 @@ def _left_over(domain: DomainObservation) -> int:
 
 def _in_parts(domain: DomainObservation, ranges: Sequence[Range], answer: Answer) -> Verdict:
     size = sum(end - start for start, end in ranges)
-    where = f"{mib(size)} of {mib(domain.facts.memory)} MiB, in {len(ranges)} ranges"
+    where = f"{mib(size)} of {mib(domain.facts.memory)} MiB, in {counted(len(ranges), 'range')}"
     return Verdict(answer, Reason.NONE, f"what has an equal may merge: {where if ranges else 'the ranges as before'}")

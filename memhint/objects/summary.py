@@ -10,6 +10,7 @@ from memhint.objects.domain import DomainState
 from memhint.objects.lever import LeverName
 from memhint.objects.plan import Bound, Demand
 from memhint.objects.report import DomainReport, Report
+from memhint.objects.tier_sizing import Load, load_of
 
 RECLAIMABLE = (LeverName.REPORTING, LeverName.CACHE, LeverName.DEDUP)
 HOST_SORT_KEYS = (
@@ -102,6 +103,7 @@ class HostSummary:
     rungs: tuple[str, ...]
     domains: int
     gaps: int
+    load: Load | None  # of the VMs; None where of none is known what it uses
 
     def as_of(self, silent: bool, now: float, stale_periods: float) -> HostSummary:
         """The same, seen at ``now``: what is stale promises no more than accounting by assigned memory would."""
@@ -195,6 +197,7 @@ def host_summary(report: Report, heard: float) -> HostSummary:
         rungs=tuple(str(one.rung) for one in report.plan.rungs),
         domains=len(report.domains),
         gaps=len(report.gaps) + len(seen.gaps) + sum(len(one.observation.gaps) for one in report.domains),
+        load=load_of([one.observation for one in report.domains], capacity.pool - capacity.reserve),
     )
 
 

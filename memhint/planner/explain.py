@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from memhint.objects.counted import counted
 from memhint.objects.domain import DomainObservation
 from memhint.objects.plan import Bound, Capacity, Demand, DemandReason
 from memhint.planner.capacity import spare
@@ -157,7 +158,8 @@ def earned_words(capacity: Capacity) -> str | None:
         return f"nothing for {KEPT} days, for the host ran short of memory"
     if not suffices(found):
         return (
-            f"nothing yet: it takes {NEEDED} hours in which VMs were given most of the host, and {found.hours} are seen"
+            f"nothing yet: it takes {NEEDED} hours in which VMs were given most of the host, and "
+            f"{counted(found.hours, 'is', 'are')} seen"
         )
     told = f"{capacity.max_ratio:g} times its memory" if capacity.together else "no more than without it"
     return (

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from memhint.objects.counted import counted
 from memhint.objects.domain import DomainObservation
 from memhint.objects.estimate import DedupEstimate
 from memhint.objects.gap import Gap, GapReason
@@ -41,8 +42,8 @@ class Splits:
         if not self.huge:
             return "splits no huge page"
         return (
-            f"splits up to {self.huge} of {self.of} huge pages for up to {mib(self.taken)} MiB: "
-            f"{self.faults} page faults and {self.collapses} collapses to have it again"
+            f"splits up to {self.huge} of {counted(self.of, 'huge page')} for up to {mib(self.taken)} MiB: "
+            f"{counted(self.faults, 'page fault')} and {counted(self.collapses, 'collapse')} to have it again"
         )
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 import matplotlib
 import numpy as np
 
+from memhint.objects.counted import counted
+
 matplotlib.use("Agg")
 
 from matplotlib import pyplot
@@ -38,7 +40,7 @@ def plot(path: Path, fleet: Fleet, outcomes: Sequence[SimulationResult], setting
     limit = 100 * (shape.pool - settings.reserve_of(shape.pool)) / shape.pool
     highest.axhline(limit, color="black", linewidth=0.8, linestyle=":")
     highest.annotate("memory − reserve", (days[-1], limit), ha="right", va="bottom", fontsize=8)
-    placed.set_title(f"{fleet.name}: {fleet.hosts} hosts, {shape.pool / 2**30:g} GiB each")
+    placed.set_title(f"{fleet.name}: {counted(fleet.hosts, 'host')}, {shape.pool / 2**30:g} GiB each")
     placed.set_ylabel("VMs")
     placed.legend(fontsize=8, ncols=3)
     highest.set_ylabel("fullest host, %")

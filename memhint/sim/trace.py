@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from memhint.objects.counted import counted
 from memhint.objects.units import KIB, MIB
 from memhint.sim import published
 from memhint.sim.fleet import Fleet, Floats, HostShape, Ints
@@ -67,9 +68,12 @@ class Trace:
         """What is to be said of it; empty where everything was taken."""
         found = []
         if self.cut:
-            found.append(f"{sum(self.cut.values())} rows of {len(self.cut)} VMs use more than the VM has: cut to that")
+            rows = counted(sum(self.cut.values()), "row")
+            vms = counted(len(self.cut), "VM")
+            verb = "uses" if sum(self.cut.values()) == 1 else "use"
+            found.append(f"{rows} of {vms} {verb} more than the VM has: cut to that")
         if self.left_out:
-            found.append(f"{len(self.left_out)} VMs without any row or memory are left out")
+            found.append(f"left out: {counted(len(self.left_out), 'VM')} without any row or memory")
         return "; ".join(found)
 
 

@@ -12,6 +12,7 @@ from enum import StrEnum
 
 from sqlalchemy import Connection, delete, select
 
+from memhint.objects.counted import counted
 from memhint.objects.epoch import epoch_rank
 from memhint.objects.event import Event
 from memhint.objects.history import HistoryPoint
@@ -225,7 +226,7 @@ class Fleet:
             known[name], newest[name] = after, one
         for record in records:
             if record.lost > known[record.host].lost:
-                detail = f"{record.lost - known[record.host].lost} points and events"
+                detail = counted(record.lost - known[record.host].lost, "point or event", "points and events")
                 happened.append(HostEvent(now, record.host, HostEventKind.LOST, detail))
                 known[record.host] = replace(known[record.host], lost=record.lost)
         upsert(connection, report, *map(_document, newest.values()))

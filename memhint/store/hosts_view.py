@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sqlalchemy import BigInteger, ColumnElement, Connection, Row, Select, case, select, type_coerce
+from sqlalchemy import BigInteger, ColumnElement, Connection, Row, RowMapping, Select, case, select, type_coerce
 
 from memhint.objects.plan import Bound
 from memhint.objects.report import STALE_PERIODS
 from memhint.objects.summary import HOST_SORT_KEYS, RECLAIMABLE, Freshness, HostSummary
+from memhint.objects.tier_sizing import Load
 from memhint.objects.words import read_word
 from memhint.store import revisions
 from memhint.store.clock import database_clock
 from memhint.store.engine import Database
 from memhint.store.errors import MarkerError
 from memhint.store.pages import Changes, Order, Page
+from memhint.store.rows.names import HOST_LOAD
 from memhint.store.rows.revisions import HOST
 from memhint.store.tables import host_summary, tombstone
 
@@ -105,8 +107,15 @@ def _sorted_by(name: str, now: float) -> ColumnElement[Any]:
 _SAME = tuple(
     name
     for name in HostSummary.__dataclass_fields__
-    if name not in ("state", "bound", "admitting", "reclaimable", "rungs")
+    if name not in ("state", "bound", "admitting", "reclaimable", "rungs", "load")
 )
+
+
+def _load(found: RowMapping) -> Load | None:
+    if found["load_used"] is None:
+        return None
+    words = {name.removeprefix("load_"): found[name] for name in HOST_LOAD}
+    return Load(dram=found["pool"] - found["reserve"], **words)
 
 
 def _summary(row: Row[Any], now: float) -> HostSummary:
@@ -118,5 +127,6 @@ def _summary(row: Row[Any], now: float) -> HostSummary:
         admitting=bool(found["admitting"]),
         reclaimable={str(lever): found[f"reclaimable_{lever}"] for lever in RECLAIMABLE},
         rungs=tuple(found["rungs"].split(",")) if found["rungs"] else (),
+        load=_load(found),
     )
     return line.as_of(bool(found["silent"]), now, STALE_PERIODS)

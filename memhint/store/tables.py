@@ -19,7 +19,7 @@ from sqlalchemy import (
     Text,
 )
 
-from memhint.store.rows.names import DOMAIN_HISTORY_SIZES, DOMAIN_SIZES, HOST_SIZES, HOST_SUMS
+from memhint.store.rows.names import DOMAIN_HISTORY_SIZES, DOMAIN_SIZES, HOST_LOAD, HOST_SIZES, HOST_SUMS
 
 metadata = MetaData()
 
@@ -144,6 +144,7 @@ host_summary = Table(
     Column("detail", Text, nullable=False),
     Column("psi", Double),
     *(Column(name, BigInteger) for name in HOST_SUMS),
+    *(Column(name, BigInteger) for name in HOST_LOAD),
     Column("rungs", String(255), nullable=False),  # by commas
     Column("domains", Integer, nullable=False),
     Column("gaps", Integer, nullable=False),

@@ -14,5 +14,6 @@ REVISIONS = (
     "0009",
     "0010",
     "0011",
+    "0012",
 )  # every one that this memhint knows, oldest first
 HEAD = REVISIONS[-1]

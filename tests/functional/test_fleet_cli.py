@@ -22,9 +22,8 @@ from lab.servers.ports import free_ports
 from memhint.client.client import Client
 from memhint.client.errors import BadRequest, Expired
 from memhint.client.follow import Connected, Lost
-from memhint.client.session import adapter_of
+from memhint.client.session import transport_of
 from memhint.client.settings import Settings
-from memhint.client.transport import Transport
 from memhint.objects.event import Event
 from memhint.objects.lever import LeverName
 from memhint.objects.verdict import Answer, Reason, Verdict
@@ -44,7 +43,7 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FleetApi]:
 
 
 def client(api: FleetApi, **more: Any) -> Client:
-    return Client(Transport(adapter_of(Settings(api.url, api.token("admin"), **more))))
+    return Client(transport_of(Settings(api.url, api.token("admin"), **more)))
 
 
 def shown(api: FleetApi, *words: str, who: str | None = "admin") -> Any:

@@ -13,14 +13,14 @@ from memhint.objects.huge import huge_pages
 from memhint.objects.lever import LeverState
 from memhint.objects.report import Report
 from memhint.objects.summary import HostSummary
-from memhint.planner.tier_sizing import tier_sizing
+from memhint.planner.tier_sizing import tier_gain, tier_sizing
 
 
 def index(call: Call) -> ApiResponse:
     """Those there are, or what changed since an earlier answer."""
     view, since = call.parts.store.hosts_view, call.query.get("changed_since")
     if since is not None:
-        pages.alone(call, "limit", "marker", "sort")
+        pages.alone(call, "limit", "marker", "sort", "tier")
         changes = view.changed(since)
         return ApiResponse(
             {
@@ -32,13 +32,21 @@ def index(call: Call) -> ApiResponse:
     token = view.token()  # before the list: what changes meanwhile is told again rather than not at all
     sort, descending = pages.order_of(call)
     found = view.page(sort, descending=descending, limit=pages.limit_of(call), marker=call.query.get("marker"))
-    return pages.page(call, "hosts", map(item_of, found.items), found.next, changed=token)
+    items = (item_of(one, call.query.get("tier")) for one in found.items)
+    return pages.page(call, "hosts", items, found.next, changed=token)
 
 
 def show(call: Call) -> ApiResponse:
     """One of them, with all that its newest report says."""
     found = _find(call)
-    return ApiResponse({"host": {**item_of(found), **_detail(call, call.parts.store.reports.newest(found.name))}})
+    return ApiResponse(
+        {
+            "host": {
+                **item_of(found, call.query.get("tier")),
+                **_detail(call, call.parts.store.reports.newest(found.name)),
+            }
+        }
+    )
 
 
 def history(call: Call) -> ApiResponse:
@@ -51,9 +59,13 @@ def history(call: Call) -> ApiResponse:
     return ApiResponse({"points": to_plain(thinned(kept, call.query.get("step")))})
 
 
-def item_of(one: HostSummary) -> dict[str, Any]:
-    """A host's line."""
-    return to_plain(one)  # type: ignore[no-any-return]
+def item_of(one: HostSummary, tier: int | None = None) -> dict[str, Any]:
+    """A host's line.
+
+    :param tier: bytes of slower memory to tell of; None: as much as the host has for VMs
+    """
+    gain = None if one.load is None else tier_gain(one.load, one.load.dram if tier is None else tier)
+    return {**to_plain(one), "tier_gain": to_plain(gain)}
 
 
 def lever(state: LeverState) -> dict[str, Any]:
@@ -78,7 +90,9 @@ def _detail(call: Call, report: Report | None) -> dict[str, Any]:
     if report is None:
         raise Problem(404, "host.not_found", "its report is no longer there: ask again")
     now, capacity = call.parts.clock(), report.plan.capacity
-    sizing = tier_sizing([one.observation for one in report.domains], capacity.pool - capacity.reserve)
+    sizing = tier_sizing(
+        [one.observation for one in report.domains], capacity.pool - capacity.reserve, call.query.get("tier")
+    )
     return {
         "capacity": to_plain(capacity),
         "levers": [lever(one) for one in report.levers],

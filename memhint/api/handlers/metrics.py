@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import logging
-
 from prometheus_client import CollectorRegistry, Gauge
 from prometheus_client.exposition import generate_latest
 
-from memhint.api.handlers.history import DAY
-from memhint.api.metrics.domains import Domains, largest
-from memhint.api.metrics.hosts import Hosts
 from memhint.api.route import ApiResponse, Call
-from memhint.store.errors import StoreError
 
-LOG = logging.getLogger(__name__)
 MEDIA = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -26,16 +19,13 @@ def show(call: Call) -> ApiResponse:
     streams.set(len(parts.hub))
     most = Gauge("memhint_api_streams_limit", "How many may", registry=registry)
     most.set(parts.hub.most)
-    try:
-        hosts = parts.store.hosts_view.all()
-        promises = parts.store.promises.since(parts.clock() - DAY)
-        domains = largest(parts.store.domains, parts.metered_domains)
-    except StoreError as error:
-        LOG.error("no metrics of hosts and VMs: %s", error)
-        parts.requests.store_failed()
-    else:
+    figures = parts.figures.now()
+    if figures.error is None:
         up.set(1)
-        registry.register(Hosts(hosts, promises))
-        registry.register(Domains(domains, max(0, sum(one.domains for one in hosts) - len(domains))))
+        text = "How old is what is said of hosts and VMs"
+        age = Gauge("memhint_api_fleet_age_seconds", text, registry=registry)
+        age.set(max(0.0, parts.clock() - figures.at))
+    for families in figures.families:
+        registry.register(families)
     body = generate_latest(registry) + generate_latest(parts.requests.registry)
     return ApiResponse(body, headers={"Cache-Control": "no-store"}, media=MEDIA)

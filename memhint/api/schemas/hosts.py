@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memhint.api.schemas.common import history_query, one, page, page_query
+from memhint.api.schemas.common import BIGGEST, history_query, one, page, page_query, query
 from memhint.api.schemas.history import HOST_POINT
 from memhint.api.schemas.levers import ACTION, GAP, LEVER
 from memhint.api.schemas.records import extended, nullable, record, schema_of
@@ -11,9 +11,9 @@ from memhint.objects.plan import Capacity
 from memhint.objects.promise import KeptPromises
 from memhint.objects.report import Cost
 from memhint.objects.summary import HOST_SORT_KEYS, HostSummary
-from memhint.objects.tier_sizing import TierSizing
+from memhint.objects.tier_sizing import TierGain, TierSizing
 
-HOST = schema_of(HostSummary)
+HOST = extended(schema_of(HostSummary), {"tier_gain": nullable(schema_of(TierGain))})
 _TEXT = schema_of(str)
 _RUNG = record({"rung": _TEXT, "since": schema_of(float), "detail": _TEXT})
 HOST_IN_FULL = extended(
@@ -31,7 +31,14 @@ HOST_IN_FULL = extended(
     },
 )
 
-LIST_QUERY = page_query(HOST["properties"], {}, HOST_SORT_KEYS, changed=True)
+_TIER = {
+    "type": "integer",
+    "minimum": 1,
+    "maximum": BIGGEST,
+    "description": "bytes of slower memory of which is told what they would give; else as many as the host has for VMs",
+}
+LIST_QUERY = page_query(HOST["properties"], {"tier": _TIER}, HOST_SORT_KEYS, changed=True)
+SHOW_QUERY = query({"tier": _TIER})
 LIST = page("hosts", HOST, changed=True)
 SHOW = one("host", HOST_IN_FULL)
 HISTORY_QUERY = history_query(least_step=1)

@@ -9,9 +9,8 @@ from typing import Any
 
 from memhint import conf as configuration
 from memhint.client.client import Client
-from memhint.client.session import adapter_of
+from memhint.client.session import transport_of
 from memhint.client.settings import Settings, check_token, read_token
-from memhint.client.transport import Transport
 from memhint.conf.load import DEFAULT_FILE
 
 
@@ -25,7 +24,7 @@ def client_of(app: Any) -> Client:
         found: Client = app.client_manager.memhint
         return found
     settings = settings_of(app.options, os.environ)
-    return Client(Transport(adapter_of(settings), app.sleep), app.sleep)
+    return Client(transport_of(settings, app.sleep), app.sleep)
 
 
 def in_openstack(app: Any) -> bool:
@@ -45,6 +44,7 @@ def settings_of(options: argparse.Namespace, environ: Mapping[str, str]) -> Sett
         token=_token(options.token_file, environ, section.token_file),
         ca_file=section.ca_file or None,
         timeout=section.timeout,
+        deadline=section.deadline,
     )
 
 

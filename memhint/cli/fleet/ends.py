@@ -12,6 +12,7 @@ from memhint.client.errors import (
     Forbidden,
     NotFound,
     SettingsError,
+    TooSlow,
     Unauthenticated,
     Unreachable,
 )
@@ -36,6 +37,7 @@ _TOKEN = {
     False: "say whose token to show with --token-file, MEMHINT_TOKEN or [client] token_file",
     True: "log in, or see --os-token",
 }
+_SLOW = {False: "; [client] deadline allows more", True: ""}
 _ADDRESS = {
     False: "is memhint api running there? Name another address with --api, MEMHINT_API or [client] url",
     True: "see the endpoints of the service memhint in the catalogue, or --os-endpoint",
@@ -57,6 +59,8 @@ def line_of(error: Exception, *, openstack: bool) -> str:
     text = " ".join(str(error).split())
     if isinstance(error, Unauthenticated):
         return f"{text}; {_TOKEN[openstack]}"
+    if isinstance(error, TooSlow):
+        return f"{text}{_SLOW[openstack]}"
     if isinstance(error, Unreachable):
         return f"the API cannot be reached: {text}; {_ADDRESS[openstack]}"
     if isinstance(error, (CliError, ClientError, ConfigError)):

@@ -3,19 +3,40 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from memhint.cli.fleet.base import FleetShow, Rows
-from memhint.cli.fleet.columns import numbers, sizes, text, words
+from memhint.cli.fleet.base import FleetShow, Rows, usage
+from memhint.cli.fleet.columns import Column, numbers, sizes, text, words
 from memhint.cli.fleet.points import HOST_POINTS, PointList
 from memhint.cli.fleet.promises import held_of
 from memhint.cli.fleet.records import gap_lines, lever_line
 from memhint.cli.fleet.watch import WatchedList
+from memhint.cli.table import Mib, Number
+from memhint.cli.tier import bound_words, tier_rows, tier_size
 from memhint.cli.words import moment, size
 from memhint.client.client import Changes, Client, Item, Listing
 from memhint.client.follow import HostsChanged, News
+from memhint.objects.counted import counted
 from memhint.objects.summary import HOST_SORT_KEYS
+
+
+def _within(show: Callable[[Any], Any], name: str) -> Callable[[Any], Any]:
+    """Shows one member of a record that may be absent."""
+    return lambda found: show(None if found is None else found.get(name))
+
+
+_ACTIVE = Column("load", "Active", _within(Mib, "active"))
+_WITH_TIER = Column("tier_gain", "With tier", _within(Number, "vms"))
+_TIER = (
+    *words(("name", "Host"), "state"),
+    *numbers(("domains", "VMs")),
+    Column("load", "Used", _within(Mib, "used")),
+    _ACTIVE,
+    Column("tier_gain", "Without tier", _within(Number, "without")),
+    _WITH_TIER,
+    Column("tier_gain", "Bounded by", lambda found: "-" if found is None else bound_words(found.get("bound"))),
+)
 
 
 class HostList(WatchedList):
@@ -28,9 +49,12 @@ examples:
   %(prog)s --sort psi:desc --watch              live, the ones under pressure first
   %(prog)s -f json | jq -r '.[] | select(.state != "fresh").name'
   %(prog)s -f value -c name -c headroom         bytes, for scripts
+  %(prog)s --tier 512GiB                        what so much slower memory would give each host's VMs
 
 Headroom is what may be promised now by what VMs really need, Nominal by what they were given. A host that is not fresh
-promises no more than Nominal. A dash is an unknown value.
+promises no more than Nominal. A dash is an unknown value. With tier is how many VMs
+like its own a host would hold if it had slower memory as well: as much as it has for VMs, or what --tier says. It is
+unknown where active memory is not measured.
 """
     member, key, sort_keys = "hosts", "name", HOST_SORT_KEYS
     columns = (
@@ -55,6 +79,8 @@ promises no more than Nominal. A dash is an unknown value.
         *words(("admitting", "Admits"), ("rungs", "Ladder"), "agent"),
         *numbers("gaps"),
         *words("provider"),
+        _ACTIVE,
+        _WITH_TIER,
     )
     short = (
         "name",
@@ -72,9 +98,30 @@ promises no more than Nominal. A dash is an unknown value.
         "rungs",
     )
 
+    def add_filters(self, parser: argparse.ArgumentParser) -> None:
+        """The tier to tell of."""
+        parser.add_argument(
+            "--tier",
+            metavar="SIZE",
+            type=tier_size,
+            help="what a tier of slower memory of this size would give each host (default: as much as it has for VMs)",
+        )
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+        """Column names and rows."""
+        if parsed_args.watch and parsed_args.tier is not None:
+            raise usage("--watch shows each host with a tier as large as its memory for VMs: leave --tier away")
+        return super().take_action(parsed_args)
+
+    def shown_columns(self, parsed_args: argparse.Namespace) -> Sequence[Column]:
+        """With a tier those that tell of it."""
+        if parsed_args.tier is None or parsed_args.long or parsed_args.columns:
+            return super().shown_columns(parsed_args)
+        return _TIER
+
     def items(self, client: Client, parsed_args: argparse.Namespace) -> Iterator[Item]:
         """The list as it is now."""
-        return client.hosts(sort=parsed_args.sort, limit=parsed_args.limit)
+        return client.hosts(sort=parsed_args.sort, limit=parsed_args.limit, tier=parsed_args.tier)
 
     def everything(self, client: Client, parsed_args: argparse.Namespace) -> Listing:
         """All hosts."""
@@ -95,16 +142,23 @@ class HostShow(FleetShow):
     examples = """\
 examples:
   %(prog)s compute-7
+  %(prog)s compute-7 --tier 512GiB              and what so much slower memory would give its VMs
   %(prog)s compute-7 -f json | jq .capacity
 """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add what this command takes."""
         parser.add_argument("host", metavar="HOST", help="its name")
+        parser.add_argument(
+            "--tier",
+            metavar="SIZE",
+            type=tier_size,
+            help="what a tier of slower memory of this size would give (default: a quarter, a half and all of DRAM)",
+        )
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Field names and values."""
-        found = self.client().host(parsed_args.host)
+        found = self.client().host(parsed_args.host, tier=parsed_args.tier)
         return self.one(parsed_args, found, _rows(found))
 
 
@@ -148,7 +202,7 @@ def _rows(one: Item) -> dict[str, str]:
         "Provider": text(one.get("provider")),
         "Pool": f"{size(one.get('pool'))}, {size(one.get('reserve'))} of it kept",
         "Available": f"{size(one.get('available'))}, {size(one.get('swap_used'))} swapped",
-        "Assigned": f"{size(one.get('assigned'))} to {one.get('domains')} VMs",
+        "Assigned": f"{size(one.get('assigned'))} to {counted(one.get('domains'), 'VM')}",
         "Footprint": f"{size(one.get('footprint'))}, {size(one.get('resident'))} resident",
         "Headroom": f"{size(one.get('headroom'))}, bounded by {one.get('bound')}",
         "Nominal": size(one.get("nominal_headroom")),
@@ -162,6 +216,7 @@ def _rows(one: Item) -> dict[str, str]:
         "Reclaimable": "\n".join(f"at most {size(found)} by {name}" for name, found in reclaimable.items())
         or "unknown",
     }
+    rows |= tier_rows(one.get("tier"))
     rows["Promise"] = promise_line(one.get("promise"))
     ladder = [
         f"{rung.get('rung')} since {moment(rung.get('since'))} UTC: {rung.get('detail')}"

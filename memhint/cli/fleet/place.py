@@ -13,6 +13,7 @@ from memhint.cli.exits import CliError, Exit
 from memhint.cli.fleet.base import FleetCommand, Rows, machine_rows, positive, usage
 from memhint.cli.fleet.columns import numbers, sizes, words
 from memhint.cli.table import clean
+from memhint.objects.counted import counted
 from memhint.objects.units import parse_size
 
 _COLUMNS = (
@@ -77,7 +78,7 @@ It ends with code 5 where not all of them fit.
             table.emit_list(titles, rows, out, parsed_args)
         out.write(
             f"{self._plan.get('placed')} of {self._wanted} placed, on {sum(bool(one.get('placed')) for one in hosts)} "
-            f"of {len(hosts)} hosts; {self._plan.get('nominal')} by assigned memory alone. Memory in MiB.\n"
+            f"of {counted(len(hosts), 'host')}; {self._plan.get('nominal')} by assigned memory alone. Memory in MiB.\n"
         )
         against = Counter(one["refusal"]["reason"] for one in hosts if one.get("refusal"))
         if against:

@@ -12,6 +12,7 @@ from memhint.cli.fleet.times import moment as moment_of
 from memhint.cli.fleet.times import unix
 from memhint.cli.words import moment, size
 from memhint.client.client import Item
+from memhint.objects.counted import counted
 
 SHOWN = 20  # hosts
 
@@ -43,7 +44,7 @@ whether it was asked for or not. Hosts are in the order of how many hours did no
 
 def held_of(one: Mapping[str, Any]) -> str:
     """In how many of the hours that were judged a promise held: rounded down, never a hundred while one did not."""
-    return f"held in {10000 * one['held'] // one['hours'] / 100:g} % of {one['hours']} hours"
+    return f"held in {10000 * one['held'] // one['hours'] / 100:g} % of {counted(one['hours'], 'hour')}"
 
 
 def rows_of(one: Item) -> dict[str, str]:
@@ -51,10 +52,10 @@ def rows_of(one: Item) -> dict[str, str]:
     since = f"since {moment(one.get('since'))} UTC"
     if not one.get("hours"):
         return {"Promises": f"no hour is judged {since}"}
-    rows = {"Promises": f"{held_of(one)} of {one.get('hosts')} hosts {since}"}
+    rows = {"Promises": f"{held_of(one)} of {counted(one.get('hosts'), 'host')} {since}"}
     broken = one.get("broken") or ()
     for host in broken[:SHOWN]:
         rows[host["host"]] = f"{held_of(host)}; at worst {size(host['lacked'])} were missing"
     if len(broken) > SHOWN:
-        rows["More"] = f"{len(broken) - SHOWN} hosts: -f json has all"
+        rows["More"] = f"{counted(len(broken) - SHOWN, 'host')}: -f json has all"
     return rows

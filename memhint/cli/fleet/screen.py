@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 from typing import TextIO
 
+from memhint.objects.counted import counted
+
 _HOME, _REST_OF_LINE, _REST_OF_SCREEN = "\x1b[H", "\x1b[K", "\x1b[J"
 
 
@@ -32,7 +34,7 @@ class Screen:
             if len(lines) > room:
                 hidden = len(lines) - room
                 lines = lines[:room]
-                footer = f"{footer} {hidden} lines do not fit: see --limit."
+                footer = f"{footer} {counted(hidden, 'line does', 'lines do')} not fit: see --limit."
             shown = "".join(f"{line}{_REST_OF_LINE}\n" for line in [*lines, footer])
             self._out.write(f"{_HOME}{shown}{_REST_OF_SCREEN}")
         self._out.flush()

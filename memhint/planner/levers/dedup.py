@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from memhint.objects.counted import counted
 from memhint.objects.domain import DomainObservation
 from memhint.objects.estimate import DedupEstimate
 from memhint.objects.gap import Gap
@@ -33,7 +34,7 @@ def _members(
     for uuid in sorted(dedup.members):
         why = "the estimate says that it pays" if uuid in dedup.auto.members else "opted in"
         yield Action(LeverName.DEDUP, uuid, Mode.ON, why)
-    yield Action(LeverName.DEDUP, HOST, Mode.ON, f"{len(dedup.members)} VMs merge")
+    yield Action(LeverName.DEDUP, HOST, Mode.ON, counted(len(dedup.members), "VM merges", "VMs merge"))
 
 
 def _takes(relief: Relief, merging: Collection[str]) -> Collection[str]:

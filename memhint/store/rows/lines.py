@@ -8,7 +8,7 @@ from hashlib import blake2b
 from memhint.objects.report import Report
 from memhint.objects.summary import RECLAIMABLE, DomainSummary, HostSummary, host_summary
 from memhint.objects.units import MIB
-from memhint.store.rows.names import DOMAIN_SIZES, HOST_SIZES
+from memhint.store.rows.names import DOMAIN_SIZES, HOST_LOAD, HOST_SIZES
 
 _PARTS = 1024  # of a VM's memory: less than one of these, or than a MiB, is no change
 _WORDS = ("name", "project", "state", "qos", "demand_reason", "source", "agreement")
@@ -54,6 +54,8 @@ def host_line(one: Seen) -> dict[str, object]:
     row: dict[str, object] = {name: getattr(line, name) for name in (*HOST_SIZES, *_PLAIN, *_SUMS)}
     for lever in RECLAIMABLE:
         row[f"reclaimable_{lever}"] = line.reclaimable[lever]
+    for name in HOST_LOAD:
+        row[name] = None if line.load is None else getattr(line.load, name.removeprefix("load_"))
     return {
         **row,
         "name": line.name,

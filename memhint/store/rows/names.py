@@ -26,6 +26,7 @@ HOST_SUMS = (
     "reclaimable_cache",
     "reclaimable_dedup",
 )
+HOST_LOAD = ("load_used", "load_active", "load_vms", "load_read")
 DOMAIN_SIZES = (
     "resident",
     "footprint",

@@ -37,6 +37,13 @@ def test_memory_in_a_column(page: Page, size: int | None, text: str) -> None:
     assert run(page, "lib/units.js", "return m.gib(given);", size) == text
 
 
+@pytest.mark.parametrize(
+    ("number", "text"), [(None, "unknown"), (0, "0 hosts"), (1, "1 host"), (1200, "1\u202f200 hosts")]
+)
+def test_a_number_of_things(page: Page, number: int | None, text: str) -> None:
+    assert run(page, "lib/units.js", 'return m.counted(given, "host");', number) == text
+
+
 @pytest.mark.parametrize("cut", range(1, 60, 7))
 def test_events_are_parsed_wherever_the_network_cuts_them(page: Page, cut: int) -> None:
     whole = 'retry: 3000\n\nid: 7\nevent: hosts\ndata: {"a":\ndata: 1}\n\n: still here\n\r\n'

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -27,11 +28,11 @@ def make_site(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     (tmp_path / "secret").write_text("no file of the dashboard")
     monkeypatch.setattr(dashboard, "ROOT", files)
 
-    def make(**options: str) -> Site:
+    def make(clock: Callable[[], float] = time.time, **options: str) -> Site:
         place = tmp_path / f"site-{len(made)}"
         place.mkdir()
         shutil.copy(template, place / "memhint.db")
-        made.append(Site(f"sqlite:///{place}/memhint.db", place, options))
+        made.append(Site(f"sqlite:///{place}/memhint.db", place, options, clock))
         return made[-1]
 
     yield make

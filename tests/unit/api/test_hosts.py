@@ -1,10 +1,17 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from memhint.api.handlers.history import thinned
+from memhint.objects.codec import to_plain
 from memhint.objects.history import HistoryPoint
 from memhint.objects.promise import PromisedHour
+from memhint.objects.tier_sizing import load_of
+from memhint.objects.units import GIB
+from memhint.planner.tier_sizing import sizing_of, tier_gain
+from tests.unit import builders
 from tests.unit.api.site import FLEET, HOSTS, Site
 
 
@@ -29,6 +36,43 @@ def test_a_host_says_in_how_many_hours_its_promise_held(site: Site) -> None:
         "since": 3600.0,
         "worst": [{"at": 7200.0, "promised": 7, "came": -1}, {"at": 3600.0, "promised": 7, "came": 9}],
     }
+
+
+def test_each_host_says_what_a_tier_would_give_by_the_rule_of_the_planner(site: Site) -> None:
+    report = builders.report(host="measured")
+    site.store.reports.save(report)
+    capacity = report.plan.capacity
+    load = load_of([one.observation for one in report.domains], capacity.pool - capacity.reserve)
+    assert load is not None
+    lines = {one["name"]: one for one in site.get("/v1/hosts").get_json()["hosts"]}
+    assert lines["measured"]["load"] == to_plain(load)
+    assert lines["measured"]["tier_gain"] == to_plain(tier_gain(load, load.dram))
+    unmeasured = lines[FLEET.name(0)]
+    assert (unmeasured["load"], unmeasured["tier_gain"]) == (None, None)
+    size = 3 * GIB
+    for path in (f"/v1/hosts?tier={size}&limit=1000", f"/v1/hosts?tier={size}&fields=name,tier_gain&sort=name:desc"):
+        gains = {one["name"]: one["tier_gain"] for one in site.get(path).get_json()["hosts"]}
+        assert gains["measured"] == to_plain(tier_gain(load, size))
+        assert gains[FLEET.name(0)] is None
+    host = site.get(f"/v1/hosts/measured?tier={size}").get_json()["host"]
+    assert host["tier"] == json.loads(json.dumps(to_plain(sizing_of(load, size))))
+    assert host["tier_gain"] == to_plain(tier_gain(load, size))
+    assert [one["tier"] for one in site.get("/v1/hosts/measured").get_json()["host"]["tier"]["gains"]] == [
+        load.dram // 4,
+        load.dram // 2,
+        load.dram,
+    ]
+
+
+@pytest.mark.parametrize("said", ["0", "-1", "512GiB", "1e9", str(2**63)])
+def test_a_tier_is_a_number_of_bytes(site: Site, said: str) -> None:
+    for path in ("/v1/hosts", f"/v1/hosts/{FLEET.name(0)}"):
+        assert site.get(f"{path}?tier={said}").status_code == 400
+
+
+def test_changes_are_told_of_without_a_tier(site: Site) -> None:
+    changed = site.get("/v1/hosts").get_json()["changed"]
+    assert site.get(f"/v1/hosts?changed_since={changed}&tier=1").status_code == 400
 
 
 def test_a_host_over_time_is_thinned_to_its_worst(site: Site) -> None:

@@ -1,12 +1,18 @@
 from __future__ import annotations
 
 import re
+import threading
+import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
+from memhint.api.metrics.figures import Figures, FleetFigures
 from memhint.objects.summary import HostSummary
 from memhint.store.errors import StoreError
+from memhint.store.hosts_view import HostsView
 from tests.unit.api.site import HOSTS, VMS, Site
 from tests.unit.metrics.families import value, values
 
@@ -82,19 +88,112 @@ def test_requests_are_counted_by_route_and_status_and_never_by_what_a_caller_wro
     assert value(text, "memhint_api_request_duration_seconds_count", route="/v1/domains/<uuid>") == 2
 
 
-def test_without_the_store_there_are_metrics_still_and_they_say_so(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+@dataclass
+class Clock:
+    """Time that goes on as a test says."""
+
+    now: float = field(default_factory=time.time)
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def counted_looks(site: Site, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What of the store /metrics asks, as it is asked."""
+    looks: list[str] = []
+    for kind, name in (("hosts_view", "all"), ("promises", "since"), ("domains", "page")):
+        asked = getattr(type(getattr(site.store, kind)), name)
+
+        def look(*words: object, _asked: Callable[..., Any] = asked, _kind: str = kind, **more: object) -> object:
+            looks.append(_kind)
+            return _asked(*words, **more)
+
+        monkeypatch.setattr(type(getattr(site.store, kind)), name, look)
+    return looks
+
+
+def test_scrapes_at_any_rate_cost_one_look_per_interval_and_say_how_old_it_is(
+    make_site: Callable[..., Site], clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = make_site(clock=clock, **{"metrics.fleet_every": "10"})
+    looks = counted_looks(site, monkeypatch)
+    each = ["hosts_view", "promises", "domains", "domains"]  # once by each of two keys
+    for _ in range(20):
+        shown(site)
+        clock.now += 0.4
+    assert looks == each
+    assert value(shown(site), "memhint_api_fleet_age_seconds") == pytest.approx(8.0)
+    clock.now += 3.0
+    text = shown(site)
+    assert looks == 2 * each
+    assert value(text, "memhint_api_fleet_age_seconds") == 0
+    clock.now -= 3600.0  # somebody sets it
+    assert value(shown(site), "memhint_api_fleet_age_seconds") == 0
+    assert looks == 3 * each
+
+
+def test_each_scrape_looks_where_that_is_wished(
+    make_site: Callable[..., Site], clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = make_site(clock=clock, **{"metrics.fleet_every": "0"})
+    looks = counted_looks(site, monkeypatch)
+    shown(site)
+    shown(site)
+    assert looks.count("hosts_view") == 2
+
+
+def test_scrapes_at_the_same_time_cost_one_look_and_the_others_do_not_wait(
+    site: Site, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    figures = FleetFigures(site.store, 0, 10.0, clock, lambda error: None)
+    first = figures.now()
+    clock.now += 60.0
+    asked, go_on = threading.Event(), threading.Event()
+    real = type(site.store.hosts_view).all
+
+    def slow(view: HostsView) -> tuple[HostSummary, ...]:
+        asked.set()
+        assert go_on.wait(30)
+        return real(view)
+
+    monkeypatch.setattr(type(site.store.hosts_view), "all", slow)
+    found: list[Figures] = []
+    one = threading.Thread(target=lambda: found.append(figures.now()))
+    one.start()
+    assert asked.wait(30)
+    assert figures.now() is first
+    go_on.set()
+    one.join(30)
+    assert figures.now() is found[0] is not first
+
+
+def test_without_the_store_there_are_metrics_still_and_they_say_so(
+    make_site: Callable[..., Site], clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def away(*_: object, **__: object) -> Iterator[object]:
         raise StoreError("the database is away")
 
+    site = make_site(clock=clock)
     before = shown(site)
     assert value(before, "memhint_api_store_up") == 1
-    monkeypatch.setattr(type(site.store.hosts_view), "all", away)
-    monkeypatch.setattr(type(site.store.hosts_view), "token", away)
-    assert site.get("/healthz").status_code == 503
-    text = shown(site)
-    assert value(text, "memhint_api_store_up") == 0
-    assert value(text, "memhint_api_store_errors_total") == 2
-    assert not list(values(text, "memhint_host_pool_bytes"))
+    with monkeypatch.context() as without:
+        without.setattr(type(site.store.hosts_view), "all", away)
+        without.setattr(type(site.store.hosts_view), "token", away)
+        assert site.get("/healthz").status_code == 503
+        clock.now += 10.0
+        for _ in range(3):  # a store that fails is asked no oftener
+            text = shown(site)
+            assert value(text, "memhint_api_store_up") == 0
+            assert value(text, "memhint_api_store_errors_total") == 2
+            assert not list(values(text, "memhint_host_pool_bytes"))
+            assert not list(values(text, "memhint_api_fleet_age_seconds"))
+    clock.now += 10.0
+    assert value(shown(site), "memhint_api_store_up") == 1
 
 
 def test_only_those_who_may_see_the_whole_fleet_read_metrics(site: Site) -> None:

@@ -88,7 +88,7 @@ def test_a_trace_of_the_archive_is_cut_where_it_must_be_and_worn_by_vms_that_com
     bitbrains(tmp_path / "2.csv", *day[:-1], (300 * 287, 4 << 20, 5 << 20))
     words = ("simulate", "--trace", str(tmp_path), "--overlay", "--hosts", "1", "--policy", "nominal", "--json")
     plain = bench.run(*words)
-    assert plain.err == f"{tmp_path}: 1 rows of 1 VMs use more than the VM has: cut to that\n"
+    assert plain.err == f"{tmp_path}: 1 row of 1 VM uses more than the VM has: cut to that\n"
     sticky = bench.run(*words, "--sticky", "--offered", "4")
     assert json.loads(plain.out)[0]["steps"] == 288
     assert json.loads(sticky.out)[0]["fleet"] == f"{tmp_path.name}, overlaid, sticky"

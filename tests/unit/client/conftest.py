@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from memhint.client.client import Client
-from memhint.client.session import adapter_of
+from memhint.client.session import transport_of
 from memhint.client.settings import Settings
 from memhint.client.transport import Transport
 from tests.unit.client.fake_server import FakeServer
@@ -36,7 +36,7 @@ def naps() -> Naps:
 
 @pytest.fixture
 def transport(server: FakeServer, naps: Naps) -> Transport:
-    return Transport(adapter_of(Settings(server.url, token="s3cret-token", timeout=20)), naps)
+    return transport_of(Settings(server.url, token="s3cret-token", timeout=20), naps)
 
 
 @pytest.fixture

@@ -42,6 +42,7 @@ class FakeRoot:
             "ksm_stat": recorded.KSM_STAT_6_12,
             "cmdline": recorded.CMDLINE,
             "comm": "qemu-system-x86\n",
+            "maps": recorded.MAPS,
             "smaps": recorded.SMAPS,
             "smaps_rollup": recorded.SMAPS_ROLLUP,
             "numa_maps": recorded.NUMA_MAPS,

@@ -216,6 +216,12 @@ Size:               4096 kB
 Rss:                  16 kB
 VmFlags: rd wr mr mw me ac dd
 """
+MAPS = """\
+55fdb6af5000-55fdb6af7000 r--p 00000000 fe:00 247278                     /usr/bin/qemu-system-x86_64
+7f0000000000-7f0000064000 rw-p 00000000 00:00 0
+7ffe90d54000-7ffe90d75000 rw-p 00000000 00:00 0                          [stack]
+ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsyscall]
+"""
 NUMA_MAPS = """\
 55fdb6af5000 default file=/usr/bin/qemu-system-x86_64 mapped=2 N0=2 kernelpagesize_kB=4
 55fdc94b7000 default heap anon=4 dirty=4 active=0 N0=1 N1=3 kernelpagesize_kB=4

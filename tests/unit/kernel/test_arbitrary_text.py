@@ -17,6 +17,7 @@ from memhint.kernel.host import observe_host
 from memhint.kernel.hugetlb import hugetlb_pools
 from memhint.kernel.ksm import KsmKnob, read_knob, read_ksm
 from memhint.kernel.kvm_pages import guest_mappings
+from memhint.kernel.last_mapping import last_mapping_end
 from memhint.kernel.memcg import amount, cgroup_memory, cgroup_oom_kills, cgroup_swap_activity, members
 from memhint.kernel.meminfo import machine_memory
 from memhint.kernel.numa import cpus_by_node, numa_nodes, pages_by_node, watermarks
@@ -93,6 +94,7 @@ READERS: dict[str, tuple[str, str, Callable[[FakeRoot], object]]] = {
     "pid file": ("run/a.pid", "4711\n", lambda fake: pid_from_file(fake.path / "run/a.pid")),
     "rollup": (f"proc/{PID}/smaps_rollup", recorded.SMAPS_ROLLUP, lambda fake: deep_memory(fake.kernel, PID, 0.0)),
     "numa_maps": (f"proc/{PID}/numa_maps", recorded.NUMA_MAPS, lambda fake: deep_memory(fake.kernel, PID, 0.0)),
+    "maps": (f"proc/{PID}/maps", recorded.MAPS, lambda fake: last_mapping_end(fake.kernel, PID)),
     "smaps": (f"proc/{PID}/smaps", recorded.SMAPS, lambda fake: mergeable_bytes(fake.kernel, PID)),
     "guest ram": (f"proc/{PID}/smaps", recorded.SMAPS, lambda fake: guest_ram(fake.kernel, PID)),
     "v1 stat": (f"{V1}/memory.stat", stat_v1(1, 2), lambda fake: cgroup_memory(fake.kernel, V1)),

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import struct
 import subprocess
 import sys
 from collections.abc import Iterator
 
 import pytest
 
+from memhint.kernel.errors import ProcessGone
+from memhint.kernel.last_mapping import last_mapping_end
 from memhint.kernel.process import process_memory
 from memhint.kernel.root import KernelRoot
 from memhint.kernel.smaps import deep_memory
@@ -18,6 +22,7 @@ from memhint.objects.units import MIB
 from .fake_root import FakeRoot
 
 PID = 4711
+SCAN = struct.Struct("12Q")  # struct pm_scan_arg
 SIZE = 32 * MIB
 SLACK = 2 * MIB  # of the interpreter
 # Every other page is zeros, in huge pages. Told to, it marks one page of each as cold, so that the kernel splits it, or
@@ -83,6 +88,42 @@ def test_zeros_that_a_split_took_away_are_counted_and_come_back_with_a_write(chi
 def process_footprint(root: KernelRoot, pid: int) -> int:
     """As the agent counts it."""
     return process_memory(root, pid).footprint + (deep_memory(root, pid, 0.0).zero_other or 0)
+
+
+@pytest.mark.parametrize(
+    ("bits", "last"),
+    [
+        (47, "7ffe90d54000-7ffe90d75000 rw-p 00000000 00:00 0   [stack]"),  # x86-64
+        (39, "7ffe90d000-7ffe92e000 rw-p 00000000 00:00 0   [stack]"),  # arm64 and riscv64 with three levels
+        (42, "3ffe90d0000-3ffe92e0000 rw-p 00000000 00:00 0   [stack]"),  # arm64 with pages of 64 KiB
+    ],
+)
+def test_no_address_is_asked_for_that_the_machine_does_not_have(
+    fake: FakeRoot, monkeypatch: pytest.MonkeyPatch, bits: int, last: str
+) -> None:
+    vsyscall = "ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0   [vsyscall]"
+    text = f"400000-402000 r-xp 00000000 fe:00 2   /usr/bin/qemu\n{last}\n{vsyscall}\n"
+    fake.process(maps=text).write(f"proc/{PID}/pagemap", "")
+    asked = []
+
+    def scan(_pagemap: int, _request: int, given: bytearray) -> int:
+        words = list(SCAN.unpack(given))
+        asked.append((words[2], words[3]))
+        if words[3] > 1 << bits:
+            raise OSError(errno.EFAULT, "Bad address")
+        words[4] = words[3]  # all of it was looked at
+        given[:] = SCAN.pack(*words)
+        return 0
+
+    monkeypatch.setattr("memhint.kernel.pagemap_scan.fcntl.ioctl", scan)
+    assert zero_mapped(fake.kernel, PID) == 0
+    assert asked == [(0, last_mapping_end(fake.kernel, PID))]
+
+
+def test_a_process_that_has_no_memory_any_more_is_gone(fake: FakeRoot) -> None:
+    fake.process(maps="").write(f"proc/{PID}/pagemap", "")
+    with pytest.raises(ProcessGone):
+        zero_mapped(fake.kernel, PID)
 
 
 def test_a_kernel_that_does_not_tell_says_nothing(fake: FakeRoot) -> None:

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from memhint.objects.active import ActiveMemory, ActiveSource, Idle
 from memhint.objects.domain import DomainObservation
-from memhint.objects.tier_sizing import Load, TierBound
+from memhint.objects.tier_sizing import Load, TierBound, load_of
 from memhint.objects.units import GIB, MIB
-from memhint.planner.tier_sizing import load_of, tier_gain, tier_sizing
+from memhint.planner.tier_sizing import tier_gain, tier_sizing
 from tests.unit import builders
 
 

@@ -150,8 +150,7 @@ def test_rows_of_the_archive_that_use_more_than_there_is_are_cut_and_counted(tmp
     assert found.courses["1"].demands == [1024 * KIB, 2048 * KIB, 1500 * KIB, 2048 * KIB]
     assert (found.cut, found.left_out) == ({"1": 2}, ["3", "4"])
     assert (
-        found.words
-        == "2 rows of 1 VMs use more than the VM has: cut to that; 2 VMs without any row or memory are left out"
+        found.words == "2 rows of 1 VM use more than the VM has: cut to that; left out: 2 VMs without any row or memory"
     )
     assert read(tmp_path / "2.csv").words == ""
     for name, what in (("3", "no row"), ("4", "no memory was ever provisioned")):

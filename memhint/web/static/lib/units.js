@@ -35,6 +35,11 @@ export function count(value) {
   return known(value) ? decimals(value, 0) : UNKNOWN;
 }
 
+/** "1 host", "12 hosts": `thing` is the word for one, `things` for several where that is not with an s. */
+export function counted(number, thing, things = `${thing}s`) {
+  return known(number) ? `${count(number)} ${number === 1 ? thing : things}` : UNKNOWN;
+}
+
 export function percent(value, digits = 1) {
   return known(value) ? `${decimals(value, digits)} %` : UNKNOWN;
 }

@@ -2,7 +2,7 @@
 
 import { h } from "../lib/dom.js";
 import { to } from "../lib/route.js";
-import { count, gib, known, memory, percent } from "../lib/units.js";
+import { counted, gib, known, memory, percent } from "../lib/units.js";
 
 const share = (part, whole) => (known(part) && whole ? part / whole : null);
 const step = (value, limits) => (value === null ? "none" : limits.filter((limit) => value >= limit).length);
@@ -53,7 +53,7 @@ function inWords(host) {
     host.name,
     sign ? TROUBLE[sign][1] : "fresh",
     `headroom ${memory(host.headroom)} of ${memory(host.pool)}`,
-    `${count(host.slots)} more VMs of ${memory(host.slot)}`,
+    `${counted(host.slots, "more VM", "more VMs")} of ${memory(host.slot)}`,
     `pressure ${percent(host.psi)}`,
     `unreported ${memory(host.unreported)}`,
     host.rungs?.length ? `rungs ${host.rungs.join(", ")}` : null,

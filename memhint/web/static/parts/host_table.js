@@ -2,7 +2,7 @@
 
 import { h } from "../lib/dom.js";
 import { to } from "../lib/route.js";
-import { count, gib, percent } from "../lib/units.js";
+import { count, gib, percent, UNKNOWN } from "../lib/units.js";
 import { BOUND, HOST_STATE } from "../lib/words.js";
 import { badge } from "./badge.js";
 import { dataTable } from "./table.js";
@@ -66,6 +66,23 @@ export function hostTable() {
         label: "Ladder",
         value: (host) => host.rungs?.length ?? 0,
         text: (host) => host.rungs?.at(-1) ?? "",
+      },
+      {
+        key: "active",
+        label: "Active",
+        unit: "GiB",
+        title: "what the VMs touched within a minute",
+        number: true,
+        value: (host) => host.load?.active,
+        text: (host) => gib(host.load?.active, 1),
+      },
+      {
+        key: "tier",
+        label: "With a tier",
+        title: "VMs like these, with slower memory as large as what the host has for VMs; without it in brackets",
+        number: true,
+        value: (host) => host.tier_gain && host.tier_gain.vms - host.tier_gain.without,
+        text: ({ tier_gain: gain }) => (gain ? `${count(gain.vms)} (${count(gain.without)})` : UNKNOWN),
       },
       size("unreported", "Unreported"),
       size("returned", "Returned"),

@@ -2,6 +2,7 @@
 
 import { call } from "../lib/api.js";
 import { announce, fill, freshId, h } from "../lib/dom.js";
+import { counted } from "../lib/units.js";
 import { badge } from "./badge.js";
 import { openDialog } from "./dialog.js";
 import { POLICY_KEYS } from "./policy_keys.js";
@@ -116,7 +117,7 @@ export async function openPolicy(domain, done) {
         ready(true);
         outcome.scrollIntoView({ block: "end" });
         apply.focus();
-        announce(`Dry run: ${data.changes?.length ?? 0} changes`);
+        announce(`Dry run: ${counted(data.changes?.length ?? 0, "change")}`);
         return;
       }
       announce("The policy was stored.");

@@ -3,7 +3,7 @@
 import { get } from "../lib/api.js";
 import { atMostEvery, fill, h, inTurn } from "../lib/dom.js";
 import { remember, to } from "../lib/route.js";
-import { gib, known, memory, percent, span } from "../lib/units.js";
+import { counted, gib, known, memory, percent, span } from "../lib/units.js";
 import { RECLAIM_STATE, STOP, heldWords } from "../lib/words.js";
 import { age, badge } from "../parts/badge.js";
 import { figures } from "../parts/figures.js";
@@ -235,7 +235,7 @@ export function domainView({ place, title, fleet, parts, query, signal }) {
         ...(domain.merging
           ? [
               ["Merged", memory(domain.merging.merged)],
-              ["Broken up in a minute", known(domain.merging.breaks) ? `${domain.merging.breaks} pages` : "unknown"],
+              ["Broken up in a minute", counted(domain.merging.breaks, "page")],
             ]
           : []),
         ["Told by", domain.source ?? "unknown"],

@@ -3,7 +3,7 @@
 import { get } from "../lib/api.js";
 import { atMostEvery, fill, h } from "../lib/dom.js";
 import { remember, to } from "../lib/route.js";
-import { count, gib, heldOf, known, memory, percent, sum, UNKNOWN } from "../lib/units.js";
+import { count, counted, gib, heldOf, known, memory, percent, sum, UNKNOWN } from "../lib/units.js";
 import { badge } from "../parts/badge.js";
 import { figures } from "../parts/figures.js";
 import { fleetMap, mapLegend, METRICS, TROUBLE, trouble } from "../parts/fleet_map.js";
@@ -203,7 +203,7 @@ export function fleetView({ place, title, fleet, query, signal }) {
       return {
         name,
         value: memory(value),
-        note: known(value) && missing ? `${missing} hosts unknown` : null,
+        note: known(value) && missing ? `${counted(missing, "host")} unknown` : null,
         title: text,
         ...more,
       };
@@ -226,16 +226,32 @@ export function fleetView({ place, title, fleet, query, signal }) {
         title: "of each host's slot size",
         kind: "strong",
       },
+      ...tierFigure(all),
       item("Unreported", "unreported", "free in guests, still held by hosts"),
       item("Returned", "returned", "what hosts saw come back"),
       {
         name: "Promises held",
         value: promises?.hours ? percent(heldOf(promises), 2) : promises ? "not judged" : UNKNOWN,
-        note: promises?.hours ? `of ${count(promises.hours)} hours in 7 days` : null,
+        note: promises?.hours ? `of ${counted(promises.hours, "hour")} in 7 days` : null,
         title: "Hours of all hosts in which all could have been given that was promised as they began",
         kind: promises && promises.held < promises.hours ? "bad" : "",
       },
     ]);
+  }
+
+  /** What slower memory as large as each host's would give; nothing where no host has measured what is active. */
+  function tierFigure(all) {
+    const more = all.map(({ tier_gain: gain }) => (gain ? Math.floor(gain.vms - gain.without) : null));
+    const { total, missing } = sum(more);
+    if (!known(total)) return [];
+    return [
+      {
+        name: "With a tier",
+        value: `${counted(total, "VM")} more`,
+        note: missing ? `${counted(missing, "host")} unknown` : null,
+        title: "VMs like those of now, with slower memory as large as what each host has for VMs",
+      },
+    ];
   }
 
   function drawAttention(all) {

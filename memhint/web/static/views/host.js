@@ -3,7 +3,7 @@
 import { get } from "../lib/api.js";
 import { atMostEvery, fill, h, inTurn } from "../lib/dom.js";
 import { to } from "../lib/route.js";
-import { count, gib, heldOf, known, memory, percent, span } from "../lib/units.js";
+import { count, counted, gib, heldOf, known, memory, percent, span } from "../lib/units.js";
 import { BOUND, HOST_STATE, RUNGS } from "../lib/words.js";
 import { age, badge } from "../parts/badge.js";
 import { figures } from "../parts/figures.js";
@@ -212,7 +212,7 @@ export function hostView({ place, title, fleet, parts, query, signal }) {
       {
         name: "Promise held",
         value: host.promise ? percent(heldOf(host.promise), 2) : "not judged",
-        note: host.promise ? `of ${count(host.promise.hours)} hours` : null,
+        note: host.promise ? `of ${counted(host.promise.hours, "hour")}` : null,
         title: "Hours in which all could have been given that was promised as they began",
         kind: host.promise && host.promise.held < host.promise.hours ? "bad" : "",
       },
@@ -230,7 +230,8 @@ export function hostView({ place, title, fleet, parts, query, signal }) {
         name: "Active",
         value: memory(host.tier?.load.active),
         note: tierWords(host.tier),
-        title: "Touched within a minute. A tier is slower memory of the size of DRAM; what is active is at most half of DRAM",
+        title:
+          "Touched within a minute. A tier is slower memory of the size of DRAM; what is active is at most half of DRAM",
       },
     ]);
     largest = Math.max(0, ...domains.map((domain) => domain.assigned ?? 0));
@@ -352,7 +353,7 @@ function tierWords(tier) {
   const largest = tier?.gains.at(-1);
   if (!largest) return "";
   const more = Math.floor(largest.vms - largest.without);
-  return more ? `${more} VMs more with a tier` : "a tier gives nothing";
+  return more ? `${counted(more, "VM")} more with a tier` : "a tier gives nothing";
 }
 
 function size(key, label) {

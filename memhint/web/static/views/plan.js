@@ -3,7 +3,7 @@
 import { call } from "../lib/api.js";
 import { announce, fill, h } from "../lib/dom.js";
 import { remember, to } from "../lib/route.js";
-import { count, gib, GIB } from "../lib/units.js";
+import { count, counted, gib, GIB } from "../lib/units.js";
 import { badge } from "../parts/badge.js";
 import { figures } from "../parts/figures.js";
 import { problem } from "../parts/problem.js";
@@ -132,9 +132,7 @@ export function planView({ place, title, query, signal }) {
       reasons,
       [...counts]
         .sort((a, b) => b[1] - a[1])
-        .map(([reason, seen]) =>
-          h("li", null, badge(reason, "bad"), ` ${count(seen)} ${seen === 1 ? "host" : "hosts"}`),
-        ),
+        .map(([reason, seen]) => h("li", null, badge(reason, "bad"), ` ${counted(seen, "host")}`)),
     );
     table.update(plan.hosts);
     if (outcome.firstChild !== key.element) {
@@ -149,7 +147,9 @@ export function planView({ place, title, query, signal }) {
         ),
       );
     }
-    announce(`${plan.placed} of ${wanted} VMs placed, ${refusing.length} hosts refuse`);
+    announce(
+      `${plan.placed} of ${counted(wanted, "VM")} placed, ${counted(refusing.length, "host refuses", "hosts refuse")}`,
+    );
   }
 
   if (query.has("count")) load();

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from memhint.cli.exits import Exit
 from memhint.cli.fleet.screen import Screen
 from memhint.cli.fleet.watch import arranged
 from tests.unit.cli.fleet.conftest import Desk
@@ -30,6 +31,42 @@ def test_a_newer_server_may_tell_more(desk: Desk) -> None:
     desk.server.replies = [hosts({"name": "a", "beauty": {"x": 1}})] * 2
     assert json.loads(desk.run("hosts", "--json").out) == [{"name": "a", "beauty": {"x": 1}}]
     assert desk.run("hosts", "-f", "value").out == 'a {"x":1}\n'
+
+
+def test_a_tier_is_asked_for_by_size_and_shown_host_by_host(desk: Desk) -> None:
+    load = {"dram": 64 << 30, "used": 32 << 30, "active": 8 << 30, "vms": 16, "read": 15}
+    gain = {"tier": 512 << 30, "vms": 64.0, "without": 32.0, "bound": "size"}
+    told = {"name": "a", "state": "fresh", "domains": 16, "load": load, "tier_gain": gain}
+    desk.server.replies = [hosts(told, {"name": "b", "load": None, "tier_gain": None})]
+    out = desk.run("hosts", "--tier", "512GiB").out
+    assert desk.server.asked[-1].query["tier"] == str(512 << 30)
+    rows = [[cell.strip() for cell in row.strip("|").split("|")] for row in out.splitlines() if row.startswith("|")]
+    assert rows == [
+        ["Host", "State", "VMs", "Used", "Active", "Without tier", "With tier", "Bounded by"],
+        ["a", "fresh", "16", "32768", "8192", "32.0", "64.0", "DRAM and tier are full"],
+        ["b", "-", "-", "-", "-", "-", "-", "-"],
+    ]
+    desk.server.replies = [hosts(told)]
+    assert "64.0" in desk.run("hosts", "--long").out
+    assert "tier" not in desk.server.asked[-1].query
+
+
+def test_a_tier_is_not_watched(desk: Desk) -> None:
+    assert desk.run("hosts", "--tier", "512GiB", "--watch").code == Exit.USAGE
+    assert desk.run("hosts", "--tier", "0").code == Exit.USAGE
+    assert desk.server.asked == []
+
+
+def test_a_host_says_what_a_tier_would_give(desk: Desk) -> None:
+    load = {"dram": 64 << 30, "used": 32 << 30, "active": 8 << 30, "vms": 16, "read": 15}
+    gain = {"tier": 512 << 30, "vms": 64.0, "without": 32.0, "bound": "active"}
+    desk.server.replies = [Reply(body={"host": {"name": "a", "tier": {"load": load, "gains": [gain]}}})]
+    out = desk.run("host", "show", "a", "--tier", "512GiB").out
+    assert desk.server.asked[-1].query == {"tier": str(512 << 30)}
+    assert "8192 MiB of 32768 MiB that 16 VMs have, 15 of them read" in out
+    assert "64.0 VMs like these, 32.0 without it: what is active takes half of DRAM" in out
+    desk.server.replies = [Reply(body={"host": {"name": "a", "tier": None}})]
+    assert "unknown: [active] source has not read" in desk.run("host", "show", "a").out
 
 
 def test_names_cannot_steer_a_terminal(desk: Desk) -> None:
@@ -124,7 +161,7 @@ def test_a_terminal_is_drawn_in_place_and_holds_what_fits(monkeypatch: pytest.Mo
     out = Terminal()
     screen = Screen(out)
     screen.show("1\n2\n3\n", "end.")
-    assert out.getvalue() == "\x1b[H1\x1b[K\n2\x1b[K\nend. 1 lines do not fit: see --limit.\x1b[K\n\x1b[J"
+    assert out.getvalue() == "\x1b[H1\x1b[K\n2\x1b[K\nend. 1 line does not fit: see --limit.\x1b[K\n\x1b[J"
     before = out.getvalue()
     screen.show("1\n2\n3\n", "end.")
     assert out.getvalue() == before

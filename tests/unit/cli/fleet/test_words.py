@@ -62,6 +62,8 @@ def test_the_fleet_s_promises_are_told_with_the_hosts_that_broke_one() -> None:
     since = "since 1970-01-01 01:00:00 UTC"
     assert promises.rows_of({"hours": 0, "since": 3600.0}) == {"Promises": f"no hour is judged {since}"}
     broken = [{"host": f"host-{one}", "hours": 168, "held": 167, "lacked": 3 << 30} for one in range(22)]
+    one = {"hours": 1, "held": 0, "hosts": 1, "since": 3600.0, "broken": broken[:1]}
+    assert promises.rows_of(one)["Promises"] == f"held in 0 % of 1 hour of 1 host {since}"
     found = promises.rows_of({"hours": 100_000, "held": 99_999, "hosts": 600, "since": 3600.0, "broken": broken})
     assert found["Promises"] == f"held in 99.99 % of 100000 hours of 600 hosts {since}"
     assert found["host-0"] == "held in 99.4 % of 168 hours; at worst 3072 MiB were missing"
