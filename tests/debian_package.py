@@ -15,8 +15,13 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def built() -> Path:
-    """What `tools/deb` makes of this checkout, by Debian's own Python; from the cache where no file of it
-    has changed. Its version is then that of the commit that it was first built at."""
+    """What `tools/deb` makes of this checkout, by Debian's own Python."""
+    return kept("deb")
+
+
+def kept(kind: str) -> Path:
+    """The package that `tools/KIND` makes of this checkout; from the cache where no file of it has changed. Its version
+    is then that of the commit that it was first built at."""
     listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     files = sorted(subprocess.run(listed, cwd=ROOT, capture_output=True, check=True).stdout.split(b"\0"))
     digest = hashlib.sha256()
@@ -26,7 +31,7 @@ def built() -> Path:
             (b"tests/", b"lab/", b"bench/", b"kernel/", b"qemu/", b"guest_agent/")
         ):
             digest.update(name + b"\0" + path.read_bytes() + b"\0")
-    folder = cache_dir() / "package"
+    folder = cache_dir() / ("package" if kind == "deb" else f"package-{kind}")
     folder.mkdir(parents=True, exist_ok=True)
     final = folder / digest.hexdigest()[:16]
     with (folder / "build.lock").open("w") as lock:
@@ -36,9 +41,9 @@ def built() -> Path:
                 if older.is_dir():
                     shutil.rmtree(older)
             new = folder / "new"
-            run(ROOT / "tools" / "deb", new)
+            run(ROOT / "tools" / kind, new)
             new.rename(final)
-    (package,) = final.glob("*.deb")
+    (package,) = final.glob(f"*.{kind}")
     return package
 
 

@@ -55,6 +55,7 @@ SLOW = (
     "tests/functional/test_dispatch.py",
     "tests/functional/test_faults.py",
     "tests/functional/test_prometheus",
+    "tests/functional/test_rpm.py",
     "tests/functional/test_shedder.py",
     "tests/functional/test_wheel.py",
 )

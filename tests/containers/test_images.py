@@ -22,31 +22,16 @@ import pytest
 
 from lab import Lab, wait_for
 from lab.agent import agent_config, host_name
-from lab.paths import cache_dir
 from lab.servers.ports import free_ports
 from lab.servers.postgres import Postgres
 from lab.servers.rabbitmq import PASSWORD, RabbitMQ, definitions
 from lab.sizes import GIB, MIB
+from tests.containers.images import BUILDAH, ROOT, run
 
-ROOT = Path(__file__).resolve().parents[2]
-STORE = cache_dir() / "containers"
-BUILDAH = ("buildah", "--root", str(STORE / "images"), "--runroot", str(STORE / "run"), "--storage-driver", "overlay")
 USER = 10790
 SOON = 120.0  # seconds
 AGENT_CAPABILITIES = ("SYS_PTRACE", "DAC_READ_SEARCH", "DAC_OVERRIDE", "SYS_RESOURCE", "SYS_NICE")
 LARGEST = 400  # MB of an image, the Debian below it with it
-
-
-def run(*words: str, **options: Any) -> str:
-    done = subprocess.run(words, capture_output=True, text=True, check=False, **options)
-    assert done.returncode == 0, (words, done.stdout[-2000:], done.stderr[-2000:])
-    return done.stdout
-
-
-@pytest.fixture(scope="session")
-def images() -> None:
-    STORE.mkdir(parents=True, exist_ok=True)
-    run(str(ROOT / "tools/images"), env={**os.environ, "BUILDAH": " ".join(BUILDAH)})
 
 
 class Container:

@@ -1,0 +1,32 @@
+"""The shipped AppArmor profile is one that the parser takes, and says what the unit says. tests/lab has it at work."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.apparmor import PROFILE, ROOT, compiled, missing
+
+needs_parser = pytest.mark.skipif(bool(missing()), reason=missing())
+
+
+@needs_parser
+def test_it_is_policy_and_complains(tmp_path: Path) -> None:
+    text = PROFILE.read_text()
+    assert b"memhint-agent" in compiled(text, tmp_path)
+    assert "profile memhint-agent flags=(complain) {" in text
+
+
+@needs_parser
+def test_what_is_no_policy_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="syntax error"):
+        compiled(PROFILE.read_text().replace("capability sys_ptrace,", "capability sys_ptrace"), tmp_path)
+
+
+def test_its_capabilities_are_those_of_the_unit() -> None:
+    unit = (ROOT / "etc/systemd/memhint-agent.service").read_text()
+    (words,) = re.findall(r"^CapabilityBoundingSet=(.+)$", unit, re.MULTILINE)
+    given = {word.removeprefix("CAP_").lower() for word in words.split()}
+    assert set(re.findall(r"^  capability (\w+),$", PROFILE.read_text(), re.MULTILINE)) == given

@@ -1,0 +1,72 @@
+"""AppArmor with VMs confined as libvirt confines them, in a virtual host whose kernel enforces it.
+
+The profiles are the shipped one and libvirt's own, as this machine has it. What is done inside is in
+inside_apparmor.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lab.virtual_host import VirtualHost
+from tests.apparmor import INSTALLED, PROFILE, compiled, missing
+
+pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
+
+VM = "libvirt-5a1b3c8e-0000-4000-8000-000000000001"
+AGENT = "memhint-agent"
+OF_VMS = "  ptrace (read, trace) peer=libvirt-*,\n"
+NEEDS_PTRACE = {"smaps", "smaps_rollup", "PAGEMAP_SCAN", "mem", "process_vm_readv", "process_madvise"}
+OF_THE_HOST = {"ksm", "cgroup"}
+NOT_ITS_OWN = {"another's file", "another knob", "a shell"}
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VirtualHost]:
+    folder = tmp_path_factory.mktemp("policy")
+    template = (INSTALLED / "libvirt" / "TEMPLATE.qemu").read_text()
+    assert "profile LIBVIRT_TEMPLATE " in template
+    # It complains as shipped; here it refuses.
+    agent = PROFILE.read_text().replace(" flags=(complain)", "")
+    assert OF_VMS in agent
+    policies = {
+        "vm": compiled(template.replace("LIBVIRT_TEMPLATE", VM), folder),
+        "agent": compiled(agent, folder),
+        "agent.blind": compiled(agent.replace(OF_VMS, ""), folder),
+    }
+    files = [folder / name for name in policies]
+    for file, content in zip(files, policies.values(), strict=True):
+        file.write_bytes(content)
+    with VirtualHost([Path(__file__).with_name("inside_apparmor.py"), *files], memory=320 << 20) as one:
+        assert one.call("inside_apparmor.set_up") == "Y"
+        yield one
+
+
+def load(host: VirtualHost, *policies: str) -> None:
+    for name in policies:
+        host.call("inside_apparmor.load", name=name)
+
+
+def refused(host: VirtualHost, vm: str, agent: str) -> set[str]:
+    said = host.call("inside_apparmor.looked_at", vm=vm, agent=agent)
+    assert set(said) >= NEEDS_PTRACE | OF_THE_HOST | NOT_ITS_OWN, said
+    print(said)
+    return {name for name, outcome in said.items() if outcome != "done"}
+
+
+def test_an_agent_that_is_not_confined_needs_nothing(host: VirtualHost) -> None:
+    load(host, "vm")
+    assert refused(host, VM, "") == set()
+
+
+def test_the_shipped_profile_lets_it_do_its_work_and_nothing_else(host: VirtualHost) -> None:
+    load(host, "vm", "agent")
+    assert refused(host, VM, AGENT) == NOT_ITS_OWN
+
+
+def test_without_its_line_of_vms_a_confined_one_sees_none(host: VirtualHost) -> None:
+    load(host, "vm", "agent.blind")
+    assert refused(host, VM, AGENT) == NOT_ITS_OWN | NEEDS_PTRACE
