@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+from memhint.objects.counted import counted
+
 if TYPE_CHECKING:
-    from memhint.objects.counted import counted
-from memhint.sim.engine import SimulationResult
+    from memhint.sim.engine import SimulationResult
     from memhint.sim.fleet import Fleet
 
 Worst = Callable[[Sequence[float]], float]
