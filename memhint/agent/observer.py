@@ -83,7 +83,6 @@ class Observer:
         guest_max_age: float,
         list_max_age: float,
         overhead: int,
-        page_size: int = PAGE_SIZE,
         active: ActiveReads | None = None,
         discarded: Callable[[Sequence[DomainObservation]], Sequence[DomainObservation]] = tuple,
     ) -> None:
@@ -106,7 +105,7 @@ class Observer:
         self._overhead = overhead
         self._active = active
         self._discarded = discarded
-        self._vms = VmsCgroupReads(root, page_size)
+        self._vms = VmsCgroupReads(root, PAGE_SIZE)
         self._last: Sequence[DomainStats] | None = None
         self._listed_at = float("-inf")
 

@@ -36,6 +36,7 @@ from memhint.planner.state import PlannerState
 from memhint.store.errors import StoreDamaged, StoreError
 from memhint.store.host_store import HostStore, open_host_store
 from memhint.store.patience import BUSY_SECONDS
+from memhint.store.rows.points import DomainKeep, Keep
 
 if TYPE_CHECKING:
     from memhint.agent.shown import Shown
@@ -194,12 +195,8 @@ class AgentService:
         return open_host_store(
             options.url,
             host=self._conf.host_name,
-            history_hours=options.history_hours,
-            five_minute_days=options.five_minute_days,
-            hourly_days=options.hourly_days,
-            domain_step=options.domain_step,
-            domain_hours=options.domain_hours,
-            domain_hourly_days=options.domain_hourly_days,
+            keep=Keep.of(options),
+            domain_keep=DomainKeep.of(options),
             busy=min(BUSY_SECONDS, self._conf.period * STORE_SHARE),
         )
 

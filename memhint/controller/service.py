@@ -23,6 +23,7 @@ from memhint.controller.openstack import OpenStackThread, nova_of
 from memhint.controller.reconcile import Reconciler
 from memhint.controller.rounds import Rounds
 from memhint.store.database import Store, open_store
+from memhint.store.rows.points import DomainKeep, Keep
 
 if TYPE_CHECKING:
     from memhint.controller.shown import Shown
@@ -51,15 +52,7 @@ class ControllerService:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
         options = self._conf.store
-        store = open_store(
-            options.url,
-            history_hours=options.history_hours,
-            five_minute_days=options.five_minute_days,
-            hourly_days=options.hourly_days,
-            domain_step=options.domain_step,
-            domain_hours=options.domain_hours,
-            domain_hourly_days=options.domain_hourly_days,
-        )
+        store = open_store(options.url, keep=Keep.of(options), domain_keep=DomainKeep.of(options))
         # A batch is hundreds of thousands of records without a circle among them, and looking for circles takes as
         # long as reading them.
         gc.freeze()

@@ -48,11 +48,9 @@ def read_memory(
     raise first or GuestCommandMissing("; ".join(lacking) or "there is no source to ask")
 
 
-def withheld(
-    capabilities: Capabilities, read: GuestMemory, readers: Sequence[GuestSourceReader] = READERS
-) -> Gap | None:
+def withheld(capabilities: Capabilities, read: GuestMemory) -> Gap | None:
     """The gap of a better source than the one that was read, which only the guest's administrator blocks."""
-    for reader in readers:
+    for reader in READERS:
         verdict = reader.probe(capabilities)
         if verdict.reason is Reason.GUEST_BLOCKED and _RANK[reader.name] < _RANK[read.source]:
             return GuestCommandBlocked(f"{reader.name}: {verdict.detail}").gap("guest memory")

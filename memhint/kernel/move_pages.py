@@ -75,7 +75,7 @@ class PageMover(OpenProcess):
 
     _descriptors = ("_pidfd",)
 
-    def __init__(self, root: KernelRoot, instance: str, page_size: int = PAGE_SIZE) -> None:
+    def __init__(self, root: KernelRoot, instance: str) -> None:
         """:param instance: `ProcessMemory.instance`
 
         :raises ProcessGone: when the process ended
@@ -86,7 +86,6 @@ class PageMover(OpenProcess):
         self._instance = instance
         self._pid = int(instance.partition(":")[0])
         self._path = root.path(f"proc/{self._pid}")
-        self._page = page_size
         self._pidfd = -1
         self._number = _NUMBERS.get(platform.machine(), -1)
         self._libc = ctypes.CDLL(None, use_errno=True)
@@ -123,15 +122,15 @@ class PageMover(OpenProcess):
         :raises KernelInterfaceError: when the process ended, or it may not be done
         """
         self._check()
-        pages = array("Q", range(start, end, self._page))
+        pages = array("Q", range(start, end, PAGE_SIZE))
         before = self.nodes(pages)
         left = array("Q", (page for page, at in zip(pages, before, strict=True) if at >= 0 and at != node))
         done = Moved()
-        done.there = self._page * sum(at == node for at in before)
-        done.absent = self._page * sum(at in (-errno.ENOENT, -errno.EFAULT) for at in before)
+        done.there = PAGE_SIZE * sum(at == node for at in before)
+        done.absent = PAGE_SIZE * sum(at in (-errno.ENOENT, -errno.EFAULT) for at in before)
         for at in before:
             if at < 0 and at not in (-errno.ENOENT, -errno.EFAULT):
-                done.failed[-at] += self._page
+                done.failed[-at] += PAGE_SIZE
         if not left:
             return done
         # A huge page moves as a whole: asked for a second time within one call, its pages are said to be busy.
@@ -144,11 +143,11 @@ class PageMover(OpenProcess):
             after = self.nodes(left)
         for page, at in zip(left, after, strict=True):
             if at == node:
-                done.moved += self._page
+                done.moved += PAGE_SIZE
             elif at in (-errno.ENOENT, -errno.EFAULT):
-                done.absent += self._page  # given back meanwhile
+                done.absent += PAGE_SIZE  # given back meanwhile
             else:
-                done.failed[said.get(page) or failure or errno.EAGAIN] += self._page
+                done.failed[said.get(page) or failure or errno.EAGAIN] += PAGE_SIZE
         return done
 
     def _push(self, pages: array[int], node: int, said: dict[int, int]) -> int:

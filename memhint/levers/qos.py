@@ -53,17 +53,14 @@ class QosLever:
         host_boot: str,
         now: Callable[[], float],
         *,
-        step: int = 500,
         page_size: int = PAGE_SIZE,
     ) -> None:
-        """:param host_boot: names this boot of the host; marks of another one are void
-        :param step: what ``best-effort`` adds to the oom_score_adj that was there, and ``guaranteed`` takes from it
-        """
+        """:param host_boot: names this boot of the host; marks of another one are void"""
         self._root = root
         self._ledger = ledger
         self._host_boot = host_boot
         self._now = now
-        self._wishes = QosWishes(root, step=step, page_size=page_size)
+        self._wishes = QosWishes(root, page_size)
 
     # -- all VMs -----------------------------------------------------------------------------------------------------
 

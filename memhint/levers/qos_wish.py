@@ -18,6 +18,7 @@ from memhint.objects.verdict import Answer, Reason, Verdict
 
 NEVER = -1000  # the kernel's value for a process that it never kills
 _LEAST, _MOST = NEVER + 1, 1000
+STEP = 500  # what ``best-effort`` adds to the oom_score_adj that was there, and ``guaranteed`` takes from it
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +51,8 @@ class _Refusal(Exception):
 class QosWishes:
     """Works out what the classes of a host's VMs need."""
 
-    def __init__(self, root: KernelRoot, *, step: int, page_size: int) -> None:
-        """:param step: what ``best-effort`` adds to the oom_score_adj that was there, and ``guaranteed`` takes off"""
+    def __init__(self, root: KernelRoot, page_size: int) -> None:
         self._root = root
-        self._step = step
         self._page_size = page_size
 
     def of(self, target: QosTarget, process: ProcessMemory, ceiling: int, pids: set[int], work: Pass) -> Wish:
@@ -102,7 +101,7 @@ class QosWishes:
             if best_effort:
                 conflicts.append(f"{OOM_KNOB} is {NEVER}: somebody else keeps this VM from being killed")
             return []
-        want = min(base + self._step, _MOST) if best_effort else max(base - self._step, _LEAST)
+        want = min(base + STEP, _MOST) if best_effort else max(base - STEP, _LEAST)
         if seen == want:
             return []
         if mark is not None and str(seen) not in (mark.after, mark.before):

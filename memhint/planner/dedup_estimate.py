@@ -77,11 +77,7 @@ def rate_for(pages: int, keep_at_most: int) -> int:
 
 
 def estimate(
-    samples: Mapping[str, PageSample],
-    project: str | None,
-    page_size: int,
-    pace: KsmPace,
-    max_sharing: int = MAX_PAGE_SHARING,
+    samples: Mapping[str, PageSample], project: str | None, page_size: int, pace: KsmPace
 ) -> tuple[GroupEstimate, tuple[VmEstimate, ...]]:
     """What merging the VMs of one group would save and cost, and each VM's part in it.
 
@@ -100,7 +96,7 @@ def estimate(
         for uuid, counted in own.items()
     )
     # With one copy nothing is saved, and most contents have one.
-    many = ((one, count - math.ceil(count / max_sharing)) for one, count in copies.items() if count > 1)
+    many = ((one, count - math.ceil(count / MAX_PAGE_SHARING)) for one, count in copies.items() if count > 1)
     saved, exact = [], 0
     for one, gain in many:
         if one in frequent:
@@ -108,7 +104,7 @@ def estimate(
         else:
             saved.append(gain)
     zeros = sum(sample.still_zero for sample in samples.values())
-    kept_zeros = 0 if pace.use_zero_pages else math.ceil(zeros / max_sharing)
+    kept_zeros = 0 if pace.use_zero_pages else math.ceil(zeros / MAX_PAGE_SHARING)
     saving = rate * sum(saved) + exact + zeros - kept_zeros
     variance = float(rate * (rate - 1) * sum(one * one for one in saved))
     variance += sum(_zero_variance(sample) for sample in samples.values())

@@ -234,16 +234,14 @@ def seed_workload(
     step: float,
     rng: np.random.Generator,
     shape: HostShape,
-    vms: int | None = None,
 ) -> Fleet:
-    """The seed's workload: ``vms`` VMs per host, by default as many as the seed ran, that all come within an hour.
+    """The seed's workload: as many VMs per host as the seed ran, that all come within an hour.
 
     ``arm`` is what becomes of freed memory: "none" keeps it, "ksm" merges some of it, "returned" gives it back. The
     first two are what the seed measured, a constant footprint. In the third a VM stands at a floor and every half
     hour at the top for as long as makes up the published average; the floor makes up the published total.
     """
-    per_host = published.SEED_VMS[arm] if vms is None else vms
-    count = per_host * hosts
+    count = published.SEED_VMS[arm] * hosts
     duty = published.SEED_MEAN / published.SEED_TOP
     if arm == "returned":
         floor = published.SEED_RETURNED_USED / published.SEED_VMS[arm] - published.SEED_MEAN - published.QEMU_OWN

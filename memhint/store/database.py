@@ -23,7 +23,7 @@ from memhint.store.policies import Policies
 from memhint.store.promises import Promises
 from memhint.store.reclaims import Reclaims
 from memhint.store.reports import Reports
-from memhint.store.rows.points import DomainKeep, Keep
+from memhint.store.rows.points import DOMAIN_KEEP, KEEP, DomainKeep, Keep
 from memhint.store.states import PlannerStates
 from memhint.store.summaries import Summaries
 
@@ -59,22 +59,17 @@ def open_store(
     url: str,
     *,
     host: str = "",
-    history_hours: float = 24.0,
-    five_minute_days: float = 7.0,
-    hourly_days: float = 365.0,
-    domain_step: float = 60.0,
-    domain_hours: float = 6.0,
-    domain_hourly_days: float = 30.0,
+    keep: Keep = KEEP,
+    domain_keep: DomainKeep = DOMAIN_KEEP,
     create: bool = True,
     busy: float = BUSY_SECONDS,
 ) -> Store:
     """Open the store at a database URL.
 
     With ``create`` its directory, file and tables are made or upgraded as needed: that is the agent's part. ``host``
-    keeps the marks and requests of several hosts in one database apart; empty is all of them. Events and the history's
-    single cycles older than ``history_hours`` go; of the history, the worst of each five minutes and of each hour stays
-    for so many days. Of VMs there is a point each ``domain_step`` seconds for ``domain_hours``, then the worst of each
-    hour. With SQLite a transaction waits ``busy`` seconds for one of another process.
+    keeps the marks and requests of several hosts in one database apart; empty is all of them. Events go with the
+    history's single cycles; of the history, the worst of each five minutes and of each hour stays longer. With SQLite a
+    transaction waits ``busy`` seconds for one of another process.
 
     :raises StoreMissing: where there is none and ``create`` is off
     :raises StoreVersion: where it is of a newer memhint
@@ -90,10 +85,9 @@ def open_store(
     except BaseException:
         database.close()
         raise
-    keep = Keep(history_hours * 3600, five_minute_days * 86400, hourly_days * 86400)
     history = History(database, keep)
     events = Events(database, keep.raw)
-    domain_history = DomainHistory(database, DomainKeep(domain_step, domain_hours * 3600, domain_hourly_days * 86400))
+    domain_history = DomainHistory(database, domain_keep)
     summaries = Summaries(domain_history)
     reclaims = Reclaims(database, host, keep.raw)
     return Store(
@@ -111,7 +105,7 @@ def open_store(
         Capacities(database),
         CentralPolicies(database),
         Instances(database),
-        Growth(database, domain_hourly_days * 86400),
+        Growth(database, domain_keep.hours),
         Promises(database, keep.hours),
         database,
     )

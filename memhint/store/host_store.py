@@ -14,7 +14,7 @@ from memhint.planner.growth import GrowthTable
 from memhint.planner.state import PlannerState
 from memhint.store.light.store import light_path, open_light
 from memhint.store.patience import BUSY_SECONDS
-from memhint.store.rows.points import DomainKeep, Keep
+from memhint.store.rows.points import DOMAIN_KEEP, KEEP, DomainKeep, Keep
 from memhint.store.rows.policies import StoredPolicies
 
 
@@ -129,12 +129,8 @@ def open_host_store(
     url: str,
     *,
     host: str,
-    history_hours: float = 24.0,
-    five_minute_days: float = 7.0,
-    hourly_days: float = 365.0,
-    domain_step: float = 60.0,
-    domain_hours: float = 6.0,
-    domain_hourly_days: float = 30.0,
+    keep: Keep = KEEP,
+    domain_keep: DomainKeep = DOMAIN_KEEP,
     busy: float = BUSY_SECONDS,
 ) -> HostStore:
     """Open the store at a database URL as an agent does, and make or upgrade its tables. Parameters as of `open_store`.
@@ -146,19 +142,7 @@ def open_host_store(
     """
     path = light_path(url)
     if path is not None:
-        keep = Keep(history_hours * 3600, five_minute_days * 86400, hourly_days * 86400)
-        domain_keep = DomainKeep(domain_step, domain_hours * 3600, domain_hourly_days * 86400)
         return open_light(path, host=host, keep=keep, domain_keep=domain_keep, busy=busy)
     from memhint.store.database import open_store
 
-    return open_store(
-        url,
-        host=host,
-        history_hours=history_hours,
-        five_minute_days=five_minute_days,
-        hourly_days=hourly_days,
-        domain_step=domain_step,
-        domain_hours=domain_hours,
-        domain_hourly_days=domain_hourly_days,
-        busy=busy,
-    )
+    return open_store(url, host=host, keep=keep, domain_keep=domain_keep, busy=busy)

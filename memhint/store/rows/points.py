@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Self
 
 from memhint.objects.history import HistoryPoint
 from memhint.objects.summary import DomainSummary
 from memhint.store.rows.names import DOMAIN_HISTORY_SIZES
+
+if TYPE_CHECKING:
+    from oslo_config import cfg
 
 FIVE_MINUTES, HOUR = 300, 3600  # seconds
 TIDY_EVERY = 300.0  # seconds between two looks for what has grown old
@@ -27,6 +31,11 @@ class Keep:
     five_minutes: float = 7 * 86400.0
     hours: float = 365 * 86400.0
 
+    @classmethod
+    def of(cls, options: cfg.ConfigOpts.GroupAttr) -> Self:
+        """As ``[store]`` has them."""
+        return cls(options.history_hours * 3600, options.five_minute_days * 86400, options.hourly_days * 86400)
+
 
 @dataclass(frozen=True, slots=True)
 class DomainKeep:
@@ -36,10 +45,18 @@ class DomainKeep:
     points: float = 6 * 3600.0
     hours: float = 30 * 86400.0
 
+    @classmethod
+    def of(cls, options: cfg.ConfigOpts.GroupAttr) -> Self:
+        """As ``[store]`` has them."""
+        return cls(options.domain_step, options.domain_hours * 3600, options.domain_hourly_days * 86400)
+
     def due(self, host: str, before: float | None, at: float) -> bool:
         """Whether a report made at ``at`` is the first of its step. Hosts take turns, so that not all come at once."""
         turn = zlib.crc32(host.encode()) % 1000 / 1000 * self.step
         return before is None or (before + turn) // self.step != (at + turn) // self.step
+
+
+KEEP, DOMAIN_KEEP = Keep(), DomainKeep()
 
 
 def host_point(host: str, point: HistoryPoint) -> dict[str, object]:

@@ -13,6 +13,7 @@ from memhint.store import StoreError, open_store, upsert
 from memhint.store.errors import StoreRefused
 from memhint.store.fleet import State
 from memhint.store.rows.names import DOMAIN_HISTORY_SIZES, DOMAIN_SIZES
+from memhint.store.rows.points import Keep
 from memhint.store.tables import domain, domain_history, event
 from memhint.store.upsert import add_many, prepare_many, upsert_many
 from tests.unit import builders
@@ -182,7 +183,7 @@ def test_an_event_that_is_too_long_or_has_a_nul_is_kept_as_far_as_it_fits(url: s
 
 
 def test_history_becomes_the_worst_of_five_minutes_then_of_an_hour(url: str) -> None:
-    store = open_store(url, history_hours=1.0, five_minute_days=1.0, hourly_days=30.0)
+    store = open_store(url, keep=Keep(3600.0, 86400.0, 30 * 86400.0))
     start = NOW - NOW % 3600
     for number, free in enumerate((7, 3, 5)):
         memory = builders.host_memory(available=free, swap_used=free)

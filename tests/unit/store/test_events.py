@@ -6,6 +6,7 @@ from memhint.objects.event import Event
 from memhint.objects.lever import LeverName
 from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.store import Store, open_store
+from memhint.store.rows.points import Keep
 from tests.unit.builders import DB, NOW, WEB, lever_state
 from tests.unit.store.lived import lived
 
@@ -28,7 +29,7 @@ def test_the_newest_come_first_and_can_be_had_by_subject(store: Store) -> None:
 
 
 def test_events_older_than_history_go(url: str) -> None:
-    store = open_store(url, history_hours=1.0)
+    store = open_store(url, keep=Keep(3600.0))
     lived(store, NOW + 3601, 3600.0)
     for after in (0, 3601):
         store.events.record("host-a", NOW + after, [lever_state()])

@@ -29,11 +29,14 @@ from memhint.store.errors import StoreRefused
 from memhint.store.host_store import HostStore, open_host_store
 from memhint.store.light.database import Database
 from memhint.store.light.store import LightStore, light_path
+from memhint.store.rows.points import DomainKeep, Keep
 from tests.unit import builders
 from tests.unit.builders import DB, NOW, OLD, WEB
 
-HOURS = {"history_hours": 1.0, "five_minute_days": 0.2, "hourly_days": 1.0, "domain_step": 30.0, "domain_hours": 2.0}
-KEEPS: dict[str, Any] = {**HOURS, "domain_hourly_days": 1.0}
+KEEPS: dict[str, Any] = {
+    "keep": Keep(raw=3600.0, five_minutes=0.2 * 86400, hours=86400.0),
+    "domain_keep": DomainKeep(step=30.0, points=2 * 3600.0, hours=86400.0),
+}
 # What each store reads off its own clock.
 OWN_TIME = {"policy": "set_at", "growth": "made"}
 

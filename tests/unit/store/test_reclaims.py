@@ -13,6 +13,7 @@ from memhint.objects.reclaim import Compaction, Hold, Reclaim, ReclaimError, Rec
 from memhint.objects.units import MIB
 from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.store import Store, StoreDamaged, open_store, schema
+from memhint.store.rows.points import Keep
 from tests.unit import builders
 from tests.unit.builders import DB, NOW, WEB
 from tests.unit.store.lived import lived
@@ -20,7 +21,7 @@ from tests.unit.store.lived import lived
 
 @pytest.fixture
 def short(url: str) -> Iterator[Store]:
-    store = open_store(url, host="host-a", history_hours=1.0)
+    store = open_store(url, host="host-a", keep=Keep(3600.0))
     yield store
     store.close()
 

@@ -9,13 +9,14 @@ from memhint.objects.history import HistoryPoint
 from memhint.objects.units import GIB
 from memhint.store import Store, StoreDamaged, open_store
 from memhint.store.history import History
+from memhint.store.rows.points import Keep
 from tests.unit import builders
 from tests.unit.builders import NOW
 
 
 @pytest.fixture
 def short(url: str) -> Iterator[Store]:
-    store = open_store(url, history_hours=1.0)
+    store = open_store(url, keep=Keep(3600.0))
     yield store
     store.close()
 
