@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
+import time
 
 import libvirt
 
+_AGAIN = 0.5  # seconds
 _lock = threading.Lock()
 _thread: threading.Thread | None = None
 
@@ -26,5 +27,7 @@ def start_event_loop() -> None:
 
 def _run() -> None:
     while True:
-        with contextlib.suppress(libvirt.libvirtError):
+        try:
             libvirt.virEventRunDefaultImpl()
+        except libvirt.libvirtError:
+            time.sleep(_AGAIN)  # one that fails at once each time would take a whole core
