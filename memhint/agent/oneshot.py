@@ -91,7 +91,7 @@ class _Told:
 def estimate_now(conf: cfg.ConfigOpts, settle: float) -> Report:
     """A report with an estimate of what merging would save, made here and now; nothing is pulled, nothing written.
 
-    Takes 0.5 to 1 s of CPU per GiB that VMs have in memory, and ``settle`` seconds between two looks.
+    Takes 0.3 to 1 s of CPU per GiB that VMs have in memory, and ``settle`` seconds between two looks.
 
     :raises StoreError: when there is a store that cannot be used
     :raises KernelInterfaceError: when the host's memory cannot be read

@@ -32,7 +32,7 @@ class DedupEstimate(Shown, ShowOne):
 examples:
   memhint dedup estimate                the agent's running estimate
   memhint dedup estimate web-1 web-2    of these VMs, and of the projects they belong to
-  memhint dedup estimate --now          look at all pages now: about a second of CPU for each GiB in use
+  memhint dedup estimate --now          look at all pages now: 0.3 to 0.8 s of CPU for each GiB in use
   memhint dedup estimate --json | jq '.projects[] | {project, saving, recommended}'
 
 Nothing is switched on. Only memory that is present is read, and no VM's footprint changes.

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from memhint.sim.fleet import Fleet
     from memhint.sim.policy import Planned
 
+_DAY = 86400.0  # seconds
 _OTHER_SEED = 1000  # added to the seed of a fleet that is learnt from
 _EARNS = 31.0  # days of that fleet after which hosts have earned what they can: four weeks, once they are full
 _NEEDS = ("numpy", "pyarrow", "matplotlib")
@@ -45,6 +46,8 @@ examples:
   memhint simulate --generate seed --hosts 1 --days 2
   memhint simulate --needed --hosts 20 --days 7       how many hosts each policy needs for the same VMs
   memhint simulate --needed --hosts 20 --days 7 --seeds 3     the same with seeds 1, 2 and 3: mean and worst
+  memhint simulate --generate storm --guaranteed 0.2  a fifth of the VMs is guaranteed
+  memhint simulate --policy peak --lose-past-every 7  every agent forgets all it knew once a week
   memhint simulate --trace fastStorage/ --plot out.png
   memhint simulate --trace rnd/2013-7 --overlay --hosts 24 --sticky
   memhint simulate --trace use.parquet --policy nominal --policy quantile:12 --json
@@ -85,6 +88,18 @@ vm, time_s, assigned_mib and demand_mib, or GWA-T-12 (Bitbrains). See doc/simula
         parser.add_argument(
             "--groups", action="store_true", help="the planner knows whose VMs come in a storm together"
         )
+        parser.add_argument(
+            "--guaranteed",
+            type=_share,
+            metavar="SHARE",
+            help="of the VMs, 0 to 1, that are of class guaranteed",
+        )
+        parser.add_argument(
+            "--lose-past-every",
+            type=_positive,
+            metavar="DAYS",
+            help="so often the agent of each host starts without its store, one host after the other",
+        )
         parser.add_argument("--seed", type=int, default=1, help="of all that is random (default: 1)")
         parser.add_argument(
             "--seeds", type=_count, default=1, help="so many, from --seed on: the mean and the worst of each figure"
@@ -117,7 +132,9 @@ vm, time_s, assigned_mib and demand_mib, or GWA-T-12 (Bitbrains). See doc/simula
             return MACHINE, [machine_row(one, result) for one in found for result in one.results]
         self.formatter = self.table(parsed_args)
         self.app.stdout.write(f"{heading(found, needed=parsed_args.needed)}\n")
-        return titles(parsed_args.needed), rows([one.results for one in found], parsed_args.needed)
+        with_class = parsed_args.guaranteed is not None
+        body = rows([one.results for one in found], parsed_args.needed, with_class)
+        return titles(parsed_args.needed, with_class), body
 
     def _with_seed(self, parsed_args: argparse.Namespace, settings: PlannerSettings, seed: int) -> Found:
         from memhint.sim.gain import host_gains, memory_gains, oracle_shares
@@ -213,6 +230,8 @@ vm, time_s, assigned_mib and demand_mib, or GWA-T-12 (Bitbrains). See doc/simula
         return self._fleet(argparse.Namespace(**{**vars(parsed_args), **other}))
 
     def _fleet(self, parsed_args: argparse.Namespace) -> Fleet:
+        from memhint.sim.guaranteed import with_guaranteed
+
         if parsed_args.trace is None:
             if parsed_args.overlay:
                 raise CliError(Exit.USAGE, "--overlay is of --trace")
@@ -225,7 +244,15 @@ vm, time_s, assigned_mib and demand_mib, or GWA-T-12 (Bitbrains). See doc/simula
             fleet, words = traced(parsed_args)
             if words:
                 self.app.stderr.write(f"{parsed_args.trace}: {words}\n")
-        return replace(fleet, sticky=True, name=f"{fleet.name}, sticky") if parsed_args.sticky else fleet
+        if parsed_args.sticky:
+            fleet = replace(fleet, sticky=True, name=f"{fleet.name}, sticky")
+        if parsed_args.guaranteed is not None:
+            fleet = with_guaranteed(fleet, parsed_args.guaranteed, parsed_args.seed)
+        if parsed_args.lose_past_every is not None:
+            days = parsed_args.lose_past_every
+            name = f"{fleet.name}, past lost every {days:g} d"
+            fleet = replace(fleet, lose_past_every=days * _DAY, name=name)
+        return fleet
 
     def _progress(self, share: float) -> None:
         if self.app.stderr.isatty():
@@ -261,6 +288,13 @@ def _percent(text: str) -> int:
     value = int(text)
     if not 0 <= value <= 100:
         raise argparse.ArgumentTypeError(f"{text} is not from 0 to 100")
+    return value
+
+
+def _share(text: str) -> float:
+    value = float(text)
+    if not 0 <= value <= 1:
+        raise argparse.ArgumentTypeError(f"{text} is not from 0 to 1")
     return value
 
 

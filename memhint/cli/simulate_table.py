@@ -66,41 +66,51 @@ _QUALITY = (
     Column("Killed", lambda one: one.outcome.killed, _count),
     Column("Moves/host/day", lambda one: one.outcome.ratio_moves_per_host_day, "{:.1f}".format),
 )
+_CLASS = (
+    Column("Guaranteed minutes", lambda one: one.outcome.guaranteed_minutes),
+    Column("Guaranteed killed", lambda one: one.outcome.guaranteed_killed, _count),
+)
 _COUNTS = (
     Column("VMs", lambda one: one.outcome.placed_mean, worst=min),
     Column("Peak", lambda one: one.outcome.placed_peak, _count, min),
     Column("VMs x", lambda one: _parts(one.outcome.placed_mean, one.first.placed_mean), "{:.2f}".format, min),
 )
 
+Columns = tuple[Sequence[Column], Sequence[Column]]  # before and after what a policy is bound by
 
-def titles(needed: bool) -> tuple[str, ...]:
-    """The table's head."""
-    before, after = _columns(needed)
+
+def titles(needed: bool, with_class: bool = False) -> tuple[str, ...]:
+    """The table's head.
+
+    :param with_class: whether some VMs are guaranteed
+    """
+    before, after = _columns(needed, with_class)
     return ("Policy", *(one.title for one in before), "Bound by", *(one.title for one in after))
 
 
-def rows(results: Sequence[Sequence[Result]], needed: bool) -> list[tuple[str, ...]]:
+def rows(results: Sequence[Sequence[Result]], needed: bool, with_class: bool = False) -> list[tuple[str, ...]]:
     """The table's body.
 
     :param results: of each seed those of each policy, in the same order
     """
-    found = []
+    found, columns = [], _columns(needed, with_class)
     for seeds in zip(*results, strict=True):
         name = seeds[0].outcome.policy
         if len(seeds) == 1:
-            found.append(_row(name, seeds, needed, fmean))
+            found.append(_row(name, seeds, columns, fmean))
         else:
-            found.append(_row(f"{name}, mean", seeds, needed, fmean))
-            found.append(_row(f"{name}, worst", seeds, needed, None))
+            found.append(_row(f"{name}, mean", seeds, columns, fmean))
+            found.append(_row(f"{name}, worst", seeds, columns, None))
     return found
 
 
-def _columns(needed: bool) -> tuple[Sequence[Column], Sequence[Column]]:
+def _columns(needed: bool, with_class: bool) -> Columns:
     first = _HOSTS if needed else _RATIO
-    return (first, Column(f"{first.title} x", lambda one: one.gain, "{:.2f}".format, min), *_QUALITY), _COUNTS
+    gain = Column(f"{first.title} x", lambda one: one.gain, "{:.2f}".format, min)
+    return (first, gain, *_QUALITY, *(_CLASS if with_class else ())), _COUNTS
 
 
-def _row(name: str, seeds: Sequence[Result], needed: bool, many: Worst | None) -> tuple[str, ...]:
+def _row(name: str, seeds: Sequence[Result], columns: Columns, many: Worst | None) -> tuple[str, ...]:
     def cell(one: Column) -> str:
         values = [one.read(seed) for seed in seeds]
         known = [value for value in values if value is not None]
@@ -109,7 +119,7 @@ def _row(name: str, seeds: Sequence[Result], needed: bool, many: Worst | None) -
             return "-"
         return one.write((many or one.worst)(known))
 
-    before, after = _columns(needed)
+    before, after = columns
     return (name, *map(cell, before), _bound(seeds) if many else "", *map(cell, after))
 
 

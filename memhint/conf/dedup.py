@@ -70,7 +70,7 @@ OPTS = (
         min=0,
         max=100,
         help="Percent of one core that looking at VMs' pages may take, to estimate what merging would save. At 0.5 a "
-        "GiB in use takes two minutes or more. 0: nothing is estimated, and dedup=auto stays off.",
+        "GiB in use takes one to four minutes. 0: nothing is estimated, and dedup=auto stays off.",
     ),
     cfg.FloatOpt(
         "estimate_interval",

@@ -58,6 +58,12 @@ class EarnedOfHosts:
         hours += counts
         self._hour[counts] = hour
 
+    def forget(self, hosts: Bools) -> None:
+        """Nothing was seen of these hosts yet."""
+        self._hour[hosts] = _NEVER
+        for hours, worst in self._days.values():
+            hours[hosts] = worst[hosts] = 0
+
     def hours(self) -> Ints:
         """How many hours each host was full."""
         return sum((hours for hours, _ in self._days.values()), np.zeros_like(self._hour))

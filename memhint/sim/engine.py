@@ -64,6 +64,8 @@ class SimulationResult:
     swapped_gib_hours: float  # Σ of what did not fit into memory
     storm_violation_share: float | None  # of all hosts' minutes in a storm; None without a storm
     worst: float  # the most by which a host was over, in parts of its memory; 0 without a violation
+    guaranteed_minutes: float | None  # Σ over guaranteed VMs whose own memory was short; None without any
+    guaranteed_killed: int
     oom_events: int  # hosts and steps
     ratio_moves: int
     ratio_moves_per_host_day: float
@@ -133,6 +135,7 @@ class Run:
         self._worst = 0.0
         self._over = np.zeros(fleet.hosts, dtype=np.int64)  # steps in which each host violated
         self._vms_over = 0  # VMs and steps on them
+        self._guaranteed_over = self._guaranteed_killed = 0  # of those that are guaranteed
         self._swapped = 0.0  # bytes and steps
         self._stormed = self._over_in_storm = 0  # hosts and steps
         self._asked = self._placed = 0  # of those whom an empty host could take by flavors
@@ -154,7 +157,7 @@ class Run:
         use = self._use(step)
         self._observe(step, use)
         if isinstance(self._policy, Planned):
-            self._plan(step * self._fleet.step, use)
+            self._plan(step, use)
         self.table["former"][:] = use
         self._arrive(step)
         self._series.placed[step] = len(self.table)
@@ -180,11 +183,13 @@ class Run:
         victims: list[int] = []
         for host in out:
             there = np.flatnonzero(self.table["host"] == host)
-            there = there[np.argsort(-use[there], kind="stable")]
+            # The kernel takes who is guaranteed last: memhint lowers its score.
+            there = there[np.lexsort((-use[there], self.table["guaranteed"][there]))]
             over = total[host] - most
             freed = np.cumsum(use[there])
             victims.extend(there[: int(np.searchsorted(freed, over)) + 1])
         self.killed += len(victims)
+        self._guaranteed_killed += int(self.table["guaranteed"][victims].sum())
         self._remove(np.array(sorted(victims), dtype=np.int64))
         return self._footprints(step)
 
@@ -207,6 +212,10 @@ class Run:
         violating = over > 0
         self._over += violating
         self._vms_over += int(violating[self.table["host"]].sum())
+        if self._fleet.guaranteed.size:  # what lacks is taken from the others first
+            held = self.table["guaranteed"]
+            own = np.bincount(self.table["host"], weights=use * held, minlength=self._fleet.hosts) + shape.other
+            self._guaranteed_over += int((own > shape.pool - self._reserve)[self.table["host"][held]].sum())
         self._swapped += float(np.maximum(0.0, demand - shape.pool).sum())
         if self._fleet.storms.size and self._fleet.storms[step]:
             self._stormed += self._fleet.hosts
@@ -215,19 +224,25 @@ class Run:
         self._series.demand[step] = demand.sum()
         self._series.highest[step] = demand.max() / shape.pool
 
-    def _plan(self, now: float, use: Floats) -> None:
+    def _plan(self, step: int, use: Floats) -> None:
         assert isinstance(self._policy, Planned)
-        shape, table = self._fleet.shape, self.table
+        shape, table, now = self._fleet.shape, self.table, step * self._fleet.step
+        losing = self._fleet.losing(step)
+        lost = losing[table["host"]]
+        self._twin.forget(losing)
+        self._predictor.forget(lost)
         born = table["born"]
+        born[lost] = np.nan
         born[np.isnan(born)] = now
         assigned = np.maximum(table["memory"] + self._overhead, use)
         vms = Vms(
             host=table["host"],
             assigned=assigned,
             use=use,
-            former=table["former"],
+            former=np.where(lost, np.nan, table["former"]),
             born=born,
             group=np.where(table["stormy"] & self._groups, 0, -1),
+            guaranteed=table["guaranteed"] if self._fleet.guaranteed.size else None,
         )
         # What does not fit in memory is in swap, and other work is not.
         resident = np.minimum(self._demand, shape.pool) - shape.other
@@ -309,6 +324,8 @@ class Run:
             violation_share=violating / host_steps,
             worst_host_share=int(self._over.max()) / fleet.steps,
             vm_violation_minutes=self._vms_over * fleet.step / 60.0,
+            guaranteed_minutes=self._guaranteed_over * fleet.step / 60.0 if fleet.guaranteed.size else None,
+            guaranteed_killed=self._guaranteed_killed,
             swapped_gib_hours=self._swapped * fleet.step / 3600.0 / GIB,
             storm_violation_share=self._over_in_storm / self._stormed if self._stormed else None,
             worst=max(0.0, self._worst),

@@ -30,6 +30,7 @@ class Fleet:
     A VM's footprint in a step is ``offset + scale × levels[step, row]`` bytes, rounded down and no more than its
     memory, and beside that QEMU's own ``own``. In a step of ``storms``, members of ``stormy`` use all their memory.
     In a ``sticky`` fleet nothing that a VM touched comes back before it goes: a host without any lever.
+    Each ``lose_past_every`` the agent of a host starts without anything that it knew, one host after the other.
     """
 
     name: str
@@ -49,11 +50,21 @@ class Fleet:
     storms: Bools = field(default_factory=lambda: np.zeros(0, dtype=bool))  # by step; empty: never
     warm_up: int = 0  # steps that count for no mean: the fleet fills
     sticky: bool = False
+    guaranteed: Bools = field(default_factory=lambda: np.zeros(0, dtype=bool))  # by VM, its class; empty: none
+    lose_past_every: float = 0.0  # seconds; 0: never
 
     @property
     def vms(self) -> int:
         """How many VMs ask."""
         return len(self.arrival)
+
+    def losing(self, step: int) -> Bools:
+        """The hosts whose agents start without memory in this step."""
+        if not self.lose_past_every:
+            return np.zeros(self.hosts, dtype=bool)
+        turns = np.arange(self.hosts) / self.hosts
+        before, now = (np.floor(at * self.step / self.lose_past_every + turns) for at in (step - 1, step))
+        return (now > before) & (step > 0)
 
     def course(self, vm: int) -> Floats:
         """A VM's footprint in each step in which it runs: those after it came, before the one in which it goes."""

@@ -9,7 +9,7 @@ import numpy as np
 from memhint.objects.plan import PredictorName
 from memhint.planner.past import SLOTS
 from memhint.planner.settings import PlannerSettings
-from memhint.sim.fleet import Floats, Ints
+from memhint.sim.fleet import Bools, Floats, Ints
 from memhint.sim.twin import Forecast, Vms, per_host
 from memhint.sim.windows import VmSlots, kept_for
 
@@ -22,6 +22,9 @@ class Remembering(Forecast, Protocol):
 
     def move(self, source: Ints, target: Ints, count: int) -> None:
         """VMs of ``source`` take the places ``target``; ``count`` are left."""
+
+    def forget(self, vms: Bools) -> None:
+        """These VMs have not been seen yet, one value for each that is there."""
 
 
 def forecast_of(settings: PlannerSettings) -> Remembering:
@@ -52,6 +55,10 @@ class DecayingPeak:
         self._peak[target] = self._peak[source]
         self._count = count
 
+    def forget(self, vms: Bools) -> None:
+        """These VMs have not been seen yet, one value for each that is there."""
+        self._peak[: self._count][vms] = np.nan
+
     def forecast(self, vms: Vms, now: float, hosts: int) -> Floats:
         """What each VM may come to use, within [use, assigned]."""
         past = self._peak[: self._count]
@@ -69,7 +76,7 @@ class Quantile:
     def __init__(self, window: float, q: float) -> None:
         self._q = q
         self._slots = VmSlots(window, keep=kept_for(q))
-        self.append, self.move = self._slots.append, self._slots.move
+        self.append, self.move, self.forget = self._slots.append, self._slots.move, self._slots.forget
 
     def forecast(self, vms: Vms, now: float, hosts: int) -> Floats:
         """What each VM may come to use, within [use, assigned]."""
@@ -83,30 +90,33 @@ class NSigma:
     def __init__(self, window: float, sigmas: float) -> None:
         self._sigmas = sigmas
         self._slots = VmSlots(window)
-        self.append, self.move = self._slots.append, self._slots.move
+        self.append, self.move, self.forget = self._slots.append, self._slots.move, self._slots.forget
 
     def forecast(self, vms: Vms, now: float, hosts: int) -> Floats:
         """Each VM's use now, and its part of what the host may come to use beyond that."""
         self._slots.add(now, vms.use)
-        present = per_host(vms, vms.use, hosts)
-        total = np.maximum(present, self._expected(vms, hosts))
-        room = per_host(vms, vms.assigned - vms.use, hosts)
+        # Who is guaranteed counts in full whatever it does, and has no part in this.
+        own = 1.0 if vms.guaranteed is None else (~vms.guaranteed).astype(np.float64)
+        present = per_host(vms, vms.use * own, hosts)
+        total = np.maximum(present, self._expected(vms, own, hosts))
+        distance = (vms.assigned - vms.use) * own
+        room = per_host(vms, distance, hosts)
         extra = np.minimum(np.ceil(total - present), room)
-        return vms.use + _part(extra, vms.assigned - vms.use, room, vms.host)
+        return vms.use + _part(extra, distance, room, vms.host)
 
-    def _expected(self, vms: Vms, hosts: int) -> Floats:
+    def _expected(self, vms: Vms, own: Floats | float, hosts: int) -> Floats:
         """Mean and deviations, over as many slots as the host's oldest VM has.
 
         One slot after the other, oldest first: the planner adds in this order, and so its last bit is the same.
         """
         lengths = self._slots.lengths()
         longest = np.zeros(hosts, dtype=np.int64)
-        np.maximum.at(longest, vms.host, lengths)
-        young = np.flatnonzero(lengths < SLOTS)
+        np.maximum.at(longest, vms.host, lengths * np.asarray(own, dtype=np.int64))
+        young = np.flatnonzero((lengths < SLOTS) & (np.asarray(own) > 0.0))
         highest = self._slots.highest(young)
         totals = np.zeros((SLOTS, hosts))
         for age in range(SLOTS):
-            totals[age] = np.bincount(vms.host, weights=self._slots.slot(age), minlength=hosts)
+            totals[age] = np.bincount(vms.host, weights=self._slots.slot(age) * own, minlength=hosts)
             if young.size:  # before it came, a VM counts with its largest
                 missing = np.where(lengths[young] <= age, highest, 0.0)
                 totals[age] += np.bincount(vms.host[young], weights=missing, minlength=hosts)

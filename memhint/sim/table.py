@@ -18,6 +18,7 @@ _COLUMNS = {
     "former": np.float64,  # footprint of the step before, NaN in a VM's first
     "born": np.float64,  # seconds of its first step, NaN before it
     "stormy": np.bool_,
+    "guaranteed": np.bool_,
 }
 
 
@@ -47,7 +48,9 @@ class Table:
         self._columns["host"][new] = hosts
         for name in ("departure", "row", "memory", "offset", "scale"):
             self._columns[name][new] = getattr(fleet, name)[vms]
-        self._columns["stormy"][new] = fleet.stormy[vms] if fleet.stormy.size else False
+        for name in ("stormy", "guaranteed"):
+            values = getattr(fleet, name)
+            self._columns[name][new] = values[vms] if values.size else False
         self._columns["former"][new] = np.nan
         self._columns["born"][new] = np.nan
 

@@ -1,12 +1,13 @@
 """The planner's formulas over arrays: what `memhint.planner` says of one host, for all hosts at once.
 
-Only for what a simulation has: VMs that run and are observed in every step, none excluded or guaranteed, no minimum,
-no KSM, no NUMA binding, and nothing but VMs in swap. Every operation is the planner's own in the same order, on whole
-bytes below 2^53, so that both agree to the byte; a property test holds it. No I/O, no clock.
+Only for what a simulation has: VMs that run and are observed in every step, none excluded but who is guaranteed, no
+minimum, no KSM, no NUMA binding, and nothing but VMs in swap. Every operation is the planner's own in the same order,
+on whole bytes below 2^53, so that both agree to the byte; a property test holds it. No I/O, no clock.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -41,6 +42,7 @@ class Vms:
     former: Floats  # the use of the step before; NaN for one that was not there
     born: Floats
     group: Ints  # anti-affinity group; -1 for none
+    guaranteed: Bools | None = None  # its class; None: of none
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,22 @@ class Twin:
         self._entered = np.zeros(hosts, dtype=bool)
         self._scarce = np.zeros(hosts, dtype=bool)
         self._headroom = np.zeros(hosts)
+        self._fresh = np.ones(hosts, dtype=bool)  # hosts of which nothing was seen yet
+
+    def forget(self, hosts: Bools) -> None:
+        """The agents of these hosts start without anything that they knew. Who calls has their VMs forgotten, too:
+        `Forecast`, ``born`` and ``former``.
+        """
+        if not hosts.any():
+            return
+        self._fresh |= hosts
+        self._other.forget(hosts)
+        self._fault_in.forget(hosts)
+        self.earned.forget(hosts)
+        for host in np.flatnonzero(hosts).tolist():
+            self._ladders.pop(host, None)
+        for _, percent in self._seen:
+            percent[hosts] = np.nan
 
     def plan(self, vms: Vms, hosts: Hosts, forecast: Forecast, now: float) -> Promise:
         """One cycle of `memhint.planner.plan.plan` for every host."""
@@ -103,18 +121,23 @@ class Twin:
         if elapsed > 0.0:
             grown = np.maximum(0.0, vms.use - vms.former)
             grown[np.isnan(grown)] = 0.0
-            self._fault_in.add(now, per_host(vms, grown, count) / elapsed)
+            rate = per_host(vms, grown, count) / elapsed
+            rate[self._fresh] = np.nan
+            self._fault_in.add(now, rate)
         self._pressure(hosts, now)
         expected = forecast.forecast(vms, now, count)
         if self._floors is not None:
             expected = np.maximum(expected, self._floors.of(vms, now))
         demand = grown_up(vms, expected, now, settings)
+        if vms.guaranteed is not None:
+            demand = np.where(vms.guaranteed, vms.assigned, demand)
         found, bound, want, kept, most = self._found(vms, hosts, demand, now)
-        if self._at is None:
-            assigned = per_host(vms, vms.assigned, count)
-            self._headroom = np.maximum(0.0, hosts.pool - settings.reserve_of(hosts.pool) - assigned)
+        if self._fresh.any():
+            nominal = hosts.pool - settings.reserve_of(hosts.pool) - per_host(vms, vms.assigned, count)
+            self._headroom = np.where(self._fresh, np.maximum(0.0, nominal), self._headroom)
         self._headroom, bound = self._promise(found, bound, hosts.pool, elapsed)
         self._at = now
+        self._fresh[:] = False
         return Promise(want, kept, self._headroom.copy(), bound, self._entered.copy(), most)
 
     def _found(self, vms: Vms, hosts: Hosts, demand: Floats, now: float) -> tuple[Floats, Ints, Floats, Floats, Floats]:
@@ -128,6 +151,8 @@ class Twin:
         if settings.earned_max_ratio <= settings.max_ratio:
             return found, bound, want, kept, usual
         settled = now - vms.born >= settings.new_vm_decay
+        if vms.guaranteed is not None:
+            settled &= ~vms.guaranteed
         failed = (per_host(vms, vms.use, count) > base - other) | self._scarce
         share = self.earned.share()
         suffices = self.earned.suffices() & ~failed
@@ -174,7 +199,7 @@ class Twin:
         settings, before = self._settings, self._headroom
         step = int(pool * settings.raise_percent_per_minute / 100 * max(0.0, elapsed) / 60)
         trifle = hysteresis(pool, settings)
-        raised = np.where(found - before < trifle, before, np.minimum(found, before + step))
+        raised = np.where(found - before < trifle, before, np.minimum(found, before + np.where(self._fresh, 0, step)))
         headroom = np.where(self._entered, 0.0, np.where(found <= before, found, raised))
         waits = found - headroom >= max(1, trifle)
         bound = np.where(self._entered, _PRESSURE, np.where(waits, _RATE, bound))
@@ -219,7 +244,8 @@ class Twin:
         short = available <= max((one.limits.available_enter for one in ladder.rungs), default=-1.0)
         for host in self._ladders.keys() | set(np.flatnonzero(short).tolist()):
             sample = PressureSample(psi_some=None, swap_in=None, available=float(available[host]))
-            calm = LadderState(seen=tuple((at, float(percent[host])) for at, percent in self._seen))
+            looks = ((at, float(percent[host])) for at, percent in self._seen)
+            calm = LadderState(seen=tuple(look for look in looks if not math.isnan(look[1])))
             state = next_ladder(self._ladders.get(host, calm), sample, now, ladder)
             relief = relieve(state.rungs, (), {}, frozenset(), 0, ladder)
             self._ladders[host] = state.after(fruitless(relief, ladder))

@@ -9,7 +9,7 @@ import numpy as np
 
 from memhint.planner.past import SLOTS, slot_of
 from memhint.planner.window import BUCKETS
-from memhint.sim.fleet import Floats, Ints
+from memhint.sim.fleet import Bools, Floats, Ints
 
 
 class HostWindow:
@@ -18,6 +18,7 @@ class HostWindow:
     def __init__(self, length: float) -> None:
         self._width = length / BUCKETS
         self._slots: deque[tuple[int, Floats]] = deque()
+        self._holes = False  # whether a slot may have hosts without a sample: NaN
 
     def add(self, now: float, values: Floats) -> None:
         """One more sample of every host, and nothing of what has left the window."""
@@ -25,22 +26,39 @@ class HostWindow:
         while self._slots and self._slots[0][0] <= slot - BUCKETS:
             self._slots.popleft()
         if self._slots and self._slots[-1][0] == slot:
-            np.maximum(self._slots[-1][1], values, out=self._slots[-1][1])
+            np.fmax(self._slots[-1][1], values, out=self._slots[-1][1])
         else:
             self._slots.append((slot, values.copy()))
 
     def peak(self) -> Floats:
         """The largest sample of each host, one 0 for an empty window."""
-        highest: Floats = np.max([values for _, values in self._slots], axis=0) if self._slots else np.zeros(1)
-        return highest
+        if not self._slots:
+            return np.zeros(1)
+        highest: Floats = np.fmax.reduce([values for _, values in self._slots])
+        return np.nan_to_num(highest) if self._holes else highest
 
     def quantile(self, q: float) -> Floats:
         """The nearest-rank quantile of each host's slots, one 0 for an empty window."""
         if not self._slots:
             return np.zeros(1)
+        if self._holes:
+            return self._with_holes(q)
         rank = max(0, math.ceil(q * len(self._slots)) - 1)
         ranked: Floats = np.sort([values for _, values in self._slots], axis=0)[rank]
         return ranked
+
+    def forget(self, hosts: Bools) -> None:
+        """These hosts have had no sample yet."""
+        self._holes = True
+        for _, values in self._slots:
+            values[hosts] = np.nan
+
+    def _with_holes(self, q: float) -> Floats:
+        ranked = np.sort([values for _, values in self._slots], axis=0)  # NaN is last
+        counts = (~np.isnan(ranked)).sum(axis=0)
+        ranks = np.maximum(0, np.ceil(q * counts).astype(np.int64) - 1)
+        found: Floats = np.nan_to_num(np.take_along_axis(ranked, ranks[None, :], axis=0)[0])
+        return found
 
 
 class VmSlots:
@@ -85,6 +103,14 @@ class VmSlots:
         self._rest[:, :, target] = self._rest[:, :, source]
         self._so_far[:, target] = self._so_far[:, source]
         self.count = count
+
+    def forget(self, vms: Bools) -> None:
+        """These VMs have not been seen yet."""
+        there = np.flatnonzero(vms)
+        self._ring[:, there] = 0.0
+        self._first[there] = -1
+        self._rest[:, :, there] = 0.0
+        self._so_far[:, there] = 0.0
 
     def add(self, now: float, values: Floats) -> None:
         """One more sample of every VM."""

@@ -15,6 +15,7 @@ from memhint.sim.engine import Run, Strategy, simulate
 from memhint.sim.fleet import Fleet, HostShape
 from memhint.sim.gain import memory_gains, oracle_shares
 from memhint.sim.generate import Workload, generate
+from memhint.sim.guaranteed import with_guaranteed
 from memhint.sim.needed import needed
 from memhint.sim.policy import DEFAULT, Oracle, Planned, PolicyError, Static, parse
 
@@ -276,3 +277,82 @@ def test_a_policy_says_what_the_settings_do_not() -> None:
     assert settings_of["peak:24"].settings.peak_half_life == 86400.0
     assert settings_of["quantile:6"].settings.forecast_window == 6 * 3600.0
     assert settings_of["static"] == Static("static", 1.5)
+
+
+def held(fleet_: Fleet, *numbers: int) -> Fleet:
+    """The same, with these VMs guaranteed."""
+    return replace(fleet_, guaranteed=np.isin(np.arange(fleet_.vms), numbers))
+
+
+def test_what_lacks_is_taken_from_who_is_not_guaranteed() -> None:
+    made = fleet([40 * GIB, 40 * GIB], 1.0)
+    twice = Static("static:2", 2.0)
+    assert simulate(made, twice, PLANNER).guaranteed_minutes is None
+    one = simulate(held(made, 0), twice, PLANNER)
+    assert one.vm_violation_minutes > 0
+    assert one.guaranteed_minutes == 0
+    both = simulate(held(made, 0, 1), twice, PLANNER)
+    assert both.guaranteed_minutes == both.vm_violation_minutes > 0
+
+
+def test_who_is_guaranteed_is_killed_last() -> None:
+    made = fleet([50 * GIB, 30 * GIB, 30 * GIB], 1.0, shape=replace(SHAPE, swap=8 * GIB))
+    twice = Static("static:2", 2.0)
+    assert simulate(made, twice, PLANNER).killed == 1  # the largest
+    found = simulate(held(made, 0), twice, PLANNER)
+    assert (found.killed, found.guaranteed_killed) == (2, 0)
+    assert simulate(held(made, 0, 1, 2), twice, PLANNER).guaranteed_killed == 1
+
+
+def test_the_planner_promises_nothing_of_what_is_guaranteed() -> None:
+    idle = any_idle_fleet()
+    peak = parse(["peak"], PLANNER)[0]
+    free, whole = (
+        simulate(one, peak, PLANNER, strategy=Strategy.FIRST_FIT) for one in (idle, held(idle, *range(idle.vms)))
+    )
+    nominal = simulate(idle, NOMINAL, PLANNER, strategy=Strategy.FIRST_FIT)
+    assert free.placed_peak > nominal.placed_peak >= whole.placed_peak
+
+
+def any_idle_fleet() -> Fleet:
+    """VMs of 4 GiB that use next to nothing and ask one after the other."""
+    made = fleet([4 * GIB] * 40, 0.05, steps=80)
+    return replace(made, arrival=np.arange(40, dtype=np.int64) * 2, departure=np.full(40, 81))
+
+
+def test_agents_forget_one_host_after_the_other_each_once_in_its_time() -> None:
+    made = replace(fleet([GIB], 0.1, steps=49, hosts=4), lose_past_every=12 * 300.0)
+    losing = np.array([made.losing(step) for step in range(made.steps)])
+    assert not losing[0].any()
+    assert losing.sum(axis=0).tolist() == [4, 4, 4, 4]
+    assert losing.any(axis=1).sum() == 16  # never two at once
+    assert not np.array([fleet([GIB], 0.1).losing(step) for step in range(4)]).any()
+
+
+def test_a_host_whose_agent_forgot_promises_as_one_that_begins() -> None:
+    made = replace(any_idle_fleet(), lose_past_every=60 * 300.0)
+    run = Run(made, parse(["peak"], PLANNER)[0], PLANNER)
+    for step in range(60):
+        run.step(step)
+    assigned = (run.table["memory"] + PLANNER.overhead).sum()
+    nominal = max(0.0, SHAPE.pool - PLANNER.reserve_of(SHAPE.pool) - assigned)
+    before = run.room.copy()
+    assert before[0] > nominal
+    assert made.losing(60)[0]
+    run.step(60)
+    assert run.room[0] <= nominal
+    assert (run.table["born"] == 60 * 300.0).all()
+    often, never = (
+        simulate(replace(made, lose_past_every=seconds), parse(["peak"], PLANNER)[0], PLANNER)
+        for seconds in (1500.0, 0.0)
+    )
+    assert often.placed_mean < never.placed_mean
+
+
+def test_a_share_of_the_vms_is_guaranteed_and_the_same_ones_each_time() -> None:
+    made = generate(Workload.STORM, hosts=4, days=2.0, step=1800.0, seed=3, shape=SHAPE)
+    found = with_guaranteed(made, 0.2, 3)
+    assert 0.1 < found.guaranteed.mean() < 0.3
+    assert (found.guaranteed == with_guaranteed(made, 0.2, 3).guaranteed).all()
+    assert not with_guaranteed(made, 0.0, 3).guaranteed.any()
+    assert with_guaranteed(made, 1.0, 3).guaranteed.all()

@@ -34,6 +34,10 @@ POLICY = {
     0: effective({Origin.OPERATOR: {"group": "zero"}}),
     1: effective({Origin.OPERATOR: {"group": "one"}}),
 }
+GUARANTEED = {
+    group: effective({Origin.OPERATOR: {"class": "guaranteed", **words}})
+    for group, words in ((-1, {}), (0, {"group": "zero"}), (1, {"group": "one"}))
+}
 
 
 @st.composite
@@ -92,9 +96,18 @@ def earned(draw: st.DrawFn) -> Earned:
     swap=st.sampled_from([0, 32]),
     learnt=st.none() | tallies(),
     past=st.lists(earned(), max_size=3),
+    loses=st.sampled_from([0.0, 0.0, 0.05, 0.3]),
+    share=st.sampled_from([0.0, 0.3, 1.0]),
 )
 def test_the_twin_promises_what_the_planner_promises(
-    planner: PlannerSettings, seed: int, step: float, swap: int, learnt: list[dict] | None, past: list[Earned]
+    planner: PlannerSettings,
+    seed: int,
+    step: float,
+    swap: int,
+    learnt: list[dict] | None,
+    past: list[Earned],
+    loses: float,
+    share: float,
 ) -> None:
     rng = np.random.default_rng(seed)
     hosts, cycles = int(rng.integers(1, 4)), int(rng.integers(2, 70))
@@ -104,6 +117,7 @@ def test_the_twin_promises_what_the_planner_promises(
     running: list[int] = []  # names of VMs, in the order of the table
     fleet = _requests(int(rng.integers(1, 40)), rng)
     groups = rng.integers(-1, 2, fleet.vms)
+    guaranteed = rng.random(fleet.vms) < share
     asked = 0
     now = float(rng.integers(0, 10**5))
     for _ in range(cycles):
@@ -120,11 +134,18 @@ def test_the_twin_promises_what_the_planner_promises(
         total = np.bincount(table["host"], weights=use, minlength=hosts)
         resident = np.minimum(total + 0.0, POOL - OTHER)
         available = POOL - OTHER - resident
+        losing = rng.random(hosts) < loses
+        lost = losing[table["host"]]
+        twin.forget(losing)
+        forecast.forget(lost)
+        states = [start(planner) if losing[host] else state for host, state in enumerate(states)]
         born = table["born"]
-        born[np.isnan(born)] = now
+        born[np.isnan(born) | lost] = now
         group = groups[np.array(running, dtype=np.int64)]
         assigned = np.maximum(table["memory"] + planner.overhead, use)
-        vms = Vms(table["host"], assigned, use, table["former"], born, group)
+        former = np.where(lost, np.nan, table["former"])
+        held = guaranteed[np.array(running, dtype=np.int64)] if share else None
+        vms = Vms(table["host"], assigned, use, former, born, group, held)
         promise = twin.plan(vms, Hosts(POOL, swap * GIB, available, resident), forecast, now)
         table["former"][:] = use
         for host in range(hosts):
@@ -134,7 +155,7 @@ def test_the_twin_promises_what_the_planner_promises(
                 domain, rss = observed(int(use[place]), int(table["memory"][place]), vm, left)
                 left -= rss
                 domains.append(domain)
-                policies[domain.uuid] = POLICY[int(groups[vm])]
+                policies[domain.uuid] = (GUARANTEED if guaranteed[vm] else POLICY)[int(groups[vm])]
             swapped = sum(one.process.swap for one in domains)
             seen = host_of(int(available[host]), swap * GIB, swapped)
             found = plan(seen, domains, policies, states[host], now, planner, growth=growth)
