@@ -27,6 +27,7 @@ PACKAGES = ("docker.io", "docker-cli", "docker-compose", "iptables", "ca-certifi
 STARTS_WITHIN = 120.0
 COMMAND_DEADLINE = 1200.0  # seconds; what it builds takes minutes
 _ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LC_ALL": "C.UTF-8"}
+_ENDS_WITH_US = ("setpriv", "--pdeathsig", "KILL", "--")
 # Run in new namespaces: the overlay goes with them. What the engine keeps is beside it, for an overlay on an overlay
 # is not to be had. chroot alone would not do: whoever enters a mount namespace comes to its root.
 _START = """
@@ -75,9 +76,9 @@ class Engine(Started):
         etc.mkdir(exist_ok=True)
         shutil.copyfile("/etc/resolv.conf", etc / "resolv.conf")
         argv = [
-            find("setpriv"), "--pdeathsig", "KILL", "--",
-            find("unshare"), "--mount", "--propagation", "private", "--net", "--pid", "--fork", "--kill-child",
-            "--uts", "--ipc", "--", "/bin/sh", "-c", _START, "start", str(root), str(self._folder), self._cgroup,
+            *_ENDS_WITH_US, find("unshare"), "--mount", "--propagation", "private", "--net", "--pid", "--fork",
+            "--kill-child", "--uts", "--ipc", "--", "/bin/sh", "-c", _START,
+            "start", str(root), str(self._folder), self._cgroup,
         ]  # fmt: skip
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
@@ -85,10 +86,10 @@ class Engine(Started):
             )
         wait_for(self._answers, STARTS_WITHIN, "the Docker engine to answer", 0.5, self._tail)
         with self._log.open("ab") as log:
+            way = ("--configure", "--mtu=1400", "--disable-host-loopback", str(self._init), "tap0")
             self._network = subprocess.Popen(
-                [find("slirp4netns"), "--configure", "--mtu=1400", "--disable-host-loopback", str(self._init), "tap0"],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-            )  # fmt: skip
+                [*_ENDS_WITH_US, find("slirp4netns"), *way], stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
         wait_for(lambda: self.run("ip", "route", "get", "192.0.2.1").returncode == 0, STARTS_WITHIN, "a way out", 0.2)
 
     def run(self, *words: str, folder: str = "/", stdin: IO[bytes] | None = None) -> subprocess.CompletedProcess[str]:
