@@ -8,7 +8,7 @@ PYTEST := $(BIN)/python -m pytest
 export PIP_RETRIES ?= 10
 export PIP_TIMEOUT ?= 60
 
-.PHONY: help setup demo demo-openstack test check lint unit functional drill patches patches-full lab containers openstack nova soak bench measurements screenshots sample clean
+.PHONY: help setup demo demo-openstack test check lint unit pythons functional drill patches patches-full lab containers openstack nova soak bench measurements screenshots sample clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -44,6 +44,15 @@ lint: setup  ## style, types and the direction of imports
 
 unit: setup  ## pure logic, and kernel files as fakes
 	$(PYTEST) -q -n $(AT_ONCE) --dist worksteal tests/unit
+
+# Besides the one that the project is developed with.
+PYTHONS ?= python3.12 python3.13
+
+pythons:  ## the unit tests with other Pythons, each in a virtualenv of its own; PYTHONS="python3.12 /opt/python/bin/python3.13" for which
+	@for one in $(PYTHONS); do \
+		command -v "$$one" >/dev/null || { echo "$$one is not here: name others in PYTHONS" >&2; exit 1; }; \
+		$(MAKE) --no-print-directory unit PYTHON="$$one" VENV=".venv-$$(basename "$$one")" || exit 1; \
+	done
 
 functional: setup  ## real processes and a real store
 	$(PYTEST) $(SIDE_BY_SIDE) tests/functional
@@ -88,4 +97,4 @@ sample:  ## write etc/memhint.conf.sample and etc/policy.yaml.sample again
 	$(BIN)/oslopolicy-sample-generator --config-file etc/memhint-policy-generator.conf
 
 clean:  ## remove the virtualenv and what tools left
-	rm -rf $(VENV) demo-out .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache *.egg-info
+	rm -rf $(VENV) .venv-python* demo-out .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache *.egg-info

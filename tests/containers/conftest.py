@@ -7,13 +7,17 @@ import pytest
 from tests.containers.images import build, build_standins, missing
 
 
-@pytest.fixture(scope="session")
-def images() -> None:
+@pytest.fixture(scope="session", autouse=True)
+def _tools() -> None:
     if reason := missing():
         pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def images() -> None:
     build()
 
 
 @pytest.fixture(scope="session")
-def standins(images: None) -> None:
+def standins() -> None:
     build_standins()

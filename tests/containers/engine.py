@@ -1,7 +1,8 @@
 """A Docker engine and its compose plugin as Debian 13 has them, in namespaces of their own.
 
 Network, mounts, processes and everything that the engine keeps are its own, so nothing of it stays and nothing of this
-machine's Docker is touched. It has this machine's kernel and cgroups, and of networks only those that it makes.
+machine's Docker is touched. It has this machine's kernel and cgroups. What it builds reaches what this machine reaches,
+by slirp4netns, and nothing of this machine itself.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ from lab.waiting import wait_for
 RELEASE = "trixie"
 PACKAGES = ("docker.io", "docker-cli", "docker-compose", "iptables", "ca-certificates", "procps", "iproute2")
 STARTS_WITHIN = 120.0
-COMMAND_DEADLINE = 400.0  # seconds
+COMMAND_DEADLINE = 1200.0  # seconds; what it builds takes minutes
 _ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LC_ALL": "C.UTF-8"}
+_ENDS_WITH_US = ("setpriv", "--pdeathsig", "KILL", "--")
 # Run in new namespaces: the overlay goes with them. What the engine keeps is beside it, for an overlay on an overlay
 # is not to be had. chroot alone would not do: whoever enters a mount namespace comes to its root.
 _START = """
@@ -56,6 +58,7 @@ class Engine(Started):
         self._folder = leftovers.scratch("engine", "/var/tmp")
         self._cgroup = f"memhint-engine-{self._folder.name.rpartition('-')[2]}"
         self._process: subprocess.Popen[bytes] | None = None
+        self._network: subprocess.Popen[bytes] | None = None
         self._init = 0
 
     def start(self) -> None:
@@ -68,17 +71,26 @@ class Engine(Started):
         for name in ("upper", "work", "root", "docker"):
             (self._folder / name).mkdir()
         for inside, here in self._files.items():
-            shutil.copytree(here, self._folder / "upper" / inside.lstrip("/"))
+            shutil.copytree(here, self._folder / "upper" / inside.lstrip("/"), symlinks=True)
+        etc = self._folder / "upper" / "etc"
+        etc.mkdir(exist_ok=True)
+        shutil.copyfile("/etc/resolv.conf", etc / "resolv.conf")
         argv = [
-            find("setpriv"), "--pdeathsig", "KILL", "--",
-            find("unshare"), "--mount", "--propagation", "private", "--net", "--pid", "--fork", "--kill-child",
-            "--uts", "--ipc", "--", "/bin/sh", "-c", _START, "start", str(root), str(self._folder), self._cgroup,
+            *_ENDS_WITH_US, find("unshare"), "--mount", "--propagation", "private", "--net", "--pid", "--fork",
+            "--kill-child", "--uts", "--ipc", "--", "/bin/sh", "-c", _START,
+            "start", str(root), str(self._folder), self._cgroup,
         ]  # fmt: skip
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
                 argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**os.environ, **_ENVIRONMENT}
             )
         wait_for(self._answers, STARTS_WITHIN, "the Docker engine to answer", 0.5, self._tail)
+        with self._log.open("ab") as log:
+            way = ("--configure", "--mtu=1400", "--disable-host-loopback", str(self._init), "tap0")
+            self._network = subprocess.Popen(
+                [*_ENDS_WITH_US, find("slirp4netns"), *way], stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+        wait_for(lambda: self.run("ip", "route", "get", "192.0.2.1").returncode == 0, STARTS_WITHIN, "a way out", 0.2)
 
     def run(self, *words: str, folder: str = "/", stdin: IO[bytes] | None = None) -> subprocess.CompletedProcess[str]:
         """A command in its root directory and namespaces."""
@@ -114,6 +126,9 @@ class Engine(Started):
                 running = self.check("docker", "ps", "-q").split()
                 if running:
                     self.check("docker", "kill", *running)
+        if self._network is not None:
+            self._network.kill()
+            self._network.wait()
         if self._process is not None:
             self._process.kill()  # and with it all that is in its namespaces
             self._process.wait(30.0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,13 @@ ROOT = Path(__file__).resolve().parents[2]
 STORE = cache_dir() / "containers"
 BUILDAH = ("buildah", "--root", str(STORE / "images"), "--runroot", str(STORE / "run"), "--storage-driver", "overlay")
 STANDINS = {
+    "debian": "docker.io/library/debian:12-slim",
     "postgres": "docker.io/library/postgres:15",
     "rabbitmq": "docker.io/library/rabbitmq:3.13",
 }
 """Targets of standins/Containerfile, and the published images whose place they take."""
+CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
+"""By which this machine knows the package index."""
 
 
 def run(*words: str, **options: Any) -> str:
@@ -31,22 +35,39 @@ def missing() -> str:
     """Why no images can be made here; empty where they can."""
     if os.geteuid() != 0:
         return "images are built by root here"
-    wanted = [name for name in ("buildah", "mmdebstrap") if shutil.which(name) is None]
+    wanted = [name for name in ("buildah", "mmdebstrap", "slirp4netns") if shutil.which(name) is None]
     return f"apt-get install {' '.join(wanted)}" if wanted else ""
 
 
-def build() -> None:
-    """Make localhost/memhint-agent, -controller and -api, as far as the store has not the same already."""
+def build(targets: str = "controller api agent") -> None:
+    """Make localhost/memhint-TARGET for each of these words, as far as the store has not the same already, and the
+    Debian below them."""
     STORE.mkdir(parents=True, exist_ok=True)
-    run(str(ROOT / "tools/images"), env={**os.environ, "BUILDAH": " ".join(BUILDAH)})
+    run(str(ROOT / "tools/images"), env={**os.environ, "BUILDAH": " ".join(BUILDAH), "TARGETS": targets})
 
 
 def build_standins() -> None:
-    """Make what takes the place of the published images, from the base that `build` has made."""
-    folder = Path(__file__).with_name("standins")
-    for target in STANDINS:
-        words = ("bud", "-q", "--isolation", "chroot", "--layers", "--format", "docker", "--target", target)
-        run(*BUILDAH, *words, "-t", f"localhost/standin-{target}", "-f", str(folder / "Containerfile"), str(folder))
+    """Make what takes the place of the published images, with the Debian below them."""
+    build(targets="")
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch) / "standins"
+        shutil.copytree(Path(__file__).with_name("standins"), folder)
+        shutil.copy2(CERTIFICATES, folder / "certificates.crt")
+        for target in STANDINS:
+            words = ("bud", "-q", "--isolation", "chroot", "--layers", "--format", "docker", "--target", target)
+            run(*BUILDAH, *words, "-t", f"localhost/standin-{target}", "-f", str(folder / "Containerfile"), str(folder))
+
+
+def checkout(into: Path) -> None:
+    """Copy what belongs to this checkout, as somebody has it who has cloned it."""
+    listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(listed, cwd=ROOT, capture_output=True, check=True).stdout.split(b"\0")
+    for name in filter(None, names):
+        here = ROOT / name.decode()
+        if here.is_file():
+            there = into / name.decode()
+            there.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(here, there, follow_symlinks=False)
 
 
 def archive(image: str, name: str, file: Path) -> None:

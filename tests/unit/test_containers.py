@@ -79,18 +79,22 @@ def test_init_writes_what_only_the_containers_read_and_does_it_once(tmp_path: Pa
     folder, stub = tmp_path / "containers", tmp_path / "compose"
     shutil.copytree(FOLDER, folder, ignore=shutil.ignore_patterns(".env", "conf"))
     # In place of `docker compose run --rm --no-deps -T api …`: the same command of this checkout.
-    stub.write_text(f'#!/bin/sh\nshift 5\nexec {sys.executable} -m memhint.cli.main "$@"\n')
+    stub.write_text(
+        f'#!/bin/sh\n[ -s .env ] || exit 9\necho "$1 $2" >>{tmp_path}/asked\n[ "$1" = run ] || exit 0\n'
+        f'shift 5\nexec {sys.executable} -m memhint.cli.main "$@"\n'
+    )
     stub.chmod(0o755)
 
-    def init() -> dict[str, str]:
+    def init(*words: str) -> dict[str, str]:
         done = subprocess.run(
-            [folder / "fleet", "init"], env={**os.environ, "COMPOSE": str(stub), "PYTHONPATH": str(ROOT)},
+            [folder / "fleet", "init", *words], env={**os.environ, "COMPOSE": str(stub), "PYTHONPATH": str(ROOT)},
             capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         return {str(path.relative_to(folder)): path.read_text() for path in (folder / ".env", *folder.glob("conf/*"))}
 
-    first = init()
+    first = init("--no-cache")
+    assert (tmp_path / "asked").read_text() == "build --no-cache\nrun --rm\n"
     assert set(first) == {".env", "conf/memhint.conf", "conf/tokens"}
     passwords = re.findall(r"=([0-9a-f]{48})$", first[".env"], re.MULTILINE)
     assert len(set(passwords)) == 2
@@ -104,3 +108,4 @@ def test_init_writes_what_only_the_containers_read_and_does_it_once(tmp_path: Pa
         assert (path.stat().st_mode & 0o777, path.stat().st_uid, path.stat().st_gid) == (mode, 0, 10790), path
     assert (folder / ".env").stat().st_mode & 0o777 == 0o600
     assert init() == first
+    assert len((tmp_path / "asked").read_text().splitlines()) == 2
