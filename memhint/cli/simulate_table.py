@@ -152,6 +152,8 @@ _FIELDS = (
     "violation_share",
     "worst_host_share",
     "vm_violation_minutes",
+    "guaranteed_minutes",
+    "guaranteed_killed",
     "swapped_gib_hours",
     "storm_violation_share",
     "worst",
