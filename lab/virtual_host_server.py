@@ -25,7 +25,14 @@ def main() -> None:
             for line in _lines(port):
                 if line.startswith("@"):
                     tag, _, request = line[1:].partition(" ")
-                    port.write(json.dumps({"id": tag, **_answer(request)}).encode() + b"\n")
+                    _send(port, json.dumps({"id": tag, **_answer(request)}).encode() + b"\n")
+
+
+def _send(port: BinaryIO, text: bytes) -> None:
+    # The kernel takes 32 KiB of a port at once. Who asked would wait for the rest of a longer answer for ever.
+    left = memoryview(text)
+    while left:
+        left = left[port.write(left) :]
 
 
 def _device() -> str:
@@ -61,4 +68,5 @@ def _answer(request: str) -> dict[str, Any]:
         return {"ok": False, "error": traceback.format_exc()}
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
 import socket
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +18,7 @@ from lab.process import Process
 from lab.state import GuestRecord, HostRecord, LabRecord, StateFile, check_name
 from lab.swap import zram_used
 from lab.virtual_host import VirtualHost
+from lab.virtual_host_server import _send
 from lab.waiting import listens, wait_for
 from lab.work_channel import WorkChannel
 
@@ -59,6 +62,16 @@ def test_a_socket_that_has_only_its_name_does_not_listen(tmp_path: Path) -> None
         server.listen()
         assert listens(path)
     assert not listens(path)
+
+
+def test_an_answer_that_is_longer_than_a_port_takes_at_once_is_sent_whole() -> None:
+    class Port(io.BytesIO):
+        def write(self, text: Any) -> int:
+            return super().write(text[: 32 << 10])
+
+    port = Port()
+    _send(port, bytes(range(256)) * 1000)
+    assert port.getvalue() == bytes(range(256)) * 1000
 
 
 def test_a_virtual_host_that_does_not_answer_shows_how_its_console_ends() -> None:
