@@ -18,6 +18,7 @@ class Deadline(HTTPAdapter):
 
     def __init__(self) -> None:
         self._open: list[socket.socket] = []
+        self._closed: list[socket.socket] = []  # of them: by urllib3, which may read on
         super().__init__()
 
     @contextlib.contextmanager
@@ -39,11 +40,16 @@ class Deadline(HTTPAdapter):
             yield late
         finally:
             timer.cancel()
+            while self._closed:
+                one = self._closed.pop()
+                one.close()
+                with contextlib.suppress(ValueError):  # let go of already, as one of too many
+                    self._open.remove(one)
 
     def init_poolmanager(self, *words: Any, **more: Any) -> None:
         """The pools of this adapter, of connections that are known to it."""
         super().init_poolmanager(*words, **more)
-        plain, secure = _known(HTTPConnection, self._open), _known(HTTPSConnection, self._open)
+        plain, secure = (_known(kind, self._open, self._closed) for kind in (HTTPConnection, HTTPSConnection))
         self.poolmanager.pool_classes_by_scheme = {
             **poolmanager.pool_classes_by_scheme,
             "http": type("Pool", (connectionpool.HTTPConnectionPool,), {"ConnectionCls": plain}),
@@ -51,20 +57,24 @@ class Deadline(HTTPAdapter):
         }
 
 
-def _known(kind: type[Any], found: list[socket.socket]) -> type[Any]:
+def _known(kind: type[Any], found: list[socket.socket], closed: list[socket.socket]) -> type[Any]:
     class Known(kind):
+        _hold: socket.socket | None = None
+
         def _new_conn(self) -> socket.socket:
             # Known before a handshake over TLS, which may take for ever, too. TLS has the same connection in an
             # object of its own and takes this one's: a second hold on it is what is kept.
             made: socket.socket = super()._new_conn()
+            self._hold = made.dup()
             found[:] = [one for one in found if one.fileno() >= 0][-15:]
-            found.append(made.dup())
+            found.append(self._hold)
             return made
 
         def close(self) -> None:
+            # Of an answer with "Connection: close" this comes before its body is read.
             super().close()
-            for one in found:
-                one.close()
-            found.clear()
+            if self._hold is not None:
+                closed.append(self._hold)
+                self._hold = None
 
     return Known
