@@ -6,6 +6,7 @@ does, and so does anything with MEMHINT_CHECK_AGAIN=1.
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import os
 import platform
@@ -17,7 +18,8 @@ from lab.paths import cache_dir
 from tests.patches.command import ROOT, passes
 
 AGAIN = "MEMHINT_CHECK_AGAIN"
-FOLDERS = ("kernel", "qemu", "guest_agent", "lab", "tests/patches")
+FOLDERS = ("kernel", "qemu", "guest_agent", "tests/patches")
+PROGRAMS = FOLDERS[:3]
 PACKAGES = ("gcc", "libc6-dev", "qemu-system-x86", "busybox-static", "seabios", "libglib2.0-dev")
 SOURCES = ("linux-source-6.12", "linux-source-6.1")
 
@@ -50,10 +52,52 @@ def digest(words: tuple[str, ...], root: Path | None = None) -> str:
 
 
 def _files(root: Path) -> Iterator[Path]:
+    """All but pages; of the lab what the programs of the series import, and what is no Python."""
     for folder in FOLDERS:
-        for path in sorted((root / folder).rglob("*")):
-            if path.is_file() and "__pycache__" not in path.parts:
-                yield path
+        yield from _within(root / folder)
+    yield from _imported(root)
+    yield from (path for path in _within(root / "lab") if path.suffix != ".py" and "openstack" not in path.parts)
+
+
+def _within(folder: Path) -> Iterator[Path]:
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".md":
+            yield path
+
+
+def _imported(root: Path) -> list[Path]:
+    """Modules of the lab that the programs need, directly or not."""
+    found: set[Path] = set()
+    left = [path for folder in PROGRAMS for path in _within(root / folder) if _is_python(path)]
+    while left:
+        for name in _names(ast.parse(left.pop().read_bytes())):
+            parts = name.split(".")
+            if parts[0] != "lab":
+                continue
+            for end in range(1, len(parts) + 1):
+                base = root.joinpath(*parts[:end])
+                new = {path for path in (base.with_suffix(".py"), base / "__init__.py") if path.is_file()} - found
+                found |= new
+                left += new
+    return sorted(found)
+
+
+def _is_python(path: Path) -> bool:
+    with path.open("rb") as file:
+        return path.suffix == ".py" or file.readline().startswith(b"#!/usr/bin/env python3")
+
+
+def _names(node: ast.AST) -> Iterator[str]:
+    """Modules that are imported anywhere in it, but for what only a type checker reads."""
+    if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+        return
+    if isinstance(node, ast.Import):
+        yield from (one.name for one in node.names)
+    elif isinstance(node, ast.ImportFrom) and node.module:
+        yield node.module
+        yield from (f"{node.module}.{one.name}" for one in node.names)
+    for child in ast.iter_child_nodes(node):
+        yield from _names(child)
 
 
 def _installed() -> list[str]:
