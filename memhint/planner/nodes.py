@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from memhint.objects.domain import DomainObservation
+from memhint.objects.gap import GapReason
 from memhint.objects.host import HostObservation
 from memhint.objects.plan import Demand, DemandReason
 from memhint.planner.settings import PlannerSettings
@@ -36,9 +37,11 @@ def tightest(
     """The least room of the nodes that VMs are bound to, in bytes and possibly negative; None where none is bound.
 
     room = free + page cache − node reserve − Σ(D − RSS) of the VMs bound to it, where the reserve is no less than what
-    the kernel itself keeps free. A VM that is bound to several nodes
-    weighs on each with its part.
+    the kernel itself keeps free. A VM that is bound to several nodes weighs on each with its part. While the nodes
+    cannot be read there is no room.
     """
+    if _unread(host) and any(domain.facts.numa_strict for domain in domains):
+        return 0
     with_memory = {node.node: node for node in host.numa if node.total > 0}
     if len(with_memory) < 2:
         return None
@@ -56,3 +59,8 @@ def tightest(
         for one, more in ((with_memory[node], more) for node, more in coming.items())
     ]
     return min(rooms, default=None)
+
+
+def _unread(host: HostObservation) -> bool:
+    """Whether there may be nodes that nobody could look at; a kernel without NUMA has none."""
+    return any(gap.what == "numa" and gap.reason is not GapReason.UNSUPPORTED for gap in host.gaps)
