@@ -20,6 +20,7 @@ from typing import Any
 from memhint.kernel import pagemap_scan
 from memhint.kernel.errors import KernelInterfaceError
 from memhint.kernel.guest_ram import read_guest_ram
+from memhint.kernel.last_mapping import last_mapping_end
 from memhint.kernel.pagemap_scan import Kind
 from memhint.kernel.process import process_memory
 from memhint.kernel.process_madvise import Advice, process_madvise
@@ -95,7 +96,8 @@ def _outcome(one: Callable[[], Any]) -> str:
 def _scan(pid: int) -> None:
     pagemap = os.open(f"/proc/{pid}/pagemap", os.O_RDONLY)
     try:
-        assert pagemap_scan.total(pagemap, Kind.PRESENT, without=Kind.ZERO) >= SIZE
+        end = last_mapping_end(ROOT, pid)
+        assert pagemap_scan.total(pagemap, end, Kind.PRESENT, without=Kind.ZERO) >= SIZE
     finally:
         os.close(pagemap)
 
