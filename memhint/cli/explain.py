@@ -13,7 +13,7 @@ from memhint.cli.base import Shown
 from memhint.cli.find import find_domain, name_of
 from memhint.cli.plan import show_levers
 from memhint.cli.table import Mib, Table, clean
-from memhint.cli.tier import BOUNDS, tier_size
+from memhint.cli.tier import BOUNDS, add_tier
 from memhint.objects.codec import to_plain
 from memhint.objects.counted import counted
 from memhint.objects.exclusion import Way
@@ -54,12 +54,7 @@ examples:
         parser.add_argument(
             "subject", metavar="DOMAIN|HOST", nargs="?", help="a VM's name or UUID, or this host's name; default: host"
         )
-        parser.add_argument(
-            "--tier",
-            metavar="SIZE",
-            type=tier_size,
-            help="what a tier of slower memory of this size would give (default: a quarter, a half and all of DRAM)",
-        )
+        add_tier(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Any]]:
         """Field names and values for machines; the tables are made of the report."""

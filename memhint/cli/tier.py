@@ -31,6 +31,18 @@ def tier_size(text: str) -> int:
     return found
 
 
+def add_tier(
+    parser: argparse.ArgumentParser, of: str = "", *, unsaid: str = "a quarter, a half and all of DRAM"
+) -> None:
+    """Take ``--tier``.
+
+    :param of: whom it is told of, where that is not the one host
+    :param unsaid: the sizes that are told of without it
+    """
+    text = f"what a tier of slower memory of this size would give{of} (default: {unsaid})"
+    parser.add_argument("--tier", metavar="SIZE", type=tier_size, help=text)
+
+
 def bound_words(bound: Any) -> str:
     """What keeps more VMs from fitting, as the API names it."""
     return BOUNDS.get(bound, "a rule of a newer memhint")

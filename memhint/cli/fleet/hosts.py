@@ -13,7 +13,7 @@ from memhint.cli.fleet.promises import held_of
 from memhint.cli.fleet.records import gap_lines, lever_line
 from memhint.cli.fleet.watch import WatchedList
 from memhint.cli.table import Mib, Number
-from memhint.cli.tier import bound_words, tier_rows, tier_size
+from memhint.cli.tier import add_tier, bound_words, tier_rows
 from memhint.cli.words import moment, size
 from memhint.client.client import Changes, Client, Item, Listing
 from memhint.client.follow import HostsChanged, News
@@ -100,12 +100,7 @@ unknown where active memory is not measured.
 
     def add_filters(self, parser: argparse.ArgumentParser) -> None:
         """The tier to tell of."""
-        parser.add_argument(
-            "--tier",
-            metavar="SIZE",
-            type=tier_size,
-            help="what a tier of slower memory of this size would give each host (default: as much as it has for VMs)",
-        )
+        add_tier(parser, " each host", unsaid="as much as it has for VMs")
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Column names and rows."""
@@ -149,12 +144,7 @@ examples:
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add what this command takes."""
         parser.add_argument("host", metavar="HOST", help="its name")
-        parser.add_argument(
-            "--tier",
-            metavar="SIZE",
-            type=tier_size,
-            help="what a tier of slower memory of this size would give (default: a quarter, a half and all of DRAM)",
-        )
+        add_tier(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Field names and values."""
