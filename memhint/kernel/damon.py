@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import errno
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -270,30 +270,34 @@ class Damon:
         self._marked = Mark(HOST, KNOB, "0", f"{self._slots} {slots}".strip(), self._boot, self._now())
         self._ledger.put(self._marked)
 
-    def _mine(self, there: int) -> bool:
+    def _made(self, there: int) -> Sequence[str] | None:
+        """What was watched in the slots of so many kdamonds, as the mark has it; None where memhint made no such."""
         mark = self._ledger.get(HOST, KNOB)
         if mark is None or mark.instance != self._boot:
-            return False
+            return None
         made, *slots = mark.after.split()
-        if made != str(there):
-            return False
-        return all(f"{one}:{self._target(one)}" in slots for one in range(there) if self._running(one))
+        return slots if made == str(there) else None
+
+    def _mine(self, there: int) -> bool:
+        slots = self._made(there)
+        return slots is not None and all(f"{one}:{self._target(one)}" in slots for one in self._at_work(there))
 
     def _stop_all(self, there: int) -> None:
-        for slot in range(there):
-            if self._running(slot):
-                self._write(f"{slot}/state", "off")
+        for slot in self._at_work(there):
+            self._write(f"{slot}/state", "off")
         self._forget()
 
     def _stop_own(self, there: int) -> None:
         """Stop those that are memhint's, among others of somebody else."""
-        mark = self._ledger.get(HOST, KNOB)
-        if mark is None or mark.instance != self._boot:
+        slots = self._made(there)
+        if slots is None:
             return
-        made, *slots = mark.after.split()
-        for slot in range(there) if made == str(there) else ():
-            if self._running(slot) and f"{slot}:{self._target(slot)}" in slots:
+        for slot in self._at_work(there):
+            if f"{slot}:{self._target(slot)}" in slots:
                 self._write(f"{slot}/state", "off")
+
+    def _at_work(self, there: int) -> Iterator[int]:
+        return (slot for slot in range(there) if self._running(slot))
 
     def _forget(self, slot: int | None = None) -> None:
         """Count a slot as free, or all."""

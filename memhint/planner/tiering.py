@@ -6,7 +6,7 @@ Room is made before it is taken: each promotion comes behind the demotions that 
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
@@ -136,11 +136,8 @@ def pieces_of(lying: Iterable[Lying], heat: HeatMap | None) -> tuple[Piece, ...]
         each, start = run.bytes / ((run.end - run.start) // BLOCK), run.start
         while start < run.end:
             first = max(0, bisect_right(starts, start) - 1)
-            end, within = start + BLOCK, []
-            while first < len(ranges) and ranges[first].start < end:
-                if ranges[first].end > start:
-                    within.append(ranges[first])
-                first += 1
+            end = start + BLOCK
+            within = [one for one in ranges[first : bisect_left(starts, end)] if one.end > start]
             if len(within) == 1 and within[0].start <= start:
                 end = max(end, within[0].end // BLOCK * BLOCK)
             elif not within:
