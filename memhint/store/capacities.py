@@ -12,7 +12,7 @@ from sqlalchemy import Connection, select
 
 from memhint.objects.epoch import epoch_rank
 from memhint.objects.provider import Standing, Tenure
-from memhint.store.clock import database_clock
+from memhint.store.clock import database_clock, goes_on
 from memhint.store.engine import Database
 from memhint.store.tables import capacity, host
 from memhint.store.upsert import add_new
@@ -68,7 +68,7 @@ class Capacities:
             ).first()
             if row is None or row.tenure == Tenure.RELEASED:
                 return False
-            if row.holder not in ("", holder) and now < row.turn_until <= now + TURN:
+            if row.holder not in ("", holder) and goes_on(row.turn_until, now, TURN):
                 return False
             if _rank(standing) < (epoch_rank(row.epoch), row.sequence):
                 return False

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, delete, func, select, update
 from memhint.objects.plan import DemandReason
 from memhint.planner.growth import AGES, DAY, LEVELS, GrowthTable, Tally
 from memhint.store import codec
-from memhint.store.clock import database_clock
+from memhint.store.clock import database_clock, goes_on, is_past
 from memhint.store.engine import Database
 from memhint.store.rows.growth import NO_TABLE, parse_table
 from memhint.store.rows.points import HOUR
@@ -57,12 +57,12 @@ class Growth:
             now = self._clock(connection)
             add_new(connection, growth, NO_TABLE)
             row = connection.execute(select(growth).with_for_update()).one()
-            if now < row.turn_until <= now + max(pause, HOUR):  # a later one is of a clock that was wrong
+            if goes_on(row.turn_until, now, max(pause, HOUR)):
                 return None
             connection.execute(update(growth).values(turn_until=now + pause))
             looked = func.coalesce(growth_host.c.looked, 0.0)
             due = select(host.c.name).outerjoin(growth_host, growth_host.c.host == host.c.name)
-            due = due.where(host.c.epoch != "", host.c.silent == 0, (looked < now - AGAIN) | (looked > now + AGAIN))
+            due = due.where(host.c.epoch != "", host.c.silent == 0, is_past(looked, now, AGAIN))
             name = connection.execute(due.order_by(looked, host.c.name).limit(1)).scalar()
             if name is None:
                 return None

@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Connection, case, delete, null, select, up
 
 from memhint.objects.instance import Instance
 from memhint.store import revisions
-from memhint.store.clock import database_clock
+from memhint.store.clock import database_clock, goes_on
 from memhint.store.engine import Database
 from memhint.store.tables import domain, instance, instance_look
 from memhint.store.upsert import add_new, upsert_many
@@ -46,7 +46,7 @@ class Instances:
             now = self._clock(connection)
             add_new(connection, instance_look, {"id": 1, "number": 0, "turn_until": 0.0})
             row = connection.execute(select(instance_look).with_for_update()).one()
-            if now < row.turn_until <= now + _FARTHEST:
+            if goes_on(row.turn_until, now, _FARTHEST):
                 return None
             number = row.number + 1
             connection.execute(update(instance_look).values(number=number, turn_until=now + TURN))

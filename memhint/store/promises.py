@@ -9,11 +9,11 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, Connection, delete, func, select, update
+from sqlalchemy import Connection, delete, func, select, update
 
 from memhint.objects.promise import HostPromises, KeptPromises, PromisedHour
 from memhint.planner.backtest import HOUR
-from memhint.store.clock import database_clock
+from memhint.store.clock import database_clock, is_past
 from memhint.store.engine import Database
 from memhint.store.tables import host, host_summary, promise_host, promise_hour
 from memhint.store.upsert import add_new
@@ -51,13 +51,13 @@ class Promises:
             looked = func.coalesce(promise_host.c.looked, 0.0)
             late = select(host_summary.c.name, host_summary.c.reserve, promise_host.c.until)
             late = late.outerjoin(promise_host, promise_host.c.host == host_summary.c.name)
-            late = late.join(host, host.c.name == host_summary.c.name).where(_over(looked, now))
+            late = late.join(host, host.c.name == host_summary.c.name).where(is_past(looked, now, HOUR))
             row = connection.execute(late.order_by(looked, host_summary.c.name).limit(1)).first()
             if row is None:
                 return None
             # One that cannot be judged does not keep the others waiting.
             add_new(connection, promise_host, {"host": row.name, "looked": 0.0, "until": 0.0})
-            mine = (promise_host.c.host == row.name) & _over(promise_host.c.looked, now)
+            mine = (promise_host.c.host == row.name) & is_past(promise_host.c.looked, now, HOUR)
             if not connection.execute(update(promise_host).where(mine).values(looked=now)).rowcount:
                 return None  # another controller has it
             return Due(row.name, row.reserve, row.until or 0.0)
@@ -107,8 +107,3 @@ class Promises:
         with self._database.read() as connection:
             found = connection.execute(sums).all()
         return tuple(HostPromises(name, hours, int(held), max(0, int(most))) for name, hours, held, most in found)
-
-
-def _over(looked: ColumnElement[float], now: float) -> ColumnElement[bool]:
-    """Whether that is an hour ago, or was by a clock that has been set back since."""
-    return (looked < now - HOUR) | (looked > now + HOUR)
