@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Protocol
 
 from memhint.kernel.errors import KernelInterfaceError, ProcessGone
@@ -22,6 +23,7 @@ from memhint.store.errors import StoreError
 LOG = logging.getLogger(__name__)
 WHAT = "active"  # as a gap names it
 AGAIN = 300.0  # seconds until a VM of which nothing could be read is tried again
+BETTER_AGAIN = 3600.0  # seconds until a source that was tried in vain is tried again for a VM that another one watches
 HEAT_SHARE = 0.25  # of the time, at most, in which ranges in use are found out: nobody else can ask DAMON meanwhile
 AHEAD = 60.0  # seconds that the ranges of one VM may be newer than those of another
 APART = 0.7  # seconds between the beginnings of two watches: DAMON is asked of one after another where windows end
@@ -60,6 +62,7 @@ class _Watched:
     pid: int
     watch: Watch | None = None
     source: ActiveSource | None = None  # of the watch
+    better_due: float = float("-inf")  # when one that stands before it is tried again
     due: float = float("-inf")
     gap: Gap | None = field(default_factory=lambda: Gap(WHAT, GapReason.PENDING))
 
@@ -195,7 +198,8 @@ class ActiveReads:
             if found.watch is None:
                 self._open(found, now, ranges=ranges)
             else:
-                found.due = found.watch.step(now)
+                due = self._open_better(found, now, ranges=ranges) if now >= found.better_due else None
+                found.due = found.watch.step(now) if due is None else due
         except (KernelInterfaceError, StoreError) as error:
             LOG.debug("active memory of %s: %s", found.instance, error)
             self._drop(found)
@@ -214,23 +218,54 @@ class ActiveReads:
 
         :raises KernelInterfaceError: what stands in the way of the last one, and in words of each
         """
+        source, watch, due = self._first(self._sources.items(), found.pid, now, ranges=ranges)
+        with self._lock:
+            found.watch, found.source, found.due = watch, source, due
+        found.better_due = now + BETTER_AGAIN
+
+    def _open_better(self, found: _Watched, now: float, *, ranges: bool) -> float | None:
+        """Change to a source that stands before its own, where that works by now, and say when it is due. What was read
+        last stays until it is read again.
+
+        :raises ProcessGone: when the process is
+        """
+        found.better_due = now + BETTER_AGAIN
+        before = list(takewhile(lambda one: one[0] is not found.source, self._sources.items()))
+        if not before:
+            return None
+        try:
+            source, watch, due = self._first(before, found.pid, now, ranges=ranges)
+        except ProcessGone:
+            raise
+        except KernelInterfaceError:
+            return None
+        with self._lock:
+            old, found.watch, found.source = found.watch, watch, source
+        if old is not None:
+            watch.newest = watch.newest or old.newest
+            self._end(old)
+        return due
+
+    def _first(
+        self, sources: Iterable[tuple[ActiveSource, Open]], pid: int, now: float, *, ranges: bool
+    ) -> tuple[ActiveSource, Watch, float]:
+        """Which of them can watch a process, its watch after a first step, and when that is due again.
+
+        :raises KernelInterfaceError: what stands in the way of the last one, and in words of each
+        """
         last: KernelInterfaceError | None = None
-        for source, open_ in self._sources.items():
-            watch = open_(found.pid)
+        for source, open_ in sources:
+            watch = open_(pid)
             watch.ranges = ranges
             try:
-                found.due = watch.step(now)
+                return source, watch, watch.step(now)
             except ProcessGone:
                 raise
             except KernelInterfaceError as error:
                 self._before += watch.cpu
                 last = error if last is None else _both(last, error)
-                continue
-            with self._lock:
-                found.watch, found.source = watch, source
-            return
-        if last is not None:
-            raise last
+        assert last is not None, "there is no source"
+        raise last
 
     def _over(self, now: float) -> float:
         """Seconds until what was spent fits the budget again."""

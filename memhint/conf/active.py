@@ -12,7 +12,7 @@ OPTS = (
         default="off",
         choices=[
             ("off", "nobody looks"),
-            ("auto", "damon where it works, else referenced"),
+            ("auto", "damon where it works, else referenced until it does"),
             ("damon", "the kernel's monitor of accesses, where nobody else uses it"),
             ("referenced", "accessed bits, cleared and read back; not of guests under KVM"),
         ],

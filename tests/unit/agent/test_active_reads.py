@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from memhint.agent.active_reads import AGAIN, ActiveReads, chosen
+from memhint.agent.active_reads import AGAIN, BETTER_AGAIN, ActiveReads, chosen
 from memhint.kernel.errors import InterfaceInUse, InterfaceMissing, KernelInterfaceError, ProcessGone
 from memhint.objects.active import ActiveMemory, ActiveSource, Idle
 from memhint.objects.gap import GapReason
@@ -230,6 +230,32 @@ def test_the_next_source_is_tried_where_one_is_somebody_else_s_and_both_reasons_
     assert len(neither.made) == 2
     run(reads, AGAIN)
     assert len(neither.made) == 4  # tried again
+
+
+def test_a_source_that_was_somebody_else_s_is_taken_once_it_is_free() -> None:
+    taken = InterfaceInUse("/damon", "of somebody else")
+    sources = Sources(damon=taken, referenced=None)
+    reads = reader(sources)
+    reads.want({"a": builders.process(pid=1)})
+    run(reads, 0.0)
+    run(reads, BETTER_AGAIN)
+    assert [source for source, _, _ in sources.made] == [
+        ActiveSource.DAMON,
+        ActiveSource.REFERENCED,
+        ActiveSource.DAMON,
+    ]
+    by_bits = sources.made[1][2]
+    assert (by_bits.steps, by_bits.closed) == (2, 0)
+
+    sources.fails[ActiveSource.DAMON] = None
+    run(reads, BETTER_AGAIN + 60.0)
+    assert len(sources.made) == 3  # not all the time
+    run(reads, 2 * BETTER_AGAIN)
+    source, _, by_damon = sources.made[3]
+    assert (source, by_damon.steps, by_bits.closed) == (ActiveSource.DAMON, 1, 1)
+    assert reads.newest("a") == (SEEN, None)
+    run(reads, 4 * BETTER_AGAIN)
+    assert len(sources.made) == 4  # nothing is better
 
 
 def test_a_vm_that_ended_or_has_another_process_is_watched_no_more() -> None:
