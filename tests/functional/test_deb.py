@@ -30,6 +30,13 @@ def test_it_says_what_it_is_and_needs(package: Path) -> None:
     assert re.search(r"^Depends: python3 \(>= 3\.\d+\), python3 \(<< 3\.\d+\), libvirt0", said, re.MULTILINE)
 
 
+def test_what_is_on_the_way_to_a_release_is_older_than_it(package: Path) -> None:
+    version = run("dpkg-deb", "--field", package, "Version").strip()
+    assert ".dev" not in version
+    if "~" in version:
+        run("dpkg", "--compare-versions", version, "lt", version.partition("~")[0])
+
+
 def test_everything_is_roots_and_at_its_place(package: Path) -> None:
     lines = [line.split(maxsplit=5) for line in run("dpkg-deb", "--contents", package).splitlines()]
     assert {line[1] for line in lines} == {"root/root"}
