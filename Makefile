@@ -71,7 +71,7 @@ patches-full: patches  ## the same, each patch of the kernel as vmlinux, and QEM
 lab: setup  ## real hosts with real guests
 	$(PYTEST) $(SIDE_BY_SIDE) tests/lab
 
-containers: setup  ## the images of doc/containers.md, built and run against a real database, broker and lab host, and the compose file started by a real Docker; needs root, buildah, mmdebstrap and the package index (minutes)
+containers: setup  ## the images of doc/containers.md, built and run against a real database, broker and lab host, the compose file started by a real Docker, and the Ansible role run on a machine; needs root, buildah, mmdebstrap and the package index (minutes)
 	$(PYTEST) -v -s --durations=10 tests/containers
 
 openstack: setup  ## a real OpenStack on lab hosts (lab/openstack/README.md); its packages are installed into the cache first

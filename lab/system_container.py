@@ -11,13 +11,13 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from lab import leftovers
-from lab.debian_root import debian_root
+from lab.debian_root import HOST_PACKAGES, debian_root
 from lab.errors import BootError, WorkError
 from lab.programs import find
 from lab.started import Started
@@ -53,11 +53,14 @@ class SystemContainer(Started):
         release: str = "bookworm",
         folders: Mapping[str, Path] | None = None,
         tell: Callable[[str], None] = lambda _: None,
+        packages: Sequence[str] = HOST_PACKAGES,
     ) -> None:
         """:param release: one of `lab.debian_root.RELEASES`
         :param folders: path inside to folder here, which cannot be written to
+        :param packages: what is installed in it
         """
         self._release = release
+        self._packages = tuple(packages)
         self._folders = dict(folders or {})
         self._tell = tell
         self._folder = leftovers.scratch("system")
@@ -70,7 +73,7 @@ class SystemContainer(Started):
         :raises BootError: when it does not come up, or one of its services fails
         :raises ImageError: when the release's root cannot be made
         """
-        root = debian_root(self._release, tell=self._tell)
+        root = debian_root(self._release, self._packages, tell=self._tell)
         for name in ("upper", "work", "root"):
             (self._folder / name).mkdir()
         binds = [f"--bind-ro={here}:{inside}" for inside, here in self._folders.items()]
