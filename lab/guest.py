@@ -149,6 +149,16 @@ class Guest(Worker):
         self.record.qemu = None
         self.host.save()
 
+    def snapshot(self, name: str) -> None:
+        """Keep its disk and its memory as they are, in its disk's file."""
+        asked = f"<domainsnapshot><name>{name}</name></domainsnapshot>"
+        self._libvirt(lambda: self.domain().snapshotCreateXML(asked), "make a snapshot of")
+
+    def revert(self, name: str) -> None:
+        """Go back to a snapshot, in the same QEMU or, as newer libvirts have it, in another one."""
+        self._libvirt(lambda: self.domain().revertToSnapshot(self.domain().snapshotLookupByName(name)), "revert")
+        self._know_qemu()
+
     def wait_ready(self, deadline: float | None = None) -> None:
         """Wait `deadline` seconds, `boot_deadline` unless given, for its workload and its agent; BootError shows the
         console."""

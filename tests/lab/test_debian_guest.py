@@ -122,13 +122,54 @@ def test_what_was_switched_outlives_saving_restoring_and_rebooting(stage) -> Non
     holds(lambda: before - guest.resident() < DRIFT, 5.0, "resident does not fall after the restore either")
 
     guest.work("sh systemctl reboot")
+    is_off_in_another_boot(agent, guest)
+
+
+def test_what_was_switched_outlives_a_reset(stage) -> None:
+    agent, guest = stage
+    qemu = guest.pid()
+    guest.domain().reset()
+    is_off_in_another_boot(agent, guest)
+    assert guest.pid() == qemu
+
+
+def is_off_in_another_boot(agent: AgentProcess, guest: Guest) -> None:
+    """The guest boots, is read, and its reporting is switched off again."""
     guest.wait_rebooted()
     assert guest.sh("systemctl is-system-running --wait || true").strip() == "running"
     now = agent.report().at
     wait_for(lambda: read_by_agent(agent, guest, now), SOON, "the new boot to be read")
     wait_for(lambda: reporting(agent, guest) is Observed.OFF, SOON, "the wish to be carried out in the new boot")
     before = use_and_free(guest)
-    holds(lambda: before - guest.resident() < DRIFT, 5.0, "resident does not fall after the reboot either")
+    holds(lambda: before - guest.resident() < DRIFT, 5.0, "resident does not fall after the boot either")
+
+
+def test_a_guest_that_goes_back_to_a_snapshot_is_switched_again(stage) -> None:
+    agent, guest = stage
+    agent.memhint("set", guest.name, "reporting=on")
+    wait_for(lambda: reporting(agent, guest) is Observed.ON, SOON, "reporting to be on")
+    guest.snapshot("before")
+    agent.memhint("set", guest.name, "reporting=off")
+    wait_for(lambda: reporting(agent, guest) is Observed.OFF, SOON, "reporting to be off")
+
+    guest.revert("before")  # when it was on, within the same boot
+    now = agent.report().at
+    found = wait_for(lambda: read_by_agent(agent, guest, now), SOON, "the guest to be read")
+    assert found.observation.guest_kernel.boot_id == guest.boot_id
+    wait_for(lambda: reporting(agent, guest) is Observed.OFF, SOON, "the wish to be carried out again")
+    before = use_and_free(guest)
+    holds(lambda: before - guest.resident() < DRIFT, 5.0, "resident does not fall after the snapshot either")
+
+
+@pytest.mark.parametrize("jump", ["+3 days", "-6 days"])
+def test_a_guest_whose_clock_jumps_is_read_as_before(stage, jump) -> None:
+    agent, guest = stage
+    now = agent.report().at
+    guest.sh(f"date -s '{jump}'")
+    found = wait_for(lambda: read_by_agent(agent, guest, now), SOON, "the guest to be read")
+    assert found.observation.gaps == ()
+    assert found.observation.guest.at >= now  # by the host's clock
+    assert reporting(agent, guest) is Observed.OFF
 
 
 def test_its_agent_may_be_stopped_and_started(stage) -> None:
