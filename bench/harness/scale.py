@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import StrEnum
 
 
-class Scale(Enum):
+class Scale(StrEnum):
     """Each bench says what they mean for it."""
 
     SMOKE = "smoke"
