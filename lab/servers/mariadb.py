@@ -32,7 +32,8 @@ class MariaDB:
             self.place.run([*make, self._data, *quick])
         command = ["/usr/sbin/mariadbd", "--no-defaults", self._data, f"--socket={self.socket}", "--skip-networking"]
         small = ["--innodb-buffer-pool-size=32M", "--innodb-log-file-size=8M", "--innodb-flush-log-at-trx-commit=2"]
-        quick = ["--innodb-flush-method=nosync", "--skip-name-resolve", f"--pid-file={self.place.path}/pid"]
+        quick = ["--innodb-flush-method=nosync", "--skip-sync-frm", "--debug-no-sync", "--skip-name-resolve"]
+        quick += [f"--pid-file={self.place.path}/pid"]
         self.process = self.place.start([*command, *small, *quick, *self._options])
         wait_until(self._ready, "MariaDB", self.process)
 
