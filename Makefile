@@ -4,6 +4,9 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 
+# Hundreds of programs are started: each compiles all that it imports where compiled files may not be kept.
+unexport PYTHONDONTWRITEBYTECODE
+
 # A package index that does not answer at once is asked again.
 export PIP_RETRIES ?= 10
 export PIP_TIMEOUT ?= 60
