@@ -1,4 +1,4 @@
-"""The kernel for hosts: what its series promises, in a running machine. Its style is checked with the others of 6.12."""
+"""The kernel for hosts: what its series promises. The style of its patches is checked with the others of 6.12."""
 
 import sys
 
