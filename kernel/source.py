@@ -19,7 +19,8 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 VERSIONS = ("7.3", "6.12", "6.1")
-SERIES = ("none", "stats", "bitmap", "recycler")
+SERIES = ("none", "stats", "bitmap", "recycler", "host")
+HOST = "host"  # the series for hosts: on the plain source, with a configuration of its own
 
 # Part of every cache key: raise it when the way of building changes what comes out.
 RECIPE = 1
@@ -223,16 +224,16 @@ def pristine(version: str) -> tuple[Package, Path]:
 
 
 def patches(version: str, series: str) -> list[Path]:
-    """The patches of a series in order. `bitmap` and `recycler` go on top of `stats`."""
-    files = {"none": [], "stats": ["series"]}.get(series, ["series", f"series.{series}"])
+    """The patches of a series in order. `bitmap` and `recycler` go on top of `stats`, `host` on the plain source."""
+    files = {"none": [], "stats": ["series"], HOST: ["series.host"]}.get(series, ["series", f"series.{series}"])
     folder = HERE / "patches" / version
     if missing := [file for file in files if not (folder / file).exists()]:
-        raise KernelError(f"there is no {missing[0]} for {version}: the series {series} is for {has_series(series)}")
+        raise KernelError(f"there is no {missing[-1]} for {version}: the series {series} is for {has_series(series)}")
     return [folder / line for file in files for line in (folder / file).read_text().split()]
 
 
 def has_series(series: str) -> str:
-    """The versions that a series on top of `stats` is for."""
+    """The versions that a series with a file of its own is for."""
     return ", ".join(version for version in VERSIONS if (HERE / "patches" / version / f"series.{series}").exists())
 
 
@@ -286,6 +287,8 @@ def patched_tree(source: Path, series: Sequence[Path], tree: Path) -> None:
 
 def fragments(version: str, series: str, extra: Sequence[str] = ()) -> list[Path]:
     """The configuration fragments a kernel is built from, last one wins."""
+    if series == HOST:
+        return [HERE / "config" / f"{name}.config" for name in (HOST, *extra)]
     own = HERE / "config" / f"{version}.config"
     names = [*([series] if series in ("bitmap", "recycler") else []), *extra]
     return [path for path in (HERE / "config" / "guest.config", own) if path.exists()] + [

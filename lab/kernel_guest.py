@@ -11,7 +11,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -116,8 +116,9 @@ def initramfs(into: Path, image: Path) -> Path:
         raise GuestError("there is no busybox here: install busybox-static")
     shutil.copy(busybox, root / "bin/busybox")
     shutil.copy(PROGRAMS / "init", root / "init")
-    if (image / "page_reporting").exists():
-        shutil.copy(image / "page_reporting", root / "bin/page_reporting")
+    for program in image.iterdir():
+        if program.is_file() and os.access(program, os.X_OK):  # the series' own tests
+            shutil.copy(program, root / "bin" / program.name)
     command = ["gcc", "-static", "-O2", "-Wall", "-Werror", "-o", f"{root}/bin/memory", f"{PROGRAMS}/memory.c"]
     subprocess.run(command, check=True)
     archive = Archive()
@@ -133,7 +134,7 @@ def accelerator() -> str:
 
 
 class Guest:
-    """A running guest with a balloon that reports free pages to the host."""
+    """A running guest, with a balloon that reports free pages to the host unless it is to have none."""
 
     def __init__(
         self,
@@ -147,7 +148,9 @@ class Guest:
         cpus: int = 2,
         emulator: str | Path = "qemu-system-x86_64",
         properties: str = "",
+        words: Sequence[str] = (),
     ) -> None:
+        """:param words: more for the command line of its QEMU"""
         self.folder = Path(tempfile.mkdtemp(prefix="memhint-guest-"))
         self.console = self.folder / "console"
         command = [str(emulator), "-accel", accelerator(), "-M", machine, "-cpu", EMULATED_CPU]
@@ -167,7 +170,7 @@ class Guest:
         if hotplug_mib:
             command += ["-object", f"memory-backend-ram,id=added,size={hotplug_mib}M"]
             command += ["-device", "virtio-mem-pci,id=mem0,memdev=added,requested-size=0"]
-        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+        self.process = subprocess.Popen([*command, *words], stdin=subprocess.DEVNULL)
         try:
             self.shell = Line(self.folder / "shell", self.process)
             self.monitor = Line(self.folder / "qmp", self.process)

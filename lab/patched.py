@@ -24,6 +24,7 @@ page recycler on top."""
 WORDS = {"6.12-bitmap": ("page_reporting.bitmap=1",)}
 """What a kernel is told at boot besides what all are."""
 _AGENT = [str(_CHECKOUT / "guest_agent" / "build")]
+_HOST_KERNEL = [str(_CHECKOUT / "kernel" / "build"), "--series", "host"]
 _EMULATOR = [str(_CHECKOUT / "qemu" / "build")]
 AGENTS = ("stock", "memhint")
 EMULATORS = ("stock", "memhint")
@@ -69,6 +70,11 @@ def build_pieces(series: str = "6.12") -> Pieces:
 def kernel_folder(name: str) -> Path:
     """The folder with bzImage and config of a patched kernel; minutes the first time."""
     return _built(_kernel_command(name), f"kernel {name}")
+
+
+def host_kernel_folder() -> Path:
+    """The folder with bzImage and config of the patched kernel for hosts; minutes the first time."""
+    return _built(_HOST_KERNEL, "kernel for hosts")
 
 
 def agent_program() -> Path:

@@ -75,6 +75,7 @@ class VirtualHost(Started):
         cpus: int = 2,
         words: Sequence[str] = (),
         counted: bool = False,
+        kernel: Path | None = None,
     ) -> None:
         """:param files: go to /inside; those that are Python can be called by their names
         :param memory: bytes
@@ -84,12 +85,15 @@ class VirtualHost(Started):
         :param nodes: NUMA nodes, which must add up to `memory`; else there is one with everything
         :param counted: its clock goes on by a nanosecond with each instruction of either processor, so that what it
             times does not depend on the machine at hand; while both wait it goes on by itself
+        :param kernel: a bzImage with all drivers built in, instead of the distribution's kernel; without a network and
+            without encryption when it is that of kernel/build --series host
         """
         if nodes and sum(node.memory for node in nodes) != memory:
             raise ValueError("the nodes' memory does not add up to the machine's")
         self._files = tuple(files)
         self._with_qemu = qemu
         self._counted = counted
+        self._kernel = kernel
         self._memory = memory
         self._nodes = tuple(nodes)
         self._cpus = cpus
@@ -108,7 +112,7 @@ class VirtualHost(Started):
     def start(self) -> None:
         """Boot, and wait until it answers."""
         image = _image()
-        kernel, initrd = image / "vmlinuz", self._folder / "initrd"
+        kernel, initrd = self._kernel or image / "vmlinuz", self._folder / "initrd"
         with initrd.open("wb") as out:
             for part in ("base", "qemu") if self._with_qemu else ("base",):
                 out.write((image / part).read_bytes())

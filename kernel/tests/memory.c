@@ -5,6 +5,8 @@
  *   memory hold MIB   use that much memory, print "held", keep it until killed
  *   memory churn MIB  use and free that much memory again and again, until killed
  *   memory walk       print the free pages that /proc/kpageflags shows as reported
+ *   memory merge EMPTY OTHER  have as many MiB of empty pages, and of pages that are like no other, a few in turns;
+ *                     let KSM merge them, print "held", keep them until killed
  *   memory lines      copy lines, each with one write, so that whoever reads a pipe never waits within one
  *   memory kick FILE  notify all queues of a virtio device, FILE being the memory of its BAR 4 as QEMU lays it out
  */
@@ -35,6 +37,40 @@ static int hold(size_t size)
 	/* not a pattern that the host could share */
 	for (size_t i = 0; i < size; i += sizeof(size_t))
 		*(size_t *)(p + i) = i + 1;
+	puts("held");
+	fflush(stdout);
+	pause();
+	return 0;
+}
+
+/* small pages: what it costs to split huge ones is not what is measured */
+static int merge(size_t empty, size_t other)
+{
+	enum { PAGE = 4096, WORDS = PAGE / sizeof(uint64_t) };
+	size_t pages = (empty + other) / PAGE, put = 0;
+	uint64_t next = 88172645463325252;
+	uint64_t *p = mmap(NULL, pages * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (p == MAP_FAILED || madvise(p, pages * PAGE, MADV_NOHUGEPAGE))
+		return 1;
+	for (size_t page = 0; page < pages; page++) {
+		uint64_t *words = p + page * WORDS;
+
+		/* as many empty ones as there are to be up to here */
+		if (put * pages <= page * (empty / PAGE) && put < empty / PAGE) {
+			memset(words, 0, PAGE);
+			put++;
+			continue;
+		}
+		for (int at = 0; at < WORDS; at++) {
+			next ^= next << 13;
+			next ^= next >> 7;
+			next ^= next << 17;
+			words[at] = next;
+		}
+	}
+	if (madvise(p, pages * PAGE, MADV_MERGEABLE))
+		return 1;
 	puts("held");
 	fflush(stdout);
 	pause();
@@ -131,12 +167,15 @@ int main(int argc, char **argv)
 		return hold(strtoul(argv[2], NULL, 10) << 20);
 	if (argc == 3 && !strcmp(argv[1], "churn"))
 		churn(strtoul(argv[2], NULL, 10) << 20);
+	if (argc == 4 && !strcmp(argv[1], "merge"))
+		return merge(strtoul(argv[2], NULL, 10) << 20, strtoul(argv[3], NULL, 10) << 20);
 	if (argc == 2 && !strcmp(argv[1], "walk"))
 		return walk();
 	if (argc == 2 && !strcmp(argv[1], "lines"))
 		return lines();
 	if (argc == 3 && !strcmp(argv[1], "kick"))
 		return kick(argv[2]);
-	fprintf(stderr, "usage: memory hold MIB | memory churn MIB | memory walk | memory lines | memory kick FILE\n");
+	fprintf(stderr, "usage: memory hold MIB | memory churn MIB | memory merge EMPTY OTHER | memory walk | memory lines | "
+			"memory kick FILE\n");
 	return 2;
 }

@@ -22,6 +22,7 @@ class KsmKnob(StrEnum):
 
     RUN = "run"
     USE_ZERO_PAGES = "use_zero_pages"
+    ZERO_PAGES_ONLY = "zero_pages_only"  # only kernels with the patches of kernel/, series host
     PAGES_TO_SCAN = "pages_to_scan"
     SLEEP_MILLISECS = "sleep_millisecs"
     SMART_SCAN = "smart_scan"

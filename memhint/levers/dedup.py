@@ -67,6 +67,8 @@ class DedupSettings:
             pages, sleep = fast if pace is Pace.FAST else SLOW
         wanted: list[tuple[ksm.KsmKnob, int | str | None]] = [
             (ksm.KsmKnob.USE_ZERO_PAGES, int(self.use_zero_pages)),
+            # Where a kernel can leave all but empty pages alone, members would wait for the others for ever.
+            (ksm.KsmKnob.ZERO_PAGES_ONLY, 0),
             # It skips pages that found no equal so far, at most every ninth scan looks at them: those of two VMs that
             # began to merge at different times may be looked at in turns for ever, and then never meet.
             (ksm.KsmKnob.SMART_SCAN, 0),

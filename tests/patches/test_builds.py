@@ -11,6 +11,10 @@ def test_a_kernel_is_built(name: str) -> None:
     assert (patched.kernel_folder(name) / "bzImage").exists()
 
 
+def test_the_kernel_for_hosts_is_built() -> None:
+    assert (patched.host_kernel_folder() / "bzImage").exists()
+
+
 def test_qemu_is_built() -> None:
     assert patched.emulator_program().exists()
 

@@ -140,6 +140,14 @@ def test_a_second_pass_asks_no_qemu(host: Host) -> None:
     assert {name: monitor.history for name, monitor in host.monitors.items()} == before
 
 
+def test_a_kernel_that_merges_empty_pages_only_merges_others_too_meanwhile(host: Host) -> None:
+    host.root.write(f"{KSM}/zero_pages_only", "1\n")
+    host.reconcile()
+    assert host.knob("zero_pages_only") == "0"
+    host.lever.undo(host.domains, host.seen())
+    assert host.knob("zero_pages_only") == "1"
+
+
 def test_ksm_does_not_run_while_somebody_cannot_be_kept_out(host: Host) -> None:
     host.monitors["c"].deaf = True
     verdicts, own = host.reconcile()
