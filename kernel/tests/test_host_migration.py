@@ -65,6 +65,16 @@ class CopyTest(MigrationCase):
         finally:
             self.guest.run(f"echo 3 > {WORKQUEUE}/cpumask")
 
+    def test_two_threads_and_one(self) -> None:
+        for threads in (1, 2):
+            print(self.guest.run(f"migrate_copy speed {threads}"))
+
+
+class OfflineTest(MigrationCase):
+    """Half of each node can be taken offline: what programs use lies there first."""
+
+    arguments = "movablecore=512M"
+
     def test_memory_that_is_taken_offline_keeps_its_content(self) -> None:
         self.guest.run(f"echo 4 > {THREADS}; echo 4096 > {BATCH}; touch /tmp/held")
         self.guest.run("(migrate_copy hold /tmp/held > /tmp/said 2>&1; echo $? > /tmp/ended) & true")
@@ -81,10 +91,6 @@ class CopyTest(MigrationCase):
         assert int(gone) > 0
         assert self.guest.counter("pgmigrate_success") > before
         assert added(trace, "nr_copied") > 0
-
-    def test_two_threads_and_one(self) -> None:
-        for threads in (1, 2):
-            print(self.guest.run(f"migrate_copy speed {threads}"))
 
 
 class BootTest(HostCase):
