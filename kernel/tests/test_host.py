@@ -20,13 +20,15 @@ class HostCase(unittest.TestCase):
     """One machine for all tests of a class."""
 
     nodes = NODES
+    arguments = ""
     options: ClassVar[dict[str, Any]] = {}
     guest: Guest
 
     @classmethod
     def setUpClass(cls) -> None:
         mib = sum(node.memory for node in cls.nodes) // MIB
-        cls.guest = Guest(image_folder(), mib=mib, balloon=False, **{"words": numa(cls.nodes), **cls.options})
+        options = {"arguments": cls.arguments, "words": numa(cls.nodes), **cls.options}
+        cls.guest = Guest(image_folder(), mib=mib, balloon=False, **options)
 
     @classmethod
     def tearDownClass(cls) -> None:
