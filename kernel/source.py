@@ -29,6 +29,36 @@ RECIPE = 1
 RELEASES = {"7.3": "trixie-backports"}
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
+
+@dataclass(frozen=True)
+class Architecture:
+    """What a kernel is built for."""
+
+    name: str
+    """As Debian calls it."""
+    image: str
+    """What is booted, below the folder of the objects."""
+    prefix: str = ""
+    """Of the compiler's programs; empty for those of this machine."""
+    words: tuple[str, ...] = ()
+    """More for make."""
+
+    @property
+    def compiler(self) -> str:
+        """The C compiler."""
+        return f"{self.prefix}gcc"
+
+
+AMD64 = Architecture("amd64", "arch/x86/boot/bzImage")
+_ARM64 = "aarch64-linux-gnu-"
+ARCHITECTURES = {
+    one.name: one
+    for one in (
+        AMD64,
+        Architecture("arm64", "arch/arm64/boot/Image", _ARM64, ("ARCH=arm64", f"CROSS_COMPILE={_ARM64}")),
+    )
+}
+
 # A mirror that does not answer is asked again, and another apt on this machine is waited for.
 PATIENT = ("-o", "Acquire::Retries=10", "-o", "DPkg::Lock::Timeout=600")
 
@@ -92,12 +122,20 @@ class Package:
 
 def apt_environment(name: str) -> dict[str, str]:
     """For an apt that knows the package: this machine's, or one of our own that knows another release."""
-    environment = {**os.environ, "LC_ALL": "C"}
     release = RELEASES.get(name.rpartition("-")[2])
     if release is None:
-        return environment
-    folder = cache_dir() / f"apt-{release}"
+        return {**os.environ, "LC_ALL": "C"}
+    return own_apt(f"apt-{release}", release)
+
+
+def own_apt(place: str, release: str, architecture: str | None = None) -> dict[str, str]:
+    """The environment of an apt of our own, in the folder `place` of the cache, that knows one release of Debian.
+
+    :param architecture: in Debian's word; None: this machine's
+    """
+    folder = cache_dir() / place
     config = folder / "apt.conf"
+    environment = {**os.environ, "LC_ALL": "C", "APT_CONFIG": str(config)}
     with locked(folder.name):
         if not config.exists():
             for part in ("lists/partial", "archives/partial", "none"):
@@ -112,9 +150,10 @@ def apt_environment(name: str) -> dict[str, str]:
             ]
             lines += [f'Dir::{name} "{folder / path}";' for name, path in own.items()]
             lines += ['Dir::Cache::pkgcache "";', 'Dir::Cache::srcpkgcache "";', 'APT::Sandbox::User "root";']
+            if architecture:
+                lines += ["#clear APT::Architectures;", f'APT::Architecture "{architecture}";']
             (folder / "sources.list").write_text(f"deb [signed-by={KEYRING}] {mirror()} {release} main\n")
             config.write_text("\n".join(lines) + "\n")
-        environment["APT_CONFIG"] = str(config)
         if not any((folder / "lists").glob("*Packages*")):
             try:
                 run(["apt-get", "-q", *PATIENT, "update"], f"reading the index of {release}", env=environment)
@@ -194,6 +233,22 @@ def refreshed(name: str) -> bool:
         say(str(error))
         return False
     return True
+
+
+def foreign(name: str, architecture: Architecture) -> Path:
+    """The .deb of another architecture's package in the cache, of the release that this machine runs."""
+    release = re.search(r"^VERSION_CODENAME=(\S+)$", Path("/etc/os-release").read_text(), re.MULTILINE)
+    if release is None:
+        raise KernelError("this machine's release has no name in /etc/os-release")
+    environment = own_apt(f"apt-{release[1]}-{architecture.name}", release[1], architecture.name)
+    into = cache_dir() / "deb"
+    into.mkdir(parents=True, exist_ok=True)
+    if not (kept := sorted(into.glob(f"{name}_*_{architecture.name}.deb"))):
+        say(f"downloading {name} of {architecture.name}")
+        command = ["apt-get", "-q", *PATIENT, "download", name]
+        run(command, f"download of {name} of {architecture.name}", cwd=into, env=environment)
+        kept = sorted(into.glob(f"{name}_*_{architecture.name}.deb"))
+    return kept[-1]
 
 
 def pristine(version: str) -> tuple[Package, Path]:
@@ -296,19 +351,22 @@ def fragments(version: str, series: str, extra: Sequence[str] = ()) -> list[Path
     ]
 
 
-def configure(tree: Path, out: Path, parts: Sequence[Path], base: Path | None = None) -> None:
+def configure(
+    tree: Path, out: Path, parts: Sequence[Path], base: Path | None = None, architecture: Architecture = AMD64
+) -> None:
     """Write .config in `out` from tinyconfig, or from `base`, and the fragments. Unchanged, it keeps its time."""
     out.mkdir(parents=True, exist_ok=True)
     final = out / ".config"
     before = final.read_text() if final.exists() else ""
     made = final.stat() if before else None
+    command = ["make", "-s", "-C", tree, f"O={out}", *architecture.words]
     if base:
         shutil.copy(base, final)
     else:
-        run(["make", "-s", "-C", tree, f"O={out}", "tinyconfig"], "tinyconfig")
+        run([*command, "tinyconfig"], "tinyconfig")
     with final.open("a") as file:
         file.writelines(part.read_text() for part in parts)
-    run(["make", "-s", "-C", tree, f"O={out}", "olddefconfig"], "olddefconfig")
+    run([*command, "olddefconfig"], "olddefconfig")
     if made and final.read_text() == before:
         os.utime(final, ns=(made.st_atime_ns, made.st_mtime_ns))
 
@@ -329,10 +387,12 @@ def unmet(out: Path, parts: Sequence[Path]) -> list[str]:
     ]
 
 
-def make(tree: Path, out: Path, targets: Sequence[str], what: str, jobs: int) -> None:
+def make(
+    tree: Path, out: Path, targets: Sequence[str], what: str, jobs: int, architecture: Architecture = AMD64
+) -> None:
     """Run make, with a line of progress; the whole output goes to a log beside the objects."""
     log = out / "build.log"
-    command = ["make", "-C", str(tree), f"O={out}", f"-j{jobs}", "LOCALVERSION=", *targets]
+    command = ["make", "-C", str(tree), f"O={out}", f"-j{jobs}", "LOCALVERSION=", *architecture.words, *targets]
     environment = {**os.environ, "LC_ALL": "C", "KBUILD_BUILD_USER": "memhint", "KBUILD_BUILD_HOST": "memhint"}
     started = shown = time.monotonic()
     steps = 0

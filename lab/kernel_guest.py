@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.cpio import Archive
-from lab.emulated_cpu import EMULATED_CPU
+from lab.machine import Machine, machine_of
 from lab.patience import Patience
 
 PROGRAMS = Path(__file__).resolve().parent.parent / "kernel/tests"
@@ -107,11 +107,14 @@ class Line:
         return line.decode(errors="replace").rstrip("\r")
 
 
-def initramfs(into: Path, image: Path) -> Path:
-    """An initramfs with busybox, the test programs and the shell loop."""
+def initramfs(into: Path, image: Path, machine: Machine) -> Path:
+    """An initramfs with busybox, the test programs and the shell loop.
+
+    Of another architecture, MEMHINT_BUSYBOX names the busybox.
+    """
     root = into / "root"
     (root / "bin").mkdir(parents=True)
-    busybox = shutil.which("busybox")
+    busybox = os.environ.get("MEMHINT_BUSYBOX") or shutil.which("busybox")
     if busybox is None:
         raise GuestError("there is no busybox here: install busybox-static")
     shutil.copy(busybox, root / "bin/busybox")
@@ -119,8 +122,8 @@ def initramfs(into: Path, image: Path) -> Path:
     for program in image.iterdir():
         if program.is_file() and os.access(program, os.X_OK):  # the series' own tests
             shutil.copy(program, root / "bin" / program.name)
-    command = ["gcc", "-static", "-O2", "-Wall", "-Werror", "-o", f"{root}/bin/memory", f"{PROGRAMS}/memory.c"]
-    subprocess.run(command, check=True)
+    options = ["-static", "-O2", "-Wall", "-Werror", "-o", f"{root}/bin/memory"]
+    subprocess.run([machine.compiler, *options, f"{PROGRAMS}/memory.c"], check=True)
     archive = Archive()
     archive.tree(root)
     initrd = into / "initramfs"
@@ -144,22 +147,25 @@ class Guest:
         arguments: str = "",
         balloon: bool = True,
         hotplug_mib: int = 0,
-        machine: str = "q35",
+        machine: str | None = None,
         cpus: int = 2,
-        emulator: str | Path = "qemu-system-x86_64",
+        emulator: str | Path | None = None,
         properties: str = "",
         words: Sequence[str] = (),
     ) -> None:
         """:param words: more for the command line of its QEMU"""
         self.folder = Path(tempfile.mkdtemp(prefix="memhint-guest-"))
         self.console = self.folder / "console"
-        command = [str(emulator), "-accel", accelerator(), "-M", machine, "-cpu", EMULATED_CPU]
+        built_for = machine_of(image)
+        command = [str(emulator or built_for.emulator), "-accel", accelerator()]
+        command += ["-M", machine or built_for.name, "-cpu", built_for.cpu]
         command += ["-smp", str(cpus)]
         command += ["-m", f"{mib}M" + (f",maxmem={mib + hotplug_mib}M" if hotplug_mib else "")]
         # It starts once the shell's port has us at its other end: what it says before that would be lost.
         command += ["-nodefaults", "-no-reboot", "-display", "none", "-S"]
-        command += ["-kernel", str(image / "bzImage"), "-initrd", str(initramfs(self.folder, image))]
-        command += ["-append", f"console=ttyS0 panic=-1 quiet no_timer_check {arguments}"]
+        command += ["-kernel", str(image / built_for.kernel)]
+        command += ["-initrd", str(initramfs(self.folder, image, built_for))]
+        command += ["-append", f"console={built_for.console} panic=-1 quiet no_timer_check {arguments}"]
         command += ["-serial", f"file:{self.console}"]
         # Not a serial port: this is faster, and can make whoever writes wait.
         command += ["-device", "virtio-serial-pci", "-device", "virtserialport,chardev=shell"]

@@ -18,7 +18,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { UPTODATE = 3, BUDDY = 10, MAX_BLOCK = 1024 };
+enum { UPTODATE = 3, BUDDY = 10, MOST = 65536 };
 
 static char *map(size_t size)
 {
@@ -100,13 +100,20 @@ static int is_head(uint64_t flags)
 	return is_free(flags) && flags >> UPTODATE & 1;
 }
 
+/* the pages of the largest block that the kernel keeps */
+static unsigned long max_block(void)
+{
+	return sysconf(_SC_PAGESIZE) == 65536 ? 1 << 13 : 1 << 10;
+}
+
 /*
  * All pages of a free block are shown as free, and where a block ends is not shown. Two free blocks that are each other's
  * buddy would be one block, so a block is the largest aligned range of free pages from its head.
  */
 static int walk(void)
 {
-	static uint64_t flags[64 * MAX_BLOCK];
+	static uint64_t flags[MOST];
+	const unsigned long most = max_block();
 	unsigned long sum = 0;
 	int fd = open("/proc/kpageflags", O_RDONLY);
 	ssize_t got;
@@ -121,7 +128,7 @@ static int walk(void)
 
 			if (!is_head(flags[head]))
 				continue;
-			while (end < nr && end < head + MAX_BLOCK && is_free(flags[end]) && !is_head(flags[end]))
+			while (end < nr && end < head + most && is_free(flags[end]) && !is_head(flags[end]))
 				end++;
 			while (head + 2 * size <= end && head % (2 * size) == 0)
 				size *= 2;
