@@ -63,7 +63,7 @@ examples:
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """One row per provider."""
-        with self.store(self.conf()) as store:
+        with self.whole_store(self.conf()) as store:
             return self.each(self.chosen(store, parsed_args.hosts), lambda one: one.detail)
 
 
@@ -82,7 +82,7 @@ The ratio that was found when memhint first came stays the one that uninstall re
         conf = self.conf()
         if not parsed_args.hosts:
             raise CliError(Exit.USAGE, "name the hosts that are to be adopted again")
-        with self.store(conf) as store:
+        with self.whole_store(conf) as store:
             placement = placement_of(conf)
 
             def again(one: Standing) -> str:
@@ -113,7 +113,7 @@ A ratio that somebody else has changed since is left as it is. Set [openstack] c
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """One row per provider."""
         conf = self.conf()
-        with self.store(conf) as store:
+        with self.whole_store(conf) as store:
             placement = placement_of(conf)
 
             def back(one: Standing) -> str:

@@ -30,7 +30,7 @@ from memhint.objects.reclaim import (
 )
 from memhint.objects.report import STALE_PERIODS, DomainReport, Report
 from memhint.objects.units import mib, parse_size
-from memhint.store import Store
+from memhint.store.host_store import HostStore
 
 _PATIENCE = 20.0  # seconds beyond the request's own times: what was freed comes back, and the agent's cycle
 _STEP = 0.25  # seconds between two looks
@@ -105,7 +105,7 @@ examples:
         except ReclaimError as error:
             raise CliError(Exit.USAGE, str(error)) from error
 
-    def _follow(self, conf: cfg.ConfigOpts, store: Store, report: Report, queued: Reclaim) -> Reclaim:
+    def _follow(self, conf: cfg.ConfigOpts, store: HostStore, report: Report, queued: Reclaim) -> Reclaim:
         """The request as it ended or holds, or as it is when waiting longer makes no sense."""
         request, shown, clock = queued.request, queued, self.app.clock
         began, terminal = clock(), self.app.stderr

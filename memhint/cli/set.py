@@ -25,7 +25,7 @@ from memhint.objects.levers import LEVERS
 from memhint.objects.policy import KEYS, Origin, Policy, Setting, effective, parse_policy
 from memhint.objects.report import STALE_PERIODS, DomainReport, Report
 from memhint.objects.verdict import Answer, Reason
-from memhint.store import Store
+from memhint.store.host_store import HostStore
 
 _PATIENCE = 5.0  # seconds beyond the agent's own periods
 _REFUSALS = (Answer.REFUSED, Answer.CONFLICT, Answer.UNSUPPORTED)
@@ -94,7 +94,7 @@ An operator's wish is stronger than metadata, flavor, aggregate and host, and su
         return 0
 
     def _change(
-        self, conf: cfg.ConfigOpts, store: Store, wishes: Wishes, parsed_args: argparse.Namespace
+        self, conf: cfg.ConfigOpts, store: HostStore, wishes: Wishes, parsed_args: argparse.Namespace
     ) -> PolicyChange:
         report = self.newest(conf, store)
         domain = find_domain(report, parsed_args.domain)
@@ -117,7 +117,7 @@ An operator's wish is stronger than metadata, flavor, aggregate and host, and su
         return self._follow(conf, store, wishes, report, PolicyChange(domain, before, after, stored=True))
 
     def _follow(
-        self, conf: cfg.ConfigOpts, store: Store, wishes: Wishes, report: Report, outcome: PolicyChange
+        self, conf: cfg.ConfigOpts, store: HostStore, wishes: Wishes, report: Report, outcome: PolicyChange
     ) -> PolicyChange:
         uuid, patience = outcome.domain.observation.uuid, STALE_PERIODS * report.period + _PATIENCE
 

@@ -1,4 +1,4 @@
-"""The store as the agent of a host needs it, opened with as little memory as its database allows."""
+"""The store as the agent of a host and its commands need it, opened with as little as its database allows."""
 
 from __future__ import annotations
 
@@ -24,6 +24,12 @@ class HostReports(Protocol):
     def save(self, new: Report) -> None:
         """Make this the newest."""
 
+    def newest(self, host: str) -> Report | None:
+        """A host's newest."""
+
+    def hosts(self) -> tuple[str, ...]:
+        """Whose there are."""
+
     def last_epoch(self, host: str) -> str | None:
         """Which life of the agent the newest is of."""
 
@@ -31,8 +37,11 @@ class HostReports(Protocol):
 class HostPolicies(Protocol):
     """See `memhint.store.policies`."""
 
-    def read(self) -> StoredPolicies:
-        """Every wish."""
+    def read(self, uuid: str | None = None) -> StoredPolicies:
+        """Every wish, or those for one VM."""
+
+    def set_operator(self, uuid: str, values: Mapping[str, str], unset: Iterable[str] = ()) -> None:
+        """Change an operator's, all or none."""
 
     def replace(self, uuid: str, origin: Origin, values: Mapping[str, str]) -> None:
         """Make these all the wishes of one origin."""
@@ -61,6 +70,9 @@ class HostStates(Protocol):
 class HostReclaims(Protocol):
     """See `memhint.store.reclaims`."""
 
+    def add(self, new: Reclaim) -> None:
+        """Queue a request that is new."""
+
     def add_once(self, new: Reclaim) -> None:
         """Queue a request, unless it is there."""
 
@@ -72,6 +84,9 @@ class HostReclaims(Protocol):
 
     def save(self, changed: Reclaim) -> bool:
         """Keep how far one has come."""
+
+    def get(self, request: str) -> Reclaim | None:
+        """One by its id."""
 
     def open(self) -> tuple[Reclaim, ...]:
         """Those that have not ended."""
@@ -91,7 +106,7 @@ class HostGrowth(Protocol):
 
 
 class HostStore(Protocol):
-    """What both stores are to an agent."""
+    """What both stores are to an agent and its host's commands."""
 
     @property
     def reports(self) -> HostReports:
@@ -131,18 +146,20 @@ def open_host_store(
     host: str,
     keep: Keep = KEEP,
     domain_keep: DomainKeep = DOMAIN_KEEP,
+    create: bool = True,
     busy: float = BUSY_SECONDS,
 ) -> HostStore:
-    """Open the store at a database URL as an agent does, and make or upgrade its tables. Parameters as of `open_store`.
+    """Open the store at a database URL. Parameters as of `open_store`.
 
     Only what is no plain SQLite file needs SQLAlchemy.
 
-    :raises StoreVersion: where it is of a newer memhint
+    :raises StoreMissing: where there is none and ``create`` is off
+    :raises StoreVersion: where it is of a newer memhint, or of an older one and ``create`` is off
     :raises StoreError: where it cannot be used
     """
     path = light_path(url)
     if path is not None:
-        return open_light(path, host=host, keep=keep, domain_keep=domain_keep, busy=busy)
+        return open_light(path, host=host, keep=keep, domain_keep=domain_keep, create=create, busy=busy)
     from memhint.store.database import open_store
 
-    return open_store(url, host=host, keep=keep, domain_keep=domain_keep, busy=busy)
+    return open_store(url, host=host, keep=keep, domain_keep=domain_keep, create=create, busy=busy)

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Connection, inspect, text
 
 from memhint.store.engine import Database, redacted
-from memhint.store.errors import StoreMissing, StoreVersion
-from memhint.store.versions import HEAD, REVISIONS
+from memhint.store.versions import HEAD, check_version, refuse_newer
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -23,12 +22,7 @@ def check(database: Database) -> None:
     """
     with database.read() as connection:
         found = _revision(connection)
-    name = redacted(database.engine.url)
-    if found is None:
-        raise StoreMissing(f"{name} has no tables yet: start the agent (memhint agent)")
-    _refuse_newer(found, name)
-    if found != HEAD:
-        raise StoreVersion(f"{name} is of an older memhint ({found}): restart the agent, it upgrades the store")
+    check_version(found, redacted(database.engine.url))
 
 
 def ensure(database: Database) -> None:
@@ -45,17 +39,9 @@ def ensure(database: Database) -> None:
     with database.alone() as connection:
         found = _revision(connection)  # again: another process may have been faster
         if found is not None:
-            _refuse_newer(found, name)
+            refuse_newer(found, name)
         if found != HEAD:
             _upgrade(connection)
-
-
-def _refuse_newer(found: str, name: str) -> None:
-    if found not in REVISIONS:
-        raise StoreVersion(
-            f"{name} is of a newer memhint ({found}, this one knows up to {HEAD}): "
-            "upgrade memhint, or choose another place with [store] url"
-        )
 
 
 def _revision(connection: Connection) -> str | None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from memhint.objects.policy import Origin, parse_policy
 from memhint.store.light.database import Database
-from memhint.store.light.rows import upsert
+from memhint.store.light.rows import places, upsert
 from memhint.store.rows.policies import StoredPolicies, read_wishes, wish_row
 
 
@@ -18,11 +19,23 @@ class Policies:
         self._database = database
         self._clock = clock
 
-    def read(self) -> StoredPolicies:
-        """Every wish of every VM; what does not exist is told by VM, and all else is there."""
+    def read(self, uuid: str | None = None) -> StoredPolicies:
+        """Every wish of every VM (or of one); what does not exist is told by VM, and all else is there."""
+        query = "SELECT domain_uuid, origin, key, value FROM policy WHERE ? IS NULL OR domain_uuid = ?"
         with self._database.read() as connection:
-            rows = connection.execute("SELECT domain_uuid, origin, key, value FROM policy").fetchall()
+            rows = connection.execute(query, (uuid, uuid)).fetchall()
         return read_wishes(rows)
+
+    def set_operator(self, uuid: str, values: Mapping[str, str], unset: Iterable[str] = ()) -> None:
+        """Change an operator's wishes for one VM, all or none.
+
+        :raises PolicyError: on an unknown key or value
+        """
+        checked, names = parse_policy(values.items()), tuple(unset)
+        drop = f"DELETE FROM policy WHERE domain_uuid = ? AND origin = ? AND key IN {places(names)}"
+        with self._database.write() as connection:
+            connection.execute(drop, (uuid, str(Origin.OPERATOR), *names))
+            self._put(connection, uuid, Origin.OPERATOR, checked)
 
     def replace(self, uuid: str, origin: Origin, values: Mapping[str, str]) -> None:
         """Make these all the wishes of one origin.
@@ -30,10 +43,13 @@ class Policies:
         :raises PolicyError: on an unknown key or value
         """
         checked = parse_policy(values.items())
-        before = self.read()
+        before = self.read(uuid)
         if uuid not in before.unreadable and before.inputs.get(uuid, {}).get(origin, {}) == checked:
             return
         with self._database.write() as connection:
             connection.execute("DELETE FROM policy WHERE domain_uuid = ? AND origin = ?", (uuid, str(origin)))
-            rows = (wish_row(uuid, origin, key, value, self._clock()) for key, value in checked.items())
-            upsert(connection, "policy", *rows)
+            self._put(connection, uuid, origin, checked)
+
+    def _put(self, connection: sqlite3.Connection, uuid: str, origin: Origin, values: Mapping[str, str]) -> None:
+        rows = (wish_row(uuid, origin, key, value, self._clock()) for key, value in values.items())
+        upsert(connection, "policy", *rows)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sqlite3
+
 from memhint.objects.reclaim import Reclaim
 from memhint.store.light.aging import proven
 from memhint.store.light.database import Database
-from memhint.store.light.rows import add_new, places
+from memhint.store.light.rows import add, add_new, places
 from memhint.store.rows.reclaims import ENDED, OPEN, changing, parse_reclaim, reclaim_row
 
 _OPEN = f"state IN {places(OPEN)}"
@@ -22,16 +24,25 @@ class Reclaims:
         self._host = host
         self._keep = keep
 
+    def add(self, new: Reclaim) -> None:
+        """Queue a request, and drop those that ended too long ago.
+
+        :raises ReclaimError: on one that no guest could be asked
+        :raises StoreRefused: where there is one of its id
+        """
+        row = reclaim_row(self._host, new)
+        with self._database.write() as connection:
+            self._prune(connection, new.request.at)
+            add(connection, "reclaim", row)
+
     def add_once(self, new: Reclaim) -> None:
         """Queue a request, unless it is there already; drop those that ended too long ago.
 
         :raises ReclaimError: on one that no guest could be asked
         """
-        row, now = reclaim_row(self._host, new), new.request.at
-        old = f"DELETE FROM reclaim WHERE host = ? AND at < ? AND state IN {places(ENDED)}"
+        row = reclaim_row(self._host, new)
         with self._database.write() as connection:
-            if proven(connection, now, self._keep):
-                connection.execute(old, (self._host, now - self._keep, *ENDED))
+            self._prune(connection, new.request.at)
             add_new(connection, "reclaim", row)
 
     def interrupt(self, request: str, why: str) -> None:
@@ -54,6 +65,15 @@ class Reclaims:
         with self._database.write() as connection:
             return connection.execute(keep, (*values.values(), changed.request.id, *OPEN)).rowcount == 1
 
+    def get(self, request: str) -> Reclaim | None:
+        """One request by its id; None where there is none.
+
+        :raises StoreDamaged: when it cannot be read
+        """
+        with self._database.read() as connection:
+            row = connection.execute("SELECT document FROM reclaim WHERE id = ?", (request,)).fetchone()
+        return None if row is None else parse_reclaim(row[0])
+
     def open(self) -> tuple[Reclaim, ...]:
         """Those of this host that have not ended, oldest first.
 
@@ -73,3 +93,8 @@ class Reclaims:
         with self._database.read() as connection:
             rows = connection.execute(query, (self._host, limit)).fetchall()
         return tuple(parse_reclaim(document) for (document,) in rows)
+
+    def _prune(self, connection: sqlite3.Connection, now: float) -> None:
+        if proven(connection, now, self._keep):
+            old = f"DELETE FROM reclaim WHERE host = ? AND at < ? AND state IN {places(ENDED)}"
+            connection.execute(old, (self._host, now - self._keep, *ENDED))

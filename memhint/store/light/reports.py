@@ -50,6 +50,20 @@ class Reports:
             self._tidied = new.at
             self._tidy(new.at)
 
+    def newest(self, host: str) -> Report | None:
+        """The newest report of a host; None where there is none.
+
+        :raises StoreDamaged: when it cannot be read
+        """
+        with self._database.read() as connection:
+            row = connection.execute("SELECT document FROM report WHERE host = ?", (host,)).fetchone()
+        return None if row is None else codec.parse(row[0])
+
+    def hosts(self) -> tuple[str, ...]:
+        """Every host that has a report, by name."""
+        with self._database.read() as connection:
+            return tuple(name for (name,) in connection.execute("SELECT host FROM report ORDER BY host"))
+
     def last_epoch(self, host: str) -> str | None:
         """The life of the agent that made the newest report of a host; None where there is none."""
         with self._database.read() as connection:

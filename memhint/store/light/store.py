@@ -1,11 +1,11 @@
-"""The agent's part of the store as a whole."""
+"""This part of the store as a whole."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 
-from memhint.store.file import make_file
+from memhint.store.file import check_file, make_file
 from memhint.store.light.database import Database
 from memhint.store.light.events import Events
 from memhint.store.light.growth import Growth
@@ -16,7 +16,7 @@ from memhint.store.light.reports import Reports
 from memhint.store.light.states import PlannerStates
 from memhint.store.rows.points import DomainKeep, Keep
 from memhint.store.upgrade import upgrade_apart
-from memhint.store.versions import HEAD
+from memhint.store.versions import HEAD, check_version
 
 _SCHEME = "sqlite:///"
 
@@ -45,21 +45,20 @@ def light_path(url: str) -> Path | None:
     return None if name in (url, "", ":memory:") or set(name) & set("?%") else Path(name)
 
 
-def open_light(path: Path, *, host: str, keep: Keep, domain_keep: DomainKeep, busy: float) -> LightStore:
-    """Open the store in a file; another process makes or upgrades its tables.
+def open_light(path: Path, *, host: str, keep: Keep, domain_keep: DomainKeep, create: bool, busy: float) -> LightStore:
+    """Open the store in a file; with ``create`` another process makes or upgrades its tables.
 
-    :raises StoreVersion: where it is of a newer memhint
+    :raises StoreMissing: where there is none and ``create`` is off
+    :raises StoreVersion: where it is of a newer memhint, or of an older one and ``create`` is off
     :raises StoreError: where it cannot be used
     """
-    make_file(path)
+    make_file(path) if create else check_file(path)
     database = Database(path, busy)
-    if _version(database) != HEAD:
-        url = f"{_SCHEME}{path}"
-        upgrade_apart(url)
-        if _version(database) != HEAD:
-            from memhint.store.database import open_store  # does it here, or says why not
-
-            open_store(url).close()
+    try:
+        _ensure(database, path) if create else check_version(_version(database), f"{_SCHEME}{path}")
+    except BaseException:
+        database.close()
+        raise
     return LightStore(
         Reports(database, keep, domain_keep),
         Policies(database),
@@ -70,6 +69,17 @@ def open_light(path: Path, *, host: str, keep: Keep, domain_keep: DomainKeep, bu
         Growth(database),
         database,
     )
+
+
+def _ensure(database: Database, path: Path) -> None:
+    if _version(database) == HEAD:
+        return
+    url = f"{_SCHEME}{path}"
+    upgrade_apart(url)
+    if _version(database) != HEAD:
+        from memhint.store.database import open_store  # does it here, or says why not
+
+        open_store(url).close()
 
 
 def _version(database: Database) -> str | None:

@@ -1,8 +1,9 @@
-"""The agent's part of the store agrees with the store as a whole, and fails as it does."""
+"""The part of the store that hosts use agrees with the store as a whole, and fails as it does."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sqlite3
 import stat
@@ -17,14 +18,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy.engine import make_url
 
-from memhint.objects.policy import Origin
+from memhint.objects.policy import Origin, PolicyError
 from memhint.objects.reclaim import Reclaim, ReclaimState
 from memhint.objects.units import MIB
 from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.planner.growth import table_of
 from memhint.planner.settings import PlannerSettings
 from memhint.planner.state import start
-from memhint.store import Store, StoreDamaged, StoreError, StoreVersion, open_store
+from memhint.store import Store, StoreDamaged, StoreError, StoreMissing, StoreVersion, open_store
 from memhint.store.errors import StoreRefused
 from memhint.store.host_store import HostStore, open_host_store
 from memhint.store.light.database import Database
@@ -67,9 +68,25 @@ def change(state: ReclaimState, name: str) -> Step:
     return step
 
 
+def add(name: str) -> Step:
+    """What is there already is refused, and what is dropped for being old stays."""
+
+    def step(store: HostStore, at: float) -> object:
+        try:
+            return store.reclaims.add(Reclaim(builders.reclaim_request(id=name, at=at, expires=at + 60)))
+        except StoreRefused as error:
+            return str(error).partition(": ")[2]
+
+    return step
+
+
 def read(store: HostStore) -> object:
-    """Everything that an agent reads."""
+    """Everything that an agent and its host's commands read."""
     return (
+        [store.reports.newest(host) for host in ("host-a", "host-b")],
+        store.reports.hosts(),
+        [store.policies.read(uuid) for uuid in (WEB, DB)],
+        [store.reclaims.get(name) for name in ("req-1", "req-2", "req-3")],
         store.reports.last_epoch("host-a"),
         store.reports.last_epoch("host-b"),
         store.policies.read(),
@@ -96,6 +113,12 @@ STEPS: st.SearchStrategy[Step] = st.one_of(
         SUBJECTS,
         st.sampled_from([Origin.OPERATOR, Origin.METADATA]),
         st.dictionaries(st.sampled_from(["reporting", "dedup"]), st.just("off")),
+    ),
+    st.builds(
+        lambda uuid, values, unset: lambda store, _: store.policies.set_operator(uuid, values, unset),
+        SUBJECTS,
+        st.dictionaries(st.sampled_from(["reporting", "dedup"]), st.sampled_from(["on", "off"])),
+        st.sets(st.sampled_from(["reporting", "dedup", "class", "nothing"])),
     ),
     st.builds(
         lambda subject, before, instance: (
@@ -130,6 +153,7 @@ STEPS: st.SearchStrategy[Step] = st.one_of(
         ),
         NAMES,
     ),
+    st.builds(add, NAMES),
     st.builds(lambda name, why: lambda store, _: store.reclaims.interrupt(name, why), NAMES, TEXTS),
     st.builds(change, st.sampled_from([ReclaimState.RUNNING, ReclaimState.FAILED]), NAMES),
     st.builds(
@@ -239,6 +263,117 @@ def test_a_file_that_is_no_database_is_damage(tmp_path: Path) -> None:
     path.write_text("this is no database, however long it is looked at\n" * 100)
     with pytest.raises(StoreDamaged, match="move the file away"):
         opened(path)
+
+
+def spoilt(path: Path, statement: str) -> None:
+    with sqlite3.connect(path) as connection:
+        connection.execute(statement)
+    connection.close()
+
+
+def no_tables(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def instead_a_directory(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def torn(path: Path) -> None:
+    content = path.read_bytes()
+    path.write_bytes(content[:100] + b"\xff" * 8092 + content[8192:])
+
+
+SPOILS: dict[str, tuple[Callable[[Path], object], type[StoreError], str]] = {
+    "missing": (Path.unlink, StoreMissing, "there is no store at .*memhint.db: start the agent"),
+    "empty": (no_tables, StoreMissing, "has no tables yet: start the agent"),
+    "no version": (lambda path: spoilt(path, "DELETE FROM alembic_version"), StoreMissing, "no tables yet"),
+    "older": (
+        lambda path: spoilt(path, "UPDATE alembic_version SET version_num = '0001'"),
+        StoreVersion,
+        r"of an older memhint \(0001\): restart the agent",
+    ),
+    "newer": (
+        lambda path: spoilt(path, "UPDATE alembic_version SET version_num = '9999'"),
+        StoreVersion,
+        r"of a newer memhint \(9999, this one knows up to",
+    ),
+    "no database": (lambda path: path.write_text("no database\n" * 400), StoreDamaged, "move the file away"),
+    "torn": (torn, StoreDamaged, "move the file away"),
+    "a directory": (instead_a_directory, StoreError, "unable to open database file; run as root"),
+}
+
+
+def failures(path: Path) -> list[tuple[type[StoreError], str]]:
+    """Of both stores, where they are to make nothing."""
+    found = []
+    for opens in (open_store, open_host_store):
+        before = sorted(path.parent.iterdir())
+        with pytest.raises(StoreError) as failure:
+            opens(f"sqlite:///{path}", host="host-a", create=False)
+        found.append((failure.type, str(failure.value)))
+        assert sorted(path.parent.iterdir()) == before
+    return found
+
+
+@pytest.mark.parametrize("name", SPOILS)
+def test_a_store_that_is_not_made_fails_as_the_whole_one_does(tmp_path: Path, empty: Path, name: str) -> None:
+    spoil, kind, words = SPOILS[name]
+    path = Path(shutil.copy(empty, tmp_path / "memhint.db"))
+    spoil(path)
+    whole, light = failures(path)
+    assert light == whole
+    assert light[0] is kind
+    assert re.search(words, light[1])
+
+
+@pytest.mark.parametrize("refused", ["memhint.db", "lib"])
+def test_a_store_that_may_not_be_used_fails_as_the_whole_one_does(
+    tmp_path: Path, empty: Path, monkeypatch: pytest.MonkeyPatch, refused: str
+) -> None:
+    (tmp_path / "lib").mkdir()
+    path = Path(shutil.copy(empty, tmp_path / "lib" / "memhint.db"))
+    monkeypatch.setattr(os, "access", lambda asked, mode: Path(asked).name != refused)  # root may do everything
+    whole, light = failures(path)
+    assert light == whole
+    assert re.search(f"{refused} is not .*writable here; run as root or as the owner", light[1])
+
+
+def test_what_is_there_is_opened_without_making_anything(tmp_path: Path, empty: Path) -> None:
+    path = shutil.copy(empty, tmp_path / "memhint.db")
+    store = open_host_store(f"sqlite:///{path}", host="host-a", create=False)
+    assert isinstance(store, LightStore)
+    assert store.reports.newest("host-a") is None
+    store.close()
+
+
+@pytest.mark.parametrize("table", ["report", "reclaim"])
+def test_a_damaged_record_is_told_as_the_whole_store_tells_it(tmp_path: Path, empty: Path, table: str) -> None:
+    path = shutil.copy(empty, tmp_path / "memhint.db")
+    stores = (opened(path), open_store(f"sqlite:///{path}", host="host-a"))
+    stores[0].reports.save(report(NOW, 1, [(WEB, MIB)], False))
+    stores[0].reclaims.add(Reclaim(builders.reclaim_request(id="req-1")))
+    spoilt(path, f"UPDATE {table} SET document = '{{'")
+    told = []
+    for store in stores:
+        with pytest.raises(StoreDamaged) as failure:
+            store.reports.newest("host-a") if table == "report" else store.reclaims.get("req-1")
+        told.append(str(failure.value))
+        store.close()
+    assert told[0] == told[1]
+
+
+def test_an_operators_wishes_are_changed_all_or_none(tmp_path: Path, empty: Path) -> None:
+    for store in both(tmp_path, empty):
+        store.policies.set_operator(WEB, {"reporting": "off"})
+        before = store.policies.read(WEB)
+        with pytest.raises(PolicyError):
+            store.policies.set_operator(WEB, {"dedup": "on", "reporting": "perhaps"}, ["reporting"])
+        with pytest.raises(StoreRefused):
+            store.policies.set_operator(WEB, {"dedup": "on"}, ["reporting", "\udc80"])
+        assert store.policies.read(WEB) == before
+        store.close()
 
 
 def test_a_store_that_another_process_keeps_is_named_and_waited_for_once(tmp_path: Path, empty: Path) -> None:

@@ -55,8 +55,8 @@ def test_a_store_of_a_newer_memhint_is_refused(store: Store, url: str) -> None:
 def test_a_store_of_an_older_memhint_is_only_upgraded_by_the_agent(
     store: Store, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(schema, "REVISIONS", (versions.HEAD, "next"))
-    monkeypatch.setattr(schema, "HEAD", "next")
+    monkeypatch.setattr(versions, "REVISIONS", (versions.HEAD, "next"))
+    monkeypatch.setattr(versions, "HEAD", "next")
     with pytest.raises(StoreVersion, match="restart the agent"):
         open_store(url, create=False)
 
