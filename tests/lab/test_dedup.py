@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -15,6 +16,7 @@ from lab.agent import AgentProcess
 from lab.packages import candidate, fetch
 from lab.paths import cache_dir
 from lab.sizes import GIB, MIB
+from memhint.kernel.errors import InterfaceMissing
 from memhint.kernel.ksm import KsmKnob, read_knob
 from memhint.kernel.process import find_by_comm
 from memhint.kernel.root import KernelRoot
@@ -40,7 +42,12 @@ FAST = {
 
 
 def knobs() -> dict[KsmKnob, str]:
-    return {knob: read_knob(ROOT, knob) for knob in KsmKnob}
+    """As they are, of those that this machine's kernel has."""
+    found = {}
+    for knob in KsmKnob:
+        with contextlib.suppress(InterfaceMissing):
+            found[knob] = read_knob(ROOT, knob)
+    return found
 
 
 def ksm_bytes(guest: Guest, name: str = "ksm_merging_pages") -> int:

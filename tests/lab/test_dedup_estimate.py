@@ -54,7 +54,7 @@ def ksm() -> Iterator[None]:
     """KSM at full speed when it is switched on, everything separated and as it was in the end."""
     changed = {KsmKnob.ADVISOR_MODE: "none", KsmKnob.PAGES_TO_SCAN: "20000", KsmKnob.SLEEP_MILLISECS: "5"}
     changed[KsmKnob.USE_ZERO_PAGES] = "1"
-    before = {knob: read_knob(ROOT, knob) for knob in KsmKnob}
+    before = {knob: read_knob(ROOT, knob) for knob in (*changed, KsmKnob.RUN)}
     try:
         for knob, value in changed.items():
             write_knob(ROOT, knob, value)
