@@ -3,30 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import importlib.machinery
-import importlib.util
 import re
-import sys
-from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-FOLDER = Path(__file__).resolve().parents[2] / "kernel"
+from tests.unit.kernel_program import FOLDER, load
 
 
 @pytest.fixture(scope="module")
 def build() -> ModuleType:
-    sys.path.insert(0, str(FOLDER))
-    try:
-        loader = importlib.machinery.SourceFileLoader("kernel_build", str(FOLDER / "build"))
-        spec = importlib.util.spec_from_loader(loader.name, loader)
-        assert spec is not None
-        module = importlib.util.module_from_spec(spec)
-        loader.exec_module(module)
-    finally:
-        sys.path.remove(str(FOLDER))
-    return module
+    return load("build")
 
 
 @pytest.mark.parametrize(

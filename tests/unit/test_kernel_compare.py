@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.machinery
-import importlib.util
-import sys
-from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-FOLDER = Path(__file__).resolve().parents[2] / "kernel"
+from tests.unit.kernel_program import load
 
 BEFORE = """
 mm/page_alloc.o:     file format elf64-x86-64
@@ -32,16 +28,7 @@ mm/page_alloc.o:     file format elf64-x86-64
 
 @pytest.fixture(scope="module")
 def compare() -> ModuleType:
-    sys.path.insert(0, str(FOLDER))
-    try:
-        loader = importlib.machinery.SourceFileLoader("kernel_compare", str(FOLDER / "compare"))
-        spec = importlib.util.spec_from_loader(loader.name, loader)
-        assert spec is not None
-        module = importlib.util.module_from_spec(spec)
-        loader.exec_module(module)
-    finally:
-        sys.path.remove(str(FOLDER))
-    return module
+    return load("compare")
 
 
 def _told(compare: ModuleType, after: str) -> dict[str, str | None]:
