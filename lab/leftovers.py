@@ -118,7 +118,7 @@ def _cgroups(labs: Path) -> Iterator[HostCgroup]:
 
 
 def _folders() -> Iterator[Path]:
-    for file in sorted({Path(tempfile.gettempdir()), Path("/tmp"), Path("/var/tmp")}):
+    for file in sorted({Path(tempfile.gettempdir()), Path("/tmp"), Path("/var/tmp"), Path("/dev/shm")}):
         for owner in file.glob(f"memhint-*/{_FILE}"):
             try:
                 if _gone(owner.read_text()):

@@ -16,7 +16,7 @@ TEMPLATES = ROOT / "etc" / "ansible" / "roles" / "memhint" / "templates"
 HOST = "hv.1"
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def broker(rabbitmq: RabbitMQ) -> RabbitMQ:
     rendered = (
         jinja2.Environment(loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=False)

@@ -33,13 +33,20 @@ from tests.functional.test_bus import links, until
 from tests.unit import builders
 
 
+@pytest.fixture(scope="module")
+def bounded(rabbitmq: RabbitMQ) -> RabbitMQ:
+    """A broker whose queues are bounded as doc/install.md says."""
+    for words in policies():
+        rabbitmq.control(*words)
+    return rabbitmq
+
+
 @pytest.fixture
-def config(rabbitmq: RabbitMQ, tmp_path: Path) -> Path:
+def config(bounded: RabbitMQ, tmp_path: Path) -> Path:
+    rabbitmq = bounded
     with rabbitmq.connect() as connection:
         declare(connection.channel())
     rabbitmq.purge(STATE, RECORD, DEAD)
-    for words in policies():
-        rabbitmq.control(*words)
     path = tmp_path / "memhint.conf"
     path.write_text(
         f"[store]\nurl = sqlite:///{tmp_path}/memhint.db\n"

@@ -58,19 +58,22 @@ def test_what_is_wished_holds_though_libvirtd_dies_in_the_middle() -> None:
 
             def said() -> str:
                 report = agent.report()
-                pulled = [str(state) for state in named(report)["willing"].levers]
+                pulled = {name: [str(state) for state in one.levers] for name, one in named(report).items()}
                 return f"{[str(one.rung) for one in report.plan.rungs]}, {report.plan.relief}, {pulled}"
 
+            def ksm() -> str:
+                return f"{[ksm_bytes(one) for one in (a, b)]} bytes merged, {knobs()}, {said()}"
+
             wish("on", "allow")
-            wait_for(merged, 120.0, "two to merge")
+            wait_for(merged, 120.0, "two to merge", seen=ksm)
             wait_for(shrunk, 120.0, "the third to shrink", seen=said)
             for number in range(DEATHS):
                 # Now it separates and deflates, then it merges and inflates; each time libvirtd dies on the way.
                 wish(*(("off", "deny") if number % 2 == 0 else ("on", "allow")))
                 killed(a)
                 wait_for(lambda: sees(agent), 120.0, "libvirt to be read again")
-            wait_for(merged, 120.0, "two to merge again")
-            wait_for(shrunk, 120.0, "the third to shrink again")
+            wait_for(merged, 120.0, "two to merge again", seen=ksm)
+            wait_for(shrunk, 120.0, "the third to shrink again", seen=said)
             wish("off", "deny")
             killed(a)
             wait_for(lambda: actual(willing) == GUEST, 120.0, "all memory to be given back")

@@ -9,7 +9,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
 from tests.functional.dashboard.browser import Window
-from tests.functional.dashboard.served import Api, Filled
+from tests.functional.dashboard.served import Api, Filled, filled
 
 # Only faults are looked at: what it makes of everything else, node by node, is most of its work.
 OPTIONS = {
@@ -30,6 +30,12 @@ VIEWS = {
     "events": ("#/events", "tbody tr"),
     "no such page": ("#/nowhere", "h1"),
 }
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Filled:
+    """Small: each node is looked at for each rule, and the two hundredth host is made of the same elements."""
+    return filled(tmp_path_factory.mktemp("small"), 40, 20, past=3600.0)
 
 
 def faults(page: Page) -> list[str]:
