@@ -9,7 +9,7 @@ from typing import Any
 from cliff.lister import Lister
 
 from memhint.cli import words
-from memhint.cli.base import Shown
+from memhint.cli.base import HostCommand
 from memhint.cli.find import find_domain, need_vms
 from memhint.cli.table import Mib, Seconds, clean
 from memhint.objects.active import ActiveMemory
@@ -26,7 +26,7 @@ _SHORT = ("Name", "State", "Assigned", "Resident", "Free", "Unreported", "Return
 _WHOLE = ("json", "yaml")  # the formats that can hold a record within a record
 
 
-class Domains(Shown, Lister):
+class Domains(HostCommand, Lister):
     """List the VMs of this host, or show all that is known of one."""
 
     examples = """\

@@ -9,7 +9,7 @@ from typing import Any
 from cliff.show import ShowOne
 
 from memhint.cli import words
-from memhint.cli.base import Shown
+from memhint.cli.base import HostCommand
 from memhint.cli.find import find_domain, name_of
 from memhint.cli.plan import show_levers
 from memhint.cli.table import Mib, Table, clean
@@ -38,7 +38,7 @@ from memhint.planner.tier_sizing import tier_sizing
 HOST = "host"
 
 
-class Explain(Shown, ShowOne):
+class Explain(HostCommand, ShowOne):
     """Show where every MiB of the headroom comes from, or why one VM counts as it does."""
 
     examples = """\

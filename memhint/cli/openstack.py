@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from cliff.lister import Lister
 
-from memhint.cli.base import Shown
+from memhint.cli.base import HostCommand
 from memhint.cli.errors import CliError, Exit
 from memhint.controller.capacity_writer import release
 from memhint.controller.openstack import placement_of
@@ -19,7 +19,7 @@ _COLUMNS = ("host", "provider", "found", "written", "state", "detail")
 Rows = tuple[Sequence[str], list[tuple[str, ...]]]
 
 
-class _Providers(Shown, Lister):
+class _Providers(HostCommand, Lister):
     """What these commands have in common."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from cliff.show import ShowOne
 from oslo_config import cfg
 
-from memhint.cli.base import Shown, stale_text
+from memhint.cli.base import HostCommand, stale_text
 from memhint.cli.errors import CliError, Exit
 from memhint.cli.find import find_domain
 from memhint.cli.plan import show_levers
@@ -53,7 +53,7 @@ class PolicyChange:
     failure: CliError | None = field(default=None)
 
 
-class Set(Shown, ShowOne):
+class Set(HostCommand, ShowOne):
     """Set what holds for one VM, and wait until the agent has acted on it."""
 
     examples = (
