@@ -15,8 +15,8 @@ HUGE_PAGE = 2 * MIB  # of x86-64 and of arm64 with pages of 4 KiB
 _DIRECTORY = "sys/kernel/mm/transparent_hugepage"
 
 
-class Setting(Enum):
-    """One that memhint may change, by its file."""
+class ThpKnob(Enum):
+    """A setting of transparent huge pages that memhint may change, by its file."""
 
     MAX_PTES_NONE = "khugepaged/max_ptes_none"
     """Absent pages of the 512 of a huge page that khugepaged gives memory to make one."""
@@ -33,24 +33,24 @@ def read_thp(root: KernelRoot) -> Thp:
     :raises KernelInterfaceError: when a switch cannot be read or makes no sense
     """
     try:
-        most = int(read_setting(root, Setting.MAX_PTES_NONE))
+        most = int(read_setting(root, ThpKnob.MAX_PTES_NONE))
     except InterfaceMissing:
         most = None
     return Thp(enabled=_chosen(root, "enabled"), defrag=_chosen(root, "defrag"), max_ptes_none=most)
 
 
-def read_setting(root: KernelRoot, setting: Setting) -> str:
+def read_setting(root: KernelRoot, setting: ThpKnob) -> str:
     """What stands there: a number, or of several words the chosen one.
 
     :raises InterfaceMissing: when the kernel is built without transparent huge pages, or without khugepaged
     :raises KernelInterfaceError: when it cannot be read or makes no sense
     """
-    if setting is Setting.DEFRAG:
+    if setting is ThpKnob.DEFRAG:
         return _chosen(root, setting.value)
     return str(root.read_int(f"{_DIRECTORY}/{setting.value}"))
 
 
-def write_setting(root: KernelRoot, setting: Setting, value: str) -> None:
+def write_setting(root: KernelRoot, setting: ThpKnob, value: str) -> None:
     """Write it, and read it back.
 
     :raises WriteRejected: when the kernel refuses the value, or another one is read back

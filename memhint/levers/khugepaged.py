@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from memhint.kernel.errors import KernelInterfaceError
 from memhint.kernel.root import KernelRoot
-from memhint.kernel.thp import Setting, read_setting, write_setting
+from memhint.kernel.thp import ThpKnob, read_setting, write_setting
 from memhint.levers.host_knob import HostKnob
 from memhint.levers.lever import HostLever, LeverContext, PassResult
 from memhint.objects.domain import DomainObservation
@@ -53,7 +53,7 @@ class KhugepagedLever(HostLever[HugeHost]):
         self._own = own
         self._most = most
 
-        def knob(name: str, setting: Setting) -> HostKnob:
+        def knob(name: str, setting: ThpKnob) -> HostKnob:
             return HostKnob(
                 name,
                 ledger,
@@ -63,9 +63,9 @@ class KhugepagedLever(HostLever[HugeHost]):
                 partial(write_setting, root, setting),
             )
 
-        self._holes = knob(KNOB, Setting.MAX_PTES_NONE)
-        self._sleep = knob(SLEEP_KNOB, Setting.SCAN_SLEEP)
-        self._defrag = knob(DEFRAG_KNOB, Setting.DEFRAG)
+        self._holes = knob(KNOB, ThpKnob.MAX_PTES_NONE)
+        self._sleep = knob(SLEEP_KNOB, ThpKnob.SCAN_SLEEP)
+        self._defrag = knob(DEFRAG_KNOB, ThpKnob.DEFRAG)
 
     def plan_of(self, planned: Planned) -> HugeHost:
         """By the rules, from what the plan asks of VMs."""

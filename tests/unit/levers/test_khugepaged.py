@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from memhint.kernel.root import KernelRoot
-from memhint.kernel.thp import Setting, read_setting, read_thp, write_setting
+from memhint.kernel.thp import ThpKnob, read_setting, read_thp, write_setting
 from memhint.levers.khugepaged import KNOB, KhugepagedLever
 from memhint.levers.lever import PassResult
 from memhint.objects.huge_host import HugeHost
@@ -45,9 +45,9 @@ class Host:
 
     @property
     def value(self) -> int:
-        return int(self.read(Setting.MAX_PTES_NONE))
+        return int(self.read(ThpKnob.MAX_PTES_NONE))
 
-    def read(self, setting: Setting) -> str:
+    def read(self, setting: ThpKnob) -> str:
         return read_setting(self.root.kernel, setting)
 
     def word(self, chosen: str) -> None:
@@ -56,7 +56,7 @@ class Host:
         self.root.write(DEFRAG, " ".join(f"[{word}]" if word == chosen else word for word in words) + "\n")
 
     def set(self, value: int) -> None:
-        write_setting(self.root.kernel, Setting.MAX_PTES_NONE, str(value))
+        write_setting(self.root.kernel, ThpKnob.MAX_PTES_NONE, str(value))
 
 
 @pytest.fixture
@@ -164,11 +164,11 @@ def test_a_value_that_was_put_back_by_somebody_else_is_not_fought_over(host: Hos
 def test_the_pace_of_khugepaged_is_quickened_and_put_back(host: Host) -> None:
     quick = HugeHost(scan_sleep=1000)
     assert host.pull(quick).answer is Answer.APPLIED
-    assert host.read(Setting.SCAN_SLEEP) == "1000"
+    assert host.read(ThpKnob.SCAN_SLEEP) == "1000"
     assert host.pull(quick).answer is Answer.UNCHANGED
     assert host.pull(NONE).detail == "scan_sleep_millisecs=10000 again"
-    assert (host.read(Setting.SCAN_SLEEP), host.ledger.all()) == ("10000", ())
-    write_setting(host.root.kernel, Setting.SCAN_SLEEP, "50")
+    assert (host.read(ThpKnob.SCAN_SLEEP), host.ledger.all()) == ("10000", ())
+    write_setting(host.root.kernel, ThpKnob.SCAN_SLEEP, "50")
     assert host.pull(quick).answer is Answer.UNCHANGED  # somebody has it quicker
     assert host.ledger.all() == ()
 
@@ -201,7 +201,7 @@ def test_nobody_waits_for_huge_pages_and_the_word_is_put_back(tmp_path: Path, wo
     assert pull(NO_WAITING).detail == f"defrag=defer, it was {word}"
     assert pull(NO_WAITING).answer is Answer.UNCHANGED
     assert pull(NONE).detail == f"defrag={word} again"
-    assert (host.read(Setting.DEFRAG), host.ledger.all()) == (word, ())
+    assert (host.read(ThpKnob.DEFRAG), host.ledger.all()) == (word, ())
 
 
 @pytest.mark.parametrize("word", ["defer", "never"])
@@ -219,7 +219,7 @@ def test_a_word_that_somebody_chose_since_stays(tmp_path: Path, word: str) -> No
     verdict = pull(NO_WAITING)
     assert (verdict.answer, verdict.reason) == (Answer.CONFLICT, Reason.OTHER_MANAGER)
     assert pull(NONE).answer is Answer.UNCHANGED
-    assert (host.read(Setting.DEFRAG), host.ledger.all()) == (word, ())
+    assert (host.read(ThpKnob.DEFRAG), host.ledger.all()) == (word, ())
 
 
 def test_without_leave_the_word_is_only_named(tmp_path: Path) -> None:
@@ -227,7 +227,7 @@ def test_without_leave_the_word_is_only_named(tmp_path: Path) -> None:
     verdict = pull(NO_WAITING)
     assert (verdict.answer, verdict.reason) == (Answer.UNCHANGED, Reason.OPT_OUT)
     assert "defrag=madvise" in verdict.detail
-    assert host.read(Setting.DEFRAG) == "madvise"
+    assert host.read(ThpKnob.DEFRAG) == "madvise"
 
 
 def test_one_setting_in_dispute_keeps_no_other_from_being_set(host: Host) -> None:
@@ -237,4 +237,4 @@ def test_one_setting_in_dispute_keeps_no_other_from_being_set(host: Host) -> Non
     verdict = host.pull(both)
     assert verdict.answer is Answer.CONFLICT
     assert "scan_sleep_millisecs=1000" in verdict.detail
-    assert host.read(Setting.SCAN_SLEEP) == "1000"
+    assert host.read(ThpKnob.SCAN_SLEEP) == "1000"
