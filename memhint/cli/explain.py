@@ -16,7 +16,7 @@ from memhint.cli.table import Mib, Table, clean
 from memhint.cli.tier import BOUNDS, add_tier
 from memhint.objects.codec import to_plain
 from memhint.objects.counted import counted
-from memhint.objects.exclusion import Way
+from memhint.objects.exclusion import Mechanism
 from memhint.objects.plan import Bound, Demand, DemandReason
 from memhint.objects.report import DomainReport, Report
 from memhint.objects.tier_sizing import TierSizing
@@ -190,7 +190,7 @@ def domain_of(report: Report, one: DomainReport, settings: PlannerSettings) -> d
     """One VM for machines: bytes."""
     demand, capacity = _demand(report, one), report.plan.capacity
     excluded = demand.excluded if demand else ()
-    ways = {way: forbidden(excluded, way) for way in Way}
+    ways = {way: forbidden(excluded, way) for way in Mechanism}
     return {
         "subject": "domain",
         "name": one.observation.name,

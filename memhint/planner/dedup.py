@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from memhint.objects.domain import DomainObservation, DomainState
 from memhint.objects.estimate import DedupEstimate
-from memhint.objects.exclusion import Way
+from memhint.objects.exclusion import Mechanism
 from memhint.objects.host import Ksm
 from memhint.objects.policy import Mode, Policy
 from memhint.objects.verdict import Answer, Reason, Verdict
@@ -180,7 +180,7 @@ def _refusal(domain: DomainObservation, policy: Policy, allow_cross_tenant: bool
             else "<nosharepages/>"
         )
         return Verdict(Answer.UNSUPPORTED, Reason.DEVICE, f"KSM cannot merge a VM with {what}")
-    excluded = forbidden(exclusions(domain, policy, nodes), Way.MERGE)
+    excluded = forbidden(exclusions(domain, policy, nodes), Mechanism.MERGE)
     if excluded is not None:
         return Verdict(Answer.UNSUPPORTED, Reason.EXCLUDED, f"a VM like this is not merged: {excluded.detail}")
     if project_of(domain, policy) is None and not allow_cross_tenant:

@@ -12,7 +12,7 @@ from oslo_config import cfg, types
 from memhint.cli.app import EXIT_CODES
 from memhint.conf.opts import list_opts
 from memhint.conf.policy import PolicyValue
-from memhint.objects.exclusion import FORBIDS, Way
+from memhint.objects.exclusion import FORBIDS, Mechanism
 from memhint.objects.gap import GapReason
 from memhint.objects.plan import Bound, DemandReason
 from memhint.objects.policy import KEYS
@@ -109,7 +109,9 @@ def test_every_exclusion_has_its_row_with_what_it_forbids() -> None:
         if line.startswith("| `") and line.count("|") == 4
     }
     for reason, ways in FORBIDS.items():
-        words = "everything" if ways == set(Way) else ", ".join(way for way in Way if way in ways) or "nothing"
+        words = (
+            "everything" if ways == set(Mechanism) else ", ".join(way for way in Mechanism if way in ways) or "nothing"
+        )
         assert rows[reason] == words
 
 
