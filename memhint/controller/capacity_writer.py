@@ -58,7 +58,9 @@ Tell = Callable[[str, str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _ProviderReading:
+    """A provider as Placement last said, when, and for which VMs."""
+
     provider: Provider
     at: float
     domains: frozenset[str]  # whom the plan counted then
@@ -105,7 +107,7 @@ class CapacityWriter:
         self._refresh = refresh
         self._clock = clock
         self._sleep = sleep
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, _ProviderReading] = {}
         self._done: dict[str, tuple[object, ...]] = {}  # the plan that was carried out last, by provider
         self._left: dict[str, _Left] = {}  # by provider
         self._marked: set[str] = set()  # providers that bear the trait, as far as this process has seen to it
@@ -178,9 +180,9 @@ class CapacityWriter:
             self._rest(attempt)
         raise OpenStackError(f"the provider changed {TRIES} times while its ratio was to be written")
 
-    def _read(self, provider: str, view: HostCapacity) -> _Known:
+    def _read(self, provider: str, view: HostCapacity) -> _ProviderReading:
         try:
-            known = _Known(self._placement.provider(provider), self._clock(), frozenset(view.memory))
+            known = _ProviderReading(self._placement.provider(provider), self._clock(), frozenset(view.memory))
         except NotThere as error:
             raise OpenStackError(
                 f"Placement has no memory inventory of provider {provider}, which the host's compute_id names: {error}"
@@ -206,7 +208,7 @@ class CapacityWriter:
             raise
         self._left[provider] = _Left(_plan(standing), standing.adopted, decision.ratio, None)
         self._standings.end(provider, self._holder, decision.ratio, decision.tenure, "")
-        self._known[provider] = _Known(replace(known, inventory=after), self._clock(), frozenset(view.memory))
+        self._known[provider] = _ProviderReading(replace(known, inventory=after), self._clock(), frozenset(view.memory))
         self.counts["written"] += 1
         LOG.info("%s: allocation ratio %s (%s)", view.host, decision.detail, decision.why)
         self._tell(view.host, f"ratio {decision.detail} ({decision.why})")
