@@ -15,7 +15,7 @@ from bench.harness.bench import Bench, Say
 from bench.harness.precondition import PreconditionFailed
 from bench.harness.result import BYTES, Arm, Column, Curve, Plot, Result, Table
 from bench.harness.scale import Scale
-from bench.tiered import SLOW, Look, Row, after, at_rest, moved, settled, together, weighted
+from bench.tiered import SLOW, AgentSample, Row, after, at_rest, moved, settled, together, weighted
 from lab.sizes import MIB
 from lab.virtual_host import KERNEL, Node, VirtualHost
 from memhint.conf import active, host, tiering
@@ -202,7 +202,7 @@ class Told:
     """What came of one way."""
 
     rows: Sequence[Row]
-    looks: Sequence[Look]
+    looks: Sequence[AgentSample]
     began: Sequence[float]  # of each phase, seconds; in the end, when the last one ended
     short: bool
 
@@ -211,7 +211,7 @@ class Told:
         """As the program inside tells it. Raises ValueError where it makes no sense."""
         each = [[Row(one[0] / 1000, *one[1:]) for one in rows] for rows in told["rows"].values()]
         began = [0.0, *accumulate(lasting(way, size))]
-        return cls(together(each), [Look(*one) for one in told["looks"]], began, way.short)
+        return cls(together(each), [AgentSample(*one) for one in told["looks"]], began, way.short)
 
     def phase(self, number: int) -> list[Row]:
         """The rows of one phase."""

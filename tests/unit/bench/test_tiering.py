@@ -28,7 +28,7 @@ from bench.suite.tiering import (
     shipped,
     targets,
 )
-from bench.tiered import Look, Row, after, at_rest, moved, settled, together, weighted
+from bench.tiered import AgentSample, Row, after, at_rest, moved, settled, together, weighted
 from memhint.levers.tiering import TieringSettings
 from memhint.objects.units import MIB
 
@@ -71,7 +71,13 @@ def test_rows_count_from_their_own_phase() -> None:
 
 
 def test_cpu_and_bytes_are_those_between_looks_within() -> None:
-    looks = [Look(0, 0.0, 0), Look(10, 5.0, 7), Look(20, 5.1, 7), Look(30, 5.3, 9), Look(40, 9.0, 99)]
+    looks = [
+        AgentSample(0, 0.0, 0),
+        AgentSample(10, 5.0, 7),
+        AgentSample(20, 5.1, 7),
+        AgentSample(30, 5.3, 9),
+        AgentSample(40, 9.0, 99),
+    ]
     assert at_rest(looks, 10, 30) == pytest.approx(1.5)
     assert at_rest(looks, 10, 15) is None
     assert (moved(looks, 10, 30), moved(looks, 50, 60)) == (2, 0)
