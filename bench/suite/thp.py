@@ -26,7 +26,7 @@ _HERE = Path(__file__).resolve().parent
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class ArmSetup:
     """One way in which a host can be set. ``defrag`` has the word for each that a load asks for, where it differs."""
 
     name: str
@@ -36,10 +36,10 @@ class Setting:
     period: float = 0.0  # of memhint's rule; 0 without
 
 
-NEAR = Setting("reclaim near", "vanilla", near=True)
-STOCK = Setting("as shipped", "relaxed")
-DEFER = Setting("nobody waits", "noretry", defrag={"always": "defer", "madvise": "defer"})
-RULE = Setting("memhint's rule", "", period=PERIOD)
+NEAR = ArmSetup("reclaim near", "vanilla", near=True)
+STOCK = ArmSetup("as shipped", "relaxed")
+DEFER = ArmSetup("nobody waits", "noretry", defrag={"always": "defer", "madvise": "defer"})
+RULE = ArmSetup("memhint's rule", "", period=PERIOD)
 SETTINGS = (NEAR, STOCK, DEFER, RULE)
 
 
@@ -91,7 +91,7 @@ class Size:
     share: float  # of the memory that is free at the start: what usemem touches
     files: float  # the same of the files that are written
     touched: int  # MiB that somebody wants in huge pages
-    settings: Sequence[Setting]
+    settings: Sequence[ArmSetup]
     loads: Sequence[Load]
 
 
@@ -288,7 +288,7 @@ def _table(load: Load, told: Mapping[str, Mapping[str, Any]]) -> Table:
     return Table(load.name, shown, arms, SOURCE)
 
 
-def _published(load: Load, setting: Setting) -> str:
+def _published(load: Load, setting: ArmSetup) -> str:
     """The kernel that the setting stands for, against `vanilla` of then."""
     if setting.stands_for not in load.published:
         return ""

@@ -34,7 +34,7 @@ _HERE = Path(__file__).resolve().parent.parent
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class ArmSetup:
     """Who lays the memory. ``short``: nothing in it depends on time, so its phases need not last."""
 
     name: str
@@ -44,10 +44,10 @@ class Way:
     filled: bool = False  # the fast node has room for half of what the VMs have, and the kernel lays it there first
 
 
-INTERLEAVE = Way("static interleave", place="interleave", short=True)
-UNTOUCHED = Way("as the kernel laid it", short=True, filled=True)
-MEMHINT = Way("memhint", agent=True, filled=True)
-ORACLE = Way("an oracle", place="oracle", short=True)
+INTERLEAVE = ArmSetup("static interleave", place="interleave", short=True)
+UNTOUCHED = ArmSetup("as the kernel laid it", short=True, filled=True)
+MEMHINT = ArmSetup("memhint", agent=True, filled=True)
+ORACLE = ArmSetup("an oracle", place="oracle", short=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Size:
 
     mib: int  # of each VM
     phases: Sequence[Phase]
-    ways: Sequence[Way]
+    ways: Sequence[ArmSetup]
 
     @property
     def all(self) -> int:
@@ -174,7 +174,9 @@ def shipped() -> dict[str, dict[str, Any]]:
     return {"DEFAULT": {"period": PERIOD}, "tiering": lever, **some}
 
 
-def _run(machine: VirtualHost, way: Way, size: Size, settings: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
+def _run(
+    machine: VirtualHost, way: ArmSetup, size: Size, settings: Mapping[str, Any] | None = None
+) -> Mapping[str, Any]:
     seconds, hots = lasting(way, size), zip(*(phase.hot for phase in size.phases), strict=True)
     vms = {f"vm{place}": list(zip(seconds, hot, strict=True)) for place, hot in enumerate(hots)}
     fast, hot = size.all // 2, sum(size.phases[0].hot)
@@ -192,7 +194,7 @@ def _run(machine: VirtualHost, way: Way, size: Size, settings: Mapping[str, Any]
     return told
 
 
-def lasting(way: Way, size: Size) -> list[float]:
+def lasting(way: ArmSetup, size: Size) -> list[float]:
     """Seconds of each phase."""
     return [min(60.0, phase.seconds) if way.short else phase.seconds for phase in size.phases]
 
@@ -207,7 +209,7 @@ class Told:
     short: bool
 
     @classmethod
-    def of(cls, way: Way, size: Size, told: Mapping[str, Any]) -> Told:
+    def of(cls, way: ArmSetup, size: Size, told: Mapping[str, Any]) -> Told:
         """As the program inside tells it. Raises ValueError where it makes no sense."""
         each = [[Row(one[0] / 1000, *one[1:]) for one in rows] for rows in told["rows"].values()]
         began = [0.0, *accumulate(lasting(way, size))]

@@ -18,10 +18,10 @@ from bench.suite.tiering import (
     ORACLE,
     ROW,
     SIZES,
+    ArmSetup,
     Phase,
     Size,
     Told,
-    Way,
     compiled,
     lasting,
     result,
@@ -86,7 +86,7 @@ def test_cpu_and_bytes_are_those_between_looks_within() -> None:
 SIZE = Size(32, (Phase(150, (20, 4)), Phase(300, (4, 20))), (INTERLEAVE, MEMHINT, ORACLE))
 
 
-def told(way: Way, shares: dict[int, float], late: float = 0.0, cpu: float = 0.001) -> Told:
+def told(way: ArmSetup, shares: dict[int, float], late: float = 0.0, cpu: float = 0.001) -> Told:
     """A share of accesses to the slow node in each phase; all of them for some seconds after its beginning."""
     rows, began, looks = [], 0.0, []
     for number, seconds in enumerate(lasting(way, SIZE)):
