@@ -26,7 +26,7 @@ class ValueType(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class Choice:
     """One of a few words."""
 
     words: tuple[str, ...]
@@ -138,8 +138,8 @@ class Key:
         return PREFIX + self.name
 
 
-_SWITCH = Words(("on", "off", "auto"))
-_CONSENT = Words(("allow", "deny"))
+_SWITCH = Choice(("on", "off", "auto"))
+_CONSENT = Choice(("allow", "deny"))
 
 KEYS: Mapping[str, Key] = {
     key.name: key
@@ -181,7 +181,7 @@ KEYS: Mapping[str, Key] = {
         Key("project", Name(), "", "", ("agent",), "Whose VM it is, where Nova's metadata does not say."),
         Key(
             "class",
-            Words(("guaranteed", "burstable", "best-effort")),
+            Choice(("guaranteed", "burstable", "best-effort")),
             "burstable",
             "guaranteed",
             ("agent", "filter"),
