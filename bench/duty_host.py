@@ -26,7 +26,7 @@ _PATIENCE = 30  # periods in which one cycle must end, on however busy a machine
 
 
 @dataclass(slots=True)
-class Borne:
+class PeriodResult:
     """What one arm came to: ``guests`` fitted for a whole period. What follows is of that period, unless it says else.
 
     CPU times are in seconds.
@@ -45,12 +45,12 @@ class Borne:
     seconds: float = 0.0
 
 
-def bear(setup: Setup, sizes: Sizes, cycle: Cycle, say: Say) -> Borne:
+def bear(setup: Setup, sizes: Sizes, cycle: Cycle, say: Say) -> PeriodResult:
     """Add guests until the host swaps, then take some away until all that is in use fits for a whole period.
 
     Raises PreconditionFailed where budget or swap are not what they should be.
     """
-    found = Borne()
+    found = PeriodResult()
     with host_of(setup, sizes) as host:
         merging = ksm.scanning(setup.ksm) if setup.ksm is not None else nullcontext()
         with merging, agent_of(host, setup) as agent, working(cycle) as rota:
@@ -97,7 +97,7 @@ def _prove(
     cycle: Cycle,
     rota: Rota,
     agent: AgentProcess | None,
-    found: Borne,
+    found: PeriodResult,
     name: str,
     say: Say,
 ) -> bool:

@@ -145,7 +145,7 @@ def measure(scale: Scale, say: Say) -> Result:
         with VirtualHost(files, memory, nodes=NODES, cpus=1, words=words, counted=True) as machine:
             for way in size.ways:
                 say(f"{way.name}: begins, {sum(lasting(way, size)):.0f} s of its own clock")
-                told[way.name] = Told.of(way, size, _run(machine, way, size))
+                told[way.name] = ArmResult.of(way, size, _run(machine, way, size))
                 say(f"{way.name}: {told[way.name]}")
     return result(scale, size, told)
 
@@ -200,7 +200,7 @@ def lasting(way: ArmSetup, size: Size) -> list[float]:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ArmResult:
     """What came of one way."""
 
     rows: Sequence[Row]
@@ -209,7 +209,7 @@ class Told:
     short: bool
 
     @classmethod
-    def of(cls, way: ArmSetup, size: Size, told: Mapping[str, Any]) -> Told:
+    def of(cls, way: ArmSetup, size: Size, told: Mapping[str, Any]) -> ArmResult:
         """As the program inside tells it. Raises ValueError where it makes no sense."""
         each = [[Row(one[0] / 1000, *one[1:]) for one in rows] for rows in told["rows"].values()]
         began = [0.0, *accumulate(lasting(way, size))]
@@ -240,14 +240,14 @@ class Told:
         """Bytes, at most, from when on everything is to be settled."""
         return max(row.on_fast for row in after(self.rows, self.began, 0.0 if self.short else GOAL_SETTLED))
 
-    def settled(self, oracle: Told) -> list[float | None]:
+    def settled(self, oracle: ArmResult) -> list[float | None]:
         """Seconds after each move."""
         return [
             settled(self.phase(number), self.began[number], GOAL_ORACLE * weighted(oracle.phase(number)))
             for number in self.moves
         ]
 
-    def slowest(self, oracle: Told) -> float:
+    def slowest(self, oracle: ArmResult) -> float:
         """The longest of them; of a move after which it never settled, how long that phase was."""
         each = self.settled(oracle)
         lasted = [self.began[number + 1] - self.began[number] for number in self.moves]
@@ -267,7 +267,7 @@ class Told:
         return f"an access weighs {self.weight:.3f}, of all time {self.whole:.3f}"
 
 
-def targets(told: Mapping[str, Told]) -> tuple[Verdict, ...]:
+def targets(told: Mapping[str, ArmResult]) -> tuple[Verdict, ...]:
     """Memhint against those that never look, and against somebody who knows."""
     ours, oracle = told[MEMHINT.name], told[ORACLE.name]
     cpu = ours.cpu()
@@ -296,7 +296,7 @@ _COLUMNS = (
 )
 
 
-def result(scale: Scale, size: Size, told: Mapping[str, Told]) -> Result:
+def result(scale: Scale, size: Size, told: Mapping[str, ArmResult]) -> Result:
     """What the ways came to, side by side."""
     oracle, interleave = told[ORACLE.name], told[INTERLEAVE.name]
     arms = []
@@ -337,7 +337,7 @@ def result(scale: Scale, size: Size, told: Mapping[str, Told]) -> Result:
     )
 
 
-def _curve(told: Told) -> list[tuple[float, float]]:
+def _curve(told: ArmResult) -> list[tuple[float, float]]:
     """A point for each 20 s: single rows hold a place of cold memory or none."""
     some = [told.rows[at : at + 2] for at in range(0, len(told.rows), 2)]
     return [(rows[-1].at, weighted(rows)) for rows in some]

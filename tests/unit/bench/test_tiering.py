@@ -18,10 +18,10 @@ from bench.suite.tiering import (
     ORACLE,
     ROW,
     SIZES,
+    ArmResult,
     ArmSetup,
     Phase,
     Size,
-    Told,
     compiled,
     lasting,
     result,
@@ -86,7 +86,7 @@ def test_cpu_and_bytes_are_those_between_looks_within() -> None:
 SIZE = Size(32, (Phase(150, (20, 4)), Phase(300, (4, 20))), (INTERLEAVE, MEMHINT, ORACLE))
 
 
-def told(way: ArmSetup, shares: dict[int, float], late: float = 0.0, cpu: float = 0.001) -> Told:
+def told(way: ArmSetup, shares: dict[int, float], late: float = 0.0, cpu: float = 0.001) -> ArmResult:
     """A share of accesses to the slow node in each phase; all of them for some seconds after its beginning."""
     rows, began, looks = [], 0.0, []
     for number, seconds in enumerate(lasting(way, SIZE)):
@@ -97,10 +97,10 @@ def told(way: ArmSetup, shares: dict[int, float], late: float = 0.0, cpu: float 
             looks.append((at, cpu * at, 0))
             at += ROW
         began += seconds
-    return Told.of(way, SIZE, {"rows": {"vm0": rows, "vm1": rows}, "looks": looks})
+    return ArmResult.of(way, SIZE, {"rows": {"vm0": rows, "vm1": rows}, "looks": looks})
 
 
-def all_told(**ours: Any) -> dict[str, Told]:
+def all_told(**ours: Any) -> dict[str, ArmResult]:
     return {
         INTERLEAVE.name: told(INTERLEAVE, {0: 0.5, 1: 0.5}),
         MEMHINT.name: told(MEMHINT, {0: 0.5, 1: 0.1}, **ours),
