@@ -19,8 +19,8 @@ from memhint.agent.growth import Learnt
 from memhint.agent.lock import HostLock
 from memhint.agent.parts import Audit, Stores
 from memhint.agent.reclaim_store import ReclaimStore
+from memhint.agent.retrying_audit import RetryingAudit
 from memhint.agent.settings import planner_settings
-from memhint.agent.unlost import Unlost
 from memhint.bus.inprocess import InProcessBus
 from memhint.conf.errors import ConfigError
 from memhint.conf.load import load
@@ -59,7 +59,7 @@ class AgentService:
         self._rabbit: RabbitPublisher | None = None
         self._learnt: Learnt | None = None
         self._metrics_server: AgentMetricsServer | None = None
-        self._events: Unlost | None = None
+        self._events: RetryingAudit | None = None
         self._wake = threading.Event()
         self._stop = False
         self._reload = False
@@ -167,7 +167,7 @@ class AgentService:
     def _build(self, store: HostStore, before: Agent | None) -> Agent:
         bus = InProcessBus()
         if self._events is None:
-            self._events = Unlost(store.events)
+            self._events = RetryingAudit(store.events)
         audit: Audit = self._events
         reclaims: ReclaimStore = store.reclaims
         if self._rabbit is not None:
