@@ -36,7 +36,6 @@ from memhint.pages.samples import PageSamples
 from memhint.planner.state import PlannerState, start
 from memhint.version import version
 from memhint.virt.agent_command import AgentConnections
-from memhint.virt.config import NextBoot
 from memhint.virt.connection import Connection, DomainEvent, Event
 from memhint.virt.definitions import Definitions
 from memhint.virt.marks import DomainMarks
@@ -119,7 +118,7 @@ def build(
     virt = build_virt(conf, listen)
     marks = TravellingMarks(stores.ledger, DomainMarks(virt.counting).write, TRAVELLING)
     stores = replace(stores, ledger=marks)
-    guests = _build_guests(conf, virt, stores, applied, dry_run=dry_run)
+    guests = _build_guests(conf, virt)
     looks = PageSamples(
         root,
         PAGE_SIZE,
@@ -190,11 +189,9 @@ def build(
     return Agent(cycle, parts, guests, looks, counters, active, virt.definitions, virt.connections)
 
 
-def _build_guests(conf: cfg.ConfigOpts, virt: Virt, stores: Stores, applied: Applied, *, dry_run: bool) -> Guests:
+def _build_guests(conf: cfg.ConfigOpts, virt: Virt) -> Guests:
     return Guests(
         virt.agents.conversation,
-        lambda uuid: NextBoot(virt.caller, uuid),
-        stores.ledger,
         GuestTiming(
             interval=conf.guest.interval,
             call_timeout=conf.guest.call_timeout,
@@ -203,10 +200,7 @@ def _build_guests(conf: cfg.ConfigOpts, virt: Virt, stores: Stores, applied: App
             backoff_base=conf.guest.backoff_base,
             backoff_max=conf.guest.backoff_max,
         ),
-        conf.reporting.order,
         enabled=conf.guest.enabled,
-        dry_run=dry_run,
-        note=applied.note,
     )
 
 
