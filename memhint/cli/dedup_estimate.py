@@ -68,7 +68,7 @@ KSM's CPU with [dedup] advisor = adaptive is that of its fast pace, the most tha
         chosen = {find_domain(report, one).observation.uuid for one in parsed_args.domain}
         self._report = report
         self._found = only(report.dedup, chosen) if chosen else report.dedup
-        self._settings = planner_settings(conf).dedup_auto
+        self._settings = planner_settings(conf).dedup.auto
         return self.dict2columns(estimate_of(report, self._found, self._settings))
 
     def produce_output(self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Sequence[Any]) -> int:

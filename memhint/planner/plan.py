@@ -182,14 +182,14 @@ def _merging(
     now: float,
     settings: PlannerSettings,
 ) -> _Merging:
-    wanted = pressed(settings.dedup_auto) if asked.relief.dedup else settings.dedup_auto
+    wanted = pressed(settings.dedup.auto) if asked.relief.dedup else settings.dedup.auto
     auto = AutoInput(estimated, host.ksm, state.dedup_auto, now, wanted)
-    breaks = next_breaks(state.dedup_breaks, host, domains, now, settings.dedup_breaks)
-    course = Course(state.dedup_turn, breaks, settings.dedup_await_looks)
+    breaks = next_breaks(state.dedup_breaks, host, domains, now, settings.dedup.breaks)
+    course = Course(state.dedup_turn, breaks, settings.dedup.await_looks)
     dedup = plan_dedup(
-        domains, policies, state.dedup_project, settings.dedup_cross_tenant, nodes_of(host), auto, course
+        domains, policies, state.dedup_project, settings.dedup.cross_tenant, nodes_of(host), auto, course
     )
-    pace, pace_state = next_pace(state.dedup_pace, host.ksm, _unmerged(domains, dedup), asked.idle, settings.dedup_pace)
+    pace, pace_state = next_pace(state.dedup_pace, host.ksm, _unmerged(domains, dedup), asked.idle, settings.dedup.pace)
     if missing is not None:
         held = as_before(replace(dedup, pace=pace), policies, state.dedup_auto, missing)
         return _Merging(held, state.dedup_project, state.dedup_pace, state.dedup_turn, breaks)

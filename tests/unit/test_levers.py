@@ -88,8 +88,7 @@ def test_the_page_of_levers_has_its_row(one: Declaration) -> None:
 
 OUTSIDE = {
     LeverName.DEDUP: 14,  # who merges is a part of each plan, with a state and an estimate of its own
-    LeverName.CACHE: 1,
-    LeverName.RECYCLER: 1,
+    LeverName.RECYCLER: 2,
     LeverName.THP: 4,
     LeverName.TIERING: 1,
     LeverName.SWAP_OUT: 2,
