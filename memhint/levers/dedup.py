@@ -34,8 +34,6 @@ from memhint.virt.monitor import Monitor
 if TYPE_CHECKING:
     from oslo_config import cfg
 
-    from memhint.planner.plan import Planned
-
 LOG = logging.getLogger(__name__)
 OTHER_MANAGERS = frozenset({"ksmtuned", "momd", "vdsmd"})
 ADAPTIVE = "adaptive"
@@ -146,10 +144,6 @@ class DedupLever(HostLever[DedupPlan]):
         return Observed.ON if known else Observed.OFF
 
     # -- the whole host ----------------------------------------------------------------------------------------------
-
-    def plan_of(self, planned: Planned) -> DedupPlan:
-        """Who merges with whom."""
-        return planned.dedup
 
     def reconcile(
         self, plan: DedupPlan, domains: Sequence[DomainObservation], host: HostObservation, *, dry_run: bool

@@ -47,7 +47,7 @@ class AutoInput:
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class MergeProgress:
     """How merging has gone so far."""
 
     turn: TurnState = field(default_factory=TurnState)
@@ -56,7 +56,7 @@ class Course:
 
 
 _NOTHING_KNOWN = AutoInput()
-_BEGUN = Course()
+_BEGUN = MergeProgress()
 
 
 def project_of(domain: DomainObservation, policy: Policy) -> str | None:
@@ -71,7 +71,7 @@ def plan_dedup(
     allow_cross_tenant: bool,
     nodes: int = 1,
     auto: AutoInput = _NOTHING_KNOWN,
-    course: Course = _BEGUN,
+    progress: MergeProgress = _BEGUN,
 ) -> DedupPlan:
     """Who may merge, given who asked, and for whom the estimate says that it pays.
 
@@ -105,8 +105,8 @@ def plan_dedup(
         detail = f"project {chosen} has this host's one pool of merged pages; allow_cross_tenant would share it"
         verdicts.update((one.uuid, Verdict(Answer.REFUSED, Reason.TENANT, detail)) for one in others)
     willing = asking[chosen] if chosen is not None else []
-    resting = {one.uuid: rest for one in willing if (rest := rest_of(course.breaks, one, auto.now)) is not None}
-    later, turn = _turns([one for one in willing if one.uuid not in resting], policies, auto, course)
+    resting = {one.uuid: rest for one in willing if (rest := rest_of(progress.breaks, one, auto.now)) is not None}
+    later, turn = _turns([one for one in willing if one.uuid not in resting], policies, auto, progress)
     verdicts.update({**resting, **later})
     found = frozenset(one.uuid for one in willing)
     harmless = {
@@ -128,15 +128,17 @@ def plan_dedup(
 
 
 def _turns(
-    asking: Sequence[DomainObservation], policies: Mapping[str, Policy], auto: AutoInput, course: Course
+    asking: Sequence[DomainObservation], policies: Mapping[str, Policy], auto: AutoInput, progress: MergeProgress
 ) -> tuple[dict[str, Verdict], TurnState]:
     known = auto.estimated
     given = TurnInput(
         {one.uuid: one for one in known.vms} if known is not None else {},
         {one.uuid: policies[one.uuid].dedup for one in asking},
-        frozenset(known.waiting) - frozenset(known.failed) if known is not None and course.await_looks else frozenset(),
+        frozenset(known.waiting) - frozenset(known.failed)
+        if known is not None and progress.await_looks
+        else frozenset(),
     )
-    return take_turns(asking, given, auto.ksm, course.turn)
+    return take_turns(asking, given, auto.ksm, progress.turn)
 
 
 def as_before(plan: DedupPlan, policies: Mapping[str, Policy], auto: AutoState, missing: str) -> DedupPlan:

@@ -87,10 +87,9 @@ def test_the_page_of_levers_has_its_row(one: Declaration) -> None:
 
 
 OUTSIDE = {
-    LeverName.DEDUP: 14,  # who merges is a part of each plan, with a state and an estimate of its own
+    LeverName.DEDUP: 8,  # its settings, its state, what looks for equal pages, and its part of a VM's report
     LeverName.RECYCLER: 2,
     LeverName.THP: 4,
-    LeverName.TIERING: 1,
     LeverName.SWAP_OUT: 2,
 }
 """How many files name a lever outside of its room and of the two lists; of what is not here, none."""

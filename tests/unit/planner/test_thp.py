@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from memhint.objects.domain import DomainState
+from memhint.objects.lever import LeverName
 from memhint.objects.policy import Origin, effective
 from memhint.objects.relief import Relief
 from memhint.objects.tuning import Tuning
 from memhint.objects.units import MIB
+from memhint.planner.dedup import DedupPlan
 from memhint.planner.pieces import taken_from
 from memhint.planner.plan import plan
 from memhint.planner.settings import PlannerSettings
@@ -36,7 +38,8 @@ def test_whatever_takes_less_than_a_huge_page_splits_it() -> None:
         swap_out={"cold": 1},
         cache={"cache": 1},
     )
-    assert taken_from(relief, {"merged"}) == {"fine", "recycled", "small", "cold", "merged"}
+    merging = DedupPlan(frozenset({"merged"}), None, {})
+    assert taken_from(relief, {LeverName.DEDUP: merging}) == {"fine", "recycled", "small", "cold", "merged"}
 
 
 def test_the_time_begins_when_the_vm_wakes_and_ends_with_the_window() -> None:
