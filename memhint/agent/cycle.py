@@ -75,8 +75,8 @@ class Cycle:
         self._parts.marks.follow(view)
         for runner in self._parts.runners:
             runner.pull(view, planned)
-        done = self._parts.applied.take()
         states = [state for runner in self._parts.runners for state in runner.states(view, planned)]
+        done = self._parts.applied.take()  # after the states: what they show has been noted by then
         report = report_of(
             self._identity,
             self.sequence,

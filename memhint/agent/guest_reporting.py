@@ -67,9 +67,9 @@ class GuestReporting(GuestLever):
                 Reason.GUEST_TIMEOUT if slow else why,
                 f"{verdict.detail}: {trouble.detail}",
             )
+        self._note(self.lever.state(wish.domain, wish.policy.reporting, verdict))
         with self._lock:
             self._verdicts[uuid] = (wish.wished, verdict)
-        self._note(self.lever.state(wish.domain, wish.policy.reporting, verdict))
         return verdict.answer is Answer.APPLIED
 
     def verdict(self, uuid: str, policy: Policy, tuning: Tuning) -> Verdict:
