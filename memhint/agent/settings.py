@@ -65,6 +65,8 @@ def planner_settings(conf: cfg.ConfigOpts) -> PlannerSettings:
         ),
         dedup_breaks=BreakSettings(least_life=conf.dedup.page_life, rest=conf.dedup.rest),
         dedup_cross_tenant=conf.dedup.allow_cross_tenant,
+        dedup_empty_only=conf.dedup.zero_pages_only,
+        dedup_empty_across=conf.dedup.zero_pages_across_projects,
         dedup_await_looks=finder_settings(conf) is not None,
     )
 
@@ -112,7 +114,8 @@ def ksm_pace(conf: cfg.ConfigOpts) -> KsmPace:
         max_cpu=settings.max_cpu,
         pages_to_scan=settings.pages_to_scan or (dedup.FAST[0] if settings.advisor == dedup.ADAPTIVE else None),
         sleep_millisecs=settings.sleep_millisecs,
-        use_zero_pages=settings.use_zero_pages,
+        use_zero_pages=settings.use_zero_pages or settings.empty_only,
+        empty_only=settings.empty_only,
     )
 
 

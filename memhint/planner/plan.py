@@ -19,6 +19,7 @@ from memhint.planner.dedup import AutoInput, Course, DedupPlan, as_before, plan_
 from memhint.planner.dedup_auto import pressed
 from memhint.planner.dedup_breaks import BreakState, next_breaks
 from memhint.planner.dedup_pace import PaceState, next_pace
+from memhint.planner.dedup_partitions import apart
 from memhint.planner.dedup_yield import TurnState
 from memhint.planner.earned_ratio import ALL, Earned, UsageSample, evidence, is_settled, next_earned
 from memhint.planner.forecast import Forecast, forecast, nodes_of
@@ -186,8 +187,9 @@ def _merging(
     auto = AutoInput(estimated, host.ksm, state.dedup_auto, now, wanted)
     breaks = next_breaks(state.dedup_breaks, host, domains, now, settings.dedup_breaks)
     course = Course(state.dedup_turn, breaks, settings.dedup_await_looks)
+    keeps = apart(host.ksm, empty_only=settings.dedup_empty_only, empty_across=settings.dedup_empty_across)
     dedup = plan_dedup(
-        domains, policies, state.dedup_project, settings.dedup_cross_tenant, nodes_of(host), auto, course
+        domains, policies, state.dedup_project, settings.dedup_cross_tenant, nodes_of(host), auto, course, keeps
     )
     pace, pace_state = next_pace(state.dedup_pace, host.ksm, _unmerged(domains, dedup), asked.idle, settings.dedup_pace)
     if missing is not None:

@@ -125,6 +125,8 @@ class PlannerSettings:
     dedup_pace: PaceSettings = field(default_factory=PaceSettings)
     dedup_breaks: BreakSettings = field(default_factory=BreakSettings)
     dedup_cross_tenant: bool = False  # VMs of several projects may merge with each other
+    dedup_empty_only: bool = False  # only empty pages are merged, with the zero page
+    dedup_empty_across: bool = False  # ... or are so, of VMs of several projects at the same time
     dedup_await_looks: bool = False  # a VM merges once its memory has been looked at: ranges are found then
     collapse: CollapseSettings = field(default_factory=CollapseSettings)
     cold: ColdSettings = field(default_factory=ColdSettings)
