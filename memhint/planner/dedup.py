@@ -114,7 +114,7 @@ def plan_dedup(
     for project, others in asking.items():
         if project in chosen:
             continue
-        detail = f"project {one_pool} has this host's one pool of merged pages; allow_cross_tenant would share it"
+        detail = f"project {one_pool} has this host's one pool of merged pages; {apart.otherwise}"
         verdicts.update((one.uuid, Verdict(Answer.REFUSED, Reason.TENANT, detail)) for one in others)
     willing = [one for project in asking if project in chosen for one in asking[project]]
     resting = {one.uuid: rest for one in willing if (rest := rest_of(course.breaks, one, auto.now)) is not None}

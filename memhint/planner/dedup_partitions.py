@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2s
 
 from memhint.objects.host import Ksm
@@ -24,6 +24,7 @@ class Apart:
 
     partitions: bool = False  # it has partitions: each group of VMs gets its own
     several: bool = False  # several projects may merge at the same time
+    otherwise: str = field(default="allow_cross_tenant would share it", compare=False)  # what would let them
 
 
 def apart(ksm: Ksm | None, *, empty_only: bool, empty_across: bool) -> Apart:
@@ -36,7 +37,10 @@ def apart(ksm: Ksm | None, *, empty_only: bool, empty_across: bool) -> Apart:
     """
     if ksm is None:
         return Apart()
-    return Apart(ksm.partitions, empty_across and ksm.empty_only is not None if empty_only else ksm.partitions)
+    if not empty_only:
+        return Apart(ksm.partitions, ksm.partitions)
+    several = empty_across and ksm.empty_only is not None
+    return Apart(ksm.partitions, several, "zero_pages_across_projects would let all have the zero page")
 
 
 def group_of(uuid: str, project: str | None, allow_cross_tenant: bool) -> str:

@@ -362,6 +362,7 @@ def test_empty_pages_only_are_for_one_project_at_a_time(tmp_path) -> None:
     verdicts, _ = host.reconcile()
     assert host.merging() == {"a", "b"}
     assert verdicts["c"].reason is Reason.TENANT
+    assert "zero_pages_across_projects" in verdicts["c"].detail
     assert (host.knob("zero_pages_only"), host.knob("use_zero_pages")) == ("1", "1")
     host.lever.undo(host.domains, host.seen())
     assert host.knob("zero_pages_only") == "0"
