@@ -30,6 +30,8 @@ def merge_settings(conf: cfg.ConfigOpts) -> MergeSettings:
         ),
         breaks=BreakSettings(least_life=options.page_life, rest=options.rest),
         cross_tenant=options.allow_cross_tenant,
+        empty_only=options.zero_pages_only,
+        empty_across=options.zero_pages_across_projects,
         await_looks=finder_settings(conf) is not None,
     )
 
@@ -43,7 +45,8 @@ def ksm_pace(conf: cfg.ConfigOpts) -> KsmPace:
         max_cpu=settings.max_cpu,
         pages_to_scan=settings.pages_to_scan or (dedup.FAST[0] if settings.advisor == dedup.ADAPTIVE else None),
         sleep_millisecs=settings.sleep_millisecs,
-        use_zero_pages=settings.use_zero_pages,
+        use_zero_pages=settings.use_zero_pages or settings.empty_only,
+        empty_only=settings.empty_only,
     )
 
 

@@ -211,6 +211,10 @@ def _active(found: ActiveMemory, now: float) -> dict[str, str]:
 
 def _merging(found: Merging) -> str:
     text = words.size(found.merged)
+    if found.zero:
+        text += f", {words.size(found.zero)} of it empty pages"
+    if found.partition:
+        text += f", in partition {found.partition} of KSM"
     if found.breaks is not None:
         text += f", {counted(found.breaks, 'page')} of it broken up in a minute"
     if found.life is not None:

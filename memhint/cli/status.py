@@ -142,6 +142,10 @@ def _ksm(observation: HostObservation) -> str:
     if observation.ksm is None:
         return words.absent(observation.gaps, "ksm")
     state = "running" if observation.ksm.run == 1 else "stopped"
+    if observation.ksm.empty_only:
+        state += " for empty pages only"
+    if observation.ksm.partitions:
+        state += ", keeps projects apart"
     return f"{state}, saves {mib(observation.ksm_saving)} MiB"
 
 

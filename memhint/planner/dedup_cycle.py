@@ -10,6 +10,7 @@ from memhint.planner.dedup import AutoInput, DedupPlan, MergeProgress, as_before
 from memhint.planner.dedup_auto import pressed
 from memhint.planner.dedup_breaks import next_breaks
 from memhint.planner.dedup_pace import next_pace
+from memhint.planner.dedup_partitions import apart
 from memhint.planner.forecast import nodes_of
 from memhint.planner.host_cycle import HostCycle
 from memhint.planner.state import PlannerState
@@ -22,8 +23,9 @@ def next_dedup(cycle: HostCycle, state: PlannerState) -> tuple[DedupPlan, Planne
     auto = AutoInput(cycle.estimated, host.ksm, state.dedup_auto, cycle.now, wanted)
     breaks = next_breaks(state.dedup_breaks, host, domains, cycle.now, settings.breaks)
     progress = MergeProgress(state.dedup_turn, breaks, settings.await_looks)
+    keeps = apart(host.ksm, empty_only=settings.empty_only, empty_across=settings.empty_across)
     dedup = plan_dedup(
-        domains, cycle.policies, state.dedup_project, settings.cross_tenant, nodes_of(host), auto, progress
+        domains, cycle.policies, state.dedup_project, settings.cross_tenant, nodes_of(host), auto, progress, keeps
     )
     pace, pace_state = next_pace(state.dedup_pace, host.ksm, _unmerged(domains, dedup), cycle.idle, settings.pace)
     dedup = replace(dedup, pace=pace)

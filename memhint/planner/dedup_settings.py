@@ -17,4 +17,6 @@ class MergeSettings:
     pace: PaceSettings = field(default_factory=PaceSettings)
     breaks: BreakSettings = field(default_factory=BreakSettings)
     cross_tenant: bool = False  # VMs of several projects may merge with each other
+    empty_only: bool = False  # only empty pages are merged, with the zero page
+    empty_across: bool = False  # ... or are so, of VMs of several projects at the same time
     await_looks: bool = False  # a VM merges once its memory has been looked at: ranges are found then

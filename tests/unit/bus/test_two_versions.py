@@ -47,6 +47,7 @@ NEWER = {
         "node_gone",
         "limits",
         "no_reading",
+        "partition",
     },
     "LeverName": {"recycler", "khugepaged", "thp", "tiering"},
     "Rung": {"recycler"},
