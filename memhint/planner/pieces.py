@@ -14,6 +14,11 @@ def taken_from(relief: Relief, merging: Collection[str]) -> frozenset[str]:
     return frozenset(uuid for lever in PLANNED for uuid in lever.takes(relief, merging))
 
 
+def taken_of_use(relief: Relief, merging: Collection[str]) -> frozenset[str]:
+    """UUIDs of those of them of which more than what is free in the guest is taken."""
+    return frozenset(uuid for lever in PLANNED if not lever.only_free for uuid in lever.takes(relief, merging))
+
+
 def pieces(relief: Relief, merging: Collection[str]) -> tuple[LeverName, ...]:
     """The levers that leave holes now which khugepaged would fill again."""
     return tuple(lever.name for lever in PLANNED if lever.leaves_holes and lever.takes(relief, merging))

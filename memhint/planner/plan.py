@@ -24,7 +24,7 @@ from memhint.planner.earned_ratio import ALL, Earned, UsageSample, evidence, is_
 from memhint.planner.forecast import Forecast, forecast, nodes_of
 from memhint.planner.growth import GrowthTable
 from memhint.planner.ladder import LadderState, admission, entered_rungs, is_scarce
-from memhint.planner.pieces import taken_from
+from memhint.planner.pieces import taken_from, taken_of_use
 from memhint.planner.promise import hysteresis, next_headroom
 from memhint.planner.relief.asked import Asked, ask
 from memhint.planner.settings import PlannerSettings
@@ -213,7 +213,11 @@ def _huge(
     # For the other levers a VM that works within the memory it has is idle: what it has freed it does not use.
     idle = asked.idle - working(known, state.cpu, elapsed, at, settings.collapse)
     split = next_split(state.split, domains, taken, idle, elapsed, settings.collapse)
-    anew = collapses(known, policies, split, taken, idle, settings.collapse, calm=not asked.ladder.entered)
+    # Of a VM that works, what it works with can be whole again though single pages that it frees go on being taken.
+    apart = frozenset(
+        one.uuid for one in known if one.uuid in taken and (one.process is None or one.process.instance in idle)
+    ) | taken_of_use(asked.relief, merging.plan.members)
+    anew = collapses(known, policies, split, apart, idle, settings.collapse, calm=not asked.ladder.entered)
     return replace(asked.relief, thp=anew), split
 
 
