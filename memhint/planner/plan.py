@@ -14,7 +14,7 @@ from memhint.objects.policy import Policy
 from memhint.objects.relief import Relief
 from memhint.planner.actions import actions_of, with_splits
 from memhint.planner.capacity import capacity
-from memhint.planner.compaction import next_compaction
+from memhint.planner.compaction import lacking_on, next_compaction, waits_of
 from memhint.planner.dedup import AutoInput, Course, DedupPlan, as_before, plan_dedup
 from memhint.planner.dedup_auto import pressed
 from memhint.planner.dedup_breaks import BreakState, next_breaks
@@ -116,7 +116,12 @@ def plan(
             dedup_breaks=merging.breaks,
             split=split,
             cpu=cpu_of(domains),
-            compaction=next_compaction(state.compaction, host.huge, seen.elapsed),
+            compaction=next_compaction(
+                state.compaction,
+                waits_of(host),
+                seen.elapsed,
+                lacking=lacking_on(host, state.compaction.lacking),
+            ),
             cold=asked.cold,
         ),
         plan_tiering(domains, policies, unread),
