@@ -30,7 +30,7 @@ def collapsed(touched_by: int, by: int) -> dict[str, int]:
     """Pages by node of a block of 2 MiB whose pages one processor touched, before and after another one has a huge
     page made of it, and the bytes of it that are huge then.
     """
-    memory = mmap.mmap(-1, 2 * HUGE)
+    memory = mmap.mmap(-1, 2 * HUGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     start = -(-ctypes.addressof(ctypes.c_char.from_buffer(memory)) // HUGE) * HUGE
     _advise(start, MADV_NOHUGEPAGE)
     os.sched_setaffinity(0, {touched_by})
