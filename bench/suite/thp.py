@@ -123,23 +123,24 @@ compaction; then small pages (commits 76e654cc91bb and cc638f329ef6, Linux 5.4 a
 kernels of then as far as they can: *as shipped* for `relaxed`; *nobody waits* (`defrag=defer`) for `noretry`: a near
 huge page or none; and *reclaim near* (`zone_reclaim_mode` 1) for `vanilla`, which reclaimed from the near node.
 *memhint's rule* begins as shipped and chooses `defer` once faults wait in vain ([thp.md](thp.md#the-host)), by its
-own planner and lever.
+own planner and lever: *at first* it knows nothing of the host, and *again* it remembers what it saw at first. Settings
+take turns, every other time backwards.
 
-The machine is emulated and its clock counts instructions, of both processors together: an instruction is a
-nanosecond. So times are counts of instructions; where both processors wait for the disk, the clock goes on by itself.
-A fault is told by the processor time of the thread that faults, without the readers that share its processor; what
-the other processor executes at that moment is in it. That alone makes two runs of the same setting differ by up to
-half where few faults were counted: such a difference tells nothing. What such a machine cannot tell: remote memory is
-as fast as near memory, and a huge page saves no TLB miss; what either is worth is not in these figures, only what it
-takes to get it. So by time alone nobody waiting wins wherever memory is in pieces. Threads do not run side by side.
+The machine is emulated and its clock counts instructions, of both processors together: an instruction is a nanosecond.
+So times are counts of instructions; where both processors wait for the disk, the clock goes on by itself. A fault is
+told by the processor time of the thread that faults, without the readers, which share its processor. What the other
+processor executes at that moment is in it: the kernel's own threads, and the rule's. In `in pieces, plain` nobody may
+wait, so all settings do the same there: by how much they differ tells by how much luck does. What such a machine
+cannot tell: remote memory is as fast as near memory, and a huge page saves no TLB miss; what either is worth is not in
+these figures, only what it takes to get it. So by time alone nobody waiting wins wherever memory is in pieces. Threads
+do not run side by side.
 
 What `vanilla` lost in `usemem`, reclaiming and swapping on the near node while the far one was empty, is not there on
 today's kernel in any setting: not a page is reclaimed.
 
-The rule is told every {PERIOD:g} s of that clock what an agent looks at every 10 s: a load in pieces lasts about four
-such looks, and until the first has seen waits in vain it pays for them as the setting as shipped does. A load of 1.5
-looks (48 MiB and not 160) was over before it had learned: 1.34 times the best setting at the worst, and 1.08 times the
-best single one over all loads.
+The rule has a cycle every {PERIOD:g} s of that clock, as an agent has every 10 s, and between two of them looks ten
+times at the waits alone while no node has many free blocks, as an agent does every second. So its own work weighs
+{10 / PERIOD:g} times what it does on a host; it is in all of these figures.
 """
 
 

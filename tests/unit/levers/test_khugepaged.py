@@ -269,3 +269,21 @@ def test_near_small_pages_are_preferred_only_where_they_were_measured_to_be_bett
     file.write_text(f"[khugepaged]\nown = true\nfar_huge_ratio = {ratio}\n")
     context: Any = SimpleNamespace(conf=load([str(file)]), root=host.root.kernel, ledger=host.ledger, boot="boot-1")
     assert build(context).plan_of(asking()).defrag == word
+
+
+def test_of_two_agents_the_one_that_came_second_changes_nothing_and_the_word_is_put_back_once(tmp_path: Path) -> None:
+    host, first = defrag(tmp_path, "madvise")
+    kernel, theirs = Sysfs(tmp_path), FakeLedger()
+    other = KhugepagedLever(kernel, theirs, "boot-1", lambda: 1.0, own=True, most=64)
+
+    def second(plan: HugeHost) -> Verdict:
+        return other.reconcile(plan, [], builders.host_observation(thp=read_thp(kernel)), dry_run=False).host
+
+    first(NO_WAITING)
+    assert second(NO_WAITING) == Verdict(Answer.UNCHANGED)
+    assert theirs.all() == ()
+    assert first(NONE).detail == "defrag=madvise again"
+    assert second(NO_WAITING).answer is Answer.APPLIED  # it still wishes it
+    assert first(NONE) == Verdict(Answer.UNCHANGED)
+    assert second(NONE).detail == "defrag=madvise again"
+    assert (host.read(Setting.DEFRAG), host.ledger.all(), theirs.all()) == ("madvise", (), ())
