@@ -20,6 +20,7 @@ from memhint.objects.estimate import DedupEstimate
 from memhint.objects.lever import LeverState
 from memhint.objects.report import Cost, Report
 from memhint.pages.candidates import candidates
+from memhint.planner.compaction import turns_vain
 from memhint.planner.growth import GrowthTable
 from memhint.planner.plan import Planned, plan
 from memhint.planner.pressure import alarms
@@ -102,7 +103,24 @@ class Cycle:
         self._news.inherit(before._news)
 
     def alarmed(self) -> bool:
-        """Whether the host is short of memory and no cycle has seen it yet: a look for between two cycles."""
+        """Whether the host is short of memory, or VMs wait in vain, and no cycle has seen it yet.
+
+        A look for between two cycles.
+        """
+        return self._runs_short() or self._waits_in_vain()
+
+    def _waits_in_vain(self) -> bool:
+        """Whether first touches wait for huge pages that do not come; looked at only where few are free."""
+        before, at = self.state.compaction, self.state.at
+        if at is None or not before.watched:
+            return False
+        try:
+            seen = self._parts.observer.huge_waits()
+        except KernelInterfaceError:
+            return False
+        return seen is not None and turns_vain(before, seen, self._clock() - at)
+
+    def _runs_short(self) -> bool:
         table = self._settings.ladder.rungs
         if self.state.ladder.entered or not table:
             return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 from memhint.kernel.errors import InterfaceMissing, WriteRejected
-from memhint.kernel.fields import chosen_word
+from memhint.kernel.fields import chosen_word, number
 from memhint.kernel.root import KernelRoot
 from memhint.kernel.vmstat import read_vmstat
 from memhint.objects.host import HugeActivity, Thp
@@ -77,7 +77,33 @@ def huge_activity(root: KernelRoot) -> HugeActivity:
         compact_fail=counters.number("compact_fail"),
         split=counters.number("thp_split_page"),
         collapsed=counters.number("thp_collapse_alloc"),
+        khugepaged_rounds=_progress(root, "full_scans"),
+        khugepaged_collapsed=_progress(root, "pages_collapsed"),
     )
+
+
+def _progress(root: KernelRoot, name: str) -> int | None:
+    try:
+        return root.read_int(f"{_DIRECTORY}/khugepaged/{name}")
+    except InterfaceMissing:
+        return None
+
+
+def compaction_waits(root: KernelRoot) -> tuple[int, int] | None:
+    """How often somebody waited while the kernel made room for a large block since boot, and how often in vain.
+
+    For looks each second: nothing else of the file is taken apart. None where the kernel does not count them.
+
+    :raises KernelInterfaceError: when the counters cannot be read
+    """
+    text = root.read_text("proc/vmstat")
+    if "\ncompact_stall " not in text or "\ncompact_fail " not in text:
+        return None
+    stall, fail = (
+        number(text.partition(f"\n{name} ")[2].partition("\n")[0], root.path("proc/vmstat"))
+        for name in ("compact_stall", "compact_fail")
+    )
+    return stall, fail
 
 
 def _chosen(root: KernelRoot, name: str) -> str:

@@ -128,6 +128,8 @@ class HugeActivity:
     compact_fail: Count  # ... in vain
     split: Count  # huge pages that were split
     collapsed: Count  # huge pages that were made of small ones
+    khugepaged_rounds: Count | None = None  # khugepaged was through all memory; None: it is not there
+    khugepaged_collapsed: Count | None = None  # huge pages that it made
 
 
 @dataclass(frozen=True, slots=True)

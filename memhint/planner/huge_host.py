@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from memhint.objects.huge_host import HugeHost
+from memhint.objects.huge_host import NO_WAITING, HugeHost
 from memhint.planner.pieces import pieces
 from memhint.planner.plan import Planned
 
-NO_WAITING = "defer"  # a first touch takes what is there, and the kernel compacts behind it
 QUICK = 1000  # milliseconds between two rounds of khugepaged while VMs get huge pages again
 
 

@@ -13,6 +13,11 @@ def taken_from(relief: Relief, plans: HostPlans) -> frozenset[str]:
     return frozenset(uuid for lever in PLANNED for uuid in lever.takes(relief, plans))
 
 
+def taken_of_use(relief: Relief, plans: HostPlans) -> frozenset[str]:
+    """UUIDs of those of them of which more than what is free in the guest is taken."""
+    return frozenset(uuid for lever in PLANNED if not lever.only_free for uuid in lever.takes(relief, plans))
+
+
 def pieces(relief: Relief, plans: HostPlans) -> tuple[LeverName, ...]:
     """The levers that leave holes now which khugepaged would fill again."""
     return tuple(lever.name for lever in PLANNED if lever.leaves_holes and lever.takes(relief, plans))

@@ -14,14 +14,14 @@ from memhint.objects.policy import Policy
 from memhint.objects.relief import Relief
 from memhint.planner.actions import actions_of, with_splits
 from memhint.planner.capacity import capacity
-from memhint.planner.compaction import next_compaction
+from memhint.planner.compaction import lacking_on, next_compaction, waits_of
 from memhint.planner.earned_ratio import ALL, Earned, UsageSample, evidence, is_settled, next_earned
 from memhint.planner.forecast import Forecast, forecast
 from memhint.planner.growth import GrowthTable
 from memhint.planner.host_cycle import HostCycle, HostPlans
 from memhint.planner.ladder import LadderState, admission, entered_rungs, is_scarce
 from memhint.planner.levers import PLANNED
-from memhint.planner.pieces import taken_from
+from memhint.planner.pieces import taken_from, taken_of_use
 from memhint.planner.promise import hysteresis, next_headroom
 from memhint.planner.relief.asked import Asked, ask
 from memhint.planner.settings import PlannerSettings
@@ -119,7 +119,12 @@ def plan(
             predictor=seen.predictor,
             split=split,
             cpu=cpu_of(domains),
-            compaction=next_compaction(state.compaction, host.huge, seen.elapsed),
+            compaction=next_compaction(
+                state.compaction,
+                waits_of(host),
+                seen.elapsed,
+                lacking=lacking_on(host, state.compaction.lacking),
+            ),
             cold=asked.cold,
         ),
     )
@@ -188,7 +193,11 @@ def _huge(
     # For the other levers a VM that works within the memory it has is idle: what it has freed it does not use.
     idle = asked.idle - working(known, state.cpu, elapsed, at, settings.collapse)
     split = next_split(state.split, domains, taken, idle, elapsed, settings.collapse)
-    anew = collapses(known, policies, split, taken, idle, settings.collapse, calm=not asked.ladder.entered)
+    # Of a VM that works, what it works with can be whole again though single pages that it frees go on being taken.
+    apart = frozenset(
+        one.uuid for one in known if one.uuid in taken and (one.process is None or one.process.instance in idle)
+    ) | taken_of_use(asked.relief, plans)
+    anew = collapses(known, policies, split, apart, idle, settings.collapse, calm=not asked.ladder.entered)
     return replace(asked.relief, thp=anew), split
 
 

@@ -76,6 +76,8 @@ class PlannedLever:
     """UUIDs of the VMs from which it takes less than a huge page at a time."""
     leaves_holes: bool = False
     """Whether what it takes is a hole that khugepaged would fill again."""
+    only_free: bool = False
+    """Whether it takes only what is free in the guest: what the guest works with stays whole, once it is so again."""
     splits: Callable[[Action, Relief, DomainObservation, DedupEstimate | None], Splits | Gap | None] = _nothing
     """What an action does to a VM's huge pages."""
     reclaimable: Callable[[DomainObservation, Observed, DedupEstimate | None], Reclaimable] | None = None

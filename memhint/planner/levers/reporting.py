@@ -103,6 +103,7 @@ REPORTING = PlannedLever(
     by_relief=_tunings,
     takes=_takes,
     leaves_holes=True,
+    only_free=True,
     splits=_splits,
     reclaimable=by_reporting,
     foresee=_foresee,
