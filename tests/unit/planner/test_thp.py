@@ -153,7 +153,7 @@ def test_a_vm_that_works_gets_huge_pages_though_its_free_pages_go_on_being_taken
     for cycle, cpu in enumerate((0.0, 0.0, 0.1, 8.0, 16.0, 16.1)):
         planned = plan(host, [replace(runs(cpu), guest_kernel=None)], policies, state, 10.0 * cycle, settings)
         made.append(vm.uuid in planned.plan.relief.thp)
-        finer.append(taken_from(planned.plan.relief, ()) == {vm.uuid})
+        finer.append(taken_from(planned.plan.relief, planned.of_host) == {vm.uuid})
         state = planned.state
     assert finer[1:] == [True] * 5
     assert made == [False, False, False, True, True, False]
