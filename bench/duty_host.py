@@ -10,7 +10,7 @@ from pathlib import Path
 from bench import ksm
 from bench.cpu import cpu_seconds, thread_seconds
 from bench.filled_host import NO_SWAP, PROJECT, Setup, Sizes, agent_of, enforced, host_of
-from bench.fitting import Look, too_small
+from bench.fitting import MemorySample, too_small
 from bench.harness.bench import Say
 from bench.harness.precondition import require
 from bench.resident import resident_of
@@ -26,7 +26,7 @@ _PATIENCE = 30  # periods in which one cycle must end, on however busy a machine
 
 
 @dataclass(slots=True)
-class Borne:
+class PeriodResult:
     """What one arm came to: ``guests`` fitted for a whole period. What follows is of that period, unless it says else.
 
     CPU times are in seconds.
@@ -45,12 +45,12 @@ class Borne:
     seconds: float = 0.0
 
 
-def bear(setup: Setup, sizes: Sizes, cycle: Cycle, say: Say) -> Borne:
+def bear(setup: Setup, sizes: Sizes, cycle: Cycle, say: Say) -> PeriodResult:
     """Add guests until the host swaps, then take some away until all that is in use fits for a whole period.
 
     Raises PreconditionFailed where budget or swap are not what they should be.
     """
-    found = Borne()
+    found = PeriodResult()
     with host_of(setup, sizes) as host:
         merging = ksm.scanning(setup.ksm) if setup.ksm is not None else nullcontext()
         with merging, agent_of(host, setup) as agent, working(cycle) as rota:
@@ -81,11 +81,11 @@ def _grow(host: Host, setup: Setup, sizes: Sizes, cycle: Cycle, rota: Rota, say:
     return False
 
 
-def _watch(host: Host, seconds: float, budget: int) -> list[Look]:
-    """Look until the time is over, or the host is seen to be too small."""
+def _watch(host: Host, seconds: float, budget: int) -> list[MemorySample]:
+    """MemorySample until the time is over, or the host is seen to be too small."""
     until, looks = time.monotonic() + seconds, []
     while True:
-        looks.append(Look(host.in_use(), host.swap_used()))
+        looks.append(MemorySample(host.in_use(), host.swap_used()))
         if time.monotonic() >= until or too_small(looks, budget) is not None:
             return looks
         time.sleep(_LOOK)
@@ -97,7 +97,7 @@ def _prove(
     cycle: Cycle,
     rota: Rota,
     agent: AgentProcess | None,
-    found: Borne,
+    found: PeriodResult,
     name: str,
     say: Say,
 ) -> bool:
@@ -105,7 +105,7 @@ def _prove(
     require(bool(host.guests), f"{name}: the host is too small for a single guest")
     rota.taken()
     before, began = _cpu(host, agent), time.monotonic()
-    looks: list[Look] = []
+    looks: list[MemorySample] = []
     found.cycles, found.missed = [], 0
     for _ in range(_PATIENCE):
         looks += _watch(host, cycle.period, budget)

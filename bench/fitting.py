@@ -10,14 +10,14 @@ from memhint.objects.units import mib
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """One look at a host, in bytes."""
+class MemorySample:
+    """A host at one moment, in bytes."""
 
     in_use: int  # what it has to keep, in memory or in swap
     swap: int  # in swap now, of this host
 
 
-def too_small(looks: Sequence[Look], budget: int) -> str | None:
+def too_small(looks: Sequence[MemorySample], budget: int) -> str | None:
     """Why this host was too small, for people; None where all that was in use fitted into `budget` bytes.
 
     What went to swap earlier, as more guests were there, stays there until somebody reads it: swap that does not grow

@@ -14,6 +14,7 @@ from typing import NoReturn
 from memhint.agent.build_levers import TRAVELLING
 from memhint.agent.cycle import Cycle
 from memhint.agent.deep_reads import DeepReads
+from memhint.agent.guest_reporting import GuestReporting
 from memhint.agent.guests import Guests, GuestTiming
 from memhint.agent.nova_files import NovaFiles
 from memhint.agent.observer import Observer
@@ -112,7 +113,7 @@ class FakeFleet:
         self._store = open_host_store(f"sqlite:///{self._directory / 'bench.db'}", host="bench")
         bus = InProcessBus()
         bus.subscribe("store", self._store.reports.save)
-        guests = Guests(lambda _: nullcontext(_silent), lambda _: _NextBoot(), self._store.marks, GuestTiming(), 9)
+        guests = Guests(lambda _: nullcontext(_silent), GuestTiming())
         deep = DeepReads(root, 4096, 0.5, 60.0)
         lever = DedupLever(root, self._store.marks, _no_monitor, DedupSettings(), "boot", lambda _: 0, time.time)
         observer = Observer(
@@ -149,7 +150,7 @@ class FakeFleet:
                         time.monotonic,
                     )
                 ),
-                ReportingRunner(guests),
+                ReportingRunner(guests, GuestReporting(marks, lambda _: _NextBoot(), 9)),
                 CacheRunner(
                     Reclaims(guests, self._store.reclaims, lambda _: None), psi_limit=10.0, hold_off=30.0, always=False
                 ),

@@ -9,17 +9,20 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from memhint.kernel.buddy import free_in_blocks
+from memhint.kernel.numa import numa_nodes
 from memhint.kernel.root import KernelRoot
-from memhint.kernel.thp import huge_activity, read_thp
+from memhint.kernel.thp import HUGE_PAGE, compaction_waits, read_thp
 from memhint.kernel.vmstat import read_vmstat
 from memhint.levers.khugepaged import KhugepagedLever
-from memhint.objects.huge_host import HugeHost
+from memhint.objects.huge_host import NO_WAITING, HugeHost
 from memhint.objects.ownership import Mark
-from memhint.planner.compaction import Compaction, next_compaction
+from memhint.planner.compaction import Compaction, HugeWaits, lacking_on, next_compaction, turns_vain
 
 PROGRAM = "/inside/huge"
 FOLDER = "/files"
@@ -35,6 +38,8 @@ COUNTERS = (
     "pgscan_direct",
     "pgsteal_direct",
 )
+CYCLE = 10.0  # seconds of an agent's clock from one cycle to the next
+LOOKS = 10  # at the waits alone, in each of them
 SETTLE = 1.0  # seconds of its own clock
 FULL = 24 << 20  # bytes free, of a host whose page cache is as large as it can be
 ROOT = KernelRoot()
@@ -59,14 +64,14 @@ class _Marks:
         return tuple(self._marks.values())
 
 
-def usemem(setting: str, near: bool, period: float, threads: int, mib: int) -> dict[str, Any]:
+def usemem(setting: str, near: bool, period: float, fresh: bool, threads: int, mib: int) -> dict[str, Any]:
     """Threads use so many MiB in all, on a host with nothing else."""
-    return _measured(setting, near, period, "usemem", threads, mib)
+    return _measured(setting, near, period, fresh, "usemem", threads, mib)
 
 
-def faults(setting: str, near: bool, period: float, mib: int, advised: bool) -> dict[str, Any]:
+def faults(setting: str, near: bool, period: float, fresh: bool, mib: int, advised: bool) -> dict[str, Any]:
     """Somebody wants huge pages."""
-    return _measured(setting, near, period, "faults", mib, "advised" if advised else "plain")
+    return _measured(setting, near, period, fresh, "faults", mib, "advised" if advised else "plain")
 
 
 def available() -> int:
@@ -95,13 +100,13 @@ def alive() -> bool:
 _readers: list[subprocess.Popen[bytes]] = []
 
 
-def _measured(setting: str, near: bool, period: float, *words: object) -> dict[str, Any]:
+def _measured(setting: str, near: bool, period: float, fresh: bool, *words: object) -> dict[str, Any]:
     _settled()
     (THP / "enabled").write_text("always")
     (THP / "defrag").write_text(setting)
     RECLAIM_NEAR.write_text("1" if near else "0")
     before = _counters()
-    with _rule(period) if period else _nothing() as told:
+    with _rule(period, fresh) if period else _nothing() as told:
         found = _ours(*words)
     after = _counters()
     return {**found, **{name: after[name] - before[name] for name in COUNTERS}, "rule": told}
@@ -123,29 +128,83 @@ def _nothing() -> Iterator[list[str]]:
 
 
 @contextmanager
-def _rule(period: float) -> Iterator[list[str]]:
-    """memhint's rule for `defrag`, by its own planner and its own lever, every so many seconds."""
-    lever = KhugepagedLever(ROOT, _Marks(), "boot", time.time, own=True, most=64)
-    host: Any = SimpleNamespace(thp=read_thp(ROOT))
-    ended, told = threading.Event(), []
+def _rule(period: float, fresh: bool) -> Iterator[list[str]]:
+    """memhint's rule for `defrag`, by its own planner and its own lever, every so many seconds of this clock.
 
-    def look() -> None:
-        state, at = next_compaction(Compaction(), huge_activity(ROOT), None), time.monotonic()
-        while not ended.wait(period):
-            elapsed, at = time.monotonic() - at, time.monotonic()
-            state = next_compaction(state, huge_activity(ROOT), elapsed)
-            verdict = lever.reconcile(HugeHost(defrag="defer" if state.vain else None), [], host, dry_run=False).host
-            if verdict.detail:
-                told.append(verdict.detail)
+    Each of them is a cycle of an agent. It has run before the load; what it remembers it has of the last call, unless
+    it is ``fresh``. As an agent does, it looks at the waits alone ten times within a cycle.
+    """
+    agent = _Agent(period, fresh)
+    agent.cycle()
+    ended = threading.Event()
 
-    agent = threading.Thread(target=look)
-    agent.start()
+    def run() -> None:
+        while not ended.wait(agent.rest()):
+            agent.look()
+
+    thread = threading.Thread(target=run)
+    thread.start()
     try:
-        yield told
+        yield agent.told
     finally:
         ended.set()
-        agent.join()
-        lever.undo([], host)
+        thread.join()
+        agent.end()
+
+
+class _Agent:
+    """Of an agent what the rule takes. It is called by one thread at a time."""
+
+    remembered = Compaction()
+    """Of the last of them."""
+
+    def __init__(self, period: float, fresh: bool) -> None:
+        self.told: list[str] = []
+        self._period = period
+        self._scale = CYCLE / period
+        self._state = Compaction() if fresh else replace(_Agent.remembered, began=None)
+        self._host: Any = SimpleNamespace(thp=read_thp(ROOT), numa=numa_nodes(ROOT), memory=None)
+        self._lever = KhugepagedLever(ROOT, _Marks(), "boot", time.time, own=True, most=64)
+        self._at: float | None = None
+
+    def cycle(self) -> None:
+        """Plan, and pull the lever."""
+        now = time.monotonic()
+        elapsed = None if self._at is None else (now - self._at) * self._scale
+        self._host.free_huge = free_in_blocks(ROOT, HUGE_PAGE)
+        lacking = lacking_on(self._host, self._state.lacking)
+        self._state, self._at = next_compaction(self._state, _waits(), elapsed, lacking=lacking), now
+        wish = HugeHost(defrag=NO_WAITING if self._state.vain else None)
+        verdict = self._lever.reconcile(wish, [], self._host, dry_run=False).host
+        if verdict.detail:
+            self.told.append(verdict.detail)
+
+    def rest(self) -> float:
+        """Seconds until there is something to look at."""
+        if self._state.watched:
+            return self._period / LOOKS
+        return max(0.0, self._period - self._passed())
+
+    def look(self) -> None:
+        """Between two cycles, or the next one."""
+        passed = self._passed()
+        if passed >= self._period or turns_vain(self._state, _waits(), passed * self._scale):
+            self.cycle()
+
+    def _passed(self) -> float:
+        assert self._at is not None
+        return time.monotonic() - self._at
+
+    def end(self) -> None:
+        """Put back what was set, and keep what was learnt."""
+        self._lever.undo([], self._host)
+        _Agent.remembered = self._state
+
+
+def _waits() -> HugeWaits:
+    found = compaction_waits(ROOT)
+    assert found is not None
+    return HugeWaits(*found)
 
 
 def _free() -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 from bench.harness.precondition import require
 from memhint.conf import khugepaged
 from memhint.kernel.root import KernelRoot
-from memhint.kernel.thp import Setting, read_setting, write_setting
+from memhint.kernel.thp import ThpKnob, read_setting, write_setting
 
 SHIPPED = next(int(one.default) for one in khugepaged.OPTS if one.name == "max_ptes_none")
 """What memhint sets where it may."""
@@ -22,11 +22,11 @@ def sparing(most: int = SHIPPED, root: Path = Path("/")) -> Iterator[None]:
     Raises PreconditionFailed where this kernel has no khugepaged.
     """
     kernel = KernelRoot(root)
-    file = root / "sys/kernel/mm/transparent_hugepage" / Setting.MAX_PTES_NONE.value
+    file = root / "sys/kernel/mm/transparent_hugepage" / ThpKnob.MAX_PTES_NONE.value
     require(file.exists(), "this kernel has no khugepaged: it takes CONFIG_TRANSPARENT_HUGEPAGE")
-    before = read_setting(kernel, Setting.MAX_PTES_NONE)
-    write_setting(kernel, Setting.MAX_PTES_NONE, str(most))
+    before = read_setting(kernel, ThpKnob.MAX_PTES_NONE)
+    write_setting(kernel, ThpKnob.MAX_PTES_NONE, str(most))
     try:
         yield
     finally:
-        write_setting(kernel, Setting.MAX_PTES_NONE, before)
+        write_setting(kernel, ThpKnob.MAX_PTES_NONE, before)

@@ -22,7 +22,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class AgentSample:
     """What an agent has taken by then, and what was moved by anybody."""
 
     at: float  # seconds since the beginning
@@ -76,7 +76,7 @@ def after(rows: Sequence[Row], began: Sequence[float], rest: float) -> list[Row]
     return [row for row in rows if row.at - began[row.phase] > rest]
 
 
-def at_rest(looks: Sequence[Look], since: float, until: float) -> float | None:
+def at_rest(looks: Sequence[AgentSample], since: float, until: float) -> float | None:
     """Percent of a CPU that an agent took between two moments; None where fewer than two looks lie there."""
     within = [look for look in looks if since <= look.at <= until]
     if len(within) < 2 or within[-1].at <= within[0].at:
@@ -84,7 +84,7 @@ def at_rest(looks: Sequence[Look], since: float, until: float) -> float | None:
     return 100.0 * (within[-1].cpu - within[0].cpu) / (within[-1].at - within[0].at)
 
 
-def moved(looks: Sequence[Look], since: float, until: float) -> int:
+def moved(looks: Sequence[AgentSample], since: float, until: float) -> int:
     """Bytes that were moved between two moments, as far as looks lie there."""
     within = [look.moved for look in looks if since <= look.at <= until]
     return within[-1] - within[0] if within else 0

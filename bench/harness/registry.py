@@ -14,6 +14,7 @@ NAMES: tuple[str, ...] = (
     "migrate",
     "tiering",
     "next_allocation",
+    "wake",
     "memhog",
     "thp",
     "pagefault",

@@ -68,7 +68,7 @@ _SHIPPED = DedupSettings(allow_monitor_commands=True, advisor=ADAPTIVE)
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class ArmSetup:
     """Who merges, and what of each VM."""
 
     name: str
@@ -78,11 +78,11 @@ class Way:
     known: bool = False  # the ranges, before the clock begins
 
 
-FLAT = Way("KSM flat out", FLAT_OUT)
-STOCK = Way("KSM, scan-time advisor", ADVISED)
-WHOLE = Way("memhint, whole VMs")
-PARTS = Way("memhint, finder and ranges", ranges=True)
-PARTS_FLAT = Way(
+FLAT = ArmSetup("KSM flat out", FLAT_OUT)
+STOCK = ArmSetup("KSM, scan-time advisor", ADVISED)
+WHOLE = ArmSetup("memhint, whole VMs")
+PARTS = ArmSetup("memhint, finder and ranges", ranges=True)
+PARTS_FLAT = ArmSetup(
     "memhint, finder and ranges, KSM flat out",
     settings=ksm.NO_PACE,
     ranges=True,
@@ -192,7 +192,7 @@ def targets(found: Mapping[str, Mapping[str, Sequence[Merged]]]) -> tuple[Verdic
     )
 
 
-def _ratio(arms: Mapping[str, Sequence[Merged]], way: Way, cost: Callable[[Merged], float]) -> float:
+def _ratio(arms: Mapping[str, Sequence[Merged]], way: ArmSetup, cost: Callable[[Merged], float]) -> float:
     def each(name: str) -> float:
         if not all(one.enough for one in arms[name]):
             return _NEVER
@@ -202,7 +202,7 @@ def _ratio(arms: Mapping[str, Sequence[Merged]], way: Way, cost: Callable[[Merge
     return _NEVER if base in (0.0, _NEVER) else min(_NEVER, each(way.name) / base)
 
 
-def _run(way: Way, vms: Sequence[PausedVm], can: int, patience: float, folder: Path) -> Merged:
+def _run(way: ArmSetup, vms: Sequence[PausedVm], can: int, patience: float, folder: Path) -> Merged:
     for vm in vms:
         vm.monitor.set("/objects/mem", "merge", False)
     if way.ksm is not None:
@@ -243,7 +243,7 @@ def _finder() -> Finder:
 class _Levers:
     """The lever itself, over these VMs. A context manager: its marks are gone with it."""
 
-    def __init__(self, way: Way, vms: Sequence[PausedVm], folder: Path) -> None:
+    def __init__(self, way: ArmSetup, vms: Sequence[PausedVm], folder: Path) -> None:
         self._vms = vms
         self._choices: Mapping[str, RangeChoice] = {}
         self._by_name = {vm.name: vm.monitor for vm in vms}

@@ -40,7 +40,7 @@ _LOOK = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class ArmSetup:
     """How memory that is free in single pages comes back, if it does."""
 
     name: str
@@ -51,12 +51,12 @@ class Way:
     recycler: bool = False
 
 
-OFF = Way("nothing", reporting=False)
-ORDER_9 = Way("reporting, order 9", "stats")
-ORDER_0 = Way("reporting, order 0", "stats", words="page_reporting.page_reporting_order=0")
-ZEROED = Way("init_on_free, KSM flat out", reporting=False, words="init_on_free=1", ksm=ksm.FLAT_OUT)
-BITMAP = Way("bitmap hinting engine", "bitmap", words="page_reporting.bitmap=1")
-RECYCLER = Way("recycler", "recycler", recycler=True)
+OFF = ArmSetup("nothing", reporting=False)
+ORDER_9 = ArmSetup("reporting, order 9", "stats")
+ORDER_0 = ArmSetup("reporting, order 0", "stats", words="page_reporting.page_reporting_order=0")
+ZEROED = ArmSetup("init_on_free, KSM flat out", reporting=False, words="init_on_free=1", ksm=ksm.FLAT_OUT)
+BITMAP = ArmSetup("bitmap hinting engine", "bitmap", words="page_reporting.bitmap=1")
+RECYCLER = ArmSetup("recycler", "recycler", recycler=True)
 WAYS = (OFF, ORDER_9, ORDER_0, ZEROED, BITMAP, RECYCLER)
 
 
@@ -136,11 +136,11 @@ def told(scale: Scale, found: Mapping[str, list[Returned]], data: int, around: M
 
 
 def _runs(
-    works: Workshop, kernels: Mapping[str, Kernel], ways: Sequence[Way], runs: int, words: str, say: Say
+    works: Workshop, kernels: Mapping[str, Kernel], ways: Sequence[ArmSetup], runs: int, words: str, say: Say
 ) -> dict[str, list[Returned]]:
     """As many guests at a time as there are CPUs, and those that KSM merges after them."""
 
-    def one(way: Way, run: int) -> Returned:
+    def one(way: ArmSetup, run: int) -> Returned:
         found = _run(works, kernels[way.series], way, f"{words} skew={run}")
         say(f"{way.name}: {mib(found.resident)} MiB resident, {found.window.batches} batches")
         return found
@@ -157,7 +157,7 @@ def _runs(
     return found
 
 
-def _run(works: Workshop, booted: Kernel, way: Way, words: str) -> Returned:
+def _run(works: Workshop, booted: Kernel, way: ArmSetup, words: str) -> Returned:
     device = f"id=balloon,free-page-reporting={'on' if way.reporting else 'off'}"
     if way.recycler:
         device += ",page-recycler=on," + ",".join(f"{name}={value}" for name, value in PACE.items())
@@ -190,7 +190,7 @@ def _run(works: Workshop, booted: Kernel, way: Way, words: str) -> Returned:
     return Returned(held.guest + held.merged, window, threads, merger)
 
 
-def _said(folder: Path, guest: subprocess.Popen[bytes], line: str, way: Way) -> None:
+def _said(folder: Path, guest: subprocess.Popen[bytes], line: str, way: ArmSetup) -> None:
     """Wait until the guest has said a line that begins so. Raises GuestFailed."""
     end = time.monotonic() + PATIENCE
     console = folder / "console"
@@ -242,7 +242,7 @@ def notes(found: Mapping[str, list[Returned]]) -> tuple[str, ...]:
     return tuple(said)
 
 
-def _batches(found: Mapping[str, list[Returned]], way: Way) -> int:
+def _batches(found: Mapping[str, list[Returned]], way: ArmSetup) -> int:
     return max((one.window.batches for one in found.get(way.name, [])), default=0)
 
 

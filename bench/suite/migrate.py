@@ -56,7 +56,7 @@ _NOTES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class ArmSetup:
     """One way to move memory, as the program inside is told it, and what the founding table gives for its like."""
 
     name: str
@@ -64,20 +64,20 @@ class Way:
     published: str = ""
 
 
-ONE_SMALL = Way("single 4 KiB pages", "small:1:1", "0.312 GB/s, 1.0")
-MANY_SMALL = Way("512 x 4 KiB, one call", "small:512:1", "0.854 GB/s, 2.7")
+ONE_SMALL = ArmSetup("single 4 KiB pages", "small:1:1", "0.312 GB/s, 1.0")
+MANY_SMALL = ArmSetup("512 x 4 KiB, one call", "small:512:1", "0.854 GB/s, 2.7")
 SMALL = (
     ONE_SMALL,
     MANY_SMALL,
-    Way("512 x 4 KiB, 2 threads", "small:512:2", "1.240 GB/s (exchange), 4.0"),
-    Way("512 x 4 KiB, 4 threads", "small:512:4", "1.255 GB/s (exchange), 4.0"),
+    ArmSetup("512 x 4 KiB, 2 threads", "small:512:2", "1.240 GB/s (exchange), 4.0"),
+    ArmSetup("512 x 4 KiB, 4 threads", "small:512:4", "1.255 GB/s (exchange), 4.0"),
 )
-ONE_HUGE = Way("single 2 MiB pages", "huge:1:1", "2.387 GB/s, 1.0")
-MANY_HUGE = Way("16 x 2 MiB, one call", "huge:16:1")
-TWO_THREADS = Way("16 x 2 MiB, 2 threads", "huge:16:2", "4.138 GB/s, 1.7")
-HUGE = (ONE_HUGE, MANY_HUGE, TWO_THREADS, Way("16 x 2 MiB, 4 threads", "huge:16:4", "7.382 GB/s, 3.1"))
-TWO_MOVES = Way("down, then up: two migrations", "swap:16:1", "2.387 GB/s, 1.0 (one migration)")
-AT_ONCE = Way("down and up at once, 2 threads", "swap:16:2", "4.135 GB/s, 1.7 (1-thread exchange)")
+ONE_HUGE = ArmSetup("single 2 MiB pages", "huge:1:1", "2.387 GB/s, 1.0")
+MANY_HUGE = ArmSetup("16 x 2 MiB, one call", "huge:16:1")
+TWO_THREADS = ArmSetup("16 x 2 MiB, 2 threads", "huge:16:2", "4.138 GB/s, 1.7")
+HUGE = (ONE_HUGE, MANY_HUGE, TWO_THREADS, ArmSetup("16 x 2 MiB, 4 threads", "huge:16:4", "7.382 GB/s, 3.1"))
+TWO_MOVES = ArmSetup("down, then up: two migrations", "swap:16:1", "2.387 GB/s, 1.0 (one migration)")
+AT_ONCE = ArmSetup("down and up at once, 2 threads", "swap:16:2", "4.135 GB/s, 1.7 (1-thread exchange)")
 EXCHANGE = (TWO_MOVES, AT_ONCE)
 TABLES = (("Pages of 4 KiB", SMALL), ("Huge pages", HUGE), ("An exchange of two sets of 64 MiB", EXCHANGE))
 COUNTED = (ONE_SMALL, MANY_SMALL, ONE_HUGE, MANY_HUGE)
@@ -142,16 +142,18 @@ def targets(speeds: dict[str, list[float]]) -> tuple[Verdict, ...]:
     )
 
 
-def _middle(way: Way, base: Way, speeds: dict[str, list[float]]) -> float:
+def _middle(way: ArmSetup, base: ArmSetup, speeds: dict[str, list[float]]) -> float:
     return median(_ratios(way, base, speeds))
 
 
-def _ratios(way: Way, base: Way, speeds: dict[str, list[float]]) -> list[float]:
+def _ratios(way: ArmSetup, base: ArmSetup, speeds: dict[str, list[float]]) -> list[float]:
     """Round by round, so that what the machine did meanwhile counts for both."""
     return [one / other for one, other in zip(speeds[way.words], speeds[base.words], strict=True)]
 
 
-def _table(title: str, ways: Sequence[Way], speeds: dict[str, list[float]], instructions: dict[str, Figure]) -> Table:
+def _table(
+    title: str, ways: Sequence[ArmSetup], speeds: dict[str, list[float]], instructions: dict[str, Figure]
+) -> Table:
     columns = [Column("ratio", "times the first row's speed", digits=2), Column("speed", "GB/s", digits=3)]
     if any(way.words in instructions for way in ways):
         columns.append(Column("instructions", "guest instructions per 4 KiB", digits=0))
@@ -184,7 +186,7 @@ def _speeds(program: Path, size: Size, say: Say) -> dict[str, list[float]]:
 
 
 def _run(host: VirtualHost, size: Size, rounds: int, words: Sequence[str]) -> list[tuple[str, int, int]]:
-    """Way, bytes and nanoseconds of each way in each round."""
+    """ArmSetup, bytes and nanoseconds of each way in each round."""
     rows = host.call(
         "migrate_inside.run", deadline=DEADLINE, rounds=rounds, small=size.small, huge=size.huge, arms=list(words)
     )
@@ -199,7 +201,7 @@ def _instructions(program: Path, size: Size, folder: Path, say: Say) -> dict[str
     found = {}
     with VirtualHost(files, memory, nodes=NODES, cpus=1, words=words, counted=True) as host:
 
-        def taken(way: Way, rounds: int) -> tuple[int, int]:
+        def taken(way: ArmSetup, rounds: int) -> tuple[int, int]:
             before = counted(counter)
             rows = _run(host, size, rounds, [way.words])
             return counted(counter) - before, sum(moved for _, moved, _ in rows)

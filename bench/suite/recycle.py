@@ -8,7 +8,7 @@ from statistics import median
 from typing import Any
 
 from bench import filled_host, ksm
-from bench.duty_host import Borne, bear
+from bench.duty_host import PeriodResult, bear
 from bench.figures import Figure, Verdict, figure
 from bench.filled_host import Setup, Sizes
 from bench.harness.bench import Bench, Say
@@ -108,7 +108,7 @@ def measure(scale: Scale, say: Say) -> Result:
     )
 
 
-def targets(found: Mapping[str, Borne]) -> tuple[Verdict, ...]:
+def targets(found: Mapping[str, PeriodResult]) -> tuple[Verdict, ...]:
     """What was hoped for; where an arm did not run, what is compared with it is left out."""
     mine, plain, stock = found[RECYCLER.name], found.get(NOTHING.name), found[STOCK.name]
     verdicts = []
@@ -121,7 +121,7 @@ def targets(found: Mapping[str, Borne]) -> tuple[Verdict, ...]:
     return tuple(verdicts)
 
 
-def by_bytes(one: Borne, budget: int, *, own: bool = True) -> float:
+def by_bytes(one: PeriodResult, budget: int, *, own: bool = True) -> float:
     """Guests that the bytes of a host are worth, each as large as they were on average when all took most.
 
     :param own: with QEMU's own memory
@@ -129,7 +129,7 @@ def by_bytes(one: Borne, budget: int, *, own: bool = True) -> float:
     return budget * one.guests / (max(one.used) - (0 if own else one.own))
 
 
-def notes(found: Mapping[str, Borne], cycle: Cycle, budget: int) -> tuple[str, ...]:
+def notes(found: Mapping[str, PeriodResult], cycle: Cycle, budget: int) -> tuple[str, ...]:
     """What the figures do not say by themselves."""
     said = []
     if (plain := found.get(NOTHING.name)) is not None:
@@ -176,11 +176,11 @@ def _environment(sizes: Sizes, cycle: Cycle) -> dict[str, Any]:
     }
 
 
-def _peak_cpu(one: Borne) -> float:
+def _peak_cpu(one: PeriodResult) -> float:
     return median(done.cpu for done in one.cycles)
 
 
-def _borne(found: Mapping[str, Borne], budget: int) -> Table:
+def _borne(found: Mapping[str, PeriodResult], budget: int) -> Table:
     columns = (
         Column("guests", "guests", "", 0),
         Column("average", "in use on average", BYTES, 0),
@@ -211,7 +211,7 @@ def _borne(found: Mapping[str, Borne], budget: int) -> Table:
     return Table("Guests that fit", columns, arms, "The posted test")
 
 
-def _costs(found: Mapping[str, Borne]) -> Table:
+def _costs(found: Mapping[str, PeriodResult]) -> Table:
     columns = (
         Column("ksm", "CPU of KSM", "% of a core"),
         Column("agent", "CPU of the agent", "% of a core"),
@@ -219,7 +219,7 @@ def _costs(found: Mapping[str, Borne]) -> Table:
         Column("cycle", "the guest's CPU for one cycle", "s"),
     )
 
-    def share(seconds: float, one: Borne) -> Figure:
+    def share(seconds: float, one: PeriodResult) -> Figure:
         return figure([100 * seconds / one.seconds])
 
     arms = [
@@ -237,7 +237,7 @@ def _costs(found: Mapping[str, Borne]) -> Table:
     return Table("What it costs, with as many as fit", columns, arms)
 
 
-def _used(found: Mapping[str, Borne]) -> tuple[Curve, ...]:
+def _used(found: Mapping[str, PeriodResult]) -> tuple[Curve, ...]:
     return tuple(
         Curve(name, tuple((index * one.seconds / len(one.used), used / MIB) for index, used in enumerate(one.used)))
         for name, one in found.items()

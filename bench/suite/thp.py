@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
+import statistics
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,14 +19,14 @@ from lab.virtual_host import KERNEL, Node, VirtualHost
 
 GOAL_BEST = 1.05  # of the best arm, for each load
 GOAL_MEAN = 1.0  # of the best single setting, over all loads
-PERIOD = 0.1  # of the machine's own seconds, in each of which a processor executes a thousand million instructions
+PERIOD = 0.2  # of the machine's own seconds, in each of which a processor executes a thousand million instructions
 SOURCE = "Gorman, 2018"
 CALL = 1800.0  # seconds that a load may take on a busy machine
 _HERE = Path(__file__).resolve().parent
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class ArmSetup:
     """One way in which a host can be set. ``defrag`` has the word for each that a load asks for, where it differs."""
 
     name: str
@@ -34,13 +34,17 @@ class Setting:
     near: bool = False  # zone_reclaim_mode: a node is reclaimed from before another one is asked
     defrag: Mapping[str, str] = field(default_factory=dict)
     period: float = 0.0  # of memhint's rule; 0 without
+    fresh: bool = False  # the rule remembers nothing of what it saw on this host before
 
 
-NEAR = Setting("reclaim near", "vanilla", near=True)
-STOCK = Setting("as shipped", "relaxed")
-DEFER = Setting("nobody waits", "noretry", defrag={"always": "defer", "madvise": "defer"})
-RULE = Setting("memhint's rule", "", period=PERIOD)
-SETTINGS = (NEAR, STOCK, DEFER, RULE)
+NEAR = ArmSetup("reclaim near", "vanilla", near=True)
+STOCK = ArmSetup("as shipped", "relaxed")
+DEFER = ArmSetup("nobody waits", "noretry", defrag={"always": "defer", "madvise": "defer"})
+NEW = ArmSetup("memhint's rule, at first", "", period=PERIOD, fresh=True)
+RULE = ArmSetup("memhint's rule, again", "", period=PERIOD)
+FIXED = (NEAR, STOCK, DEFER)
+RULES = (NEW, RULE)  # one after the other: the second remembers what the first has seen
+SETTINGS = (*FIXED, *RULES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,17 +95,20 @@ class Size:
     share: float  # of the memory that is free at the start: what usemem touches
     files: float  # the same of the files that are written
     touched: int  # MiB that somebody wants in huge pages
-    settings: Sequence[Setting]
+    fixed: Sequence[ArmSetup]
     loads: Sequence[Load]
+    rounds: int
 
 
 SIZES = {
-    Scale.SMOKE: Size(256 * MIB, 0.4, 0.3, 16, (STOCK, RULE), (USEMEM[0], FAULTS[1])),
-    Scale.SHORT: Size(256 * MIB, 0.8, 1.5, 160, SETTINGS, (*USEMEM, *FAULTS)),
-    Scale.FULL: Size(512 * MIB, 0.8, 1.5, 320, SETTINGS, (*USEMEM, *FAULTS)),
+    Scale.SMOKE: Size(256 * MIB, 0.4, 0.3, 16, (STOCK,), (USEMEM[0], FAULTS[1]), 1),
+    Scale.SHORT: Size(256 * MIB, 0.8, 1.5, 160, FIXED, (*USEMEM, *FAULTS), 3),
+    Scale.FULL: Size(512 * MIB, 0.8, 1.5, 320, FIXED, (*USEMEM, *FAULTS), 3),
 }
-Found = Mapping[str, Mapping[str, Mapping[str, Any]]]
-"""What each load came to, by load and setting."""
+Runs = Sequence[Mapping[str, Any]]
+"""What one load in one setting came to, each time."""
+Found = Mapping[str, Mapping[str, Runs]]
+"""By load and setting."""
 
 _ABOUT = f"""
 After the tests that were published when the kernel's order was disputed (October 2018: may a huge page come from
@@ -116,23 +123,26 @@ compaction; then small pages (commits 76e654cc91bb and cc638f329ef6, Linux 5.4 a
 kernels of then as far as they can: *as shipped* for `relaxed`; *nobody waits* (`defrag=defer`) for `noretry`: a near
 huge page or none; and *reclaim near* (`zone_reclaim_mode` 1) for `vanilla`, which reclaimed from the near node.
 *memhint's rule* begins as shipped and chooses `defer` once faults wait in vain ([thp.md](thp.md#the-host)), by its
-own planner and lever.
+own planner and lever: *at first* it knows nothing of the host, and *again* it remembers what it saw at first. Settings
+take turns, every other time backwards.
 
-The machine is emulated and its clock counts instructions, of both processors together: an instruction is a
-nanosecond. So times are counts of instructions; where both processors wait for the disk, the clock goes on by itself.
-A fault is told by the processor time of the thread that faults, without the readers that share its processor; what
-the other processor executes at that moment is in it. That alone makes two runs of the same setting differ by up to
-half where few faults were counted: such a difference tells nothing. What such a machine cannot tell: remote memory is
-as fast as near memory, and a huge page saves no TLB miss; what either is worth is not in these figures, only what it
-takes to get it. So by time alone nobody waiting wins wherever memory is in pieces. Threads do not run side by side.
+The machine is emulated and its clock counts instructions, of both processors together: an instruction is a nanosecond.
+So times are counts of instructions; where both processors wait for the disk, the clock goes on by itself. A fault is
+told by the processor time of the thread that faults, without the readers, which share its processor. What the other
+processor executes at that moment is in it: the kernel's own threads, and the rule's. In `in pieces, plain` nobody may
+wait, so all settings do the same there: by how much they differ tells by how much luck does. What such a machine
+cannot tell: remote memory is as fast as near memory, and a huge page saves no TLB miss; what either is worth is not in
+these figures, only what it takes to get it. So by time alone nobody waiting wins wherever memory is in pieces. Threads
+do not run side by side.
 
 What `vanilla` lost in `usemem`, reclaiming and swapping on the near node while the far one was empty, is not there on
 today's kernel in any setting: not a page is reclaimed.
 
-The rule is told every {PERIOD:g} s of that clock what an agent looks at every 10 s: a load in pieces lasts about four
-such looks, and until the first has seen waits in vain it pays for them as the setting as shipped does. A load of 1.5
-looks (48 MiB and not 160) was over before it had learned: 1.34 times the best setting at the worst, and 1.08 times the
-best single one over all loads.
+The rule has a cycle every {PERIOD:g} s of that clock, as an agent has every 10 s, and between two of them looks ten
+times at the waits alone while no node has many free blocks, as an agent does every second. So its own work weighs
+{10 / PERIOD:g} times what it does on a host; it is in all of these figures. Tables with one row of the rule are of an
+earlier version of the rule and of this bench: it looked at the waits in its cycles only, which were twice as often,
+the readers ran on both processors, and each setting was measured once.
 """
 
 
@@ -142,7 +152,6 @@ def measure(scale: Scale, say: Say) -> Result:
     with tempfile.TemporaryDirectory() as scratch:
         found = _run(size, compiled(Path(scratch)), say)
     advised = next(place for place, load in enumerate(size.loads) if load.advised)
-    rule = [f"{load}: {'; '.join(told[RULE.name]['rule']) or 'nothing to do'}" for load, told in found.items()]
     return Result(
         "thp",
         scale,
@@ -153,12 +162,12 @@ def measure(scale: Scale, say: Say) -> Result:
             "files_percent": round(100 * size.files),
             "touched_mib": size.touched,
             "instructions_a_second": "1e9, of both CPUs",
-            "runs": 1,
+            "rounds": size.rounds,
         },
         tuple(_table(load, found[load.name]) for load in size.loads),
         targets(found),
         (Plot("Until advised memory was there", "million instructions", table=advised, column="time"),),
-        ("What the rule did. " + ". ".join(rule),),
+        (_deeds(found),),
     )
 
 
@@ -170,9 +179,9 @@ def compiled(into: Path) -> Path:
     return program
 
 
-def _run(size: Size, program: Path, say: Say) -> dict[str, dict[str, Mapping[str, Any]]]:
+def _run(size: Size, program: Path, say: Say) -> Found:
     """Every load in every setting, one load after another: what a load leaves behind meets all settings alike."""
-    found: dict[str, dict[str, Mapping[str, Any]]] = {}
+    found: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
     nodes = [Node(size.node, "0"), Node(size.node, "1")]
     inside, disk = [_HERE.parent / "inside_huge.py", program], {"files": 4 * size.node + 512 * MIB}
     with VirtualHost(inside, 2 * size.node, disk, nodes=nodes, counted=True) as host:
@@ -181,23 +190,36 @@ def _run(size: Size, program: Path, say: Say) -> dict[str, dict[str, Mapping[str
         for load in size.loads:
             if not load.threads and not host.call("inside_huge.alive"):
                 host.call("inside_huge.fragment", files=int(memory * size.files * 16), deadline=CALL)
-            found[load.name] = {}
-            for setting in size.settings:
-                how: dict[str, Any] = {
-                    "setting": setting.defrag.get(load.defrag, load.defrag),
-                    "near": setting.near,
-                    "period": setting.period,
-                    "deadline": CALL,
-                }
-                if load.threads:
-                    told = host.call("inside_huge.usemem", threads=load.threads, mib=int(memory * size.share), **how)
-                else:
-                    told = host.call("inside_huge.faults", mib=size.touched, advised=load.advised, **how)
-                say(f"{load.name}, {setting.name}: {time_of(told) / 1e6:.0f} million instructions")
-                found[load.name][setting.name] = told
+                _once(host, load, STOCK, size, memory)  # what the writing has left behind meets nobody
+            found[load.name] = {one.name: [] for one in (*size.fixed, *RULES)}
+            for turn in range(size.rounds):
+                for setting in order(size.fixed, turn):
+                    told = _once(host, load, setting, size, memory)
+                    say(f"{load.name}, {setting.name}: {time_of(told) / 1e6:.1f} million instructions")
+                    found[load.name][setting.name].append(told)
         if not host.call("inside_huge.alive"):
             raise RuntimeError("the readers have ended: nothing kept the memory in pieces")
     return found
+
+
+def order(fixed: Sequence[ArmSetup], turn: int) -> list[ArmSetup]:
+    """The settings as they take turns: every other time backwards, but for the rule, which first learns."""
+    return [*RULES, *reversed(fixed)] if turn % 2 else [*fixed, *RULES]
+
+
+def _once(host: VirtualHost, load: Load, setting: ArmSetup, size: Size, memory: int) -> Mapping[str, Any]:
+    how: dict[str, Any] = {
+        "setting": setting.defrag.get(load.defrag, load.defrag),
+        "near": setting.near,
+        "period": setting.period,
+        "fresh": setting.fresh,
+        "deadline": CALL,
+    }
+    if load.threads:
+        told = host.call("inside_huge.usemem", threads=load.threads, mib=int(memory * size.share), **how)
+    else:
+        told = host.call("inside_huge.faults", mib=size.touched, advised=load.advised, **how)
+    return dict(told)
 
 
 def time_of(told: Mapping[str, Any]) -> float:
@@ -206,32 +228,52 @@ def time_of(told: Mapping[str, Any]) -> float:
 
 
 def targets(found: Found) -> tuple[Verdict, ...]:
-    """The rule against the best setting of each load, and against the best single one over all."""
-    fixed = [name for name in next(iter(found.values())) if name != RULE.name]
-    worst, where = 0.0, ""
-    for load, told in found.items():
-        share = time_of(told[RULE.name]) / min(time_of(told[name]) for name in fixed)
-        worst, where = max((worst, where), (share, load))
+    """The rule against the best setting of each load, and against the best single one over all; medians each."""
+    names = {rule.name for rule in RULES}
+    fixed = [name for name in next(iter(found.values())) if name not in names]
+    verdicts = []
+    for rule in RULES:
+        worst, where = 0.0, ""
+        for load, told in found.items():
+            share = _median(told[rule.name]) / min(_median(told[name]) for name in fixed)
+            worst, where = max((worst, where), (share, load))
+        verdicts.append(
+            Verdict(f"{rule.name}: time of the best setting, at the worst ({where})", GOAL_BEST, None, worst)
+        )
     single = min(_mean(found, name) for name in fixed)
+    what = "of the best single setting, geometric mean of all loads"
     return (
-        Verdict(f"time of the best setting, at the worst ({where})", GOAL_BEST, None, worst),
-        Verdict(
-            "of the best single setting, geometric mean of all loads", GOAL_MEAN, None, _mean(found, RULE.name) / single
-        ),
+        *verdicts,
+        *(Verdict(f"{rule.name}: {what}", GOAL_MEAN, None, _mean(found, rule.name) / single) for rule in RULES),
     )
 
 
+def _median(runs: Runs) -> float:
+    return max(1.0, statistics.median(time_of(one) for one in runs))
+
+
 def _mean(found: Found, setting: str) -> float:
-    times = [time_of(told[setting]) for told in found.values()]
-    return math.exp(sum(math.log(max(1.0, one)) for one in times) / len(times))
+    return statistics.geometric_mean(_median(told[setting]) for told in found.values())
 
 
-def _each(time: float, count: int) -> Figure | None:
-    return figure([time / count / 1000]) if count else None
+def _deeds(found: Found) -> str:
+    """What the rule did to the host, of the first round."""
+    told = [
+        f"{load}: {'; '.join(runs[rule.name][0]['rule']) or 'nothing to do'}"
+        for load, runs in found.items()
+        for rule in RULES
+    ]
+    return f"What the rule did in the first round, at first and again. {'. '.join(told)}"
 
 
-def _share(part: float, whole: float) -> Figure | None:
-    return figure([100 * part / whole]) if whole else None
+def _figure(values: Iterable[float | None]) -> Figure | None:
+    """Of the runs that have one."""
+    known = [one for one in values if one is not None]
+    return figure(known) if known else None
+
+
+def _part(part: float, whole: float, unit: float = 100.0) -> float | None:
+    return unit * part / whole if whole else None
 
 
 _TIME = (
@@ -257,38 +299,39 @@ _FAULT_COLUMNS = (
 )
 
 
-def _table(load: Load, told: Mapping[str, Mapping[str, Any]]) -> Table:
+def _table(load: Load, told: Mapping[str, Runs]) -> Table:
     first = next(iter(told.values()))
     arms = []
     for setting in SETTINGS:
         if setting.name not in told:
             continue
-        one = told[setting.name]
+        runs = told[setting.name]
+        by_turn = list(zip(runs, first, strict=True))
         figures: dict[str, Figure | None] = {
-            "time": figure([time_of(one) / 1e6]),
-            "of_first": figure([time_of(one) / max(1.0, time_of(first))]),
-            "huge": _share(512 * one["thp_fault_alloc"], one["local"] + one["remote"]),
-            "remote": _share(one["remote"], one["local"] + one["remote"]),
-            "scanned": figure([(one["compact_migrate_scanned"] + one["compact_free_scanned"]) / 1000]),
-            "waits": figure([one["compact_stall"]]),
-            "vain": figure([one["compact_fail"]]),
-            "reclaimed": figure([one["pgsteal_direct"] / 1000]),
+            "time": _figure(time_of(one) / 1e6 for one in runs),
+            "of_first": _figure(time_of(one) / max(1.0, time_of(other)) for one, other in by_turn),
+            "huge": _figure(_part(512 * one["thp_fault_alloc"], one["local"] + one["remote"]) for one in runs),
+            "remote": _figure(_part(one["remote"], one["local"] + one["remote"]) for one in runs),
+            "scanned": _figure((one["compact_migrate_scanned"] + one["compact_free_scanned"]) / 1000 for one in runs),
+            "waits": _figure(one["compact_stall"] for one in runs),
+            "vain": _figure(one["compact_fail"] for one in runs),
+            "reclaimed": _figure(one["pgsteal_direct"] / 1000 for one in runs),
         }
         if load.threads:
-            figures["system"] = figure([one["system"] / max(1, first["system"])])
+            figures["system"] = _figure(one["system"] / max(1, other["system"]) for one, other in by_turn)
         else:
-            figures["huge"] = _share(512 * one["huge"], 512 * one["huge"] + one["base"])
-            figures["base_each"] = _each(one["base_time"], one["base"])
-            figures["huge_each"] = _each(one["huge_time"], one["huge"])
-            figures["slowest"] = figure([one["slowest"] / 1e6])
-            figures["waited"] = figure([one["waited"] / 1e6])
+            figures["huge"] = _figure(_part(512 * one["huge"], 512 * one["huge"] + one["base"]) for one in runs)
+            figures["base_each"] = _figure(_part(one["base_time"], one["base"], 1e-3) for one in runs)
+            figures["huge_each"] = _figure(_part(one["huge_time"], one["huge"], 1e-3) for one in runs)
+            figures["slowest"] = _figure(one["slowest"] / 1e6 for one in runs)
+            figures["waited"] = _figure(one["waited"] / 1e6 for one in runs)
         arms.append(Arm(setting.name, figures, _published(load, setting)))
     columns = _USEMEM_COLUMNS if load.threads else _FAULT_COLUMNS
     shown = [one for one in columns if any(arm.figures[one.key] is not None for arm in arms)]
     return Table(load.name, shown, arms, SOURCE)
 
 
-def _published(load: Load, setting: Setting) -> str:
+def _published(load: Load, setting: ArmSetup) -> str:
     """The kernel that the setting stands for, against `vanilla` of then."""
     if setting.stands_for not in load.published:
         return ""

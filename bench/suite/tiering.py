@@ -15,7 +15,7 @@ from bench.harness.bench import Bench, Say
 from bench.harness.precondition import PreconditionFailed
 from bench.harness.result import BYTES, Arm, Column, Curve, Plot, Result, Table
 from bench.harness.scale import Scale
-from bench.tiered import SLOW, Look, Row, after, at_rest, moved, settled, together, weighted
+from bench.tiered import SLOW, AgentSample, Row, after, at_rest, moved, settled, together, weighted
 from lab.sizes import MIB
 from lab.virtual_host import KERNEL, Node, VirtualHost
 from memhint.conf import active, host, tiering
@@ -34,7 +34,7 @@ _HERE = Path(__file__).resolve().parent.parent
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class ArmSetup:
     """Who lays the memory. ``short``: nothing in it depends on time, so its phases need not last."""
 
     name: str
@@ -44,10 +44,10 @@ class Way:
     filled: bool = False  # the fast node has room for half of what the VMs have, and the kernel lays it there first
 
 
-INTERLEAVE = Way("static interleave", place="interleave", short=True)
-UNTOUCHED = Way("as the kernel laid it", short=True, filled=True)
-MEMHINT = Way("memhint", agent=True, filled=True)
-ORACLE = Way("an oracle", place="oracle", short=True)
+INTERLEAVE = ArmSetup("static interleave", place="interleave", short=True)
+UNTOUCHED = ArmSetup("as the kernel laid it", short=True, filled=True)
+MEMHINT = ArmSetup("memhint", agent=True, filled=True)
+ORACLE = ArmSetup("an oracle", place="oracle", short=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Size:
 
     mib: int  # of each VM
     phases: Sequence[Phase]
-    ways: Sequence[Way]
+    ways: Sequence[ArmSetup]
 
     @property
     def all(self) -> int:
@@ -145,7 +145,7 @@ def measure(scale: Scale, say: Say) -> Result:
         with VirtualHost(files, memory, nodes=NODES, cpus=1, words=words, counted=True) as machine:
             for way in size.ways:
                 say(f"{way.name}: begins, {sum(lasting(way, size)):.0f} s of its own clock")
-                told[way.name] = Told.of(way, size, _run(machine, way, size))
+                told[way.name] = ArmResult.of(way, size, _run(machine, way, size))
                 say(f"{way.name}: {told[way.name]}")
     return result(scale, size, told)
 
@@ -174,7 +174,9 @@ def shipped() -> dict[str, dict[str, Any]]:
     return {"DEFAULT": {"period": PERIOD}, "tiering": lever, **some}
 
 
-def _run(machine: VirtualHost, way: Way, size: Size, settings: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
+def _run(
+    machine: VirtualHost, way: ArmSetup, size: Size, settings: Mapping[str, Any] | None = None
+) -> Mapping[str, Any]:
     seconds, hots = lasting(way, size), zip(*(phase.hot for phase in size.phases), strict=True)
     vms = {f"vm{place}": list(zip(seconds, hot, strict=True)) for place, hot in enumerate(hots)}
     fast, hot = size.all // 2, sum(size.phases[0].hot)
@@ -192,26 +194,26 @@ def _run(machine: VirtualHost, way: Way, size: Size, settings: Mapping[str, Any]
     return told
 
 
-def lasting(way: Way, size: Size) -> list[float]:
+def lasting(way: ArmSetup, size: Size) -> list[float]:
     """Seconds of each phase."""
     return [min(60.0, phase.seconds) if way.short else phase.seconds for phase in size.phases]
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ArmResult:
     """What came of one way."""
 
     rows: Sequence[Row]
-    looks: Sequence[Look]
+    looks: Sequence[AgentSample]
     began: Sequence[float]  # of each phase, seconds; in the end, when the last one ended
     short: bool
 
     @classmethod
-    def of(cls, way: Way, size: Size, told: Mapping[str, Any]) -> Told:
+    def of(cls, way: ArmSetup, size: Size, told: Mapping[str, Any]) -> ArmResult:
         """As the program inside tells it. Raises ValueError where it makes no sense."""
         each = [[Row(one[0] / 1000, *one[1:]) for one in rows] for rows in told["rows"].values()]
         began = [0.0, *accumulate(lasting(way, size))]
-        return cls(together(each), [Look(*one) for one in told["looks"]], began, way.short)
+        return cls(together(each), [AgentSample(*one) for one in told["looks"]], began, way.short)
 
     def phase(self, number: int) -> list[Row]:
         """The rows of one phase."""
@@ -238,14 +240,14 @@ class Told:
         """Bytes, at most, from when on everything is to be settled."""
         return max(row.on_fast for row in after(self.rows, self.began, 0.0 if self.short else GOAL_SETTLED))
 
-    def settled(self, oracle: Told) -> list[float | None]:
+    def settled(self, oracle: ArmResult) -> list[float | None]:
         """Seconds after each move."""
         return [
             settled(self.phase(number), self.began[number], GOAL_ORACLE * weighted(oracle.phase(number)))
             for number in self.moves
         ]
 
-    def slowest(self, oracle: Told) -> float:
+    def slowest(self, oracle: ArmResult) -> float:
         """The longest of them; of a move after which it never settled, how long that phase was."""
         each = self.settled(oracle)
         lasted = [self.began[number + 1] - self.began[number] for number in self.moves]
@@ -265,7 +267,7 @@ class Told:
         return f"an access weighs {self.weight:.3f}, of all time {self.whole:.3f}"
 
 
-def targets(told: Mapping[str, Told]) -> tuple[Verdict, ...]:
+def targets(told: Mapping[str, ArmResult]) -> tuple[Verdict, ...]:
     """Memhint against those that never look, and against somebody who knows."""
     ours, oracle = told[MEMHINT.name], told[ORACLE.name]
     cpu = ours.cpu()
@@ -294,7 +296,7 @@ _COLUMNS = (
 )
 
 
-def result(scale: Scale, size: Size, told: Mapping[str, Told]) -> Result:
+def result(scale: Scale, size: Size, told: Mapping[str, ArmResult]) -> Result:
     """What the ways came to, side by side."""
     oracle, interleave = told[ORACLE.name], told[INTERLEAVE.name]
     arms = []
@@ -335,7 +337,7 @@ def result(scale: Scale, size: Size, told: Mapping[str, Told]) -> Result:
     )
 
 
-def _curve(told: Told) -> list[tuple[float, float]]:
+def _curve(told: ArmResult) -> list[tuple[float, float]]:
     """A point for each 20 s: single rows hold a place of cold memory or none."""
     some = [told.rows[at : at + 2] for at in range(0, len(told.rows), 2)]
     return [(rows[-1].at, weighted(rows)) for rows in some]

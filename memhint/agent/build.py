@@ -13,6 +13,7 @@ from memhint.agent.active_reads import ActiveReads
 from memhint.agent.applied import Applied
 from memhint.agent.balloon_reads import BalloonReads
 from memhint.agent.build_active import build_active
+from memhint.agent.build_dedup import page_samples
 from memhint.agent.build_levers import TRAVELLING, build_levers
 from memhint.agent.build_virt import Virt, build_virt
 from memhint.agent.cycle import Cycle
@@ -25,9 +26,10 @@ from memhint.agent.parts import Identity, Parts, Samples, Stores
 from memhint.agent.policies import Policies
 from memhint.agent.processes import Processes
 from memhint.agent.runners.runner import RunnerContext
-from memhint.agent.settings import finder_settings, ksm_pace, planner_settings, slot
+from memhint.agent.settings import planner_settings, slot
 from memhint.agent.travelling_marks import TravellingMarks
 from memhint.conf.policy import host_inputs
+from memhint.conf.virt import may_ask_monitor
 from memhint.kernel.clearings import Clearings
 from memhint.kernel.root import PAGE_SIZE, KernelRoot
 from memhint.objects.report import STALE_PERIODS
@@ -36,7 +38,6 @@ from memhint.pages.samples import PageSamples
 from memhint.planner.state import PlannerState, start
 from memhint.version import version
 from memhint.virt.agent_command import AgentConnections
-from memhint.virt.config import NextBoot
 from memhint.virt.connection import Connection, DomainEvent, Event
 from memhint.virt.definitions import Definitions
 from memhint.virt.marks import DomainMarks
@@ -119,22 +120,14 @@ def build(
     virt = build_virt(conf, listen)
     marks = TravellingMarks(stores.ledger, DomainMarks(virt.counting).write, TRAVELLING)
     stores = replace(stores, ledger=marks)
-    guests = _build_guests(conf, virt, stores, applied, dry_run=dry_run)
-    looks = PageSamples(
-        root,
-        PAGE_SIZE,
-        conf.dedup.estimate_cpu_percent,
-        conf.dedup.estimate_interval,
-        conf.dedup.estimate_settle,
-        ksm_pace(conf),
-        finder=finder_settings(conf),
-    )
+    guests = _build_guests(conf, virt)
+    looks = page_samples(conf, root)
     if before is not None and not dry_run:
         looks.inherit(before.samples)
     deep = DeepReads(root, PAGE_SIZE, conf.observe.deep_cpu_percent, conf.observe.deep_interval)
     counters = BalloonReads(lambda uuid: Monitor(virt.counting, uuid), conf.guest.interval, conf.guest.max_age)
     # Asking QEMU's monitor taints the VM: not without the operator's leave, and not in a dry run.
-    counted = conf.dedup.allow_monitor_commands and not dry_run
+    counted = may_ask_monitor(conf) and not dry_run
     boot = host_boot(root)
     clearings = Clearings()
     active = build_active(conf, root, stores.ledger, boot, clearings, dry_run=dry_run)
@@ -190,11 +183,9 @@ def build(
     return Agent(cycle, parts, guests, looks, counters, active, virt.definitions, virt.connections)
 
 
-def _build_guests(conf: cfg.ConfigOpts, virt: Virt, stores: Stores, applied: Applied, *, dry_run: bool) -> Guests:
+def _build_guests(conf: cfg.ConfigOpts, virt: Virt) -> Guests:
     return Guests(
         virt.agents.conversation,
-        lambda uuid: NextBoot(virt.caller, uuid),
-        stores.ledger,
         GuestTiming(
             interval=conf.guest.interval,
             call_timeout=conf.guest.call_timeout,
@@ -203,10 +194,7 @@ def _build_guests(conf: cfg.ConfigOpts, virt: Virt, stores: Stores, applied: App
             backoff_base=conf.guest.backoff_base,
             backoff_max=conf.guest.backoff_max,
         ),
-        conf.reporting.order,
         enabled=conf.guest.enabled,
-        dry_run=dry_run,
-        note=applied.note,
     )
 
 

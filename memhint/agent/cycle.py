@@ -20,6 +20,7 @@ from memhint.objects.estimate import DedupEstimate
 from memhint.objects.lever import LeverState
 from memhint.objects.report import Cost, Report
 from memhint.pages.candidates import candidates
+from memhint.planner.compaction import turns_vain
 from memhint.planner.growth import GrowthTable
 from memhint.planner.plan import Planned, plan
 from memhint.planner.pressure import alarms
@@ -75,8 +76,8 @@ class Cycle:
         self._parts.marks.follow(view)
         for runner in self._parts.runners:
             runner.pull(view, planned)
-        done = self._parts.applied.take()
         states = [state for runner in self._parts.runners for state in runner.states(view, planned)]
+        done = self._parts.applied.take()  # after the states: what they show has been noted by then
         report = report_of(
             self._identity,
             self.sequence,
@@ -102,7 +103,24 @@ class Cycle:
         self._news.inherit(before._news)
 
     def alarmed(self) -> bool:
-        """Whether the host is short of memory and no cycle has seen it yet: a look for between two cycles."""
+        """Whether the host is short of memory, or VMs wait in vain, and no cycle has seen it yet.
+
+        A look for between two cycles.
+        """
+        return self._runs_short() or self._waits_in_vain()
+
+    def _waits_in_vain(self) -> bool:
+        """Whether first touches wait for huge pages that do not come; looked at only where few are free."""
+        before, at = self.state.compaction, self.state.at
+        if at is None or not before.watched:
+            return False
+        try:
+            seen = self._parts.observer.huge_waits()
+        except KernelInterfaceError:
+            return False
+        return seen is not None and turns_vain(before, seen, self._clock() - at)
+
+    def _runs_short(self) -> bool:
         table = self._settings.ladder.rungs
         if self.state.ladder.entered or not table:
             return False
@@ -139,7 +157,7 @@ class Cycle:
     def _estimated(self, view: HostSnapshot) -> DedupEstimate | None:
         """What merging would save. Whose VMs they are must be known before anybody looks at their pages."""
         if view.missing is None or self._dry_run:
-            may = candidates(view.seen.domains, view.policies, allow_cross_tenant=self._settings.dedup_cross_tenant)
+            may = candidates(view.seen.domains, view.policies, allow_cross_tenant=self._settings.dedup.cross_tenant)
             self._parts.samples.want(may)
         return self._parts.samples.newest()
 

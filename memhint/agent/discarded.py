@@ -9,7 +9,7 @@ from memhint.agent.balloon_reads import BalloonReads
 from memhint.objects.discarded import BalloonReporting
 from memhint.objects.domain import DomainObservation, DomainState
 from memhint.objects.guest import GuestSource
-from memhint.planner.discarded import Claim, Pair, Sides, believable, follow, prune
+from memhint.planner.discarded import Claim, Pair, ReportingEvidence, believable, follow, prune
 
 
 class Discarded:
@@ -44,10 +44,10 @@ def _counts(domain: DomainObservation) -> bool:
     return domain.state is DomainState.RUNNING and domain.facts.balloon and domain.facts.reporting_offered
 
 
-def _sides(domain: DomainObservation, reading: BalloonReporting) -> Sides:
+def _sides(domain: DomainObservation, reading: BalloonReporting) -> ReportingEvidence:
     assert domain.process is not None  # only VMs with a process come here
     guest, claim = domain.guest, None
     if guest is not None and guest.source is GuestSource.KERNEL and guest.lifetime_reported is not None:
         claim = Claim(guest.at, guest.lifetime_reported)
     boot_id = domain.guest_kernel.boot_id if domain.guest_kernel is not None else None
-    return Sides(domain.process.instance, boot_id, reading, claim, domain.process.rss)
+    return ReportingEvidence(domain.process.instance, boot_id, reading, claim, domain.process.rss)

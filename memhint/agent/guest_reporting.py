@@ -5,43 +5,29 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 
+from memhint.agent.guest_lever import GuestLever, GuestWish
+from memhint.guest.capabilities import read_capabilities
 from memhint.guest.errors import GuestCommandMissing, GuestError, GuestTimeout
 from memhint.guest.protocol import GuestAgent
+from memhint.guest.reporting_knob import read_guest_kernel
 from memhint.levers.reporting import KNOBS, ReportingLever, ReportingTarget
 from memhint.levers.reporting_next_boot import NextBootConfig
-from memhint.objects.domain import DomainObservation
 from memhint.objects.guest import GuestKernel
 from memhint.objects.lever import LeverState
 from memhint.objects.ownership import Ledger
 from memhint.objects.policy import Mode, Policy
-from memhint.objects.tuning import GUESTS_OWN, Tuning
+from memhint.objects.tuning import Tuning
 from memhint.objects.verdict import Answer, Reason, Verdict
 
 
-@dataclass(frozen=True, slots=True)
-class GuestWish:
-    """A VM as the last cycle saw it, and what is wished of its guest."""
-
-    domain: DomainObservation
-    policy: Policy
-    tuning: Tuning = GUESTS_OWN
-
-    @property
-    def wished(self) -> tuple[Policy, Tuning]:
-        """What is asked of the guest: a change of it is acted on at once."""
-        return self.policy, self.tuning
-
-
-class GuestReporting:
+class GuestReporting(GuestLever):
     """For several threads: each conversation pulls within itself, and an undo waits for the pull under way."""
 
     def __init__(
         self,
         ledger: Ledger,
         next_boot: Callable[[str], NextBootConfig],
-        read_kernel: Callable[[GuestAgent], GuestKernel],
         order: int,
         *,
         dry_run: bool = False,
@@ -49,7 +35,8 @@ class GuestReporting:
         note: Callable[[LeverState], None] = lambda state: None,
     ) -> None:
         """:param note: told of every outcome of a pull"""
-        self.lever = ReportingLever(ledger, read_kernel, order, wall)
+        self.lever = ReportingLever(ledger, self._read_kernel, order, wall)
+        self._wall = wall
         self._ledger = ledger
         self._next_boot = next_boot
         self._dry_run = dry_run
@@ -80,9 +67,9 @@ class GuestReporting:
                 Reason.GUEST_TIMEOUT if slow else why,
                 f"{verdict.detail}: {trouble.detail}",
             )
+        self._note(self.lever.state(wish.domain, wish.policy.reporting, verdict))
         with self._lock:
             self._verdicts[uuid] = (wish.wished, verdict)
-        self._note(self.lever.state(wish.domain, wish.policy.reporting, verdict))
         return verdict.answer is Answer.APPLIED
 
     def verdict(self, uuid: str, policy: Policy, tuning: Tuning) -> Verdict:
@@ -115,6 +102,9 @@ class GuestReporting:
                 for uuid in set(table) - set(uuids):
                     del table[uuid]
         self.lever.retain(uuids)
+
+    def _read_kernel(self, agent: GuestAgent) -> GuestKernel:
+        return read_guest_kernel(agent, self._wall(), read_capabilities(agent))
 
     def _alone(self, uuid: str) -> threading.Lock:
         with self._lock:

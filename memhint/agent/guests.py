@@ -1,4 +1,4 @@
-"""The conversations with the guests: each looks, and pulls reporting where the VM's policy asks for it.
+"""The conversations with the guests: each looks, and pulls the lever that works within the guest.
 
 Looking and pulling share one conversation, because qemu-ga serves one command at a time and libvirt lets one caller in.
 """
@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from memhint.agent.guest_reporting import GuestReporting, GuestWish
+from memhint.agent.guest_lever import GuestLever, GuestWish
 from memhint.agent.observer import GuestNews
 from memhint.backoff import Backoff
 from memhint.guest.capabilities import Capabilities, read_capabilities
@@ -23,12 +23,9 @@ from memhint.guest.protocol import AgentTransport, GuestAgent
 from memhint.guest.reading import GuestReading
 from memhint.guest.reporting_knob import read_guest_kernel
 from memhint.guest.sources import read_memory, withheld
-from memhint.levers.reporting_next_boot import NextBootConfig
 from memhint.objects.domain import DomainObservation, DomainState
 from memhint.objects.gap import Gap
 from memhint.objects.guest import GuestKernel
-from memhint.objects.lever import LeverState
-from memhint.objects.ownership import Ledger
 from memhint.objects.policy import Policy
 from memhint.objects.tuning import GUESTS_OWN, Tuning
 from memhint.objects.verdict import Answer, Reason, Verdict
@@ -56,20 +53,14 @@ class Guests:
     def __init__(
         self,
         transport: Callable[[str], AbstractContextManager[AgentTransport]],
-        next_boot: Callable[[str], NextBootConfig],
-        ledger: Ledger,
         timing: GuestTiming,
-        order: int,
         *,
         enabled: bool = True,
-        dry_run: bool = False,
         wall: Callable[[], float] = time.time,
         clock: Callable[[], float] = time.monotonic,
-        note: Callable[[LeverState], None] = lambda state: None,
     ) -> None:
         """:param transport: the way to a domain's guest agent, held for one conversation
         :param enabled: False leaves every guest agent alone; levers that need one say so
-        :param note: told of every outcome of a pull
         """
         self._transport = transport
         self._timing = timing
@@ -82,15 +73,17 @@ class Guests:
         self._wishes: dict[str, GuestWish] = {}
         self._asked: dict[str, tuple[float, tuple[Policy, Tuning]]] = {}
         self._capabilities: dict[str, tuple[str, Capabilities]] = {}  # by domain, for one QEMU process
-        self.reporting = GuestReporting(
-            ledger, next_boot, self._read_kernel, order, dry_run=dry_run, wall=wall, note=note
-        )
+        self._lever: GuestLever
         self._poller = GuestPoller(
             self._converse,
             workers=timing.in_flight,
             clock=clock,
             backoff=Backoff(timing.backoff_base, timing.backoff_max),
         )
+
+    def pull_within(self, lever: GuestLever) -> None:
+        """Have this lever pulled in every conversation; said before the first one begins."""
+        self._lever = lever
 
     def news(self, uuid: str) -> GuestNews:
         """The newest that one guest said."""
@@ -127,7 +120,7 @@ class Guests:
                     del table[uuid]
             due = [Task(uuid, wish.domain.facts.memory) for uuid, wish in wishes.items() if self._due(uuid, wish, now)]
         self._poller.retain(wishes)
-        self.reporting.retain(wishes)
+        self._lever.retain(wishes)
         taken = self._poller.submit(due)
         with self._lock:
             for task in due:
@@ -184,7 +177,7 @@ class Guests:
         with self._lock:
             wishes = dict(self._wishes)
             self._stopping = True
-        self.reporting.stop()
+        self._lever.stop()
         self._poller.close(timeout_s=0.0)
         done: dict[str, Verdict] = {}
         threads = []
@@ -196,7 +189,7 @@ class Guests:
         for thread in threads:
             thread.join(max(0.0, until - self._clock()))
         late = Verdict(Answer.FAILED, Reason.GUEST_TIMEOUT, "the guest took too long")
-        return {uuid: done.get(uuid, late) for uuid in self.reporting.owned(wishes)}
+        return {uuid: done.get(uuid, late) for uuid in self._lever.owned(wishes)}
 
     def close(self) -> None:
         """Start nothing more; what hangs is left to end with the process."""
@@ -215,7 +208,7 @@ class Guests:
         if wish is None:
             return GuestReading(self._wall())
         if not self._enabled or not wish.domain.facts.guest_agent or wish.domain.state is not DomainState.RUNNING:
-            self.reporting.pull(wish, None)
+            self._lever.pull(wish, None)
             return GuestReading(self._wall())
         with self._turn(task.uuid), self._transport(task.uuid) as transport:
             return self._talk(task, wish, self._agent(transport))
@@ -224,7 +217,7 @@ class Guests:
         try:
             capabilities = self._capable(wish.domain, agent)
         except GuestError as error:
-            self.reporting.pull(replace(wish, domain=replace(wish.domain, guest_kernel=None)), None, error)
+            self._lever.pull(replace(wish, domain=replace(wish.domain, guest_kernel=None)), None, error)
             raise
         at = self._wall()
         gaps: list[Gap] = []
@@ -234,7 +227,7 @@ class Guests:
             gaps.append(hidden)
         kernel = self._attempt("guest kernel", gaps, lambda: self._kernel(wish.domain, agent, capabilities))
         missing = capabilities.refusal(READ_COMMANDS) if kernel is None else None
-        if self.reporting.pull(
+        if self._lever.pull(
             replace(wish, domain=replace(wish.domain, guest_kernel=kernel, guest=memory)), agent, missing
         ):
             kernel = self._attempt("guest kernel", gaps, lambda: self._kernel(wish.domain, agent, capabilities))
@@ -245,7 +238,7 @@ class Guests:
         while True:
             with self._transport(uuid) as transport:
                 agent = self._agent(transport) if wish.domain.facts.guest_agent and self._enabled else None
-                done[uuid] = self.reporting.put_back(wish, agent)
+                done[uuid] = self._lever.put_back(wish, agent)
             if done[uuid].answer is not Answer.FAILED or self._clock() + _AGAIN >= until:
                 return
             time.sleep(_AGAIN)
@@ -276,9 +269,6 @@ class Guests:
     def _kernel(self, domain: DomainObservation, agent: GuestAgent, capabilities: Capabilities) -> GuestKernel:
         hint = domain.guest_kernel.balloon_device if domain.guest_kernel is not None else None
         return read_guest_kernel(agent, self._wall(), capabilities, hint)
-
-    def _read_kernel(self, agent: GuestAgent) -> GuestKernel:
-        return read_guest_kernel(agent, self._wall(), read_capabilities(agent))
 
     def _attempt(self, what: str, gaps: list[Gap], read: Callable[[], _T]) -> _T | None:
         """A part that the guest does not give is a gap; a guest that fell silent ends the conversation."""

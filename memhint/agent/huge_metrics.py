@@ -47,5 +47,7 @@ class HugeMetrics:
             labels=["event"],
         )
         for event in fields(HugeActivity):
-            events.add_metric([event.name], getattr(newest.activity, event.name))
+            count = getattr(newest.activity, event.name)
+            if count is not None:
+                events.add_metric([event.name], count)
         yield events

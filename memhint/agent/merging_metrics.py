@@ -32,6 +32,16 @@ class MergingMetrics:
         yield GaugeMetricFamily(
             "memhint_agent_merged_bytes", "Memory of VMs that is merged", sum(one.merged for one in having)
         )
+        yield GaugeMetricFamily(
+            "memhint_agent_merged_empty_bytes",
+            "Of it, empty pages that KSM replaced by the zero page",
+            sum(one.zero for one in having),
+        )
+        yield GaugeMetricFamily(
+            "memhint_agent_merging_partitions",
+            "Partitions of KSM with merged pages; 0 where it has none",
+            len({one.partition for one in having} - {None}),
+        )
         rests = sum(1 for one in self._newest if one.rests is not None)
         yield GaugeMetricFamily("memhint_agent_resting_domains", "VMs left alone as their merged pages break", rests)
         if self._ksm.cow_breaks is not None:

@@ -15,34 +15,35 @@ from memhint.objects.verdict import Verdict
 from memhint.store.errors import StoreError
 
 LOG = logging.getLogger(__name__)
+KEPT = 10_000  # levers of VMs of which the last change is remembered: a VM that comes back still shows it
 
 
 class News:
-    """Remembers what it told last, so that it tells each outcome once."""
+    """Tells each change once: of those that were noted as they were made each, of what a report shows what is new."""
 
     def __init__(self, publisher: Publisher, audit: Audit) -> None:
         self._publisher = publisher
         self._audit = audit
         self._told: dict[tuple[LeverName, str], Verdict] = {}
+        self._done: dict[tuple[LeverName, str], Verdict] = {}  # the last of each that was noted as it was made
 
     def inherit(self, before: News) -> None:
         """Go on from what an earlier agent of this process has told."""
-        self._told = before._told
+        self._told, self._done = before._told, before._done
 
     def tell(self, report: Report, done: Sequence[tuple[float, LeverState]]) -> None:
         """Publish it, and write down what is new.
 
-        :param done: what was done before the report was made, and when
+        :param done: what was done since the last report, and when; at least all of it that this one shows
         """
         self._publisher.publish(report)
         levers = [*report.levers, *(state for one in report.domains for state in one.levers)]
-        before, self._told = self._told, {(state.lever, state.subject): state.verdict for state in levers}
-        news = [(report.at, state) for state in levers if before.get((state.lever, state.subject)) != state.verdict]
-        for at, state in done:
-            # Shown by this report or the one before, it is told already; else another pass has come over it since.
-            key = (state.lever, state.subject)
-            if state.verdict not in (before.get(key), self._told.get(key)):
-                news.insert(0, (at, state))
+        before, self._told = self._told, {_key(state): state.verdict for state in levers}
+        self._done |= {_key(state): state.verdict for _, state in done}
+        for old in list(self._done)[:-KEPT]:
+            del self._done[old]
+        shown = (one for one in levers if one.verdict not in (before.get(_key(one)), self._done.get(_key(one))))
+        news = [*done, *((report.at, state) for state in shown)]
         for _, one in news:
             LOG.info("%s of %s: wished %s, seen %s: %s", one.lever, one.subject, one.desired, one.observed, one.verdict)
         for at, told in groupby(sorted(news, key=itemgetter(0)), key=itemgetter(0)):
@@ -56,3 +57,7 @@ class News:
             self._audit.record(host, at, states)
         except StoreError as error:
             LOG.error("working on without the store: %s", error)
+
+
+def _key(state: LeverState) -> tuple[LeverName, str]:
+    return state.lever, state.subject

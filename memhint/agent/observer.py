@@ -16,12 +16,14 @@ from memhint.kernel.errors import InterfaceMissing, KernelInterfaceError
 from memhint.kernel.host import observe_host, read_memory
 from memhint.kernel.psi import read_pressure
 from memhint.kernel.root import PAGE_SIZE, KernelRoot
+from memhint.kernel.thp import compaction_waits
 from memhint.objects.domain import DomainFacts, DomainObservation, DomainState, ProcessMemory
 from memhint.objects.gap import Gap, GapReason
 from memhint.objects.guest import GuestKernel, GuestMemory
 from memhint.objects.host import HostObservation
 from memhint.objects.ownership import Mark
 from memhint.objects.units import KIB
+from memhint.planner.compaction import HugeWaits
 from memhint.planner.plan import Sight
 from memhint.planner.pressure import PressureSample, Waits
 from memhint.virt.domain_xml import Definition
@@ -172,6 +174,14 @@ class Observer:
             psi = None
         available = 100.0 * memory.available / memory.total if memory.total else 0.0
         return PressureSample(psi, None, available, vms=Waits(self._vms.pressure()))
+
+    def huge_waits(self) -> HugeWaits | None:
+        """Who waits for huge pages, which costs next to nothing, too. None where the kernel does not count it.
+
+        :raises KernelInterfaceError: when it cannot be read
+        """
+        found = compaction_waits(self._root)
+        return None if found is None else HugeWaits(*found)
 
     def _read_processes(self, listed: Sequence[DomainStats]) -> tuple[dict[str, ProcessMemory], dict[str, Gap]]:
         found: dict[str, ProcessMemory] = {}

@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from oslo_config import cfg
 
 from memhint.agent.build import Agent, build
+from memhint.agent.build_dedup import finder_at_once, ksm_pace
 from memhint.agent.growth import Learnt
 from memhint.agent.parts import Stores
 from memhint.agent.reclaim_store import NoRequests
 from memhint.agent.service import remembered_state
-from memhint.agent.settings import finder_at_once, ksm_pace
 from memhint.kernel.root import PAGE_SIZE, KernelRoot
 from memhint.objects.estimate import DedupEstimate
 from memhint.objects.lever import LeverState

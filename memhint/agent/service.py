@@ -19,8 +19,8 @@ from memhint.agent.growth import Learnt
 from memhint.agent.lock import HostLock
 from memhint.agent.parts import Audit, Stores
 from memhint.agent.reclaim_store import ReclaimStore
+from memhint.agent.retrying_audit import RetryingAudit
 from memhint.agent.settings import planner_settings
-from memhint.agent.unlost import Unlost
 from memhint.bus.inprocess import InProcessBus
 from memhint.conf.errors import ConfigError
 from memhint.conf.load import load
@@ -39,7 +39,7 @@ from memhint.store.patience import BUSY_SECONDS
 from memhint.store.rows.points import DomainKeep, Keep
 
 if TYPE_CHECKING:
-    from memhint.agent.shown import Shown
+    from memhint.agent.metrics_server import AgentMetricsServer
     from memhint.bus.rabbit_publisher import RabbitPublisher
 
 LOG = logging.getLogger(__name__)
@@ -58,8 +58,8 @@ class AgentService:
         self._epoch = ""
         self._rabbit: RabbitPublisher | None = None
         self._learnt: Learnt | None = None
-        self._shown: Shown | None = None
-        self._events: Unlost | None = None
+        self._metrics_server: AgentMetricsServer | None = None
+        self._events: RetryingAudit | None = None
         self._wake = threading.Event()
         self._stop = False
         self._reload = False
@@ -80,11 +80,11 @@ class AgentService:
             self._epoch = new_epoch(time.time(), before, uuid.uuid4().hex[:8])
             self._learnt = Learnt(store.growth)
             self._rabbit = self._broker(store)
-            self._shown = self._metrics()
+            self._metrics_server = self._metrics()
             return self._serve(store)
         finally:
-            if self._shown is not None:
-                self._shown.close()
+            if self._metrics_server is not None:
+                self._metrics_server.close()
             if self._rabbit is not None:
                 self._rabbit.close()
             store.close()
@@ -122,8 +122,8 @@ class AgentService:
         self._rest(began, agent.cycle.alarmed)
 
     def _failed(self) -> None:
-        if self._shown is not None:
-            self._shown.metrics.failed()
+        if self._metrics_server is not None:
+            self._metrics_server.metrics.failed()
 
     def _rest(self, began: float, alarmed: Callable[[], bool]) -> None:
         """Sleep until the period is over, or an event comes, but never run two cycles back to back.
@@ -167,7 +167,7 @@ class AgentService:
     def _build(self, store: HostStore, before: Agent | None) -> Agent:
         bus = InProcessBus()
         if self._events is None:
-            self._events = Unlost(store.events)
+            self._events = RetryingAudit(store.events)
         audit: Audit = self._events
         reclaims: ReclaimStore = store.reclaims
         if self._rabbit is not None:
@@ -179,10 +179,10 @@ class AgentService:
 
             audit = AuditBoth(audit, self._rabbit)
             reclaims = ReportedReclaims(store.reclaims, self._rabbit.reclaim)
-        if self._shown is not None:
-            bus.subscribe("metrics", self._shown.metrics.take)
-            self._shown.watch(bus)
-            audit = AuditBoth(audit, self._shown.metrics)
+        if self._metrics_server is not None:
+            bus.subscribe("metrics", self._metrics_server.metrics.take)
+            self._metrics_server.watch(bus)
+            audit = AuditBoth(audit, self._metrics_server.metrics)
         growth = self._learnt or Learnt(store.growth)
         stores = Stores(store.policies, store.marks, bus, audit, store.states, reclaims, growth)
         if before is None:
@@ -228,13 +228,14 @@ class AgentService:
         publisher.start()
         return publisher
 
-    def _metrics(self) -> Shown | None:
+    def _metrics(self) -> AgentMetricsServer | None:
         if not self._conf.metrics.listen:
             return None
-        from memhint.agent.shown import Shown  # what it needs is loaded only where it is wanted
+        # what it needs is loaded only where it is wanted
+        from memhint.agent.metrics_server import AgentMetricsServer
 
         rabbit = self._rabbit
-        return Shown(self._conf.metrics.listen, (lambda: rabbit.counts) if rabbit is not None else None)
+        return AgentMetricsServer(self._conf.metrics.listen, (lambda: rabbit.counts) if rabbit is not None else None)
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
         if number == signal.SIGHUP:

@@ -7,21 +7,14 @@ from __future__ import annotations
 
 from oslo_config import cfg
 
+from memhint.agent.build_dedup import merge_settings
 from memhint.conf.aggregate import earned_max_ratio, max_ratio
-from memhint.kernel.native import PAGES
-from memhint.levers import dedup
 from memhint.objects.ladder import Rung
 from memhint.objects.plan import PredictorName
 from memhint.objects.units import KIB, MIB
-from memhint.pages.finder import FinderSettings
 from memhint.planner.cold import ColdSettings
-from memhint.planner.dedup_auto import AutoSettings
-from memhint.planner.dedup_breaks import BreakSettings
-from memhint.planner.dedup_estimate import KsmPace
 from memhint.planner.settings import LadderSettings, PlannerSettings, PressureThresholds, rungs
 from memhint.planner.thp import CollapseSettings
-
-_AT_ONCE_WORKERS = 4  # of a look that somebody waits for
 
 
 def planner_settings(conf: cfg.ConfigOpts) -> PlannerSettings:
@@ -57,15 +50,7 @@ def planner_settings(conf: cfg.ConfigOpts) -> PlannerSettings:
             most=conf.thp.pass_mib * MIB, window=conf.thp.window, work_cpu=conf.thp.work_cpu_percent
         ),
         cold=ColdSettings(after=conf.swap_out.cold_after, back_percent=conf.swap_out.cold_back_percent),
-        dedup_auto=AutoSettings(
-            enter_percent=conf.dedup.auto_enter_percent,
-            exit_percent=conf.dedup.auto_exit_percent,
-            least=conf.dedup.auto_least_mib * MIB,
-            hold=conf.dedup.auto_hold,
-        ),
-        dedup_breaks=BreakSettings(least_life=conf.dedup.page_life, rest=conf.dedup.rest),
-        dedup_cross_tenant=conf.dedup.allow_cross_tenant,
-        dedup_await_looks=finder_settings(conf) is not None,
+        dedup=merge_settings(conf),
     )
 
 
@@ -101,40 +86,6 @@ def ladder_settings(conf: cfg.ConfigOpts) -> LadderSettings:
         always=frozenset(Rung(name) for name in ladder.always),
         split_least=ladder.split_least_kib * KIB,
     )
-
-
-def ksm_pace(conf: cfg.ConfigOpts) -> KsmPace:
-    """How KSM would scan, for what it would cost: at most, where memhint paces it, for that is its fast pace."""
-    settings = dedup.settings_of(conf)
-    return KsmPace(
-        advised=settings.advisor == "scan-time",
-        target_scan_time=settings.target_scan_time,
-        max_cpu=settings.max_cpu,
-        pages_to_scan=settings.pages_to_scan or (dedup.FAST[0] if settings.advisor == dedup.ADAPTIVE else None),
-        sleep_millisecs=settings.sleep_millisecs,
-        use_zero_pages=settings.use_zero_pages,
-    )
-
-
-def finder_settings(conf: cfg.ConfigOpts) -> FinderSettings | None:
-    """What the finder may take; None where samples are taken instead."""
-    options = conf.dedup
-    if not options.finder_workers or not options.estimate_cpu_percent:
-        return None
-    return FinderSettings(
-        workers=options.finder_workers,
-        cpu_percent=options.estimate_cpu_percent,
-        bytes_per_second=options.finder_mib_per_second * MIB,
-        settle=options.estimate_settle,
-    )
-
-
-def finder_at_once(conf: cfg.ConfigOpts, cores: int, settle: float) -> FinderSettings | None:
-    """The finder without a budget of CPU, on several cores; None where it was not compiled, and samples are faster."""
-    if PAGES is None:
-        return None
-    workers = min(cores, _AT_ONCE_WORKERS)
-    return FinderSettings(workers, 100.0 * workers, conf.dedup.finder_mib_per_second * MIB, settle)
 
 
 def slot(conf: cfg.ConfigOpts) -> int:

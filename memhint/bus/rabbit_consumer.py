@@ -24,8 +24,8 @@ _MEASURE = 10.0  # seconds between two looks at how much waits
 _QUEUES = {"state": STATE, "record": RECORD, "dead": DEAD}
 
 
-class Away(Exception):
-    """What the handler needs is away: the same messages can be handled later."""
+class HandlerUnavailable(Exception):
+    """What the handler needs does not answer: the same messages can be handled later."""
 
 
 class Handler(Protocol):
@@ -34,7 +34,7 @@ class Handler(Protocol):
     def take(self, batch: Sequence[Envelope]) -> Sequence[str | None]:
         """Keep a batch; for each message None, or why it can never be kept.
 
-        :raises Away: when all of it should be tried again
+        :raises HandlerUnavailable: when all of it should be tried again
         """
 
     def poison(self, user: str, why: str) -> None:
@@ -117,7 +117,7 @@ class RabbitConsumer:
                 self._handle(channel)
                 self._acknowledge(channel)
                 held.reset()
-            except Away as error:
+            except HandlerUnavailable as error:
                 # Kept unacknowledged: giving them back would count as a delivery that failed.
                 LOG.warning("%d messages wait: %s", len(self._waiting), error)
                 until = time.monotonic() + held.wait()

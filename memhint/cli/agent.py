@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 
-from memhint.cli.base import Base
+from memhint.cli.base import StoreCommand
 from memhint.cli.errors import CliError, Exit
 
 
-class Agent(Base):
+class Agent(StoreCommand):
     """Run the agent: observe, plan, pull levers and publish, until it is told to end."""
 
     examples = """\

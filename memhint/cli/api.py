@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 
-from memhint.cli.base import Base
+from memhint.cli.base import StoreCommand
 
 
-class Api(Base):
+class Api(StoreCommand):
     """Serve the admin API and the dashboard, until it is told to end."""
 
     examples = """\

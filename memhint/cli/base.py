@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _START = "start it with: memhint agent"
 
 
-class Base(Documented):
+class StoreCommand(Documented):
     """A subcommand that looks at this host's store."""
 
     app: MemhintApp
@@ -92,7 +92,7 @@ class Base(Documented):
         return report
 
 
-class Shown(Base, Displayed):
+class HostCommand(StoreCommand, Displayed):
     """One with output."""
 
 

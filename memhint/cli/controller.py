@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 
-from memhint.cli.base import Base
+from memhint.cli.base import StoreCommand
 from memhint.cli.errors import CliError, Exit
 from memhint.openstack.errors import OpenStackError
 
 
-class Controller(Base):
+class Controller(StoreCommand):
     """Take the reports of all agents from the broker into the store, until it is told to end."""
 
     examples = """\

@@ -8,7 +8,7 @@ from typing import Any
 
 from cliff.show import ShowOne
 
-from memhint.cli.base import Shown
+from memhint.cli.base import HostCommand
 from memhint.cli.errors import CliError, Exit
 from memhint.cli.find import find_domain, name_of, need_vms
 from memhint.cli.table import Mib, Seconds
@@ -25,7 +25,7 @@ _GROUP_COLUMNS = ("Project", "VMs", "Looked at", "Saving", "±", "Metadata", "KS
 _SETTLE = 5.0  # seconds between two looks at a page, with --now
 
 
-class DedupEstimate(Shown, ShowOne):
+class DedupEstimate(HostCommand, ShowOne):
     """Show what merging equal pages would save, by VM and by project, and what KSM would cost."""
 
     examples = """\
@@ -68,7 +68,7 @@ KSM's CPU with [dedup] advisor = adaptive is that of its fast pace, the most tha
         chosen = {find_domain(report, one).observation.uuid for one in parsed_args.domain}
         self._report = report
         self._found = only(report.dedup, chosen) if chosen else report.dedup
-        self._settings = planner_settings(conf).dedup_auto
+        self._settings = planner_settings(conf).dedup.auto
         return self.dict2columns(estimate_of(report, self._found, self._settings))
 
     def produce_output(self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Sequence[Any]) -> int:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from cliff.lister import Lister
 
 from memhint.cli import words
-from memhint.cli.base import Shown
+from memhint.cli.base import HostCommand
 from memhint.cli.find import find_domain, need_vms
 from memhint.cli.table import Mib, Seconds, clean
 from memhint.objects.active import ActiveMemory
@@ -18,15 +18,20 @@ from memhint.objects.counted import counted
 from memhint.objects.discarded import BalloonReporting
 from memhint.objects.domain import DeepMemory
 from memhint.objects.lever import LeverName
+from memhint.objects.levers import LEVERS, Figure
 from memhint.objects.merging import Merging
 from memhint.objects.plan import Demand
 from memhint.objects.report import DomainReport, Report
 
-_SHORT = ("Name", "State", "Assigned", "Resident", "Free", "Unreported", "Returned", "Reporting", "Dedup")
+_LISTED = tuple((one, one.listed) for one in LEVERS.values() if one.listed is not None)
+_SHORT = (
+    *("Name", "State", "Assigned", "Resident", "Free", "Unreported", "Returned"),
+    *(one.name.capitalize() for one, _ in _LISTED),
+)
 _WHOLE = ("json", "yaml")  # the formats that can hold a record within a record
 
 
-class Domains(Shown, Lister):
+class Domains(HostCommand, Lister):
     """List the VMs of this host, or show all that is known of one."""
 
     examples = """\
@@ -137,10 +142,10 @@ def _row(report: Report, one: DomainReport, now: float) -> dict[str, Any]:
         "Huge": words.part(seen.deep.huge_coverage(seen.deep.rss) if seen.deep else None),
         "Remote": words.part(seen.deep.remote if seen.deep else None),
         "Fast": words.part(seen.deep.on_fast(report.observation.tiers) if seen.deep else None),
-        **_lever(one, LeverName.REPORTING),
-        "Merged": Mib(one.merging.merged if one.merging else None),
-        "Breaks": str(one.merging.breaks) if one.merging and one.merging.breaks is not None else "-",
-        **_lever(one, LeverName.DEDUP),
+    } | {
+        title: shown
+        for declared, figures in _LISTED
+        for title, shown in (*_figures(one, figures), *_lever(one, declared.name).items())
     }
 
 
@@ -206,6 +211,10 @@ def _active(found: ActiveMemory, now: float) -> dict[str, str]:
 
 def _merging(found: Merging) -> str:
     text = words.size(found.merged)
+    if found.zero:
+        text += f", {words.size(found.zero)} of it empty pages"
+    if found.partition:
+        text += f", in partition {found.partition} of KSM"
     if found.breaks is not None:
         text += f", {counted(found.breaks, 'page')} of it broken up in a minute"
     if found.life is not None:
@@ -227,6 +236,14 @@ def _demand(report: Report, one: DomainReport) -> Demand | None:
 def _age(one: DomainReport, now: float) -> float | None:
     guest = one.observation.guest
     return max(0.0, now - guest.at) if guest else None
+
+
+def _figures(one: DomainReport, figures: Iterable[Figure]) -> Iterator[tuple[str, Any]]:
+    """The columns of a lever's own numbers."""
+    for figure in figures:
+        record = getattr(one, figure.record)
+        value = getattr(record, figure.field) if record is not None else None
+        yield figure.title, Mib(value) if figure.in_bytes else "-" if value is None else str(value)
 
 
 def _lever(one: DomainReport, lever: LeverName) -> dict[str, str]:

@@ -9,14 +9,14 @@ from typing import Any
 from cliff.show import ShowOne
 
 from memhint.cli import words
-from memhint.cli.base import Shown
+from memhint.cli.base import HostCommand
 from memhint.cli.find import find_domain, name_of
 from memhint.cli.plan import show_levers
 from memhint.cli.table import Mib, Table, clean
 from memhint.cli.tier import BOUNDS, add_tier
 from memhint.objects.codec import to_plain
 from memhint.objects.counted import counted
-from memhint.objects.exclusion import Way
+from memhint.objects.exclusion import Mechanism
 from memhint.objects.plan import Bound, Demand, DemandReason
 from memhint.objects.report import DomainReport, Report
 from memhint.objects.tier_sizing import TierSizing
@@ -38,7 +38,7 @@ from memhint.planner.tier_sizing import tier_sizing
 HOST = "host"
 
 
-class Explain(Shown, ShowOne):
+class Explain(HostCommand, ShowOne):
     """Show where every MiB of the headroom comes from, or why one VM counts as it does."""
 
     examples = """\
@@ -190,7 +190,7 @@ def domain_of(report: Report, one: DomainReport, settings: PlannerSettings) -> d
     """One VM for machines: bytes."""
     demand, capacity = _demand(report, one), report.plan.capacity
     excluded = demand.excluded if demand else ()
-    ways = {way: forbidden(excluded, way) for way in Way}
+    ways = {way: forbidden(excluded, way) for way in Mechanism}
     return {
         "subject": "domain",
         "name": one.observation.name,

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 
 from cliff.lister import Lister
 
-from memhint.cli.base import Shown
+from memhint.cli.base import HostCommand
 from memhint.cli.errors import CliError, Exit
 from memhint.controller.capacity_writer import release
 from memhint.controller.openstack import placement_of
-from memhint.objects.provider import Standing
+from memhint.objects.provider import ProviderRecord
 from memhint.openstack.errors import OpenStackError
 from memhint.store import Store
 
@@ -19,14 +19,14 @@ _COLUMNS = ("host", "provider", "found", "written", "state", "detail")
 Rows = tuple[Sequence[str], list[tuple[str, ...]]]
 
 
-class _Providers(Shown, Lister):
+class _Providers(HostCommand, Lister):
     """What these commands have in common."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add the hosts."""
         parser.add_argument("hosts", nargs="*", metavar="HOST", help="only these hosts")
 
-    def chosen(self, store: Store, hosts: Sequence[str]) -> tuple[Standing, ...]:
+    def chosen(self, store: Store, hosts: Sequence[str]) -> tuple[ProviderRecord, ...]:
         """The standings that are meant.
 
         :raises CliError: when a host has none
@@ -36,7 +36,7 @@ class _Providers(Shown, Lister):
             raise CliError(Exit.NO_DOMAIN, f"memhint keeps no ratio of {name}: see memhint openstack status")
         return tuple(one for one in found if not hosts or one.host in hosts)
 
-    def each(self, standings: Sequence[Standing], do: Callable[[Standing], str]) -> Rows:
+    def each(self, standings: Sequence[ProviderRecord], do: Callable[[ProviderRecord], str]) -> Rows:
         """The rows after something was done with each; one that fails does not stop the others.
 
         :raises CliError: when one failed, after all of them
@@ -85,7 +85,7 @@ The ratio that was found when memhint first came stays the one that uninstall re
         with self.whole_store(conf) as store:
             placement = placement_of(conf)
 
-            def again(one: Standing) -> str:
+            def again(one: ProviderRecord) -> str:
                 ratio = placement.inventory(one.provider).ratio
                 store.capacities.adopt(one.provider, one.host, ratio, again=True)
                 return f"adopted at {ratio:g}"
@@ -116,7 +116,7 @@ A ratio that somebody else has changed since is left as it is. Set [openstack] c
         with self.whole_store(conf) as store:
             placement = placement_of(conf)
 
-            def back(one: Standing) -> str:
+            def back(one: ProviderRecord) -> str:
                 if not parsed_args.dry_run:
                     return release(one, store.capacities, placement)
                 now = placement.inventory(one.provider).ratio
@@ -125,6 +125,6 @@ A ratio that somebody else has changed since is left as it is. Set [openstack] c
             return self.each(self.chosen(store, parsed_args.hosts), back)
 
 
-def _row(one: Standing, said: str) -> tuple[str, ...]:
+def _row(one: ProviderRecord, said: str) -> tuple[str, ...]:
     written = "-" if one.written is None else f"{one.written:g}"
     return one.host, one.provider, f"{one.adopted:g}", written, str(one.tenure), said

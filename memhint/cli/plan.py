@@ -9,7 +9,7 @@ from typing import Any
 from cliff.show import ShowOne
 
 from memhint.cli import words
-from memhint.cli.base import Shown
+from memhint.cli.base import HostCommand
 from memhint.cli.find import name_of
 from memhint.cli.table import Mib, Table, clean
 from memhint.objects.codec import to_plain
@@ -38,7 +38,7 @@ _TERMS = {
 }
 
 
-class Plan(Shown, ShowOne):
+class Plan(HostCommand, ShowOne):
     """Show the plan: the terms of the capacity formula, demands and actions."""
 
     examples = """\

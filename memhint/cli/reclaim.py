@@ -14,7 +14,7 @@ from cliff.show import ShowOne
 from oslo_config import cfg
 
 from memhint.cli import words
-from memhint.cli.base import Shown
+from memhint.cli.base import HostCommand
 from memhint.cli.errors import CliError, Exit
 from memhint.cli.find import find_domain
 from memhint.cli.reclaim_form import NEEDS, SETTLED, add_limits, failure_of
@@ -36,7 +36,7 @@ _PATIENCE = 20.0  # seconds beyond the request's own times: what was freed comes
 _STEP = 0.25  # seconds between two looks
 
 
-class ReclaimCommand(Shown, ShowOne):
+class ReclaimCommand(HostCommand, ShowOne):
     """Have a guest give back page cache that it has not used recently, and wait for what comes of it."""
 
     examples = (

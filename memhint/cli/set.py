@@ -10,7 +10,7 @@ from typing import Any
 from cliff.show import ShowOne
 from oslo_config import cfg
 
-from memhint.cli.base import Shown, stale_text
+from memhint.cli.base import HostCommand, stale_text
 from memhint.cli.errors import CliError, Exit
 from memhint.cli.find import find_domain
 from memhint.cli.plan import show_levers
@@ -22,7 +22,7 @@ from memhint.conf.policy import host_inputs
 from memhint.objects.codec import to_plain
 from memhint.objects.lever import LeverName, LeverState
 from memhint.objects.levers import LEVERS
-from memhint.objects.policy import KEYS, Origin, Policy, Setting, effective, parse_policy
+from memhint.objects.policy import KEYS, Origin, Policy, PolicySetting, effective, parse_policy
 from memhint.objects.report import STALE_PERIODS, DomainReport, Report
 from memhint.objects.verdict import Answer, Reason
 from memhint.store.host_store import HostStore
@@ -53,7 +53,7 @@ class PolicyChange:
     failure: CliError | None = field(default=None)
 
 
-class Set(Shown, ShowOne):
+class Set(HostCommand, ShowOne):
     """Set what holds for one VM, and wait until the agent has acted on it."""
 
     examples = (
@@ -180,9 +180,9 @@ def parse_wishes(words: Iterable[str]) -> Wishes:
 
 def _shows(policy: Policy, wishes: Wishes) -> bool:
     settings = policy.settings
-    return all(settings.get(name) == Setting(value, Origin.OPERATOR) for name, value in wishes.values.items()) and all(
-        name in settings and settings[name].origin is not Origin.OPERATOR for name in wishes.unset
-    )
+    return all(
+        settings.get(name) == PolicySetting(value, Origin.OPERATOR) for name, value in wishes.values.items()
+    ) and all(name in settings and settings[name].origin is not Origin.OPERATOR for name in wishes.unset)
 
 
 def _key_of(lever: LeverName) -> str | None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from cliff.lister import Lister
 
-from memhint.cli.base import Shown
+from memhint.cli.base import HostCommand
 from memhint.cli.errors import CliError, Exit
 from memhint.cli.simulate_fleet import DAYS, HOSTS, SEED_STEP, STEP, generated, traced
 from memhint.cli.simulate_table import MACHINE, Found, Result, heading, machine_row, rows, titles
@@ -36,7 +36,7 @@ _STRATEGIES = ("most-headroom", "first-fit")
 _DRAWS = (".png", ".svg", ".pdf")
 
 
-class Simulate(Shown, Lister):
+class Simulate(HostCommand, Lister):
     """Simulate a fleet under the planner and under fixed ratios, and compare what fits and what goes wrong."""
 
     examples = """\

@@ -10,7 +10,7 @@ from typing import Any
 from cliff.show import ShowOne
 
 from memhint.cli import words
-from memhint.cli.base import Shown
+from memhint.cli.base import HostCommand
 from memhint.cli.find import unlisted
 from memhint.objects.codec import to_plain
 from memhint.objects.counted import counted
@@ -21,7 +21,7 @@ from memhint.objects.report import Report
 from memhint.objects.units import mib
 
 
-class Status(Shown, ShowOne):
+class Status(HostCommand, ShowOne):
     """Show the host: its memory, its headroom, and how many more VMs fit."""
 
     examples = """\
@@ -142,6 +142,10 @@ def _ksm(observation: HostObservation) -> str:
     if observation.ksm is None:
         return words.absent(observation.gaps, "ksm")
     state = "running" if observation.ksm.run == 1 else "stopped"
+    if observation.ksm.empty_only:
+        state += " for empty pages only"
+    if observation.ksm.partitions:
+        state += ", keeps projects apart"
     return f"{state}, saves {mib(observation.ksm_saving)} MiB"
 
 

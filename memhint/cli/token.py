@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 
-from memhint.cli.base import Base
+from memhint.cli.base import StoreCommand
 from memhint.cli.errors import CliError, Exit
 
 
-class Create(Base):
+class Create(StoreCommand):
     """Make a token for [api] auth = token, and the line that lets it in."""
 
     examples = """\

@@ -10,7 +10,7 @@ from memhint.objects.discarded import Agreement, ReportingCheck
 from memhint.objects.gap import Gap
 from memhint.objects.ladder import EnteredRung
 from memhint.objects.plan import Bound, Capacity, PressureVerdict
-from memhint.objects.policy import KEYS, Setting
+from memhint.objects.policy import KEYS, PolicySetting
 from memhint.objects.reclaim import Hold
 from memhint.objects.units import mib
 
@@ -74,7 +74,7 @@ def hold_line(seconds: float, held: Hold | None) -> str:
     return f"until {moment(held.until)} UTC, {again}"
 
 
-def policy_value(name: str, setting: Setting) -> str:
+def policy_value(name: str, setting: PolicySetting) -> str:
     """One value of a policy with its unit and its origin."""
     return setting_text(name, setting.value, setting.origin)
 

@@ -23,7 +23,7 @@ class Connected:
 
 
 @dataclass(frozen=True, slots=True)
-class Away:
+class Disconnected:
     """The stream is lost; it is tried again in so many seconds."""
 
     why: str
@@ -31,7 +31,7 @@ class Away:
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class ChangesLost:
     """What happened meanwhile cannot be told any more: read everything again."""
 
 
@@ -44,13 +44,13 @@ class HostsChanged:
 
 
 @dataclass(frozen=True, slots=True)
-class Happened:
+class EventReceived:
     """An event."""
 
     event: Mapping[str, Any]
 
 
-News = Connected | Away | Lost | HostsChanged | Happened
+News = Connected | Disconnected | ChangesLost | HostsChanged | EventReceived
 
 
 def follow(transport: Transport, since: str | None, sleep: Callable[[float], None] = time.sleep) -> Iterator[News]:
@@ -75,7 +75,7 @@ def follow(transport: Transport, since: str | None, sleep: Callable[[float], Non
             if last is None:
                 raise
             last, stood = None, True
-            yield Lost()
+            yield ChangesLost()
             continue
         except (Unreachable, ServerFailed, TooMany, TooLong) as error:
             if not stood:
@@ -83,7 +83,7 @@ def follow(transport: Transport, since: str | None, sleep: Callable[[float], Non
             why = error.detail if isinstance(error, ApiError) else str(error)
             if isinstance(error, ApiError) and error.retry_after is not None:
                 wait = max(wait, min(error.retry_after, _WAIT_MOST))
-        yield Away(why, wait)
+        yield Disconnected(why, wait)
         sleep(wait)
         wait = min(2 * wait, _WAIT_MOST)
 
@@ -96,7 +96,7 @@ def _news(message: Message) -> News | None:
     if not isinstance(found, dict):
         raise BadAnswer("the stream holds a message that is no JSON object")
     if message.kind == "event":
-        return Happened(found)
+        return EventReceived(found)
     hosts, deleted = found.get("hosts"), found.get("deleted")
     if not isinstance(hosts, list) or not isinstance(deleted, list) or not all(isinstance(one, dict) for one in hosts):
         raise BadAnswer("the stream tells of hosts and names none")

@@ -64,6 +64,20 @@ OPTS = (
         default=True,
         help="Whether pages of zeros are merged with the kernel's zero page.",
     ),
+    cfg.BoolOpt(
+        "zero_pages_only",
+        default=False,
+        help="Whether nothing but pages of zeros is merged, which takes a small part of KSM's work: for guests that "
+        "zero what they free, as Linux does with init_on_free=1, and Windows. It takes a kernel that can: Red Hat "
+        "Enterprise Linux 9.9, or one with memhint's patches for hosts. On others nothing is merged then.",
+    ),
+    cfg.BoolOpt(
+        "zero_pages_across_projects",
+        default=False,
+        help="Whether VMs of several projects may have the kernel's zero page in the place of pages at the same time. "
+        "Without it zero_pages_only is for one project at a time, and where KSM keeps projects apart, pages of zeros "
+        "are merged within each while several merge.",
+    ),
     cfg.FloatOpt(
         "estimate_cpu_percent",
         default=0.5,

@@ -25,4 +25,14 @@ OPTS = (
         help="Absent pages of the 512 of a huge page that khugepaged may give memory meanwhile. Fewer keep more of "
         "what was given back, and leave more in small pages; Linux has 511.",
     ),
+    cfg.FloatOpt(
+        "far_huge_ratio",
+        default=0.0,
+        min=0.0,
+        max=100.0,
+        help="How long an access to a huge page of another node takes on this host, over one to small pages of the own "
+        "node; `python -m memhint.kernel.memory_latency` measures it. Above 1, and where own is set, a first touch "
+        "takes small pages of its node rather than a huge one of another. 0: not measured, and the kernel's own order "
+        "holds.",
+    ),
 )

@@ -28,3 +28,8 @@ OPTS = (
         help="Seconds after which a VM's XML is read again although no event told of a change.",
     ),
 )
+
+
+def may_ask_monitor(conf: cfg.ConfigOpts) -> bool:
+    """Whether QEMU's monitor may be asked, which taints a VM. The option is of the lever that was the first to ask."""
+    return bool(conf.dedup.allow_monitor_commands)

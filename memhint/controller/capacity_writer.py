@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from memhint.objects.epoch import epoch_rank
-from memhint.objects.provider import SAME, Inventory, Provider, Standing, Tenure
+from memhint.objects.provider import SAME, Inventory, Provider, ProviderRecord, Tenure
 from memhint.openstack.errors import NotThere, OpenStackError, Outdated
 from memhint.planner.capacity_write import Decision, DecisionReason, HostCapacity, WriterSettings, decide
 from memhint.planner.claims import canonical, rightful
@@ -34,16 +34,16 @@ class PlacementApi(Protocol):
         """Set or remove memhint's trait."""
 
 
-class Standings(Protocol):
+class ProviderStore(Protocol):
     """Where it is remembered what was found and written."""
 
-    def all(self) -> tuple[Standing, ...]:
+    def all(self) -> tuple[ProviderRecord, ...]:
         """Every provider that memhint ever came to."""
 
-    def adopt(self, provider: str, name: str, ratio: float, *, again: bool = False) -> Standing:
+    def adopt(self, provider: str, name: str, ratio: float, *, again: bool = False) -> ProviderRecord:
         """Remember the ratio that was found, once."""
 
-    def begin(self, standing: Standing, ratio: float, holder: str) -> bool:
+    def begin(self, standing: ProviderRecord, ratio: float, holder: str) -> bool:
         """Take the turn to write."""
 
     def end(self, provider: str, holder: str, ratio: float | None, tenure: Tenure, detail: str) -> None:
@@ -58,7 +58,9 @@ Tell = Callable[[str, str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _ProviderReading:
+    """A provider as Placement last said, when, and for which VMs."""
+
     provider: Provider
     at: float
     domains: frozenset[str]  # whom the plan counted then
@@ -80,7 +82,7 @@ class CapacityWriter:
     def __init__(
         self,
         views: Callable[[], Sequence[HostCapacity]],
-        standings: Standings,
+        standings: ProviderStore,
         placement: PlacementApi,
         tell: Tell,
         settings: WriterSettings,
@@ -105,7 +107,7 @@ class CapacityWriter:
         self._refresh = refresh
         self._clock = clock
         self._sleep = sleep
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, _ProviderReading] = {}
         self._done: dict[str, tuple[object, ...]] = {}  # the plan that was carried out last, by provider
         self._left: dict[str, _Left] = {}  # by provider
         self._marked: set[str] = set()  # providers that bear the trait, as far as this process has seen to it
@@ -133,7 +135,7 @@ class CapacityWriter:
                 self._known.pop(provider, None)
                 self._say(view.host, f"not written, tried again: {error}")
 
-    def _one(self, provider: str, view: HostCapacity, standing: Standing | None) -> None:
+    def _one(self, provider: str, view: HostCapacity, standing: ProviderRecord | None) -> None:
         plan = (view.epoch, view.sequence, view.stale, view.forced_ratio, standing and standing.tenure)
         known = self._known.get(provider)
         old = known is None or self._clock() - known.at >= self._refresh or known.domains != frozenset(view.memory)
@@ -178,9 +180,9 @@ class CapacityWriter:
             self._rest(attempt)
         raise OpenStackError(f"the provider changed {TRIES} times while its ratio was to be written")
 
-    def _read(self, provider: str, view: HostCapacity) -> _Known:
+    def _read(self, provider: str, view: HostCapacity) -> _ProviderReading:
         try:
-            known = _Known(self._placement.provider(provider), self._clock(), frozenset(view.memory))
+            known = _ProviderReading(self._placement.provider(provider), self._clock(), frozenset(view.memory))
         except NotThere as error:
             raise OpenStackError(
                 f"Placement has no memory inventory of provider {provider}, which the host's compute_id names: {error}"
@@ -190,7 +192,7 @@ class CapacityWriter:
         return known
 
     def _wrote(
-        self, provider: str, view: HostCapacity, known: Provider, standing: Standing, decision: Decision
+        self, provider: str, view: HostCapacity, known: Provider, standing: ProviderRecord, decision: Decision
     ) -> bool:
         """Write; False where the provider has changed since it was read."""
         assert decision.ratio is not None
@@ -206,7 +208,7 @@ class CapacityWriter:
             raise
         self._left[provider] = _Left(_plan(standing), standing.adopted, decision.ratio, None)
         self._standings.end(provider, self._holder, decision.ratio, decision.tenure, "")
-        self._known[provider] = _Known(replace(known, inventory=after), self._clock(), frozenset(view.memory))
+        self._known[provider] = _ProviderReading(replace(known, inventory=after), self._clock(), frozenset(view.memory))
         self.counts["written"] += 1
         LOG.info("%s: allocation ratio %s (%s)", view.host, decision.detail, decision.why)
         self._tell(view.host, f"ratio {decision.detail} ({decision.why})")
@@ -221,14 +223,14 @@ class CapacityWriter:
         left, now = self._left.get(provider), known.inventory.ratio
         return left.adopted if left is not None and _same(now, left.written, left.intended) else now
 
-    def _lost(self, provider: str, standing: Standing, known: Provider) -> _Left | None:
+    def _lost(self, provider: str, standing: ProviderRecord, known: Provider) -> _Left | None:
         """What this process has written and the database knows no more, where that tells whose the ratio is."""
         left, now = self._left.get(provider), known.inventory.ratio
         if left is None or left.plan <= _plan(standing) or standing.ours(now):
             return None
         return left if _same(now, left.written, left.intended) else None
 
-    def _tell_again(self, provider: str, standing: Standing, known: Provider, decision: Decision) -> None:
+    def _tell_again(self, provider: str, standing: ProviderRecord, known: Provider, decision: Decision) -> None:
         """Have the database know again that the ratio is memhint's."""
         ratio = known.inventory.ratio
         if self._standings.begin(standing, ratio, self._holder):
@@ -237,7 +239,7 @@ class CapacityWriter:
             self._told.pop(standing.host, None)
             LOG.info("%s: the database knows again that the ratio %g is memhint's", standing.host, ratio)
 
-    def _see_to_mark(self, provider: str, standing: Standing | None) -> None:
+    def _see_to_mark(self, provider: str, standing: ProviderRecord | None) -> None:
         """Once in this process's life: whoever wrote the ratio first may have failed, or ended, before the trait."""
         if standing is None or standing.tenure is not Tenure.MANAGED or standing.written is None:
             self._marked.discard(provider)
@@ -258,7 +260,7 @@ class CapacityWriter:
     def _rest(self, attempt: int) -> None:
         self._sleep(random.uniform(0, 2 * _PAUSE * 2 ** min(attempt, 5)))
 
-    def _leave(self, provider: str, view: HostCapacity, standing: Standing, decision: Decision) -> None:
+    def _leave(self, provider: str, view: HostCapacity, standing: ProviderRecord, decision: Decision) -> None:
         if decision.ratio is not None:
             self._say(view.host, f"would write the ratio {decision.detail} ({decision.why})")
             return
@@ -331,7 +333,7 @@ class CapacityWriter:
             self._tell(host, what)
 
 
-def _plan(standing: Standing) -> tuple[int, int]:
+def _plan(standing: ProviderRecord) -> tuple[int, int]:
     return epoch_rank(standing.epoch), standing.sequence
 
 
@@ -339,7 +341,7 @@ def _same(ratio: float, *others: float | None) -> bool:
     return any(one is not None and abs(one - ratio) < SAME for one in others)
 
 
-def _silent(standing: Standing) -> HostCapacity:
+def _silent(standing: ProviderRecord) -> HostCapacity:
     return HostCapacity(
         standing.host,
         standing.provider,
@@ -353,7 +355,7 @@ def _silent(standing: Standing) -> HostCapacity:
     )
 
 
-def release(standing: Standing, standings: Standings, placement: PlacementApi) -> str:
+def release(standing: ProviderRecord, standings: ProviderStore, placement: PlacementApi) -> str:
     """Put back the ratio that was found, where memhint's own is still there; what became of it, in words.
 
     :raises OpenStackError: when Placement cannot be asked, or the provider changes all the time

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from memhint.bus.envelope import Envelope
-from memhint.bus.rabbit_consumer import Away
+from memhint.bus.rabbit_consumer import HandlerUnavailable
 from memhint.bus.record import Record
 from memhint.objects.report import Report
 from memhint.store import Store
@@ -49,7 +49,7 @@ class Intake:
     def take(self, batch: Sequence[Envelope]) -> Sequence[str | None]:
         """Keep a batch in one transaction; where one message spoils it, each in its own.
 
-        :raises Away: when the store is away
+        :raises HandlerUnavailable: when the store is away
         """
         try:
             self._keep(batch)
@@ -57,7 +57,7 @@ class Intake:
         except (StoreRefused, StoreDamaged):
             return [self._alone(one) for one in batch]
         except StoreError as error:
-            raise Away(str(error)) from error
+            raise HandlerUnavailable(str(error)) from error
         except Exception:  # one of them is to blame: the others are kept
             LOG.exception("a batch could not be kept, each of its messages is tried by itself")
             return [self._alone(one) for one in batch]
@@ -98,7 +98,7 @@ class Intake:
         except (StoreRefused, StoreDamaged) as error:
             return str(error)[:300]
         except StoreError as error:
-            raise Away(str(error)) from error
+            raise HandlerUnavailable(str(error)) from error
         except Exception as error:
             LOG.exception("a message of %r could not be kept", one.host)
             return f"keeping it failed: {type(error).__name__}"

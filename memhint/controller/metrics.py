@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import CounterMetricFamily, Metric
 
 from memhint.bus.envelope import Envelope
-from memhint.bus.rabbit_consumer import Away, Handler
+from memhint.bus.rabbit_consumer import Handler, HandlerUnavailable
 
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)  # seconds of one batch
 WRITES = ("written", "outdated", "failed", "conflict", "refused", "unverified")  # as CapacityWriter.counts has them
@@ -52,12 +52,12 @@ class Metered:
     def take(self, batch: Sequence[Envelope]) -> Sequence[str | None]:
         """Hand a batch on.
 
-        :raises Away: when all of it should be tried again
+        :raises HandlerUnavailable: when all of it should be tried again
         """
         began = self._clock()
         try:
             answers = self._handler.take(batch)
-        except Away:
+        except HandlerUnavailable:
             self._away.inc()
             raise
         self._batch.observe(self._clock() - began)

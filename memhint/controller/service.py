@@ -26,7 +26,7 @@ from memhint.store.database import Store, open_store
 from memhint.store.rows.points import DomainKeep, Keep
 
 if TYPE_CHECKING:
-    from memhint.controller.shown import Shown
+    from memhint.controller.metrics_server import ControllerMetricsServer
 
 LOG = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ class ControllerService:
         courier.start()
         openstack = None
         beside: list[Rounds] = []
-        shown: Shown | None = None
+        metrics_server: ControllerMetricsServer | None = None
         try:
             judge = Judge(store.promises, store.history)
             rounds = _follower(self._conf, store), _learner(self._conf, store), _backtest(self._conf, judge)
@@ -77,10 +77,11 @@ class ControllerService:
             LOG.info("controller, a sweep each %g s", self._conf.controller.sweep)
             batch = self._conf.controller.batch
             if self._conf.metrics.listen:
-                from memhint.controller.shown import Shown  # what it needs is loaded only where it is wanted
+                # what it needs is loaded only where it is wanted
+                from memhint.controller.metrics_server import ControllerMetricsServer
 
-                shown = Shown(self._conf.metrics.listen, intake, openstack, judge)
-                handler: Handler = shown.handler
+                metrics_server = ControllerMetricsServer(self._conf.metrics.listen, intake, openstack, judge)
+                handler: Handler = metrics_server.handler
             else:
                 handler = intake
             RabbitConsumer(
@@ -88,11 +89,11 @@ class ControllerService:
                 handler,
                 batch=batch,
                 stopped=lambda: self._stop,
-                waits=None if shown is None else shown.handler.waits,
+                waits=None if metrics_server is None else metrics_server.handler.waits,
             ).run()
         finally:
-            if shown is not None:
-                shown.close()
+            if metrics_server is not None:
+                metrics_server.close()
             if openstack is not None:
                 openstack.close()
             for one in beside:

@@ -18,7 +18,7 @@ _MS_MAX = 1 << 32
 _SCAN_MS = 500  # that one call may spend on page flags; the agent allows 1500
 
 
-class Setting(StrEnum):
+class ReportingParameter(StrEnum):
     """What a guest's kernel may let be changed at run time."""
 
     ENABLED = "enabled"

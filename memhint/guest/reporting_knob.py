@@ -13,7 +13,7 @@ from memhint.guest.capabilities import Capabilities
 from memhint.guest.commands import GET_PAGE_REPORTING
 from memhint.guest.errors import GuestAnswerMalformed, GuestCommandFailed
 from memhint.guest.files import read_file, write_file
-from memhint.guest.page_reporting import Setting, read_settings
+from memhint.guest.page_reporting import ReportingParameter, read_settings
 from memhint.guest.protocol import GuestAgent
 from memhint.objects.guest import GuestKernel
 
@@ -55,7 +55,7 @@ def read_guest_kernel(agent: GuestAgent, at: float, capabilities: Capabilities, 
     """
     if GET_PAGE_REPORTING in capabilities.commands:
         settings = read_settings(agent)
-        if Setting.ENABLED in settings.settable:
+        if ReportingParameter.ENABLED in settings.settable:
             # A kernel with a switch of its own: the files below tell nothing more, and may be blocked.
             return GuestKernel(
                 at=at,

@@ -14,7 +14,7 @@ from memhint.kernel.numa import cpus_may_run_on, memory_may_lie_on, policies_by_
 from memhint.kernel.process import read_process_file
 from memhint.kernel.root import PAGE_SIZE, KernelRoot
 from memhint.kernel.thp import HUGE_PAGE
-from memhint.objects.heat import Lying
+from memhint.objects.heat import NodeRange
 from memhint.objects.units import MIB
 
 _SAMPLES = 8  # pages of a block
@@ -60,13 +60,13 @@ def read_bounds(root: KernelRoot, pid: int) -> Bounds:
     return Bounds(tuple(one for one in whole if one.start < one.end), nodes, home)
 
 
-def where(mover: PageMover, spans: Sequence[Span]) -> Iterator[Lying]:
+def where(mover: PageMover, spans: Sequence[Span]) -> Iterator[NodeRange]:
     """Where each block lies that has memory, by eight of its pages. A block whose pages lie on several nodes, as those
     of interleaved memory do, is in the runs of each that has a quarter of them.
 
     :raises KernelInterfaceError: when the process ended
     """
-    runs: dict[int, Lying] = {}
+    runs: dict[int, NodeRange] = {}
     for start, end in _windows(spans):
         # not at the same place of each block: pages that are dealt out by turns would all be of one node
         pages = array("Q", (at + _STEP * one for at in range(start, end, HUGE_PAGE) for one in range(_SAMPLES)))
@@ -76,11 +76,11 @@ def where(mover: PageMover, spans: Sequence[Span]) -> Iterator[Lying]:
             for node, count in _shares(nodes[place : place + _SAMPLES]):
                 size, run = count * HUGE_PAGE // _SAMPLES, runs.get(node)
                 if run is not None and run.end == begin:
-                    runs[node] = Lying(run.start, begin + HUGE_PAGE, node, run.bytes + size)
+                    runs[node] = NodeRange(run.start, begin + HUGE_PAGE, node, run.bytes + size)
                     continue
                 if run is not None:
                     yield run
-                runs[node] = Lying(begin, begin + HUGE_PAGE, node, size)
+                runs[node] = NodeRange(begin, begin + HUGE_PAGE, node, size)
     yield from sorted(runs.values(), key=lambda run: run.start)
 
 

@@ -17,7 +17,7 @@ from typing import Protocol
 from memhint.kernel.errors import InterfaceMissing, InterfaceUnreadable, KernelInterfaceError, ProcessGone
 from memhint.kernel.guest_pages import Span, guest_ram
 from memhint.kernel.open_process import OpenProcess
-from memhint.kernel.pagemap_scan import Kind, is_missing, runs
+from memhint.kernel.pagemap_scan import PageCategory, is_missing, runs
 from memhint.kernel.process import instance_runs
 from memhint.kernel.process_madvise import Advice, process_madvise
 from memhint.kernel.root import KernelRoot
@@ -129,7 +129,7 @@ class GuestBlocks(OpenProcess):
     def _regions(self, span: Span) -> Iterator[tuple[int, int, int]]:
         """Runs of present pages: first and last address, and what they are."""
         try:
-            yield from runs(self._pagemap, span.start, span.end, Kind.PRESENT)
+            yield from runs(self._pagemap, span.start, span.end, PageCategory.PRESENT)
         except OSError as error:
             if is_missing(error):
                 raise InterfaceMissing(self._path, "no PAGEMAP_SCAN: it came with Linux 6.7") from error
@@ -147,7 +147,7 @@ def small_blocks(regions: Iterable[tuple[int, int, int]]) -> Iterator[Block]:
     """The blocks that have memory and no huge page, of runs of present pages in the order of their addresses."""
     block, present = -1, 0
     for start, end, kind in regions:
-        if kind & Kind.HUGE:
+        if kind & PageCategory.HUGE:
             continue
         while start < end:
             place = start // HUGE_PAGE * HUGE_PAGE
@@ -157,7 +157,7 @@ def small_blocks(regions: Iterable[tuple[int, int, int]]) -> Iterator[Block]:
                     yield Block(block, HUGE_PAGE - present)
                 block, present = place, 0
             # the kernel's zero page is no memory of the process
-            present += 0 if kind & Kind.ZERO else until - start
+            present += 0 if kind & PageCategory.ZERO else until - start
             start = until
     if present:
         yield Block(block, HUGE_PAGE - present)

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from memhint.kernel.errors import InterfaceMalformed, InterfaceMissing, WriteRejected
 from memhint.kernel.fields import chosen_word, page_counter, signed_number
+from memhint.kernel.ksm_partition import has_partitions
 from memhint.kernel.root import KernelRoot
 from memhint.kernel.vmstat import cow_breaks
 from memhint.objects.host import Ksm
@@ -23,12 +24,17 @@ class KsmKnob(StrEnum):
     RUN = "run"
     USE_ZERO_PAGES = "use_zero_pages"
     ZERO_PAGES_ONLY = "zero_pages_only"  # only kernels with the patches of kernel/, series host
+    REDHAT_ONLY_ZERO_PAGES = "redhat_only_zero_pages"  # the same of Red Hat Enterprise Linux 9.9 and its like
     PAGES_TO_SCAN = "pages_to_scan"
     SLEEP_MILLISECS = "sleep_millisecs"
     SMART_SCAN = "smart_scan"
     ADVISOR_MODE = "advisor_mode"
     ADVISOR_TARGET_SCAN_TIME = "advisor_target_scan_time"
     ADVISOR_MAX_CPU = "advisor_max_cpu"
+
+
+EMPTY_ONLY = (KsmKnob.ZERO_PAGES_ONLY, KsmKnob.REDHAT_ONLY_ZERO_PAGES)
+"""Knobs that have KSM merge empty pages only; no kernel has both."""
 
 
 def read_ksm(root: KernelRoot) -> Ksm:
@@ -52,6 +58,8 @@ def read_ksm(root: KernelRoot) -> Ksm:
         use_zero_pages=_number(root, "use_zero_pages") != 0,
         advisor=_if_present(lambda: read_knob(root, KsmKnob.ADVISOR_MODE)),
         cow_breaks=cow_breaks(root),
+        partitions=has_partitions(root),
+        empty_only=_empty_only(root),
     )
 
 
@@ -77,6 +85,11 @@ def write_knob(root: KernelRoot, knob: KsmKnob, value: str) -> None:
     found = read_knob(root, knob)
     if found != value:
         raise WriteRejected(root.path(relative), f"wrote {value!r}, reads {found!r}")
+
+
+def _empty_only(root: KernelRoot) -> bool | None:
+    found = [_number(root, knob) != 0 for knob in EMPTY_ONLY if root.exists(f"{_DIRECTORY}/{knob}")]
+    return any(found) if found else None
 
 
 def _text(root: KernelRoot, name: str) -> tuple[str, str]:

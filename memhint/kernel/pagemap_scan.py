@@ -14,26 +14,26 @@ _SCAN = struct.Struct("12Q")
 _REGIONS = 1024
 
 
-class Kind(IntFlag):
-    """What a page is."""
+class PageCategory(IntFlag):
+    """What a page is, as PAGEMAP_SCAN has it."""
 
     PRESENT = 1 << 3
     ZERO = 1 << 5  # the kernel's zero page stands for it
     HUGE = 1 << 6
 
 
-def runs(pagemap: int, start: int, end: int, kinds: Kind) -> Iterator[tuple[int, int, int]]:
+def runs(pagemap: int, start: int, end: int, kinds: PageCategory) -> Iterator[tuple[int, int, int]]:
     """Runs of pages between two addresses that are of all these kinds, by address: first, end, and all that they are.
 
     :param pagemap: descriptor of /proc/PID/pagemap
     :raises OSError: ESRCH when the process has ended, ENOTTY or EINVAL before Linux 6.7
     """
-    for found, count in _found(pagemap, start, end, kinds, Kind(0)):
+    for found, count in _found(pagemap, start, end, kinds, PageCategory(0)):
         for at in range(0, 3 * count, 3):
             yield found[at], found[at + 1], found[at + 2]
 
 
-def total(pagemap: int, end: int, kinds: Kind, *, without: Kind) -> int:
+def total(pagemap: int, end: int, kinds: PageCategory, *, without: PageCategory) -> int:
     """Bytes of a process below ``end`` that are of all these kinds and of none of the others.
 
     :param end: at most where the process's addresses end: beyond, the kernel refuses all of it
@@ -50,10 +50,12 @@ def is_missing(error: OSError) -> bool:
     return error.errno in (errno.ENOTTY, errno.EINVAL)
 
 
-def _found(pagemap: int, start: int, end: int, kinds: Kind, without: Kind) -> Iterator[tuple[array[int], int]]:
+def _found(
+    pagemap: int, start: int, end: int, kinds: PageCategory, without: PageCategory
+) -> Iterator[tuple[array[int], int]]:
     """Runs, some at a time: first, end and kinds of each, and how many runs."""
     found = array("Q", bytes(8 * 3 * _REGIONS))
-    told = kinds | without | Kind.PRESENT | Kind.ZERO | Kind.HUGE
+    told = kinds | without | PageCategory.PRESENT | PageCategory.ZERO | PageCategory.HUGE
     place = start
     while place < end:
         request = bytearray(

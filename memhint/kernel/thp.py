@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 from memhint.kernel.errors import InterfaceMissing, WriteRejected
-from memhint.kernel.fields import chosen_word
+from memhint.kernel.fields import chosen_word, number
 from memhint.kernel.root import KernelRoot
 from memhint.kernel.vmstat import read_vmstat
 from memhint.objects.host import HugeActivity, Thp
@@ -15,8 +15,8 @@ HUGE_PAGE = 2 * MIB  # of x86-64 and of arm64 with pages of 4 KiB
 _DIRECTORY = "sys/kernel/mm/transparent_hugepage"
 
 
-class Setting(Enum):
-    """One that memhint may change, by its file."""
+class ThpKnob(Enum):
+    """A setting of transparent huge pages that memhint may change, by its file."""
 
     MAX_PTES_NONE = "khugepaged/max_ptes_none"
     """Absent pages of the 512 of a huge page that khugepaged gives memory to make one."""
@@ -33,24 +33,24 @@ def read_thp(root: KernelRoot) -> Thp:
     :raises KernelInterfaceError: when a switch cannot be read or makes no sense
     """
     try:
-        most = int(read_setting(root, Setting.MAX_PTES_NONE))
+        most = int(read_setting(root, ThpKnob.MAX_PTES_NONE))
     except InterfaceMissing:
         most = None
     return Thp(enabled=_chosen(root, "enabled"), defrag=_chosen(root, "defrag"), max_ptes_none=most)
 
 
-def read_setting(root: KernelRoot, setting: Setting) -> str:
+def read_setting(root: KernelRoot, setting: ThpKnob) -> str:
     """What stands there: a number, or of several words the chosen one.
 
     :raises InterfaceMissing: when the kernel is built without transparent huge pages, or without khugepaged
     :raises KernelInterfaceError: when it cannot be read or makes no sense
     """
-    if setting is Setting.DEFRAG:
+    if setting is ThpKnob.DEFRAG:
         return _chosen(root, setting.value)
     return str(root.read_int(f"{_DIRECTORY}/{setting.value}"))
 
 
-def write_setting(root: KernelRoot, setting: Setting, value: str) -> None:
+def write_setting(root: KernelRoot, setting: ThpKnob, value: str) -> None:
     """Write it, and read it back.
 
     :raises WriteRejected: when the kernel refuses the value, or another one is read back
@@ -77,7 +77,33 @@ def huge_activity(root: KernelRoot) -> HugeActivity:
         compact_fail=counters.number("compact_fail"),
         split=counters.number("thp_split_page"),
         collapsed=counters.number("thp_collapse_alloc"),
+        khugepaged_rounds=_progress(root, "full_scans"),
+        khugepaged_collapsed=_progress(root, "pages_collapsed"),
     )
+
+
+def _progress(root: KernelRoot, name: str) -> int | None:
+    try:
+        return root.read_int(f"{_DIRECTORY}/khugepaged/{name}")
+    except InterfaceMissing:
+        return None
+
+
+def compaction_waits(root: KernelRoot) -> tuple[int, int] | None:
+    """How often somebody waited while the kernel made room for a large block since boot, and how often in vain.
+
+    For looks each second: nothing else of the file is taken apart. None where the kernel does not count them.
+
+    :raises KernelInterfaceError: when the counters cannot be read
+    """
+    text = root.read_text("proc/vmstat")
+    if "\ncompact_stall " not in text or "\ncompact_fail " not in text:
+        return None
+    stall, fail = (
+        number(text.partition(f"\n{name} ")[2].partition("\n")[0], root.path("proc/vmstat"))
+        for name in ("compact_stall", "compact_fail")
+    )
+    return stall, fail
 
 
 def _chosen(root: KernelRoot, name: str) -> str:

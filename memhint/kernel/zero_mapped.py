@@ -12,7 +12,7 @@ import os
 
 from memhint.kernel.errors import InterfaceUnreadable, ProcessGone
 from memhint.kernel.last_mapping import last_mapping_end
-from memhint.kernel.pagemap_scan import Kind, is_missing, total
+from memhint.kernel.pagemap_scan import PageCategory, is_missing, total
 from memhint.kernel.process import ksm_pages
 from memhint.kernel.root import PAGE_SIZE, KernelRoot
 
@@ -28,7 +28,7 @@ def zero_mapped(root: KernelRoot, pid: int, page_size: int = PAGE_SIZE) -> int |
     try:
         end = last_mapping_end(root, pid)
         zeros = total(
-            pagemap, end, Kind.ZERO, without=Kind.HUGE
+            pagemap, end, PageCategory.ZERO, without=PageCategory.HUGE
         )  # a huge zero page is of memory that was only ever read
     except OSError as error:
         if is_missing(error):

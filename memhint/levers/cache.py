@@ -15,7 +15,7 @@ from memhint.guest.capabilities import Capabilities
 from memhint.guest.commands import GET_MEMINFO, RECLAIM_MEMORY
 from memhint.guest.errors import GuestAgentAbsent, GuestCommandFailed, GuestCommandMissing, GuestError, GuestTimeout
 from memhint.guest.meminfo import read_meminfo
-from memhint.guest.page_reporting import Setting, read_settings, set_page_reporting
+from memhint.guest.page_reporting import ReportingParameter, read_settings, set_page_reporting
 from memhint.guest.protocol import GuestAgent
 from memhint.guest.reclaim import Progress, reclaim
 from memhint.objects.domain import DomainObservation, DomainState
@@ -212,7 +212,7 @@ class CacheLever:
             delay_ms = delay_ms if settings.delay_ms is None else settings.delay_ms
             # A flush first puts back what CPUs keep to themselves, which is free and counts as nothing of this.
             left = max(settings.unreported or 0, now.reclaimed)
-            if Setting.FLUSH in settings.settable:
+            if ReportingParameter.FLUSH in settings.settable:
                 flushed = 0
                 for _ in range(_FLUSHES_MAX):
                     if left < SMALLEST or tell(now) is not None:

@@ -1,10 +1,11 @@
 """Dedup: QEMU's ``merge`` per VM and the host's KSM, after all other VMs are kept out.
 
-QEMU marks every guest's memory as mergeable unless told otherwise, and KSM knows no groups: switching it on for one VM
-would merge all. So the order is fixed: those who did not opt in are set to merge=false and that is seen in the host
-kernel's own flags, then the members are set to merge=true, then KSM runs. Undoing goes the other way round.
+QEMU marks every guest's memory as mergeable unless told otherwise, and KSM as it is knows no groups: switching it on
+for one VM would merge all. So the order is fixed: those who did not opt in are set to merge=false and that is seen in
+the host kernel's own flags, then the members are set to merge=true, then KSM runs. Undoing goes the other way round.
+Where KSM has partitions, each VM is put into that of its group before it merges.
 
-How a VM's memory is marked is in `dedup_merge.py`.
+How a VM's memory is marked is in `dedup_merge.py`, how it gets into its partition in `dedup_partition.py`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING
 from memhint.kernel import ksm, process
 from memhint.kernel.root import KernelRoot
 from memhint.levers.dedup_merge import MERGE_KNOB, MergeFlags, QemuMonitor
+from memhint.levers.dedup_partition import ENDED, PARTITION_KNOB, Partitions
 from memhint.levers.host_ksm import HostKsm, is_ksm
 from memhint.levers.lever import HostLever, LeverContext, PassResult
 from memhint.objects.domain import DomainObservation, DomainState
@@ -29,12 +31,9 @@ from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.planner.dedup import DedupPlan, resting
 from memhint.planner.dedup_pace import Pace
 from memhint.planner.dedup_ranges import RangeChoice
-from memhint.virt.monitor import Monitor
 
 if TYPE_CHECKING:
     from oslo_config import cfg
-
-    from memhint.planner.plan import Planned
 
 LOG = logging.getLogger(__name__)
 OTHER_MANAGERS = frozenset({"ksmtuned", "momd", "vdsmd"})
@@ -57,18 +56,23 @@ class DedupSettings:
     pages_to_scan: int | None = None
     sleep_millisecs: int | None = None
     use_zero_pages: bool = True
+    empty_only: bool = False  # nothing but pages of zeros is merged
+    empty_across: bool = False  # pages of zeros of several projects are merged at the same time
 
-    def knobs(self, pace: Pace = Pace.FAST) -> list[tuple[ksm.KsmKnob, str]]:
-        """The knobs in the order in which they are written; ``run`` is not among them."""
+    def knobs(self, pace: Pace = Pace.FAST, *, several: bool = False) -> list[tuple[ksm.KsmKnob, str]]:
+        """The knobs in the order in which they are written; ``run`` is not among them.
+
+        :param several: VMs of several projects merge
+        """
         advisor, pages, sleep = self.advisor, self.pages_to_scan, self.sleep_millisecs
         if advisor == ADAPTIVE:
             advisor = "none"
             fast = (pages or FAST[0], FAST[1] if sleep is None else sleep)
             pages, sleep = fast if pace is Pace.FAST else SLOW
         wanted: list[tuple[ksm.KsmKnob, int | str | None]] = [
-            (ksm.KsmKnob.USE_ZERO_PAGES, int(self.use_zero_pages)),
+            (ksm.KsmKnob.USE_ZERO_PAGES, int(self._zero_page(several))),
             # Where a kernel can leave all but empty pages alone, members would wait for the others for ever.
-            (ksm.KsmKnob.ZERO_PAGES_ONLY, 0),
+            *((knob, int(self.empty_only)) for knob in ksm.EMPTY_ONLY),
             # It skips pages that found no equal so far, at most every ninth scan looks at them: those of two VMs that
             # began to merge at different times may be looked at in turns for ever, and then never meet.
             (ksm.KsmKnob.SMART_SCAN, 0),
@@ -79,6 +83,10 @@ class DedupSettings:
             (ksm.KsmKnob.SLEEP_MILLISECS, sleep),
         ]
         return [(knob, str(value)) for knob, value in wanted if value is not None]
+
+    def _zero_page(self, several: bool) -> bool:
+        """Whether pages of zeros are merged with the zero page, which belongs to no partition."""
+        return self.empty_only or (self.use_zero_pages and (self.empty_across or not several))
 
 
 class DedupLever(HostLever[DedupPlan]):
@@ -107,6 +115,8 @@ class DedupLever(HostLever[DedupPlan]):
         self._settings = settings
         self._ksm = HostKsm(root, ledger, host_boot, now)
         self._merge = MergeFlags(root, ledger, monitor, reserve, now, ranges, self._ksm.pause)
+        self._partitions = Partitions(root, ledger, now)
+        self._reserve = reserve
 
     # -- support -----------------------------------------------------------------------------------------------------
 
@@ -114,6 +124,9 @@ class DedupLever(HostLever[DedupPlan]):
         """Whether memhint may run KSM on this host now."""
         if host.ksm is None:
             return Verdict(Answer.UNSUPPORTED, Reason.KERNEL, "this kernel has no KSM")
+        if self._settings.empty_only and host.ksm.empty_only is None:
+            detail = "this kernel's KSM cannot merge empty pages only, as [dedup] zero_pages_only has it"
+            return Verdict(Answer.UNSUPPORTED, Reason.KERNEL, detail)
         if not self._settings.allow_monitor_commands:
             return Verdict(
                 Answer.REFUSED,
@@ -147,10 +160,6 @@ class DedupLever(HostLever[DedupPlan]):
 
     # -- the whole host ----------------------------------------------------------------------------------------------
 
-    def plan_of(self, planned: Planned) -> DedupPlan:
-        """Who merges with whom."""
-        return planned.dedup
-
     def reconcile(
         self, plan: DedupPlan, domains: Sequence[DomainObservation], host: HostObservation, *, dry_run: bool
     ) -> PassResult:
@@ -158,6 +167,7 @@ class DedupLever(HostLever[DedupPlan]):
         verdicts = dict(plan.verdicts)
         running = [one for one in domains if one.state is not DomainState.SHUTOFF and one.process is not None]
         self._merge.forget_ended(running, domains)
+        self._partitions.forget_ended(running, domains)
         if not plan.members:
             return PassResult(verdicts, self._stop(running, host, dry_run=dry_run))
         support = self.probe(host)
@@ -166,15 +176,17 @@ class DedupLever(HostLever[DedupPlan]):
                 # What memhint may not do any more it does not leave behind.
                 self._stop(running, host, dry_run=dry_run)
             return PassResult({**verdicts, **dict.fromkeys(plan.members, support)}, support)
-        outside = [one for one in running if one.uuid not in plan.members]
-        inside = [one for one in running if one.uuid in plan.members]
+        placed = self._place(plan, running, host, dry_run=dry_run)
+        verdicts.update({uuid: verdict for uuid, verdict in placed.items() if uuid in plan.members})
+        may = {uuid for uuid in plan.members if uuid not in placed or placed[uuid].ok}
+        running = [one for one in running if placed.get(one.uuid) != ENDED]
+        inside = [one for one in running if one.uuid in may]
+        outside = [one for one in running if one.uuid not in may]
         for domain in outside:
             verdict = self._merge.set(domain, False, host, dry_run=dry_run)
             verdicts[domain.uuid] = verdict if not verdict.ok else verdicts.get(domain.uuid, verdict)
         unverified = [
-            one.name
-            for one in outside
-            if one.uuid not in plan.spared and not verdicts[one.uuid].ok and not self._merge.is_set(one, False)
+            one.name for one in outside if not self._harmless(one, plan) and not self._merge.is_set(one, False)
         ]
         if unverified and not dry_run:
             self._ksm.pause()
@@ -183,8 +195,31 @@ class DedupLever(HostLever[DedupPlan]):
             )
             return PassResult({**verdicts, **dict.fromkeys(plan.members, held)}, held)
         for domain in inside:
-            verdicts[domain.uuid] = self._merge.let_in(domain, host, dry_run=dry_run)
-        return PassResult(verdicts, self._ksm.run(host, self._settings.knobs(plan.pace), dry_run=dry_run))
+            verdict = self._merge.let_in(domain, host, dry_run=dry_run)
+            verdicts[domain.uuid] = _both(placed[domain.uuid], verdict) if domain.uuid in placed else verdict
+        knobs = self._settings.knobs(plan.pace, several=plan.several)
+        return PassResult(verdicts, self._ksm.run(host, knobs, dry_run=dry_run))
+
+    def _place(
+        self, plan: DedupPlan, running: Sequence[DomainObservation], host: HostObservation, *, dry_run: bool
+    ) -> dict[str, Verdict]:
+        """Put each VM into its group's partition before any merges, also those that do not: of all, some memory may.
+
+        Empty where KSM has no partitions.
+        """
+        numbers = self._partitions.numbers(plan.groups, running) if plan.groups else {}
+
+        def placed(one: DomainObservation) -> Verdict:
+            def separate() -> Verdict:
+                return self._merge.set(one, False, host, dry_run=False)
+
+            return self._partitions.put(one, numbers[one.uuid], separate, dry_run=dry_run)
+
+        return {one.uuid: placed(one) for one in running if one.uuid in numbers}
+
+    def _harmless(self, one: DomainObservation, plan: DedupPlan) -> bool:
+        """Whether it does no harm if a VM that is kept out merges: with its own project's, and it asked for that."""
+        return one.uuid in plan.spared and (not plan.groups or self._partitions.stands(one))
 
     def hold(self) -> Verdict:
         """While it is not known who may merge: KSM rests, where memhint runs it. Nothing is separated, or forgotten."""
@@ -226,7 +261,8 @@ class DedupLever(HostLever[DedupPlan]):
     # -- going back ----------------------------------------------------------------------------------------------------
 
     def _stop(self, running: Sequence[DomainObservation], host: HostObservation, *, dry_run: bool) -> Verdict:
-        marks = [mark for mark in self._ledger.all() if mark.knob == MERGE_KNOB or is_ksm(mark)]
+        own = (MERGE_KNOB, PARTITION_KNOB)
+        marks = [mark for mark in self._ledger.all() if mark.knob in own or is_ksm(mark)]
         if not marks:
             return Verdict(Answer.UNCHANGED)
         if dry_run:
@@ -240,6 +276,8 @@ class DedupLever(HostLever[DedupPlan]):
                 verdict = self._merge.set(by_uuid[mark.subject], False, host, dry_run=False)
                 if not verdict.ok:
                     problems.append(f"{by_uuid[mark.subject].name}: {verdict}")
+        room = host.memory.available - self._reserve(host)
+        problems += self._partitions.restore(lambda: self._ksm.separate_all(room, host.page_size))
         problems += self._ksm.restore()
         for mark in marks:
             if mark.knob == MERGE_KNOB:
@@ -247,6 +285,13 @@ class DedupLever(HostLever[DedupPlan]):
         if problems:
             return Verdict(Answer.FAILED, Reason.HYPERVISOR, "; ".join(problems))
         return Verdict(Answer.APPLIED, Reason.NONE, "KSM and every VM are as they were")
+
+
+def _both(placed: Verdict, merged: Verdict) -> Verdict:
+    """What became of a member that was put into its partition, and let in."""
+    if not merged.ok or placed.answer is Answer.UNCHANGED:
+        return merged
+    return Verdict(placed.answer, placed.reason, "; ".join(one.detail for one in (placed, merged) if one.detail))
 
 
 def settings_of(conf: cfg.ConfigOpts) -> DedupSettings:
@@ -261,11 +306,15 @@ def settings_of(conf: cfg.ConfigOpts) -> DedupSettings:
         pages_to_scan=options.pages_to_scan or None,
         sleep_millisecs=options.sleep_millisecs if options.sleep_millisecs >= 0 else None,
         use_zero_pages=options.use_zero_pages,
+        empty_only=options.zero_pages_only,
+        empty_across=options.zero_pages_across_projects,
     )
 
 
 def build(context: LeverContext) -> DedupLever:
     """The lever of a host."""
+
+    from memhint.virt.monitor import Monitor  # it loads libvirt, which the lever itself does without
 
     def reserve(host: HostObservation) -> int:
         return context.settings.reserve_of(host.pool)

@@ -57,7 +57,7 @@ class QemuMonitor(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _VerifiedFlag:
     """What was verified of a VM's memory."""
 
     merge: bool  # whether it is mergeable
@@ -89,7 +89,7 @@ class MergeFlags:
         self._now = now
         self._ranges = ranges
         self._pause = pause
-        self._known: dict[str, _Known] = {}  # by QEMU process
+        self._known: dict[str, _VerifiedFlag] = {}  # by QEMU process
         self._marked: dict[str, tuple[Range, ...]] = {}  # by QEMU process: of those of which only parts are
         self._whole: set[str] = set()  # QEMU processes of which parts cannot be marked
         self._anew: set[tuple[str, int]] = set()  # instances, and their memory, that were set anew
@@ -177,7 +177,7 @@ class MergeFlags:
 
     def _know(self, domain: DomainObservation, merge: bool) -> None:
         assert domain.process is not None
-        self._known[domain.process.instance] = _Known(merge, domain.facts.memory)
+        self._known[domain.process.instance] = _VerifiedFlag(merge, domain.facts.memory)
         self._marked.pop(domain.process.instance, None)
 
     def _verify(self, domain: DomainObservation, merge: bool) -> Verdict:
@@ -269,7 +269,7 @@ class MergeFlags:
             return self._give_ranges_up(
                 domain, host, f"{mib(mergeable)} MiB are mergeable after {mib(least)} MiB of ranges were marked"
             )
-        self._known[instance], self._marked[instance] = _Known(True, domain.facts.memory), after
+        self._known[instance], self._marked[instance] = _VerifiedFlag(True, domain.facts.memory), after
         return _in_parts(domain, after, Answer.APPLIED)
 
     def _give_ranges_up(self, domain: DomainObservation, host: HostObservation, why: str) -> Verdict:
@@ -294,7 +294,7 @@ class MergeFlags:
 
     def is_set(self, domain: DomainObservation, merge: bool) -> bool:
         """Whether that was verified, of all the memory that the VM has."""
-        return domain.process is not None and self._known.get(domain.process.instance) == _Known(
+        return domain.process is not None and self._known.get(domain.process.instance) == _VerifiedFlag(
             merge, domain.facts.memory
         )
 

@@ -10,6 +10,7 @@ from memhint.kernel.errors import InterfaceMissing, KernelInterfaceError
 from memhint.kernel.root import KernelRoot
 from memhint.objects.host import HostObservation
 from memhint.objects.ownership import HOST, Ledger, Mark
+from memhint.objects.units import mib
 from memhint.objects.verdict import Answer, Reason, Verdict
 
 LOG = logging.getLogger(__name__)
@@ -81,6 +82,22 @@ class HostKsm:
             ksm.write_knob(self._root, ksm.KsmKnob.RUN, "0")
         except KernelInterfaceError as error:
             LOG.error("KSM could not be stopped: %s", error)
+
+    def separate_all(self, room: int, page_size: int) -> str | None:
+        """Separate every page that KSM has merged, of whatever process, and stop it; why that could not be, in words.
+
+        :param room: bytes that the host can give away
+        """
+        if not self.owned():
+            return "somebody else runs KSM"
+        try:
+            need = ksm.read_ksm(self._root).saving(page_size)
+            if need > max(0, room):
+                return f"separating all that is merged needs {mib(need)} MiB, and {mib(max(0, room))} MiB are to be had"
+            self._write_marked(ksm.KsmKnob.RUN, "2")
+        except KernelInterfaceError as error:
+            return str(error)
+        return None
 
     def restore(self) -> list[str]:
         """Put all knobs back, but leave to others what they changed since; what failed, in words."""

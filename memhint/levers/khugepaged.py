@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from memhint.kernel.errors import KernelInterfaceError
+from memhint.kernel.numa import numa_nodes
 from memhint.kernel.root import KernelRoot
-from memhint.kernel.thp import Setting, read_setting, write_setting
+from memhint.kernel.thp import ThpKnob, read_setting, write_setting
 from memhint.levers.host_knob import HostKnob
 from memhint.levers.lever import HostLever, LeverContext, PassResult
 from memhint.objects.domain import DomainObservation
 from memhint.objects.host import HostObservation
-from memhint.objects.huge_host import HugeHost
+from memhint.objects.huge_host import NO_WAITING, HugeHost
 from memhint.objects.lever import LeverName, LeverState, Observed
 from memhint.objects.ownership import HOST, Ledger
 from memhint.objects.policy import Policy
@@ -44,16 +46,26 @@ class KhugepagedLever(HostLever[HugeHost]):
     share = 0.01
 
     def __init__(
-        self, root: KernelRoot, ledger: Ledger, host_boot: str, now: Callable[[], float], *, own: bool, most: int
+        self,
+        root: KernelRoot,
+        ledger: Ledger,
+        host_boot: str,
+        now: Callable[[], float],
+        *,
+        own: bool,
+        most: int,
+        near_only: bool = False,
     ) -> None:
         """:param host_boot: names this boot of the host; marks of another one are void
         :param own: whether memhint may set any of it
         :param most: absent pages of 512 that khugepaged may fill while levers take memory in pieces
+        :param near_only: whether small pages of the own node are better here than huge ones of another
         """
+        self._near_only = near_only
         self._own = own
         self._most = most
 
-        def knob(name: str, setting: Setting) -> HostKnob:
+        def knob(name: str, setting: ThpKnob) -> HostKnob:
             return HostKnob(
                 name,
                 ledger,
@@ -63,13 +75,14 @@ class KhugepagedLever(HostLever[HugeHost]):
                 partial(write_setting, root, setting),
             )
 
-        self._holes = knob(KNOB, Setting.MAX_PTES_NONE)
-        self._sleep = knob(SLEEP_KNOB, Setting.SCAN_SLEEP)
-        self._defrag = knob(DEFRAG_KNOB, Setting.DEFRAG)
+        self._holes = knob(KNOB, ThpKnob.MAX_PTES_NONE)
+        self._sleep = knob(SLEEP_KNOB, ThpKnob.SCAN_SLEEP)
+        self._defrag = knob(DEFRAG_KNOB, ThpKnob.DEFRAG)
 
     def plan_of(self, planned: Planned) -> HugeHost:
-        """By the rules, from what the plan asks of VMs."""
-        return huge_host(planned)
+        """By the rules, from what the plan asks of VMs, and by what was measured of this host."""
+        plan = huge_host(planned)
+        return replace(plan, defrag=NO_WAITING) if self._near_only and plan.defrag is None else plan
 
     def reconcile(
         self, plan: HugeHost, domains: Sequence[DomainObservation], host: HostObservation, *, dry_run: bool
@@ -153,7 +166,7 @@ class KhugepagedLever(HostLever[HugeHost]):
             word,
             lambda seen: seen not in _DIRECT,
             own=self._own,
-            why="with defrag={} VMs wait for huge pages that the host does not have",
+            why="with defrag={} VMs wait for huge pages that the host does not have, or take them of another node",
             advice=f"set [khugepaged] own, or write {word}",
             dry_run=dry_run,
         )
@@ -163,8 +176,22 @@ def build(context: LeverContext) -> KhugepagedLever:
     """The lever of a host."""
     options = context.conf.khugepaged
     return KhugepagedLever(
-        context.root, context.ledger, context.boot, time.time, own=options.own, most=options.max_ptes_none
+        context.root,
+        context.ledger,
+        context.boot,
+        time.time,
+        own=options.own,
+        most=options.max_ptes_none,
+        near_only=options.far_huge_ratio > 1 and _has_nodes(context.root),
     )
+
+
+def _has_nodes(root: KernelRoot) -> bool:
+    """Whether anything can be far."""
+    try:
+        return sum(node.total > 0 for node in numa_nodes(root)) > 1
+    except KernelInterfaceError:
+        return False
 
 
 def _joined(verdicts: Sequence[Verdict]) -> Verdict:

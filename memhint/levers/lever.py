@@ -123,9 +123,10 @@ class HostLever(ABC, Generic[PlanT]):
     share = 0.33
     """Of the time that undoing everything may take."""
 
-    @abstractmethod
     def plan_of(self, planned: Planned) -> PlanT:
         """This lever's part of a plan."""
+        part: PlanT = planned.of_host[self.name]
+        return part
 
     @abstractmethod
     def reconcile(

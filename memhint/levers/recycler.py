@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
+from memhint.conf.virt import may_ask_monitor
 from memhint.guest.reporting_knob import reports
 from memhint.levers.lever import LeverContext, Stop, VmLever
 from memhint.objects.domain import DomainObservation, DomainState
@@ -180,7 +181,7 @@ def build(context: LeverContext) -> RecyclerLever:
         time.time,
         workers=options.workers,
         period_ms=int(options.period * 1000),
-        allow_monitor_commands=context.conf.dedup.allow_monitor_commands,
+        allow_monitor_commands=may_ask_monitor(context.conf),
     )
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from memhint.guest.errors import GuestAgentAbsent, GuestCommandMissing, GuestError, GuestTimeout
-from memhint.guest.page_reporting import Setting, set_page_reporting
+from memhint.guest.page_reporting import ReportingParameter, set_page_reporting
 from memhint.guest.protocol import GuestAgent
 from memhint.guest.reporting_knob import MAX_PAGE_ORDER, STOP_ORDER, bind, reports, unbind, write_order
 from memhint.levers import reporting_next_boot, reporting_tuning
@@ -343,7 +343,7 @@ class ReportingLever:
 
 
 def _has_switch(kernel: GuestKernel | None) -> bool:
-    return kernel is not None and kernel.enabled is not None and Setting.ENABLED in kernel.settable
+    return kernel is not None and kernel.enabled is not None and ReportingParameter.ENABLED in kernel.settable
 
 
 def _takes_any_order(kernel: GuestKernel | None) -> bool:

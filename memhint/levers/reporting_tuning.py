@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from memhint.guest.page_reporting import Setting, set_page_reporting
+from memhint.guest.page_reporting import ReportingParameter, set_page_reporting
 from memhint.guest.protocol import GuestAgent
 from memhint.levers.reporting_flush import Flushes
 from memhint.objects.guest import GuestKernel, GuestMemory
@@ -15,8 +15,8 @@ from memhint.objects.verdict import Answer, Reason, Verdict
 
 TUNED_ORDER_KNOB = "guest page_reporting tuned order"
 DELAY_KNOB = "guest page_reporting_delay_ms"
-KNOBS = {TUNED_ORDER_KNOB: Setting.ORDER, DELAY_KNOB: Setting.DELAY_MS}
-_ARGUMENTS = {Setting.ORDER: "order", Setting.DELAY_MS: "delay_ms"}
+KNOBS = {TUNED_ORDER_KNOB: ReportingParameter.ORDER, DELAY_KNOB: ReportingParameter.DELAY_MS}
+_ARGUMENTS = {ReportingParameter.ORDER: "order", ReportingParameter.DELAY_MS: "delay_ms"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,11 @@ def tune(
     _forget(ledger, uuid, kernel, tuning)
     changes = list(_changes(ledger, uuid, kernel, tuning))
     free = memory.free if memory is not None else None
-    flush = {"flush": free} if tuning.flush and free and kernel.enabled and Setting.FLUSH in kernel.settable else {}
+    flush = (
+        {"flush": free}
+        if tuning.flush and free and kernel.enabled and ReportingParameter.FLUSH in kernel.settable
+        else {}
+    )
     if not changes:
         if flush and flushes.due(uuid, kernel, memory, tuning.rests):
             flushes.note(uuid, kernel, memory, tuning.rests)

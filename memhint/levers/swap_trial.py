@@ -50,7 +50,7 @@ class _Taken:
 
 
 @dataclass(slots=True)
-class _Known:
+class _TrialState:
     """What is known of one process."""
 
     seen: float
@@ -68,7 +68,7 @@ class SwapTrial:
         self._settings = settings
         self._clearings = clearings
         self._clock = clock
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, _TrialState] = {}
 
     def next(self, instance: str, guest: Guest, wish: int) -> int | Verdict:
         """Bytes that may be taken now; else why not, or not yet.
@@ -79,7 +79,7 @@ class SwapTrial:
         """
         now, settings = self._clock(), self._settings
         self._known = {name: one for name, one in self._known.items() if now - one.seen < _KEPT}
-        known = self._known.setdefault(instance, _Known(now, min(settings.first, settings.most)))
+        known = self._known.setdefault(instance, _TrialState(now, min(settings.first, settings.most)))
         known.seen = now
         wait = 0.0 if known.taken is None else known.taken.at + settings.settle - now
         if wait > 0:
@@ -120,7 +120,7 @@ class SwapTrial:
         if size > 0:
             known.taken = _Taken(self._clock(), size, guest.look().swapped)
 
-    def _judge(self, known: _Known, taken: _Taken, swapped: int, now: float) -> None:
+    def _judge(self, known: _TrialState, taken: _Taken, swapped: int, now: float) -> None:
         known.taken = None
         back = taken.swapped - swapped
         if back > self._settings.most_back * taken.size:

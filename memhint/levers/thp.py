@@ -158,10 +158,11 @@ class ThpLever(VmLever):
         if self._room() < HUGE_PAGE:
             return Verdict(Answer.REFUSED, Reason.HEADROOM, "the host has nothing to give above its reserve")
         free = free_in_blocks(self._root, HUGE_PAGE)
-        near = domain.deep.cpus_by_node if domain.deep is not None else {}
-        if any(free.values()) and (not near or any(free.get(node) for node in near)):
+        # The kernel makes a huge page only on the node that holds the most of its pages: of nothing near something far.
+        lies = sorted(node for node, size in domain.deep.by_node.items() if size) if domain.deep is not None else []
+        if any(free.values()) and (not lies or any(free.get(node) for node in lies)):
             return None
-        where = f"on node {', '.join(map(str, sorted(near)))}, where its CPUs run" if near else "on this host"
+        where = f"on node {', '.join(map(str, lies))}, where its memory lies" if lies else "on this host"
         return Verdict(Answer.REFUSED, Reason.NO_BLOCKS, f"no block of 2 MiB is free {where}")
 
     def _collapse(self, domain: DomainObservation, blocks: Blocks, wish: int, stop: Stop) -> _Pass:

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from memhint.kernel.errors import InterfaceMissing, KernelInterfaceError
 from memhint.kernel.guest_nodes import Bounds, read_bounds, where
@@ -45,9 +44,6 @@ from memhint.planner.tiering import (
     choose,
     pieces_of,
 )
-
-if TYPE_CHECKING:
-    from memhint.planner.plan import Planned
 
 _AGAIN = 600.0  # seconds until it is looked again where a VM's mappings are
 _LOOKING = 0.01  # of a CPU: what looking takes at most where it is done earlier than asked for
@@ -103,10 +99,6 @@ class TieringLever(HostLever[TieringPlan]):
         self._kept: Mapping[int, Watermarks] = {}  # as of the pass under way
         self._known = float("-inf")  # when it was found out what is in use, as of the last pass
         self._looking = 0.0  # CPU seconds of the last look
-
-    def plan_of(self, planned: Planned) -> TieringPlan:
-        """Whose memory may be moved, and within which bounds."""
-        return planned.tiering
 
     def interrupt(self) -> None:
         """End the pass under way after the ranges that it is at."""

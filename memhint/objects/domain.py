@@ -61,6 +61,7 @@ class ProcessMemory:
     swap: Size
     ksm_merging: Size | None = None  # pages merged now, in bytes
     ksm_zero: Size | None = None  # pages replaced by the zero page, in bytes
+    ksm_partition: Count | None = None  # KSM merges it with processes of the same one; None: the kernel has none
     cpu: Seconds | None = None  # of processor time, of all its threads since it began; None: not read
     faults: Count | None = None  # page faults that needed no disk, since it began; merged pages break by one
     zero_other: Size = 0  # for which the zero page stands without KSM, when last looked at; 0 where nobody looks

@@ -1,4 +1,4 @@
-"""Why a VM's memory cannot be counted on to come back, and by which ways it cannot."""
+"""Why a VM's memory cannot be counted on to come back, and by which mechanisms it cannot."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from enum import StrEnum
 from memhint.objects.words import Word
 
 
-class Way(StrEnum):
+class Mechanism(StrEnum):
     """How memory that a VM has can be had from it. Levers are means to one of these."""
 
     RETURN = "return"  # the guest gives back what is free in it: page reporting, reclaiming its caches
@@ -34,20 +34,20 @@ class Exclusion(Word):
     GUARANTEED = "guaranteed"  # class=guaranteed
 
 
-_EVERY = frozenset(Way)
+_EVERY = frozenset(Mechanism)
 
-FORBIDS: Mapping[Exclusion, frozenset[Way]] = {
+FORBIDS: Mapping[Exclusion, frozenset[Mechanism]] = {
     Exclusion.HUGEPAGES: _EVERY,
     Exclusion.LOCKED: _EVERY,  # QEMU refuses to discard what is locked
     Exclusion.REALTIME: _EVERY,  # it could come back, and a fault would then break the VM's promise of time
     Exclusion.PASSTHROUGH: _EVERY,  # pinned for the VM's life
     Exclusion.CONFIDENTIAL: _EVERY,
-    Exclusion.FILE_BACKED: frozenset({Way.MERGE, Way.SWAP}),  # its pages belong to a file
-    Exclusion.NUMA_BOUND: frozenset({Way.MERGE}),  # a merged page lies on one node only
-    Exclusion.NO_BALLOON: frozenset({Way.RETURN, Way.BALLOON}),
-    Exclusion.UNSUPPORTED: frozenset({Way.RETURN}),
+    Exclusion.FILE_BACKED: frozenset({Mechanism.MERGE, Mechanism.SWAP}),  # its pages belong to a file
+    Exclusion.NUMA_BOUND: frozenset({Mechanism.MERGE}),  # a merged page lies on one node only
+    Exclusion.NO_BALLOON: frozenset({Mechanism.RETURN, Mechanism.BALLOON}),
+    Exclusion.UNSUPPORTED: frozenset({Mechanism.RETURN}),
     Exclusion.OPT_OUT: frozenset(),  # counts in full; what its other keys allow may still be done
-    Exclusion.GUARANTEED: frozenset({Way.BALLOON, Way.SWAP}),
+    Exclusion.GUARANTEED: frozenset({Mechanism.BALLOON, Mechanism.SWAP}),
 }
 
 

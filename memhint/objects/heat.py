@@ -26,7 +26,7 @@ class HeatMap:
 
 
 @dataclass(frozen=True, slots=True)
-class Lying:
+class NodeRange:
     """A run of whole blocks of 2 MiB that lie on one NUMA node, ``end`` excluded."""
 
     start: int

@@ -81,6 +81,8 @@ class Ksm:
     use_zero_pages: bool
     advisor: str | None  # "none", "scan-time"; None before 6.8
     cow_breaks: Count | None = None  # merged pages that were written to, since boot; None: the kernel does not count
+    partitions: bool = False  # it can keep groups of processes apart
+    empty_only: bool | None = None  # it merges empty pages only; None: the kernel has no such mode
 
     def saving(self, page_size: int) -> int:
         """Bytes that would come back as demand if every page were written to."""
@@ -126,6 +128,8 @@ class HugeActivity:
     compact_fail: Count  # ... in vain
     split: Count  # huge pages that were split
     collapsed: Count  # huge pages that were made of small ones
+    khugepaged_rounds: Count | None = None  # khugepaged was through all memory; None: it is not there
+    khugepaged_collapsed: Count | None = None  # huge pages that it made
 
 
 @dataclass(frozen=True, slots=True)

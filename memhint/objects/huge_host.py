@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from memhint.objects.lever import LeverName
 
+NO_WAITING = "defer"  # of `defrag`: a first touch takes what is there, and the kernel compacts behind it
+
 
 @dataclass(frozen=True, slots=True)
 class HugeHost:

@@ -10,6 +10,18 @@ from memhint.objects.lever import LeverName
 
 
 @dataclass(frozen=True, slots=True)
+class Figure:
+    """A number of a VM's report that belongs to a lever, as a column of `memhint domains`."""
+
+    title: str
+    record: str
+    """A field of the VM's report, which may be None."""
+    field: str
+    """Of that record: bytes, or a count."""
+    in_bytes: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Declaration:
     """One lever. Tables, orders and documents are made of these, or held to them by a test."""
 
@@ -25,6 +37,10 @@ class Declaration:
     """Groups of the configuration file."""
     undo: str = ""
     """What becomes of it when memhint stops."""
+    listed: tuple[Figure, ...] | None = None
+    """What `memhint domains` shows before its three fields; None: it shows neither."""
+    summed: bool = False
+    """Whether a host's line has the sum of what it could still bring back. The store has a column for each."""
 
 
 LEVERS: Mapping[LeverName, Declaration] = {
@@ -38,6 +54,8 @@ LEVERS: Mapping[LeverName, Declaration] = {
             rungs=(Rung.REPORTING, Rung.ORDER),
             options=("reporting", "guest"),
             undo="the guest's own settings are put back",
+            listed=(),
+            summed=True,
         ),
         Declaration(
             LeverName.DEDUP,
@@ -47,6 +65,11 @@ LEVERS: Mapping[LeverName, Declaration] = {
             rungs=(Rung.DEDUP,),
             options=("dedup",),
             undo="pages are separated, then KSM is put back",
+            listed=(
+                Figure("Merged", "merging", "merged", in_bytes=True),
+                Figure("Breaks", "merging", "breaks", in_bytes=False),
+            ),
+            summed=True,
         ),
         Declaration(
             LeverName.CACHE,
@@ -55,6 +78,7 @@ LEVERS: Mapping[LeverName, Declaration] = {
             rungs=(Rung.CACHE,),
             options=("guest",),
             undo="nothing to put back: the guest reads again what it needs",
+            summed=True,
         ),
         Declaration(
             LeverName.RECYCLER,

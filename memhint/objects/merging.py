@@ -19,3 +19,5 @@ class Merging:
     breaks: Count | None = None  # merged pages broken up in a minute; None: not known yet, or the kernel does not count
     life: Seconds | None = None  # that a page stays merged, on the average; None: unknown, or next to none is broken up
     rests: Seconds | None = None  # for which it is left alone still, as its pages break too fast
+    zero: Size = 0  # of what is merged, the bytes that KSM replaced by the zero page
+    partition: Count | None = None  # of KSM, that it is in; None: the kernel has none

@@ -20,8 +20,8 @@ __all__ = [
     "Policy",
     "PolicyError",
     "PolicyKey",
+    "PolicySetting",
     "QosClass",
-    "Setting",
     "careful",
     "effective",
     "parse_policy",
@@ -43,7 +43,7 @@ PRECEDENCE = tuple(Origin)
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class PolicySetting:
     """One effective value and its origin."""
 
     value: str
@@ -54,7 +54,7 @@ class Setting:
 class Policy:
     """What holds for one VM."""
 
-    settings: Mapping[str, Setting]
+    settings: Mapping[str, PolicySetting]
 
     def value(self, name: str) -> str:
         """What holds for one key. An agent of another version may lack it: then the default holds."""
@@ -168,12 +168,12 @@ def _number(value: str) -> int | None:
 
 def effective(inputs: Mapping[Origin, Mapping[str, str]]) -> Policy:
     """The strongest origin's value for each key; the shipped default where none has one."""
-    settings: dict[str, Setting] = {}
+    settings: dict[str, PolicySetting] = {}
     for name, key in KEYS.items():
-        settings[name] = Setting(key.default, Origin.DEFAULT)
+        settings[name] = PolicySetting(key.default, Origin.DEFAULT)
         for origin in PRECEDENCE:
             if name in inputs.get(origin, {}):
-                settings[name] = Setting(inputs[origin][name], origin)
+                settings[name] = PolicySetting(inputs[origin][name], origin)
                 break
     return Policy(settings)
 
@@ -197,9 +197,9 @@ def careful(policy: Policy) -> Policy:
     settings = dict(policy.settings)
     for name, value in _CAREFUL.items():
         if settings[name].value != value:  # who denied it already is not forgotten
-            settings[name] = Setting(str(value), Origin.DEFAULT)
+            settings[name] = PolicySetting(str(value), Origin.DEFAULT)
     if policy.qos is QosClass.BEST_EFFORT:
-        settings["class"] = Setting(str(QosClass.BURSTABLE), Origin.DEFAULT)
+        settings["class"] = PolicySetting(str(QosClass.BURSTABLE), Origin.DEFAULT)
     return Policy(settings)
 
 

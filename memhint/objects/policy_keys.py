@@ -6,7 +6,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from memhint.objects.policy_values import Choice, Consent, Kind, Mode, Name, Part, PolicyError, QosClass, Whole, part_of
+from memhint.objects.policy_values import (
+    Choice,
+    Consent,
+    Mode,
+    Name,
+    PercentOrMib,
+    PolicyError,
+    QosClass,
+    ValueType,
+    WholeNumber,
+    part_of,
+)
 from memhint.objects.units import MIB
 
 AUTO = "auto"
@@ -20,7 +31,7 @@ class PolicyKey:
     """One thing that can be set per VM."""
 
     name: str
-    kind: Kind
+    kind: ValueType
     default: str
     help: str
     opt_out: str | None = None  # the value that survives the loss of the metadata that said it
@@ -82,7 +93,7 @@ KEYS: Mapping[str, PolicyKey] = {
         ),
         PolicyKey(
             "min_mb",
-            Whole(0, 1 << 24, "MiB"),
+            WholeNumber(0, 1 << 24, "MiB"),
             "0",
             "MiB that the VM always counts with at least and that no lever takes below; 0 is none",
         ),
@@ -139,25 +150,25 @@ KEYS: Mapping[str, PolicyKey] = {
         ),
         PolicyKey(
             "fast_min",
-            Part(1 << 24),
+            PercentOrMib(1 << 24),
             "0%",
             "how much of the VM's memory lies on fast NUMA nodes at least, in percent or MiB, where tiering is allowed",
         ),
         PolicyKey(
             "fast_max",
-            Part(1 << 24),
+            PercentOrMib(1 << 24),
             "100%",
             "how much of the VM's memory lies on fast NUMA nodes at most, in percent or MiB, where tiering is allowed",
         ),
         PolicyKey(
             "reporting_order",
-            Whole(0, 10, words=(AUTO,)),
+            WholeNumber(0, 10, words=(AUTO,)),
             AUTO,
             "smallest free block that the guest reports, as an order: 2^order pages; auto is memhint's own choice",
         ),
         PolicyKey(
             "reporting_delay_ms",
-            Whole(0, 3_600_000, "ms", words=(AUTO,)),
+            WholeNumber(0, 3_600_000, "ms", words=(AUTO,)),
             AUTO,
             "milliseconds for which the guest collects free memory before it reports; auto is memhint's own choice",
         ),

@@ -41,7 +41,7 @@ class PolicyError(ValueError):
     """A policy key or value that does not exist; the text says which do."""
 
 
-class Kind(Protocol):
+class ValueType(Protocol):
     """What a key's values are."""
 
     @property
@@ -73,20 +73,20 @@ class Choice:
 
     @property
     def form(self) -> str:
-        """See Kind."""
+        """See ValueType."""
         return "|".join(self.words)
 
     @property
     def accepted(self) -> str:
-        """See Kind."""
+        """See ValueType."""
         return f"one of {', '.join(self.words)}"
 
     def check(self, value: str) -> str | None:
-        """See Kind."""
+        """See ValueType."""
         return value if value in self.words else None
 
     def shown(self, value: str) -> str:
-        """See Kind."""
+        """See ValueType."""
         return value
 
 
@@ -96,25 +96,25 @@ class Name:
 
     @property
     def form(self) -> str:
-        """See Kind."""
+        """See ValueType."""
         return "NAME"
 
     @property
     def accepted(self) -> str:
-        """See Kind."""
+        """See ValueType."""
         return "up to 64 letters, digits and . _ : -"
 
     def check(self, value: str) -> str | None:
-        """See Kind."""
+        """See ValueType."""
         return value if not value or _NAME.fullmatch(value) else None
 
     def shown(self, value: str) -> str:
-        """See Kind."""
+        """See ValueType."""
         return value or "-"
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
+class WholeNumber:
     """A whole number from ``low`` to ``high``, or one of ``words`` in its place."""
 
     low: int
@@ -124,16 +124,16 @@ class Whole:
 
     @property
     def form(self) -> str:
-        """See Kind."""
+        """See ValueType."""
         return "|".join((f"{self.low}..{self.high}", *self.words))
 
     @property
     def accepted(self) -> str:
-        """See Kind."""
+        """See ValueType."""
         return " or ".join((f"a whole number from {self.low} to {self.high}", *self.words))
 
     def check(self, value: str) -> str | None:
-        """See Kind."""
+        """See ValueType."""
         if value in self.words:
             return value
         if not is_whole(value):
@@ -142,40 +142,40 @@ class Whole:
         return str(number) if self.low <= number <= self.high else None
 
     def shown(self, value: str) -> str:
-        """See Kind."""
+        """See ValueType."""
         return value if value in self.words or not self.unit else f"{value} {self.unit}"
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PercentOrMib:
     """A part of something: percent of it, as ``40%``, or MiB."""
 
     high: int  # MiB
 
     @property
     def form(self) -> str:
-        """See Kind."""
+        """See ValueType."""
         return "0%..100%|MIB"
 
     @property
     def accepted(self) -> str:
-        """See Kind."""
+        """See ValueType."""
         return f"a whole percentage such as 40%, or MiB from 0 to {self.high}"
 
     def check(self, value: str) -> str | None:
-        """See Kind."""
+        """See ValueType."""
         text = value.removesuffix("%")
         if not is_whole(text) or int(text) > (self.high if text == value else 100):
             return None
         return f"{int(text)}{value[len(text) :]}"
 
     def shown(self, value: str) -> str:
-        """See Kind."""
+        """See ValueType."""
         return value if value.endswith("%") else f"{value} MiB"
 
 
 def part_of(value: str, whole: int) -> int | None:
-    """The bytes that a value of ``Part`` means; None where it says nothing.
+    """The bytes that a value of ``PercentOrMib`` means; None where it says nothing.
 
     :param whole: bytes that a percentage is of
     """

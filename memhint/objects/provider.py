@@ -49,7 +49,7 @@ class Tenure(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ProviderRecord:
     """What the store keeps of one provider. Ratios as Placement has them; ``epoch`` and ``sequence`` name the plan."""
 
     provider: str

@@ -7,12 +7,18 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from memhint.objects.domain import DomainState
-from memhint.objects.lever import LeverName
+from memhint.objects.ladder import Rung
+from memhint.objects.levers import LEVERS
 from memhint.objects.plan import Bound, Demand
 from memhint.objects.report import DomainReport, Report
 from memhint.objects.tier_sizing import Load, load_of
 
-RECLAIMABLE = (LeverName.REPORTING, LeverName.CACHE, LeverName.DEDUP)
+RECLAIMABLE = tuple(
+    sorted(
+        (one.name for one in LEVERS.values() if one.summed), key=lambda name: list(Rung).index(LEVERS[name].rungs[0])
+    )
+)
+"""The levers of which a host's line has a sum, by their rungs."""
 HOST_SORT_KEYS = (
     "name",
     "headroom",

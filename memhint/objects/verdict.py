@@ -43,6 +43,7 @@ class Reason(Word):
     OTHER_MANAGER = "other_manager"  # ksmtuned, MOM or an operator's own setting
     TENANT = "tenant"  # would merge memory across a project boundary
     NO_PROJECT = "no_project"  # it is unknown whose VM it is
+    PARTITION = "partition"  # KSM does not keep it apart from others: it could not be put into its partition
     NOT_VERIFIED = "not_verified"  # somebody's merge=off could not be verified
     HEADROOM = "headroom"  # separating the pages needs memory the host does not have
     REPORTING_OFF = "reporting_off"  # what the guest frees would not come back

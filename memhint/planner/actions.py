@@ -10,7 +10,7 @@ from memhint.objects.estimate import DedupEstimate
 from memhint.objects.lever import Action
 from memhint.objects.policy import Policy
 from memhint.objects.relief import Relief
-from memhint.planner.dedup import DedupPlan
+from memhint.planner.host_cycle import HostPlans
 from memhint.planner.levers import PLANNED
 from memhint.planner.relief.relieve import CALM, PRESSED
 from memhint.planner.splits import words
@@ -19,7 +19,7 @@ from memhint.planner.splits import words
 def actions_of(
     domains: Sequence[DomainObservation],
     policies: Mapping[str, Policy],
-    dedup: DedupPlan,
+    plans: HostPlans,
     relief: Relief,
     *,
     calm: bool,
@@ -28,7 +28,7 @@ def actions_of(
 
     :param calm: no rung of the ladder is entered
     """
-    by_policy = (action for lever in PLANNED for action in lever.by_policy(domains, policies, dedup))
+    by_policy = (action for lever in PLANNED for action in lever.by_policy(domains, policies, plans))
     return (*by_policy, *relief_actions(relief, calm=calm))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from memhint.objects.provider import Provider, Standing, Tenure
+from memhint.objects.provider import Provider, ProviderRecord, Tenure
 from memhint.objects.units import MIB
 from memhint.planner.ratio import QUANTUM, ratio
 
@@ -62,7 +62,7 @@ class Decision:
     detail: str = ""
 
 
-def decide(view: HostCapacity, known: Provider, standing: Standing, settings: WriterSettings) -> Decision:
+def decide(view: HostCapacity, known: Provider, standing: ProviderRecord, settings: WriterSettings) -> Decision:
     """The ratio, or why none is written.
 
     (N + H') / (total − reserved), where N counts the claims of those VMs that the plan behind the headroom H has
@@ -87,7 +87,7 @@ def decide(view: HostCapacity, known: Provider, standing: Standing, settings: Wr
     return Decision(tenure, why, wanted, f"{now:g} -> {wanted:g}")
 
 
-def nominal(standing: Standing) -> float:
+def nominal(standing: ProviderRecord) -> float:
     """The ratio of a host of which nothing is known."""
     return min(1.0, standing.adopted)
 

@@ -13,7 +13,7 @@ from math import exp
 
 from memhint.objects.active import AGES, ActiveMemory
 from memhint.objects.domain import DomainObservation
-from memhint.objects.exclusion import Way
+from memhint.objects.exclusion import Mechanism
 from memhint.objects.policy import QosClass
 from memhint.planner.relief.candidate import Candidate
 
@@ -64,7 +64,7 @@ def cold_wishes(known: Mapping[str, Cold], candidates: Iterable[Candidate]) -> d
     found = {}
     for one in candidates:
         process = one.domain.process
-        if process is None or not (one.policy.swap_out and one.idle and one.may(Way.SWAP)):
+        if process is None or not (one.policy.swap_out and one.idle and one.may(Mechanism.SWAP)):
             continue
         if one.policy.qos is QosClass.GUARANTEED or process.instance not in known:
             continue

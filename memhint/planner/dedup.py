@@ -1,4 +1,7 @@
-"""Which VMs may merge with each other. KSM knows one pool per host, so one project at a time has it."""
+"""Which VMs may merge with each other.
+
+KSM as it is knows one pool per host, so one project at a time has it. Where it keeps projects apart, all have theirs.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,14 @@ from dataclasses import dataclass, field
 
 from memhint.objects.domain import DomainObservation, DomainState
 from memhint.objects.estimate import DedupEstimate
-from memhint.objects.exclusion import Way
+from memhint.objects.exclusion import Mechanism
 from memhint.objects.host import Ksm
 from memhint.objects.policy import Mode, Policy
 from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.planner.dedup_auto import AutoSettings, AutoState, decide, without
 from memhint.planner.dedup_breaks import BreakState, rest_of
 from memhint.planner.dedup_pace import Pace
+from memhint.planner.dedup_partitions import Apart, group_of
 from memhint.planner.dedup_yield import TurnInput, TurnState, take_turns
 from memhint.planner.exclusions import exclusions, forbidden
 
@@ -26,13 +30,17 @@ class DedupPlan:
     """Who merges. Every other VM that runs must be kept out before KSM runs."""
 
     members: frozenset[str]
-    project: str | None  # the one that has the pool; None with nobody in it, or with allow_cross_tenant
+    project: str | None  # that has the one pool; None with nobody in it, allow_cross_tenant, or a pool for each
     verdicts: Mapping[str, Verdict]  # why a VM that asked is not a member
     auto: AutoState = field(default_factory=AutoState, compare=False)  # for the next plan; on by auto are its members
     pace: Pace = field(default=Pace.FAST, compare=False)  # where memhint paces KSM
-    # UUIDs of VMs that asked and have the pool's project, but do not merge now: if they did, it would harm nobody
+    # UUIDs of VMs that asked and have the project of a pool, but do not merge now: if they did, it would harm nobody
     spared: frozenset[str] = frozenset()
     turn: TurnState = field(default_factory=TurnState, compare=False)  # for the next plan
+    groups: Mapping[str, str] = field(
+        default_factory=dict
+    )  # with whom each VM may merge, by UUID, for KSM's partitions
+    several: bool = False  # VMs of several projects merge
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +55,7 @@ class AutoInput:
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class MergeProgress:
     """How merging has gone so far."""
 
     turn: TurnState = field(default_factory=TurnState)
@@ -56,7 +64,8 @@ class Course:
 
 
 _NOTHING_KNOWN = AutoInput()
-_BEGUN = Course()
+_BEGUN = MergeProgress()
+_TOGETHER = Apart()
 
 
 def project_of(domain: DomainObservation, policy: Policy) -> str | None:
@@ -71,15 +80,17 @@ def plan_dedup(
     allow_cross_tenant: bool,
     nodes: int = 1,
     auto: AutoInput = _NOTHING_KNOWN,
-    course: Course = _BEGUN,
+    progress: MergeProgress = _BEGUN,
+    apart: Apart = _TOGETHER,
 ) -> DedupPlan:
     """Who may merge, given who asked, and for whom the estimate says that it pays.
 
     The project that merges now keeps the pool while it has two VMs that ask; otherwise the project with the most
-    memory that asks gets it, so that the choice does not flap. Those of its VMs come first of which merging saves most,
-    and one whose merged pages break too fast is left alone.
+    memory that asks gets it, so that the choice does not flap. Where several may merge at the same time, all do. Those
+    VMs come first of which merging saves most, and one whose merged pages break too fast is left alone.
 
     :param nodes: the host's NUMA nodes that have memory
+    :param apart: how far KSM keeps projects apart
     """
     verdicts: dict[str, Verdict] = {}
     asking: dict[str, list[DomainObservation]] = {}
@@ -98,45 +109,51 @@ def plan_dedup(
     verdicts.update(stay_out)
     asking = {project: [one for one in who if one.uuid not in stay_out] for project, who in asking.items()}
     asking = {project: who for project, who in asking.items() if who}
-    chosen = _choose(asking, current)
+    one_pool = None if apart.several else _choose(asking, current)
+    chosen = frozenset(asking if one_pool is None else [one_pool])
     for project, others in asking.items():
-        if project == chosen:
+        if project in chosen:
             continue
-        detail = f"project {chosen} has this host's one pool of merged pages; allow_cross_tenant would share it"
+        detail = f"project {one_pool} has this host's one pool of merged pages; {apart.otherwise}"
         verdicts.update((one.uuid, Verdict(Answer.REFUSED, Reason.TENANT, detail)) for one in others)
-    willing = asking[chosen] if chosen is not None else []
-    resting = {one.uuid: rest for one in willing if (rest := rest_of(course.breaks, one, auto.now)) is not None}
-    later, turn = _turns([one for one in willing if one.uuid not in resting], policies, auto, course)
+    willing = [one for project in asking if project in chosen for one in asking[project]]
+    resting = {one.uuid: rest for one in willing if (rest := rest_of(progress.breaks, one, auto.now)) is not None}
+    later, turn = _turns([one for one in willing if one.uuid not in resting], policies, auto, progress)
     verdicts.update({**resting, **later})
     found = frozenset(one.uuid for one in willing)
     harmless = {
         one.uuid
         for one in domains
-        if chosen is not None
-        and (pool_of(one, policies[one.uuid], allow_cross_tenant) or "") == chosen
+        if (pool_of(one, policies[one.uuid], allow_cross_tenant) or "") in chosen
         and (one.uuid in stay_out or verdicts.get(one.uuid, _OFF).reason in _HARMLESS)
     }
     kept_out = [uuid for uuid in state.members if uuid not in found]
+    members = found - resting.keys() - later.keys()
+    groups = {one.uuid: group_of(one.uuid, project_of(one, policies[one.uuid]), allow_cross_tenant) for one in domains}
     return DedupPlan(
-        found - resting.keys() - later.keys(),
-        chosen or None,
+        members,
+        one_pool or None,
         verdicts,
         without(state, kept_out),
         spared=frozenset({*resting, *later, *harmless}),
         turn=turn,
+        groups=groups if apart.partitions else {},
+        several=len({groups[uuid] for uuid in members}) > 1,
     )
 
 
 def _turns(
-    asking: Sequence[DomainObservation], policies: Mapping[str, Policy], auto: AutoInput, course: Course
+    asking: Sequence[DomainObservation], policies: Mapping[str, Policy], auto: AutoInput, progress: MergeProgress
 ) -> tuple[dict[str, Verdict], TurnState]:
     known = auto.estimated
     given = TurnInput(
         {one.uuid: one for one in known.vms} if known is not None else {},
         {one.uuid: policies[one.uuid].dedup for one in asking},
-        frozenset(known.waiting) - frozenset(known.failed) if known is not None and course.await_looks else frozenset(),
+        frozenset(known.waiting) - frozenset(known.failed)
+        if known is not None and progress.await_looks
+        else frozenset(),
     )
-    return take_turns(asking, given, auto.ksm, course.turn)
+    return take_turns(asking, given, auto.ksm, progress.turn)
 
 
 def as_before(plan: DedupPlan, policies: Mapping[str, Policy], auto: AutoState, missing: str) -> DedupPlan:
@@ -180,7 +197,7 @@ def _refusal(domain: DomainObservation, policy: Policy, allow_cross_tenant: bool
             else "<nosharepages/>"
         )
         return Verdict(Answer.UNSUPPORTED, Reason.DEVICE, f"KSM cannot merge a VM with {what}")
-    excluded = forbidden(exclusions(domain, policy, nodes), Way.MERGE)
+    excluded = forbidden(exclusions(domain, policy, nodes), Mechanism.MERGE)
     if excluded is not None:
         return Verdict(Answer.UNSUPPORTED, Reason.EXCLUDED, f"a VM like this is not merged: {excluded.detail}")
     if project_of(domain, policy) is None and not allow_cross_tenant:

@@ -126,6 +126,8 @@ def merging_of(state: BreakState, domain: DomainObservation, now: float) -> Merg
         breaks=None if seen is None else round(60 * seen.rate),
         life=None if seen is None else seen.life,
         rests=left,
+        zero=domain.process.ksm_zero or 0,
+        partition=domain.process.ksm_partition,
     )
 
 

@@ -66,6 +66,7 @@ class KsmPace:
     pages_to_scan: int | None = None
     sleep_millisecs: int | None = None
     use_zero_pages: bool = True
+    empty_only: bool = False  # it merges pages of zeros and no others
 
 
 def rate_for(pages: int, keep_at_most: int) -> int:
@@ -85,7 +86,9 @@ def estimate(
     """
     rate = max((one.rate for one in samples.values()), default=1)
     frequent = frozenset[int]().union(*(sample.frequent for sample in samples.values()))
-    own = {uuid: _copies(sample, rate, frequent) for uuid, sample in samples.items()}
+    own = {
+        uuid: Counter[int]() if pace.empty_only else _copies(sample, rate, frequent) for uuid, sample in samples.items()
+    }
     copies: Counter[int] = Counter()
     holders: Counter[int] = Counter()
     for counted in own.values():
@@ -108,7 +111,8 @@ def estimate(
     saving = rate * sum(saved) + exact + zeros - kept_zeros
     variance = float(rate * (rate - 1) * sum(one * one for one in saved))
     variance += sum(_zero_variance(sample) for sample in samples.values())
-    error = max(_SURE * math.sqrt(variance), _UNSEEN * rate if rate > 1 and samples else 0)
+    unseen = _UNSEEN * rate if rate > 1 and samples and not pace.empty_only else 0
+    error = max(_SURE * math.sqrt(variance), unseen)
     looked = sum(sample.looked + sample.zeros_merged for sample in samples.values())
     whole = GroupEstimate(
         project=project,

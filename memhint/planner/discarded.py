@@ -41,7 +41,7 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
-class Sides:
+class ReportingEvidence:
     """What is known of one VM now. ``claim`` is None where the guest does not count, or did not say yet."""
 
     instance: str
@@ -51,7 +51,7 @@ class Sides:
     rss: int | None
 
 
-def follow(pair: Pair | None, now: Sides, slack: float) -> Pair:
+def follow(pair: Pair | None, now: ReportingEvidence, slack: float) -> Pair:
     """The pair with what is known now.
 
     :param slack: seconds within which a reading was really taken after its ``at``
@@ -104,7 +104,7 @@ def _judged(pair: Pair, claim: Claim) -> ReportingCheck:
     return replace(pair.check, at=pair.last.at, claimed=claimed, discarded=discarded, agreement=agreement)
 
 
-def _another(pair: Pair, now: Sides) -> bool:
+def _another(pair: Pair, now: ReportingEvidence) -> bool:
     """Whether one of the two counts began again: another process or boot, a new device, or a count that went back."""
     if pair.check.instance != now.instance:
         return True

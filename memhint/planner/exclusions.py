@@ -8,7 +8,7 @@ from functools import lru_cache
 from operator import attrgetter
 
 from memhint.objects.domain import DomainObservation
-from memhint.objects.exclusion import FORBIDS, Excluded, Exclusion, Way
+from memhint.objects.exclusion import FORBIDS, Excluded, Exclusion, Mechanism
 from memhint.objects.policy import Policy, QosClass
 
 FIRST_WITH_REPORTING = (5, 7)  # Linux: free page reporting came with 5.7
@@ -75,6 +75,6 @@ def unsupported(defined: str | None, told: str | None, release: str | None) -> s
     return None
 
 
-def forbidden(excluded: Iterable[Excluded], way: Way) -> Excluded | None:
-    """The strongest reason for which a way may not be taken; None where it may."""
-    return next((one for one in excluded if way in FORBIDS[one.reason]), None)
+def forbidden(excluded: Iterable[Excluded], mechanism: Mechanism) -> Excluded | None:
+    """The strongest reason for which a mechanism may not be used; None where it may."""
+    return next((one for one in excluded if mechanism in FORBIDS[one.reason]), None)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from memhint.objects.huge_host import HugeHost
+from memhint.objects.huge_host import NO_WAITING, HugeHost
 from memhint.planner.pieces import pieces
 from memhint.planner.plan import Planned
 
-NO_WAITING = "defer"  # a first touch takes what is there, and the kernel compacts behind it
 QUICK = 1000  # milliseconds between two rounds of khugepaged while VMs get huge pages again
 
 
@@ -14,7 +13,7 @@ def huge_host(planned: Planned) -> HugeHost:
     """By the rules, from what the plan asks of VMs and what the host went through."""
     pressed, vain = bool(planned.state.ladder.entered), planned.state.compaction.vain
     return HugeHost(
-        by=pieces(planned.plan.relief, planned.dedup.members),
+        by=pieces(planned.plan.relief, planned.of_host),
         defrag=NO_WAITING if pressed or vain else None,
         # khugepaged fills holes, and moves pages to do so: not where either is short
         scan_sleep=QUICK if planned.plan.relief.thp and not vain else None,

@@ -1,9 +1,9 @@
-"""The whole plan in four steps: what VMs will want, what is asked of them, what is promised, and who merges."""
+"""The whole plan in four steps: what VMs will want, what is asked of them, what is promised, and each lever's part."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from memhint.objects.domain import DomainObservation
@@ -14,17 +14,14 @@ from memhint.objects.policy import Policy
 from memhint.objects.relief import Relief
 from memhint.planner.actions import actions_of, with_splits
 from memhint.planner.capacity import capacity
-from memhint.planner.compaction import next_compaction
-from memhint.planner.dedup import AutoInput, Course, DedupPlan, as_before, plan_dedup
-from memhint.planner.dedup_auto import pressed
-from memhint.planner.dedup_breaks import BreakState, next_breaks
-from memhint.planner.dedup_pace import PaceState, next_pace
-from memhint.planner.dedup_yield import TurnState
+from memhint.planner.compaction import lacking_on, next_compaction, waits_of
 from memhint.planner.earned_ratio import ALL, Earned, UsageSample, evidence, is_settled, next_earned
-from memhint.planner.forecast import Forecast, forecast, nodes_of
+from memhint.planner.forecast import Forecast, forecast
 from memhint.planner.growth import GrowthTable
+from memhint.planner.host_cycle import HostCycle, HostPlans
 from memhint.planner.ladder import LadderState, admission, entered_rungs, is_scarce
-from memhint.planner.pieces import taken_from
+from memhint.planner.levers import PLANNED
+from memhint.planner.pieces import taken_from, taken_of_use
 from memhint.planner.promise import hysteresis, next_headroom
 from memhint.planner.relief.asked import Asked, ask
 from memhint.planner.settings import PlannerSettings
@@ -32,7 +29,6 @@ from memhint.planner.signals import counters_of
 from memhint.planner.state import PlannerState
 from memhint.planner.storm import learnt
 from memhint.planner.thp import collapses, cpu_of, next_split, working
-from memhint.planner.tiering import TieringPlan, plan_tiering
 
 
 class Sight(StrEnum):
@@ -48,9 +44,8 @@ class Planned:
     """A plan, and the state to hand to the next one."""
 
     plan: Plan
-    dedup: DedupPlan
+    of_host: HostPlans
     state: PlannerState
-    tiering: TieringPlan = field(default_factory=TieringPlan)
 
 
 def plan(
@@ -79,9 +74,21 @@ def plan(
     asked = ask(host, domains, policies, unread, seen, state, now, settings)
     promised, remembered = _promised(seen, asked.ladder, state, now, sight, settings)
     earned = next_earned(state.earned, _look(seen, asked.ladder, settings), now) if _may_earn(settings) else Earned()
-    merging = _merging(host, domains, policies, estimated, missing, asked, state, now, settings)
-    relief, split = _huge(domains, policies, unread, asked, merging, state, seen.elapsed, host.at, settings)
-    actions = actions_of(domains, policies, merging.plan, relief, calm=not asked.ladder.entered)
+    cycle = HostCycle(
+        host=host,
+        domains=domains,
+        policies=policies,
+        unread=unread,
+        missing=missing,
+        estimated=estimated,
+        relief=asked.relief,
+        idle=asked.idle,
+        now=now,
+        settings=settings,
+    )
+    plans, state_of_levers = _of_host(cycle, state)
+    relief, split = _huge(domains, policies, unread, asked, plans, state, seen.elapsed, host.at, settings)
+    actions = actions_of(domains, policies, plans, relief, calm=not asked.ladder.entered)
     return Planned(
         Plan(
             promised,
@@ -91,8 +98,9 @@ def plan(
             entered_rungs(asked.ladder, now),
             relief,
         ),
-        merging.plan,
-        PlannerState(
+        plans,
+        replace(
+            state_of_levers,
             at=now,
             past=seen.past,
             other=seen.other,
@@ -108,18 +116,17 @@ def plan(
             tuning=asked.relief.tuning,
             migrate=asked.relief.migrate,
             headroom=remembered,
-            dedup_project=merging.project,
             predictor=seen.predictor,
-            dedup_auto=merging.plan.auto,
-            dedup_pace=merging.pace,
-            dedup_turn=merging.turn,
-            dedup_breaks=merging.breaks,
             split=split,
             cpu=cpu_of(domains),
-            compaction=next_compaction(state.compaction, host.huge, seen.elapsed),
+            compaction=next_compaction(
+                state.compaction,
+                waits_of(host),
+                seen.elapsed,
+                lacking=lacking_on(host, state.compaction.lacking),
+            ),
             cold=asked.cold,
         ),
-        plan_tiering(domains, policies, unread),
     )
 
 
@@ -160,40 +167,13 @@ def _look(seen: Forecast, ladder: LadderState, settings: PlannerSettings) -> Usa
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Merging:
-    """Who merges, and what is remembered of it."""
-
-    plan: DedupPlan
-    project: str | None
-    pace: PaceState
-    turn: TurnState
-    breaks: BreakState
-
-
-def _merging(
-    host: HostObservation,
-    domains: Sequence[DomainObservation],
-    policies: Mapping[str, Policy],
-    estimated: DedupEstimate | None,
-    missing: str | None,
-    asked: Asked,
-    state: PlannerState,
-    now: float,
-    settings: PlannerSettings,
-) -> _Merging:
-    wanted = pressed(settings.dedup_auto) if asked.relief.dedup else settings.dedup_auto
-    auto = AutoInput(estimated, host.ksm, state.dedup_auto, now, wanted)
-    breaks = next_breaks(state.dedup_breaks, host, domains, now, settings.dedup_breaks)
-    course = Course(state.dedup_turn, breaks, settings.dedup_await_looks)
-    dedup = plan_dedup(
-        domains, policies, state.dedup_project, settings.dedup_cross_tenant, nodes_of(host), auto, course
-    )
-    pace, pace_state = next_pace(state.dedup_pace, host.ksm, _unmerged(domains, dedup), asked.idle, settings.dedup_pace)
-    if missing is not None:
-        held = as_before(replace(dedup, pace=pace), policies, state.dedup_auto, missing)
-        return _Merging(held, state.dedup_project, state.dedup_pace, state.dedup_turn, breaks)
-    return _Merging(replace(dedup, pace=pace), dedup.project, pace_state, dedup.turn, breaks)
+def _of_host(cycle: HostCycle, state: PlannerState) -> tuple[HostPlans, PlannerState]:
+    """The plan of each lever that has one for the whole host, and the state with what they remember."""
+    plans = {}
+    for lever in PLANNED:
+        if lever.plan_host is not None:
+            plans[lever.name], state = lever.plan_host(cycle, state)
+    return plans, state
 
 
 def _huge(
@@ -201,7 +181,7 @@ def _huge(
     policies: Mapping[str, Policy],
     unread: frozenset[str],
     asked: Asked,
-    merging: _Merging,
+    plans: HostPlans,
     state: PlannerState,
     elapsed: float | None,
     at: float,
@@ -209,21 +189,16 @@ def _huge(
 ) -> tuple[Relief, dict[str, float]]:
     """What is asked for, with who gets huge pages again, and what is remembered of whose were split."""
     known = [one for one in domains if one.uuid not in unread]
-    taken = taken_from(asked.relief, merging.plan.members)
+    taken = taken_from(asked.relief, plans)
     # For the other levers a VM that works within the memory it has is idle: what it has freed it does not use.
     idle = asked.idle - working(known, state.cpu, elapsed, at, settings.collapse)
     split = next_split(state.split, domains, taken, idle, elapsed, settings.collapse)
-    anew = collapses(known, policies, split, taken, idle, settings.collapse, calm=not asked.ladder.entered)
+    # Of a VM that works, what it works with can be whole again though single pages that it frees go on being taken.
+    apart = frozenset(
+        one.uuid for one in known if one.uuid in taken and (one.process is None or one.process.instance in idle)
+    ) | taken_of_use(asked.relief, plans)
+    anew = collapses(known, policies, split, apart, idle, settings.collapse, calm=not asked.ladder.entered)
     return replace(asked.relief, thp=anew), split
-
-
-def _unmerged(domains: Sequence[DomainObservation], dedup: DedupPlan) -> dict[str, int]:
-    """Resident bytes that are not merged, of each QEMU process that may merge."""
-    return {
-        one.process.instance: max(0, one.process.rss - (one.process.ksm_merging or 0))
-        for one in domains
-        if one.uuid in dedup.members and one.process is not None
-    }
 
 
 def _promise(

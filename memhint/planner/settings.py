@@ -7,9 +7,7 @@ from dataclasses import dataclass, field, replace
 from memhint.objects.ladder import SEVERITY, Rung
 from memhint.objects.plan import PredictorName
 from memhint.planner.cold import ColdSettings
-from memhint.planner.dedup_auto import AutoSettings
-from memhint.planner.dedup_breaks import BreakSettings
-from memhint.planner.dedup_pace import PaceSettings
+from memhint.planner.dedup_settings import MergeSettings
 from memhint.planner.thp import CollapseSettings
 
 
@@ -121,11 +119,7 @@ class PlannerSettings:
     node_reserve_percent: float = 2.0  # of the node; the larger of the two holds
     lever_latency: float = 10.0  # how long reclaiming takes to show
     ladder: LadderSettings = LadderSettings()
-    dedup_auto: AutoSettings = field(default_factory=AutoSettings)
-    dedup_pace: PaceSettings = field(default_factory=PaceSettings)
-    dedup_breaks: BreakSettings = field(default_factory=BreakSettings)
-    dedup_cross_tenant: bool = False  # VMs of several projects may merge with each other
-    dedup_await_looks: bool = False  # a VM merges once its memory has been looked at: ranges are found then
+    dedup: MergeSettings = field(default_factory=MergeSettings)
     collapse: CollapseSettings = field(default_factory=CollapseSettings)
     cold: ColdSettings = field(default_factory=ColdSettings)
 

@@ -8,10 +8,7 @@ from dataclasses import dataclass, field, replace
 from memhint.objects.tuning import Tuning
 from memhint.planner.cold import Cold
 from memhint.planner.compaction import Compaction
-from memhint.planner.dedup_auto import AutoState
-from memhint.planner.dedup_breaks import BreakState
-from memhint.planner.dedup_pace import PaceState
-from memhint.planner.dedup_yield import TurnState
+from memhint.planner.dedup_state import DedupState
 from memhint.planner.earned_ratio import Earned
 from memhint.planner.ladder import LadderState
 from memhint.planner.past import Past
@@ -21,8 +18,8 @@ from memhint.planner.storm_learn import Storms
 from memhint.planner.window import Window
 
 
-@dataclass(frozen=True, slots=True)
-class PlannerState:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannerState(DedupState):
     """What one cycle hands to the next."""
 
     other: Window
@@ -40,12 +37,7 @@ class PlannerState:
     storms: Storms = field(default_factory=Storms)
     earned: Earned = field(default_factory=Earned)
     headroom: int = 0  # as promised last, or as it would have been had all VMs been seen
-    dedup_project: str | None = None
     predictor: str = ""  # whose past it is
-    dedup_auto: AutoState = field(default_factory=AutoState)
-    dedup_pace: PaceState = field(default_factory=PaceState)
-    dedup_turn: TurnState = field(default_factory=TurnState)
-    dedup_breaks: BreakState = field(default_factory=BreakState)
     split: Mapping[str, float] = field(default_factory=dict)  # by QEMU process: seconds since pieces were taken of it
     compaction: Compaction = field(default_factory=Compaction)
     cpu: Mapping[str, float] = field(default_factory=dict)  # by QEMU process: seconds of processor time it has taken

@@ -104,10 +104,12 @@ def collapses(
     *,
     calm: bool,
 ) -> dict[str, int]:
-    """Bytes of huge pages to make of each VM from which nothing takes pieces now.
+    """Bytes of huge pages to make of each VM from which nothing takes pieces now, or of a VM that works only such as
+    are free in it.
 
     Those whose policy says ``auto`` have to work: an idle one gains nothing.
 
+    :param taken: UUIDs of the VMs that are left alone, for what is taken of them
     :param idle: the processes that neither grow nor work
     :param calm: whether no rung is entered; else the host needs what a collapse would fill
     """

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from math import ceil
 
 from memhint.objects.domain import DomainObservation, DomainState
-from memhint.objects.heat import HeatMap, Lying
+from memhint.objects.heat import HeatMap, NodeRange
 from memhint.objects.policy import Policy
 from memhint.objects.units import MIB, mib
 from memhint.objects.words import Word
@@ -124,7 +124,7 @@ def plan_tiering(
     return TieringPlan(members, refused)
 
 
-def pieces_of(lying: Iterable[Lying], heat: HeatMap | None) -> tuple[Piece, ...]:
+def pieces_of(lying: Iterable[NodeRange], heat: HeatMap | None) -> tuple[Piece, ...]:
     """What lies where, divided by how it is used. A block of which only parts are in use counts as in use.
 
     :param lying: by address

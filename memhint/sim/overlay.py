@@ -13,11 +13,11 @@ import numpy as np
 from memhint.sim import published
 from memhint.sim.fleet import Fleet, HostShape
 from memhint.sim.generate import lives
-from memhint.sim.trace import Course, check_size, levels_of
+from memhint.sim.trace import UsageSeries, check_size, levels_of
 
 
 def overlay(
-    courses: dict[str, Course],
+    courses: dict[str, UsageSeries],
     *,
     name: str,
     hosts: int,

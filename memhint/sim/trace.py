@@ -47,7 +47,7 @@ class TraceError(ValueError):
 
 
 @dataclass(slots=True)
-class Course:
+class UsageSeries:
     """One VM's use over time. Bytes and seconds; times never fall."""
 
     memory: float
@@ -59,7 +59,7 @@ class Course:
 class Trace:
     """The VMs of a trace by name, and what of it was not taken as it is written."""
 
-    courses: dict[str, Course]
+    courses: dict[str, UsageSeries]
     cut: dict[str, int] = field(default_factory=dict)  # rows that used more than the VM's memory
     left_out: list[str] = field(default_factory=list)  # VMs without any row or memory
 
@@ -104,7 +104,7 @@ def check_size(steps: int, courses: int) -> None:
 
 
 def fleet_of(
-    courses: dict[str, Course],
+    courses: dict[str, UsageSeries],
     *,
     name: str,
     step: float,
@@ -150,7 +150,7 @@ def fleet_of(
     )
 
 
-def levels_of(courses: dict[str, Course], begin: float, step: float, steps: int) -> tuple[Floats, Ints, Ints]:
+def levels_of(courses: dict[str, UsageSeries], begin: float, step: float, steps: int) -> tuple[Floats, Ints, Ints]:
     """What each VM uses in each step in bytes (steps, VMs), and the steps in which it comes and in which it is gone.
 
     A step without a row has what the one before has; before its first row a VM uses nothing.
@@ -169,8 +169,8 @@ def levels_of(courses: dict[str, Course], begin: float, step: float, steps: int)
     return levels, arrival, departure
 
 
-def _read_rows(path: Path, rows: Iterable[tuple[int, tuple[Any, ...]]]) -> dict[str, Course]:
-    courses: dict[str, Course] = {}
+def _read_rows(path: Path, rows: Iterable[tuple[int, tuple[Any, ...]]]) -> dict[str, UsageSeries]:
+    courses: dict[str, UsageSeries] = {}
     for line, (vm, time, assigned, demand) in rows:
         name = str(vm).strip() if vm is not None else ""
         if not name:
@@ -180,7 +180,7 @@ def _read_rows(path: Path, rows: Iterable[tuple[int, tuple[Any, ...]]]) -> dict[
         use = _number(path, line, "demand_mib", demand) * MIB
         if memory <= 0:
             raise TraceError(path, line, f"assigned_mib is {assigned}, not above 0")
-        course = courses.setdefault(name, Course(memory))
+        course = courses.setdefault(name, UsageSeries(memory))
         if course.memory != memory:
             raise TraceError(path, line, f"assigned_mib of {name} changes from {course.memory / MIB:g}")
         if course.times and now <= course.times[-1]:
@@ -214,8 +214,8 @@ def _read_bitbrains(files: Sequence[Path], *, alone: bool) -> Trace:
     return trace
 
 
-def _read_vm(path: Path) -> Course:
-    course, seconds = Course(0.0), 1.0
+def _read_vm(path: Path) -> UsageSeries:
+    course, seconds = UsageSeries(0.0), 1.0
     for line, (time, provisioned, used) in _text_rows(path, (_TIME, _PROVISIONED, _USED), ";"):
         now = _number(path, line, _TIME, time)
         memory = _number(path, line, _PROVISIONED, provisioned) * KIB

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from sqlalchemy import Connection, select
 
 from memhint.objects.epoch import epoch_rank
-from memhint.objects.provider import Standing, Tenure
+from memhint.objects.provider import ProviderRecord, Tenure
 from memhint.store.clock import database_clock, goes_on
 from memhint.store.engine import Database
 from memhint.store.tables import capacity, host
@@ -19,7 +19,7 @@ from memhint.store.upsert import add_new
 
 TURN = 60.0  # seconds for which a writer that says nothing keeps its turn
 
-_FIELDS = tuple(Standing.__dataclass_fields__)
+_FIELDS = tuple(ProviderRecord.__dataclass_fields__)
 
 
 class Capacities:
@@ -29,32 +29,32 @@ class Capacities:
         self._database = database
         self._clock = clock
 
-    def all(self) -> tuple[Standing, ...]:
+    def all(self) -> tuple[ProviderRecord, ...]:
         """Every provider that memhint ever came to, by host."""
         query = select(*(capacity.c[name] for name in _FIELDS)).order_by(capacity.c.host, capacity.c.provider)
         with self._database.read() as connection:
             return tuple(_standing(row._mapping) for row in connection.execute(query))
 
-    def adopt(self, provider: str, name: str, ratio: float, *, again: bool = False) -> Standing:
+    def adopt(self, provider: str, name: str, ratio: float, *, again: bool = False) -> ProviderRecord:
         """Remember the ratio that was found, once; the standing as it is then.
 
         :param again: forget what was written and why it stopped, as an operator asks for. The ratio found first stays
         """
 
-        def work(connection: Connection) -> Standing:
+        def work(connection: Connection) -> ProviderRecord:
             now = self._clock(connection)
-            new = Standing(provider, name, ratio, at=now)
+            new = ProviderRecord(provider, name, ratio, at=now)
             add_new(connection, capacity, {**_row(new), "holder": "", "turn_until": 0.0})
             found = self._locked(connection, provider)
             assert found is not None
             if again or found.host != name:
-                found = Standing(provider, name, found.adopted, written=ratio if again else found.written, at=now)
+                found = ProviderRecord(provider, name, found.adopted, written=ratio if again else found.written, at=now)
                 _update(connection, found)
             return found
 
         return self._database.transact(work)
 
-    def begin(self, standing: Standing, ratio: float, holder: str) -> bool:
+    def begin(self, standing: ProviderRecord, ratio: float, holder: str) -> bool:
         """Take the turn to write ``ratio`` for the plan that ``standing`` names; False where it is not ours to write.
 
         That is so while somebody else writes, after a newer plan was carried out, and where the host's newest report is
@@ -111,25 +111,25 @@ class Capacities:
 
         return self._database.transact(work)
 
-    def _locked(self, connection: Connection, provider: str) -> Standing | None:
+    def _locked(self, connection: Connection, provider: str) -> ProviderRecord | None:
         query = select(*(capacity.c[name] for name in _FIELDS)).where(capacity.c.provider == provider).with_for_update()
         row = connection.execute(query).first()
         return None if row is None else _standing(row._mapping)
 
 
-def _rank(standing: Standing) -> tuple[object, int]:
+def _rank(standing: ProviderRecord) -> tuple[object, int]:
     return epoch_rank(standing.epoch), standing.sequence
 
 
-def _standing(row: object) -> Standing:
+def _standing(row: object) -> ProviderRecord:
     values = dict(row)  # type: ignore[call-overload]
-    return Standing(**{**values, "tenure": Tenure(values["tenure"])})
+    return ProviderRecord(**{**values, "tenure": Tenure(values["tenure"])})
 
 
-def _row(one: Standing) -> dict[str, object]:
+def _row(one: ProviderRecord) -> dict[str, object]:
     return {**{name: getattr(one, name) for name in _FIELDS}, "tenure": str(one.tenure)}
 
 
-def _update(connection: Connection, one: Standing) -> None:
+def _update(connection: Connection, one: ProviderRecord) -> None:
     row = _row(one)
     connection.execute(capacity.update().where(capacity.c.provider == row.pop("provider")).values(**row))

@@ -22,8 +22,8 @@ REFUSED = (Answer.REFUSED, Answer.CONFLICT, Answer.UNSUPPORTED, Answer.FAILED)
 
 
 @dataclass(frozen=True, slots=True)
-class Happening:
-    """One of them. ``at`` is unix seconds; what only a lever's has is None in a host's."""
+class LogEntry:
+    """One event. ``at`` is unix seconds; what only a lever's has is None in a host's."""
 
     at: float
     kind: str
@@ -53,7 +53,7 @@ class LogFilter:
 class LogPage:
     """Part of it; ``next`` is the marker of what follows."""
 
-    items: tuple[Happening, ...]
+    items: tuple[LogEntry, ...]
     next: str | None
 
 
@@ -78,7 +78,7 @@ class Log:
         :raises StoreError: when the database fails
         """
         after = _parse(marker) if marker is not None else None
-        found: list[tuple[tuple[float, int, int], Happening]] = []
+        found: list[tuple[tuple[float, int, int], LogEntry]] = []
         with self._database.read() as connection:
             for rank, query in _queries(which, followed(connection)):
                 table = (event, host_event)[rank]
@@ -102,14 +102,14 @@ class Log:
         with self._database.read() as connection:
             return Cursor(*_ends(connection))
 
-    def after(self, cursor: Cursor, limit: int) -> tuple[tuple[Happening, ...], Cursor]:
+    def after(self, cursor: Cursor, limit: int) -> tuple[tuple[LogEntry, ...], Cursor]:
         """What came since, oldest first, ``limit`` of each table at most, and where that ends.
 
         :raises ChangesExpired: where the log ends before that cursor: the database has lost what was read
         :raises StoreError: when the database fails
         """
         ends = [cursor.levers, cursor.hosts]
-        found: list[Happening] = []
+        found: list[LogEntry] = []
         with self._database.read() as connection:
             if any(have < read for have, read in zip(_ends(connection), ends, strict=True)):
                 raise ChangesExpired("the log ends before that cursor: read all of it again")
@@ -127,7 +127,7 @@ def _ends(connection: Connection) -> tuple[int, ...]:
     return tuple(connection.execute(select(func.max(one.c.id))).scalar() or 0 for one in (event, host_event))
 
 
-def _named(connection: Connection, found: Sequence[Happening]) -> tuple[Happening, ...]:
+def _named(connection: Connection, found: Sequence[LogEntry]) -> tuple[LogEntry, ...]:
     """With the names of the VMs, as their hosts have them now."""
     uuids = sorted({one.domain for one in found if one.domain is not None})
     query = select(domain.c.uuid, domain.c.name).where(domain.c.uuid.in_(uuids))
@@ -180,15 +180,15 @@ def _parse(marker: str) -> tuple[float, int, int]:
     return found
 
 
-def _lever(row: Sequence[Any]) -> Happening:
+def _lever(row: Sequence[Any]) -> LogEntry:
     at, host, detail, subject, lever, desired, answer, reason = row
     words = read_word(LeverName, lever), desired, read_word(Answer, answer), read_word(Reason, reason)
-    return Happening(at, LEVER, host, detail, None if subject == HOST else subject, None, *words)
+    return LogEntry(at, LEVER, host, detail, None if subject == HOST else subject, None, *words)
 
 
-def _host(row: Sequence[Any]) -> Happening:
+def _host(row: Sequence[Any]) -> LogEntry:
     at, host, detail, kind = row
-    return Happening(at, kind, host, detail)
+    return LogEntry(at, kind, host, detail)
 
 
 _HAPPENINGS = (_lever, _host)

@@ -7,7 +7,7 @@ from typing import Any
 from nova import exception
 from nova.api.validation.extra_specs import base
 
-from memhint_nova.keys import KEYS, Key, Words
+from memhint_nova.keys import KEYS, Choice, Key
 
 
 class MemhintValidator(base.ExtraSpecValidator):
@@ -15,7 +15,7 @@ class MemhintValidator(base.ExtraSpecValidator):
 
     def __init__(self, key: Key) -> None:
         value: dict[str, Any] = {"type": str, "description": key.kind.accepted}
-        if isinstance(key.kind, Words):
+        if isinstance(key.kind, Choice):
             value["enum"] = list(key.kind.words)
         super().__init__(name=key.spec, description=key.help, value=value)
         self._key = key

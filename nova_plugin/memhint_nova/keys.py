@@ -14,7 +14,7 @@ _DECIMAL = re.compile(r"\d{1,3}(\.\d{1,3})?", re.ASCII)
 _DIGITS = 18  # more is no number that anybody means
 
 
-class Kind(Protocol):
+class ValueType(Protocol):
     """What a key's values are."""
 
     @property
@@ -26,23 +26,23 @@ class Kind(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class Choice:
     """One of a few words."""
 
     words: tuple[str, ...]
 
     @property
     def accepted(self) -> str:
-        """See Kind."""
+        """See ValueType."""
         return ", ".join(f"`{word}`" for word in self.words)
 
     def check(self, value: str) -> str | None:
-        """See Kind."""
+        """See ValueType."""
         return value if value in self.words else None
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
+class WholeNumber:
     """A whole number from ``low`` to ``high``, or one of ``words``."""
 
     low: int
@@ -52,12 +52,12 @@ class Whole:
 
     @property
     def accepted(self) -> str:
-        """See Kind."""
+        """See ValueType."""
         unit = f" {self.unit}" if self.unit else ""
         return ", ".join((f"{self.low} to {self.high}{unit}", *(f"`{word}`" for word in self.words)))
 
     def check(self, value: str) -> str | None:
-        """See Kind."""
+        """See ValueType."""
         if value in self.words:
             return value
         # str.isdecimal alone takes the digits of every script
@@ -75,11 +75,11 @@ class Decimal:
 
     @property
     def accepted(self) -> str:
-        """See Kind."""
+        """See ValueType."""
         return f"{self.low:g} to {self.high:g}"
 
     def check(self, value: str) -> str | None:
-        """See Kind."""
+        """See ValueType."""
         if not _DECIMAL.fullmatch(value):
             return None
         return f"{float(value):g}" if self.low <= float(value) <= self.high else None
@@ -91,27 +91,27 @@ class Name:
 
     @property
     def accepted(self) -> str:
-        """See Kind."""
+        """See ValueType."""
         return "up to 64 letters, digits and `. _ : -`"
 
     def check(self, value: str) -> str | None:
-        """See Kind."""
+        """See ValueType."""
         return value if not value or _NAME.fullmatch(value) else None
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PercentOrMib:
     """Whole percent, as ``40%``, or MiB up to ``high``."""
 
     high: int
 
     @property
     def accepted(self) -> str:
-        """See Kind."""
+        """See ValueType."""
         return f"`0%` to `100%`, 0 to {self.high} MiB"
 
     def check(self, value: str) -> str | None:
-        """See Kind."""
+        """See ValueType."""
         text = value.removesuffix("%")
         if not (text.isascii() and text.isdecimal() and len(text) <= _DIGITS):
             return None
@@ -126,7 +126,7 @@ class Key:
     """
 
     name: str
-    kind: Kind
+    kind: ValueType
     default: str
     safe: str
     readers: tuple[str, ...]  # who acts on it: agent, driver, filter
@@ -138,8 +138,8 @@ class Key:
         return PREFIX + self.name
 
 
-_SWITCH = Words(("on", "off", "auto"))
-_CONSENT = Words(("allow", "deny"))
+_SWITCH = Choice(("on", "off", "auto"))
+_CONSENT = Choice(("allow", "deny"))
 
 KEYS: Mapping[str, Key] = {
     key.name: key
@@ -181,7 +181,7 @@ KEYS: Mapping[str, Key] = {
         Key("project", Name(), "", "", ("agent",), "Whose VM it is, where Nova's metadata does not say."),
         Key(
             "class",
-            Words(("guaranteed", "burstable", "best-effort")),
+            Choice(("guaranteed", "burstable", "best-effort")),
             "burstable",
             "guaranteed",
             ("agent", "filter"),
@@ -190,7 +190,7 @@ KEYS: Mapping[str, Key] = {
         ),
         Key(
             "min_mb",
-            Whole(0, 1 << 24, "MiB"),
+            WholeNumber(0, 1 << 24, "MiB"),
             "0",
             "0",
             ("agent",),
@@ -258,7 +258,7 @@ KEYS: Mapping[str, Key] = {
         ),
         Key(
             "fast_min",
-            Part(1 << 24),
+            PercentOrMib(1 << 24),
             "0%",
             "0%",
             ("agent",),
@@ -266,7 +266,7 @@ KEYS: Mapping[str, Key] = {
         ),
         Key(
             "fast_max",
-            Part(1 << 24),
+            PercentOrMib(1 << 24),
             "100%",
             "100%",
             ("agent",),
@@ -274,7 +274,7 @@ KEYS: Mapping[str, Key] = {
         ),
         Key(
             "reporting_order",
-            Whole(0, 10, words=("auto",)),
+            WholeNumber(0, 10, words=("auto",)),
             "auto",
             "auto",
             ("agent",),
@@ -282,7 +282,7 @@ KEYS: Mapping[str, Key] = {
         ),
         Key(
             "reporting_delay_ms",
-            Whole(0, 3_600_000, "ms", words=("auto",)),
+            WholeNumber(0, 3_600_000, "ms", words=("auto",)),
             "auto",
             "auto",
             ("agent",),

@@ -19,7 +19,7 @@ from memhint.bus.commands import Commander, CommandStatus
 from memhint.bus.envelope import Envelope, MessageKind, encode
 from memhint.bus.errors import BusError, CommandTimeout, HostAway
 from memhint.bus.link import LinkSettings, connect
-from memhint.bus.rabbit_consumer import Away, RabbitConsumer
+from memhint.bus.rabbit_consumer import HandlerUnavailable, RabbitConsumer
 from memhint.bus.rabbit_publisher import RabbitPublisher
 from memhint.bus.spool import Spool
 from memhint.bus.topology import DEAD, RECORD, REPORT, STATE, command_queue, declare
@@ -50,7 +50,7 @@ class Kept:
 
     def take(self, batch: Sequence[Envelope]) -> Sequence[str | None]:
         if self.away:
-            raise Away("the test says so")
+            raise HandlerUnavailable("the test says so")
         self.got += batch
         return ["never" if one.sequence == 666 else None for one in batch]
 

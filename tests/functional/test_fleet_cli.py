@@ -21,7 +21,7 @@ import pytest
 from lab.servers.ports import free_ports
 from memhint.client.client import Client
 from memhint.client.errors import BadRequest, Expired
-from memhint.client.follow import Connected, Lost
+from memhint.client.follow import ChangesLost, Connected
 from memhint.client.session import transport_of
 from memhint.client.settings import Settings
 from memhint.objects.event import Event
@@ -258,7 +258,7 @@ def test_changes_that_can_no_longer_be_told_begin_anew(api: FleetApi) -> None:
     never = "9" * 18
     with pytest.raises(Expired, match=r"memhint\.changed_since\.expired"):
         client(api).changed_hosts(never)
-    assert list(islice(client(api).follow(never), 2)) == [Lost(), Connected()]
+    assert list(islice(client(api).follow(never), 2)) == [ChangesLost(), Connected()]
 
 
 def test_a_certificate_must_be_known(tmp_path: Path) -> None:

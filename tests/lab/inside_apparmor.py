@@ -21,7 +21,7 @@ from memhint.kernel import pagemap_scan
 from memhint.kernel.errors import KernelInterfaceError
 from memhint.kernel.guest_ram import read_guest_ram
 from memhint.kernel.last_mapping import last_mapping_end
-from memhint.kernel.pagemap_scan import Kind
+from memhint.kernel.pagemap_scan import PageCategory
 from memhint.kernel.process import process_memory
 from memhint.kernel.process_madvise import Advice, process_madvise
 from memhint.kernel.root import KernelRoot
@@ -97,7 +97,7 @@ def _scan(pid: int) -> None:
     pagemap = os.open(f"/proc/{pid}/pagemap", os.O_RDONLY)
     try:
         end = last_mapping_end(ROOT, pid)
-        assert pagemap_scan.total(pagemap, end, Kind.PRESENT, without=Kind.ZERO) >= SIZE
+        assert pagemap_scan.total(pagemap, end, PageCategory.PRESENT, without=PageCategory.ZERO) >= SIZE
     finally:
         os.close(pagemap)
 

@@ -36,6 +36,7 @@ def named_by(lever: LeverName) -> dict[str, int]:
         rf"\b(LeverName|Rung)\.{name.upper()}\b",
         rf"\b(conf|relief|planned|plan)\.{name}\b",
         rf"\b(levers|runners|relief|planner|conf)\.{name}(_\w+)? import\b",
+        rf"\bagent\.(build_|guest_)?{name}(_metrics)? import\b",
         rf"\b{camel}(Lever|Runner|Settings|Plan)\b",
     )
     found = {}

@@ -12,11 +12,11 @@ from oslo_config import cfg, types
 from memhint.cli.app import EXIT_CODES
 from memhint.conf.opts import list_opts
 from memhint.conf.policy import PolicyValue
-from memhint.objects.exclusion import FORBIDS, Way
+from memhint.objects.exclusion import FORBIDS, Mechanism
 from memhint.objects.gap import GapReason
 from memhint.objects.plan import Bound, DemandReason
 from memhint.objects.policy import KEYS
-from memhint.objects.policy_values import Choice, Kind, Part, Whole
+from memhint.objects.policy_values import Choice, PercentOrMib, ValueType, WholeNumber
 from memhint.objects.verdict import Answer, Reason
 
 ROOT = Path(__file__).parents[2]
@@ -46,13 +46,13 @@ def values_of(option: cfg.Opt) -> str:
     return "text"
 
 
-def in_words(kind: Kind) -> str:
+def in_words(kind: ValueType) -> str:
     if isinstance(kind, Choice):
         return ", ".join(f"`{word}`" for word in kind.words)
-    if isinstance(kind, Whole):
+    if isinstance(kind, WholeNumber):
         unit = f" {kind.unit}" if kind.unit else ""
         return ", ".join((f"{kind.low} to {kind.high}{unit}", *(f"`{word}`" for word in kind.words)))
-    if isinstance(kind, Part):
+    if isinstance(kind, PercentOrMib):
         return f"`0%` to `100%`, 0 to {kind.high} MiB"
     return "up to 64 letters, digits and `. _ : -`"
 
@@ -109,7 +109,9 @@ def test_every_exclusion_has_its_row_with_what_it_forbids() -> None:
         if line.startswith("| `") and line.count("|") == 4
     }
     for reason, ways in FORBIDS.items():
-        words = "everything" if ways == set(Way) else ", ".join(way for way in Way if way in ways) or "nothing"
+        words = (
+            "everything" if ways == set(Mechanism) else ", ".join(way for way in Mechanism if way in ways) or "nothing"
+        )
         assert rows[reason] == words
 
 

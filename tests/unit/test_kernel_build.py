@@ -8,12 +8,12 @@ from types import ModuleType
 
 import pytest
 
-from tests.unit.kernel_program import FOLDER, load
+from tests.unit.programs import KERNEL, load
 
 
 @pytest.fixture(scope="module")
 def build() -> ModuleType:
-    return load("build")
+    return load(KERNEL / "build")
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_the_bitmap_is_built_where_stats_is(build: ModuleType, series: str, conf
 
 @pytest.mark.parametrize("version", ["6.12", "6.1"])
 def test_the_bitmap_changes_no_header_that_all_of_the_kernel_includes(version: str) -> None:
-    patches = FOLDER / "patches" / version
+    patches = KERNEL / "patches" / version
     names = (patches / "series.bitmap").read_text().split()
     touched = {file for name in names for file in re.findall(r"^\+\+\+ b/(\S+)", (patches / name).read_text(), re.M)}
     assert "mm/page_reporting_bitmap.c" in touched

@@ -6,7 +6,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.unit.kernel_program import load
+from tests.unit.programs import KERNEL, load
 
 BEFORE = """
 mm/page_alloc.o:     file format elf64-x86-64
@@ -28,7 +28,7 @@ mm/page_alloc.o:     file format elf64-x86-64
 
 @pytest.fixture(scope="module")
 def compare() -> ModuleType:
-    return load("compare")
+    return load(KERNEL / "compare")
 
 
 def _told(compare: ModuleType, after: str) -> dict[str, str | None]:

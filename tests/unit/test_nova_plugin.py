@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ast
-import importlib.machinery
-import importlib.util
 import re
 import sys
 from pathlib import Path
@@ -15,19 +13,15 @@ from memhint.objects.policy import KEYS, SCHEDULER_KEYS
 from memhint.objects.report import STALE_PERIODS
 from memhint.planner.pressure import PressureSample, alarms
 from memhint.planner.settings import PlannerSettings, PressureThresholds
+from tests.unit.programs import ROOT, load
 
-ROOT = Path(__file__).parents[2]
 PLUGIN = ROOT / "nova_plugin" / "memhint_nova"
 NOVAS_SIDE = {"filter", "weigher", "extra_specs", "driver", "guard"}
 
 
 def module(name: str):
     """A module of the plugin by its file: nova_plugin is not on the path, for it has a folder called nova."""
-    spec = importlib.util.spec_from_file_location(f"plugin_{name}", PLUGIN / f"{name}.py")
-    loaded = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = loaded
-    spec.loader.exec_module(loaded)
-    return loaded
+    return load(PLUGIN / f"{name}.py", f"plugin_{name}")
 
 
 PLUGIN_KEYS = module("keys").KEYS
@@ -96,11 +90,8 @@ def test_nova_is_imported_by_nobody_else_and_the_plugin_imports_nothing_of_memhi
 
 
 def test_the_page_of_extra_specs_is_the_table() -> None:
-    loader = importlib.machinery.SourceFileLoader("flavor_page", str(ROOT / "tools" / "flavor_page"))
-    spec = importlib.util.spec_from_loader("flavor_page", loader)
-    tool = importlib.util.module_from_spec(spec)
-    loader.exec_module(tool)
-    assert (ROOT / "doc" / "flavor.md").read_text() == tool.page(PLUGIN_KEYS), "run tools/flavor_page"
+    page = load(ROOT / "tools" / "flavor_page").page(PLUGIN_KEYS)
+    assert (ROOT / "doc" / "flavor.md").read_text() == page, "run tools/flavor_page"
 
 
 def test_every_operation_of_the_page_is_a_test_and_every_test_has_its_row() -> None:

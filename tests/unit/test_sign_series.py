@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import email
 import email.policy
-import importlib.machinery
-import importlib.util
 import json
 import subprocess
 import sys
@@ -13,15 +11,11 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.unit.programs import ROOT, load
+
 SERIES = sorted(path.parent for path in ROOT.glob("*/patches/*/series"))
 
-loader = importlib.machinery.SourceFileLoader("sign_series", str(ROOT / "tools" / "sign_series"))
-spec = importlib.util.spec_from_loader("sign_series", loader)
-assert spec is not None
-tool = importlib.util.module_from_spec(spec)
-sys.modules["sign_series"] = tool
-loader.exec_module(tool)
+tool = load(ROOT / "tools" / "sign_series")
 
 ADA = "Ada Lovelace <ada@analytical.test>"
 ZOE = "Zoë O'Brien <zoe@host.test>"

@@ -32,7 +32,7 @@ class HostRunner(LeverRunner, Generic[PlanT]):
         dry_run: bool = False,
         note: Callable[[LeverState], None] = lambda state: None,
     ) -> None:
-        """:param note: told of every outcome of a pass"""
+        """:param note: told of every outcome of a pass, before states show it"""
         self.names, self.share = (lever.name,), lever.share
         self._lever = lever
         self._dry_run = dry_run
@@ -91,9 +91,9 @@ class HostRunner(LeverRunner, Generic[PlanT]):
         except Exception as error:  # a defect here must show as a verdict
             LOG.exception("the lever %s failed", self._lever.name)
             outcome = PassResult({}, Verdict(Answer.FAILED, Reason.HYPERVISOR, f"{type(error).__name__}: {error}"))
-        self._last.write(plan, outcome)
         for state in self._lever.outcomes(plan, outcome):
             self._note(state)
+        self._last.write(plan, outcome)
 
 
 WAITING = PassResult({}, Verdict(Answer.PENDING))

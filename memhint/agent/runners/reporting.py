@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from memhint.agent.guest_reporting import GuestReporting
 from memhint.agent.guests import Guests
 from memhint.agent.runners.runner import LeverRunner, RunnerContext
 from memhint.agent.view import HostSnapshot
 from memhint.objects.lever import LeverName, LeverState
 from memhint.objects.tuning import GUESTS_OWN
 from memhint.planner.plan import Planned
+from memhint.virt.config import NextBoot
 
 
 class ReportingRunner(LeverRunner):
@@ -18,8 +20,9 @@ class ReportingRunner(LeverRunner):
     names = (LeverName.REPORTING,)
     share = 0.35
 
-    def __init__(self, guests: Guests) -> None:
-        self._guests, self._reporting = guests, guests.reporting
+    def __init__(self, guests: Guests, reporting: GuestReporting) -> None:
+        self._guests, self._reporting = guests, reporting
+        guests.pull_within(reporting)
 
     def pull(self, view: HostSnapshot, planned: Planned) -> None:
         """Begin the conversations that are due."""
@@ -50,4 +53,11 @@ class ReportingRunner(LeverRunner):
 
 def build(context: RunnerContext) -> ReportingRunner:
     """The runner of a host."""
-    return ReportingRunner(context.guests)
+    reporting = GuestReporting(
+        context.ledger,
+        lambda uuid: NextBoot(context.caller, uuid),
+        context.conf.reporting.order,
+        dry_run=context.dry_run,
+        note=context.note,
+    )
+    return ReportingRunner(context.guests, reporting)

@@ -44,7 +44,7 @@ class VmRunner(LeverRunner):
         dry_run: bool = False,
         note: Callable[[LeverState], None] = lambda state: None,
     ) -> None:
-        """:param note: told of the outcome of every pull"""
+        """:param note: told of the outcome of every pull, before states show it"""
         self.names, self.share = (lever.name,), lever.share
         self._lever = lever
         self._dry_run = dry_run

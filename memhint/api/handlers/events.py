@@ -8,7 +8,7 @@ from memhint.api.handlers import pages
 from memhint.api.handlers.domains import own_project
 from memhint.api.route import ApiResponse, Call
 from memhint.objects.codec import to_plain
-from memhint.store.log import Happening, LogFilter
+from memhint.store.log import LogEntry, LogFilter
 
 
 def index(call: Call) -> ApiResponse:
@@ -19,6 +19,6 @@ def index(call: Call) -> ApiResponse:
     return pages.page(call, "events", map(item_of, found.items), found.next)
 
 
-def item_of(one: Happening) -> dict[str, Any]:
+def item_of(one: LogEntry) -> dict[str, Any]:
     """One of them."""
     return to_plain(one)  # type: ignore[no-any-return]

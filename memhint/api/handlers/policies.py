@@ -46,7 +46,7 @@ def delete(call: Call) -> ApiResponse:
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _PolicyBefore:
     """What is known of a VM's policy before a change."""
 
     line: DomainSummary
@@ -60,14 +60,14 @@ class _Known:
         return over(self.wishes, self.others)
 
 
-def _known(call: Call, line: DomainSummary) -> _Known:
+def _known(call: Call, line: DomainSummary) -> _PolicyBefore:
     one = of_report(call.parts.store.reports.newest(line.host), line.uuid)
     inputs = call.parts.store.policies.inputs(line.uuid).get(line.uuid, {})
     held = held_here(call, line.uuid)
-    return _Known(line, one, wishes_of(held, inputs, one), beneath(call, inputs, one), held)
+    return _PolicyBefore(line, one, wishes_of(held, inputs, one), beneath(call, inputs, one), held)
 
 
-def _change(call: Call, known: _Known, values: Mapping[str, str | None]) -> ApiResponse:
+def _change(call: Call, known: _PolicyBefore, values: Mapping[str, str | None]) -> ApiResponse:
     before = known.before
     _hold(call, before)
     try:

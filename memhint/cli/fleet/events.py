@@ -15,7 +15,7 @@ from memhint.cli.table import TABLE, clean
 from memhint.cli.words import moment as shown_moment
 from memhint.client.client import Client, Item
 from memhint.client.find import find_uuid
-from memhint.client.follow import Away, Connected, Happened, Lost
+from memhint.client.follow import ChangesLost, Connected, Disconnected, EventReceived
 
 LIMIT = 100
 KINDS = ("lever", "appeared", "restarted", "silent", "returned", "lost", "poison", "migration", "capacity")
@@ -24,7 +24,7 @@ _BEFORE = 20  # that --watch begins with
 _REMEMBERED = 5_000  # that are not told twice
 
 
-class _Happenings(FleetList):
+class _EventCommand(FleetList):
     """What both have in common."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -45,7 +45,7 @@ class _Happenings(FleetList):
         }
 
 
-class EventList(_Happenings):
+class EventList(_EventCommand):
     """List what happened, newest first: what levers did, and what the controllers saw of hosts."""
 
     examples = """\
@@ -84,13 +84,13 @@ examples:
     def _follow(self, client: Client, parsed_args: argparse.Namespace, which: dict[str, Any]) -> None:
         shown: dict[tuple[Any, ...], None] = {}
         for news in client.follow():
-            if isinstance(news, Happened):
+            if isinstance(news, EventReceived):
                 self._tell(parsed_args, [news.event], which, shown)
-            elif isinstance(news, (Connected, Lost)):
+            elif isinstance(news, (Connected, ChangesLost)):
                 # Listening first, then the list: what happens between the two is in both, and told once.
                 begin = list(client.events(limit=parsed_args.limit or _BEFORE, **which))
                 self._tell(parsed_args, begin[::-1], which, shown)
-            elif isinstance(news, Away):
+            elif isinstance(news, Disconnected):
                 self.app.stderr.write(f"{news.why}; trying again in {news.seconds:.0f} s\n")
 
     def _tell(
@@ -115,7 +115,7 @@ examples:
         self.app.stdout.flush()
 
 
-class RefusalList(_Happenings):
+class RefusalList(_EventCommand):
     """List what levers were refused lately, newest first, and why."""
 
     examples = """\

@@ -14,7 +14,7 @@ from memhint.cli.fleet.screen import Screen
 from memhint.cli.table import TABLE
 from memhint.client.client import Changes, Client, Item, Listing
 from memhint.client.errors import Expired
-from memhint.client.follow import Away, Lost, News
+from memhint.client.follow import ChangesLost, Disconnected, News
 
 
 class WatchedList(FleetList):
@@ -93,9 +93,9 @@ class WatchedList(FleetList):
             token = listing.changed
             try:
                 for news in self.stream(client, listing):
-                    if isinstance(news, Lost):
+                    if isinstance(news, ChangesLost):
                         break
-                    if isinstance(news, Away):
+                    if isinstance(news, Disconnected):
                         self.app.stderr.write(f"{news.why}; trying again in {news.seconds:.0f} s\n")
                         continue
                     found = self.changes(client, parsed_args, token, news)

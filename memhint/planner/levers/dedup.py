@@ -18,14 +18,17 @@ from memhint.objects.relief import Relief
 from memhint.objects.report import DomainReport, Reclaimable
 from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.planner.dedup import DedupPlan
+from memhint.planner.dedup_cycle import next_dedup
+from memhint.planner.host_cycle import HostPlans
 from memhint.planner.levers.lever import Need, PlannedLever, with_next_report
 from memhint.planner.splits import Splits, splits_by_merging
 
 
 def _members(
-    domains: Sequence[DomainObservation], policies: Mapping[str, Policy], dedup: DedupPlan
+    domains: Sequence[DomainObservation], policies: Mapping[str, Policy], plans: HostPlans
 ) -> Iterable[Action]:
     """Out first, in last, so that no VM merges without having opted in; without a member there is nothing to do."""
+    dedup: DedupPlan = plans[LeverName.DEDUP]
     if not dedup.members:
         return
     for one in domains:
@@ -37,8 +40,9 @@ def _members(
     yield Action(LeverName.DEDUP, HOST, Mode.ON, counted(len(dedup.members), "VM merges", "VMs merge"))
 
 
-def _takes(relief: Relief, merging: Collection[str]) -> Collection[str]:
-    return merging
+def _takes(relief: Relief, plans: HostPlans) -> Collection[str]:
+    dedup: DedupPlan = plans[LeverName.DEDUP]
+    return dedup.members
 
 
 def _splits(
@@ -70,6 +74,7 @@ def _ask(need: Need, relief: Relief) -> Relief:
 
 DEDUP = PlannedLever(
     name=LeverName.DEDUP,
+    plan_host=next_dedup,
     ask=_ask,
     asked={Rung.DEDUP: lambda relief: relief.dedup},
     by_policy=_members,

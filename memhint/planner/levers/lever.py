@@ -16,10 +16,11 @@ from memhint.objects.relief import Relief
 from memhint.objects.report import DomainReport, Reclaimable
 from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.planner.cold import Cold
-from memhint.planner.dedup import DedupPlan
+from memhint.planner.host_cycle import HostCycle, HostPlans
 from memhint.planner.relief.candidate import Candidate
 from memhint.planner.settings import LadderSettings
 from memhint.planner.splits import Splits
+from memhint.planner.state import PlannerState
 
 NEXT = "with the host's next report"
 
@@ -57,7 +58,9 @@ class PlannedLever:
     """One lever. What it leaves out does not concern it."""
 
     name: LeverName
-    by_policy: Callable[[Sequence[DomainObservation], Mapping[str, Policy], DedupPlan], Iterable[Action]] = _none
+    plan_host: Callable[[HostCycle, PlannerState], tuple[Any, PlannerState]] | None = None
+    """Its plan for all VMs of the host together, and the state with what it remembers in it."""
+    by_policy: Callable[[Sequence[DomainObservation], Mapping[str, Policy], HostPlans], Iterable[Action]] = _none
     """What policy asks for."""
     wished: Callable[[Policy], bool] | None = None
     """Whether a VM's policy alone asks for it, while the host is calm."""
@@ -69,10 +72,12 @@ class PlannedLever:
     """Whether more can be asked for under pressure of those that were asked while the host was calm."""
     by_relief: Callable[[Relief, str], Iterable[Action]] = _none
     """What the ladder asks for, and why."""
-    takes: Callable[[Relief, Collection[str]], Collection[str]] = _none
-    """UUIDs of the VMs from which it takes less than a huge page at a time, given who merges."""
+    takes: Callable[[Relief, HostPlans], Collection[str]] = _none
+    """UUIDs of the VMs from which it takes less than a huge page at a time."""
     leaves_holes: bool = False
     """Whether what it takes is a hole that khugepaged would fill again."""
+    only_free: bool = False
+    """Whether it takes only what is free in the guest: what the guest works with stays whole, once it is so again."""
     splits: Callable[[Action, Relief, DomainObservation, DedupEstimate | None], Splits | Gap | None] = _nothing
     """What an action does to a VM's huge pages."""
     reclaimable: Callable[[DomainObservation, Observed, DedupEstimate | None], Reclaimable] | None = None
@@ -95,9 +100,9 @@ def in_mib(name: LeverName, what: str, says: str | None = None) -> Callable[[Rel
     return actions
 
 
-def in_pieces(name: LeverName) -> Callable[[Relief, Collection[str]], Collection[str]]:
+def in_pieces(name: LeverName) -> Callable[[Relief, HostPlans], Collection[str]]:
     """All VMs that such a lever is asked for, as `takes`."""
-    return lambda relief, merging: relief.of(name).keys()
+    return lambda relief, plans: relief.of(name).keys()
 
 
 def with_next_report(one: DomainReport, state: LeverState, after: Mapping[str, str | None], wish: str) -> Verdict:

@@ -47,6 +47,7 @@ RECYCLER = PlannedLever(
     by_relief=in_mib(LeverName.RECYCLER, "a second", "policy, or {}"),
     takes=in_pieces(LeverName.RECYCLER),
     leaves_holes=True,
+    only_free=True,
     splits=_splits,
     foresee=_foresee,
 )

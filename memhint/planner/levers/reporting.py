@@ -17,13 +17,13 @@ from memhint.objects.relief import Relief
 from memhint.objects.report import DomainReport, Reclaimable
 from memhint.objects.tuning import Tuning
 from memhint.objects.verdict import Answer, Reason, Verdict
-from memhint.planner.dedup import DedupPlan
+from memhint.planner.host_cycle import HostPlans
 from memhint.planner.levers.lever import Need, PlannedLever, with_next_report
 from memhint.planner.relief.tuning import tuned, tunings, words_of
 from memhint.planner.splits import Splits, splits_by_free
 
 
-def _wishes(domains: Sequence[DomainObservation], policies: Mapping[str, Policy], dedup: DedupPlan) -> Iterable[Action]:
+def _wishes(domains: Sequence[DomainObservation], policies: Mapping[str, Policy], plans: HostPlans) -> Iterable[Action]:
     for domain in domains:
         policy = policies[domain.uuid]
         if policy.reporting is not Mode.AUTO:
@@ -40,7 +40,7 @@ def _is_finer(tuning: Tuning) -> bool:
     return tuning.order is not None and tuning.order < HUGE_ORDER
 
 
-def _takes(relief: Relief, merging: Collection[str]) -> Collection[str]:
+def _takes(relief: Relief, plans: HostPlans) -> Collection[str]:
     return [uuid for uuid, tuning in relief.tuning.items() if _is_finer(tuning)]
 
 
@@ -103,6 +103,7 @@ REPORTING = PlannedLever(
     by_relief=_tunings,
     takes=_takes,
     leaves_holes=True,
+    only_free=True,
     splits=_splits,
     reclaimable=by_reporting,
     foresee=_foresee,

@@ -9,7 +9,10 @@ from memhint.objects.policy import Consent
 from memhint.objects.policy_values import part_of
 from memhint.objects.report import DomainReport
 from memhint.objects.verdict import Answer, Reason, Verdict
+from memhint.planner.host_cycle import HostCycle
 from memhint.planner.levers.lever import PlannedLever
+from memhint.planner.state import PlannerState
+from memhint.planner.tiering import TieringPlan, plan_tiering
 
 
 def _foresee(one: DomainReport, state: LeverState, after: Mapping[str, str | None], wish: str) -> Verdict:
@@ -22,4 +25,8 @@ def _foresee(one: DomainReport, state: LeverState, after: Mapping[str, str | Non
     return Verdict(Answer.UNCHANGED, Reason.NONE, "moved by how it is used, where the host has nodes to move it to")
 
 
-TIERING = PlannedLever(name=LeverName.TIERING, foresee=_foresee)
+def _plan(cycle: HostCycle, state: PlannerState) -> tuple[TieringPlan, PlannerState]:
+    return plan_tiering(cycle.domains, cycle.policies, cycle.unread), state
+
+
+TIERING = PlannedLever(name=LeverName.TIERING, plan_host=_plan, foresee=_foresee)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from memhint.objects.exclusion import Way
+from memhint.objects.exclusion import Mechanism
 from memhint.objects.policy import QosClass
 from memhint.planner.relief.candidate import Candidate
 from memhint.planner.settings import LadderSettings
@@ -18,7 +18,10 @@ def balloons(candidates: Iterable[Candidate], settings: LadderSettings) -> dict[
     for one in candidates:
         facts, guest, actual = one.domain.facts, one.domain.guest, one.domain.balloon_actual
         if not (
-            one.policy.balloon and one.policy.qos is QosClass.BEST_EFFORT and facts.balloon and one.may(Way.BALLOON)
+            one.policy.balloon
+            and one.policy.qos is QosClass.BEST_EFFORT
+            and facts.balloon
+            and one.may(Mechanism.BALLOON)
         ):
             continue
         if guest is None or guest.available is None or guest.total is None or actual is None or not one.policy.minimum:

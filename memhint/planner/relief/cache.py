@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from memhint.objects.exclusion import Way
+from memhint.objects.exclusion import Mechanism
 from memhint.objects.ladder import Rung
 from memhint.objects.policy import QosClass
 from memhint.planner.relief.candidate import Candidate
@@ -46,7 +46,7 @@ def _holders(candidates: Iterable[Candidate], settings: LadderSettings) -> list[
         for one in candidates
         if one.policy.guest_actions
         and one.policy.qos is not QosClass.GUARANTEED
-        and one.may(Way.RETURN)
+        and one.may(Mechanism.RETURN)
         and one.domain.guest is not None
         and one.domain.guest.cached is not None
         and one.domain.guest.cached >= settings.cache_least

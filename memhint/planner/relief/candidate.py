@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from memhint.objects.domain import DomainObservation
-from memhint.objects.exclusion import Excluded, Way
+from memhint.objects.exclusion import Excluded, Mechanism
 from memhint.objects.policy import Policy
 from memhint.objects.tuning import GUESTS_OWN, Tuning
 from memhint.planner.exclusions import forbidden
@@ -21,9 +21,9 @@ class Candidate:
     excluded: tuple[Excluded, ...] = ()
     kept: Tuning = GUESTS_OWN  # what it goes on with
 
-    def may(self, way: Way) -> bool:
-        """Whether memory may be had from it this way."""
-        return forbidden(self.excluded, way) is None
+    def may(self, mechanism: Mechanism) -> bool:
+        """Whether memory may be had from it by this mechanism."""
+        return forbidden(self.excluded, mechanism) is None
 
     @property
     def uuid(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from memhint.objects.exclusion import Way
+from memhint.objects.exclusion import Mechanism
 from memhint.objects.ladder import Rung
 from memhint.objects.policy import Mode, QosClass
 from memhint.planner.relief.candidate import Candidate
@@ -21,7 +21,7 @@ def recyclers(rungs: frozenset[Rung], candidates: Iterable[Candidate], settings:
         one.uuid: settings.recycler_bytes
         for one in candidates
         if one.policy.qos is not QosClass.GUARANTEED
-        and one.may(Way.RETURN)
+        and one.may(Mechanism.RETURN)
         and _marks_pages(one)
         and (
             one.policy.recycler is Mode.ON

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from memhint.objects.domain import DomainObservation
-from memhint.objects.exclusion import Way
+from memhint.objects.exclusion import Mechanism
 from memhint.objects.ladder import Rung
 from memhint.objects.policy import QosClass
 from memhint.planner.cold import Cold, next_cold
@@ -22,7 +22,7 @@ def swap_outs(candidates: Iterable[Candidate], shortage: int, settings: LadderSe
         for one in candidates
         if one.policy.swap_out
         and one.policy.qos is not QosClass.GUARANTEED
-        and one.may(Way.SWAP)
+        and one.may(Mechanism.SWAP)
         and one.idle
         and one.domain.process
     ]

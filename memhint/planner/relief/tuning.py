@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from memhint.objects.exclusion import Way
+from memhint.objects.exclusion import Mechanism
 from memhint.objects.ladder import Rung
 from memhint.objects.policy import Policy, QosClass
 from memhint.objects.tuning import Tuning
@@ -33,7 +33,7 @@ def tunings(rungs: frozenset[Rung], candidates: Iterable[Candidate], settings: L
     found = {}
     for one in candidates:
         order, delay = one.policy.reporting_order, one.policy.reporting_delay_ms
-        may = one.policy.guest_actions and one.policy.qos is not QosClass.GUARANTEED and one.may(Way.RETURN)
+        may = one.policy.guest_actions and one.policy.qos is not QosClass.GUARANTEED and one.may(Mechanism.RETURN)
         finer = may and (one.idle or one.kept.order is not None) and _takes(one, "order")
         finer = finer and taken_in_pieces(
             Rung.ORDER, one.domain, settings.fine_order, rungs, settings, begun=one.kept.order is not None

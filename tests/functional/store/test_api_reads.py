@@ -13,7 +13,7 @@ from memhint.objects.reclaim import Reclaim
 from memhint.store import Store
 from memhint.store.errors import MarkerError
 from memhint.store.fleet_history import FleetHistory
-from memhint.store.log import LEVER, REFUSED, Happening, Log, LogFilter
+from memhint.store.log import LEVER, REFUSED, Log, LogEntry, LogFilter
 from memhint.store.reclaims import Reclaims
 from tests.unit import builders
 from tests.unit.api.site import FLEET, HOSTS, OWN
@@ -25,8 +25,8 @@ def filled(store: Store) -> Store:
     return store
 
 
-def follow(log: Log, which: LogFilter, limit: int) -> list[Happening]:
-    found: list[Happening] = []
+def follow(log: Log, which: LogFilter, limit: int) -> list[LogEntry]:
+    found: list[LogEntry] = []
     marker = None
     while True:
         page = log.page(which, limit, marker)

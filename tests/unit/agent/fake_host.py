@@ -11,6 +11,7 @@ from memhint.agent.applied import Applied
 from memhint.agent.build_levers import TRAVELLING
 from memhint.agent.cycle import Cycle
 from memhint.agent.deep_reads import DeepReads
+from memhint.agent.guest_reporting import GuestReporting
 from memhint.agent.guests import Guests, GuestTiming
 from memhint.agent.nova_files import NovaFiles
 from memhint.agent.observer import Observer
@@ -139,14 +140,13 @@ class FakeHost:
         # Conversations run at once, on the caller's thread: nothing here waits for a thread.
         self.guests = Guests(
             lambda uuid: nullcontext(self.agents[uuid]),
-            lambda uuid: FakeNextBoot(),
-            ledger,
             GuestTiming(interval=10.0),
-            9,
             wall=lambda: self.now,
             clock=lambda: self.now,
             enabled=guests,
-            note=self.applied.note,
+        )
+        reporting = GuestReporting(
+            ledger, lambda uuid: FakeNextBoot(), 9, wall=lambda: self.now, note=self.applied.note
         )
         self.guests._poller._start = lambda work: work()
         # Begun in a cycle and worked off when a test says so.
@@ -197,7 +197,7 @@ class FakeHost:
                     reserve=SETTINGS.reserve_of,
                 ),
                 self.swap_out,
-                ReportingRunner(self.guests),
+                ReportingRunner(self.guests, reporting),
                 self.caches,
                 LadderShown(),
                 *more(self.applied.note),

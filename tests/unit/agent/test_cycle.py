@@ -26,6 +26,7 @@ from memhint.objects.tuning import Tuning
 from memhint.objects.units import GIB, KIB, MIB
 from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.pages.samples import PageSamples
+from memhint.planner.compaction import Lacking
 from memhint.planner.dedup_auto import AutoState
 from memhint.planner.dedup_estimate import KsmPace
 from memhint.planner.demand import Past
@@ -43,6 +44,7 @@ from tests.unit import builders
 from tests.unit.agent.fake_host import SETTINGS, WAIT_S, FakeHost
 from tests.unit.agent.views import asking, view_of
 from tests.unit.guest.fake_agent import FakeAgent
+from tests.unit.kernel import recorded
 
 
 @pytest.fixture
@@ -472,6 +474,41 @@ def short_of_memory(host: FakeHost, available: int = GIB) -> None:
         "proc/meminfo",
         f"MemTotal: {64 * GIB // KIB} kB\nMemFree: {available // KIB} kB\nMemAvailable: {available // KIB} kB\n",
     )
+
+
+def test_vms_that_wait_in_vain_for_huge_pages_have_a_cycle_begin_early(host: FakeHost) -> None:
+    def fails(more: int) -> None:
+        def count(seen: re.Match[str]) -> str:
+            return f"compact_{seen[1]} {int(seen[2]) + more}"
+
+        host.root.write("proc/vmstat", re.sub(r"compact_(stall|fail) (\d+)", count, recorded.VMSTAT))
+
+    fails(0)
+    host.root.write("proc/buddyinfo", "Node 0, zone Normal 9 9 9 9 9 9 9 9 9 0 0\n")
+    host.run_cycles(2)
+    assert not host.cycle.alarmed()
+    fails(1)
+    assert not host.cycle.alarmed()
+    fails(2)
+    assert host.cycle.alarmed()
+    host.run_cycles(1)
+    assert host.cycle.state.compaction.vain
+    fails(9)
+    assert not host.cycle.alarmed()  # seen by now
+    host.run_cycles(1)
+    host.cycle.state = replace(host.cycle.state, compaction=replace(host.cycle.state.compaction, rest=0.0))
+    host.root.remove("proc/vmstat")
+    assert not host.cycle.alarmed()
+
+
+def test_where_huge_pages_are_free_nobody_looks_at_who_waits(host: FakeHost) -> None:
+    host.root.write("proc/buddyinfo", "Node 0, zone Normal 0 0 0 0 0 0 0 0 0 0 99999\n")
+    host.run_cycles(2)
+    host.root.write("proc/vmstat", recorded.VMSTAT)
+    host.run_cycles(1)
+    host.root.write("proc/vmstat", re.sub(r"compact_(stall|fail) \d+", r"compact_\1 99999", recorded.VMSTAT))
+    assert host.cycle.state.compaction.lacking is Lacking.NOWHERE
+    assert not host.cycle.alarmed()
 
 
 def test_a_host_that_runs_short_climbs_and_says_whom_to_move(host: FakeHost) -> None:

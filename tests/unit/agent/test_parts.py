@@ -58,6 +58,13 @@ def test_a_reused_pid_is_noticed_by_its_start(host) -> None:
         processes.read(UUID, "web")
 
 
+def test_a_process_is_read_with_its_partition_where_the_kernel_has_them(host) -> None:
+    root, run, processes = host
+    assert processes.read(UUID, "web").ksm_partition is None
+    root.write("proc/self/ksm_partition", "0\n").write("proc/4711/ksm_partition", "9\n")
+    assert Processes(root.kernel, run, 4096).read(UUID, "web").ksm_partition == 9
+
+
 def test_a_vm_without_a_pid_file_is_a_typed_error(host) -> None:
     with pytest.raises(KernelInterfaceError):
         host[2].read(builders.DB, "db")

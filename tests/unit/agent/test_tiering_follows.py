@@ -22,7 +22,7 @@ from memhint.kernel.root import KernelRoot
 from memhint.levers.lever import PassResult
 from memhint.levers.tiering import TieringLever, TieringSettings
 from memhint.objects.active import ActiveSource
-from memhint.objects.heat import HeatMap, Lying
+from memhint.objects.heat import HeatMap, NodeRange
 from memhint.objects.units import MIB
 from memhint.objects.verdict import Answer, Verdict
 from memhint.planner.tiering import BLOCK, MoveLimits, Share, TieringPlan, Tiers, VmMemory, choose, pieces_of
@@ -150,7 +150,7 @@ class Lever(TieringLever):
         vms = []
         for vm in range(world.vms):
             lying = [
-                Lying(START + block * BLOCK, START + (block + 1) * BLOCK, SLOW - world.fast[vm, block], BLOCK)
+                NodeRange(START + block * BLOCK, START + (block + 1) * BLOCK, SLOW - world.fast[vm, block], BLOCK)
                 for block in range(BLOCKS)
             ]
             vms.append(VmMemory(str(vm), pieces_of(lying, heat.get(str(vm))), frozenset({FAST, SLOW})))

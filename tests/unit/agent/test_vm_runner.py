@@ -1,9 +1,12 @@
-"""The runner against a toy lever: arbitrary schedules of wishes, failures, VMs that are gone, restarts and undo."""
+"""The runner against a toy lever: arbitrary schedules of wishes, failures, VMs that are gone, restarts and undo.
+
+Each change is told once in the log of events, and in the end nothing is held.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,12 +15,15 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from memhint.agent.applied import Applied
+from memhint.agent.news import News
 from memhint.agent.runners.vm import VmRunner
 from memhint.agent.view import HostSnapshot
 from memhint.levers.lever import Stop, VmLever
 from memhint.objects.domain import DomainObservation
 from memhint.objects.lever import LeverName, LeverState, Observed
 from memhint.objects.policy import Policy
+from memhint.objects.report import Report
 from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.store.errors import StoreError
 from tests.unit import builders
@@ -39,6 +45,7 @@ class Toy(VmLever):
         self.inside = 0
         self.most_inside = 0
         self.pulls = 0
+        self.changes: list[tuple[str, str]] = []
         self.go = threading.Event()
         self.go.set()
 
@@ -64,6 +71,7 @@ class Toy(VmLever):
                 self.held.pop(domain.uuid, None)
             else:
                 self.held[domain.uuid] = wish
+            self.changes.append((domain.uuid, str(wish)))
             return Verdict(Answer.APPLIED)
         finally:
             self.inside -= 1
@@ -96,6 +104,19 @@ def states(runner: VmRunner, domain: DomainObservation) -> tuple[LeverState, ...
     return tuple(runner.states(view_of([domain], POLICIES), CALM))
 
 
+class EventLog:
+    """Where changes are told, of an agent of which only reports are looked at. See `Publisher` and `Audit`."""
+
+    def __init__(self) -> None:
+        self.changes: list[tuple[str, str]] = []
+
+    def publish(self, report: Report) -> None:
+        pass
+
+    def record(self, host: str, at: float, states: Sequence[LeverState]) -> None:
+        self.changes += [(one.subject, one.desired) for one in states if one.verdict.answer is Answer.APPLIED]
+
+
 class Schedules(RuleBasedStateMachine):
     """What a host goes through."""
 
@@ -104,11 +125,23 @@ class Schedules(RuleBasedStateMachine):
         self.toy = Toy()
         self.lever: VmLever = self.toy
         self.noted: list[LeverState] = []
+        self.applied = Applied()
+        self.log = EventLog()
+        self.news = News(self.log, self.log)
         self.runner = self._new()
         self.there = {uuid: 1 for uuid in VMS}
 
     def _new(self) -> VmRunner:
-        return runner_of(self.lever, self.noted)
+        return VmRunner(self.lever, note=self._note)
+
+    def _note(self, state: LeverState) -> None:
+        self.noted.append(state)
+        self.applied.note(state)
+
+    def _report(self) -> None:
+        """As a cycle ends, whatever is under way."""
+        states = tuple(self.runner.states(self._view(), CALM))
+        self.news.tell(builders.report(domains=(), levers=states), self.applied.take())
 
     def _view(self, **changes: Any) -> HostSnapshot:
         return view_of([vm(uuid, str(instance)) for uuid, instance in self.there.items()], POLICIES, **changes)
@@ -118,6 +151,7 @@ class Schedules(RuleBasedStateMachine):
         self.runner.pull(self._view(), asking(balloon=wishes))
         if waits:
             assert self.runner.settle(PATIENCE)
+        self._report()
 
     @rule(uuid=st.sampled_from(VMS))
     def of_one_nothing_is_known(self, uuid: str) -> None:
@@ -164,6 +198,7 @@ class Schedules(RuleBasedStateMachine):
         try:
             for _ in range(3):
                 self.runner.pull(self._view(), asking(balloon={VMS[0]: 2}))
+                self._report()
         finally:
             self.toy.go.set()
 
@@ -172,7 +207,8 @@ class Schedules(RuleBasedStateMachine):
         """Of the process: nothing is remembered but what is written down."""
         self.runner.close()
         assert self.runner.settle(PATIENCE)
-        self.runner = self._new()
+        self._report()
+        self.runner, self.news = self._new(), News(self.log, self.log)
 
     @rule()
     def reload(self) -> None:
@@ -193,6 +229,8 @@ class Schedules(RuleBasedStateMachine):
         assert self.runner.undo(self._view(), 2 * PATIENCE) == []
         assert not self.toy.held.keys() & self.there.keys()
         assert len(self.noted) == self.toy.pulls
+        self._report()
+        assert sorted(self.log.changes) == sorted(self.toy.changes)
         for state in self.runner.states(self._view(), CALM):
             assert (state.observed, state.verdict.ok) == (Observed.OFF, True)
 

@@ -9,12 +9,14 @@ from typing import Any
 from memhint.agent.observer import Observation
 from memhint.agent.view import HostSnapshot
 from memhint.objects.domain import DomainObservation
+from memhint.objects.lever import LeverName
 from memhint.objects.policy import Policy
 from memhint.objects.relief import Relief
 from memhint.planner.dedup import DedupPlan
 from memhint.planner.plan import Planned, Sight
 from memhint.planner.settings import PlannerSettings
 from memhint.planner.state import start
+from memhint.planner.tiering import TieringPlan
 from tests.unit import builders
 
 
@@ -26,5 +28,5 @@ def view_of(domains: Sequence[DomainObservation], policies: Mapping[str, Policy]
 
 def asking(**wishes: Any) -> Planned:
     """A plan that asks for this by the ladder."""
-    nobody = DedupPlan(frozenset(), None, {})
-    return Planned(builders.plan(relief=Relief(**wishes)), nobody, start(PlannerSettings()))
+    of_host = {LeverName.DEDUP: DedupPlan(frozenset(), None, {}), LeverName.TIERING: TieringPlan()}
+    return Planned(builders.plan(relief=Relief(**wishes)), of_host, start(PlannerSettings()))

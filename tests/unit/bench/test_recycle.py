@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from bench.cpu import thread_seconds
-from bench.duty_host import RECYCLER, Borne
+from bench.duty_host import RECYCLER, PeriodResult
 from bench.harness.scale import Scale
 from bench.rota import Cycle, Done
 from bench.suite import recycle
@@ -16,9 +16,9 @@ from memhint.objects.units import GIB, MIB
 POSTED = Cycle(1800.0, 150, 20 * MIB, 0.6)
 
 
-def borne(guests: int, cpu: float = 2.0, **changes: object) -> Borne:
+def borne(guests: int, cpu: float = 2.0, **changes: object) -> PeriodResult:
     cycles = [Done("vm1", cpu, 30.0, 512 * MIB)]
-    return Borne(**{"guests": guests, "used": [1, 3], "cycles": cycles, "seconds": 10.0, **changes})
+    return PeriodResult(**{"guests": guests, "used": [1, 3], "cycles": cycles, "seconds": 10.0, **changes})
 
 
 def test_the_posted_cycle_is_150_mib_on_average() -> None:

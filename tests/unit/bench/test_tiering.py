@@ -18,17 +18,17 @@ from bench.suite.tiering import (
     ORACLE,
     ROW,
     SIZES,
+    ArmResult,
+    ArmSetup,
     Phase,
     Size,
-    Told,
-    Way,
     compiled,
     lasting,
     result,
     shipped,
     targets,
 )
-from bench.tiered import Look, Row, after, at_rest, moved, settled, together, weighted
+from bench.tiered import AgentSample, Row, after, at_rest, moved, settled, together, weighted
 from memhint.levers.tiering import TieringSettings
 from memhint.objects.units import MIB
 
@@ -71,7 +71,13 @@ def test_rows_count_from_their_own_phase() -> None:
 
 
 def test_cpu_and_bytes_are_those_between_looks_within() -> None:
-    looks = [Look(0, 0.0, 0), Look(10, 5.0, 7), Look(20, 5.1, 7), Look(30, 5.3, 9), Look(40, 9.0, 99)]
+    looks = [
+        AgentSample(0, 0.0, 0),
+        AgentSample(10, 5.0, 7),
+        AgentSample(20, 5.1, 7),
+        AgentSample(30, 5.3, 9),
+        AgentSample(40, 9.0, 99),
+    ]
     assert at_rest(looks, 10, 30) == pytest.approx(1.5)
     assert at_rest(looks, 10, 15) is None
     assert (moved(looks, 10, 30), moved(looks, 50, 60)) == (2, 0)
@@ -80,7 +86,7 @@ def test_cpu_and_bytes_are_those_between_looks_within() -> None:
 SIZE = Size(32, (Phase(150, (20, 4)), Phase(300, (4, 20))), (INTERLEAVE, MEMHINT, ORACLE))
 
 
-def told(way: Way, shares: dict[int, float], late: float = 0.0, cpu: float = 0.001) -> Told:
+def told(way: ArmSetup, shares: dict[int, float], late: float = 0.0, cpu: float = 0.001) -> ArmResult:
     """A share of accesses to the slow node in each phase; all of them for some seconds after its beginning."""
     rows, began, looks = [], 0.0, []
     for number, seconds in enumerate(lasting(way, SIZE)):
@@ -91,10 +97,10 @@ def told(way: Way, shares: dict[int, float], late: float = 0.0, cpu: float = 0.0
             looks.append((at, cpu * at, 0))
             at += ROW
         began += seconds
-    return Told.of(way, SIZE, {"rows": {"vm0": rows, "vm1": rows}, "looks": looks})
+    return ArmResult.of(way, SIZE, {"rows": {"vm0": rows, "vm1": rows}, "looks": looks})
 
 
-def all_told(**ours: Any) -> dict[str, Told]:
+def all_told(**ours: Any) -> dict[str, ArmResult]:
     return {
         INTERLEAVE.name: told(INTERLEAVE, {0: 0.5, 1: 0.5}),
         MEMHINT.name: told(MEMHINT, {0: 0.5, 1: 0.1}, **ours),

@@ -47,12 +47,16 @@ NEWER = {
         "node_gone",
         "limits",
         "no_reading",
+        "partition",
     },
     "LeverName": {"recycler", "khugepaged", "thp", "tiering"},
     "Rung": {"recycler"},
     "DemandReason": {"growth"},
     "GapReason": {"conflict"},
 }
+
+RENAMED = {"Way": "Mechanism"}
+"""Enumerations that have another name in the code since; their words are what is sent."""
 
 
 def text(version: str, name: str) -> bytes:
@@ -106,11 +110,10 @@ def test_no_word_of_an_earlier_version_is_unknown_and_each_that_it_refuses_is_me
                 and len(kind)
             ):
                 now[name] = {str(one) for one in kind}
-    assert {
-        name: set(one) - now.get(name, set()) for name, one in words.items() if not set(one) <= now.get(name, set())
-    } == {}
+    known = {name: now.get(RENAMED.get(name, name), set()) for name in words}
+    assert {name: set(one) - known[name] for name, one in words.items() if not set(one) <= known[name]} == {}
     if version == "958003c":
-        assert {name: now[name] - set(one) for name, one in words.items() if now[name] - set(one)} == NEWER
+        assert {name: known[name] - set(one) for name, one in words.items() if known[name] - set(one)} == NEWER
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -4,6 +4,7 @@ import json
 
 from memhint.objects.discarded import Agreement
 from memhint.objects.gap import Gap, GapReason
+from memhint.objects.merging import Merging
 from memhint.objects.units import GIB, MIB
 from tests.unit import builders
 from tests.unit.cli.conftest import Bench
@@ -98,6 +99,12 @@ def test_one_domain_is_shown_whole(bench: Bench) -> None:
     assert by_name.code == 0
     assert _squeezed(by_name.out) == _squeezed(DETAILS)
     assert by_uuid.out == by_name.out
+
+
+def test_what_is_merged_is_shown_with_where_and_how_much_of_it_is_empty(bench: Bench) -> None:
+    merging = Merging(merged=60 * MIB, zero=10 * MIB, partition=4711)
+    bench.store.reports.save(builders.report(domains=(builders.domain_report(merging=merging),)))
+    assert "60 MiB, 10 MiB of it empty pages, in partition 4711 of KSM" in bench.run("domains", "web-1").out
 
 
 def test_json_has_all_that_is_known(bench: Bench) -> None:

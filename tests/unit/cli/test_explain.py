@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from memhint.objects.exclusion import Excluded, Exclusion, Way
+from memhint.objects.exclusion import Excluded, Exclusion, Mechanism
 from memhint.objects.plan import Bound, DemandReason
 from memhint.objects.policy import Origin
 from memhint.objects.units import GIB
@@ -65,7 +65,7 @@ def test_a_vm_shows_its_demand_its_policy_and_what_may_be_had_from_it(bench: Ben
     assert "| return | no: it has no balloon device |" in shown
     assert "| swap | yes |" in shown
     found = json.loads(bench.run("explain", builders.WEB, "--json").out)
-    assert set(found["ways"]) == set(Way)
+    assert set(found["ways"]) == set(Mechanism)
     assert found["ways"]["balloon"]["reason"] == "no_balloon"
     assert found["steps"][-1]["left"] == found["demand"]["demand"]
     assert found["cost"]["counted"] == found["demand"]["assigned"]  # bounded by back

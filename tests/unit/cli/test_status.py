@@ -74,6 +74,12 @@ def test_a_missing_interface_is_unsupported_and_not_zero(bench: Bench) -> None:
     assert (found["pressure"], found["ksm"], found["ksm_saving"]) == (None, None, None)
 
 
+def test_ksm_is_shown_with_what_its_kernel_can(bench: Bench) -> None:
+    seen = builders.host_observation(ksm=builders.ksm(partitions=True, empty_only=True))
+    bench.store.reports.save(builders.report(observation=seen))
+    assert "running for empty pages only, keeps projects apart, saves 110 MiB" in bench.run("status").out
+
+
 def test_a_host_that_does_not_admit_says_why(bench: Bench) -> None:
     plan = builders.plan(pressure=PressureVerdict(False, "memory pressure 12.0 %"))
     bench.store.reports.save(builders.report(plan=plan))

@@ -7,7 +7,7 @@ import pytest
 
 from memhint.client.client import Client
 from memhint.client.errors import BadAnswer, Forbidden, ServerFailed
-from memhint.client.follow import Away, Connected, Happened, HostsChanged, Lost
+from memhint.client.follow import ChangesLost, Connected, Disconnected, EventReceived, HostsChanged
 from tests.unit.client.conftest import Naps
 from tests.unit.client.fake_server import FakeServer, Reply, problem
 
@@ -24,7 +24,7 @@ def test_what_changes_is_told(server: FakeServer, client: Client) -> None:
     event = b'id: 6\nevent: event\ndata: {"kind":"silent"}\n\n'
     server.replies = [Reply(pieces=[*BEGIN, hosts("6", "a"), b": still here\n\n", event, b"event: new\ndata: 1\n\n"])]
     found = list(islice(client.follow("5"), 3))
-    assert found == [Connected(), HostsChanged([{"name": "a"}], []), Happened({"kind": "silent"})]
+    assert found == [Connected(), HostsChanged([{"name": "a"}], []), EventReceived({"kind": "silent"})]
     assert server.asked[0].headers["last-event-id"] == "5"
     assert server.asked[0].headers["accept"] == "text/event-stream"
 
@@ -37,7 +37,15 @@ def test_a_stream_that_ends_goes_on_where_it_was(server: FakeServer, client: Cli
         Reply(pieces=[*BEGIN, hosts("7-1-1", "b")]),
     ]
     found = list(islice(client.follow(), 7))
-    assert [type(one) for one in found] == [Connected, HostsChanged, Away, Away, Away, Connected, HostsChanged]
+    assert [type(one) for one in found] == [
+        Connected,
+        HostsChanged,
+        Disconnected,
+        Disconnected,
+        Disconnected,
+        Connected,
+        HostsChanged,
+    ]
     assert [one.headers.get("last-event-id") for one in server.asked] == [None, "6-1-1", "6-1-1", "6-1-1"]
     assert naps.taken == [1.0, 9.0, 18.0]
 
@@ -57,7 +65,7 @@ def test_who_may_not_any_more_is_told(server: FakeServer, client: Client) -> Non
 def test_what_can_no_longer_be_told_is_lost(server: FakeServer, client: Client) -> None:
     server.replies = [Reply(410, problem(410)), Reply(pieces=[*BEGIN])]
     found = list(islice(client.follow("1"), 2))
-    assert found == [Lost(), Connected()]
+    assert found == [ChangesLost(), Connected()]
     assert "last-event-id" not in server.asked[1].headers
 
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from memhint.bus.envelope import Envelope, MessageKind
-from memhint.bus.rabbit_consumer import Away
+from memhint.bus.rabbit_consumer import HandlerUnavailable
 from memhint.bus.record import Record
 from memhint.controller.intake import Intake
 from memhint.objects.report import Report
@@ -89,7 +89,7 @@ def test_one_message_that_the_store_refuses_keeps_none_of_the_others() -> None:
 def test_a_store_that_is_away_refuses_nobody() -> None:
     fleet = FakeFleet()
     fleet.error = StoreError("it is away")
-    with pytest.raises(Away, match="it is away"):
+    with pytest.raises(HandlerUnavailable, match="it is away"):
         intake(fleet, [0.0]).take([state(1)])
     intake(fleet, [0.0]).poison("host-a", "no message")
 

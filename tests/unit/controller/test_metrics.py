@@ -6,7 +6,7 @@ import pytest
 from prometheus_client.exposition import generate_latest
 
 from memhint.bus.envelope import Envelope, MessageKind
-from memhint.bus.rabbit_consumer import Away
+from memhint.bus.rabbit_consumer import HandlerUnavailable
 from memhint.bus.record import Record
 from memhint.controller.metrics import Counts, Metered
 from memhint.metrics.registry import registry_of
@@ -21,7 +21,7 @@ class Fake:
 
     def take(self, batch: Sequence[Envelope]) -> Sequence[str | None]:
         if self.away:
-            raise Away("the test says so")
+            raise HandlerUnavailable("the test says so")
         return ["never" if one.sequence == 666 else None for one in batch]
 
     def poison(self, user: str, why: str) -> None:
@@ -58,7 +58,7 @@ def test_what_was_kept_and_what_was_refused_is_counted_and_handed_on() -> None:
 def test_a_batch_that_waits_for_the_store_counts_as_that_and_as_nothing_else() -> None:
     registry, fake = registry_of("controller"), Fake()
     fake.away = True
-    with pytest.raises(Away):
+    with pytest.raises(HandlerUnavailable):
         Metered(fake, registry).take([state(1)])
     shown = generate_latest(registry).decode()
     assert value(shown, "memhint_controller_store_away_total") == 1

@@ -26,7 +26,7 @@ from memhint.kernel.process_cgroup import home
 from memhint.kernel.psi import read_pressure
 from memhint.kernel.smaps import deep_memory, mergeable_bytes
 from memhint.kernel.swap import disk_swap, swap_activity
-from memhint.kernel.thp import huge_activity, read_thp
+from memhint.kernel.thp import compaction_waits, huge_activity, read_thp
 from memhint.kernel.vmstat import oom_kills
 
 from . import recorded
@@ -58,6 +58,7 @@ READERS: dict[str, tuple[str, str, Callable[[FakeRoot], object]]] = {
     "oom_score_adj": (f"proc/{PID}/oom_score_adj", "-5\n", lambda fake: oom_score_adj(fake.kernel, PID) + 1000),
     "vmstat": ("proc/vmstat", recorded.VMSTAT, lambda fake: (oom_kills(fake.kernel), swap_activity(fake.kernel))),
     "huge activity": ("proc/vmstat", recorded.VMSTAT, lambda fake: huge_activity(fake.kernel)),
+    "waits for huge pages": ("proc/vmstat", recorded.VMSTAT, lambda fake: compaction_waits(fake.kernel)),
     "buddyinfo": (
         "proc/buddyinfo",
         recorded.BUDDYINFO,

@@ -30,6 +30,13 @@ def test_a_whole_host_has_no_gaps(fake: FakeRoot) -> None:
     assert seen.free_huge == {0: (2 * 2 + 1 + 2 + 733 * 2 + 3 + 2) * 2 * MIB, 1: 0}
 
 
+def test_how_far_khugepaged_has_come_is_told_where_it_is_there(fake: FakeRoot) -> None:
+    folder = "sys/kernel/mm/transparent_hugepage/khugepaged"
+    fake.host().write(f"{folder}/full_scans", "7\n").write(f"{folder}/pages_collapsed", "41\n")
+    seen = observe_host(fake.kernel, 0.0).huge
+    assert seen == HugeActivity(746, 31, 40, 9, 5, 12, khugepaged_rounds=7, khugepaged_collapsed=41)
+
+
 def test_what_the_kernel_keeps_free_of_a_node_is_told_and_is_a_gap_by_itself(fake: FakeRoot) -> None:
     zone = "Node 0, zone Normal\n  low 3\n  high 5\n  managed 1000\n  protection: (0, 0)\n"
     seen = observe_host(fake.host().write("proc/zoneinfo", zone * 2).kernel, 0.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 
@@ -9,9 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memhint.kernel.errors import InterfaceMissing, KernelInterfaceError, ProcessGone
+from memhint.kernel import huge_blocks
+from memhint.kernel.errors import InterfaceMissing, InterfaceUnreadable, KernelInterfaceError, ProcessGone
 from memhint.kernel.huge_blocks import Block, Collapsed, GuestBlocks, small_blocks
 from memhint.kernel.process import process_memory
+from memhint.kernel.process_madvise import Advice
 from memhint.kernel.root import KernelRoot
 from memhint.kernel.smaps import deep_memory
 from memhint.objects.units import MIB
@@ -104,3 +107,51 @@ def test_a_kernel_that_cannot_scan_is_missing(guest: int, fake: FakeRoot) -> Non
                 list(blocks.small())
         finally:
             os.close(closed)
+
+
+@pytest.mark.parametrize(
+    ("number", "error", "says"),
+    [
+        (errno.EINVAL, InterfaceMissing, "no MADV_COLLAPSE"),
+        (errno.ENOSYS, InterfaceMissing, "does not have it"),
+        (errno.EPERM, InterfaceUnreadable, "not permitted"),
+        (errno.ESRCH, ProcessGone, "ended"),
+    ],
+)
+def test_a_kernel_that_cannot_collapse_is_told_by_why_and_nothing_is_held(
+    guest: int, monkeypatch: pytest.MonkeyPatch, number: int, error: type[KernelInterfaceError], says: str
+) -> None:
+    def refuses(pidfd: int, start: int, length: int, advice: Advice) -> int:
+        raise OSError(number, "no")
+
+    root = KernelRoot()
+    instance = process_memory(root, guest).instance
+    monkeypatch.setattr(huge_blocks, "process_madvise", refuses)
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(error, match=says):
+        GuestBlocks(root, instance)
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.mark.parametrize(
+    ("number", "became"),
+    [
+        (errno.ENOMEM, Collapsed.NO_BLOCK),
+        (errno.EAGAIN, Collapsed.BUSY),
+        (errno.EBUSY, Collapsed.BUSY),
+        (errno.EINVAL, Collapsed.UNFIT),
+        (errno.EFAULT, Collapsed.UNFIT),
+    ],
+)
+def test_what_became_of_a_block_is_told_by_the_kernel_s_number(
+    guest: int, monkeypatch: pytest.MonkeyPatch, number: int, became: Collapsed
+) -> None:
+    def answers(pidfd: int, start: int, length: int, advice: Advice) -> int:
+        if length:
+            raise OSError(number, "no")
+        return 0
+
+    monkeypatch.setattr(huge_blocks, "process_madvise", answers)
+    root = KernelRoot()
+    with GuestBlocks(root, process_memory(root, guest).instance) as blocks:
+        assert blocks.collapse(Block(0, 0)) is became

@@ -9,6 +9,7 @@ from memhint.kernel.errors import InterfaceMalformed, InterfaceMissing
 from memhint.kernel.kvm_pages import guest_mappings
 from memhint.kernel.numa import cpus_by_node
 from memhint.kernel.smaps import deep_memory
+from memhint.kernel.thp import compaction_waits
 from memhint.objects.domain import DeepMemory, GuestMappings
 from memhint.objects.units import GIB, KIB, MIB
 
@@ -90,3 +91,10 @@ def test_free_blocks_are_counted_from_the_size_on_that_is_asked_for(fake: FakeRo
     fake.write("proc/buddyinfo", recorded.BUDDYINFO)
     assert free_in_blocks(fake.kernel, MIB, 4096)[1] == 7 * MIB
     assert free_in_blocks(fake.kernel, 2 * MIB, 4096)[1] == 0
+
+
+def test_who_waits_for_huge_pages_is_read_alone(fake: FakeRoot) -> None:
+    assert compaction_waits(fake.write("proc/vmstat", recorded.VMSTAT).kernel) == (40, 9)
+    assert compaction_waits(fake.write("proc/vmstat", "pswpin 1\ncompact_stall 40\nkcompact_fail 9\n").kernel) is None
+    with pytest.raises(InterfaceMissing):
+        compaction_waits(fake.remove("proc/vmstat").kernel)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from memhint.kernel.errors import InterfaceMalformed, InterfaceMissing, WriteRejected
-from memhint.kernel.ksm import KsmKnob, read_knob, read_ksm, write_knob
+from memhint.kernel.ksm import EMPTY_ONLY, KsmKnob, read_knob, read_ksm, write_knob
 from memhint.kernel.root import KernelRoot
 from memhint.objects.host import Ksm
 
@@ -79,7 +79,8 @@ def test_the_advisor_is_the_bracketed_word(fake: FakeRoot) -> None:
 
 @pytest.mark.parametrize("knob", [knob for knob in KsmKnob if knob is not KsmKnob.ADVISOR_MODE])
 def test_every_knob_is_written_and_read_back(fake: FakeRoot, knob: KsmKnob) -> None:
-    fake.host().write(f"{KSM}/{KsmKnob.ZERO_PAGES_ONLY}", "0\n")  # no kernel that was recorded has it
+    for other in EMPTY_ONLY:
+        fake.host().write(f"{KSM}/{other}", "0\n")  # no kernel that was recorded has it
     write_knob(fake.kernel, knob, "2")
     assert read_knob(fake.kernel, knob) == "2"
 

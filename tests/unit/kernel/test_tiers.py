@@ -18,7 +18,7 @@ from memhint.kernel.numa import cpus_may_run_on, memory_may_lie_on, policies_by_
 from memhint.kernel.process import process_memory
 from memhint.kernel.root import KernelRoot
 from memhint.kernel.tiers import kernel_tiers, memory_tiers
-from memhint.objects.heat import Lying
+from memhint.objects.heat import NodeRange
 from memhint.objects.units import MIB
 from tests.unit.guest_memory import guest_memory
 
@@ -177,12 +177,15 @@ def test_pages_dealt_out_by_turns_lie_on_every_node_that_has_some(nodes: int) ->
 
 def test_stray_pages_of_a_block_count_for_the_node_of_the_others() -> None:
     kernel = Kernel({page * PAGE: int(page % 512 == 0) for page in range(2 * HUGE // PAGE)}, set())
-    assert list(where(kernel, [Span(0, 2 * HUGE)])) == [Lying(0, 2 * HUGE, 0, 2 * HUGE)]
+    assert list(where(kernel, [Span(0, 2 * HUGE)])) == [NodeRange(0, 2 * HUGE, 0, 2 * HUGE)]
 
 
 def test_runs_of_nodes_follow_each_other_by_address() -> None:
     kernel = Kernel({page * PAGE: int(page < 512) for page in range(3 * HUGE // PAGE)}, set())
-    assert list(where(kernel, [Span(0, 3 * HUGE)])) == [Lying(0, HUGE, 1, HUGE), Lying(HUGE, 3 * HUGE, 0, 2 * HUGE)]
+    assert list(where(kernel, [Span(0, 3 * HUGE)])) == [
+        NodeRange(0, HUGE, 1, HUGE),
+        NodeRange(HUGE, 3 * HUGE, 0, 2 * HUGE),
+    ]
 
 
 def test_a_process_that_ended_is_gone(guest: int) -> None:

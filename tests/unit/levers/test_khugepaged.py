@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from memhint.conf.load import load
 from memhint.kernel.root import KernelRoot
-from memhint.kernel.thp import Setting, read_setting, read_thp, write_setting
-from memhint.levers.khugepaged import KNOB, KhugepagedLever
+from memhint.kernel.thp import ThpKnob, read_setting, read_thp, write_setting
+from memhint.levers.khugepaged import KNOB, KhugepagedLever, build
 from memhint.levers.lever import PassResult
 from memhint.objects.huge_host import HugeHost
 from memhint.objects.lever import LeverName, LeverState, Observed
 from memhint.objects.ownership import HOST, Mark
 from memhint.objects.verdict import Answer, Reason, Verdict
 from tests.unit import builders
+from tests.unit.agent.views import asking
+from tests.unit.kernel import recorded
 from tests.unit.kernel.fake_root import FakeRoot
 from tests.unit.levers.fakes import FakeLedger
 
@@ -45,9 +50,9 @@ class Host:
 
     @property
     def value(self) -> int:
-        return int(self.read(Setting.MAX_PTES_NONE))
+        return int(self.read(ThpKnob.MAX_PTES_NONE))
 
-    def read(self, setting: Setting) -> str:
+    def read(self, setting: ThpKnob) -> str:
         return read_setting(self.root.kernel, setting)
 
     def word(self, chosen: str) -> None:
@@ -56,7 +61,7 @@ class Host:
         self.root.write(DEFRAG, " ".join(f"[{word}]" if word == chosen else word for word in words) + "\n")
 
     def set(self, value: int) -> None:
-        write_setting(self.root.kernel, Setting.MAX_PTES_NONE, str(value))
+        write_setting(self.root.kernel, ThpKnob.MAX_PTES_NONE, str(value))
 
 
 @pytest.fixture
@@ -164,11 +169,11 @@ def test_a_value_that_was_put_back_by_somebody_else_is_not_fought_over(host: Hos
 def test_the_pace_of_khugepaged_is_quickened_and_put_back(host: Host) -> None:
     quick = HugeHost(scan_sleep=1000)
     assert host.pull(quick).answer is Answer.APPLIED
-    assert host.read(Setting.SCAN_SLEEP) == "1000"
+    assert host.read(ThpKnob.SCAN_SLEEP) == "1000"
     assert host.pull(quick).answer is Answer.UNCHANGED
     assert host.pull(NONE).detail == "scan_sleep_millisecs=10000 again"
-    assert (host.read(Setting.SCAN_SLEEP), host.ledger.all()) == ("10000", ())
-    write_setting(host.root.kernel, Setting.SCAN_SLEEP, "50")
+    assert (host.read(ThpKnob.SCAN_SLEEP), host.ledger.all()) == ("10000", ())
+    write_setting(host.root.kernel, ThpKnob.SCAN_SLEEP, "50")
     assert host.pull(quick).answer is Answer.UNCHANGED  # somebody has it quicker
     assert host.ledger.all() == ()
 
@@ -201,7 +206,7 @@ def test_nobody_waits_for_huge_pages_and_the_word_is_put_back(tmp_path: Path, wo
     assert pull(NO_WAITING).detail == f"defrag=defer, it was {word}"
     assert pull(NO_WAITING).answer is Answer.UNCHANGED
     assert pull(NONE).detail == f"defrag={word} again"
-    assert (host.read(Setting.DEFRAG), host.ledger.all()) == (word, ())
+    assert (host.read(ThpKnob.DEFRAG), host.ledger.all()) == (word, ())
 
 
 @pytest.mark.parametrize("word", ["defer", "never"])
@@ -219,7 +224,7 @@ def test_a_word_that_somebody_chose_since_stays(tmp_path: Path, word: str) -> No
     verdict = pull(NO_WAITING)
     assert (verdict.answer, verdict.reason) == (Answer.CONFLICT, Reason.OTHER_MANAGER)
     assert pull(NONE).answer is Answer.UNCHANGED
-    assert (host.read(Setting.DEFRAG), host.ledger.all()) == (word, ())
+    assert (host.read(ThpKnob.DEFRAG), host.ledger.all()) == (word, ())
 
 
 def test_without_leave_the_word_is_only_named(tmp_path: Path) -> None:
@@ -227,7 +232,7 @@ def test_without_leave_the_word_is_only_named(tmp_path: Path) -> None:
     verdict = pull(NO_WAITING)
     assert (verdict.answer, verdict.reason) == (Answer.UNCHANGED, Reason.OPT_OUT)
     assert "defrag=madvise" in verdict.detail
-    assert host.read(Setting.DEFRAG) == "madvise"
+    assert host.read(ThpKnob.DEFRAG) == "madvise"
 
 
 def test_one_setting_in_dispute_keeps_no_other_from_being_set(host: Host) -> None:
@@ -237,4 +242,48 @@ def test_one_setting_in_dispute_keeps_no_other_from_being_set(host: Host) -> Non
     verdict = host.pull(both)
     assert verdict.answer is Answer.CONFLICT
     assert "scan_sleep_millisecs=1000" in verdict.detail
-    assert host.read(Setting.SCAN_SLEEP) == "1000"
+    assert host.read(ThpKnob.SCAN_SLEEP) == "1000"
+
+
+def test_a_kernel_without_huge_pages_is_left_alone_and_says_so(host: Host) -> None:
+    nothing = builders.host_observation(thp=None)
+    for plan in (SOME, HugeHost(scan_sleep=1000), NO_WAITING):
+        assert host.lever.reconcile(plan, [], nothing, dry_run=False).host == Verdict(Answer.UNCHANGED)
+    assert host.ledger.all() == ()
+    (state,) = host.lever.states([], nothing, SOME, {}, PassResult({}, Verdict(Answer.UNCHANGED)))
+    assert state.observed is Observed.UNSUPPORTED
+
+
+@pytest.mark.parametrize(
+    ("ratio", "nodes", "word"), [(1.2, 2, "defer"), (1.2, 1, None), (1.0, 2, None), (0.9, 2, None), (0.0, 2, None)]
+)
+def test_near_small_pages_are_preferred_only_where_they_were_measured_to_be_better(
+    tmp_path: Path, ratio: float, nodes: int, word: str | None
+) -> None:
+    host = Host(tmp_path)
+    for node in range(nodes):
+        host.root.write(
+            f"sys/devices/system/node/node{node}/meminfo", recorded.NODE_MEMINFO.replace("Node 0", f"Node {node}")
+        )
+    file = tmp_path / "memhint.conf"
+    file.write_text(f"[khugepaged]\nown = true\nfar_huge_ratio = {ratio}\n")
+    context: Any = SimpleNamespace(conf=load([str(file)]), root=host.root.kernel, ledger=host.ledger, boot="boot-1")
+    assert build(context).plan_of(asking()).defrag == word
+
+
+def test_of_two_agents_the_one_that_came_second_changes_nothing_and_the_word_is_put_back_once(tmp_path: Path) -> None:
+    host, first = defrag(tmp_path, "madvise")
+    kernel, theirs = Sysfs(tmp_path), FakeLedger()
+    other = KhugepagedLever(kernel, theirs, "boot-1", lambda: 1.0, own=True, most=64)
+
+    def second(plan: HugeHost) -> Verdict:
+        return other.reconcile(plan, [], builders.host_observation(thp=read_thp(kernel)), dry_run=False).host
+
+    first(NO_WAITING)
+    assert second(NO_WAITING) == Verdict(Answer.UNCHANGED)
+    assert theirs.all() == ()
+    assert first(NONE).detail == "defrag=madvise again"
+    assert second(NO_WAITING).answer is Answer.APPLIED  # it still wishes it
+    assert first(NONE) == Verdict(Answer.UNCHANGED)
+    assert second(NONE).detail == "defrag=madvise again"
+    assert (host.read(ThpKnob.DEFRAG), host.ledger.all(), theirs.all()) == ("madvise", (), ())

@@ -142,13 +142,16 @@ def test_a_host_that_waits_for_memory_is_left_alone(host: Host) -> None:
 
 
 @pytest.mark.parametrize(
-    ("cpus", "reason"), [({0: 2}, None), ({0: 1, 1: 1}, None), ({1: 2}, Reason.NO_BLOCKS), ({}, None)]
+    ("by_node", "reason"),
+    [({0: GIB}, None), ({0: MIB, 1: GIB}, None), ({0: 0, 1: GIB}, Reason.NO_BLOCKS), ({}, None)],
 )
-def test_no_huge_page_is_had_from_a_node_where_its_cpus_do_not_run(
-    host: Host, cpus: Mapping[int, int], reason: Reason | None
+@pytest.mark.parametrize("cpus", [{}, {0: 2}, {1: 2}])
+def test_a_huge_page_is_had_only_from_a_node_where_its_memory_lies(
+    host: Host, by_node: Mapping[int, int], reason: Reason | None, cpus: Mapping[int, int]
 ) -> None:
+    """Wherever its CPUs run: recorded.BUDDYINFO has blocks on node 0, and none on node 1."""
     assert host.domain.deep is not None
-    host.domain = replace(host.domain, deep=replace(host.domain.deep, cpus_by_node=cpus))
+    host.domain = replace(host.domain, deep=replace(host.domain.deep, by_node=by_node, cpus_by_node=cpus))
     if reason is None:
         assert host.pull().answer is Answer.APPLIED
     else:

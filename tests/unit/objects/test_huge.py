@@ -44,3 +44,10 @@ def test_the_kernel_s_counters_are_told_as_they_are() -> None:
     shown = {sample.labels.get("event"): sample.value for one in metrics.collect() for sample in one.samples}
     assert shown["fault_alloc"] == 7000
     assert shown["compact_fail"] == 9
+    assert "khugepaged_rounds" not in shown  # not read on that host
+    base = builders.report()
+    assert base.observation.huge is not None
+    seen = replace(base.observation.huge, khugepaged_rounds=3)
+    metrics.take(replace(base, observation=replace(base.observation, huge=seen)))
+    shown = {sample.labels.get("event"): sample.value for one in metrics.collect() for sample in one.samples}
+    assert shown["khugepaged_rounds"] == 3

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memhint.objects.policy import KEYS, PRECEDENCE, Origin, Policy, PolicyError, QosClass, effective, parse_policy
-from memhint.objects.policy_values import Choice, Name, Whole
+from memhint.objects.policy_values import Choice, Name, WholeNumber
 from memhint.objects.units import MIB
 
 
@@ -74,7 +74,7 @@ def test_values_are_shown_with_their_unit() -> None:
     assert KEYS["min_mb"].kind.shown("512") == "512 MiB"
     assert KEYS["reporting_delay_ms"].kind.shown("auto") == "auto"
     assert KEYS["group"].kind.shown("") == "-"
-    assert [kind.form for kind in (Choice(("a", "b")), Name(), Whole(0, 10, words=("auto",)))] == [
+    assert [kind.form for kind in (Choice(("a", "b")), Name(), WholeNumber(0, 10, words=("auto",)))] == [
         "a|b",
         "NAME",
         "0..10|auto",

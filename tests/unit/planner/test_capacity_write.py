@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memhint.objects.provider import Inventory, Provider, Standing, Tenure
+from memhint.objects.provider import Inventory, Provider, ProviderRecord, Tenure
 from memhint.objects.units import MIB
 from memhint.planner.capacity_write import DecisionReason, HostCapacity, WriterSettings, decide
 
 VMS = [f"00000000-0000-0000-0000-00000000000{number}" for number in range(9)]
 SETTINGS = WriterSettings(most=2.0)
-STANDING = Standing("rp", "host", adopted=1.0)
+STANDING = ProviderRecord("rp", "host", adopted=1.0)
 
 
 def view(headroom: int, *vms: str, size: int = 1024, **more) -> HostCapacity:

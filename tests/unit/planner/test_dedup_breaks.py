@@ -76,6 +76,13 @@ def test_a_few_breaks_are_not_worth_a_look() -> None:
     assert told.breaks == 3000
 
 
+def test_what_is_merged_is_told_with_its_partition_and_how_much_of_it_is_empty() -> None:
+    process = builders.process(ksm_merging=40 * MIB, ksm_zero=8 * MIB, ksm_partition=7)
+    told = merging_of(BreakState(), builders.domain_observation(process=process), 0.0)
+    assert told is not None
+    assert (told.merged, told.zero, told.partition) == (48 * MIB, 8 * MIB, 7)
+
+
 def test_faults_alone_break_nothing() -> None:
     world = World(a=40 * MIB)
     world.pass_by(broken=0, a=10_000_000)

@@ -122,6 +122,13 @@ def test_without_the_zero_page_zeros_are_a_content_like_others() -> None:
     assert whole.saving == (2560 - 10) * PAGE
 
 
+def test_where_only_empty_pages_merge_nothing_else_counts() -> None:
+    pages = {"a": sample([1, 1, 2], 8, zeros=1000, zeros_tried=1000, zeros_held=1000), "b": sample([1, 2], 8)}
+    whole, parts = estimate(pages, "p1", PAGE, KsmPace(empty_only=True))
+    assert (whole.saving, whole.error, whole.within, whole.across) == (1000 * PAGE, 0, 0, 0)
+    assert [part.saving for part in parts] == [1000 * PAGE, 0]
+
+
 def test_seeing_no_copy_proves_only_that_there_are_few() -> None:
     whole, _ = estimate({"a": sample(list(range(0, 8000, 8)), 8)}, None, PAGE, PACE)
     assert whole.saving == 0

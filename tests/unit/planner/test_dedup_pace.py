@@ -7,6 +7,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memhint.objects.lever import LeverName
 from memhint.objects.policy import Origin, effective
 from memhint.objects.units import GIB, MIB
 from memhint.planner.dedup_pace import Pace, PaceSettings, PaceState, Rounds, next_pace
@@ -194,6 +195,6 @@ def test_the_plan_carries_the_pace_and_remembers() -> None:
         seen = replace(vm, process=replace(vm.process, ksm_merging=merging))
         planned = plan(host, [seen], policies, state, 100.0 + number, settings)
         state = planned.state
-        paces.append(planned.dedup.pace)
+        paces.append(planned.of_host[LeverName.DEDUP].pace)
     # New, and nobody knows whether it is idle; then idle, for three looks, and until KSM has been over it.
     assert paces == [Pace.SLOW] * 3 + [Pace.FAST] * 2 + [Pace.SLOW] * 2

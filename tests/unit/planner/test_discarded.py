@@ -13,7 +13,7 @@ from memhint.objects.discarded import Agreement
 from memhint.objects.guest import GuestMemory, GuestSource
 from memhint.objects.units import GIB, MIB
 from memhint.planner.demand import Past
-from memhint.planner.discarded import TOLERANCE, Claim, Pair, Sides, believable, follow, prune
+from memhint.planner.discarded import TOLERANCE, Claim, Pair, ReportingEvidence, believable, follow, prune
 from memhint.planner.levers.reporting import by_reporting
 from memhint.planner.plan import plan
 from memhint.planner.settings import PlannerSettings
@@ -24,16 +24,16 @@ SLACK = 2.0
 RSS = 1 * GIB
 
 
-def sides(host: tuple[float, int], guest: tuple[float, int] | None = None, **changes: object) -> Sides:
+def sides(host: tuple[float, int], guest: tuple[float, int] | None = None, **changes: object) -> ReportingEvidence:
     """A moment: (when, bytes discarded) of the host, (when, bytes claimed) of the guest."""
     skipped = changes.pop("skipped", 0)
     at, discarded = host
     reading = builders.balloon_reporting(discarded, at, inhibited=int(skipped))  # type: ignore[call-overload]
-    base = Sides("1:1", "boot-1", reading, Claim(*guest) if guest else None, RSS)
+    base = ReportingEvidence("1:1", "boot-1", reading, Claim(*guest) if guest else None, RSS)
     return replace(base, **changes)
 
 
-def followed(*moments: Sides) -> Pair:
+def followed(*moments: ReportingEvidence) -> Pair:
     pair: Pair | None = None
     for one in moments:
         pair = follow(pair, one, SLACK)
@@ -152,7 +152,7 @@ def test_an_honest_guest_is_never_flagged_whenever_and_however_fast_it_is_read(b
         else:
             counted = max(counted, discarded - before + skipped - under_way)
             claim = Claim(asked, counted)
-        pair = follow(pair, Sides("1:1", "boot-1", host, claim, RSS), SLACK)
+        pair = follow(pair, ReportingEvidence("1:1", "boot-1", host, claim, RSS), SLACK)
         assert not pair.check.overclaims
 
 
@@ -178,7 +178,7 @@ def test_whatever_a_guest_says_nothing_is_higher_than_without_its_word(lies: lis
         claim = None if lifetime is None else Claim(now, lifetime)
         process = builders.process(rss=max(0, 2 * GIB - step))
         reading = builders.balloon_reporting(discarded, now + 5)
-        pair = follow(pair, Sides(process.instance, boot_id, reading, claim, process.rss), SLACK)
+        pair = follow(pair, ReportingEvidence(process.instance, boot_id, reading, claim, process.rss), SLACK)
         silent = builders.domain_observation(process=process, guest=None)
         heard = replace(silent, guest=believable(word, pair), balloon_reporting=reading, reporting_check=pair.check)
         policies = {silent.uuid: builders.policy()}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memhint.objects.exclusion import FORBIDS, Exclusion, Way
+from memhint.objects.exclusion import FORBIDS, Exclusion, Mechanism
 from memhint.objects.guest import GuestKernel
 from memhint.objects.policy import Origin, effective
 from memhint.planner.exclusions import exclusions, forbidden
@@ -77,10 +77,10 @@ def test_every_reason_has_its_consequences_and_the_strongest_speaks() -> None:
     assert set(FORBIDS) == set(Exclusion)
     domain = builders.domain_observation(facts=builders.facts(vfio=True, balloon=False))
     found = exclusions(domain, SHIPPED)
-    assert forbidden(found, Way.BALLOON).reason is Exclusion.PASSTHROUGH
+    assert forbidden(found, Mechanism.BALLOON).reason is Exclusion.PASSTHROUGH
     bare = exclusions(builders.domain_observation(facts=builders.facts(balloon=False)), SHIPPED)
-    assert forbidden(bare, Way.RETURN).reason is Exclusion.NO_BALLOON
-    assert forbidden(bare, Way.SWAP) is None
+    assert forbidden(bare, Mechanism.RETURN).reason is Exclusion.NO_BALLOON
+    assert forbidden(bare, Mechanism.SWAP) is None
 
 
 @given(release=st.text(max_size=20) | st.none(), os=st.text(max_size=20) | st.none(), locked=st.booleans())

@@ -24,10 +24,10 @@ from tests.unit.agent.views import asking
 )
 def test_what_asks_for_pieces_is_named(relief: Relief, found: tuple[LeverName, ...]) -> None:
     made = asking()
-    assert pieces(relief, made.dedup.members) == found
+    assert pieces(relief, made.of_host) == found
 
 
 def test_merging_is_one_of_them() -> None:
     made = asking()
-    merging = replace(made, dedup=replace(made.dedup, members=frozenset({"a", "b"})))
-    assert pieces(merging.plan.relief, merging.dedup.members) == (LeverName.DEDUP,)
+    merging = replace(made.of_host[LeverName.DEDUP], members=frozenset({"a", "b"}))
+    assert pieces(made.plan.relief, {LeverName.DEDUP: merging}) == (LeverName.DEDUP,)

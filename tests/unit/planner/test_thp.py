@@ -5,13 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 from memhint.objects.domain import DomainState
+from memhint.objects.ladder import Rung
+from memhint.objects.lever import LeverName
 from memhint.objects.policy import Origin, effective
 from memhint.objects.relief import Relief
 from memhint.objects.tuning import Tuning
 from memhint.objects.units import MIB
-from memhint.planner.pieces import taken_from
+from memhint.planner.dedup import DedupPlan
+from memhint.planner.pieces import taken_from, taken_of_use
 from memhint.planner.plan import plan
-from memhint.planner.settings import PlannerSettings
+from memhint.planner.settings import LadderSettings, PlannerSettings
 from memhint.planner.state import start
 from memhint.planner.thp import CollapseSettings, collapses, cpu_of, next_split, working
 from tests.unit import builders
@@ -36,7 +39,9 @@ def test_whatever_takes_less_than_a_huge_page_splits_it() -> None:
         swap_out={"cold": 1},
         cache={"cache": 1},
     )
-    assert taken_from(relief, {"merged"}) == {"fine", "recycled", "small", "cold", "merged"}
+    plans = {LeverName.DEDUP: DedupPlan(frozenset({"merged"}), None, {})}
+    assert taken_from(relief, plans) == {"fine", "recycled", "small", "cold", "merged"}
+    assert taken_of_use(relief, plans) == {"small", "cold", "merged"}
 
 
 def test_the_time_begins_when_the_vm_wakes_and_ends_with_the_window() -> None:
@@ -137,3 +142,18 @@ def test_a_vm_that_wakes_within_the_memory_it_has_gets_its_huge_pages_again() ->
             assert NAME in state.idle
     most = settings.collapse.most
     assert made == [most, None, None, most, most, None]
+
+
+def test_a_vm_that_works_gets_huge_pages_though_its_free_pages_go_on_being_taken() -> None:
+    """As a dense idle VM that wakes on a host where finer reporting always holds."""
+    always = LadderSettings(always=frozenset({Rung.ORDER}), split_least=0)
+    settings, host, vm = PlannerSettings(ladder=always), builders.host_observation(), runs(0.0)
+    policies = {vm.uuid: effective({Origin.OPERATOR: {"thp": "auto", "guest_actions": "allow"}})}
+    state, made, finer = start(settings), [], []
+    for cycle, cpu in enumerate((0.0, 0.0, 0.1, 8.0, 16.0, 16.1)):
+        planned = plan(host, [replace(runs(cpu), guest_kernel=None)], policies, state, 10.0 * cycle, settings)
+        made.append(vm.uuid in planned.plan.relief.thp)
+        finer.append(taken_from(planned.plan.relief, planned.of_host) == {vm.uuid})
+        state = planned.state
+    assert finer[1:] == [True] * 5
+    assert made == [False, False, False, True, True, False]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memhint.objects.domain import DomainState
-from memhint.objects.heat import Heat, HeatMap, Lying
+from memhint.objects.heat import Heat, HeatMap, NodeRange
 from memhint.objects.policy import Origin, effective
 from memhint.objects.units import GIB, MIB
 from memhint.planner.tiering import (
@@ -197,7 +197,7 @@ def test_a_budget_is_kept_with_what_makes_room_in_it() -> None:
 
 
 def test_pieces_are_divided_by_use_and_a_block_in_use_in_part_is_in_use() -> None:
-    lying = [Lying(0, 10 * BLOCK, FAST, 5 * BLOCK), Lying(12 * BLOCK, 13 * BLOCK, SLOW, BLOCK)]
+    lying = [NodeRange(0, 10 * BLOCK, FAST, 5 * BLOCK), NodeRange(12 * BLOCK, 13 * BLOCK, SLOW, BLOCK)]
     heat = HeatMap(0.0, (Heat(0, 3 * BLOCK + 4096, 0.0, 50.0), Heat(3 * BLOCK + 4096, 8 * BLOCK, 7.0, 0.0)))
     found = pieces_of(lying, heat)
     assert [(one.start // BLOCK, one.end // BLOCK, one.busy, one.idle) for one in found] == [
@@ -224,7 +224,7 @@ def test_pieces_cover_what_lies_there_and_never_make_a_used_block_idle(
         at += gap + size
     at = 0
     for gap, blocks, node in runs:
-        lying.append(Lying(at + gap * BLOCK, at + (gap + blocks) * BLOCK, node, blocks * BLOCK))
+        lying.append(NodeRange(at + gap * BLOCK, at + (gap + blocks) * BLOCK, node, blocks * BLOCK))
         at += (gap + blocks) * BLOCK
     found = pieces_of(lying, HeatMap(0.0, tuple(heats)))
     blocks_of = [(at, one.node) for one in lying for at in range(one.start, one.end, BLOCK)]

@@ -6,15 +6,15 @@ import pytest
 from memhint.objects.units import GIB
 from memhint.sim.fleet import HostShape
 from memhint.sim.overlay import overlay
-from memhint.sim.trace import Course
+from memhint.sim.trace import UsageSeries
 
 DAY = 86400.0
 TIMES = [hour * 3600.0 for hour in range(72)]
 SHAPE = HostShape(pool=64 * GIB)
 COURSES = {
-    "by hour": Course(4.0 * GIB, TIMES, [hour % 24 * GIB / 8 for hour in range(72)]),
-    "late": Course(8.0 * GIB, TIMES[36:], [5.0 * GIB] * 36),
-    "too large": Course(65.0 * GIB, TIMES, [1.0] * 72),
+    "by hour": UsageSeries(4.0 * GIB, TIMES, [hour % 24 * GIB / 8 for hour in range(72)]),
+    "late": UsageSeries(8.0 * GIB, TIMES[36:], [5.0 * GIB] * 36),
+    "too large": UsageSeries(65.0 * GIB, TIMES, [1.0] * 72),
 }
 
 

@@ -11,7 +11,7 @@ from pyarrow import parquet
 
 from memhint.objects.units import GIB, KIB, MIB
 from memhint.sim.fleet import HostShape
-from memhint.sim.trace import COLUMNS, Course, TraceError, fleet_of, read
+from memhint.sim.trace import COLUMNS, TraceError, UsageSeries, fleet_of, read
 
 HEADER = "vm,time_s,assigned_mib,demand_mib"
 BITBRAINS = Path(__file__).parent / "bitbrains.csv"
@@ -26,14 +26,14 @@ def written(tmp_path: Path, *rows: str, header: str = HEADER) -> Path:
 def test_a_csv_gives_every_vm_its_course(tmp_path: Path) -> None:
     path = written(tmp_path, "a,0,1024,100", "b,0,2048,7.5", "a,300,1024,200", "", "b,900,2048,0")
     assert read(path).courses == {
-        "a": Course(1 * GIB, [0.0, 300.0], [100.0 * MIB, 200.0 * MIB]),
-        "b": Course(2 * GIB, [0.0, 900.0], [7.5 * MIB, 0.0]),
+        "a": UsageSeries(1 * GIB, [0.0, 300.0], [100.0 * MIB, 200.0 * MIB]),
+        "b": UsageSeries(2 * GIB, [0.0, 900.0], [7.5 * MIB, 0.0]),
     }
 
 
 def test_columns_may_stand_in_any_order_beside_others(tmp_path: Path) -> None:
     path = written(tmp_path, "5,x,10,a,64", header="demand_mib,note,time_s,vm,assigned_mib")
-    assert read(path).courses == {"a": Course(64.0 * MIB, [10.0], [5.0 * MIB])}
+    assert read(path).courses == {"a": UsageSeries(64.0 * MIB, [10.0], [5.0 * MIB])}
 
 
 def test_parquet_says_the_same_as_csv(tmp_path: Path) -> None:
@@ -166,8 +166,8 @@ def test_a_directory_in_which_nobody_has_memory_is_refused(tmp_path: Path) -> No
 
 def test_between_rows_a_vm_uses_what_it_used_and_in_a_step_the_most() -> None:
     courses = {
-        "steady": Course(8.0 * GIB, [100.0, 2000.0], [1.0 * GIB, 2.0 * GIB]),
-        "late": Course(4.0 * GIB, [900.0, 1000.0, 1250.0], [3.0, 1.0, 2.0]),
+        "steady": UsageSeries(8.0 * GIB, [100.0, 2000.0], [1.0 * GIB, 2.0 * GIB]),
+        "late": UsageSeries(4.0 * GIB, [900.0, 1000.0, 1250.0], [3.0, 1.0, 2.0]),
     }
     made = fleet_of(courses, name="two", step=300.0, seed=1)
     assert made.steps == 7
@@ -179,14 +179,14 @@ def test_between_rows_a_vm_uses_what_it_used_and_in_a_step_the_most() -> None:
 
 
 def test_as_many_hosts_as_are_offered_twice_their_memory() -> None:
-    courses = {str(vm): Course(16.0 * GIB, [0.0, 3000.0], [1.0, 1.0]) for vm in range(64)}
+    courses = {str(vm): UsageSeries(16.0 * GIB, [0.0, 3000.0], [1.0, 1.0]) for vm in range(64)}
     shape = HostShape(pool=128 * GIB)
     assert fleet_of(courses, name="many", step=300.0, seed=1, shape=shape).hosts == 4
     assert fleet_of(courses, name="many", step=300.0, seed=1, shape=shape, hosts=7).hosts == 7
 
 
 def test_a_trace_too_large_is_refused_before_it_takes_memory() -> None:
-    courses = {"a": Course(1.0, [0.0, 1e12], [0.0, 0.0])}
+    courses = {"a": UsageSeries(1.0, [0.0, 1e12], [0.0, 0.0])}
     with pytest.raises(ValueError, match="too much"):
         fleet_of(courses, name="long", step=1.0, seed=1)
 

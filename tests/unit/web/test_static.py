@@ -14,7 +14,7 @@ from memhint.objects.domain import DomainState
 from memhint.objects.ladder import Rung
 from memhint.objects.plan import Bound
 from memhint.objects.policy import KEYS
-from memhint.objects.policy_values import Choice, Name, Part, Whole
+from memhint.objects.policy_values import Choice, Name, PercentOrMib, WholeNumber
 from memhint.objects.reclaim import ReclaimState, Stop
 from memhint.objects.summary import Freshness
 from memhint.store.fleet import HostEventKind
@@ -45,10 +45,10 @@ def test_the_policy_keys_are_memhints_own() -> None:
         expected: dict[str, object] = {}
         if isinstance(kind, Choice):
             expected = {"words": list(kind.words)}
-        elif isinstance(kind, Whole):
+        elif isinstance(kind, WholeNumber):
             expected = {"low": kind.low, "high": kind.high}
             expected |= {"words": list(kind.words), "unit": kind.unit}
-        elif isinstance(kind, Part):
+        elif isinstance(kind, PercentOrMib):
             expected = {"high": kind.high}
         else:
             assert isinstance(kind, Name)

@@ -235,6 +235,8 @@ export function domainView({ place, title, fleet, parts, query, signal }) {
         ...(domain.merging
           ? [
               ["Merged", memory(domain.merging.merged)],
+              ["Of it empty pages", memory(domain.merging.zero)],
+              ...(domain.merging.partition ? [["In KSM's partition", String(domain.merging.partition)]] : []),
               ["Broken up in a minute", counted(domain.merging.breaks, "page")],
             ]
           : []),

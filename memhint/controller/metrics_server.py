@@ -10,7 +10,7 @@ from memhint.metrics.listener import Listener
 from memhint.metrics.registry import registry_of
 
 
-class Shown:
+class ControllerMetricsServer:
     """Of one process. ``handler`` is the one that counts what the intake does."""
 
     def __init__(self, listen: str, intake: Intake, openstack: OpenStackThread | None, judge: Judge) -> None:

@@ -11,7 +11,7 @@ from memhint.metrics.listener import Listener
 from memhint.metrics.registry import registry_of
 
 
-class Shown:
+class AgentMetricsServer:
     """Of one process; a reload gives it another bus to watch."""
 
     def __init__(self, listen: str, sent: Callable[[], Sent] | None) -> None:

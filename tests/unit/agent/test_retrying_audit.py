@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memhint.agent.applied import Applied
-from memhint.agent.unlost import Unlost
+from memhint.agent.retrying_audit import RetryingAudit
 from memhint.objects.verdict import Answer, Verdict
 from memhint.store.errors import StoreError, StoreRefused
 from tests.unit import builders
@@ -27,7 +27,7 @@ class Trail:
 
 def test_what_the_store_did_not_take_is_told_again_in_its_order() -> None:
     trail = Trail()
-    unlost = Unlost(trail)
+    unlost = RetryingAudit(trail)
     trail.error = StoreError("database is locked")
     for at, states in ((1.0, [DONE]), (2.0, [SAME, DONE])):
         with pytest.raises(StoreError):
@@ -41,7 +41,7 @@ def test_what_the_store_did_not_take_is_told_again_in_its_order() -> None:
 
 def test_what_no_store_takes_keeps_nothing_else_from_it() -> None:
     trail = Trail()
-    unlost = Unlost(trail)
+    unlost = RetryingAudit(trail)
     trail.error = StoreRefused("too long")
     unlost.record("host-1", 1.0, [DONE])
     trail.error = None
@@ -51,7 +51,7 @@ def test_what_no_store_takes_keeps_nothing_else_from_it() -> None:
 
 def test_what_waits_is_bounded_and_the_newest_stays() -> None:
     trail = Trail()
-    unlost = Unlost(trail, most=2)
+    unlost = RetryingAudit(trail, most=2)
     trail.error = StoreError("database is locked")
     for at in (1.0, 2.0, 3.0):
         with pytest.raises(StoreError):

@@ -17,7 +17,7 @@ LOG = logging.getLogger(__name__)
 MOST = 10_000  # states that wait; the oldest are lost beyond
 
 
-class Unlost:
+class RetryingAudit:
     """An Audit in front of another one. What that does not take is told again, in its order and with its time."""
 
     def __init__(self, audit: Audit, most: int = MOST) -> None:
