@@ -43,7 +43,11 @@ _PORT = "memhint.lab.0"
 _QUICK = "mitigations=off no_timer_check tsc=reliable cryptomgr.notests"
 _QEMU = ("qemu-system-x86", "qemu-system-common")
 _CHECKOUT = Path(__file__).resolve().parent.parent
-_CODE = ("memhint/__init__.py", "memhint/objects", "memhint/kernel", "memhint/levers", "memhint/planner")
+_CODE = (
+    "memhint/__init__.py", "memhint/objects", "memhint/kernel", "memhint/levers", "memhint/planner",
+    # what levers need of it; the rest loads libvirt
+    "memhint/virt/__init__.py", "memhint/virt/errors.py", "memhint/virt/memory_blocks.py",
+)  # fmt: skip
 _HERE = Path(__file__).resolve().parent
 # Of Python's library, what nothing here imports and would only have to be unpacked at each boot.
 _LEFT_OUT = (
