@@ -47,7 +47,10 @@ def write(before: dict[str, str], root: Path = Path("/")) -> None:
 
 @contextmanager
 def written_down(root: Path = Path("/")) -> Iterator[dict[str, str]]:
-    """What it is before the body, kept on disk meanwhile. A note that a killed run has left is carried out first."""
+    """What it is before the body, kept on disk meanwhile. A note that a killed run has left is carried out first.
+
+    A body that is interrupted while it puts KSM back leaves that to the end of this one, or to the next run.
+    """
     note = _note(root)
     put_back_left(root)
     before = read(root)
@@ -63,6 +66,8 @@ def written_down(root: Path = Path("/")) -> Iterator[dict[str, str]]:
         yield before
     finally:
         if outermost:
+            if read(root) != before:
+                write(before, root)
             note.unlink(missing_ok=True)
 
 
