@@ -38,6 +38,9 @@ _MMDEBSTRAP = (
     *(f"--dpkgopt=path-exclude=/usr/share/{folder}/*" for folder in ("man", "locale", "doc")),
 )  # fmt: skip
 
+# Runs a command with pairs of paths mounted over each other, in a namespace that goes with it.
+_WITH_MOUNTS = 'while [ "$1" != -- ]; do mount --bind "$1" "$2"; shift 2; done; shift; exec "$@"'
+
 Tell = Callable[[str], None]
 
 
@@ -150,6 +153,22 @@ def _locked(release: str) -> Iterator[None]:
     with path.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+def mounts_of(root: Path) -> list[tuple[str, str]]:
+    """What of a root takes the place of the machine's own, and where, in the order of mounting: programs and libraries.
+
+    /usr comes last: before it, mount is the machine's.
+    """
+    return [(str(root / name), f"/{name}") for name in ("etc/ld.so.cache", "etc/alternatives", "usr")]
+
+
+def programs_argv(root: Path) -> list[str]:
+    """Words before a command that runs by the programs and libraries of a root, and finds all else as the machine has
+    it, such as files, settings and network."""
+    pairs = (word for pair in mounts_of(root) for word in pair)
+    unshare = (find("unshare"), "--mount", "--propagation", "slave", "--")
+    return [*unshare, "/bin/sh", "-e", "-c", _WITH_MOUNTS, "with-mounts", *pairs, "--"]
 
 
 def chroot_argv(root: Path) -> list[str]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import libvirt
 
 from lab.cgroup import HostCgroup
+from lab.debian_root import mounts_of
 from lab.errors import HostError, LabError, StateError
 from lab.guest import Guest
 from lab.paths import cache_dir
@@ -217,10 +218,7 @@ class Host:
             (str(capabilities), "/var/cache/libvirt"),
         ]
         if self.lab.root is not None:
-            # Programs and libraries of another release. /usr comes last: before it, mount is the machine's.
-            binds += [
-                (str(self.lab.root / name), f"/{name}") for name in ("etc/ld.so.cache", "etc/alternatives", "usr")
-            ]
+            binds += mounts_of(self.lab.root)
         for _, theirs in binds:
             # A bind needs a directory to be mounted on; an empty one is all the machine itself gets to see.
             if not Path(theirs).exists():

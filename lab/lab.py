@@ -6,14 +6,14 @@ import os
 import secrets
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
 
 from lab import image, kvm, patched, paths, programs, swap
 from lab.cgroup import detect
-from lab.debian_root import debian_root
+from lab.debian_root import HOST_PACKAGES, debian_root
 from lab.domain_xml import TRANSLATION_CACHE
 from lab.errors import BudgetTooLarge, StateError, UnknownKernel
 from lab.guest import Guest
@@ -53,13 +53,14 @@ class Lab:
         network: str | None = None,
         translation_cache: int = TRANSLATION_CACHE,
         release: str | None = None,
+        host_packages: Sequence[str] = HOST_PACKAGES,
     ) -> None:
         """`guests` for each host, with `memory` bytes assigned to each; `budget` bytes for each host; `swap` bytes for
         the lab, shared evenly. `state_dir` holds one directory per lab. `network`, such as "127.1.2", gives each host
         an address there, where its libvirtd takes live migrations. `translation_cache`: bytes that each QEMU may fill
         with translated code, where it emulates. `release`, "bookworm" or "trixie": hosts have its libvirt, QEMU and
         all else below /usr, in place of the machine's own; where it is not given, the environment's
-        MEMHINT_LAB_RELEASE says so."""
+        MEMHINT_LAB_RELEASE says so. `host_packages` are what hosts of such a release have."""
         self.name = check_name(name or f"lab-{secrets.token_hex(3)}")
         self.directory = Path(state_dir or paths.labs_dir()) / self.name
         self.kernel = kernel
@@ -77,6 +78,7 @@ class Lab:
         self._images: dict[tuple[str, str], image.Image] = {}
         self._images_lock = threading.Lock()
         self._emulator: Path | None = None
+        self._host_packages = host_packages
         self.root: Path | None = None
         self._keeper: Keeper | None = None
         self.network = network
@@ -147,7 +149,7 @@ class Lab:
         self._check(hosts)
         if self.record.release is not None:
             tell = self._progress
-            self.root = debian_root(self.record.release, tell=lambda what: tell("release", what, 0, 1))
+            self.root = debian_root(self.record.release, self._host_packages, lambda what: tell("release", what, 0, 1))
         booted = self.image(self.kernel, self.agent)
         self.emulator_program(self.emulator)
         self.record.accel = kvm.choose(self.record.accel, booted)

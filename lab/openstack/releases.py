@@ -12,6 +12,8 @@ PACKAGES = (
     "nova", "openstack-placement", "keystone", "glance", "neutron", "libvirt-python", "PyMySQL", "uWSGI", "setuptools",
 )  # fmt: skip
 """What is installed; the release's constraints say which versions, of these and of all they need."""
+COMPUTE_PACKAGES = ("nova", "libvirt-python", "setuptools")
+"""Those of them for computes of another release of Debian, by that release's Python."""
 
 
 @dataclass(frozen=True)

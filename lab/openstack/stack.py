@@ -62,6 +62,8 @@ class StackRecord:
     venv: str = ""
     debug: bool = False
     extras: dict[str, Any] = field(default_factory=dict)
+    compute_venv: str = ""
+    """Of computes with a libvirt; the same unless their hosts are of another release of Debian."""
 
 
 class Stack:
@@ -95,13 +97,14 @@ class Stack:
         self._tell = progress or (lambda *_: None)
         self.lab = Lab(
             hosts=computes, guests=0, budget=memory, swap=swap, kernel=kernel, agent=agent, accel=accel, name=name,
-            state_dir=state_dir, progress=progress,
+            state_dir=state_dir, progress=progress, host_packages=packages.HOST_PACKAGES,
         )  # fmt: skip
         self.network = Network.of(self.lab.directory)
         self.lab.network = self.network.prefix
         self._cloud: Connection | None = None
         self._broker: RabbitMQ | None = None
         self._lock = threading.Lock()
+        self._ground = packages.MACHINE
         self._bind()
 
     def _bind(self) -> None:
@@ -140,6 +143,10 @@ class Stack:
     def venv(self) -> Path:
         """The virtualenv the services run from."""
         return Path(self.record.venv)
+
+    def venv_of(self, compute: Compute) -> Path:
+        """The virtualenv that a compute's nova-compute runs from."""
+        return Path(self.record.compute_venv if compute.host else self.record.venv)
 
     @property
     def cloud(self) -> Connection:
@@ -182,11 +189,14 @@ class Stack:
         release = find(self.record.release)
         shared = packages.virtualenv(release, self._tell)
         data = schema.kept(shared, self._tell)
-        self.record.venv = str(shared)
+        self.record.venv = self.record.compute_venv = str(shared)
+        if self.lab.record.release is not None:
+            self._ground = packages.debian_ground(self.lab.record.release, self._tell)
+            self.record.compute_venv = str(packages.compute_virtualenv(release, self._ground, self._tell))
         self.lab.up(keep)
         try:
             self.processes.cgroup.create(_CONTROL, 0)
-            self._prepare(shared)
+            self._prepare()
             self._tell("stack", "MariaDB and RabbitMQ", 0, 4)
             schema.restore(data, self._database_place())
             self._each(self.start, services.SERVERS)
@@ -218,7 +228,7 @@ class Stack:
         self.processes.reap()
         return ended
 
-    def _prepare(self, shared: Path) -> None:
+    def _prepare(self) -> None:
         """Directories, the record, and every service's configuration."""
         for folder in ("etc", "log", "home", "data/nova", "data/neutron", "data/glance/images", "data/glance/staging",
                        "data/glance/tasks"):  # fmt: skip
@@ -226,7 +236,7 @@ class Stack:
         (self.lab.directory / "instances").mkdir()
         if self.extras.packages:
             self._tell("packages", "the stack's own", 0, 1)
-            self.record.venv = str(packages.extended(shared, self.extras.packages, self.lab.directory / "venv"))
+            self._extend()
             self._tell("packages", "the stack's own", 1, 1)
         for repository in ("fernet", "credential"):
             schema.keys(self.directory / "data" / repository)
@@ -237,6 +247,16 @@ class Stack:
         # Made before anything is configured: the broker has chosen its ports then.
         self._rabbitmq()
         self.configure()
+
+    def _extend(self) -> None:
+        """Copies of the virtualenvs with the stack's own packages."""
+        more, folder, shared = self.extras.packages, self.lab.directory, self.record.venv
+        self.record.venv = str(packages.extended(Path(shared), more, folder / "venv"))
+        if self.record.compute_venv == shared:
+            self.record.compute_venv = self.record.venv
+        else:
+            theirs = Path(self.record.compute_venv)
+            self.record.compute_venv = str(packages.extended(theirs, more, folder / "compute-venv", self._ground))
 
     def _find_computes(self) -> None:
         self.computes = [
@@ -259,6 +279,7 @@ class Stack:
             file = self.etc / f"{one.service}.conf"
             variables = self._variables(one.name, "nova") | {
                 "service": one.service,
+                "venv": self.venv_of(one),
                 "state": one.directory,
                 "address": one.address,
                 "driver": "libvirt.LibvirtDriver" if one.host else "fake.FakeDriver",
@@ -336,8 +357,10 @@ class Stack:
 
     def _command(self, name: str) -> tuple[list[str], dict[str, str]]:
         """The words and the environment that start a service."""
-        python = str(self.venv / "bin" / "python")
-        environment = services.environment(self.directory / "home", self.venv)
+        compute = next((one for one in self.computes if one.service == name), None)
+        venv = self.venv_of(compute) if compute else self.venv
+        python = str(venv / "bin" / "python")
+        environment = services.environment(self.directory / "home", venv)
         if name.startswith("nova"):
             environment |= self.extras.environment
         for api in APIS:
@@ -347,13 +370,12 @@ class Stack:
                 return services.api_command(api, self.network.control, self.venv), environment
         configuration = ["--config-file", str(self.etc / f"{name}.conf")]
         if name in DAEMONS:
-            return [python, str(self.venv / "bin" / name), *configuration], environment
-        for one in self.computes:
-            if one.service == name:
-                memory = self.record.memory if one.host else self.record.fake_memory
-                environment["MEMHINT_LAB_HOST_MIB"] = str(memory // MIB)
-                enter = one.host.enter_argv() if one.host else []
-                return [*enter, python, str(PROGRAMS / "nova_compute.py"), *configuration], environment
+            return [python, str(venv / "bin" / name), *configuration], environment
+        if compute is not None:
+            memory = self.record.memory if compute.host else self.record.fake_memory
+            environment["MEMHINT_LAB_HOST_MIB"] = str(memory // MIB)
+            enter = compute.host.enter_argv() if compute.host else []
+            return [*enter, python, str(PROGRAMS / "nova_compute.py"), *configuration], environment
         raise StateError(f"no service {name}: there are {', '.join(self.services)}")
 
     def _wait_for_api(self, name: str) -> None:

@@ -8,11 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from lab.openstack import settings
+from lab.debian_root import mounts_of, programs_argv
+from lab.openstack import packages, settings
+from lab.openstack.compute import Compute
 from lab.openstack.errors import UnknownRelease
 from lab.openstack.extras import PARTS
 from lab.openstack.network import Network
-from lab.openstack.releases import NEWEST, PACKAGES, RELEASES, find
+from lab.openstack.packages import Ground
+from lab.openstack.releases import COMPUTE_PACKAGES, NEWEST, PACKAGES, RELEASES, find
+from lab.openstack.stack import Stack
 
 VARIABLES = {
     name: f"<{name}>"
@@ -80,3 +84,68 @@ def test_each_directory_has_a_loopback_network_of_its_own() -> None:
         assert 1 <= second <= 254  # 127.0.x.y is what everybody else takes
         assert 0 <= third <= 255
     assert Network("127.1.2").url(80, "/x") == "http://127.1.2.1:80/x"
+
+
+class EnteredHost:
+    """A lab host that is only entered."""
+
+    @staticmethod
+    def enter_argv() -> list[str]:
+        return ["enter"]
+
+
+@pytest.fixture
+def stack(tmp_path: Path) -> Stack:
+    made = Stack(computes=0, name="unit", state_dir=tmp_path)
+    made.record.venv, made.record.compute_venv = "/of-services", "/of-hosts"
+    made.computes = [
+        Compute("host-1", "127.1.2.11", tmp_path / "host-1", EnteredHost()),  # type: ignore[arg-type]
+        Compute("fake-1", "127.1.2.1", tmp_path / "fake-1", None),
+    ]
+    return made
+
+
+@pytest.mark.parametrize(
+    ("service", "venv", "enter"),
+    [
+        ("nova-compute-host-1", "/of-hosts", ["enter"]),
+        ("nova-compute-fake-1", "/of-services", []),
+        ("nova-conductor", "/of-services", []),
+    ],
+)
+def test_a_compute_with_a_libvirt_runs_from_the_virtualenv_of_its_host(
+    stack: Stack, service: str, venv: str, enter: list[str]
+) -> None:
+    argv, environment = stack._command(service)
+    assert argv[: len(enter) + 1] == [*enter, f"{venv}/bin/python"]
+    assert f"{venv}/bin" in environment["PATH"].split(":")
+    others = {"/of-services", "/of-hosts"} - {venv}
+    assert not [word for word in (*argv, *environment.values()) for other in others if other in word]
+
+
+def test_what_takes_the_place_of_the_machines_own_is_mounted_with_usr_last(tmp_path: Path) -> None:
+    assert [there for _, there in mounts_of(tmp_path)][-1] == "/usr"
+    assert all(here == f"{tmp_path}{there}" for here, there in mounts_of(tmp_path))
+    argv = programs_argv(tmp_path)
+    assert argv[argv.index("/usr") - 1 :] == [f"{tmp_path}/usr", "/usr", "--"]
+
+
+def test_a_virtualenv_is_made_again_for_another_python_of_its_ground(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("MEMHINT_CACHE", str(tmp_path))
+    ran: list[list[str]] = []
+
+    def run(ground: Ground, words: list[str]) -> None:
+        ran.append([*ground.enter, *words])
+        if "venv" in words:
+            Path(words[-1]).mkdir(parents=True)
+
+    monkeypatch.setattr(packages, "_run", run)
+    first = Ground("/usr/bin/python3", "python3 3.13.5", ("over",))
+    for ground in (first, first, Ground("/usr/bin/python3", "python3 3.14.0", ("over",))):
+        packages.compute_virtualenv(NEWEST, ground, lambda *_: None)
+    made = [words for words in ran if "venv" in words]
+    assert len(made) == len({words[-1] for words in made}) == 2
+    assert all(words[:2] == ["over", "/usr/bin/python3"] for words in made)
+    installed = next(words for words in ran if "install" in words)
+    assert set(COMPUTE_PACKAGES) <= set(installed)
+    assert "neutron" not in installed
