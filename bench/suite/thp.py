@@ -140,9 +140,7 @@ today's kernel in any setting: not a page is reclaimed.
 
 The rule has a cycle every {PERIOD:g} s of that clock, as an agent has every 10 s, and between two of them looks ten
 times at the waits alone while no node has many free blocks, as an agent does every second. So its own work weighs
-{10 / PERIOD:g} times what it does on a host; it is in all of these figures. Tables with one row of the rule are of an
-earlier version of the rule and of this bench: it looked at the waits in its cycles only, which were twice as often,
-the readers ran on both processors, and each setting was measured once.
+{10 / PERIOD:g} times what it does on a host; it is in all of these figures.
 """
 
 

@@ -26,8 +26,7 @@ from memhint.objects.units import GIB, MIB, mib
 
 SHARE = 0.9  # of the huge pages that it had
 GOAL = 60.0  # seconds until it has them again
-LASTS = 75.0  # seconds for which it is looked at
-_REST = 15.0  # seconds before it wakes, in which the agent's usual work is measured
+LASTS = 75.0  # seconds for which it is looked at; one that never had them counts with these
 _SPLIT = 120.0  # seconds that finer reporting gets to split half of its huge pages
 _CPU = next(float(one.default) for one in thp.OPTS if one.name == "cpu_percent")
 
@@ -56,10 +55,14 @@ class Shape:
     guest: int
     work: int
     rounds: int
+    lasts: float = LASTS
+    """Seconds for which it is looked at after it woke."""
+    rest: float = 15.0
+    """Seconds before it wakes, in which the agent's usual work is measured."""
 
 
 SHAPES = {
-    Scale.SMOKE: Shape(448 * MIB, 160 * MIB, 1),
+    Scale.SMOKE: Shape(448 * MIB, 160 * MIB, 1, lasts=15.0, rest=3.0),
     Scale.SHORT: Shape(1 * GIB, 640 * MIB, 1),
     Scale.FULL: Shape(2 * GIB, 1536 * MIB, 3),
 }
@@ -87,8 +90,9 @@ class Woken:
     @property
     def took(self) -> float:
         """The agent's seconds of CPU until then, without its usual work; all of them where it never had."""
-        until = LASTS if self.again is None else self.again
-        at, cpu = next((one for one in self.cpu if one[0] >= until), self.cpu[-1])
+        at, cpu = self.cpu[-1]
+        if self.again is not None:
+            at, cpu = next(one for one in self.cpu if one[0] >= self.again)
         return cpu - self.usual * at
 
 
@@ -111,7 +115,7 @@ def measure(scale: Scale, say: Say) -> Result:
     found: dict[str, list[Woken]] = {WITHOUT.name: [], MEMHINT.name: []}
     for turn in range(shape.rounds):
         for setup in (WITHOUT, MEMHINT) if turn % 2 == 0 else (MEMHINT, WITHOUT):
-            one = _wake(setup, sizes)
+            one = _wake(setup, sizes, shape)
             again = "never" if one.again is None else f"after {one.again:.0f} s"
             say(f"{setup.name}: {mib(one.had)} MiB, {mib(one.dense)} when it woke; {SHARE:.0%} of them {again}")
             found[setup.name].append(one)
@@ -144,7 +148,7 @@ def measure(scale: Scale, say: Say) -> Result:
     )
 
 
-def _wake(setup: Setup, sizes: Sizes) -> Woken:
+def _wake(setup: Setup, sizes: Sizes, shape: Shape) -> Woken:
     with host_of(setup, sizes) as host, agent_of(host, setup) as agent:
         assert agent is not None
         guest = host.add_guest("dense")
@@ -161,17 +165,17 @@ def _wake(setup: Setup, sizes: Sizes) -> Woken:
         )
         settle(host, sizes, thorough=False)
         began = _seconds(agent)
-        time.sleep(_REST)
-        found.usual = (_seconds(agent) - began) / _REST
+        time.sleep(shape.rest)
+        found.usual = (_seconds(agent) - began) / shape.rest
         found.dense = huge(guest)
-        _work(guest, agent, found)
+        _work(guest, agent, found, shape.lasts)
         return found
 
 
-def _work(guest: Guest, agent: AgentProcess, found: Woken) -> None:
+def _work(guest: Guest, agent: AgentProcess, found: Woken, lasts: float) -> None:
     """With all of it: what was free is had again, in small pages."""
     began, cpu = time.monotonic(), _seconds(agent)
-    while (at := time.monotonic() - began) < LASTS:
+    while (at := time.monotonic() - began) < lasts:
         found.seen.append((at, huge(guest)))
         found.cpu.append((at, _seconds(agent) - cpu))
         guest.touch("kept")
@@ -214,7 +218,7 @@ def _table(found: Mapping[str, Sequence[Woken]]) -> Table:
             **{f"at{at}": figure([100 * one.share_at(at) for one in runs]) for at in times},
             "again": figure(again) if len(again) == len(runs) else None,
             "cpu": figure([one.took for one in runs]),
-            "core": figure([100 * one.took / (LASTS if one.again is None else one.again) for one in runs]),
+            "core": figure([100 * one.took / (one.cpu[-1][0] if one.again is None else one.again) for one in runs]),
         }
 
     return Table("A dense idle guest works again", columns, [Arm(name, row(runs)) for name, runs in found.items()])

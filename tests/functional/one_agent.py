@@ -13,6 +13,7 @@ from pathlib import Path
 from oslo_log import log
 
 from memhint.agent import build, build_virt, service
+from memhint.agent.lock import HostLock
 from memhint.conf.load import load
 from memhint.objects.domain import DomainFacts, DomainState
 from memhint.objects.gap import Gap
@@ -76,6 +77,8 @@ def main(config: str) -> int:
     (run / "web-1.pid").write_text(str(vm.pid))
     stats = DomainStats(WEB, "web-1", DomainState.RUNNING, {})
     build.read_stats = lambda _: [stats]  # type: ignore[assignment]
+    # Tests that run side by side have hosts of the same name, each of which is another one.
+    service.HostLock = lambda host: HostLock(f"{host} of {config}")  # type: ignore[assignment, misc]
     build_virt.Definitions = _Definitions  # type: ignore[assignment, misc]
     build_virt.AgentConnections = _Connections  # type: ignore[assignment, misc]
     try:
