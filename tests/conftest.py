@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 from functools import cache
@@ -25,10 +24,6 @@ settings.load_profile("memhint")
 # A shell that starts the tests in the background has them ignore SIGINT, and so would all that they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Thousands of collected tests are not garbage: looking through them again and again was a twelfth of the processor time
-# of the unit tests.
-gc.set_threshold(100_000, 50, 100)
-
 # What is started from here on is found by `lab/lab down --all`, should this run be killed.
 leftovers.mark()
 
@@ -43,12 +38,6 @@ def pytest_sessionstart() -> None:
     if "PYTEST_XDIST_WORKER" not in os.environ and os.geteuid() == 0:
         for line in leftovers.sweep(paths.labs_dir()):
             print(f"left behind: {line}: ended", flush=True)
-
-
-def pytest_collection_finish() -> None:
-    """What was collected stays until the end."""
-    gc.collect()
-    gc.freeze()
 
 
 class ByGroup(LoadScopeScheduling):

@@ -15,6 +15,7 @@ import time
 from array import array
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,7 +33,6 @@ _LINE = 64  # bytes that a processor fetches at once
 _SMALL = 16 * 1024  # bytes that it keeps next to itself: what the loop alone takes
 _SET_MEMPOLICY = {"x86_64": 238, "aarch64": 237}  # numbers of the system call
 _PREFERRED = 1
-_HUGEPAGE, _NOHUGEPAGE = 14, 15
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
@@ -103,8 +103,8 @@ def _chase(size: int, *, huge: bool) -> float:
         address = ctypes.addressof(pinned)
         start = -address % HUGE_PAGE
         del pinned
-        advice = _HUGEPAGE if huge else _NOHUGEPAGE
-        _LIBC.madvise(ctypes.c_void_p(address + start), ctypes.c_size_t(size), advice)
+        with suppress(OSError):  # a kernel without huge pages has small ones alone
+            memory.madvise(mmap.MADV_HUGEPAGE if huge else mmap.MADV_NOHUGEPAGE, start, size)
         with memoryview(memory) as whole, whole[start : start + size] as part, part.cast("Q") as words:
             _ring(words)
             if huge and not _is_huge(address + start, size):

@@ -116,7 +116,6 @@ class DedupLever(HostLever[DedupPlan]):
         self._ksm = HostKsm(root, ledger, host_boot, now)
         self._merge = MergeFlags(root, ledger, monitor, reserve, now, ranges, self._ksm.pause)
         self._partitions = Partitions(root, ledger, now)
-        self._reserve = reserve
 
     # -- support -----------------------------------------------------------------------------------------------------
 
@@ -276,7 +275,7 @@ class DedupLever(HostLever[DedupPlan]):
                 verdict = self._merge.set(by_uuid[mark.subject], False, host, dry_run=False)
                 if not verdict.ok:
                     problems.append(f"{by_uuid[mark.subject].name}: {verdict}")
-        room = host.memory.available - self._reserve(host)
+        room = self._merge.room(host)
         problems += self._partitions.restore(lambda: self._ksm.separate_all(room, host.page_size))
         problems += self._ksm.restore()
         for mark in marks:

@@ -15,6 +15,7 @@ from typing import Protocol
 from memhint.kernel import smaps
 from memhint.kernel.errors import KernelInterfaceError
 from memhint.kernel.root import KernelRoot
+from memhint.levers.host_ksm import no_room
 from memhint.objects.counted import counted
 from memhint.objects.domain import DomainObservation, DomainState
 from memhint.objects.host import HostObservation
@@ -286,11 +287,12 @@ class MergeFlags:
         """Separating gives every merged page memory of its own, at once, while QEMU's monitor is blocked."""
         assert domain.process is not None
         need = (domain.process.ksm_merging or 0) + (domain.process.ksm_zero or 0)
-        room = host.memory.available - self._reserve(host)
-        if need <= max(0, room):
-            return None
-        detail = f"separating its pages needs {mib(need)} MiB, and {mib(max(0, room))} MiB are to be had"
-        return Verdict(Answer.REFUSED, Reason.HEADROOM, detail)
+        detail = no_room("its pages", need, self.room(host))
+        return None if detail is None else Verdict(Answer.REFUSED, Reason.HEADROOM, detail)
+
+    def room(self, host: HostObservation) -> int:
+        """Bytes that the host can give away to pages that are separated; below 0 where it lacks them."""
+        return host.memory.available - self._reserve(host)
 
     def is_set(self, domain: DomainObservation, merge: bool) -> bool:
         """Whether that was verified, of all the memory that the VM has."""

@@ -92,8 +92,8 @@ class HostKsm:
             return "somebody else runs KSM"
         try:
             need = ksm.read_ksm(self._root).saving(page_size)
-            if need > max(0, room):
-                return f"separating all that is merged needs {mib(need)} MiB, and {mib(max(0, room))} MiB are to be had"
+            if (lacking := no_room("all that is merged", need, room)) is not None:
+                return lacking
             self._write_marked(ksm.KsmKnob.RUN, "2")
         except KernelInterfaceError as error:
             return str(error)
@@ -159,3 +159,13 @@ class HostKsm:
         if known is not None and known.after not in (seen, ADVISED) and known.before != seen:
             self._ledger.remove(HOST, knob)  # or the ledger would keep its before
         self._ledger.put(Mark(HOST, knob, seen, after, self._host_boot, self._now()))
+
+
+def no_room(what: str, need: int, room: int) -> str | None:
+    """Why merged pages cannot be separated, each of which then has memory of its own at once; None where they can.
+
+    :param room: bytes that the host can give away
+    """
+    if need <= max(0, room):
+        return None
+    return f"separating {what} needs {mib(need)} MiB, and {mib(max(0, room))} MiB are to be had"

@@ -86,8 +86,8 @@ class Log:
                     query = query.where(_older(table, rank, after))
                 query = query.order_by(table.c.at.desc(), table.c.id.desc()).limit(limit + 1)
                 for number, *row in connection.execute(query):
-                    happening = _HAPPENINGS[rank](row)
-                    found.append(((-happening.at, rank, -number), happening))
+                    entry = _ENTRY_OF[rank](row)
+                    found.append(((-entry.at, rank, -number), entry))
             found.sort(key=lambda one: one[0])
             shown = found[:limit]
             named = _named(connection, [one for _, one in shown])
@@ -118,7 +118,7 @@ class Log:
                 query = query.where(table.c.id > ends[rank]).order_by(table.c.id).limit(limit)
                 for number, *row in connection.execute(query):
                     ends[rank] = number
-                    found.append(_HAPPENINGS[rank](row))
+                    found.append(_ENTRY_OF[rank](row))
             named = _named(connection, sorted(found, key=lambda one: one.at))
         return named, Cursor(*ends)
 
@@ -191,4 +191,4 @@ def _host(row: Sequence[Any]) -> LogEntry:
     return LogEntry(at, kind, host, detail)
 
 
-_HAPPENINGS = (_lever, _host)
+_ENTRY_OF = (_lever, _host)

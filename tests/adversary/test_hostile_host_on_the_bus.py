@@ -43,14 +43,13 @@ def bounded(rabbitmq: RabbitMQ) -> RabbitMQ:
 
 @pytest.fixture
 def config(bounded: RabbitMQ, tmp_path: Path) -> Path:
-    rabbitmq = bounded
-    with rabbitmq.connect() as connection:
+    with bounded.connect() as connection:
         declare(connection.channel())
-    rabbitmq.purge(STATE, RECORD, DEAD)
+    bounded.purge(STATE, RECORD, DEAD)
     path = tmp_path / "memhint.conf"
     path.write_text(
         f"[store]\nurl = sqlite:///{tmp_path}/memhint.db\n"
-        f"[bus]\nurls = {rabbitmq.url(CONTROLLER)}\nheartbeat = 10\nbackoff_max = 1\n[controller]\nsweep = 0.5\n"
+        f"[bus]\nurls = {bounded.url(CONTROLLER)}\nheartbeat = 10\nbackoff_max = 1\n[controller]\nsweep = 0.5\n"
     )
     return path
 
