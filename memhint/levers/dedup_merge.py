@@ -166,8 +166,12 @@ class MergeFlags:
         """Whether nothing of it is mergeable, as with ``-machine mem-merge=off``: then QEMU need not be asked.
 
         Where little is, that may be ranges of its guest's memory, of which an agent with an empty ledger knows nothing.
+        A QEMU that is still starting shows nothing either: its guest's memory is not there yet, and will be mergeable.
+        Until the VM runs QEMU is asked, which answers once it has that memory.
         """
         assert domain.process is not None
+        if domain.state is not DomainState.RUNNING:
+            return False
         try:
             out = smaps.mergeable_bytes(self._root, domain.process.pid) == 0
         except KernelInterfaceError:

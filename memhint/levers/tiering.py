@@ -25,7 +25,7 @@ from memhint.levers.failed import failed
 from memhint.levers.lever import HostLever, LeverContext, PassResult
 from memhint.levers.tiering_moves import Carrier, Done
 from memhint.levers.tiering_verdicts import Pass, foretold, not_this_vm, observed_of, unread, verdict_of
-from memhint.objects.domain import DomainObservation
+from memhint.objects.domain import DomainObservation, DomainState
 from memhint.objects.heat import HeatMap
 from memhint.objects.host import HostObservation
 from memhint.objects.lever import LeverName, LeverState
@@ -244,7 +244,7 @@ class TieringLever(HostLever[TieringPlan]):
         assert one.process is not None
         instance, pid = one.process.instance, one.process.pid
         try:
-            bounds = self._bounds_of(instance, pid)
+            bounds = self._bounds_of(one, instance, pid)
             nodes = bounds.nodes & work.tiers.room.keys()
             if one.facts.numa_strict:
                 nodes &= frozenset(one.facts.numa_nodes)
@@ -268,12 +268,13 @@ class TieringLever(HostLever[TieringPlan]):
         if heat is None and work.tiers.slow:
             work.blind[one.uuid] = unread(one)
 
-    def _bounds_of(self, instance: str, pid: int) -> Bounds:
+    def _bounds_of(self, one: DomainObservation, instance: str, pid: int) -> Bounds:
         at, found = self._bounds.get(instance, (float("-inf"), None))
         now = self._clock()
         if found is None or now - at >= _AGAIN:
             found = read_bounds(self._root, pid)
-            self._bounds[instance] = (now, found)
+            if one.state is DomainState.RUNNING:  # a QEMU that is still starting has not made all of its memory
+                self._bounds[instance] = (now, found)
         return found
 
     def _forget(self, instances: Collection[str]) -> None:

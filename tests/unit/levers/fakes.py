@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from memhint.objects.ownership import Mark
+from memhint.objects.units import MIB
 from memhint.virt.errors import LibvirtCallFailed
 from memhint.virt.memory_blocks import Block
 from tests.unit.kernel.fake_root import FakeRoot
@@ -65,19 +66,20 @@ class FakeMonitor:
         self.ranges: set[int] = set()  # offsets of pages that were marked by themselves
         self.by_range = False  # whether this QEMU can
         self.calls: list[tuple[tuple[int, int], ...]] = []
+        self.starting = False  # its guest's memory is not there yet
         self.show()
 
     def show(self) -> None:
         marked = self.size if self.merge else PAGE * len(self.ranges)
         rows = []
-        for size, flag in ((marked, " mg"), (self.size - marked, "")):
+        for size, flag in ((0, " mg"), (MIB, "")) if self.starting else ((marked, " mg"), (self.size - marked, "")):
             if size:
                 head = f"{BASE:x}-{BASE + size:x} rw-p 00000000 00:00 0 "
                 rows.append(f"{head}\nSize: {size // 1024} kB\nVmFlags: rd wr mr mw me dc ac hg{flag} \n")
         self.root.write(f"proc/{self.pid}/smaps", "".join(rows))
 
     def memory_backends(self) -> list[str]:
-        if self.broken:
+        if self.broken or self.starting:
             raise LibvirtCallFailed("the monitor does not answer")
         return ["/objects/pc.ram"]
 

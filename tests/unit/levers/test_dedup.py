@@ -310,6 +310,30 @@ def test_separating_needs_headroom(host: Host) -> None:
     assert host.knob("run") == "0"
 
 
+def test_a_vm_whose_qemu_is_still_starting_is_not_taken_for_one_that_is_out(host: Host) -> None:
+    newcomer, monitor = host.domains[2], host.monitors["c"]
+    monitor.starting = True
+    monitor.show()
+    host.domains[2] = replace(newcomer, state=DomainState.PAUSED)
+    _, own = host.reconcile()
+    assert own.reason is Reason.NOT_VERIFIED
+    assert host.knob("run") == "0"
+    monitor.starting = False
+    monitor.show()
+    host.domains[2] = newcomer
+    _, own = host.reconcile()
+    assert own.answer is Answer.APPLIED
+    assert host.merging() == {"a", "b"}
+    assert host.knob("run") == "1"
+
+
+def test_a_paused_vm_that_was_started_without_merging_keeps_nobody_waiting(host: Host) -> None:
+    host.monitors["c"] = FakeMonitor(host.root, host.domains[2].process.pid, 1 * GIB, merge=False)
+    host.domains[2] = replace(host.domains[2], state=DomainState.PAUSED)
+    assert host.reconcile()[1].answer is Answer.APPLIED
+    assert host.knob("run") == "1"
+
+
 def test_without_monitor_commands_nothing_is_touched(tmp_path) -> None:
     host = Host(tmp_path, allow_monitor_commands=False)
     verdicts, own = host.reconcile()

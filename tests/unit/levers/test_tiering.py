@@ -12,14 +12,15 @@ from typing import Any
 import pytest
 
 from memhint.kernel.errors import ProcessGone
+from memhint.kernel.guest_nodes import Bounds
 from memhint.kernel.move_pages import Moved
-from memhint.kernel.root import PAGE_SIZE
+from memhint.kernel.root import PAGE_SIZE, KernelRoot
 from memhint.levers.lever import PassResult
 from memhint.levers.tiering import TieringLever, TieringSettings
 from memhint.levers.tiering_moves import CHUNK, Carrier, Done
 from memhint.levers.tiering_verdicts import unread
 from memhint.objects.active import ActiveSource
-from memhint.objects.domain import DomainObservation
+from memhint.objects.domain import DomainObservation, DomainState
 from memhint.objects.gap import Gap, GapReason
 from memhint.objects.heat import HeatMap
 from memhint.objects.lever import LeverName, Observed
@@ -103,6 +104,24 @@ def test_a_kernel_that_tiers_by_itself_is_a_conflict(host: Host) -> None:
     assert host.pull().host.reason is Reason.OTHER_MANAGER
     host.root.write("proc/sys/kernel/numa_balancing", "1\n")
     assert host.pull(TieringPlan({VM.uuid: Share(1)})).host.answer is not Answer.CONFLICT
+
+
+def test_the_mappings_of_a_qemu_that_is_still_starting_are_read_again(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[int] = []
+
+    def no_mappings(root: KernelRoot, pid: int) -> Bounds:
+        read.append(pid)
+        return Bounds((), frozenset({0, 1}), frozenset())
+
+    monkeypatch.setattr("memhint.levers.tiering.read_bounds", no_mappings)
+    for state, times in ((DomainState.PAUSED, 2), (DomainState.RUNNING, 1)):
+        read.clear()
+        for _ in range(2):
+            host.now += 61.0
+            host.pull(vm=replace(VM, state=state))
+        assert len(read) == times, state
 
 
 def test_a_host_under_pressure_is_left_alone(host: Host) -> None:
