@@ -35,7 +35,8 @@ def test_the_vm_with_the_most_unreported_memory_is_found_and_reclaimed(
     database = open_store(store.url, create=False)
     asked = Reclaims(database.database, store.fleet.name(store.fleet.hoarder), 86400.0).newest()
     database.close()
-    assert [one.request.dry_run for one in asked if one.request.uuid == store.fleet.most_unreported] == [False, True]
+    newest = [one.request.dry_run for one in asked if one.request.uuid == store.fleet.most_unreported]
+    assert newest[:2] == [False, True]
     page.keyboard.press("Escape")
     rows = page.get_by_role("region", name="Reclaims asked of this VM").get_by_role("row")
     expect(rows.nth(1)).to_contain_text("24.0 GiB")

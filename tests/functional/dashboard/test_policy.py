@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 from playwright.sync_api import Page, expect
 
 from memhint.objects.policy import Origin
@@ -14,6 +16,13 @@ def wishes(store: Filled, uuid: str) -> dict[str, str]:
         return dict(database.policies.inputs(uuid).get(uuid, {}).get(Origin.OPERATOR, {}))
     finally:
         database.close()
+
+
+def somebody(store: Filled, uuid: str, values: Mapping[str, str], unset: Iterable[str] = ()) -> None:
+    """Somebody else changes a VM's policy."""
+    database = open_store(store.url, create=False)
+    database.policies.set_operator(uuid, values, unset)
+    database.close()
 
 
 def test_a_wish_is_tried_dry_then_applied_then_taken_back(page: Page, api: Api, store: Filled) -> None:
@@ -69,11 +78,10 @@ def test_what_somebody_else_changed_meanwhile_is_not_overwritten(
     page.get_by_role("button", name="Edit policy").click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("dedup").select_option("auto")
-    database = open_store(store.url, create=False)
-    database.policies.set_operator(uuid, {"balloon": "allow"})
-    database.close()
+    somebody(store, uuid, {"balloon": "allow"})
     dialog.get_by_role("button", name="Dry run").click()
     expect(dialog.get_by_role("alert")).to_contain_text("Somebody changed it since it was read")
     expect(dialog.get_by_role("button", name="Apply")).to_be_disabled()
     assert "dedup" not in wishes(store, uuid)
+    somebody(store, uuid, {}, ["balloon"])
     window.complaints.clear()  # Chromium tells the console of every 412
