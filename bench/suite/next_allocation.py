@@ -33,7 +33,7 @@ it rests again. The settings are those of density.
 
 
 _NOTES = (
-    "QEMU's CPU time is what other work on the machine leaves alone; the time waited is indicative.",
+    "Other work on the machine adds to QEMU's CPU time, and far more to the time waited: only arms of one run compare.",
     "A guest counts by the middle of its rounds. Single allocations spread more, in every arm: see the ranges.",
 )
 
