@@ -99,6 +99,11 @@ class ThpLever(VmLever):
             verdict = _not_this_vm(domain, policy) or self._small_pages(domain) or Verdict(Answer.UNCHANGED)
         return LeverState(self.name, domain.uuid, str(policy.thp), self.read(domain), verdict)
 
+    def shown(self, domain: DomainObservation) -> bool:
+        """Where nobody will ask for a VM, because it was started to have no huge pages, that is shown all the same."""
+        verdict = self._small_pages(domain)
+        return verdict is not None and verdict.reason is Reason.DEVICE
+
     def read(self, domain: DomainObservation) -> Observed:
         """Whether huge pages back some of it."""
         if domain.deep is None:

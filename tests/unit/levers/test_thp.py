@@ -289,6 +289,7 @@ def test_a_vm_that_was_started_with_small_pages_only_is_told_so(host: Host) -> N
         state = host.lever.state(replace(host.domain, deep=deep), host.policy, None, None)
         assert (state.observed, state.verdict.answer) == (Observed.OFF, Answer.UNSUPPORTED)
         assert "small pages only" in state.verdict.detail
+    assert host.lever.shown(host.domain)
 
 
 def test_a_kernel_without_huge_pages_says_it_of_all_and_means_itself(host: Host) -> None:
@@ -296,3 +297,4 @@ def test_a_kernel_without_huge_pages_says_it_of_all_and_means_itself(host: Host)
     host.domain = replace(host.domain, process=builders.process(ksm_merging=0, small_pages=True))
     assert host.refused() is Reason.KERNEL
     assert host.lever.state(host.domain, host.policy, None, None).verdict.reason is Reason.KERNEL
+    assert not host.lever.shown(host.domain)
