@@ -8,6 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PROFILE = ROOT / "etc" / "apparmor.d" / "memhint-agent"
+SMALL_PAGES = ROOT / "etc" / "apparmor.d" / "memhint-small-pages"
 INSTALLED = Path("/etc/apparmor.d")
 FEATURES = INSTALLED / "abi" / "3.0"
 

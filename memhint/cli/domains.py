@@ -167,8 +167,9 @@ def _details(report: Report, one: DomainReport, now: float) -> dict[str, str]:
         "Guest kernel": (seen.guest_kernel.release if seen.guest_kernel else None) or "-",
         "Returned": words.size(one.returned),
     }
+    small = seen.process is not None and seen.process.small_pages
     if seen.deep is not None:
-        rows["Huge pages"] = _huge(seen.deep, now)
+        rows["Huge pages"] = _huge(seen.deep, now) + (", and it may have none" if small else "")
         rows["Remote memory"] = words.part(seen.deep.remote)
         if (fast := seen.deep.on_fast(report.observation.tiers)) is not None:
             rows["On fast nodes"] = words.part(fast)

@@ -45,6 +45,7 @@ def process_memory(root: KernelRoot, pid: int, page_size: int = PAGE_SIZE) -> Pr
         ksm_zero=None if zero is None else zero * page_size,
         cpu=(number(words[_UTIME], stat) + number(words[_UTIME + 1], stat)) / _TICKS,
         faults=number(words[_MINFLT], stat),
+        small_pages=_small_pages(status, path),
     )
 
 
@@ -170,6 +171,16 @@ def _status_kib(status: str, name: str, path: str) -> int:
     start += len(name) + 2
     end = status.find(" kB\n", start)
     return number(status[start:end].strip() if end >= 0 else "", path) * KIB
+
+
+def _small_pages(status: str, path: str) -> bool | None:
+    """Whether PR_SET_THP_DISABLE holds; None before Linux 5.0, which does not say."""
+    start = status.find("\nTHP_enabled:")
+    if start < 0:
+        return None
+    start += len("\nTHP_enabled:")
+    # A kernel without transparent huge pages says 0 of every process; the lever says then that it has none.
+    return number(status[start : status.find("\n", start)].strip(), path) == 0
 
 
 def _start_ticks(root: KernelRoot, pid: int) -> int:

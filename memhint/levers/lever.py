@@ -83,6 +83,10 @@ class VmLever(ABC):
         """What a plan asks of it: bytes by domain UUID."""
         return relief.of(self.name)
 
+    def shown(self, domain: DomainObservation) -> bool:
+        """Whether a report has its state for a VM that it was not asked for last."""
+        return self.always_shown
+
     @abstractmethod
     def state(self, domain: DomainObservation, policy: Policy, wish: int | None, verdict: Verdict | None) -> LeverState:
         """The lever's three fields for one VM.

@@ -96,13 +96,19 @@ class ThpLever(VmLever):
     def state(self, domain: DomainObservation, policy: Policy, wish: int | None, verdict: Verdict | None) -> LeverState:
         """The lever's three fields for one VM."""
         if verdict is None:
-            verdict = _not_this_vm(domain, policy) or Verdict(Answer.UNCHANGED)
+            verdict = _not_this_vm(domain, policy) or self._small_pages(domain) or Verdict(Answer.UNCHANGED)
         return LeverState(self.name, domain.uuid, str(policy.thp), self.read(domain), verdict)
+
+    def shown(self, domain: DomainObservation) -> bool:
+        """Where nobody will ask for a VM, because it was started to have no huge pages, that is shown all the same."""
+        verdict = self._small_pages(domain)
+        return verdict is not None and verdict.reason is Reason.DEVICE
 
     def read(self, domain: DomainObservation) -> Observed:
         """Whether huge pages back some of it."""
         if domain.deep is None:
-            return Observed.UNKNOWN
+            started_without = domain.process is not None and domain.process.small_pages
+            return Observed.OFF if started_without else Observed.UNKNOWN
         return Observed.ON if domain.deep.anon_huge else Observed.OFF
 
     def pull(
@@ -122,7 +128,7 @@ class ThpLever(VmLever):
         if name in self._done:
             return Verdict(Answer.UNCHANGED, Reason.NONE, "nothing was left to collapse a moment ago")
         try:
-            refusal = self._not_this_host() or self._trouble(domain)
+            refusal = self._not_this_host() or self._small_pages(domain) or self._trouble(domain)
             if refusal is not None:
                 return refusal
             if dry_run:
@@ -148,6 +154,17 @@ class ThpLever(VmLever):
             detail = "transparent huge pages are off on this host: transparent_hugepage/enabled is never"
             return Verdict(Answer.UNSUPPORTED, Reason.KERNEL, detail)
         return None
+
+    def _small_pages(self, domain: DomainObservation) -> Verdict | None:
+        """Why nothing will ever be collapsed of a process that has to do without; None where it has not."""
+        if domain.process is None or not domain.process.small_pages:
+            return None
+        try:
+            host = self._not_this_host()  # a kernel without huge pages says the same of every process
+        except KernelInterfaceError as error:
+            return failed(error)
+        detail = "its QEMU was started to have small pages only (PR_SET_THP_DISABLE), until the VM is started otherwise"
+        return host or Verdict(Answer.UNSUPPORTED, Reason.DEVICE, detail)
 
     def _trouble(self, domain: DomainObservation) -> Verdict | None:
         """Why nothing, or nothing more, is to be collapsed now."""

@@ -65,6 +65,7 @@ class ProcessMemory:
     cpu: Seconds | None = None  # of processor time, of all its threads since it began; None: not read
     faults: Count | None = None  # page faults that needed no disk, since it began; merged pages break by one
     zero_other: Size = 0  # for which the zero page stands without KSM, when last looked at; 0 where nobody looks
+    small_pages: bool | None = None  # it was started to have no transparent huge pages; None: the kernel does not say
 
     @property
     def footprint(self) -> int:

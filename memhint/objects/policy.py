@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from memhint.objects.policy_keys import KEYS, SCHEDULER_KEYS, PolicyKey, parse_policy
+from memhint.objects.policy_keys import KEYS, NOVA_KEYS, PolicyKey, parse_policy
 from memhint.objects.policy_values import Consent, Mode, PolicyError, QosClass, is_whole, part_of
 from memhint.objects.units import MIB
 from memhint.objects.words import Word, read_word
 
 __all__ = [
     "KEYS",
+    "NOVA_KEYS",
     "PRECEDENCE",
-    "SCHEDULER_KEYS",
     "Consent",
     "Mode",
     "Origin",

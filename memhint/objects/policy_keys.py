@@ -22,8 +22,8 @@ from memhint.objects.units import MIB
 
 AUTO = "auto"
 
-# Of a flavor, read where VMs are placed and by no agent.
-SCHEDULER_KEYS = frozenset({"max_ratio"})
+# Of a flavor, read where Nova places and starts VMs, and by no agent.
+NOVA_KEYS = frozenset({"huge_pages", "max_ratio"})
 
 
 @dataclass(frozen=True, slots=True)

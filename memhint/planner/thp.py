@@ -107,7 +107,8 @@ def collapses(
     """Bytes of huge pages to make of each VM from which nothing takes pieces now, or of a VM that works only such as
     are free in it.
 
-    Those whose policy says ``auto`` have to work: an idle one gains nothing.
+    Those whose policy says ``auto`` have to work: an idle one gains nothing. Who was started to have small pages only
+    gets none from anybody.
 
     :param taken: UUIDs of the VMs that are left alone, for what is taken of them
     :param idle: the processes that neither grow nor work
@@ -120,6 +121,7 @@ def collapses(
         for one in domains
         if one.state is DomainState.RUNNING
         and one.process is not None
+        and not one.process.small_pages
         and one.uuid not in taken
         and (
             policies[one.uuid].thp is Mode.ON

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 from memhint.objects.domain import DomainFacts
 from memhint.objects.ownership import Mark
-from memhint.objects.policy import SCHEDULER_KEYS, PolicyError, parse_policy
+from memhint.objects.policy import NOVA_KEYS, PolicyError, parse_policy
 from memhint.virt.errors import DomainXMLError
 from memhint.virt.huge_pages import hugetlb_bytes
 from memhint.virt.marks import read_marks
@@ -180,7 +180,7 @@ def _flavor_specs(metadata: ElementTree.Element | None) -> tuple[dict[str, str],
         return values, faults
     for spec in metadata.iterfind(f"{NOVA}instance/{NOVA}flavor/{NOVA}extraSpecs/{NOVA}extraSpec"):
         name = spec.get("name", "")
-        if not name.startswith(SPEC_PREFIX) or name.removeprefix(SPEC_PREFIX) in SCHEDULER_KEYS:
+        if not name.startswith(SPEC_PREFIX) or name.removeprefix(SPEC_PREFIX) in NOVA_KEYS:
             continue
         try:
             values.update(parse_policy([(name.removeprefix(SPEC_PREFIX), (spec.text or "").strip())]))

@@ -72,6 +72,12 @@ OPTS: list[cfg.Opt] = [
         "own weighers for CPU, RAM and disk together, which spread. The aggregate's metadata "
         "memhint_weight_multiplier overrules it.",
     ),
+    cfg.StrOpt(
+        "small_pages_emulator",
+        help="On computes: the program, such as /usr/bin/memhint-small-pages, that starts VMs whose flavor says "
+        "memhint:huge_pages=deny. Every compute that such a VM may move to needs it. Where it is not set, they are "
+        "started as all others are.",
+    ),
     cfg.FloatOpt(
         "totals_interval",
         default=600.0,

@@ -1,6 +1,6 @@
 """Whether this Nova is one whose libvirt driver can be extended as memhint_nova.driver does; if not it does not start.
 
-The driver overrides one private method and two classes that write XML. What they are is looked at, and what comes out
+The driver overrides one private method and classes that write XML. What they are is looked at, and what comes out
 of them is tried, before the first VM is touched.
 """
 
@@ -28,14 +28,15 @@ class UnfitNova(exception.NovaException):
     )
 
 
-def check(balloon: type, nova_driver: type = libvirt_driver.LibvirtDriver) -> None:
+def check(balloon: type, emulator: type, nova_driver: type = libvirt_driver.LibvirtDriver) -> None:
     """Look and try.
 
     :param balloon: what writes the balloon's XML, made without arguments
+    :param emulator: what writes the emulator's, made with its path
     :raises UnfitNova: where something is not as it should be
     """
     release = version.version_string()
-    fault = shape_fault(nova_driver) or _xml_fault(balloon)
+    fault = shape_fault(nova_driver) or _xml_fault(balloon, emulator)
     if fault is not None:
         raise UnfitNova(release=release, fault=fault, oldest=OLDEST, newest=NEWEST)
     major = release.partition(".")[0]
@@ -56,13 +57,13 @@ def shape_fault(nova_driver: type) -> str | None:
     names = list(inspect.signature(method).parameters)
     if names[:2] != ["self", "instance"]:
         return f"_get_guest_config takes {', '.join(names[:2])} first, not self and instance"
-    for name in ("devices", "membacking"):
+    for name in ("devices", "membacking", "os_arch"):
         if not hasattr(vconfig.LibvirtConfigGuest(), name):
             return f"LibvirtConfigGuest has no {name}"
     return None
 
 
-def _xml_fault(balloon: type) -> str | None:
+def _xml_fault(balloon: type, emulator: type) -> str | None:
     one = balloon()
     one.model, one.period, one.reporting = "virtio", 10, False
     element = one.format_dom()
@@ -73,4 +74,9 @@ def _xml_fault(balloon: type) -> str | None:
     backing.sharedpages = False
     if backing.format_dom().find("nosharepages") is None:
         return "sharedpages = False does not become <nosharepages/>"
+    guest = vconfig.LibvirtConfigGuest()
+    guest.virt_type = "qemu"
+    guest.add_device(emulator("/emulator"))
+    if guest.format_dom().findtext("devices/emulator") != "/emulator":
+        return "an emulator among the devices does not become <emulator>"
     return None

@@ -289,6 +289,15 @@ KEYS: Mapping[str, Key] = {
             "How long the guest collects free memory before it reports it.",
         ),
         Key(
+            "huge_pages",
+            _CONSENT,
+            "allow",
+            "allow",
+            ("driver",),
+            "Whether the host may back the VM with transparent huge pages. `deny`: its QEMU is started so that it "
+            "never gets any, where `small_pages_emulator` of the compute's nova.conf says by what.",
+        ),
+        Key(
             "max_ratio",
             Decimal(0.1, 16),
             "",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.apparmor import PROFILE, ROOT, compiled, missing
+from tests.apparmor import PROFILE, ROOT, SMALL_PAGES, compiled, missing
 
 needs_parser = pytest.mark.skipif(bool(missing()), reason=missing())
 
@@ -30,3 +30,9 @@ def test_its_capabilities_are_those_of_the_unit() -> None:
     (words,) = re.findall(r"^CapabilityBoundingSet=(.+)$", unit, re.MULTILINE)
     given = {word.removeprefix("CAP_").lower() for word in words.split()}
     assert set(re.findall(r"^  capability (\w+),$", PROFILE.read_text(), re.MULTILINE)) == given
+
+
+@needs_parser
+def test_the_line_for_vms_with_small_pages_is_policy(tmp_path: Path) -> None:
+    profile = "include <tunables/global>\nprofile vm {\n  include <abstractions/libvirt-qemu>\n%s}\n"
+    assert compiled(profile % SMALL_PAGES.read_text(), tmp_path) != compiled(profile % "", tmp_path)

@@ -51,8 +51,10 @@ def test_everything_is_roots_and_at_its_place(package: Path) -> None:
         "./usr/share/memhint/prometheus/memhint.rules.yml",
         "./usr/share/memhint/grafana/memhint.json",
         "./usr/sbin/memhint",
+        "./usr/share/memhint/apparmor.d/memhint-small-pages",
     ):
         assert name in found, name
+    assert found["./usr/bin/memhint-small-pages"] == "-rwxr-xr-x"
     assert found["./etc/memhint/memhint.conf"] == "-rw-r-----"
     assert not any("__pycache__" in name for name in found)
 

@@ -36,6 +36,7 @@ def modes_in_deb(package: Path) -> dict[str, str]:
 def test_it_has_the_files_of_the_debian_package(package: Path) -> None:
     here, there = modes(package), modes_in_deb(built())
     assert here["/opt/memhint/bin/memhint"] == "-rwxr-xr-x"
+    assert here["/usr/bin/memhint-small-pages"] == "-rwxr-xr-x"
     # Of directories an rpm lists its own, and leaves out those that other packages have as well.
     folders = {path for path, mode in there.items() if mode.startswith("d")}
     shared = {path for path in folders if not re.match(r"/(opt|etc|usr/share|usr/share/doc)/memhint(/|$)", path)}

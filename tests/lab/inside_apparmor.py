@@ -49,6 +49,24 @@ def load(name: str) -> None:
         assert file.write(content) == len(content)
 
 
+def started_small(vm: str) -> str:
+    """What came of starting /inside/memhint-small-pages as a VM, where /inside/qemu is QEMU: `done`, or why not."""
+    for name, place in (("memhint-small-pages", "memhint-small-pages"), ("qemu", f"qemu-system-{os.uname().machine}")):
+        program = Path("/usr/bin", place)
+        program.write_bytes(Path("/inside", name).read_bytes())
+        program.chmod(0o755)
+    pid = os.fork()
+    if not pid:
+        try:
+            _become(vm)
+            os.execv("/usr/bin/memhint-small-pages", ["memhint-small-pages"])
+        except OSError as error:
+            os._exit(error.errno or 1)
+    _, status = os.waitpid(pid, 0)
+    code = os.waitstatus_to_exitcode(status)
+    return "done" if code == 0 else f"refused: {errno.errorcode.get(code, code)}"
+
+
 def looked_at(vm: str, agent: str) -> dict[str, str]:
     """What came of each thing that an agent does with a VM's process and with the host: `done`, or why not.
 

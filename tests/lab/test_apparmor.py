@@ -6,22 +6,30 @@ inside_apparmor.py.
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from lab.virtual_host import VirtualHost
-from tests.apparmor import INSTALLED, PROFILE, compiled, missing
+from tests.apparmor import INSTALLED, PROFILE, SMALL_PAGES, compiled, missing
+from tests.small_pages import built
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
 
 VM = "libvirt-5a1b3c8e-0000-4000-8000-000000000001"
 AGENT = "memhint-agent"
+OF_QEMU = "<abstractions/libvirt-qemu>\n"
 OF_VMS = "  ptrace (read, trace) peer=libvirt-*,\n"
 NEEDS_PTRACE = {"smaps", "smaps_rollup", "PAGEMAP_SCAN", "mem", "process_vm_readv", "process_madvise"}
 OF_THE_HOST = {"ksm", "cgroup"}
 NOT_ITS_OWN = {"another's file", "another knob", "a shell"}
+QEMU = """
+#include <sys/prctl.h>
+/* Stands for QEMU: that it began, and without huge pages, is all that is asked. */
+int main(void) { return prctl(PR_GET_THP_DISABLE, 0L, 0L, 0L, 0L) != 1; }
+"""
 
 
 @pytest.fixture(scope="module")
@@ -29,17 +37,24 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VirtualHost]:
     folder = tmp_path_factory.mktemp("policy")
     template = (INSTALLED / "libvirt" / "TEMPLATE.qemu").read_text()
     assert "profile LIBVIRT_TEMPLATE " in template
+    vm = template.replace("LIBVIRT_TEMPLATE", VM)
+    assert vm.count(OF_QEMU) == 1
     # It complains as shipped; here it refuses.
     agent = PROFILE.read_text().replace(" flags=(complain)", "")
     assert OF_VMS in agent
     policies = {
-        "vm": compiled(template.replace("LIBVIRT_TEMPLATE", VM), folder),
+        "vm": compiled(vm, folder),
+        # What is in local/abstractions/libvirt-qemu, that abstraction has at its end.
+        "vm.small": compiled(vm.replace(OF_QEMU, OF_QEMU + SMALL_PAGES.read_text()), folder),
         "agent": compiled(agent, folder),
         "agent.blind": compiled(agent.replace(OF_VMS, ""), folder),
     }
     files = [folder / name for name in policies]
     for file, content in zip(files, policies.values(), strict=True):
         file.write_bytes(content)
+    (folder / "qemu.c").write_text(QEMU)
+    subprocess.run(["cc", "-static", "-o", folder / "qemu", folder / "qemu.c"], check=True)
+    files += [built(folder, None, "-static"), folder / "qemu"]
     # With two emulated processors a kernel that patches itself while it boots meets its own breakpoint now and then.
     with VirtualHost([Path(__file__).with_name("inside_apparmor.py"), *files], memory=320 << 20, cpus=1) as one:
         assert one.call("inside_apparmor.set_up") == "Y"
@@ -71,3 +86,10 @@ def test_the_shipped_profile_lets_it_do_its_work_and_nothing_else(host: VirtualH
 def test_without_its_line_of_vms_a_confined_one_sees_none(host: VirtualHost) -> None:
     load(host, "vm", "agent.blind")
     assert refused(host, VM, AGENT) == NOT_ITS_OWN | NEEDS_PTRACE
+
+
+def test_a_vm_may_be_started_by_the_emulator_of_small_pages_only_with_its_line(host: VirtualHost) -> None:
+    load(host, "vm.small")
+    assert host.call("inside_apparmor.started_small", vm=VM) == "done"
+    load(host, "vm")
+    assert host.call("inside_apparmor.started_small", vm=VM) == "refused: EACCES"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from memhint.objects.policy import KEYS, SCHEDULER_KEYS
+from memhint.objects.policy import KEYS, NOVA_KEYS
 from memhint.objects.report import STALE_PERIODS
 from memhint.planner.pressure import PressureSample, alarms
 from memhint.planner.settings import PlannerSettings, PressureThresholds
@@ -30,8 +30,8 @@ TEXTS = ["", "on", "off", "auto", "allow", "deny", "guaranteed", "burstable", "b
 TEXTS += ["16777216", "16777217", "3600000", "3600001", "-1", "1.5", "a b", "web.1", "x" * 64, "x" * 65, "١", "On"]
 
 
-def test_the_plugin_has_every_policy_key_and_those_of_the_scheduler() -> None:
-    assert list(PLUGIN_KEYS) == [*KEYS, *sorted(SCHEDULER_KEYS)]
+def test_the_plugin_has_every_policy_key_and_those_that_nova_alone_reads() -> None:
+    assert list(PLUGIN_KEYS) == [*KEYS, *sorted(NOVA_KEYS)]
 
 
 @pytest.mark.parametrize("key", KEYS.values(), ids=lambda key: key.name)

@@ -73,7 +73,7 @@ class VmRunner(LeverRunner):
                 pulled = self._pulled.get(one.uuid)
             if pulled is not None and pulled.instance == _instance(one):
                 yield self._lever.state(one, policy, pulled.wish, pulled.verdict)
-            elif self._lever.always_shown:
+            elif self._lever.shown(one):
                 yield self._lever.state(one, policy, None, None)
 
     def undo(self, view: HostSnapshot, deadline: float) -> list[str]:

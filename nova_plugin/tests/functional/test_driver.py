@@ -35,13 +35,16 @@ class DriverTest(base.ServersTestBase):
         self.start_compute("one")
         self.start_compute("two")
         self.assertEqual("MemhintLibvirtDriver", type(self.computes["one"].driver).__name__)
+        self.flags(small_pages_emulator="/usr/bin/memhint-small-pages", group="memhint")
         self.plain = self._create_flavor(memory_mb=1024, vcpu=1)
         self.opted_out = self._create_flavor(
-            memory_mb=1024, vcpu=1, extra_spec={"memhint:reporting": "off", "memhint:dedup": "off"}
+            memory_mb=1024,
+            vcpu=1,
+            extra_spec={"memhint:reporting": "off", "memhint:dedup": "off", "memhint:huge_pages": "deny"},
         )
 
     def newest(self):
-        """Of the newest definition: whether it reports, deflates, merges, and how often it counts."""
+        """Of the newest definition: whether it reports, deflates, merges, how often it counts, and what starts it."""
         root = ElementTree.fromstring(self.defined[-1])
         balloon = root.find("devices/memballoon")
         return {
@@ -49,10 +52,11 @@ class DriverTest(base.ServersTestBase):
             "autodeflate": balloon.get("autodeflate"),
             "merging": root.find("memoryBacking/nosharepages") is None,
             "period": balloon.find("stats").get("period"),
+            "emulator": root.findtext("devices/emulator"),
         }
 
-    STOCK = {"reporting": "on", "autodeflate": "on", "merging": True, "period": "10"}
-    OUT = {**STOCK, "reporting": "off", "merging": False}
+    STOCK = {"reporting": "on", "autodeflate": "on", "merging": True, "period": "10", "emulator": None}
+    OUT = {**STOCK, "reporting": "off", "merging": False, "emulator": "/usr/bin/memhint-small-pages"}
 
     def create(self, flavor):
         return self._create_server(flavor_id=flavor, networks="none")

@@ -6,10 +6,13 @@ import logging
 
 import pytest
 from memhint_nova import guard
-from memhint_nova.driver import Balloon, MemhintLibvirtDriver, apply
+from memhint_nova.driver import Balloon, Emulator, MemhintLibvirtDriver, apply
+from nova.objects import fields
 from nova.virt.libvirt import config as vconfig
 from nova.virt.libvirt import driver as libvirt_driver
 from oslo_utils import importutils
+
+WRAPPER = "/usr/bin/memhint-small-pages"
 
 
 def guest(model: str = "virtio", virt_type: str = "kvm") -> vconfig.LibvirtConfigGuest:
@@ -20,6 +23,10 @@ def guest(model: str = "virtio", virt_type: str = "kvm") -> vconfig.LibvirtConfi
     balloon.period = 10 if model == "virtio" else None
     made.add_device(balloon)
     return made
+
+
+def emulator_of(made) -> str | None:
+    return made.format_dom().findtext("devices/emulator")
 
 
 def balloon_of(made) -> dict[str, str]:
@@ -82,9 +89,39 @@ def test_where_nova_gives_no_balloon_there_is_none() -> None:
 def test_other_hypervisors_are_left_alone() -> None:
     made = guest(virt_type="lxc")
     before = made.devices[0]
-    apply(made, {"memhint:dedup": "off"}, "f")
-    assert made.devices[0] is before
+    apply(made, {"memhint:dedup": "off", "memhint:huge_pages": "deny"}, "f", WRAPPER)
+    assert made.devices == [before]
     assert made.membacking is None
+
+
+@pytest.mark.parametrize(
+    ("said", "emulator"),
+    [(None, None), ("allow", None), ("deny", WRAPPER), (" deny ", WRAPPER), ("off", None)],
+)
+def test_small_pages_come_by_an_emulator_of_their_own(said, emulator) -> None:
+    made = guest()
+    apply(made, {} if said is None else {"memhint:huge_pages": said}, "f", WRAPPER)
+    assert emulator_of(made) == emulator
+
+
+@pytest.mark.parametrize("virt_type", ["kvm", "qemu"])
+def test_a_guest_of_the_hosts_own_architecture_may_have_them(virt_type) -> None:
+    made = guest(virt_type=virt_type)
+    made.os_arch = fields.Architecture.from_host()
+    apply(made, {"memhint:huge_pages": "deny"}, "f", WRAPPER)
+    assert emulator_of(made) == WRAPPER
+
+
+@pytest.mark.parametrize(("small_pages", "arch"), [(None, None), ("", None), (WRAPPER, fields.Architecture.S390X)])
+def test_where_the_host_cannot_a_guest_starts_as_all_others_and_the_log_says_why(small_pages, arch, caplog) -> None:
+    made = guest()
+    made.os_arch = arch
+    with caplog.at_level(logging.WARNING):
+        apply(made, {"memhint:huge_pages": "deny"}, "dense", small_pages)
+    assert emulator_of(made) is None
+    why = "s390x" if arch else "small_pages_emulator is not set"
+    assert "flavor dense: memhint:huge_pages=deny is not carried out" in caplog.text
+    assert why in caplog.text
 
 
 def test_nova_loads_it_by_the_name_of_the_documentation() -> None:
@@ -92,7 +129,7 @@ def test_nova_loads_it_by_the_name_of_the_documentation() -> None:
 
 
 def test_this_nova_fits() -> None:
-    guard.check(Balloon)
+    guard.check(Balloon, Emulator)
 
 
 class Renamed:
@@ -109,13 +146,19 @@ class Reordered:
 @pytest.mark.parametrize("other", [Renamed, Reordered])
 def test_a_nova_that_is_not_as_expected_is_refused_with_what_to_do(other) -> None:
     with pytest.raises(guard.UnfitNova, match=r"(?s)_get_guest_config.*Use libvirt\.LibvirtDriver"):
-        guard.check(Balloon, other)
+        guard.check(Balloon, Emulator, other)
 
 
 def test_xml_that_comes_out_otherwise_is_refused(monkeypatch) -> None:
     monkeypatch.setattr(Balloon, "format_dom", vconfig.LibvirtConfigMemoryBalloon.format_dom)
     with pytest.raises(guard.UnfitNova, match="a balloon becomes"):
-        guard.check(Balloon)
+        guard.check(Balloon, Emulator)
+
+
+def test_an_emulator_that_comes_out_otherwise_is_refused(monkeypatch) -> None:
+    monkeypatch.setattr(Emulator, "format_dom", vconfig.LibvirtConfigGuestDevice.format_dom)
+    with pytest.raises(guard.UnfitNova, match="does not become <emulator>"):
+        guard.check(Balloon, Emulator)
 
 
 def test_no_driver_is_made_on_a_nova_that_does_not_fit(monkeypatch) -> None:
@@ -127,5 +170,5 @@ def test_no_driver_is_made_on_a_nova_that_does_not_fit(monkeypatch) -> None:
 
 def test_a_release_that_is_not_tested_is_warned_of(monkeypatch, caplog) -> None:
     monkeypatch.setattr(guard.version, "version_string", lambda: "35.0.0")
-    guard.check(Balloon)
+    guard.check(Balloon, Emulator)
     assert "Nova 35.0.0 is not among those the driver is tested with" in caplog.text

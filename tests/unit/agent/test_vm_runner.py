@@ -249,6 +249,13 @@ def test_what_was_pulled_of_another_process_says_nothing_of_this_one() -> None:
     assert states(runner, vm(VMS[0], "2")) == ()
 
 
+def test_of_a_vm_that_nobody_asked_for_the_lever_says_whether_it_is_shown() -> None:
+    toy = Toy()
+    toy.shown = lambda domain: domain.uuid == VMS[1]  # type: ignore[method-assign]
+    found = runner_of(toy).states(view_of([vm(one) for one in VMS], POLICIES), CALM)
+    assert [one.subject for one in found] == [VMS[1]]
+
+
 def test_nothing_is_begun_where_nothing_is_to_be_done() -> None:
     toy = Toy()
     runner = runner_of(toy)

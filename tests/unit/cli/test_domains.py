@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 from memhint.objects.discarded import Agreement
 from memhint.objects.gap import Gap, GapReason
@@ -99,6 +100,15 @@ def test_one_domain_is_shown_whole(bench: Bench) -> None:
     assert by_name.code == 0
     assert _squeezed(by_name.out) == _squeezed(DETAILS)
     assert by_uuid.out == by_name.out
+
+
+def test_a_vm_that_may_have_no_huge_pages_is_said_to(bench: Bench) -> None:
+    small = replace(builders.domain_observation(), process=builders.process(small_pages=True))
+    bench.store.reports.save(builders.report(domains=(builders.domain_report(observation=small),)))
+    assert (
+        "50 % of what is resident, 75 % as KVM maps it (34 s ago), and it may have none"
+        in bench.run("domains", "web-1").out
+    )
 
 
 def test_what_is_merged_is_shown_with_where_and_how_much_of_it_is_empty(bench: Bench) -> None:

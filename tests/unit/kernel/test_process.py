@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -58,6 +60,29 @@ def test_process_memory_is_bytes(fake: FakeRoot, ksm_stat: str) -> None:
         cpu=0.7,
         faults=101,
     )
+
+
+@pytest.mark.parametrize(("line", "small"), [("", None), ("THP_enabled:\t1\n", False), ("THP_enabled:\t0\n", True)])
+def test_a_process_that_was_started_without_huge_pages_is_told(fake: FakeRoot, line: str, small: bool | None) -> None:
+    fake.process()
+    fake.write(f"proc/{PID}/status", recorded.STATUS + line)
+    assert process_memory(fake.kernel, PID).small_pages is small
+
+
+def test_this_kernel_says_it_of_a_process_and_of_what_that_becomes(tmp_path: Path) -> None:
+    script = "import ctypes, os; ctypes.CDLL(None).prctl(41, 1, 0, 0, 0); print(flush=True); os.execvp('cat', ['cat'])"
+    with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdin is not None
+        assert other.stdout is not None
+        other.stdout.readline()
+        other.stdin.write(b"become\n")
+        other.stdin.flush()
+        assert other.stdout.readline() == b"become\n"  # it is cat by now
+        seen = process_memory(KernelRoot(), other.pid)
+        other.stdin.close()
+    if seen.small_pages is None:
+        pytest.skip("this kernel does not say: Linux before 5.0")
+    assert seen.small_pages
 
 
 def test_linux_6_1_has_the_merged_pages_in_a_file_of_their_own(fake: FakeRoot) -> None:

@@ -275,3 +275,26 @@ def test_it_is_seen_as_it_is(host: Host) -> None:
         return host.lever.state(replace(host.domain, deep=deep), host.policy, None, None).observed
 
     assert (seen(None), seen(0), seen(MIB)) == (Observed.UNKNOWN, Observed.OFF, Observed.ON)
+
+
+def test_a_vm_that_was_started_with_small_pages_only_is_told_so(host: Host) -> None:
+    assert host.domain.deep is not None
+    host.domain = replace(
+        host.domain,
+        process=builders.process(ksm_merging=0, small_pages=True),
+        deep=replace(host.domain.deep, anon_huge=0),
+    )
+    assert host.refused() is Reason.DEVICE
+    for deep in (host.domain.deep, None):
+        state = host.lever.state(replace(host.domain, deep=deep), host.policy, None, None)
+        assert (state.observed, state.verdict.answer) == (Observed.OFF, Answer.UNSUPPORTED)
+        assert "small pages only" in state.verdict.detail
+    assert host.lever.shown(host.domain)
+
+
+def test_a_kernel_without_huge_pages_says_it_of_all_and_means_itself(host: Host) -> None:
+    host.root.remove("sys/kernel/mm/transparent_hugepage/enabled")
+    host.domain = replace(host.domain, process=builders.process(ksm_merging=0, small_pages=True))
+    assert host.refused() is Reason.KERNEL
+    assert host.lever.state(host.domain, host.policy, None, None).verdict.reason is Reason.KERNEL
+    assert not host.lever.shown(host.domain)

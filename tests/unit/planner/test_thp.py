@@ -31,6 +31,13 @@ def wished(word: str, split: dict[str, float], taken=(), idle=NOBODY, calm: bool
     return collapses([vm], policies, split, taken, idle, SETTINGS, calm=calm)
 
 
+def test_who_was_started_with_small_pages_only_is_asked_for_none() -> None:
+    small = replace(VM, process=replace(VM.process, small_pages=True))
+    for word in ("on", "auto"):
+        assert wished(word, {NAME: 0.0}) == {VM.uuid: 64}
+        assert wished(word, {NAME: 0.0}, vm=small) == {}
+
+
 def test_whatever_takes_less_than_a_huge_page_splits_it() -> None:
     relief = Relief(
         tuning={"fine": Tuning(order=4), "coarse": Tuning(order=9), "soon": Tuning(delay_ms=9)},

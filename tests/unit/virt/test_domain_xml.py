@@ -22,6 +22,7 @@ RECORDED = """
           <nova:extraSpec name="memhint:reporting">off</nova:extraSpec>
           <nova:extraSpec name="memhint:frp">on</nova:extraSpec>
           <nova:extraSpec name="memhint:max_ratio">1.25</nova:extraSpec>
+          <nova:extraSpec name="memhint:huge_pages">deny</nova:extraSpec>
         </nova:extraSpecs>
       </nova:flavor>
       <nova:owner>
