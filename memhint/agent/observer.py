@@ -37,6 +37,9 @@ class DefinitionSource(Protocol):
     def read(self, uuids: Iterable[str], now: float) -> tuple[dict[str, Definition], dict[str, Gap]]:
         """The definitions of these domains, and why one could not be read."""
 
+    def invalidate(self, uuid: str) -> None:
+        """Read this one again the next time."""
+
 
 @dataclass(frozen=True, slots=True)
 class GuestNews:
@@ -110,6 +113,7 @@ class Observer:
         self._vms = VmsCgroupReads(root, PAGE_SIZE)
         self._last: Sequence[DomainStats] | None = None
         self._listed_at = float("-inf")
+        self._states: dict[str, DomainState] = {}  # as of the last look
 
     def inherit(self, before: Observer) -> None:
         """Go on from the list of VMs of an earlier observer of this process, until libvirt says it again."""
@@ -131,6 +135,11 @@ class Observer:
             gaps.append(error.gap("bulk statistics"))
             sight = Sight.STALE if monotonic - self._listed_at <= self._list_max_age else Sight.BLIND
         listed = self._last or []
+        for one in listed:
+            # One that starts, or was restored, has another definition than before; the event may come after the list.
+            if self._states.get(one.uuid, one.state) is not one.state:
+                self._definitions.invalidate(one.uuid)
+        self._states = {one.uuid: one.state for one in listed}
         definitions, missing = self._definitions.read([one.uuid for one in listed], monotonic)
         # Listed a moment ago and gone now: not a VM any more.
         listed = [one for one in listed if one.uuid not in missing or missing[one.uuid].reason is not GapReason.GONE]
@@ -242,7 +251,7 @@ class Observer:
 
 def facts_of(domains: Sequence[DomainObservation]) -> Mapping[str, DomainFacts]:
     """The facts by domain UUID, of those whose definition was read."""
-    return {one.uuid: one.facts for one in domains if not any(gap.what == "definition" for gap in one.gaps)}
+    return {one.uuid: one.facts for one in domains if one.defined}
 
 
 def _from_stats(one: DomainStats) -> Definition:

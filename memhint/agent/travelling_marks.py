@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from memhint.agent.view import HostSnapshot
 from memhint.levers.lever import TakeUp
-from memhint.objects.domain import DomainObservation
+from memhint.objects.domain import DomainObservation, DomainState
 from memhint.objects.ownership import Ledger, Mark
 from memhint.planner.plan import Sight
 from memhint.store.errors import StoreError
@@ -60,8 +60,9 @@ class TravellingMarks:
             return
         try:
             for one in view.seen.domains:
-                if one.uuid in view.seen.unread:
-                    continue  # what it brought is not known yet
+                # What one brought that still arrives, or is restored, is not known yet, nor how large its balloon is.
+                if one.uuid in view.seen.unread or one.state is not DomainState.RUNNING or not one.defined:
+                    continue
                 if one.process is not None and self._arrived.get(one.uuid) != one.process.instance:
                     self._take_up(one, view.seen.marks.get(one.uuid, ()))
                     self._arrived[one.uuid] = one.process.instance

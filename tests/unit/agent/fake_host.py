@@ -62,6 +62,10 @@ class FakeDefinitions:
         self.known: dict[str, Definition] = {}
         self.missing: set[str] = set()
         self.error: VirtError = LibvirtCallFailed("the XML cannot be read now")
+        self.invalid: list[str] = []
+
+    def invalidate(self, uuid):
+        self.invalid.append(uuid)
 
     def read(self, uuids, now):
         wanted = set(uuids)

@@ -230,6 +230,14 @@ def test_a_vm_without_a_definition_counts_with_what_libvirt_says_of_its_size(hos
     assert any(gap.what == "definition" for gap in old.gaps)
 
 
+def test_a_vm_in_another_state_has_its_definition_read_again(host: FakeHost) -> None:
+    host.run_cycles(2)
+    assert host.definitions.invalid == []
+    host.listed[2] = replace(host.listed[2], state=DomainState.PAUSED)
+    host.run_cycles(2)
+    assert host.definitions.invalid == ["uuid-old"]
+
+
 def test_a_vm_that_went_since_it_was_listed_is_none_and_costs_no_capacity(host: FakeHost) -> None:
     before = host.run_cycles(5).plan.capacity.headroom
     host.definitions.missing, host.definitions.error = {"uuid-old"}, DomainGone("no such domain")

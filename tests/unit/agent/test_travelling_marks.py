@@ -14,7 +14,8 @@ from memhint.levers.balloon import BALLOON_KNOB
 from memhint.levers.dedup_merge import MERGE_KNOB
 from memhint.levers.reporting import ORDER_KNOB
 from memhint.levers.reporting_next_boot import NEXT_BOOT_KNOB
-from memhint.objects.domain import DomainObservation
+from memhint.objects.domain import DomainObservation, DomainState
+from memhint.objects.gap import Gap, GapReason
 from memhint.objects.ownership import Mark
 from memhint.objects.units import GIB
 from memhint.planner.plan import Sight
@@ -85,6 +86,29 @@ def test_a_vm_whose_definition_is_not_read_yet_is_taken_up_later(host: Host) -> 
     assert host.knobs() == {}
     host.marks.follow(seen(vm()))
     assert set(host.knobs()) == {BALLOON_KNOB, ORDER_KNOB}
+
+
+@pytest.mark.parametrize(
+    "early",
+    [
+        replace(vm(), state=DomainState.PAUSED, balloon_actual=None),
+        replace(vm(), state=DomainState.INCOMING, balloon_actual=4 * GIB),
+        replace(vm(), gaps=(Gap("definition", GapReason.TIMEOUT),)),
+    ],
+)
+def test_of_a_vm_that_is_restored_or_arrives_nothing_is_taken_up_before_it_runs(
+    host: Host, early: DomainObservation
+) -> None:
+    """Its definition may be that of before, and its balloon is not what it will be."""
+    view = seen(early)
+    host.marks.follow(replace(view, seen=replace(view.seen, marks={})))
+    host.marks.follow(seen(vm()))
+    assert set(host.knobs()) == {BALLOON_KNOB, ORDER_KNOB}
+
+
+def test_a_balloon_of_a_vm_that_was_given_more_memory_since_is_taken_up(host: Host) -> None:
+    host.marks.follow(seen(replace(vm(actual=6 * GIB), facts=builders.facts(memory=8 * GIB))))
+    assert BALLOON_KNOB in host.knobs()
 
 
 @pytest.mark.parametrize(
