@@ -80,7 +80,9 @@ def test_a_cycle_plans_by_the_newest_growth_table_and_says_which(host: FakeHost)
     assert DemandReason.GROWTH in {one.reason for one in report.plan.demands}
 
 
-def test_a_vm_that_dies_in_mid_cycle_costs_the_others_nothing(host: FakeHost) -> None:
+@pytest.mark.parametrize("dedup", ["off", "on"])
+def test_a_vm_that_dies_in_mid_cycle_costs_the_others_nothing(host: FakeHost, dedup: str) -> None:
+    host.recorder.wishes = {"uuid-db": {Origin.OPERATOR: {"dedup": dedup, "project": "p1"}}}
     host.run_cycles()
     for name in ("status", "stat", "cmdline", "ksm_stat", "smaps_rollup", "numa_maps", "smaps"):
         path = host.root.path / f"proc/4001/{name}"
