@@ -17,7 +17,7 @@ from memhint.kernel.host import observe_host, read_memory
 from memhint.kernel.psi import read_pressure
 from memhint.kernel.root import PAGE_SIZE, KernelRoot
 from memhint.kernel.thp import compaction_waits
-from memhint.objects.domain import DomainFacts, DomainObservation, DomainState, ProcessMemory
+from memhint.objects.domain import PROCESS, DomainFacts, DomainObservation, DomainState, ProcessMemory
 from memhint.objects.gap import Gap, GapReason
 from memhint.objects.guest import GuestKernel, GuestMemory
 from memhint.objects.host import HostObservation
@@ -60,6 +60,8 @@ class Observation:
     sight: Sight
     listed: bool = True
     """Whether libvirt has said which VMs there are, be it a while ago; if not, ``domains`` is empty."""
+    outdated: bool = False
+    """Whether that is so long ago that others may run by now."""
     unread: frozenset[str] = frozenset()
     """UUIDs of VMs that run, and of which no more than the size is known: neither whose they are nor what they are."""
     marks: Mapping[str, Sequence[Mark]] = field(default_factory=dict)
@@ -126,14 +128,15 @@ class Observer:
         :raises KernelInterfaceError: when not even the host's memory can be read
         """
         gaps: list[Gap] = []
-        sight = Sight.CLEAR
+        sight, outdated = Sight.CLEAR, False
         try:
             self._last = list(self._stats())
             self._listed_at = monotonic
         except VirtError as error:
             # The VMs do not go away because libvirtd does: what they take is still read from their processes.
             gaps.append(error.gap("bulk statistics"))
-            sight = Sight.STALE if monotonic - self._listed_at <= self._list_max_age else Sight.BLIND
+            outdated = monotonic - self._listed_at > self._list_max_age
+            sight = Sight.BLIND if outdated else Sight.STALE
         listed = self._last or []
         for one in listed:
             # One that starts, or was restored, has another definition than before; the event may come after the list.
@@ -167,6 +170,7 @@ class Observer:
             tuple(gaps),
             sight,
             listed=self._last is not None,
+            outdated=outdated,
             unread=unread,
             marks={uuid: definition.marks for uuid, definition in definitions.items() if definition.marks},
         )
@@ -201,7 +205,7 @@ class Observer:
             try:
                 found[one.uuid] = self._processes.read(one.uuid, one.name)
             except KernelInterfaceError as error:
-                gaps[one.uuid] = error.gap("process")
+                gaps[one.uuid] = error.gap(PROCESS)
         self._processes.keep(found)
         return found, gaps
 

@@ -22,7 +22,8 @@ from memhint.levers.dedup_merge import MERGE_KNOB, MergeFlags, QemuMonitor
 from memhint.levers.dedup_partition import ENDED, PARTITION_KNOB, Partitions
 from memhint.levers.host_ksm import HostKsm, is_ksm
 from memhint.levers.lever import HostLever, LeverContext, PassResult
-from memhint.objects.domain import DomainObservation, DomainState
+from memhint.objects.domain import PROCESS, DomainObservation, DomainState
+from memhint.objects.gap import GapReason
 from memhint.objects.host import HostObservation
 from memhint.objects.lever import LeverName, LeverState, Observed
 from memhint.objects.ownership import HOST, Ledger
@@ -184,6 +185,7 @@ class DedupLever(HostLever[DedupPlan]):
         for domain in outside:
             verdict = self._merge.set(domain, False, host, dry_run=dry_run)
             verdicts[domain.uuid] = verdict if not verdict.ok else verdicts.get(domain.uuid, verdict)
+        outside += [one for one in domains if _unseen(one)]
         unverified = [
             one.name for one in outside if not self._harmless(one, plan) and not self._merge.is_set(one, False)
         ]
@@ -284,6 +286,17 @@ class DedupLever(HostLever[DedupPlan]):
         if problems:
             return Verdict(Answer.FAILED, Reason.HYPERVISOR, "; ".join(problems))
         return Verdict(Answer.APPLIED, Reason.NONE, "KSM and every VM are as they were")
+
+
+def _unseen(one: DomainObservation) -> bool:
+    """Whether a VM has a process of which nothing could be read; one that has ended, or is not there yet, merges
+    nothing.
+    """
+    return (
+        one.process is None
+        and one.state is not DomainState.SHUTOFF
+        and not any(gap.what == PROCESS and gap.reason is GapReason.GONE for gap in one.gaps)
+    )
 
 
 def _both(placed: Verdict, merged: Verdict) -> Verdict:

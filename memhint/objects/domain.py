@@ -12,7 +12,7 @@ from memhint.objects.guest import GuestKernel, GuestMemory
 from memhint.objects.ranges import Count, Identity, Moment, Seconds, Size
 from memhint.objects.words import Word
 
-DEFINITION = "definition"  # as a gap names it
+DEFINITION, PROCESS = "definition", "process"  # as gaps name them
 
 
 class DomainState(Word):

@@ -217,6 +217,20 @@ def test_a_list_that_is_older_than_three_periods_promises_nothing(host: FakeHost
     assert host.run_cycles(1).plan.capacity.headroom == 0
 
 
+def test_nothing_merges_by_a_list_that_is_older_than_three_periods(host: FakeHost) -> None:
+    """VMs may have started since, and QEMU marks all of their memory."""
+    remember_merging(host)
+    host.recorder.wishes = {uuid: {Origin.OPERATOR: {"dedup": "on"}} for uuid in MERGING.members}
+    host.run_cycles()
+    host.stats_error = CallTimeout("hangs")
+    for cycles, held in ((3, False), (1, True)):
+        web = by_name(host.run_cycles(cycles))["web"]
+        (state,) = (one for one in web.levers if one.lever is LeverName.DEDUP)
+        assert ("for a while" in state.verdict.detail) is held
+    host.stats_error = None
+    assert "for a while" not in str(host.run_cycles())
+
+
 def test_a_vm_of_unknown_size_promises_nothing(host: FakeHost) -> None:
     host.run_cycles(3)
     host.definitions.missing = {"uuid-old"}

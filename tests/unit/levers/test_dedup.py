@@ -9,6 +9,7 @@ from memhint.kernel.ksm import KsmKnob
 from memhint.kernel.root import KernelRoot
 from memhint.levers.dedup import DedupLever, DedupSettings
 from memhint.objects.domain import DomainState
+from memhint.objects.gap import Gap, GapReason
 from memhint.objects.lever import Observed
 from memhint.objects.ownership import HOST
 from memhint.objects.policy import Origin, effective
@@ -277,6 +278,29 @@ def test_one_missed_reading_of_a_process_forgets_no_mark(host: Host) -> None:
     host.domains[2] = replace(seen, process=None, state=DomainState.SHUTOFF)
     host.reconcile()
     assert {mark.subject for mark in host.ledger.all()} == marks - {"c"}
+
+
+@pytest.mark.parametrize(
+    ("reason", "runs"), [(GapReason.GONE, "1"), (GapReason.UNREADABLE, "0"), (GapReason.UNSUPPORTED, "0")]
+)
+def test_ksm_rests_while_a_vm_runs_of_whose_process_nothing_can_be_read(
+    host: Host, reason: GapReason, runs: str
+) -> None:
+    """But for one that has ended, or that is not there yet."""
+    host.reconcile()
+    host.domains.append(replace(host.vm("e", 15, "p2"), process=None, gaps=(Gap("process", reason),)))
+    host.reconcile()
+    assert host.knob("run") == runs
+    host.domains[-1] = replace(host.domains[-1], state=DomainState.SHUTOFF, gaps=())
+    host.reconcile()
+    assert host.knob("run") == "1"
+
+
+def test_a_member_whose_process_was_not_read_keeps_nobody_from_merging(host: Host) -> None:
+    host.reconcile()
+    host.domains[0] = replace(host.domains[0], process=None, gaps=(Gap("process", GapReason.UNREADABLE),))
+    host.reconcile()
+    assert host.knob("run") == "1"
 
 
 def test_off_separates_stops_and_restores_everything(host: Host) -> None:
