@@ -169,12 +169,12 @@ class DedupLever(HostLever[DedupPlan]):
         self._merge.forget_ended(running, domains)
         self._partitions.forget_ended(running, domains)
         if not plan.members:
-            return PassResult(verdicts, self._stop(running, host, dry_run=dry_run))
+            return PassResult(verdicts, self._stop(domains, host, dry_run=dry_run))
         support = self.probe(host)
         if not support.ok:
             if support.answer is not Answer.CONFLICT:
                 # What memhint may not do any more it does not leave behind.
-                self._stop(running, host, dry_run=dry_run)
+                self._stop(domains, host, dry_run=dry_run)
             return PassResult({**verdicts, **dict.fromkeys(plan.members, support)}, support)
         placed = self._place(plan, running, host, dry_run=dry_run)
         verdicts.update({uuid: verdict for uuid, verdict in placed.items() if uuid in plan.members})
@@ -257,11 +257,11 @@ class DedupLever(HostLever[DedupPlan]):
 
     def undo(self, domains: Sequence[DomainObservation], host: HostObservation) -> Verdict:
         """Separate what memhint merged, stop KSM and put every setting back that memhint changed."""
-        return self._stop([one for one in domains if one.process is not None], host, dry_run=False)
+        return self._stop(domains, host, dry_run=False)
 
     # -- going back ----------------------------------------------------------------------------------------------------
 
-    def _stop(self, running: Sequence[DomainObservation], host: HostObservation, *, dry_run: bool) -> Verdict:
+    def _stop(self, domains: Sequence[DomainObservation], host: HostObservation, *, dry_run: bool) -> Verdict:
         own = (MERGE_KNOB, PARTITION_KNOB)
         marks = [mark for mark in self._ledger.all() if mark.knob in own or is_ksm(mark)]
         if not marks:
@@ -270,7 +270,7 @@ class DedupLever(HostLever[DedupPlan]):
             return Verdict(
                 Answer.PLANNED, Reason.DRY_RUN, "separate what was merged, stop KSM and restore its settings"
             )
-        by_uuid = {one.uuid: one for one in running}
+        by_uuid = {one.uuid: one for one in domains if one.process is not None}
         problems = []
         for mark in marks:
             if mark.knob == MERGE_KNOB and mark.after != "false" and mark.subject in by_uuid:
@@ -279,9 +279,12 @@ class DedupLever(HostLever[DedupPlan]):
                     problems.append(f"{by_uuid[mark.subject].name}: {verdict}")
         room = self._merge.room(host)
         problems += self._partitions.restore(lambda: self._ksm.separate_all(room, host.page_size))
-        problems += self._ksm.restore()
+        problems += self._ksm.restore(room, host.page_size)
+        unseen = {one.uuid: one.name for one in domains if _unseen(one)}
         for mark in marks:
-            if mark.knob == MERGE_KNOB:
+            if mark.knob == MERGE_KNOB and mark.subject in unseen:
+                problems.append(f"{unseen[mark.subject]}: its process was not read")
+            elif mark.knob == MERGE_KNOB:
                 problems += self._merge.restore(mark, by_uuid.get(mark.subject))
         if problems:
             return Verdict(Answer.FAILED, Reason.HYPERVISOR, "; ".join(problems))
