@@ -115,6 +115,8 @@ def build(
         virt.definitions.invalidate(event.uuid)
         if event.kind is DomainEvent.AGENT and event.uuid:
             guests.changed(event.uuid)
+        elif event.kind is DomainEvent.CONNECTED:
+            guests.changed_unseen()
         wake()
 
     virt = build_virt(conf, listen)

@@ -48,6 +48,13 @@ class GuestNews:
     memory: GuestMemory | None = None
     kernel: GuestKernel | None = None
     gap: Gap | None = None
+    instance: str = ""  # the QEMU process of the guest that said it, where that was known
+
+    def of(self, process: ProcessMemory | None) -> GuestNews:
+        """The same where it may be of this process: what the guest was before its VM was started again is not it."""
+        if process is None or self.instance in ("", process.instance):
+            return self
+        return GuestNews(gap=Gap("guest", GapReason.PENDING, "not asked since its VM was started again"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +229,7 @@ class Observer:
         news = GuestNews()
         memory: GuestMemory | None = None
         if one.state is DomainState.RUNNING:
-            news = self._guests(one.uuid)
+            news = self._guests(one.uuid).of(process)
             balloon = from_balloon_stats(one.balloon, at, facts.memory)
             readings = [reading for reading in (news.memory, balloon) if isinstance(reading, GuestMemory)]
             chosen = best(readings, at, self._guest_max_age)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -390,6 +391,35 @@ def test_a_guest_agent_that_comes_back_is_asked_at_once(host: FakeHost) -> None:
     host.run_cycles()
     host.now -= 9.0
     assert by_name(host.run_cycles())["db"].observation.guest is not None
+
+
+def test_what_a_guest_said_before_its_vm_was_started_again_is_not_its_word_now(host: FakeHost) -> None:
+    assert by_name(host.run_cycles(2))["db"].observation.guest is not None
+    host.agents["uuid-db"].hang_at = {"guest-info"}  # it boots
+    host.root.process(5001, cmdline="qemu\0-uuid\0uuid-db\0")
+    (host.run / "db.pid").write_text("5001")
+    shutil.rmtree(host.root.path / "proc/4001")
+    for _ in range(2):
+        seen = by_name(host.run_cycles())["db"].observation
+        assert seen.process is not None
+        assert seen.process.pid == 5001
+        assert (seen.guest, seen.guest_kernel) == (None, None)
+    host.agents["uuid-db"].hang_at = set()
+    host.guests.changed("uuid-db")
+    assert by_name(host.run_cycles(2))["db"].observation.guest is not None
+
+
+def test_after_events_may_have_been_lost_guests_are_asked_anew_what_they_can(host: FakeHost) -> None:
+    host.run_cycles(2)
+    assert host.guests.capabilities("uuid-db") is not None
+    host.guests.changed_unseen()
+    assert host.guests.capabilities("uuid-db") is None
+    boot = "/proc/sys/kernel/random/boot_id"
+    host.agents["uuid-db"].files[boot] = "99999999-2222-3333-4444-555555555555\n"
+    host.run_cycles(2)
+    found = host.guests.capabilities("uuid-db")
+    assert found is not None
+    assert found.boot_id.startswith("99999999")
 
 
 def test_zeros_that_a_split_took_away_stay_in_the_footprint(host: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
