@@ -156,7 +156,9 @@ class Observer:
         processes, process_gaps = self._read_processes(listed)
         self._deep.want(processes)
         if self._active is not None:
-            self._active.want(processes)
+            sizes = {uuid: one.facts.memory for uuid, one in definitions.items()}
+            resting = [one.uuid for one in listed if one.state is not DomainState.RUNNING]
+            self._active.want(processes, sizes, resting)
         domains = []
         unread = frozenset(
             one.uuid for one in listed if one.uuid not in definitions and one.state is not DomainState.SHUTOFF
