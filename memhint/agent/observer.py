@@ -170,6 +170,11 @@ class Observer:
                 definition = _from_stats(one)
                 known = sight is not Sight.BLIND and definition.facts.memory > 0
                 sight = Sight.STALE if known else Sight.BLIND
+            elif one.uuid in missing:
+                # It changed, or may have: its size is what libvirt says now, and what else it is by now is not known.
+                size = max(definition.facts.memory, _from_stats(one).facts.memory)
+                definition = replace(definition, facts=replace(definition.facts, memory=size))
+                sight = Sight.STALE if sight is Sight.CLEAR else sight
             domains.append(self._join(one, definition, processes.get(one.uuid), own, at))
         host = observe_host(self._root, at, memory_cgroup=self._memory_cgroup, pressure_cgroup=self._pressure_cgroup)
         host = replace(host, vms=self._vms.read(processes, monotonic, complete=not process_gaps))

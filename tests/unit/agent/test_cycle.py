@@ -247,6 +247,18 @@ def test_a_vm_without_a_definition_counts_with_what_libvirt_says_of_its_size(hos
     assert any(gap.what == "definition" for gap in old.gaps)
 
 
+def test_a_vm_whose_definition_cannot_be_read_again_counts_with_its_size_of_now(host: FakeHost) -> None:
+    host.run_cycles(5)
+    host.definitions.kept = {"uuid-old"}
+    host.listed[2] = replace(host.listed[2], balloon={"balloon.maximum": 6 * GIB // KIB})
+    report = host.run_cycles()
+    assert by_name(report)["old"].observation.facts.memory == 6 * GIB
+    capacity = report.plan.capacity
+    assert capacity.headroom <= max(0, capacity.nominal_headroom())
+    host.definitions.kept = set()
+    assert by_name(host.run_cycles())["old"].observation.facts.memory == 4 * GIB
+
+
 def test_a_vm_in_another_state_has_its_definition_read_again(host: FakeHost) -> None:
     host.run_cycles(2)
     assert host.definitions.invalid == []
