@@ -36,6 +36,12 @@ class TravellingMarks:
         self._arrived: dict[str, str] = {}  # by domain: the process whose marks have been taken up
         self._missed: dict[str, int] = {}
 
+    def inherit(self, before: TravellingMarks) -> None:
+        """Go on from an earlier one of this process: what a VM brought is taken up once. A mark that was given back may
+        stand in a domain that did not take that word.
+        """
+        self._arrived, self._missed = dict(before._arrived), dict(before._missed)
+
     def put(self, mark: Mark) -> None:
         """See Ledger."""
         self._ledger.put(mark)

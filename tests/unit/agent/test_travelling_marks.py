@@ -81,6 +81,17 @@ def test_where_it_comes_to_it_is_taken_up_once(host: Host) -> None:
     assert set(host.knobs()) == {ORDER_KNOB}
 
 
+def test_a_reloaded_agent_takes_nothing_up_again(host: Host) -> None:
+    host.marks.follow(seen(vm()))
+    host.ledger.remove(WEB, BALLOON_KNOB)  # given back; its domain was busy, and bears the mark still
+    after = Host()
+    after.marks.inherit(host.marks)
+    after.marks.follow(seen(vm()))
+    assert after.knobs() == {}
+    after.marks.follow(seen(vm(pid=8)))
+    assert set(after.knobs()) == {BALLOON_KNOB, ORDER_KNOB}
+
+
 def test_a_vm_whose_definition_is_not_read_yet_is_taken_up_later(host: Host) -> None:
     host.marks.follow(seen(vm(), unread=frozenset({WEB})))
     assert host.knobs() == {}
