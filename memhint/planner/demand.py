@@ -31,7 +31,8 @@ def remember(
 ) -> dict[str, Past]:
     """The past of every VM that is still there, moved to ``now`` where it was observed, or that was an hour ago.
 
-    A VM that has not run yet used nothing, and that says nothing of what it will use: it is new when it runs.
+    A VM that has not run yet used nothing, and that says nothing of what it will use: it is new when it runs. Nor does
+    what it used with less memory say what it will use of more: it is new again when some is plugged in.
     """
     moved: dict[str, Past] = {}
     there: set[str] = set()
@@ -57,6 +58,9 @@ def remember(
             found = replace(found, first_seen=now, waits=True)
         elif found.waits:
             found = replace(found, waits=False)
+        memory = domain.facts.memory
+        if memory and memory != found.memory:
+            found = replace(found, memory=memory, first_seen=now if 0 < found.memory < memory else found.first_seen)
         moved[domain.uuid] = found
     return {**_away(past, there, now), **moved}
 

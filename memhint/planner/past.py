@@ -19,6 +19,7 @@ class Past:
     highest: int  # the footprint's peak, not decaying
     slots: tuple[int, ...] = ()  # the largest footprint of each slot, oldest first; empty where no window is asked for
     slot: int = 0  # the number of the newest slot
+    memory: int = 0  # bytes that the VM was given when it was seen last; 0: not known
     waits: bool = False  # that process has not run yet: it is starting, was started paused, or still arrives
 
 

@@ -250,6 +250,26 @@ def test_a_vm_is_new_when_it_first_runs_however_long_its_process_waited(
 
 
 @pytest.mark.parametrize("name", PredictorName)
+def test_a_vm_to_which_memory_is_plugged_in_counts_in_full_at_first(name: PredictorName) -> None:
+    settings = replace(SETTINGS, predictor=name)
+    predictor, runs, past = predictor_of(settings), running(1 * GIB), {}
+    more = replace(runs, facts=replace(runs.facts, memory=8 * GIB))
+    for now in (0.0, 1000.0):
+        past = remember(past, [runs], now, predictor)
+    for now, domain, reason in (
+        (1010.0, more, DemandReason.NEW),
+        (1310.0, more, DemandReason.NEW),
+        (1700.0, more, DemandReason.FORECAST),
+        (1710.0, runs, DemandReason.FORECAST),  # plugged out again: what it used it may use still
+    ):
+        past = remember(past, [domain], now, predictor)
+        found = demand_of(domain, past[domain.uuid], now, settings)
+        assert found.reason is reason, now
+        if now == 1010.0:
+            assert found.demand == FULL + 4 * GIB
+
+
+@pytest.mark.parametrize("name", PredictorName)
 def test_a_vm_that_ran_and_is_paused_for_a_while_is_not_new(name: PredictorName) -> None:
     settings = replace(SETTINGS, predictor=name)
     predictor, runs, past = predictor_of(settings), running(1 * GIB), {}
