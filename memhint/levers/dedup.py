@@ -176,6 +176,10 @@ class DedupLever(HostLever[DedupPlan]):
                 # What memhint may not do any more it does not leave behind.
                 self._stop(domains, host, dry_run=dry_run)
             return PassResult({**verdicts, **dict.fromkeys(plan.members, support)}, support)
+        others = (one for one in running if one.uuid not in plan.members and one.uuid not in plan.spared)
+        if not dry_run and any(not self._merge.is_set(one, False) for one in others):
+            # To keep somebody out may take minutes, as where a VM is busy, and others that start meanwhile wait for it.
+            self._ksm.pause()
         placed = self._place(plan, running, host, dry_run=dry_run)
         verdicts.update({uuid: verdict for uuid, verdict in placed.items() if uuid in plan.members})
         may = {uuid for uuid in plan.members if uuid not in placed or placed[uuid].ok}
@@ -199,7 +203,7 @@ class DedupLever(HostLever[DedupPlan]):
             verdict = self._merge.let_in(domain, host, dry_run=dry_run)
             verdicts[domain.uuid] = _both(placed[domain.uuid], verdict) if domain.uuid in placed else verdict
         knobs = self._settings.knobs(plan.pace, several=plan.several)
-        return PassResult(verdicts, self._ksm.run(host, knobs, dry_run=dry_run))
+        return PassResult(verdicts, self._ksm.run(knobs, dry_run=dry_run))
 
     def _place(
         self, plan: DedupPlan, running: Sequence[DomainObservation], host: HostObservation, *, dry_run: bool

@@ -9,7 +9,6 @@ from dataclasses import replace
 from memhint.kernel import ksm
 from memhint.kernel.errors import InterfaceMissing, KernelInterfaceError
 from memhint.kernel.root import KernelRoot
-from memhint.objects.host import HostObservation
 from memhint.objects.ownership import HOST, Ledger, Mark
 from memhint.objects.units import mib
 from memhint.objects.verdict import Answer, Reason, Verdict
@@ -48,13 +47,14 @@ class HostKsm:
         mark = self._ledger.get(HOST, ksm.KsmKnob.RUN)
         return mark is not None and mark.instance == self._host_boot
 
-    def run(self, host: HostObservation, wanted: Sequence[tuple[ksm.KsmKnob, str]], *, dry_run: bool) -> Verdict:
+    def run(self, wanted: Sequence[tuple[ksm.KsmKnob, str]], *, dry_run: bool) -> Verdict:
         """Write every knob that differs, in the order given, put back what is wanted no more, and switch KSM on."""
         advised = (ksm.KsmKnob.ADVISOR_MODE, "scan-time") in wanted
         # the advisor owns pages_to_scan
         steered = [one for one in wanted if not (advised and one[0] is ksm.KsmKnob.PAGES_TO_SCAN)]
         changes = [(knob, value) for knob, value in steered if self._differs(knob, value)]
-        switch_on = [(ksm.KsmKnob.RUN, "1")] if host.ksm is not None and host.ksm.run != 1 else []
+        # By what stands there now: it may have been paused since the host was looked at.
+        switch_on = [(ksm.KsmKnob.RUN, "1")] if self._differs(ksm.KsmKnob.RUN, "1") else []
         kept = {ksm.KsmKnob.RUN, *(knob for knob, _ in wanted), *([ksm.KsmKnob.PAGES_TO_SCAN] if advised else [])}
         dropped = [mark for mark in self._marks() if mark.knob not in kept]
         if not changes and not dropped and not switch_on:

@@ -276,6 +276,23 @@ def test_ksm_stops_when_a_newcomer_cannot_be_kept_out(host: Host) -> None:
     assert host.merging() == {"a", "b"}
 
 
+def test_ksm_rests_while_it_takes_long_to_keep_somebody_out(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A VM that leaves is separated for minutes, and a pass knows nothing of those that start meanwhile."""
+    host.reconcile()
+    host.asks = {"b": "on"}
+    runs: list[str] = []
+    real = FakeMonitor.set
+
+    def watched(self, path: str, name: str, value: object) -> None:
+        runs.append(host.knob("run"))
+        real(self, path, name, value)
+
+    monkeypatch.setattr(FakeMonitor, "set", watched)
+    host.reconcile()
+    assert runs == ["0"]
+    assert host.knob("run") == "1"
+
+
 def test_on_hold_ksm_rests_and_nothing_is_separated_or_forgotten(host: Host) -> None:
     host.reconcile()
 
