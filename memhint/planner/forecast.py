@@ -62,7 +62,9 @@ def forecast(
         now, max(0.0, host.pool - host.memory.available - (resident + missed - saving))
     )
     footprint = {past[one.uuid].instance: one.process.footprint for one in inside if one.process}
-    faulted = _fault_in_rate(state, footprint, now)
+    # What one has that arrives, or is starting, comes by no will of its own, and counts in full as it is.
+    running = {past[one.uuid].instance for one in inside if one.process and one.state is DomainState.RUNNING}
+    faulted = _fault_in_rate(state, {name: use for name, use in footprint.items() if name in running}, now)
     fault_in = state.fault_in.lasting(settings.fault_in_window, now)
     if faulted is not None:
         fault_in = fault_in.add(now, faulted)

@@ -177,6 +177,18 @@ def test_growth_of_one_vm_and_shrinkage_of_another_do_not_cancel_out() -> None:
     assert state.fault_in.peak() == 1 * GIB / 10
 
 
+def test_memory_that_arrives_by_migration_is_no_growth() -> None:
+    def look(now: float, rss: int, state: PlannerState, domain_state: DomainState) -> PlannerState:
+        process = builders.process(rss=rss, swap=0, ksm_zero=0)
+        vm = builders.domain_observation(state=domain_state, process=process, facts=builders.facts(memory=32 * GIB))
+        return run(now, state, domains=[vm]).state
+
+    for domain_state, grew in ((DomainState.INCOMING, False), (DomainState.PAUSED, False), (DomainState.RUNNING, True)):
+        state = look(0.0, 1 * GIB, start(SETTINGS), domain_state)
+        state = look(10.0, 21 * GIB, state, domain_state)
+        assert (state.fault_in.peak() > 0) is grew, domain_state
+
+
 def test_actions_follow_the_policies_and_auto_asks_for_none() -> None:
     domain = builders.domain_observation(facts=builders.facts(project="p1"))
     assert run(0.0, start(SETTINGS), domains=[domain], reporting="auto").plan.actions == ()
