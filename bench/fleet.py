@@ -62,6 +62,9 @@ class _Definitions:
         """What is asked for."""
         return self._all, {}
 
+    def invalidate(self, uuid: str) -> None:
+        """They never change."""
+
 
 class _NextBoot:
     def reporting(self) -> str | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Protocol
@@ -27,6 +27,8 @@ BETTER_AGAIN = 3600.0  # seconds until a source that was tried in vain is tried 
 HEAT_SHARE = 0.25  # of the time, at most, in which ranges in use are found out: nobody else can ask DAMON meanwhile
 AHEAD = 60.0  # seconds that the ranges of one VM may be newer than those of another
 APART = 0.7  # seconds between the beginnings of two watches: DAMON is asked of one after another where windows end
+
+_UNKNOWN: Mapping[str, int] = {}
 
 
 class Watch(Protocol):
@@ -65,6 +67,8 @@ class _Watched:
     better_due: float = float("-inf")  # when one that stands before it is tried again
     due: float = float("-inf")
     gap: Gap | None = field(default_factory=lambda: Gap(WHAT, GapReason.PENDING))
+    size: int | None = None  # bytes that its VM was given
+    rests: bool = False  # its VM does not run: all that it has would look idle
 
 
 class ActiveReads:
@@ -113,18 +117,32 @@ class ActiveReads:
         if self._thread is not None:
             self._thread.join(timeout)
 
-    def want(self, processes: Mapping[str, ProcessMemory]) -> None:
-        """The VMs that run now, by UUID."""
+    def want(
+        self,
+        processes: Mapping[str, ProcessMemory],
+        sizes: Mapping[str, int] = _UNKNOWN,
+        resting: Collection[str] = (),
+    ) -> None:
+        """The VMs that there are now, by UUID.
+
+        :param sizes: bytes that each was given, where that is known: with others its memory is elsewhere, too
+        :param resting: those of them that do not run. Of one that starts or arrives not all of its memory may be there
+        """
         with self._lock:
             known, self._known = self._known, {}
             for uuid, process in processes.items():
-                old = known.pop(uuid, None)
-                if old is not None and old.instance == process.instance:
-                    self._known[uuid] = old
-                    continue
+                old, size, rests = known.pop(uuid, None), sizes.get(uuid), uuid in resting
+                if old is not None and old.instance == process.instance and old.rests is rests:
+                    size = size or old.size
+                    if old.size in (None, size):
+                        old.size = size
+                        self._known[uuid] = old
+                        continue
                 if old is not None:
                     known[uuid] = old
-                self._known[uuid] = _Watched(process.instance, process.pid)
+                self._known[uuid] = _Watched(process.instance, process.pid, size=size, rests=rests)
+                if rests:
+                    self._known[uuid].gap = Gap(WHAT, GapReason.PENDING, "the VM does not run")
             self._ended += [one.watch for one in known.values() if one.watch is not None]
             self._heated = {uuid: at for uuid, at in self._heated.items() if uuid in self._known}
 
@@ -159,13 +177,14 @@ class ActiveReads:
         if over > 0:
             return over
         with self._lock:
-            some = [(uuid, one) for uuid, one in self._known.items() if one.watch is not None or now >= self._open_due]
+            runs = [(uuid, one) for uuid, one in self._known.items() if not one.rests]
+            some = [(uuid, one) for uuid, one in runs if one.watch is not None or now >= self._open_due]
             uuid, found = min(some, key=lambda item: item[1].due, default=("", None))
             watch, tried = found.watch if found is not None else None, 0
             if watch is not None:
                 watch.ranges, watch.with_heat, tried = uuid in self._warm, self._may_heat(uuid, now), watch.range_reads
         if found is None:
-            return min(1.0, max(0.0, self._open_due - now)) if self._known else 1.0
+            return min(1.0, max(0.0, self._open_due - now)) if runs else 1.0
         if found.due > now:
             return min(1.0, found.due - now)
         self._step(found, now, ranges=uuid in self._warm)
@@ -219,9 +238,8 @@ class ActiveReads:
         :raises KernelInterfaceError: what stands in the way of the last one, and in words of each
         """
         source, watch, due = self._first(self._sources.items(), found.pid, now, ranges=ranges)
-        with self._lock:
-            found.watch, found.source, found.due = watch, source, due
-        found.better_due = now + BETTER_AGAIN
+        found.due, found.better_due = due, now + BETTER_AGAIN
+        self._take(found, source, watch)
 
     def _open_better(self, found: _Watched, now: float, *, ranges: bool) -> float | None:
         """Change to a source that stands before its own, where that works by now, and say when it is due. What was read
@@ -239,12 +257,22 @@ class ActiveReads:
             raise
         except KernelInterfaceError:
             return None
-        with self._lock:
-            old, found.watch, found.source = found.watch, watch, source
+        old = found.watch
         if old is not None:
             watch.newest = watch.newest or old.newest
+        if self._take(found, source, watch) and old is not None:
             self._end(old)
         return due
+
+    def _take(self, found: _Watched, source: ActiveSource, watch: Watch) -> bool:
+        """Have it watched by this one; False where it is not to be watched any more, by whichever."""
+        with self._lock:
+            wanted = any(one is found for one in self._known.values())
+            if wanted:
+                found.watch, found.source = watch, source
+            else:
+                self._ended.append(watch)
+        return wanted
 
     def _first(
         self, sources: Iterable[tuple[ActiveSource, Open]], pid: int, now: float, *, ranges: bool

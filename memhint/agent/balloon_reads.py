@@ -87,7 +87,7 @@ class BalloonReads:
         if found is None:
             return None, None
         reading = found.reading
-        if reading is not None and self._wall() - reading.at > self._max_age:
+        if reading is not None and abs(self._wall() - reading.at) > self._max_age:  # the clock may have been set back
             reading = None
         return reading, found.gap
 

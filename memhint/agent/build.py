@@ -64,6 +64,7 @@ class Agent:
         """Go on from what an earlier agent of this process saw of the same libvirt's VMs."""
         self.parts.observer.inherit(before.parts.observer)
         self.definitions.inherit(before.definitions)
+        self.parts.marks.inherit(before.parts.marks)
         self.cycle.inherit(before.cycle)
 
     def settle(self, timeout: float) -> bool:
@@ -115,6 +116,8 @@ def build(
         virt.definitions.invalidate(event.uuid)
         if event.kind is DomainEvent.AGENT and event.uuid:
             guests.changed(event.uuid)
+        elif event.kind is DomainEvent.CONNECTED:
+            guests.changed_unseen()
         wake()
 
     virt = build_virt(conf, listen)

@@ -25,8 +25,16 @@ class Discarded:
         """The same VMs with counters and comparison, and a guest's word clamped where it claims too much."""
         instances = {one.uuid: one.process.instance for one in domains if one.process is not None and _counts(one)}
         self._reads.want(instances)
-        self._pairs = prune(self._pairs, instances)
+        # What a guest was found to be does not end while its VM is paused, which a guest can bring about by itself.
+        self._pairs = prune(self._pairs, {one.uuid: self._instance(one) for one in domains})
         return [self._joined(one) if one.uuid in instances else one for one in domains]
+
+    def _instance(self, domain: DomainObservation) -> str:
+        if domain.process is not None:
+            return domain.process.instance
+        pair = self._pairs.get(domain.uuid)
+        missed = pair is not None and domain.state is not DomainState.SHUTOFF  # one missed reading is no new life
+        return pair.check.instance if pair is not None and missed else ""
 
     def _joined(self, domain: DomainObservation) -> DomainObservation:
         reading, gap = self._reads.newest(domain.uuid)

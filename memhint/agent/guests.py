@@ -91,7 +91,8 @@ class Guests:
         reading = newest.reading
         if reading is None:
             return GuestNews(gap=newest.gap)
-        return GuestNews(reading.memory, reading.kernel, newest.gap or next(iter(reading.gaps), None))
+        gap = newest.gap or next(iter(reading.gaps), None)
+        return GuestNews(reading.memory, reading.kernel, gap, reading.instance)
 
     def changed(self, uuid: str) -> None:
         """Its agent came or went, or it booted: what it could do before says nothing. Safe on the event thread."""
@@ -99,6 +100,11 @@ class Guests:
             self._asked.pop(uuid, None)
             self._capabilities.pop(uuid, None)
         self._poller.wake(uuid)
+
+    def changed_unseen(self) -> None:
+        """The same of any guest, where nobody was there to tell of it. None is asked the sooner for that."""
+        with self._lock:
+            self._capabilities.clear()
 
     def follow(
         self,
@@ -231,7 +237,7 @@ class Guests:
             replace(wish, domain=replace(wish.domain, guest_kernel=kernel, guest=memory)), agent, missing
         ):
             kernel = self._attempt("guest kernel", gaps, lambda: self._kernel(wish.domain, agent, capabilities))
-        return GuestReading(at, memory, kernel, capabilities, tuple(gaps))
+        return GuestReading(at, memory, kernel, capabilities, tuple(gaps), _instance(wish.domain))
 
     def _undo_one(self, uuid: str, wish: GuestWish, done: dict[str, Verdict], until: float) -> None:
         """Again while there is time, where the guest or libvirt was too slow."""

@@ -17,7 +17,7 @@ from memhint.kernel.host import observe_host, read_memory
 from memhint.kernel.psi import read_pressure
 from memhint.kernel.root import PAGE_SIZE, KernelRoot
 from memhint.kernel.thp import compaction_waits
-from memhint.objects.domain import DomainFacts, DomainObservation, DomainState, ProcessMemory
+from memhint.objects.domain import PROCESS, DomainFacts, DomainObservation, DomainState, ProcessMemory
 from memhint.objects.gap import Gap, GapReason
 from memhint.objects.guest import GuestKernel, GuestMemory
 from memhint.objects.host import HostObservation
@@ -37,6 +37,9 @@ class DefinitionSource(Protocol):
     def read(self, uuids: Iterable[str], now: float) -> tuple[dict[str, Definition], dict[str, Gap]]:
         """The definitions of these domains, and why one could not be read."""
 
+    def invalidate(self, uuid: str) -> None:
+        """Read this one again the next time."""
+
 
 @dataclass(frozen=True, slots=True)
 class GuestNews:
@@ -45,6 +48,13 @@ class GuestNews:
     memory: GuestMemory | None = None
     kernel: GuestKernel | None = None
     gap: Gap | None = None
+    instance: str = ""  # the QEMU process of the guest that said it, where that was known
+
+    def of(self, process: ProcessMemory | None) -> GuestNews:
+        """The same where it may be of this process: what the guest was before its VM was started again is not it."""
+        if process is None or self.instance in ("", process.instance):
+            return self
+        return GuestNews(gap=Gap("guest", GapReason.PENDING, "not asked since its VM was started again"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +67,8 @@ class Observation:
     sight: Sight
     listed: bool = True
     """Whether libvirt has said which VMs there are, be it a while ago; if not, ``domains`` is empty."""
+    outdated: bool = False
+    """Whether that is so long ago that others may run by now."""
     unread: frozenset[str] = frozenset()
     """UUIDs of VMs that run, and of which no more than the size is known: neither whose they are nor what they are."""
     marks: Mapping[str, Sequence[Mark]] = field(default_factory=dict)
@@ -110,6 +122,7 @@ class Observer:
         self._vms = VmsCgroupReads(root, PAGE_SIZE)
         self._last: Sequence[DomainStats] | None = None
         self._listed_at = float("-inf")
+        self._states: dict[str, DomainState] = {}  # as of the last look
 
     def inherit(self, before: Observer) -> None:
         """Go on from the list of VMs of an earlier observer of this process, until libvirt says it again."""
@@ -122,22 +135,30 @@ class Observer:
         :raises KernelInterfaceError: when not even the host's memory can be read
         """
         gaps: list[Gap] = []
-        sight = Sight.CLEAR
+        sight, outdated = Sight.CLEAR, False
         try:
             self._last = list(self._stats())
             self._listed_at = monotonic
         except VirtError as error:
             # The VMs do not go away because libvirtd does: what they take is still read from their processes.
             gaps.append(error.gap("bulk statistics"))
-            sight = Sight.STALE if monotonic - self._listed_at <= self._list_max_age else Sight.BLIND
+            outdated = monotonic - self._listed_at > self._list_max_age
+            sight = Sight.BLIND if outdated else Sight.STALE
         listed = self._last or []
+        for one in listed:
+            # One that starts, or was restored, has another definition than before; the event may come after the list.
+            if self._states.get(one.uuid, one.state) is not one.state:
+                self._definitions.invalidate(one.uuid)
+        self._states = {one.uuid: one.state for one in listed}
         definitions, missing = self._definitions.read([one.uuid for one in listed], monotonic)
         # Listed a moment ago and gone now: not a VM any more.
         listed = [one for one in listed if one.uuid not in missing or missing[one.uuid].reason is not GapReason.GONE]
         processes, process_gaps = self._read_processes(listed)
         self._deep.want(processes)
         if self._active is not None:
-            self._active.want(processes)
+            sizes = {uuid: one.facts.memory for uuid, one in definitions.items()}
+            resting = [one.uuid for one in listed if one.state is not DomainState.RUNNING]
+            self._active.want(processes, sizes, resting)
         domains = []
         unread = frozenset(
             one.uuid for one in listed if one.uuid not in definitions and one.state is not DomainState.SHUTOFF
@@ -149,6 +170,11 @@ class Observer:
                 definition = _from_stats(one)
                 known = sight is not Sight.BLIND and definition.facts.memory > 0
                 sight = Sight.STALE if known else Sight.BLIND
+            elif one.uuid in missing:
+                # It changed, or may have: its size is what libvirt says now, and what else it is by now is not known.
+                size = max(definition.facts.memory, _from_stats(one).facts.memory)
+                definition = replace(definition, facts=replace(definition.facts, memory=size))
+                sight = Sight.STALE if sight is Sight.CLEAR else sight
             domains.append(self._join(one, definition, processes.get(one.uuid), own, at))
         host = observe_host(self._root, at, memory_cgroup=self._memory_cgroup, pressure_cgroup=self._pressure_cgroup)
         host = replace(host, vms=self._vms.read(processes, monotonic, complete=not process_gaps))
@@ -158,6 +184,7 @@ class Observer:
             tuple(gaps),
             sight,
             listed=self._last is not None,
+            outdated=outdated,
             unread=unread,
             marks={uuid: definition.marks for uuid, definition in definitions.items() if definition.marks},
         )
@@ -192,7 +219,7 @@ class Observer:
             try:
                 found[one.uuid] = self._processes.read(one.uuid, one.name)
             except KernelInterfaceError as error:
-                gaps[one.uuid] = error.gap("process")
+                gaps[one.uuid] = error.gap(PROCESS)
         self._processes.keep(found)
         return found, gaps
 
@@ -209,7 +236,7 @@ class Observer:
         news = GuestNews()
         memory: GuestMemory | None = None
         if one.state is DomainState.RUNNING:
-            news = self._guests(one.uuid)
+            news = self._guests(one.uuid).of(process)
             balloon = from_balloon_stats(one.balloon, at, facts.memory)
             readings = [reading for reading in (news.memory, balloon) if isinstance(reading, GuestMemory)]
             chosen = best(readings, at, self._guest_max_age)
@@ -242,7 +269,7 @@ class Observer:
 
 def facts_of(domains: Sequence[DomainObservation]) -> Mapping[str, DomainFacts]:
     """The facts by domain UUID, of those whose definition was read."""
-    return {one.uuid: one.facts for one in domains if not any(gap.what == "definition" for gap in one.gaps)}
+    return {one.uuid: one.facts for one in domains if one.defined}
 
 
 def _from_stats(one: DomainStats) -> Definition:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from memhint.agent.view import HostSnapshot
 from memhint.levers.lever import TakeUp
-from memhint.objects.domain import DomainObservation
+from memhint.objects.domain import DomainObservation, DomainState
 from memhint.objects.ownership import Ledger, Mark
 from memhint.planner.plan import Sight
 from memhint.store.errors import StoreError
@@ -35,6 +35,12 @@ class TravellingMarks:
         self._knobs = knobs
         self._arrived: dict[str, str] = {}  # by domain: the process whose marks have been taken up
         self._missed: dict[str, int] = {}
+
+    def inherit(self, before: TravellingMarks) -> None:
+        """Go on from an earlier one of this process: what a VM brought is taken up once. A mark that was given back may
+        stand in a domain that did not take that word.
+        """
+        self._arrived, self._missed = dict(before._arrived), dict(before._missed)
 
     def put(self, mark: Mark) -> None:
         """See Ledger."""
@@ -60,8 +66,9 @@ class TravellingMarks:
             return
         try:
             for one in view.seen.domains:
-                if one.uuid in view.seen.unread:
-                    continue  # what it brought is not known yet
+                # What one brought that still arrives, or is restored, is not known yet, nor how large its balloon is.
+                if one.uuid in view.seen.unread or one.state is not DomainState.RUNNING or not one.defined:
+                    continue
                 if one.process is not None and self._arrived.get(one.uuid) != one.process.instance:
                     self._take_up(one, view.seen.marks.get(one.uuid, ()))
                     self._arrived[one.uuid] = one.process.instance

@@ -40,6 +40,8 @@ class HostSnapshot:
         """What keeps the VMs as a whole from being known, and whose they are; None where they are known."""
         if not self.seen.listed:
             return "libvirt has not said which VMs there are"
+        if self.seen.outdated:
+            return "libvirt has not said for a while which VMs there are"
         if self.seen.unread:
             names = ", ".join(one.name for one in self.seen.domains if one.uuid in self.seen.unread)
             return f"the definition of {names} cannot be read"

@@ -11,10 +11,14 @@ from memhint.objects.guest import GuestKernel, GuestMemory
 
 @dataclass(frozen=True, slots=True)
 class GuestReading:
-    """The yield of a conversation; ``gaps`` names what is missing and why. ``at`` is unix seconds."""
+    """The yield of a conversation; ``gaps`` names what is missing and why. ``at`` is unix seconds.
+
+    ``instance`` is the VM's QEMU process as it was known then; empty where it was not.
+    """
 
     at: float
     memory: GuestMemory | None = None
     kernel: GuestKernel | None = None
     capabilities: Capabilities | None = None
     gaps: tuple[Gap, ...] = ()
+    instance: str = ""

@@ -58,12 +58,17 @@ def withheld(capabilities: Capabilities, read: GuestMemory) -> Gap | None:
 
 
 def best(readings: Iterable[GuestMemory], now: float, max_age_s: float) -> GuestMemory | Gap:
-    """The observation of the best source, the newest of it; none older than ``max_age_s`` seconds counts."""
+    """The observation of the best source, the newest of it; none older than ``max_age_s`` seconds counts.
+
+    Nor one from so far ahead: of a clock that was set back since, nobody knows how old it is.
+    """
     known = tuple(readings)
     if not known:
         return Gap("guest", GapReason.PENDING, "no source has answered yet")
-    fresh = [memory for memory in known if now - memory.at <= max_age_s]
+    fresh = [memory for memory in known if abs(now - memory.at) <= max_age_s]
     if not fresh:
         age = now - max(memory.at for memory in known)
+        if age < 0:
+            return Gap("guest", GapReason.TIMEOUT, "the clock was set back since the newest observation")
         return Gap("guest", GapReason.TIMEOUT, f"the newest observation is {age:.0f} s old")
     return min(fresh, key=lambda memory: (_RANK[memory.source], -memory.at))

@@ -89,6 +89,9 @@ class BalloonLever(VmLever):
         mark = self._ledger.get(domain.uuid, BALLOON_KNOB)
         process = domain.process
         if mark is not None and process is not None and mark.instance != process.instance:
+            if domain.state is not DomainState.RUNNING or not domain.defined:
+                detail = "it is not known yet whether the VM was restored, with its balloon as it was"
+                return Verdict(Answer.PENDING, Reason.NOT_RUNNING, detail)
             self._ledger.remove(domain.uuid, BALLOON_KNOB)  # the VM has started since, with all of its memory
             mark = None
         if wish is None:
@@ -123,12 +126,15 @@ class BalloonLever(VmLever):
             return Verdict(Answer.PENDING, Reason.NOT_RUNNING, f"the VM is {domain.state}")
         if dry_run:
             return Verdict(Answer.PLANNED, Reason.DRY_RUN, "give back what the balloon took")
+        # All of it was the VM's own when the mark was made. What was plugged in or out since is not in the mark, and a
+        # target below what the VM has takes memory away.
+        size = domain.facts.memory or int(mark.before)
         try:
-            self._target(domain.uuid).set(int(mark.before))
+            self._target(domain.uuid).set(size)
         except VirtError as error:
             return Verdict(Answer.FAILED, Reason.HYPERVISOR, error.detail)
         self._ledger.remove(domain.uuid, BALLOON_KNOB)
-        return Verdict(Answer.APPLIED, Reason.NONE, f"{int(mark.before) // MIB} MiB again")
+        return Verdict(Answer.APPLIED, Reason.NONE, f"{size // MIB} MiB again")
 
 
 def build(context: LeverContext) -> BalloonLever:
@@ -137,11 +143,14 @@ def build(context: LeverContext) -> BalloonLever:
 
 
 def _take_up(domain: DomainObservation, mark: Mark) -> Mark | None:
-    """It holds where the balloon is inflated, and no more was taken than the VM has."""
+    """It holds where the balloon is inflated, and no more was taken than the VM has.
+
+    Where memory was plugged in since, more may be left to the VM than it had before.
+    """
     actual = domain.balloon_actual
     if domain.process is None or actual is None or not mark.before.isdigit():
         return None
-    if not actual < int(mark.before) <= domain.facts.memory:
+    if not (actual < domain.facts.memory - TOLERANCE and int(mark.before) <= domain.facts.memory):
         return None
     return replace(mark, instance=domain.process.instance)
 

@@ -22,7 +22,8 @@ from memhint.levers.dedup_merge import MERGE_KNOB, MergeFlags, QemuMonitor
 from memhint.levers.dedup_partition import ENDED, PARTITION_KNOB, Partitions
 from memhint.levers.host_ksm import HostKsm, is_ksm
 from memhint.levers.lever import HostLever, LeverContext, PassResult
-from memhint.objects.domain import DomainObservation, DomainState
+from memhint.objects.domain import PROCESS, DomainObservation, DomainState
+from memhint.objects.gap import GapReason
 from memhint.objects.host import HostObservation
 from memhint.objects.lever import LeverName, LeverState, Observed
 from memhint.objects.ownership import HOST, Ledger
@@ -168,13 +169,17 @@ class DedupLever(HostLever[DedupPlan]):
         self._merge.forget_ended(running, domains)
         self._partitions.forget_ended(running, domains)
         if not plan.members:
-            return PassResult(verdicts, self._stop(running, host, dry_run=dry_run))
+            return PassResult(verdicts, self._stop(domains, host, dry_run=dry_run))
         support = self.probe(host)
         if not support.ok:
             if support.answer is not Answer.CONFLICT:
                 # What memhint may not do any more it does not leave behind.
-                self._stop(running, host, dry_run=dry_run)
+                self._stop(domains, host, dry_run=dry_run)
             return PassResult({**verdicts, **dict.fromkeys(plan.members, support)}, support)
+        others = (one for one in running if one.uuid not in plan.members and one.uuid not in plan.spared)
+        if not dry_run and any(not self._merge.is_set(one, False) for one in others):
+            # To keep somebody out may take minutes, as where a VM is busy, and others that start meanwhile wait for it.
+            self._ksm.pause()
         placed = self._place(plan, running, host, dry_run=dry_run)
         verdicts.update({uuid: verdict for uuid, verdict in placed.items() if uuid in plan.members})
         may = {uuid for uuid in plan.members if uuid not in placed or placed[uuid].ok}
@@ -184,6 +189,7 @@ class DedupLever(HostLever[DedupPlan]):
         for domain in outside:
             verdict = self._merge.set(domain, False, host, dry_run=dry_run)
             verdicts[domain.uuid] = verdict if not verdict.ok else verdicts.get(domain.uuid, verdict)
+        outside += [one for one in domains if _unseen(one)]
         unverified = [
             one.name for one in outside if not self._harmless(one, plan) and not self._merge.is_set(one, False)
         ]
@@ -197,7 +203,7 @@ class DedupLever(HostLever[DedupPlan]):
             verdict = self._merge.let_in(domain, host, dry_run=dry_run)
             verdicts[domain.uuid] = _both(placed[domain.uuid], verdict) if domain.uuid in placed else verdict
         knobs = self._settings.knobs(plan.pace, several=plan.several)
-        return PassResult(verdicts, self._ksm.run(host, knobs, dry_run=dry_run))
+        return PassResult(verdicts, self._ksm.run(knobs, dry_run=dry_run))
 
     def _place(
         self, plan: DedupPlan, running: Sequence[DomainObservation], host: HostObservation, *, dry_run: bool
@@ -255,11 +261,11 @@ class DedupLever(HostLever[DedupPlan]):
 
     def undo(self, domains: Sequence[DomainObservation], host: HostObservation) -> Verdict:
         """Separate what memhint merged, stop KSM and put every setting back that memhint changed."""
-        return self._stop([one for one in domains if one.process is not None], host, dry_run=False)
+        return self._stop(domains, host, dry_run=False)
 
     # -- going back ----------------------------------------------------------------------------------------------------
 
-    def _stop(self, running: Sequence[DomainObservation], host: HostObservation, *, dry_run: bool) -> Verdict:
+    def _stop(self, domains: Sequence[DomainObservation], host: HostObservation, *, dry_run: bool) -> Verdict:
         own = (MERGE_KNOB, PARTITION_KNOB)
         marks = [mark for mark in self._ledger.all() if mark.knob in own or is_ksm(mark)]
         if not marks:
@@ -268,7 +274,7 @@ class DedupLever(HostLever[DedupPlan]):
             return Verdict(
                 Answer.PLANNED, Reason.DRY_RUN, "separate what was merged, stop KSM and restore its settings"
             )
-        by_uuid = {one.uuid: one for one in running}
+        by_uuid = {one.uuid: one for one in domains if one.process is not None}
         problems = []
         for mark in marks:
             if mark.knob == MERGE_KNOB and mark.after != "false" and mark.subject in by_uuid:
@@ -277,13 +283,27 @@ class DedupLever(HostLever[DedupPlan]):
                     problems.append(f"{by_uuid[mark.subject].name}: {verdict}")
         room = self._merge.room(host)
         problems += self._partitions.restore(lambda: self._ksm.separate_all(room, host.page_size))
-        problems += self._ksm.restore()
+        problems += self._ksm.restore(room, host.page_size)
+        unseen = {one.uuid: one.name for one in domains if _unseen(one)}
         for mark in marks:
-            if mark.knob == MERGE_KNOB:
+            if mark.knob == MERGE_KNOB and mark.subject in unseen:
+                problems.append(f"{unseen[mark.subject]}: its process was not read")
+            elif mark.knob == MERGE_KNOB:
                 problems += self._merge.restore(mark, by_uuid.get(mark.subject))
         if problems:
             return Verdict(Answer.FAILED, Reason.HYPERVISOR, "; ".join(problems))
         return Verdict(Answer.APPLIED, Reason.NONE, "KSM and every VM are as they were")
+
+
+def _unseen(one: DomainObservation) -> bool:
+    """Whether a VM has a process of which nothing could be read; one that has ended, or is not there yet, merges
+    nothing.
+    """
+    return (
+        one.process is None
+        and one.state is not DomainState.SHUTOFF
+        and not any(gap.what == PROCESS and gap.reason is GapReason.GONE for gap in one.gaps)
+    )
 
 
 def _both(placed: Verdict, merged: Verdict) -> Verdict:

@@ -156,10 +156,15 @@ class MergeFlags:
         7.2 and 10.0), and to set what the property says already does nothing. For a moment all of it is mergeable, so
         nothing merges meanwhile; the next pass has KSM go on.
         """
+        assert domain.process is not None
         self._pause()
-        for path in backends:
-            monitor.set(path, "merge", True)
-            monitor.set(path, "merge", False)
+        try:
+            for path in backends:
+                monitor.set(path, "merge", True)
+                monitor.set(path, "merge", False)
+        except VirtError:  # it was not asked
+            self._anew.discard((domain.process.instance, domain.facts.memory))
+            raise
         return self._verify(domain, False)
 
     def _out_already(self, domain: DomainObservation) -> bool:

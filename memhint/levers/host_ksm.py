@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from memhint.kernel import ksm
 from memhint.kernel.errors import InterfaceMissing, KernelInterfaceError
 from memhint.kernel.root import KernelRoot
-from memhint.objects.host import HostObservation
 from memhint.objects.ownership import HOST, Ledger, Mark
 from memhint.objects.units import mib
 from memhint.objects.verdict import Answer, Reason, Verdict
@@ -43,16 +43,18 @@ class HostKsm:
         self._now = now
 
     def owned(self) -> bool:
-        """Whether it was memhint that switched KSM on."""
-        return self._ledger.get(HOST, ksm.KsmKnob.RUN) is not None
+        """Whether it was memhint that switched KSM on, in this boot of the host."""
+        mark = self._ledger.get(HOST, ksm.KsmKnob.RUN)
+        return mark is not None and mark.instance == self._host_boot
 
-    def run(self, host: HostObservation, wanted: Sequence[tuple[ksm.KsmKnob, str]], *, dry_run: bool) -> Verdict:
+    def run(self, wanted: Sequence[tuple[ksm.KsmKnob, str]], *, dry_run: bool) -> Verdict:
         """Write every knob that differs, in the order given, put back what is wanted no more, and switch KSM on."""
         advised = (ksm.KsmKnob.ADVISOR_MODE, "scan-time") in wanted
         # the advisor owns pages_to_scan
         steered = [one for one in wanted if not (advised and one[0] is ksm.KsmKnob.PAGES_TO_SCAN)]
         changes = [(knob, value) for knob, value in steered if self._differs(knob, value)]
-        switch_on = [(ksm.KsmKnob.RUN, "1")] if host.ksm is not None and host.ksm.run != 1 else []
+        # By what stands there now: it may have been paused since the host was looked at.
+        switch_on = [(ksm.KsmKnob.RUN, "1")] if self._differs(ksm.KsmKnob.RUN, "1") else []
         kept = {ksm.KsmKnob.RUN, *(knob for knob, _ in wanted), *([ksm.KsmKnob.PAGES_TO_SCAN] if advised else [])}
         dropped = [mark for mark in self._marks() if mark.knob not in kept]
         if not changes and not dropped and not switch_on:
@@ -76,12 +78,18 @@ class HostKsm:
 
     def pause(self) -> None:
         """Stop scanning, if memhint began it. What is merged stays merged, and nothing more is."""
-        if not self.owned():
+        mark = self._ledger.get(HOST, ksm.KsmKnob.RUN)
+        if mark is None or not self.owned():
             return
         try:
+            if ksm.read_knob(self._root, ksm.KsmKnob.RUN) != "1":
+                return
             ksm.write_knob(self._root, ksm.KsmKnob.RUN, "0")
         except KernelInterfaceError as error:
             LOG.error("KSM could not be stopped: %s", error)
+            return
+        # It stops whether or not that can be noted. Without the note what stands there is somebody else's.
+        self._ledger.put(replace(mark, after="0", at=self._now()))
 
     def separate_all(self, room: int, page_size: int) -> str | None:
         """Separate every page that KSM has merged, of whatever process, and stop it; why that could not be, in words.
@@ -99,11 +107,18 @@ class HostKsm:
             return str(error)
         return None
 
-    def restore(self) -> list[str]:
-        """Put all knobs back, but leave to others what they changed since; what failed, in words."""
+    def restore(self, room: int, page_size: int) -> list[str]:
+        """Put all knobs back, but leave to others what they changed since; what failed, in words.
+
+        :param room: bytes that the host can give away
+        """
         problems = []
         for mark in self._marks():
             try:
+                if (lacking := self._cannot_separate(mark, room, page_size)) is not None:
+                    self.pause()
+                    problems.append(f"{mark.knob} was {mark.before}: {lacking}")
+                    continue
                 self._put_back(mark)
             except KernelInterfaceError as error:
                 problems.append(f"{mark.knob}: {error}")
@@ -113,6 +128,14 @@ class HostKsm:
         """Those of KSM's knobs, in the order in which they go back."""
         mine = [mark for mark in self._ledger.all() if is_ksm(mark)]
         return sorted(mine, key=lambda mark: _RESTORE_ORDER.get(mark.knob, 1))
+
+    def _cannot_separate(self, mark: Mark, room: int, page_size: int) -> str | None:
+        """Why ``run`` cannot go back to 2 now, which separates all that is merged; None where it can, or need not."""
+        if mark.knob != ksm.KsmKnob.RUN or mark.before != "2" or not self.owned():
+            return None
+        if ksm.read_knob(self._root, ksm.KsmKnob.RUN) != mark.after:
+            return None
+        return no_room("all that is merged", ksm.read_ksm(self._root).saving(page_size), room)
 
     def _put_back(self, mark: Mark) -> None:
         knob = ksm.KsmKnob(mark.knob)

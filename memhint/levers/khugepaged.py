@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -54,7 +55,7 @@ class KhugepagedLever(HostLever[HugeHost]):
         *,
         own: bool,
         most: int,
-        near_only: bool = False,
+        near_only: Callable[[], bool] = lambda: False,
     ) -> None:
         """:param host_boot: names this boot of the host; marks of another one are void
         :param own: whether memhint may set any of it
@@ -82,7 +83,7 @@ class KhugepagedLever(HostLever[HugeHost]):
     def plan_of(self, planned: Planned) -> HugeHost:
         """By the rules, from what the plan asks of VMs, and by what was measured of this host."""
         plan = huge_host(planned)
-        return replace(plan, defrag=NO_WAITING) if self._near_only and plan.defrag is None else plan
+        return replace(plan, defrag=NO_WAITING) if plan.defrag is None and self._near_only() else plan
 
     def reconcile(
         self, plan: HugeHost, domains: Sequence[DomainObservation], host: HostObservation, *, dry_run: bool
@@ -182,16 +183,21 @@ def build(context: LeverContext) -> KhugepagedLever:
         time.time,
         own=options.own,
         most=options.max_ptes_none,
-        near_only=options.far_huge_ratio > 1 and _has_nodes(context.root),
+        near_only=_has_nodes(context.root) if options.far_huge_ratio > 1 else lambda: False,
     )
 
 
-def _has_nodes(root: KernelRoot) -> bool:
-    """Whether anything can be far."""
-    try:
-        return sum(node.total > 0 for node in numa_nodes(root)) > 1
-    except KernelInterfaceError:
-        return False
+def _has_nodes(root: KernelRoot) -> Callable[[], bool]:
+    """Whether anything can be far now: a node with memory may come later. As it was, where that cannot be read."""
+    known = False
+
+    def several() -> bool:
+        nonlocal known
+        with suppress(KernelInterfaceError):
+            known = sum(node.total > 0 for node in numa_nodes(root)) > 1
+        return known
+
+    return several
 
 
 def _joined(verdicts: Sequence[Verdict]) -> Verdict:

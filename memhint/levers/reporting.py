@@ -194,14 +194,21 @@ class ReportingLever:
         if mark.knob == NEXT_BOOT_KNOB:
             return reporting_next_boot.put_back(self._ledger, mark, target.next_boot)
         kernel = target.domain.guest_kernel
-        if kernel is not None and kernel.boot_id is not None and kernel.boot_id != mark.instance:
-            self._ledger.remove(mark.subject, mark.knob)
-            return Verdict(Answer.UNCHANGED, Reason.NONE, "the guest has booted since, and the setting went with it")
+        if _booted_since(kernel, mark):
+            return self._gone_with_its_boot(mark)
         if target.agent is None:
             return Verdict(Answer.PENDING, Reason.NO_GUEST_AGENT, "the guest cannot be asked now")
         if mark.knob in reporting_tuning.KNOBS:
             return self._tune(replace(target, tuning=GUESTS_OWN), Mode.AUTO, dry_run=False) or Verdict(Answer.UNCHANGED)
         try:
+            # What was seen a cycle ago may be of the boot before this one, of which the mark is.
+            if kernel is None or not target.fresh:
+                kernel = self._read_kernel(target.agent)
+            if _booted_since(kernel, mark):
+                return self._gone_with_its_boot(mark)
+            if _setting(kernel, mark.knob) not in (None, mark.after):
+                self._ledger.remove(mark.subject, mark.knob)
+                return Verdict(Answer.UNCHANGED, Reason.NONE, "somebody has set it since, and it is left so")
             if mark.knob == ENABLED_KNOB:
                 set_page_reporting(target.agent, enabled=mark.before == "true")
             elif mark.knob == ORDER_KNOB:
@@ -214,6 +221,10 @@ class ReportingLever:
             return _failed(error)
         self._ledger.remove(mark.subject, mark.knob)
         return Verdict(Answer.APPLIED, Reason.NONE, f"{mark.knob} is as it was")
+
+    def _gone_with_its_boot(self, mark: Mark) -> Verdict:
+        self._ledger.remove(mark.subject, mark.knob)
+        return Verdict(Answer.UNCHANGED, Reason.NONE, "the guest has booted since, and the setting went with it")
 
     def _release(self, target: ReportingTarget, *, dry_run: bool) -> Verdict:
         """Undo every mark there is for this VM; the verdict that matters most, or that nothing was to be done."""
@@ -326,20 +337,31 @@ class ReportingLever:
         kernel = domain.guest_kernel
         if kernel is None:
             return
-        now = {
-            ENABLED_KNOB: str(kernel.enabled).lower(),
-            ORDER_KNOB: str(kernel.order),
-            DRIVER_KNOB: (kernel.balloon_device or "") if kernel.balloon_bound else "",
-        }
-        for knob, value in now.items():
+        for knob in (ENABLED_KNOB, ORDER_KNOB, DRIVER_KNOB):
             mark = self._ledger.get(domain.uuid, knob)
-            if mark is not None and mark.instance == (kernel.boot_id or "") and mark.before == value:
+            same = mark is not None and mark.instance == (kernel.boot_id or "")
+            if mark is not None and same and mark.before == _setting(kernel, knob):
                 self._ledger.remove(domain.uuid, knob)
 
     def _read_back(self, agent: GuestAgent, took: Callable[[GuestKernel], bool]) -> Verdict:
         if took(self._read_kernel(agent)):
             return Verdict(Answer.APPLIED)
         return Verdict(Answer.FAILED, Reason.GUEST_ANSWER, "the guest took the write and shows the old setting")
+
+
+def _booted_since(kernel: GuestKernel | None, mark: Mark) -> bool:
+    return kernel is not None and kernel.boot_id is not None and kernel.boot_id != mark.instance
+
+
+def _setting(kernel: GuestKernel, knob: str) -> str | None:
+    """What stands there now, as a mark has it; None where that was not read."""
+    if knob == ENABLED_KNOB:
+        return None if kernel.enabled is None else str(kernel.enabled).lower()
+    if knob == ORDER_KNOB:
+        return None if kernel.order is None else str(kernel.order)
+    if kernel.balloon_bound is None:
+        return None
+    return (kernel.balloon_device or "") if kernel.balloon_bound else ""
 
 
 def _has_switch(kernel: GuestKernel | None) -> bool:

@@ -12,6 +12,8 @@ from memhint.objects.guest import GuestKernel, GuestMemory
 from memhint.objects.ranges import Count, Identity, Moment, Seconds, Size
 from memhint.objects.words import Word
 
+DEFINITION, PROCESS = "definition", "process"  # as gaps name them
+
 
 class DomainState(Word):
     """libvirt's states, as far as they matter for memory."""
@@ -147,6 +149,11 @@ class DomainObservation:
     balloon_reporting: BalloonReporting | None = None  # only of a QEMU that counts, where monitor commands are allowed
     reporting_check: ReportingCheck | None = None
     active: ActiveMemory | None = None
+
+    @property
+    def defined(self) -> bool:
+        """Whether its facts are by its definition, and that as it is now."""
+        return not any(gap.what == DEFINITION for gap in self.gaps)
 
     @property
     def footprint(self) -> int | None:

@@ -22,6 +22,7 @@ from memhint.planner.dedup_yield import TurnInput, TurnState, take_turns
 from memhint.planner.exclusions import exclusions, forbidden
 
 _OFF = Verdict(Answer.UNCHANGED, Reason.OPT_OUT)
+_UNREAD = Verdict(Answer.PENDING, Reason.NOT_RUNNING, "its process was not read")
 _HARMLESS = frozenset({Reason.NOT_RUNNING, Reason.DEVICE})  # why a VM that asked does not merge, and might
 
 
@@ -118,7 +119,11 @@ def plan_dedup(
         verdicts.update((one.uuid, Verdict(Answer.REFUSED, Reason.TENANT, detail)) for one in others)
     willing = [one for project in asking if project in chosen for one in asking[project]]
     resting = {one.uuid: rest for one in willing if (rest := rest_of(progress.breaks, one, auto.now)) is not None}
-    later, turn = _turns([one for one in willing if one.uuid not in resting], policies, auto, progress)
+    # One missed reading is no end: such a VM is neither taken in, nor are pages separated for it.
+    unread = {one.uuid: _UNREAD for one in willing if one.process is None}
+    turns = [one for one in willing if one.uuid not in resting and one.uuid not in unread]
+    later, turn = _turns(turns, policies, auto, progress)
+    later = {**later, **unread}
     verdicts.update({**resting, **later})
     found = frozenset(one.uuid for one in willing)
     harmless = {

@@ -29,7 +29,11 @@ _BELOW_MINIMUM = "its forecast is below its minimum"
 def remember(
     past: Mapping[str, Past], domains: Iterable[DomainObservation], now: float, predictor: Predictor
 ) -> dict[str, Past]:
-    """The past of every VM that is still there, moved to ``now`` where it was observed, or that was an hour ago."""
+    """The past of every VM that is still there, moved to ``now`` where it was observed, or that was an hour ago.
+
+    A VM that has not run yet used nothing, and that says nothing of what it will use: it is new when it runs. Nor does
+    what it used with less memory say what it will use of more: it is new again when some is plugged in.
+    """
     moved: dict[str, Past] = {}
     there: set[str] = set()
     for domain in domains:
@@ -39,15 +43,25 @@ def remember(
         if process is None:
             if before is not None:
                 moved[domain.uuid] = before  # one missed reading is no new life
-        elif before is None:
-            moved[domain.uuid] = predictor.first(process.instance, process.footprint, now)
+            continue
+        if before is None:
+            found = predictor.first(process.instance, process.footprint, now)
         elif before.instance != process.instance:
             # A VM that was rebooted does again what it did: it counts in full at first, and then by all of its past.
-            moved[domain.uuid] = replace(
-                predictor.next(before, process.footprint, now), instance=process.instance, first_seen=now
+            found = replace(
+                predictor.next(before, process.footprint, now), instance=process.instance, first_seen=now, waits=False
             )
+            before = None
         else:
-            moved[domain.uuid] = predictor.next(before, process.footprint, now)
+            found = predictor.next(before, process.footprint, now)
+        if domain.state is not DomainState.RUNNING and (before is None or before.waits):
+            found = replace(found, first_seen=now, waits=True)
+        elif found.waits:
+            found = replace(found, waits=False)
+        memory = domain.facts.memory
+        if memory and memory != found.memory:
+            found = replace(found, memory=memory, first_seen=now if 0 < found.memory < memory else found.first_seen)
+        moved[domain.uuid] = found
     return {**_away(past, there, now), **moved}
 
 

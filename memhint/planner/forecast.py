@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from memhint.objects.domain import DomainObservation
+from memhint.objects.domain import DomainObservation, DomainState
 from memhint.objects.host import HostObservation
 from memhint.objects.plan import Demand, DemandReason
 from memhint.objects.policy import Policy
@@ -57,11 +57,14 @@ def forecast(
     inside = [domain for domain, one in zip(domains, demands, strict=True) if one.reason is not DemandReason.OUTSIDE]
     resident = sum(domain.process.rss for domain in inside if domain.process)
     saving = _ksm_saving(host, inside)
+    missed = _missed(state, inside, past)
     other = state.other.lasting(settings.other_window, now).add(
-        now, max(0.0, host.pool - host.memory.available - (resident - saving))
+        now, max(0.0, host.pool - host.memory.available - (resident + missed - saving))
     )
     footprint = {past[one.uuid].instance: one.process.footprint for one in inside if one.process}
-    faulted = _fault_in_rate(state, footprint, now)
+    # What one has that arrives, or is starting, comes by no will of its own, and counts in full as it is.
+    running = {past[one.uuid].instance for one in inside if one.process and one.state is DomainState.RUNNING}
+    faulted = _fault_in_rate(state, {name: use for name, use in footprint.items() if name in running}, now)
     fault_in = state.fault_in.lasting(settings.fault_in_window, now)
     if faulted is not None:
         fault_in = fault_in.add(now, faulted)
@@ -104,6 +107,14 @@ def _ksm_saving(host: HostObservation, domains: Sequence[DomainObservation]) -> 
     counted = sum(one.process.ksm_zero or 0 for one in domains if one.process)
     zero = max(0, (host.ksm.zero_pages or 0) * host.page_size - counted)
     return host.ksm.pages_sharing * host.page_size + zero
+
+
+def _missed(state: PlannerState, domains: Sequence[DomainObservation], past: Mapping[str, Past]) -> int:
+    """What VMs held a cycle ago whose process was not read now, as while a large one ends: no other work has come to
+    that, and it would be remembered as such for long.
+    """
+    unread = (one for one in domains if one.process is None and one.state is not DomainState.SHUTOFF)
+    return sum(state.footprint.get(past[one.uuid].instance, 0) for one in unread if one.uuid in past)
 
 
 def _fault_in_rate(state: PlannerState, footprint: Mapping[str, int], now: float) -> float | None:

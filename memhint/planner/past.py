@@ -13,12 +13,14 @@ class Past:
     """Bytes and seconds of the planner's clock. Of bounded size, however long the VM runs."""
 
     instance: str  # the QEMU process
-    first_seen: float  # that process
+    first_seen: float  # that process; while it has not run yet, when it was seen last
     peak: float  # what the predictor makes of the past: the decaying peak, or a quantile of the slots
     at: float
     highest: int  # the footprint's peak, not decaying
     slots: tuple[int, ...] = ()  # the largest footprint of each slot, oldest first; empty where no window is asked for
     slot: int = 0  # the number of the newest slot
+    memory: int = 0  # bytes that the VM was given when it was seen last; 0: not known
+    waits: bool = False  # that process has not run yet: it is starting, was started paused, or still arrives
 
 
 def slot_of(now: float, window: float) -> int:

@@ -73,7 +73,12 @@ def plan(
     seen = forecast(host, domains, policies, state, now, settings, growth)
     asked = ask(host, domains, policies, unread, seen, state, now, settings)
     promised, remembered = _promised(seen, asked.ladder, state, now, sight, settings)
-    earned = next_earned(state.earned, _look(seen, asked.ladder, settings), now) if _may_earn(settings) else Earned()
+    clear = sight is Sight.CLEAR
+    look = _look(seen, asked.ladder, settings)
+    if not clear:
+        # Of a VM that nobody named all that it holds is other work's, so that VMs seem not to fit.
+        look = replace(look, assigned=0, failed=is_scarce(asked.ladder, settings.ladder))
+    earned = next_earned(state.earned, look, now) if _may_earn(settings) else Earned()
     cycle = HostCycle(
         host=host,
         domains=domains,
@@ -103,7 +108,7 @@ def plan(
             state_of_levers,
             at=now,
             past=seen.past,
-            other=seen.other,
+            other=seen.other if clear else state.other.lasting(settings.other_window, now),
             fault_in=seen.fault_in,
             storms=seen.storms,
             earned=earned,

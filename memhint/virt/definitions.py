@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import libvirt
 
+from memhint.objects.domain import DEFINITION
 from memhint.objects.gap import Gap
 from memhint.virt.caller import Caller
 from memhint.virt.domain_xml import Definition, parse_domain
@@ -64,7 +65,7 @@ class Definitions:
             try:
                 self._kept[uuid] = _Kept(self._caller.call("domain XML", _reader(uuid)), now)
             except VirtError as error:
-                gaps[uuid] = error.gap("definition")
+                gaps[uuid] = error.gap(DEFINITION)
                 self.invalidate(uuid)
         return {uuid: kept.definition for uuid, kept in self._kept.items()}, gaps
 

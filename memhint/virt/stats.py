@@ -16,7 +16,8 @@ _STATES = {
     libvirt.VIR_DOMAIN_PAUSED: DomainState.PAUSED,
     libvirt.VIR_DOMAIN_PMSUSPENDED: DomainState.PAUSED,
     libvirt.VIR_DOMAIN_SHUTOFF: DomainState.SHUTOFF,
-    libvirt.VIR_DOMAIN_CRASHED: DomainState.SHUTOFF,
+    # Its guest has, and its QEMU holds the memory: for as long as a dump takes, or until somebody has looked at it.
+    libvirt.VIR_DOMAIN_CRASHED: DomainState.PAUSED,
 }
 
 

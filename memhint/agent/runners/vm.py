@@ -12,7 +12,7 @@ from memhint.agent.runners.one_pass import OnePass
 from memhint.agent.runners.runner import LeverRunner
 from memhint.agent.view import HostSnapshot
 from memhint.levers.lever import VmLever
-from memhint.objects.domain import DomainObservation
+from memhint.objects.domain import DomainObservation, DomainState
 from memhint.objects.lever import LeverState
 from memhint.objects.policy import Policy
 from memhint.objects.verdict import Answer, Reason, Verdict
@@ -54,7 +54,7 @@ class VmRunner(LeverRunner):
         self._lock = threading.Lock()
         self._pass = OnePass(str(lever.name))
         self._rests: frozenset[str | None] | None = None
-        """The processes of the last pass, if it was asked for nothing, and had nothing to give back."""
+        """The processes that ran in the last pass, if it was asked for nothing, and had nothing to give back."""
         self._pulled: Mapping[str, _Pulled] = {}
 
     def pull(self, view: HostSnapshot, planned: Planned) -> None:
@@ -110,8 +110,8 @@ class VmRunner(LeverRunner):
     def _submit(
         self, wishes: Mapping[str, int], domains: Sequence[DomainObservation], policies: Mapping[str, Policy]
     ) -> None:
-        # A VM that is new here may have brought something along.
-        rests = self._rests is not None and all(_instance(one) in self._rests for one in domains)
+        # A VM that is new here may have brought something along, which is taken up once it runs.
+        rests = self._rests is not None and _running(domains) <= self._rests
         if not self._ended.is_set() and (wishes or not rests):
             self._pass.begin(lambda: self._run(wishes, domains, policies))
 
@@ -134,7 +134,7 @@ class VmRunner(LeverRunner):
                 pulled[one.uuid] = _Pulled(_instance(one), wish, verdict)
                 with self._lock:
                     self._pulled = {**self._pulled, one.uuid: pulled[one.uuid]}
-        self._rests = None if wishes or owned else frozenset(_instance(one) for one in domains)
+        self._rests = None if wishes or owned else _running(domains)
         with self._lock:
             self._pulled = pulled
 
@@ -148,3 +148,7 @@ class VmRunner(LeverRunner):
 
 def _instance(domain: DomainObservation) -> str | None:
     return None if domain.process is None else domain.process.instance
+
+
+def _running(domains: Sequence[DomainObservation]) -> frozenset[str | None]:
+    return frozenset(_instance(one) for one in domains if one.state is DomainState.RUNNING and one.defined)

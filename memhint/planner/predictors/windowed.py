@@ -33,4 +33,5 @@ class Windowed:
         slots = advance(past.slots, past.slot, slot, use)
         if slots is past.slots:
             return past  # as nearly always: a slot is far longer than a cycle
-        return Past(past.instance, past.first_seen, self.peak(slots), now, max(past.highest, use), slots, slot)
+        peak, highest = self.peak(slots), max(past.highest, use)
+        return Past(past.instance, past.first_seen, peak, now, highest, slots, slot, past.memory)

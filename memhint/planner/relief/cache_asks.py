@@ -72,7 +72,7 @@ class CacheAsks:
 
     def _rested(self, uuid: str, at: float) -> bool:
         before, wait = self._asked.get(uuid, (at, 0.0))
-        return at - before >= wait
+        return abs(at - before) >= wait
 
     def _remember(self, asked: Iterable[str], at: float) -> None:
         """Each idle VM is asked after twice the time.
@@ -86,7 +86,8 @@ class CacheAsks:
         self._asked = {uuid: one for uuid, one in self._asked.items() if at - one[0] <= 2 * LONGEST}
 
     def _left_alone(self, last: Reclaim | None, at: float, why: str) -> bool:
-        if last is None or last.ended is None or at - last.ended >= self._hold_off:
+        # A clock that was set back must not have it left alone until the time that it showed before.
+        if last is None or last.ended is None or abs(at - last.ended) >= self._hold_off:
             return False
         # One that the ladder itself took back, to ask for another reason, is no answer of the guest's.
         taken_back = last.request.by == BY and last.verdict.reason is Reason.INTERRUPTED

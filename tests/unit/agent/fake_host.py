@@ -61,11 +61,16 @@ class FakeDefinitions:
     def __init__(self) -> None:
         self.known: dict[str, Definition] = {}
         self.missing: set[str] = set()
+        self.kept: set[str] = set()  # read before, and not to be read again now
         self.error: VirtError = LibvirtCallFailed("the XML cannot be read now")
+        self.invalid: list[str] = []
+
+    def invalidate(self, uuid):
+        self.invalid.append(uuid)
 
     def read(self, uuids, now):
         wanted = set(uuids)
-        gaps = {uuid: self.error.gap("definition") for uuid in wanted & self.missing}
+        gaps = {uuid: self.error.gap("definition") for uuid in wanted & (self.missing | self.kept)}
         return {uuid: self.known[uuid] for uuid in wanted - self.missing}, gaps
 
 

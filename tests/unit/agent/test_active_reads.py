@@ -269,6 +269,61 @@ def test_a_vm_that_ended_or_has_another_process_is_watched_no_more() -> None:
     assert reads.newest("b") == (None, None)
 
 
+def test_a_vm_that_does_not_run_is_not_watched_and_begins_anew_when_it_does() -> None:
+    """One that is paused, or arrives for an hour, touches nothing: all of its memory would look idle."""
+    sources = Sources(damon=None)
+    reads, process = reader(sources), {"a": builders.process(pid=1)}
+    reads.want(process, resting=["a"])
+    assert run(reads, 0.0) > 0
+    assert sources.made == []
+    found, gap = reads.newest("a")
+    assert found is None
+    assert gap is not None
+    assert "does not run" in gap.detail
+    reads.want(process)
+    run(reads, 1.0)
+    assert reads.newest("a") == (SEEN, None)
+    reads.want(process, resting=["a"])
+    assert run(reads, 2.0) > 0
+    assert (reads.newest("a")[0], sources.made[0][2].closed) == (None, 1)
+    reads.want(process)
+    run(reads, 3.0)
+    assert len(sources.made) == 2
+
+
+def test_a_vm_with_more_memory_than_before_is_watched_anew() -> None:
+    sources = Sources(damon=None)
+    reads, process = reader(sources), {"a": builders.process(pid=1)}
+    for size, made in ((None, 1), (4, 1), (None, 1), (4, 1), (8, 2)):
+        reads.want(process, {} if size is None else {"a": size})
+        run(reads, 0.0)
+        assert len(sources.made) == made, size
+    assert [watch.closed for _, _, watch in sources.made] == [1, 0]
+
+
+@pytest.mark.parametrize("better", [False, True])
+def test_a_watch_that_begins_as_its_vm_leaves_is_ended(better: bool) -> None:
+    sources = Sources(damon=InterfaceInUse("kdamonds", "somebody's") if better else None, referenced=None)
+    reads, now = reader(sources), 0.0
+    reads.want({"a": builders.process(pid=1)})
+    if better:
+        run(reads, 0.0)
+        sources.fails[ActiveSource.DAMON], now = None, BETTER_AGAIN
+    real, seen = FakeWatch.step, []
+
+    def leaves(self: FakeWatch, at: float) -> float:
+        reads.want({})
+        seen.append(self)
+        return real(self, at)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FakeWatch, "step", leaves)
+        reads.read_next(now)
+    run(reads, now + 1)
+    assert seen
+    assert all(watch.closed for _, _, watch in sources.made if watch.steps)
+
+
 def test_a_process_that_ends_in_between_is_a_gap_and_its_watch_is_closed() -> None:
     sources = Sources(damon=None)
     reads = reader(sources)

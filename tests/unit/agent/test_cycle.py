@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -80,7 +81,9 @@ def test_a_cycle_plans_by_the_newest_growth_table_and_says_which(host: FakeHost)
     assert DemandReason.GROWTH in {one.reason for one in report.plan.demands}
 
 
-def test_a_vm_that_dies_in_mid_cycle_costs_the_others_nothing(host: FakeHost) -> None:
+@pytest.mark.parametrize("dedup", ["off", "on"])
+def test_a_vm_that_dies_in_mid_cycle_costs_the_others_nothing(host: FakeHost, dedup: str) -> None:
+    host.recorder.wishes = {"uuid-db": {Origin.OPERATOR: {"dedup": dedup, "project": "p1"}}}
     host.run_cycles()
     for name in ("status", "stat", "cmdline", "ksm_stat", "smaps_rollup", "numa_maps", "smaps"):
         path = host.root.path / f"proc/4001/{name}"
@@ -215,6 +218,20 @@ def test_a_list_that_is_older_than_three_periods_promises_nothing(host: FakeHost
     assert host.run_cycles(1).plan.capacity.headroom == 0
 
 
+def test_nothing_merges_by_a_list_that_is_older_than_three_periods(host: FakeHost) -> None:
+    """VMs may have started since, and QEMU marks all of their memory."""
+    remember_merging(host)
+    host.recorder.wishes = {uuid: {Origin.OPERATOR: {"dedup": "on"}} for uuid in MERGING.members}
+    host.run_cycles()
+    host.stats_error = CallTimeout("hangs")
+    for cycles, held in ((3, False), (1, True)):
+        web = by_name(host.run_cycles(cycles))["web"]
+        (state,) = (one for one in web.levers if one.lever is LeverName.DEDUP)
+        assert ("for a while" in state.verdict.detail) is held
+    host.stats_error = None
+    assert "for a while" not in str(host.run_cycles())
+
+
 def test_a_vm_of_unknown_size_promises_nothing(host: FakeHost) -> None:
     host.run_cycles(3)
     host.definitions.missing = {"uuid-old"}
@@ -228,6 +245,26 @@ def test_a_vm_without_a_definition_counts_with_what_libvirt_says_of_its_size(hos
     old = by_name(report)["old"].observation
     assert old.facts.memory == 4 * GIB
     assert any(gap.what == "definition" for gap in old.gaps)
+
+
+def test_a_vm_whose_definition_cannot_be_read_again_counts_with_its_size_of_now(host: FakeHost) -> None:
+    host.run_cycles(5)
+    host.definitions.kept = {"uuid-old"}
+    host.listed[2] = replace(host.listed[2], balloon={"balloon.maximum": 6 * GIB // KIB})
+    report = host.run_cycles()
+    assert by_name(report)["old"].observation.facts.memory == 6 * GIB
+    capacity = report.plan.capacity
+    assert capacity.headroom <= max(0, capacity.nominal_headroom())
+    host.definitions.kept = set()
+    assert by_name(host.run_cycles())["old"].observation.facts.memory == 4 * GIB
+
+
+def test_a_vm_in_another_state_has_its_definition_read_again(host: FakeHost) -> None:
+    host.run_cycles(2)
+    assert host.definitions.invalid == []
+    host.listed[2] = replace(host.listed[2], state=DomainState.PAUSED)
+    host.run_cycles(2)
+    assert host.definitions.invalid == ["uuid-old"]
 
 
 def test_a_vm_that_went_since_it_was_listed_is_none_and_costs_no_capacity(host: FakeHost) -> None:
@@ -366,6 +403,35 @@ def test_a_guest_agent_that_comes_back_is_asked_at_once(host: FakeHost) -> None:
     host.run_cycles()
     host.now -= 9.0
     assert by_name(host.run_cycles())["db"].observation.guest is not None
+
+
+def test_what_a_guest_said_before_its_vm_was_started_again_is_not_its_word_now(host: FakeHost) -> None:
+    assert by_name(host.run_cycles(2))["db"].observation.guest is not None
+    host.agents["uuid-db"].hang_at = {"guest-info"}  # it boots
+    host.root.process(5001, cmdline="qemu\0-uuid\0uuid-db\0")
+    (host.run / "db.pid").write_text("5001")
+    shutil.rmtree(host.root.path / "proc/4001")
+    for _ in range(2):
+        seen = by_name(host.run_cycles())["db"].observation
+        assert seen.process is not None
+        assert seen.process.pid == 5001
+        assert (seen.guest, seen.guest_kernel) == (None, None)
+    host.agents["uuid-db"].hang_at = set()
+    host.guests.changed("uuid-db")
+    assert by_name(host.run_cycles(2))["db"].observation.guest is not None
+
+
+def test_after_events_may_have_been_lost_guests_are_asked_anew_what_they_can(host: FakeHost) -> None:
+    host.run_cycles(2)
+    assert host.guests.capabilities("uuid-db") is not None
+    host.guests.changed_unseen()
+    assert host.guests.capabilities("uuid-db") is None
+    boot = "/proc/sys/kernel/random/boot_id"
+    host.agents["uuid-db"].files[boot] = "99999999-2222-3333-4444-555555555555\n"
+    host.run_cycles(2)
+    found = host.guests.capabilities("uuid-db")
+    assert found is not None
+    assert found.boot_id.startswith("99999999")
 
 
 def test_zeros_that_a_split_took_away_stay_in_the_footprint(host: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from memhint.agent.balloon_reads import WHAT, BalloonReads
 from memhint.agent.discarded import Discarded
 from memhint.objects.discarded import BalloonReporting
@@ -153,6 +155,25 @@ def test_a_guest_that_lies_is_flagged_and_cut() -> None:
     assert seen.guest.lifetime_reported == 2 * GIB  # its first claim of the pair, and nothing on top
     assert seen.guest.unreported is None
     assert "unreported" in seen.guest.clamped
+
+
+@pytest.mark.parametrize("changes", [{"state": DomainState.PAUSED}, {"process": None}])
+def test_a_guest_that_lied_and_slept_for_a_while_is_not_believed_again(changes: dict[str, object]) -> None:
+    """A guest can suspend itself, and have its clock wake it."""
+    stage = Stage()
+    for step in range(6):
+        stage.cycle(100 * MIB, step * GIB)
+    stage.cycle(100 * MIB, 5 * GIB, **changes)
+    seen = stage.cycle(100 * MIB, 9 * GIB)
+    assert seen.reporting_check is None or seen.reporting_check.overclaims
+    seen = stage.cycle(100 * MIB, 9 * GIB)
+    assert seen.reporting_check is not None
+    assert seen.reporting_check.overclaims
+    stage.cycle(100 * MIB, 0, process=None, state=DomainState.SHUTOFF)
+    for _ in range(2):
+        seen = stage.cycle(100 * MIB, 0)
+    assert seen.reporting_check is not None
+    assert not seen.reporting_check.overclaims
 
 
 def test_only_vms_that_run_with_a_balloon_that_reports_are_asked() -> None:

@@ -14,7 +14,8 @@ from memhint.levers.balloon import BALLOON_KNOB
 from memhint.levers.dedup_merge import MERGE_KNOB
 from memhint.levers.reporting import ORDER_KNOB
 from memhint.levers.reporting_next_boot import NEXT_BOOT_KNOB
-from memhint.objects.domain import DomainObservation
+from memhint.objects.domain import DomainObservation, DomainState
+from memhint.objects.gap import Gap, GapReason
 from memhint.objects.ownership import Mark
 from memhint.objects.units import GIB
 from memhint.planner.plan import Sight
@@ -80,11 +81,45 @@ def test_where_it_comes_to_it_is_taken_up_once(host: Host) -> None:
     assert set(host.knobs()) == {ORDER_KNOB}
 
 
+def test_a_reloaded_agent_takes_nothing_up_again(host: Host) -> None:
+    host.marks.follow(seen(vm()))
+    host.ledger.remove(WEB, BALLOON_KNOB)  # given back; its domain was busy, and bears the mark still
+    after = Host()
+    after.marks.inherit(host.marks)
+    after.marks.follow(seen(vm()))
+    assert after.knobs() == {}
+    after.marks.follow(seen(vm(pid=8)))
+    assert set(after.knobs()) == {BALLOON_KNOB, ORDER_KNOB}
+
+
 def test_a_vm_whose_definition_is_not_read_yet_is_taken_up_later(host: Host) -> None:
     host.marks.follow(seen(vm(), unread=frozenset({WEB})))
     assert host.knobs() == {}
     host.marks.follow(seen(vm()))
     assert set(host.knobs()) == {BALLOON_KNOB, ORDER_KNOB}
+
+
+@pytest.mark.parametrize(
+    "early",
+    [
+        replace(vm(), state=DomainState.PAUSED, balloon_actual=None),
+        replace(vm(), state=DomainState.INCOMING, balloon_actual=4 * GIB),
+        replace(vm(), gaps=(Gap("definition", GapReason.TIMEOUT),)),
+    ],
+)
+def test_of_a_vm_that_is_restored_or_arrives_nothing_is_taken_up_before_it_runs(
+    host: Host, early: DomainObservation
+) -> None:
+    """Its definition may be that of before, and its balloon is not what it will be."""
+    view = seen(early)
+    host.marks.follow(replace(view, seen=replace(view.seen, marks={})))
+    host.marks.follow(seen(vm()))
+    assert set(host.knobs()) == {BALLOON_KNOB, ORDER_KNOB}
+
+
+def test_a_balloon_of_a_vm_that_was_given_more_memory_since_is_taken_up(host: Host) -> None:
+    host.marks.follow(seen(replace(vm(actual=6 * GIB), facts=builders.facts(memory=8 * GIB))))
+    assert BALLOON_KNOB in host.knobs()
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from memhint.agent.news import News
 from memhint.agent.runners.vm import VmRunner
 from memhint.agent.view import HostSnapshot
 from memhint.levers.lever import Stop, VmLever
-from memhint.objects.domain import DomainObservation
+from memhint.objects.domain import DomainObservation, DomainState
 from memhint.objects.lever import LeverName, LeverState, Observed
 from memhint.objects.policy import Policy
 from memhint.objects.report import Report
@@ -274,6 +274,18 @@ def test_nothing_is_begun_where_nothing_is_to_be_done() -> None:
     assert cycle(balloon={VMS[0]: 1}) == 1
     assert cycle() == 1
     assert toy.held == {}
+
+
+def test_what_a_vm_brought_is_given_back_though_it_was_there_before_it_ran() -> None:
+    lever = Toy()
+    runner = runner_of(lever)
+    arriving = replace(vm("uuid-a"), state=DomainState.INCOMING)
+    runner.pull(view_of([arriving], POLICIES), CALM)
+    assert runner.settle(PATIENCE)
+    lever.held = {"uuid-a": 5}  # taken up as it runs
+    runner.pull(view_of([vm("uuid-a")], POLICIES), CALM)
+    assert runner.settle(PATIENCE)
+    assert lever.held == {}
 
 
 def test_what_could_not_be_given_back_is_told() -> None:

@@ -120,6 +120,14 @@ def test_only_old_observations_are_a_gap_that_tells_the_age() -> None:
     assert gap == Gap("guest", GapReason.TIMEOUT, "the newest observation is 80 s old")
 
 
+def test_what_a_clock_that_was_set_back_dates_ahead_does_not_count() -> None:
+    later = memory(GuestSource.KERNEL, 3700.0)
+    assert best([later, memory(GuestSource.PROC, 95.0)], 100.0, 30.0).source is GuestSource.PROC
+    gap = best([later], 100.0, 30.0)
+    assert "set back" in gap.detail
+    assert best([memory(GuestSource.KERNEL, 102.0)], 100.0, 30.0).at == 102.0, "read within the cycle"
+
+
 def test_no_observation_at_all_is_a_gap() -> None:
     gap = best([], 100.0, 30.0)
     assert isinstance(gap, Gap)

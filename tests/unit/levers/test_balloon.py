@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from memhint.levers.balloon import BALLOON_KNOB, BalloonLever
 from memhint.objects.domain import DomainState
+from memhint.objects.gap import Gap, GapReason
 from memhint.objects.lever import Observed
 from memhint.objects.policy import Origin, effective
 from memhint.objects.units import GIB, MIB
@@ -132,6 +135,28 @@ def test_a_vm_that_started_since_has_nothing_to_get_back() -> None:
     host.domain = replace(host.domain, process=replace(host.domain.process, pid=99999))
     assert host.pull(None).answer is Answer.UNCHANGED
     assert host.ledger.all() == ()
+    assert host.set_to == [3 * GIB]
+
+
+@pytest.mark.parametrize(("memory", "actual"), [(8 * GIB, 7 * GIB), (3 * GIB, 2 * GIB)])
+def test_what_was_plugged_in_or_out_meanwhile_is_given_back_with_the_rest(memory: int, actual: int) -> None:
+    host = Host()
+    host.pull(3 * GIB)
+    host.domain = replace(host.domain, facts=replace(host.domain.facts, memory=memory), balloon_actual=actual)
+    assert host.pull(None).answer is Answer.APPLIED
+    assert host.set_to[-1] == memory
+
+
+@pytest.mark.parametrize("wish", [None, 3 * GIB])
+def test_the_mark_of_a_vm_that_is_being_restored_is_kept_until_it_is_known_what_it_brought(wish: int | None) -> None:
+    host = Host()
+    host.pull(3 * GIB)
+    mark = host.ledger.get(host.domain.uuid, BALLOON_KNOB)
+    running = replace(host.domain, process=replace(host.domain.process, pid=99999), balloon_actual=None)
+    unread = replace(running, gaps=(Gap("definition", GapReason.TIMEOUT),))
+    for host.domain in (replace(running, state=DomainState.PAUSED), unread):
+        assert host.pull(wish).answer is Answer.PENDING
+        assert host.ledger.all() == (mark,)
     assert host.set_to == [3 * GIB]
 
 

@@ -9,6 +9,7 @@ from memhint.kernel.ksm import KsmKnob
 from memhint.kernel.root import KernelRoot
 from memhint.levers.dedup import DedupLever, DedupSettings
 from memhint.objects.domain import DomainState
+from memhint.objects.gap import Gap, GapReason
 from memhint.objects.lever import Observed
 from memhint.objects.ownership import HOST
 from memhint.objects.policy import Origin, effective
@@ -17,6 +18,7 @@ from memhint.objects.verdict import Answer, Reason
 from memhint.planner.dedup import plan_dedup
 from memhint.planner.dedup_pace import Pace
 from memhint.planner.dedup_ranges import RangeChoice
+from memhint.virt.errors import LibvirtCallFailed
 from tests.unit import builders
 from tests.unit.kernel.fake_root import FakeRoot
 from tests.unit.levers.fakes import FakeLedger, FakeMonitor
@@ -105,6 +107,10 @@ class Host:
         outcome = self.lever.reconcile(self.plan(), self.domains, self.seen(), dry_run=dry_run)
         return outcome.verdicts, outcome.host
 
+    def ksm_counters(self, saving: int) -> None:
+        counters = {"pages_shared": 0, "pages_sharing": saving // 4096, "full_scans": 1}
+        self.root.write_all(KSM, {name: f"{value}\n" for name, value in counters.items()})
+
     def knob(self, name: str) -> str:
         return self.root.text(f"{KSM}/{name}").strip()
 
@@ -175,6 +181,25 @@ def test_a_qemu_that_cannot_be_unmarked_is_set_anew_once_and_not_in_every_pass(h
     assert True in host.monitors["d"].history
     host.reconcile()
     assert True not in host.monitors["d"].history[asked:]
+
+
+def test_a_qemu_that_did_not_hear_it_is_set_anew_again(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    host.monitors["d"] = FakeMonitor(host.root, 14, 1 * GIB, defined=False)
+    real = FakeMonitor.set
+
+    def away(self, path: str, name: str, value: object) -> None:
+        if value is True and self is host.monitors["d"]:
+            raise LibvirtCallFailed("libvirtd was started again")
+        real(self, path, name, value)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FakeMonitor, "set", away)
+        _, own = host.reconcile()
+        assert own.reason is Reason.NOT_VERIFIED
+    _, own = host.reconcile()
+    assert own.ok
+    host.reconcile()
+    assert host.knob("run") == "1"
 
 
 def test_ksm_rests_while_such_a_newcomer_is_unmarked(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,14 +276,78 @@ def test_ksm_stops_when_a_newcomer_cannot_be_kept_out(host: Host) -> None:
     assert host.merging() == {"a", "b"}
 
 
+def test_ksm_rests_while_it_takes_long_to_keep_somebody_out(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A VM that leaves is separated for minutes, and a pass knows nothing of those that start meanwhile."""
+    host.reconcile()
+    host.asks = {"b": "on"}
+    runs: list[str] = []
+    real = FakeMonitor.set
+
+    def watched(self, path: str, name: str, value: object) -> None:
+        runs.append(host.knob("run"))
+        real(self, path, name, value)
+
+    monkeypatch.setattr(FakeMonitor, "set", watched)
+    host.reconcile()
+    assert runs == ["0"]
+    assert host.knob("run") == "1"
+
+
 def test_on_hold_ksm_rests_and_nothing_is_separated_or_forgotten(host: Host) -> None:
     host.reconcile()
-    marks = host.ledger.all()
+
+    def owned() -> set[tuple[str, str, str]]:
+        return {(mark.subject, mark.knob, mark.before) for mark in host.ledger.all()}
+
+    before = owned()
     assert host.lever.hold().ok
     assert host.knob("run") == "0"
-    assert (host.ledger.all(), host.merging()) == (marks, {"a", "b"})
+    assert (owned(), host.merging()) == (before, {"a", "b"})
     host.reconcile()
     assert host.knob("run") == "1"
+
+
+@pytest.mark.parametrize("pause", [False, True])
+def test_ksm_that_had_separated_everything_does_so_again_in_the_end(host: Host, pause: bool) -> None:
+    host.root.write(f"{KSM}/run", "2\n")
+    host.reconcile()
+    assert host.knob("run") == "1"
+    if pause:
+        host.lever.hold()
+    host.ksm_counters(0)
+    host.lever = host.make()
+    assert host.lever.undo(host.domains, host.seen()).ok
+    assert host.knob("run") == "2"
+
+
+def test_everything_is_separated_in_the_end_only_where_there_is_room(host: Host) -> None:
+    host.root.write(f"{KSM}/run", "2\n")
+    host.reconcile()
+    host.ksm_counters(2 * GIB)
+    host.available = 2 * GIB
+    assert not host.lever.undo(host.domains, host.seen()).ok
+    assert host.knob("run") == "0"
+    host.available = 8 * GIB
+    assert host.lever.undo(host.domains, host.seen()).ok
+    assert (host.knob("run"), host.ledger.all()) == ("2", ())
+
+
+def test_a_mark_of_another_boot_does_not_make_somebody_elses_ksm_memhints(host: Host) -> None:
+    host.reconcile()
+    mark = host.ledger.get(HOST, "run")
+    host.ledger.remove(HOST, "run")
+    host.ledger.put(replace(mark, instance="boot-0"))
+    _, own = host.reconcile()
+    assert own.answer is Answer.CONFLICT
+    host.lever.hold()
+    assert host.knob("run") == "1"
+
+
+def test_ksm_that_an_operator_stopped_is_not_stopped_again(host: Host) -> None:
+    host.reconcile()
+    host.root.write(f"{KSM}/run", "2\n")
+    host.lever.hold()
+    assert host.knob("run") == "2"
 
 
 def test_ksm_of_somebody_else_does_not_rest_for_memhint(host: Host) -> None:
@@ -279,6 +368,29 @@ def test_one_missed_reading_of_a_process_forgets_no_mark(host: Host) -> None:
     assert {mark.subject for mark in host.ledger.all()} == marks - {"c"}
 
 
+@pytest.mark.parametrize(
+    ("reason", "runs"), [(GapReason.GONE, "1"), (GapReason.UNREADABLE, "0"), (GapReason.UNSUPPORTED, "0")]
+)
+def test_ksm_rests_while_a_vm_runs_of_whose_process_nothing_can_be_read(
+    host: Host, reason: GapReason, runs: str
+) -> None:
+    """But for one that has ended, or that is not there yet."""
+    host.reconcile()
+    host.domains.append(replace(host.vm("e", 15, "p2"), process=None, gaps=(Gap("process", reason),)))
+    host.reconcile()
+    assert host.knob("run") == runs
+    host.domains[-1] = replace(host.domains[-1], state=DomainState.SHUTOFF, gaps=())
+    host.reconcile()
+    assert host.knob("run") == "1"
+
+
+def test_a_member_whose_process_was_not_read_keeps_nobody_from_merging(host: Host) -> None:
+    host.reconcile()
+    host.domains[0] = replace(host.domains[0], process=None, gaps=(Gap("process", GapReason.UNREADABLE),))
+    host.reconcile()
+    assert host.knob("run") == "1"
+
+
 def test_off_separates_stops_and_restores_everything(host: Host) -> None:
     host.reconcile()
     host.asks = {}
@@ -288,6 +400,17 @@ def test_off_separates_stops_and_restores_everything(host: Host) -> None:
     assert host.monitors["a"].history == [True, False, True]  # separated, then as QEMU had it
     assert host.merging() == {"a", "b", "c", "d"}
     assert host.ledger.all() == ()
+
+
+def test_what_was_changed_of_a_vm_whose_process_cannot_be_read_now_is_put_back_later(host: Host) -> None:
+    host.reconcile()
+    seen = host.domains[2]
+    host.domains[2] = replace(seen, process=None, gaps=(Gap("process", GapReason.UNREADABLE),))
+    assert not host.lever.undo(host.domains, host.seen()).ok
+    assert [mark.subject for mark in host.ledger.all()] == ["c"]
+    host.domains[2] = seen
+    assert host.lever.undo(host.domains, host.seen()).ok
+    assert (host.merging(), host.ledger.all()) == ({"a", "b", "c", "d"}, ())
 
 
 def test_one_vm_leaves_and_the_others_go_on(host: Host) -> None:

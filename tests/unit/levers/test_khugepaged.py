@@ -262,13 +262,30 @@ def test_near_small_pages_are_preferred_only_where_they_were_measured_to_be_bett
 ) -> None:
     host = Host(tmp_path)
     for node in range(nodes):
-        host.root.write(
-            f"sys/devices/system/node/node{node}/meminfo", recorded.NODE_MEMINFO.replace("Node 0", f"Node {node}")
-        )
-    file = tmp_path / "memhint.conf"
+        with_node(host, node)
+    assert built(host, ratio).plan_of(asking()).defrag == word
+
+
+def test_a_node_that_comes_later_is_far_from_then_on(host: Host) -> None:
+    with_node(host, 0)
+    lever = built(host, 1.2)
+    assert lever.plan_of(asking()).defrag is None
+    with_node(host, 1)
+    assert lever.plan_of(asking()).defrag == "defer"
+    host.root.write("sys/devices/system/node/node1/meminfo", "")  # not readable for a moment
+    assert lever.plan_of(asking()).defrag == "defer"
+
+
+def with_node(host: Host, node: int) -> None:
+    text = recorded.NODE_MEMINFO.replace("Node 0", f"Node {node}")
+    host.root.write(f"sys/devices/system/node/node{node}/meminfo", text)
+
+
+def built(host: Host, ratio: float) -> KhugepagedLever:
+    file = host.root.path / "memhint.conf"
     file.write_text(f"[khugepaged]\nown = true\nfar_huge_ratio = {ratio}\n")
     context: Any = SimpleNamespace(conf=load([str(file)]), root=host.root.kernel, ledger=host.ledger, boot="boot-1")
-    assert build(context).plan_of(asking()).defrag == word
+    return build(context)
 
 
 def test_of_two_agents_the_one_that_came_second_changes_nothing_and_the_word_is_put_back_once(tmp_path: Path) -> None:

@@ -244,6 +244,31 @@ def test_a_guest_that_had_switched_itself_off_is_so_again_after_the_undo() -> No
     assert guest.observed() is Observed.OFF
 
 
+@pytest.mark.parametrize("known", [False, True])
+def test_nothing_is_put_back_in_another_boot_than_that_which_was_changed(known: bool) -> None:
+    """What is known of the guest may be from before it booted, or nothing."""
+    guest = Guest("6.1.0-50-cloud-amd64", guest_actions="allow")
+    guest.pull(Mode.OFF)
+    before = guest.target()
+    guest.files["/proc/sys/kernel/random/boot_id"] = BOOT.replace("1", "9") + "\n"
+    guest.files[ORDER] = "10\n"
+    kernel = before.domain.guest_kernel if known else None
+    target = replace(before, domain=replace(before.domain, guest_kernel=kernel), agent=guest.conversation())
+    assert guest.lever.pull(target, Mode.AUTO, dry_run=False).answer is Answer.UNCHANGED
+    assert guest.files[ORDER].strip() == "10"
+    assert guest.ledger.all() == ()
+
+
+def test_what_the_owner_has_set_since_is_left_so() -> None:
+    """Also where a mark that was given back before came along with the VM again."""
+    guest = Guest("6.1.0-50-cloud-amd64", guest_actions="allow")
+    guest.pull(Mode.OFF)
+    guest.files[ORDER] = "5\n"
+    assert guest.pull(Mode.AUTO).answer is Answer.UNCHANGED
+    assert guest.files[ORDER].strip() == "5"
+    assert guest.ledger.all() == ()
+
+
 def test_every_mark_of_a_vm_is_undone() -> None:
     guest = Guest("6.1.0-50-cloud-amd64", guest_actions="allow")
     guest.pull(Mode.OFF)

@@ -25,6 +25,15 @@ def test_a_guest_is_asked_once_at_a_time_and_left_alone_for_a_while() -> None:
     assert asks.due({"a": 1 << 20}, {"a": ended(115.0)}, 145.0, pressed=True) == {"a": 1 << 20}
 
 
+def test_a_clock_that_was_set_back_has_no_guest_left_alone_for_as_long() -> None:
+    asks = CacheAsks(30.0, always=True)
+    wish = {"a": 1 << 20}
+    assert asks.due(wish, {"a": ended(4000.0)}, 3999.0, pressed=True) == {}  # it ended within the cycle
+    assert asks.due(wish, {"a": ended(4000.0)}, 400.0, pressed=True) == wish
+    assert asks.due(wish, {"a": None}, 4000.0, pressed=False) == wish
+    assert asks.due(wish, {"a": None}, 400.0, pressed=False) == wish
+
+
 def test_what_the_ladder_asked_is_taken_back_of_whom_it_does_not_ask_any_more() -> None:
     web, db = builders.domain_observation(uuid=WEB), builders.domain_observation(uuid=DB, process=None)
     assert web.process is not None

@@ -2,14 +2,17 @@
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from memhint.objects.domain import DomainState
+from memhint.objects.estimate import DedupEstimate
 from memhint.objects.policy import Origin, effective
 from memhint.objects.units import GIB
 from memhint.objects.verdict import Answer, Reason
-from memhint.planner.dedup import plan_dedup
+from memhint.planner.dedup import AutoInput, plan_dedup
+from memhint.planner.dedup_auto import AutoState
 from tests.unit import builders
 
 
@@ -72,6 +75,18 @@ def test_what_ksm_cannot_merge_is_unsupported_not_off() -> None:
 
 def test_a_stopped_vm_is_pending() -> None:
     assert plan([vm(1, state=DomainState.SHUTOFF)], {"vm-1": "on"}).verdicts["vm-1"].answer is Answer.PENDING
+
+
+@pytest.mark.parametrize("wish", ["on", "auto"])
+def test_a_vm_whose_process_was_not_read_is_no_member_and_is_not_taken_out(wish: str) -> None:
+    domains = [vm(1), vm(2), vm(3, process=None)]
+    policies = {one.uuid: effective({Origin.OPERATOR: {"dedup": wish}}) for one in domains}
+    auto = AutoInput(DedupEstimate(), state=AutoState(("vm-1", "vm-2", "vm-3")))
+    found = plan_dedup(domains, policies, None, False, auto=auto)
+    assert found.members == {"vm-1", "vm-2"}
+    assert found.verdicts["vm-3"].answer is Answer.PENDING
+    assert "vm-3" in found.spared
+    assert ("vm-3" in found.auto.members) is (wish == "auto")
 
 
 @given(st.lists(st.tuples(st.sampled_from(["p1", "p2", "p3", None]), st.sampled_from(["on", "off", "auto"]))))

@@ -229,6 +229,59 @@ def test_another_qemu_of_the_same_vm_counts_in_full_and_then_by_what_the_vm_has_
 
 
 @pytest.mark.parametrize("name", PredictorName)
+@pytest.mark.parametrize("state", [DomainState.PAUSED, DomainState.INCOMING])
+def test_a_vm_is_new_when_it_first_runs_however_long_its_process_waited(
+    name: PredictorName, state: DomainState
+) -> None:
+    """Started paused, or arriving for an hour: what it did not use until then says nothing."""
+    settings = replace(SETTINGS, predictor=name)
+    predictor = predictor_of(settings)
+    started, past = replace(running(20 * MIB), state=state), {}
+    for now in (0.0, 10.0, 3600.0):
+        past = remember(past, [started], now, predictor)
+        assert demand_of(started, past[started.uuid], now, settings).demand == FULL
+    runs = running(20 * MIB)
+    for now, least in ((3610.0, FULL - 100 * MIB), (3900.0, 2 * GIB)):
+        past = remember(past, [runs], now, predictor)
+        found = demand_of(runs, past[runs.uuid], now, settings)
+        assert (found.reason, found.demand >= least) == (DemandReason.NEW, True)
+    past = remember(past, [runs], 4300.0, predictor)
+    assert demand_of(runs, past[runs.uuid], 4300.0, settings).reason is DemandReason.FORECAST
+
+
+@pytest.mark.parametrize("name", PredictorName)
+def test_a_vm_to_which_memory_is_plugged_in_counts_in_full_at_first(name: PredictorName) -> None:
+    settings = replace(SETTINGS, predictor=name)
+    predictor, runs, past = predictor_of(settings), running(1 * GIB), {}
+    more = replace(runs, facts=replace(runs.facts, memory=8 * GIB))
+    for now in (0.0, 1000.0):
+        past = remember(past, [runs], now, predictor)
+    for now, domain, reason in (
+        (1010.0, more, DemandReason.NEW),
+        (1310.0, more, DemandReason.NEW),
+        (1700.0, more, DemandReason.FORECAST),
+        (1710.0, runs, DemandReason.FORECAST),  # plugged out again: what it used it may use still
+    ):
+        past = remember(past, [domain], now, predictor)
+        found = demand_of(domain, past[domain.uuid], now, settings)
+        assert found.reason is reason, now
+        if now == 1010.0:
+            assert found.demand == FULL + 4 * GIB
+
+
+@pytest.mark.parametrize("name", PredictorName)
+def test_a_vm_that_ran_and_is_paused_for_a_while_is_not_new(name: PredictorName) -> None:
+    settings = replace(SETTINGS, predictor=name)
+    predictor, runs, past = predictor_of(settings), running(1 * GIB), {}
+    for now in (0.0, 10.0, 700.0):
+        past = remember(past, [runs], now, predictor)
+    past = remember(past, [replace(runs, state=DomainState.PAUSED)], 710.0, predictor)
+    past = remember(past, [runs], 720.0, predictor)
+    assert past[runs.uuid].first_seen == 0.0
+    assert demand_of(runs, past[runs.uuid], 720.0, settings).reason is DemandReason.FORECAST
+
+
+@pytest.mark.parametrize("name", PredictorName)
 def test_a_vm_that_a_hard_reboot_defines_anew_counts_by_what_it_used_before(name: PredictorName) -> None:
     settings = replace(SETTINGS, predictor=name, peak_half_life=14 * 86400.0)
     predictor = predictor_of(settings)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memhint.objects.domain import DomainObservation
+from memhint.objects.domain import DomainObservation, DomainState
 from memhint.objects.host import Scope
 from memhint.objects.ladder import Rung
 from memhint.objects.lever import LeverName
@@ -132,6 +132,41 @@ def test_other_work_is_remembered_by_its_peak() -> None:
     assert run(7300.0, state).plan.capacity.other == 4 * GIB  # it has left the window
 
 
+def test_a_vm_whose_process_was_not_read_once_is_no_other_work() -> None:
+    """As while it ends, or is started again: its memory is there still, and would count as others' for an hour."""
+    taken = replace(HOST_SEEN, memory=replace(HOST_SEEN.memory, available=40 * GIB))
+    vm = builders.domain_observation(
+        facts=builders.facts(memory=32 * GIB), process=builders.process(rss=20 * GIB, swap=0, ksm_zero=0)
+    )
+    gone = replace(vm, process=None)
+    state = run(10.0, run(0.0, start(SETTINGS), host=taken, domains=[vm]).state, host=taken, domains=[vm]).state
+    once = run(20.0, state, host=taken, domains=[gone])
+    assert once.plan.capacity.other == 4 * GIB
+    again = run(30.0, once.state, host=taken, domains=[gone])
+    assert again.plan.capacity.other == 24 * GIB, "nobody knows any more whose it is"
+    off = replace(gone, state=DomainState.SHUTOFF)
+    assert run(20.0, state, host=taken, domains=[off]).plan.capacity.other == 24 * GIB
+
+
+def test_what_a_vm_holds_that_nobody_named_is_not_remembered_as_other_work() -> None:
+    """Libvirt did not answer while it was started: when it does, the VM is one."""
+    settings = replace(SETTINGS, max_ratio=1.5, earned_max_ratio=4.0)
+    vm = builders.domain_observation(
+        facts=builders.facts(memory=40 * GIB), process=builders.process(rss=40 * GIB, swap=0, ksm_zero=0)
+    )
+    taken = replace(HOST_SEEN, memory=replace(HOST_SEEN.memory, available=20 * GIB))
+
+    def look(now: float, state: PlannerState, host, domains, sight: Sight):
+        return plan(host, domains, policies(domains), state, now, settings, sight=sight)
+
+    state = look(0.0, start(settings), HOST_SEEN, [], Sight.CLEAR).state
+    stale = look(10.0, state, taken, [], Sight.STALE)
+    assert stale.plan.capacity.other == 44 * GIB
+    seen = look(20.0, stale.state, taken, [vm], Sight.CLEAR)
+    assert seen.plan.capacity.other == 4 * GIB
+    assert max(one.worst for one in seen.state.earned.days) < 1000, "the host did not run short"
+
+
 def test_growth_of_one_vm_and_shrinkage_of_another_do_not_cancel_out() -> None:
     one = builders.domain_observation(process=builders.process(pid=1, rss=1 * GIB))
     two = builders.domain_observation(uuid=builders.DB, process=builders.process(pid=2, rss=3 * GIB))
@@ -140,6 +175,18 @@ def test_growth_of_one_vm_and_shrinkage_of_another_do_not_cancel_out() -> None:
     two = replace(two, process=builders.process(pid=2, rss=1 * GIB))
     state = run(10.0, state, domains=[one, two]).state
     assert state.fault_in.peak() == 1 * GIB / 10
+
+
+def test_memory_that_arrives_by_migration_is_no_growth() -> None:
+    def look(now: float, rss: int, state: PlannerState, domain_state: DomainState) -> PlannerState:
+        process = builders.process(rss=rss, swap=0, ksm_zero=0)
+        vm = builders.domain_observation(state=domain_state, process=process, facts=builders.facts(memory=32 * GIB))
+        return run(now, state, domains=[vm]).state
+
+    for domain_state, grew in ((DomainState.INCOMING, False), (DomainState.PAUSED, False), (DomainState.RUNNING, True)):
+        state = look(0.0, 1 * GIB, start(SETTINGS), domain_state)
+        state = look(10.0, 21 * GIB, state, domain_state)
+        assert (state.fault_in.peak() > 0) is grew, domain_state
 
 
 def test_actions_follow_the_policies_and_auto_asks_for_none() -> None:
