@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from importlib.machinery import SourceFileLoader
 from importlib.util import MAGIC_NUMBER, cache_from_source
 from pathlib import Path
@@ -133,7 +134,7 @@ class VirtualHost(Started):
             self._boot("single")
 
     def _boot(self, threads: str) -> None:
-        image = _image()
+        image = _image(cache_dir() / "lab")
         kernel, initrd = self._kernel or image / "vmlinuz", self._folder / "initrd"
         with initrd.open("wb") as out:
             for part in ("base", "qemu") if self._with_qemu else ("base",):
@@ -236,9 +237,9 @@ def numa(nodes: Sequence[Node]) -> list[str]:
     return words
 
 
-def _image() -> Path:
-    """The folder with kernel (vmlinuz) and archives (base, qemu), built unless the cache has it."""
-    root = cache_dir() / "lab"
+@cache  # apt takes a second to say what there is
+def _image(root: Path) -> Path:
+    """The folder with kernel (vmlinuz) and archives (base, qemu), built unless there is one below `root`."""
     root.mkdir(parents=True, exist_ok=True)
     packages = [kernel_package(KERNEL), *_python(), *map(_wanted, ("cryptsetup-bin", *_QEMU))]
     digest = hashlib.sha256()
