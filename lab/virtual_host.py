@@ -28,7 +28,7 @@ from lab.cpio import Archive
 from lab.emulated_cpu import EMULATED_CPU
 from lab.errors import BootError, ImageError, WorkError
 from lab.image import APPLETS, libraries, locked, modules_of
-from lab.packages import Package, candidate, dependencies, fetch, kernel_package, unpack
+from lab.packages import Package, apt_stamp, candidate, dependencies, fetch, kernel_package, unpack
 from lab.paths import cache_dir
 from lab.programs import find, run
 from lab.sizes import MIB
@@ -237,11 +237,11 @@ def numa(nodes: Sequence[Node]) -> list[str]:
     return words
 
 
-@cache  # apt takes a second to say what there is
+@cache
 def _image(root: Path) -> Path:
     """The folder with kernel (vmlinuz) and archives (base, qemu), built unless there is one below `root`."""
     root.mkdir(parents=True, exist_ok=True)
-    packages = [kernel_package(KERNEL), *_python(), *map(_wanted, ("cryptsetup-bin", *_QEMU))]
+    packages = _packages(root / f"virtual-host-packages-{KERNEL}.json")
     digest = hashlib.sha256()
     for part in (*(package.key for package in packages), *MODULES, *APPLETS, *_LEFT_OUT):
         digest.update(part.encode() + b"\0")
@@ -252,6 +252,23 @@ def _image(root: Path) -> Path:
         if not final.exists():
             _build(final, packages, root / "deb")
     return final
+
+
+def _packages(known: Path) -> list[Package]:
+    """The newest of all that goes into it, kernel first.
+
+    Apt takes seconds to say which: it is asked again only when its own knowledge has changed since.
+    """
+    stamp = apt_stamp()
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        answer = json.loads(known.read_text())
+        if answer["stamp"] == stamp:
+            return [Package(*one) for one in answer["packages"]]
+    found = [kernel_package(KERNEL), *_python(), *map(_wanted, ("cryptsetup-bin", *_QEMU))]
+    fresh = known.with_suffix(f".{os.getpid()}")
+    fresh.write_text(json.dumps({"stamp": stamp, "packages": [[one.name, one.version] for one in found]}))
+    fresh.rename(known)
+    return found
 
 
 def _wanted(name: str) -> Package:
