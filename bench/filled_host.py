@@ -22,6 +22,8 @@ PROJECT = "density"  # whose guests they are: one owner's may merge
 TRANSLATION_CACHE = 4 * MIB
 """Of each emulating QEMU, in every arm: with KVM there is none. Guests fill memory as fast as with 32 MiB, and boot in
 5 s of CPU instead of 2."""
+SMOKE_CACHE = 16 * MIB
+"""The same where nothing is compared: guests boot in 2 s of CPU."""
 NO_SWAP = 1 * MIB
 """Bytes in swap up to which none counts as used: the source counts a guest with 1 MB of swap as the first beyond."""
 LITTLE = 4 * MIB  # by which it may fall all the same
@@ -53,6 +55,7 @@ class Sizes:
     most: int  # guests after which the count ends
     quiet: float = 8.0  # seconds in which a settled host's usage does not fall any more
     patience: float = 75.0  # seconds that it gets for that, and KSM for its rounds, at most
+    translation_cache: int = TRANSLATION_CACHE
 
 
 @dataclass(slots=True)
@@ -150,7 +153,7 @@ def host_of(setup: Setup, sizes: Sizes) -> Iterator[Host]:
         kernel=setup.kernel,
         agent=setup.agent,
         emulator="memhint",
-        translation_cache=TRANSLATION_CACHE,
+        translation_cache=sizes.translation_cache,
     ) as lab:
         yield lab.hosts[0]
 
@@ -175,6 +178,6 @@ def environment(sizes: Sizes) -> dict[str, Any]:
         "budget_mib": mib(sizes.budget),
         "guest_mib": mib(sizes.guest),
         "swap_mib": mib(sizes.swap),
-        "translation_cache_mib": mib(TRANSLATION_CACHE),
+        "translation_cache_mib": mib(sizes.translation_cache),
         "qemu": "10.0 in all arms",
     }

@@ -94,6 +94,7 @@ class AgentProcess:
         self.log = self.directory / "agent.log"
         self.process: subprocess.Popen[bytes] | None = None
         self._settings = settings
+        self._url = f"sqlite:///{self.directory / 'memhint.db'}"
         self._store: Store | None = None
 
     def __enter__(self) -> AgentProcess:
@@ -117,6 +118,7 @@ class AgentProcess:
     def start(self) -> None:
         """Start it, and wait for its first report."""
         self.configure(self._settings)
+        self._make_store()
         before = self.newest()
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
@@ -195,7 +197,7 @@ class AgentProcess:
     def store(self) -> Store:
         """The store, opened for reading and for policies as the command line does it."""
         if self._store is None:
-            self._store = open_store(f"sqlite:///{self.directory / 'memhint.db'}", host=self.name, create=False)
+            self._store = open_store(self._url, host=self.name, create=False)
         return self._store
 
     def memhint(self, *words: str, check: bool = True, patience: float = 60.0) -> subprocess.CompletedProcess[str]:
@@ -217,6 +219,10 @@ class AgentProcess:
             cwd=Path(__file__).resolve().parent.parent,
             env={**os.environ, "COLUMNS": "200"},
         )
+
+    def _make_store(self) -> None:
+        """Make the tables here: an agent has a process of its own do it, which takes half a second to load for it."""
+        open_store(self._url, host=self.name).close()
 
     def _alive(self) -> bool:
         if self.process is None or self.process.poll() is not None:

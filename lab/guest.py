@@ -18,6 +18,7 @@ from lab.image import Image
 from lab.process import Process
 from lab.programs import run
 from lab.state import GuestRecord
+from lab.unpacked_kernel import unpacked
 from lab.waiting import wait_for
 from lab.work_channel import WorkChannel
 from lab.worker import WORK_DEADLINE, Worker
@@ -108,7 +109,7 @@ class Guest(Worker):
             uuid=self.uuid,
             memory=self.memory,
             accel=accel,
-            kernel=image.kernel,
+            kernel=unpacked(image).kernel if accel == "tcg" else image.kernel,
             initrd=image.initrd,
             disk=image.disk,
             root=root,

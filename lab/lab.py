@@ -30,6 +30,11 @@ T = TypeVar("T")
 SMALLEST_BUDGET = 256 * MIB
 SMALLEST_GUEST = 192 * MIB
 
+_ASKING = threading.Lock()
+_IMAGES: dict[tuple[Path, str, str], image.Image] = {}
+_EMULATORS: dict[Path, Path] = {}
+"""What there is in a cache, for all labs of this process: it takes a second to see that it is of today's sources."""
+
 
 class Lab:
     """Used as a context manager it ends with the block, or with this process, however that ends."""
@@ -75,9 +80,6 @@ class Lab:
         self._state = StateFile(self.directory)
         self._wanted = (hosts, guests, swap, reporting)
         self._progress = progress or (lambda *_: None)
-        self._images: dict[tuple[str, str], image.Image] = {}
-        self._images_lock = threading.Lock()
-        self._emulator: Path | None = None
         self._host_packages = host_packages
         self.root: Path | None = None
         self._keeper: Keeper | None = None
@@ -119,19 +121,21 @@ class Lab:
 
     def image(self, series: str, agent: str) -> image.Image:
         """The guest image with a kernel of `series` and a guest agent, built at most once."""
-        with self._images_lock:
-            if (series, agent) not in self._images:
-                self._images[series, agent] = guest_image(series, self._progress, agent)
-            return self._images[series, agent]
+        with _ASKING:
+            key = (paths.cache_dir(), series, agent)
+            if key not in _IMAGES:
+                _IMAGES[key] = guest_image(series, self._progress, agent)
+            return _IMAGES[key]
 
     def emulator_program(self, emulator: str) -> Path | None:
         """The program of an emulator, built at most once; None is the one that libvirt finds by itself."""
         if emulator == "stock":
             return None
-        with self._images_lock:
-            if self._emulator is None:
-                self._emulator = patched.emulator_program()
-            return self._emulator
+        with _ASKING:
+            key = paths.cache_dir()
+            if key not in _EMULATORS:
+                _EMULATORS[key] = patched.emulator_program()
+            return _EMULATORS[key]
 
     def save(self) -> None:
         """Write down what runs."""

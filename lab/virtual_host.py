@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import lzma
+import marshal
 import os
 import shutil
 import subprocess
@@ -16,6 +17,9 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
+from importlib.machinery import SourceFileLoader
+from importlib.util import MAGIC_NUMBER, cache_from_source
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +28,7 @@ from lab.cpio import Archive
 from lab.emulated_cpu import EMULATED_CPU
 from lab.errors import BootError, ImageError, WorkError
 from lab.image import APPLETS, libraries, locked, modules_of
-from lab.packages import Package, candidate, dependencies, fetch, kernel_package, unpack
+from lab.packages import Package, apt_stamp, candidate, dependencies, fetch, kernel_package, unpack
 from lab.paths import cache_dir
 from lab.programs import find, run
 from lab.sizes import MIB
@@ -130,7 +134,7 @@ class VirtualHost(Started):
             self._boot("single")
 
     def _boot(self, threads: str) -> None:
-        image = _image()
+        image = _image(cache_dir() / "lab")
         kernel, initrd = self._kernel or image / "vmlinuz", self._folder / "initrd"
         with initrd.open("wb") as out:
             for part in ("base", "qemu") if self._with_qemu else ("base",):
@@ -189,6 +193,8 @@ class VirtualHost(Started):
             path = _CHECKOUT / part
             for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
                 archive.file(f"inside/{file.relative_to(_CHECKOUT)}", file.read_bytes())
+                compiled = Path(cache_from_source(str(file.relative_to(_CHECKOUT))))
+                archive.file(f"inside/{compiled}", compiled_file(file))
         # Inside no record is decoded, so what its annotations come from need not be there in earnest.
         archive.file(
             "inside/msgspec.py", b"class Meta:\n    def __init__(self, **ranges):\n        self.ranges = ranges\n"
@@ -197,6 +203,14 @@ class VirtualHost(Started):
         for file in self._files:
             archive.file(f"inside/{file.name}", file.read_bytes(), file.stat().st_mode & 0o777)
         return archive.content()
+
+
+def compiled_file(source: Path) -> bytes:
+    """A module as Python keeps it compiled, to be taken without a look at the source: compiling takes an emulated
+    processor twenty times as long. A Python of another version inside looks for another name, and compiles."""
+    code = SourceFileLoader(source.stem, str(source)).get_code(source.stem)
+    unchecked = (1).to_bytes(4, "little")
+    return MAGIC_NUMBER + unchecked + bytes(8) + marshal.dumps(code)
 
 
 def numa(nodes: Sequence[Node]) -> list[str]:
@@ -223,11 +237,11 @@ def numa(nodes: Sequence[Node]) -> list[str]:
     return words
 
 
-def _image() -> Path:
-    """The folder with kernel (vmlinuz) and archives (base, qemu), built unless the cache has it."""
-    root = cache_dir() / "lab"
+@cache
+def _image(root: Path) -> Path:
+    """The folder with kernel (vmlinuz) and archives (base, qemu), built unless there is one below `root`."""
     root.mkdir(parents=True, exist_ok=True)
-    packages = [kernel_package(KERNEL), *_python(), *map(_wanted, ("cryptsetup-bin", *_QEMU))]
+    packages = _packages(root / f"virtual-host-packages-{KERNEL}.json")
     digest = hashlib.sha256()
     for part in (*(package.key for package in packages), *MODULES, *APPLETS, *_LEFT_OUT):
         digest.update(part.encode() + b"\0")
@@ -238,6 +252,23 @@ def _image() -> Path:
         if not final.exists():
             _build(final, packages, root / "deb")
     return final
+
+
+def _packages(known: Path) -> list[Package]:
+    """The newest of all that goes into it, kernel first.
+
+    Apt takes seconds to say which: it is asked again only when its own knowledge has changed since.
+    """
+    stamp = apt_stamp()
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        answer = json.loads(known.read_text())
+        if answer["stamp"] == stamp:
+            return [Package(*one) for one in answer["packages"]]
+    found = [kernel_package(KERNEL), *_python(), *map(_wanted, ("cryptsetup-bin", *_QEMU))]
+    fresh = known.with_suffix(f".{os.getpid()}")
+    fresh.write_text(json.dumps({"stamp": stamp, "packages": [[one.name, one.version] for one in found]}))
+    fresh.rename(known)
+    return found
 
 
 def _wanted(name: str) -> Package:

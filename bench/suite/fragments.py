@@ -100,7 +100,7 @@ def measure(scale: Scale, say: Say) -> Result:
     ksm_is_off()
     smoke = scale is Scale.SMOKE
     data, runs = (96 * MIB, 1) if smoke else (240 * MIB, {Scale.SHORT: 1}.get(scale, 3))
-    ways = (OFF, ORDER_9, ORDER_0, RECYCLER) if smoke else WAYS
+    ways = (OFF, ORDER_0, RECYCLER) if smoke else WAYS
     settle, rest = (10, 5) if smoke else (SETTLE, REST)
     words = f"data={mib(data)} all=0 settle={settle} rest={rest}"
     try:

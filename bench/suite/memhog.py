@@ -7,7 +7,7 @@ from typing import Any
 
 from bench import filled_host, hungry_guests
 from bench.figures import Verdict, figure
-from bench.filled_host import Setup, Sizes
+from bench.filled_host import SMOKE_CACHE, TRANSLATION_CACHE, Setup, Sizes
 from bench.harness.bench import Bench, Say
 from bench.harness.precondition import no_other_guests
 from bench.harness.result import BYTES, Arm, Column, Plot, Result, Table
@@ -51,8 +51,9 @@ def sizes_of(scale: Scale) -> tuple[Sizes, int]:
     }[scale]
     guest = budget * 6 // 15 // (4 * MIB) * 4 * MIB
     # Each takes what it can get; this much is sure, and what the budget is tried with.
-    work = 64 * MIB if scale is Scale.SMOKE else guest // 2
-    return Sizes(budget, guest, work, budget, most=hungry_guests.GUESTS), runs
+    smoke = scale is Scale.SMOKE
+    work, cache = (64 * MIB, SMOKE_CACHE) if smoke else (guest // 2, TRANSLATION_CACHE)
+    return Sizes(budget, guest, work, budget, most=hungry_guests.GUESTS, translation_cache=cache), runs
 
 
 def measure(scale: Scale, say: Say) -> Result:

@@ -73,7 +73,8 @@ the same without QEMU's own. The target is held against guests that were there, 
 def sizes_of(scale: Scale) -> tuple[Sizes, Cycle]:
     """Bytes and guests of a scale, and what each guest does."""
     if scale is Scale.SMOKE:
-        return Sizes(640 * MIB, 256 * MIB, 64 * MIB, 512 * MIB, most=1), Cycle(10.0, 8, 8 * MIB, 0.0625)
+        small = Sizes(640 * MIB, 256 * MIB, 64 * MIB, 512 * MIB, most=1, translation_cache=filled_host.SMOKE_CACHE)
+        return small, Cycle(10.0, 8, 8 * MIB, 0.0625)
     if scale is Scale.SHORT:
         cycle = Cycle(180.0, 24, 16 * MIB, 0.375)  # an emulated guest needs 7 s of CPU for it: two cores bear forty
         return Sizes(2 * GIB, 512 * MIB, cycle.peak, 3 * GIB, most=64), cycle

@@ -10,7 +10,7 @@ from typing import Any
 from bench import filled_host
 from bench.cpu import cpu_seconds
 from bench.figures import Figure, Verdict, figure
-from bench.filled_host import Setup, Sizes, agent_of, host_of, settle
+from bench.filled_host import SMOKE_CACHE, TRANSLATION_CACHE, Setup, Sizes, agent_of, host_of, settle
 from bench.harness.bench import Bench, Say
 from bench.harness.precondition import no_other_guests, require
 from bench.harness.result import Arm, Column, Curve, Plot, Result, Table
@@ -59,10 +59,13 @@ class Shape:
     """Seconds for which it is looked at after it woke."""
     rest: float = 15.0
     """Seconds before it wakes, in which the agent's usual work is measured."""
+    quiet: float = 8.0
+    """Seconds in which a settled host's usage does not fall any more."""
+    translation_cache: int = TRANSLATION_CACHE
 
 
 SHAPES = {
-    Scale.SMOKE: Shape(448 * MIB, 160 * MIB, 1, lasts=15.0, rest=3.0),
+    Scale.SMOKE: Shape(448 * MIB, 160 * MIB, 1, lasts=6.0, rest=3.0, quiet=2.0, translation_cache=SMOKE_CACHE),
     Scale.SHORT: Shape(1 * GIB, 640 * MIB, 1),
     Scale.FULL: Shape(2 * GIB, 1536 * MIB, 3),
 }
@@ -111,7 +114,15 @@ def measure(scale: Scale, say: Say) -> Result:
     no_other_guests()
     require(read_thp(KernelRoot()).enabled != "never", "transparent huge pages are off on this machine")
     shape = SHAPES.get(scale, SHAPES[Scale.FULL])
-    sizes = Sizes(2 * shape.guest, shape.guest, shape.work, 2 * shape.guest, 1)
+    sizes = Sizes(
+        2 * shape.guest,
+        shape.guest,
+        shape.work,
+        2 * shape.guest,
+        1,
+        quiet=shape.quiet,
+        translation_cache=shape.translation_cache,
+    )
     found: dict[str, list[Woken]] = {WITHOUT.name: [], MEMHINT.name: []}
     for turn in range(shape.rounds):
         for setup in (WITHOUT, MEMHINT) if turn % 2 == 0 else (MEMHINT, WITHOUT):

@@ -119,6 +119,8 @@ class RabbitMQ:
             "RABBITMQ_CONF_ENV_FILE": f"{place}/env.conf",
             "RABBITMQ_PID_FILE": f"{place}/pid",
             "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "+S 2:2 +sbwt none -kernel inet_dist_use_interface {127,0,0,1}",
+            # Its commands spin, too, while they wait for an answer.
+            "RABBITMQ_CTL_ERL_ARGS": "+S 1:1 +sbwt none +sbwtdcpu none +sbwtdio none",
             "ERL_EPMD_PORT": str(self._mapper),
             "ERL_EPMD_ADDRESS": "127.0.0.1",
         }

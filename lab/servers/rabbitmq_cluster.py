@@ -67,17 +67,15 @@ class Cluster:
         told = self.nodes[0].control("list_queues", "-p", "memhint", "name", "online", "--formatter", "json")
         return all(len(one["online"]) == len(self.nodes) for one in json.loads(told) if one["online"])
 
-    def depth(self, queue: str) -> int:
-        """Messages in a queue."""
+    def depths(self) -> dict[str, int]:
+        """Messages in each queue."""
         told = self.nodes[0].control("list_queues", "-p", "memhint", "name", "messages", "--formatter", "json")
-        return next(int(one["messages"]) for one in json.loads(told) if one["name"] == queue)
+        return {str(one["name"]): int(one["messages"]) for one in json.loads(told)}
 
     def _formed(self) -> bool:
+        """Whether the first node sees all. Only that one is asked: each question is a start of Erlang."""
         try:
-            return all(self._joined(node) for node in self.nodes)
+            told = json.loads(self.nodes[0].control("cluster_status", "--formatter", "json"))
         except (ServerFailed, subprocess.TimeoutExpired):
             return False  # a node that has just started refuses some questions
-
-    def _joined(self, node: RabbitMQ) -> bool:
-        told = json.loads(node.control("cluster_status", "--formatter", "json"))
         return len(told["running_nodes"]) == len(self.nodes)

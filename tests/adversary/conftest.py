@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -33,3 +34,13 @@ def start(tmp_path: Path) -> Iterator[Callable[..., ApiServer]]:
 def server(start: Callable[..., ApiServer]) -> ApiServer:
     """One as it is shipped."""
     return start(rate="50")
+
+
+@pytest.fixture(scope="module")
+def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
+    """The same, for tests of single requests, which leave it as it was: a start takes longer than all of them."""
+    place = tmp_path_factory.mktemp("lasting")
+    database = f"sqlite:///{place}/memhint.db"
+    fill_store(database)
+    with closing(ApiServer(place, database, {"rate": "50"})) as server:
+        yield server

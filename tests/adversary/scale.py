@@ -11,7 +11,7 @@ WHOLE = "MEMHINT_DRILL" in os.environ
 HEALTHY_WITHIN = 1.0 if WHOLE else 10.0
 """Seconds for an answer of /healthz, and for an agent's answer to a question."""
 
-PERIOD, LASTS = (10.0, 30.0) if WHOLE else (4.0, 12.0)
+PERIOD, LASTS = (10.0, 30.0) if WHOLE else (2.0, 6.0)
 """Seconds between two reports of an honest host, and of an attack: more than the periods that a report may be old."""
 
 PERIODS = 2 if WHOLE else 10

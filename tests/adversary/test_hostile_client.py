@@ -90,9 +90,9 @@ def test_a_client_without_a_token_opens_sockets_and_never_ends_a_request(server:
         health.more(3)
 
 
-def test_a_client_without_a_token_sends_a_byte_at_a_time(server: ApiServer) -> None:
+def test_a_client_without_a_token_sends_a_byte_at_a_time(lasting: ApiServer) -> None:
     began = time.monotonic()
-    with socket.create_connection(("127.0.0.1", server.port), timeout=0.5) as one:
+    with socket.create_connection(("127.0.0.1", lasting.port), timeout=0.5) as one:
         one.sendall(b"GET /healthz HTTP/1.1\r\nX-Slow: ")
         with contextlib.suppress(ConnectionError):
             while time.monotonic() - began < LATEST:
@@ -143,13 +143,13 @@ def test_a_reader_sends_lists_that_are_dear_to_compare(server: ApiServer) -> Non
     assert set(found) <= {b"HTTP/1.1 400 ", b"HTTP/1.1 429 "}
 
 
-def test_a_reader_hides_a_request_in_a_body_that_is_too_large(server: ApiServer) -> None:
-    hidden = head(server, "reader", line="GET /v1/hosts HTTP/1.1")
+def test_a_reader_hides_a_request_in_a_body_that_is_too_large(lasting: ApiServer) -> None:
+    hidden = head(lasting, "reader", line="GET /v1/hosts HTTP/1.1")
     chunks = b"".join(b"2000\r\n" + b" " * 0x2000 + b"\r\n" for _ in range(9))
-    found = said(server, head(server, "reader", "Transfer-Encoding: chunked") + chunks + hidden * 3)
+    found = said(lasting, head(lasting, "reader", "Transfer-Encoding: chunked") + chunks + hidden * 3)
     assert found.startswith(b"HTTP/1.1 413 ") or not found  # what it still sends may take the answer from it
     assert found.count(b"HTTP/1.1 ") <= 1
-    assert "GET /v1/hosts" not in server.log
+    assert "GET /v1/hosts" not in lasting.log
 
 
 @pytest.mark.parametrize(
@@ -163,34 +163,34 @@ def test_a_reader_hides_a_request_in_a_body_that_is_too_large(server: ApiServer)
     ],
     ids=lambda one: " and ".join(one),
 )
-def test_a_reader_leaves_open_where_its_request_ends(server: ApiServer, lines: tuple[str, ...]) -> None:
-    hidden = head(server, "reader", line="GET /v1/hosts HTTP/1.1")
-    found = said(server, head(server, "reader", *lines) + b"0\r\n\r\n" + hidden)
+def test_a_reader_leaves_open_where_its_request_ends(lasting: ApiServer, lines: tuple[str, ...]) -> None:
+    hidden = head(lasting, "reader", line="GET /v1/hosts HTTP/1.1")
+    found = said(lasting, head(lasting, "reader", *lines) + b"0\r\n\r\n" + hidden)
     assert found.startswith(b"HTTP/1.1 400 ")
     assert found.count(b"HTTP/1.1 ") == 1
-    assert "GET /v1/hosts" not in server.log
+    assert "GET /v1/hosts" not in lasting.log
 
 
-def test_a_reader_says_a_huge_chunk(server: ApiServer) -> None:
-    found = said(server, head(server, "reader", "Transfer-Encoding: chunked") + b"fffffffff\r\n" + b" " * 1000)
+def test_a_reader_says_a_huge_chunk(lasting: ApiServer) -> None:
+    found = said(lasting, head(lasting, "reader", "Transfer-Encoding: chunked") + b"fffffffff\r\n" + b" " * 1000)
     assert found.startswith(b"HTTP/1.1 413 ")
 
 
 @pytest.mark.parametrize("depth", [40, 400, 900, 980, 20_000])
-def test_a_reader_nests_a_body_deep(server: ApiServer, depth: int) -> None:
-    status, answer = ask(server, "POST", "/v1/plans", b"[" * depth + b"]" * depth)
+def test_a_reader_nests_a_body_deep(lasting: ApiServer, depth: int) -> None:
+    status, answer = ask(lasting, "POST", "/v1/plans", b"[" * depth + b"]" * depth)
     assert status == 400, answer
     assert b"memhint.body.not_json" in answer
 
 
 @pytest.mark.parametrize("value", ["", "abc", '"', '"abc', "W/", ",", '"a" "b"', "*, x"])
-def test_a_client_sends_a_condition_that_is_none(server: ApiServer, value: str) -> None:
-    uuid = json.loads(server.get("/v1/domains?limit=1")[1])["domains"][0]["uuid"]
-    before = server.get(f"/v1/domains/{uuid}/policy")[1]
+def test_a_client_sends_a_condition_that_is_none(lasting: ApiServer, value: str) -> None:
+    uuid = json.loads(lasting.get("/v1/domains?limit=1")[1])["domains"][0]["uuid"]
+    before = lasting.get(f"/v1/domains/{uuid}/policy")[1]
     wish = b'{"policy": {"guest_actions": "allow"}}'
-    status, answer = ask(server, "PUT", f"/v1/domains/{uuid}/policy", wish, **{"If-Match": value})
+    status, answer = ask(lasting, "PUT", f"/v1/domains/{uuid}/policy", wish, **{"If-Match": value})
     assert status == 400, answer
-    assert server.get(f"/v1/domains/{uuid}/policy")[1] == before
+    assert lasting.get(f"/v1/domains/{uuid}/policy")[1] == before
 
 
 def test_who_has_lost_its_token_follows_no_longer(server: ApiServer) -> None:

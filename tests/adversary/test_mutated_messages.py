@@ -114,7 +114,7 @@ def test_a_hostile_host_mutates_its_messages_arbitrarily(name: str, site: Site) 
 
     while True:
         send()
-        if time.monotonic() > end:
+        if time.monotonic() > end or settings.default.derandomize:  # they would be the same once more
             break
     assert kept["yes"], "nothing got as far as the store"
     assert kept["no"], "nothing was refused"

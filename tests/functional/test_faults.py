@@ -39,6 +39,11 @@ def cluster() -> Iterator[Cluster]:
         cluster.close()
 
 
+def drained(cluster: Cluster) -> bool:
+    depths = cluster.depths()
+    return all(depths[queue] == 0 for queue in (STATE, RECORD, DEAD))
+
+
 def test_a_cluster_of_three_goes_on_without_any_one_node(cluster: Cluster, postgres: Postgres, tmp_path: Path) -> None:
     url = postgres.create("memhint_cluster")
     store = open_store(url)
@@ -62,7 +67,7 @@ def test_a_cluster_of_three_goes_on_without_any_one_node(cluster: Cluster, postg
         agents.publish(10)
         until(lambda: agents.complete(store))
         agents.check_events(store)
-        until(lambda: all(cluster.depth(queue) == 0 for queue in (STATE, RECORD, DEAD)))
+        until(lambda: drained(cluster))
         assert sorted(str(one.kind) for one in store.fleet.host_events()) == ["appeared", "appeared"]
     finally:
         agents.close()
