@@ -18,7 +18,6 @@ from lab.image import Image
 from lab.process import Process
 from lab.programs import run
 from lab.state import GuestRecord
-from lab.unpacked_kernel import unpacked
 from lab.waiting import wait_for
 from lab.work_channel import WorkChannel
 from lab.worker import WORK_DEADLINE, Worker
@@ -109,7 +108,7 @@ class Guest(Worker):
             uuid=self.uuid,
             memory=self.memory,
             accel=accel,
-            kernel=unpacked(image).kernel if accel == "tcg" else image.kernel,
+            kernel=image.kernel,
             initrd=image.initrd,
             disk=image.disk,
             root=root,
