@@ -25,12 +25,12 @@ from memhint.levers.lever import HostLever, LeverContext, PassResult
 from memhint.objects.domain import DomainObservation, DomainState
 from memhint.objects.host import HostObservation
 from memhint.objects.lever import LeverName, LeverState, Observed
+from memhint.objects.merge_ranges import RangeChoice
 from memhint.objects.ownership import HOST, Ledger
 from memhint.objects.policy import Policy
 from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.planner.dedup import DedupPlan, resting
 from memhint.planner.dedup_pace import Pace
-from memhint.planner.dedup_ranges import RangeChoice
 
 if TYPE_CHECKING:
     from oslo_config import cfg

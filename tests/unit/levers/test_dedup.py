@@ -10,13 +10,13 @@ from memhint.kernel.root import KernelRoot
 from memhint.levers.dedup import DedupLever, DedupSettings
 from memhint.objects.domain import DomainState
 from memhint.objects.lever import Observed
+from memhint.objects.merge_ranges import RangeChoice
 from memhint.objects.ownership import HOST
 from memhint.objects.policy import Origin, effective
 from memhint.objects.units import GIB, MIB
 from memhint.objects.verdict import Answer, Reason
 from memhint.planner.dedup import plan_dedup
 from memhint.planner.dedup_pace import Pace
-from memhint.planner.dedup_ranges import RangeChoice
 from tests.unit import builders
 from tests.unit.kernel.fake_root import FakeRoot
 from tests.unit.levers.fakes import FakeLedger, FakeMonitor
