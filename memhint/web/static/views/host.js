@@ -10,6 +10,7 @@ import { figures } from "../parts/figures.js";
 import { leverTable } from "../parts/lever_table.js";
 import { memoryBar, memoryLegend } from "../parts/memory_bar.js";
 import { panel } from "../parts/panel.js";
+import { wideTable } from "../parts/plain_table.js";
 import { problem } from "../parts/problem.js";
 import { rangedHistory } from "../parts/ranged_history.js";
 import { dataTable } from "../parts/table.js";
@@ -114,26 +115,11 @@ export function hostView({ place, title, fleet, parts, query, signal }) {
         "capacity",
         "Where the headroom comes from",
         [],
-        h(
-          "div",
-          { classes: "scroll", role: "region", tabindex: "0", "aria-label": "Terms of the headroom" },
-          h(
-            "table",
-            { classes: "tight" },
-            h("caption", { classes: "unseen" }, "Terms of the headroom, GiB"),
-            h(
-              "thead",
-              null,
-              h(
-                "tr",
-                null,
-                h("th", { scope: "col" }, "Term"),
-                h("th", { scope: "col", classes: "number" }, "GiB"),
-                h("th", { scope: "col" }, "Meaning"),
-              ),
-            ),
-            capacity,
-          ),
+        wideTable(
+          "Terms of the headroom",
+          "Terms of the headroom, GiB",
+          ["Term", { number: "GiB" }, "Meaning"],
+          capacity,
         ),
       ),
       h(
