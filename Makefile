@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PIP_RETRIES ?= 10
 export PIP_TIMEOUT ?= 60
 
-.PHONY: help setup demo demo-openstack test check lint unit pythons functional drill patches patches-full lab containers openstack nova soak bench measurements screenshots sample clean
+.PHONY: help setup demo demo-openstack test check lint unit pythons functional drill patches patches-full lab containers openstack nova soak bench measurements screenshots sample release-notes clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -39,11 +39,12 @@ test: setup  ## every test of memhint and of its patch series, several at a time
 check: lint  ## the daily round, some three minutes: style, types, unit tests, and the quick half of the functional ones
 	$(PYTEST) $(SIDE_BY_SIDE) -m "not slow" tests/unit tests/functional
 
-lint: setup  ## style, types and the direction of imports
+lint: setup  ## style, types, the direction of imports, and release notes
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	PYTHONPATH=nova_plugin $(BIN)/lint-imports --no-logo 2>/dev/null || PYTHONPATH=nova_plugin $(BIN)/lint-imports
+	$(BIN)/reno -q lint
 
 unit: setup  ## pure logic, and kernel files as fakes
 	$(PYTEST) -q -n $(AT_ONCE) --dist worksteal tests/unit
@@ -98,6 +99,9 @@ screenshots: setup  ## take the pictures of doc/dashboard.md again
 sample:  ## write etc/memhint.conf.sample and etc/policy.yaml.sample again
 	$(BIN)/oslo-config-generator --config-file etc/memhint-config-generator.conf
 	$(BIN)/oslopolicy-sample-generator --config-file etc/memhint-policy-generator.conf
+
+release-notes: setup  ## print what has changed, by version (releasenotes/notes)
+	@$(BIN)/reno -q report --no-show-source
 
 clean:  ## remove the virtualenv and what tools left
 	rm -rf $(VENV) .venv-python* demo-out .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache *.egg-info

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from lab.memory_ledger import MemoryLedger
 from memhint.kernel.buddy import free_in_blocks
 from memhint.kernel.numa import numa_nodes
 from memhint.kernel.root import KernelRoot
@@ -21,7 +22,6 @@ from memhint.kernel.thp import HUGE_PAGE, compaction_waits, read_thp
 from memhint.kernel.vmstat import read_vmstat
 from memhint.levers.khugepaged import KhugepagedLever
 from memhint.objects.huge_host import NO_WAITING, HugeHost
-from memhint.objects.ownership import Mark
 from memhint.planner.compaction import Compaction, HugeWaits, lacking_on, next_compaction, turns_vain
 
 PROGRAM = "/inside/huge"
@@ -44,25 +44,6 @@ SETTLE = 1.0  # seconds of its own clock
 FULL = 24 << 20  # bytes free, of a host whose page cache is as large as it can be
 LITTLE = 8 << 20  # by which what is free differs from one moment to the next
 ROOT = KernelRoot()
-
-
-class _Marks:
-    """The marks of an agent, as long as this process lives."""
-
-    def __init__(self) -> None:
-        self._marks: dict[tuple[str, str], Mark] = {}
-
-    def put(self, mark: Mark) -> None:
-        self._marks[mark.subject, mark.knob] = mark
-
-    def get(self, subject: str, knob: str) -> Mark | None:
-        return self._marks.get((subject, knob))
-
-    def remove(self, subject: str, knob: str) -> None:
-        self._marks.pop((subject, knob), None)
-
-    def all(self) -> tuple[Mark, ...]:
-        return tuple(self._marks.values())
 
 
 def usemem(setting: str, near: bool, period: float, fresh: bool, threads: int, mib: int) -> dict[str, Any]:
@@ -170,7 +151,7 @@ class _Agent:
         self._scale = CYCLE / period
         self._state = Compaction() if fresh else replace(_Agent.remembered, began=None)
         self._host: Any = SimpleNamespace(thp=read_thp(ROOT), numa=numa_nodes(ROOT), memory=None)
-        self._lever = KhugepagedLever(ROOT, _Marks(), "boot", time.time, own=True, most=64)
+        self._lever = KhugepagedLever(ROOT, MemoryLedger(), "boot", time.time, own=True, most=64)
         self._at: float | None = None
 
     def cycle(self) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+from lab.memory_ledger import MemoryLedger
 from memhint.kernel.damon import Damon
 from memhint.kernel.damon_watch import DamonWatch
 from memhint.kernel.numa import numa_nodes
@@ -23,7 +24,6 @@ from memhint.levers.tiering import TieringLever, TieringSettings
 from memhint.objects.active import ActiveSource
 from memhint.objects.domain import DomainFacts, DomainObservation, DomainState
 from memhint.objects.host import HostMemory, HostObservation, Scope
-from memhint.objects.ownership import Mark
 from memhint.planner.tiering import Share, TieringPlan
 
 PROGRAM = "/inside/tiering"
@@ -146,7 +146,7 @@ class _Agent:
 @contextmanager
 def _agent(settings: Mapping[str, Any]) -> Iterator[_Agent]:
     options = settings["active"]
-    damon = Damon(ROOT, _Marks(), "this boot", time.time, slots=8)
+    damon = Damon(ROOT, MemoryLedger(), "this boot", time.time, slots=8)
 
     def watch(pid: int) -> DamonWatch:
         return DamonWatch(ROOT, damon, pid, options["interval"], regions=options["regions"])
@@ -168,25 +168,6 @@ def _active_reads() -> Any:
     import active_reads  # type: ignore[import-not-found]
 
     return active_reads.ActiveReads
-
-
-class _Marks:
-    """The marks of an agent, as long as this process lives."""
-
-    def __init__(self) -> None:
-        self._marks: dict[tuple[str, str], Mark] = {}
-
-    def put(self, mark: Mark) -> None:
-        self._marks[mark.subject, mark.knob] = mark
-
-    def get(self, subject: str, knob: str) -> Mark | None:
-        return self._marks.get((subject, knob))
-
-    def remove(self, subject: str, knob: str) -> None:
-        self._marks.pop((subject, knob), None)
-
-    def all(self) -> tuple[Mark, ...]:
-        return tuple(self._marks.values())
 
 
 @contextmanager

@@ -1,8 +1,4 @@
-"""The lab's command line.
-
-Exit codes: 0 done, 1 the lab could not do it (the message says why and what to do), 2 wrong usage, 130 interrupted;
-`exec` and `shell` pass on the code of what they ran.
-"""
+"""The lab's command line. Exit codes are those of `command_line`; `exec` and `shell` pass on that of what they ran."""
 
 from __future__ import annotations
 
@@ -18,16 +14,17 @@ from typing import Any
 from rich.console import Console
 
 from lab import kvm, packages, patched, paths, programs
+from lab.command_line import add_command, byte_size, parser_of, run_command
 from lab.debian_machine import make_machine, release_of, remove_machine, run_in_machine
 from lab.debian_root import RELEASES
-from lab.errors import BadSize, LabError, StateError
+from lab.errors import StateError
 from lab.guest import Guest
 from lab.guest_image import KINDS, guest_image
 from lab.host import Host
 from lab.lab import Lab
 from lab.leftovers import scratch, sweep
 from lab.progress import shown_progress
-from lab.sizes import GIB, format_size, parse_size
+from lab.sizes import GIB, format_size
 from lab.state import check_name, existing
 from lab.status import show, status
 from lab.teardown import teardown
@@ -48,25 +45,11 @@ _CHECKOUT = Path(__file__).resolve().parent.parent
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command and return its exit code."""
-    parser = _parser()
-    options = parser.parse_args(arguments)
-    try:
-        return int(options.run(options))
-    except LabError as error:
-        print(f"lab: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("lab: interrupted", file=sys.stderr)
-        return 130
+    return run_command(_parser(), arguments)
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="lab/lab",
-        description="Real hosts with real guests on one machine.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = parser_of("lab/lab", "Real hosts with real guests on one machine.", EXAMPLES)
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
     up = _command(commands, "up", _up, "start hosts and guests; they stay until `down`")
@@ -75,12 +58,14 @@ def _parser() -> argparse.ArgumentParser:
         "--guests", type=_count(0), default=6, metavar="N", help="guests on each host (default: %(default)s)"
     )
     up.add_argument(
-        "--memory", type=_size, default=GIB, metavar="SIZE", help="memory assigned to each guest (default: 1GiB)"
+        "--memory", type=byte_size, default=GIB, metavar="SIZE", help="memory assigned to each guest (default: 1GiB)"
     )
-    up.add_argument("--budget", type=_size, default=3 * GIB, metavar="SIZE", help="memory of each host (default: 3GiB)")
+    up.add_argument(
+        "--budget", type=byte_size, default=3 * GIB, metavar="SIZE", help="memory of each host (default: 3GiB)"
+    )
     up.add_argument(
         "--swap",
-        type=_size,
+        type=byte_size,
         default=0,
         metavar="SIZE",
         help="disk swap of the lab, shared evenly by its hosts (default: none)",
@@ -155,10 +140,7 @@ def _parser() -> argparse.ArgumentParser:
 def _command(
     commands: Any, name: str, run: Callable[[argparse.Namespace], int], help_text: str, named: bool = True
 ) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = commands.add_parser(
-        name, help=help_text, description=help_text[0].upper() + help_text[1:] + "."
-    )
-    parser.set_defaults(run=run)
+    parser = add_command(commands, name, run, help_text)
     if named:
         parser.add_argument("--name", default="lab", help="name of the lab (default: %(default)s)")
     return parser
@@ -168,13 +150,6 @@ def _release(text: str) -> str:
     try:
         return release_of(text)
     except StateError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-
-
-def _size(text: str) -> int:
-    try:
-        return parse_size(text)
-    except BadSize as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 

@@ -199,7 +199,8 @@ class VirtualHost(Started):
         archive.file(
             "inside/msgspec.py", b"class Meta:\n    def __init__(self, **ranges):\n        self.ranges = ranges\n"
         )
-        archive.file("inside/lab/virtual_host_server.py", (_HERE / "virtual_host_server.py").read_bytes())
+        for name in ("virtual_host_server.py", "memory_ledger.py"):
+            archive.file(f"inside/lab/{name}", (_HERE / name).read_bytes())
         for file in self._files:
             archive.file(f"inside/{file.name}", file.read_bytes(), file.stat().st_mode & 0o777)
         return archive.content()

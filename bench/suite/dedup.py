@@ -24,11 +24,11 @@ from memhint.kernel.native import PAGES
 from memhint.kernel.root import PAGE_SIZE, KernelRoot
 from memhint.kernel.smaps import mergeable_bytes
 from memhint.levers.dedup import ADAPTIVE, DedupLever, DedupSettings
+from memhint.objects.merge_ranges import RangeChoice
 from memhint.objects.units import MIB, mib
 from memhint.pages.finder import Finder, FinderSettings
 from memhint.planner.dedup import DedupPlan
 from memhint.planner.dedup_estimate import KsmPace, estimate
-from memhint.planner.dedup_ranges import RangeChoice
 from memhint.store.database import open_store
 
 VMS = 12

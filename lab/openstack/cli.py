@@ -1,11 +1,10 @@
-"""The OpenStack lab's command line. Exit codes as lab/lab has them."""
+"""The OpenStack lab's command line. Exit codes are those of `command_line`."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import shlex
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +13,14 @@ from rich.table import Table
 
 from lab import packages as debian
 from lab import patched, paths, programs
-from lab.errors import BadSize, LabError
+from lab.command_line import add_command, byte_size, parser_of, run_command
+from lab.errors import LabError
 from lab.openstack.extras import PARTS, Extras
 from lab.openstack.releases import NEWEST
 from lab.openstack.stack import Stack
 from lab.openstack.status import status
 from lab.progress import shown_progress
-from lab.sizes import GIB, format_size, parse_size
+from lab.sizes import GIB, format_size
 from lab.state import check_name
 from lab.teardown import teardown
 
@@ -36,33 +36,20 @@ examples:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command and return its exit code."""
-    options = _parser().parse_args(arguments)
-    try:
-        return int(options.run(options))
-    except LabError as error:
-        print(f"lab: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("lab: interrupted", file=sys.stderr)
-        return 130
+    return run_command(_parser(), arguments)
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="lab/openstack/lab",
-        description="A real OpenStack on one machine.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = parser_of("lab/openstack/lab", "A real OpenStack on one machine.", EXAMPLES)
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     up = _command(commands, "up", _up, "start a stack; it stays until `down`")
     up.add_argument("--release", default=NEWEST.nova, help="Nova's major version, or the series (default: %(default)s)")
     up.add_argument("--computes", type=int, default=2, metavar="N", help="with libvirt (default: %(default)s)")
     up.add_argument("--fakes", type=int, default=0, metavar="N", help="that only pretend (default: %(default)s)")
-    up.add_argument("--memory", type=_size, default=5 * GIB, metavar="SIZE", help="of each compute (default: 5GiB)")
+    up.add_argument("--memory", type=byte_size, default=5 * GIB, metavar="SIZE", help="of each compute (default: 5GiB)")
     up.add_argument(
         "--reserved",
-        type=_size,
+        type=byte_size,
         default=GIB,
         metavar="SIZE",
         help="of it, what Nova leaves to the host (default: 1GiB)",
@@ -89,18 +76,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _command(commands: Any, name: str, run: Any, help_text: str) -> argparse.ArgumentParser:
-    text = help_text[0].upper() + help_text[1:] + "."
-    parser: argparse.ArgumentParser = commands.add_parser(name, help=help_text, description=text)
-    parser.set_defaults(run=run)
+    parser = add_command(commands, name, run, help_text)
     parser.add_argument("--name", default="openstack", help="name of the stack (default: %(default)s)")
     return parser
-
-
-def _size(text: str) -> int:
-    try:
-        return parse_size(text)
-    except BadSize as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _extras(options: argparse.Namespace) -> Extras:

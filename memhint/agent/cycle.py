@@ -157,7 +157,7 @@ class Cycle:
     def _estimated(self, view: HostSnapshot) -> DedupEstimate | None:
         """What merging would save. Whose VMs they are must be known before anybody looks at their pages."""
         if view.missing is None or self._dry_run:
-            may = candidates(view.seen.domains, view.policies, allow_cross_tenant=self._settings.dedup.cross_tenant)
+            may = candidates(view.seen.domains, view.policies, self._settings)
             self._parts.samples.want(may)
         return self._parts.samples.newest()
 

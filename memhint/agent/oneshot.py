@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -11,19 +9,16 @@ from contextlib import contextmanager
 from oslo_config import cfg
 
 from memhint.agent.build import Agent, build
-from memhint.agent.build_dedup import finder_at_once, ksm_pace
 from memhint.agent.growth import Learnt
 from memhint.agent.parts import Stores
 from memhint.agent.reclaim_store import NoRequests
 from memhint.agent.service import remembered_state
-from memhint.kernel.root import PAGE_SIZE, KernelRoot
 from memhint.objects.estimate import DedupEstimate
 from memhint.objects.lever import LeverState
 from memhint.objects.ownership import Ledger, Mark
 from memhint.objects.policy import Origin
 from memhint.objects.report import Report
 from memhint.pages.candidates import Candidate
-from memhint.pages.samples import IDLE, PageSamples
 from memhint.planner.state import PlannerState
 from memhint.store.database import Store, open_store
 from memhint.store.errors import StoreMissing
@@ -88,29 +83,6 @@ class _Told:
         return self._estimated
 
 
-def estimate_now(conf: cfg.ConfigOpts, settle: float) -> Report:
-    """A report with an estimate of what merging would save, made here and now; nothing is pulled, nothing written.
-
-    Takes 0.3 to 1 s of CPU per GiB that VMs have in memory, and ``settle`` seconds between two looks.
-
-    :raises StoreError: when there is a store that cannot be used
-    :raises KernelInterfaceError: when the host's memory cannot be read
-    """
-    finder = finder_at_once(conf, os.cpu_count() or 1, settle)
-    samples = PageSamples(KernelRoot(), PAGE_SIZE, 100.0, math.inf, settle, ksm_pace(conf), finder=finder)
-    with _stores(conf) as (stores, _):
-        agent = build(conf, stores, "", dry_run=True, samples=samples)
-        try:
-            _look_first(agent)
-            while not samples.complete():
-                if samples.step() >= IDLE:
-                    time.sleep(POLL)  # the second look is not due yet
-            return agent.cycle.run()
-        finally:
-            samples.close()
-            agent.close()
-
-
 def dry_run(conf: cfg.ConfigOpts) -> Report:
     """The report that the agent would make now, with the verdict that each lever would give.
 
@@ -120,7 +92,7 @@ def dry_run(conf: cfg.ConfigOpts) -> Report:
     :raises StoreError: when there is a store that cannot be used
     :raises KernelInterfaceError: when the host's memory cannot be read
     """
-    with _stores(conf) as (stores, store):
+    with stores_of(conf) as (stores, store):
         state = remembered_state(store, conf) if store is not None else None
         told = store.reports.newest(conf.host_name) if store is not None else None
         samples = _Told(told.dedup if told is not None else DedupEstimate())
@@ -128,7 +100,7 @@ def dry_run(conf: cfg.ConfigOpts) -> Report:
 
 
 @contextmanager
-def _stores(conf: cfg.ConfigOpts) -> Iterator[tuple[Stores, Store | None]]:
+def stores_of(conf: cfg.ConfigOpts) -> Iterator[tuple[Stores, Store | None]]:
     """The policies and marks of this host's store, if there is one; what is written goes nowhere."""
     nothing = _Nothing()
     try:
@@ -143,7 +115,7 @@ def _stores(conf: cfg.ConfigOpts) -> Iterator[tuple[Stores, Store | None]]:
         store.close()
 
 
-def _look_first(agent: Agent) -> None:
+def look_first(agent: Agent) -> None:
     """A first cycle, and another where it saw no VM because libvirt was late."""
     for _ in range(_TRIES):
         if not any(gap.what == "bulk statistics" for gap in agent.cycle.run().gaps):
@@ -154,7 +126,7 @@ def _look(agent: Agent, conf: cfg.ConfigOpts) -> Report:
     """The first cycle begins the conversations and the dedup pass; the second shows what they brought."""
     try:
         state = agent.cycle.state
-        _look_first(agent)
+        look_first(agent)
         until = time.monotonic() + conf.guest.conversation_timeout
         while not agent.settle(0) and time.monotonic() < until:
             time.sleep(POLL)

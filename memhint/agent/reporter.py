@@ -16,7 +16,6 @@ from memhint.objects.levers import place_of
 from memhint.objects.ownership import HOST
 from memhint.objects.provider import NovaCompute
 from memhint.objects.report import POLICY, Cost, DomainReport, Report
-from memhint.planner.dedup_breaks import merging_of
 from memhint.planner.plan import Planned
 from memhint.planner.settings import PlannerSettings
 
@@ -82,5 +81,5 @@ def _domain(
         returned(one, planned.state.past.get(one.uuid)),
         reclaimable_of(one, levers, estimated),
         levers,
-        merging_of(planned.state.dedup_breaks, one, planned.state.at or 0.0),
+        planned.state.merging_of(one, planned.state.at or 0.0),
     )

@@ -46,11 +46,11 @@ def planner_settings(conf: cfg.ConfigOpts) -> PlannerSettings:
         node_reserve_percent=conf.host.node_reserve_percent,
         lever_latency=conf.guest.interval,
         ladder=ladder_settings(conf),
-        collapse=CollapseSettings(
-            most=conf.thp.pass_mib * MIB, window=conf.thp.window, work_cpu=conf.thp.work_cpu_percent
+        levers=(
+            CollapseSettings(most=conf.thp.pass_mib * MIB, window=conf.thp.window, work_cpu=conf.thp.work_cpu_percent),
+            ColdSettings(after=conf.swap_out.cold_after, back_percent=conf.swap_out.cold_back_percent),
+            merge_settings(conf),
         ),
-        cold=ColdSettings(after=conf.swap_out.cold_after, back_percent=conf.swap_out.cold_back_percent),
-        dedup=merge_settings(conf),
     )
 
 

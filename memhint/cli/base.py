@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from oslo_config import cfg
@@ -41,33 +40,23 @@ class StoreCommand(Documented):
         """
         return configuration.load(self.app.options.config_file)
 
-    @contextmanager
-    def store(self, conf: cfg.ConfigOpts) -> Iterator[HostStore]:
+    def store(self, conf: cfg.ConfigOpts) -> closing[HostStore]:
         """The store that the agent fills, opened as the agent does it.
 
         :raises StoreError: when it cannot be used
         """
         from memhint.store.host_store import open_host_store
 
-        store = open_host_store(conf.store.url, host=conf.host_name, create=False)
-        try:
-            yield store
-        finally:
-            store.close()
+        return closing(open_host_store(conf.store.url, host=conf.host_name, create=False))
 
-    @contextmanager
-    def whole_store(self, conf: cfg.ConfigOpts) -> Iterator[Store]:
+    def whole_store(self, conf: cfg.ConfigOpts) -> closing[Store]:
         """The same with all that controllers keep in it: SQLAlchemy takes two fifths of a command's start.
 
         :raises StoreError: when it cannot be used
         """
         from memhint.store.database import open_store
 
-        store = open_store(conf.store.url, host=conf.host_name, create=False)
-        try:
-            yield store
-        finally:
-            store.close()
+        return closing(open_store(conf.store.url, host=conf.host_name, create=False))
 
     def newest(self, conf: cfg.ConfigOpts, store: HostStore) -> Report:
         """This host's newest report, however old.

@@ -50,11 +50,11 @@ KSM's CPU with [dedup] advisor = adaptive is that of its fast pace, the most tha
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Any]]:
         """Field names and values for machines; the tables are made of the report."""
-        from memhint.agent.settings import planner_settings
+        from memhint.agent.build_dedup import merge_settings
 
         conf = self.conf()
         if parsed_args.now:
-            from memhint.agent.oneshot import estimate_now
+            from memhint.agent.oneshot_dedup import estimate_now
 
             report = estimate_now(conf, min(_SETTLE, conf.dedup.estimate_settle))
         else:
@@ -68,7 +68,7 @@ KSM's CPU with [dedup] advisor = adaptive is that of its fast pace, the most tha
         chosen = {find_domain(report, one).observation.uuid for one in parsed_args.domain}
         self._report = report
         self._found = only(report.dedup, chosen) if chosen else report.dedup
-        self._settings = planner_settings(conf).dedup.auto
+        self._settings = merge_settings(conf).auto
         return self.dict2columns(estimate_of(report, self._found, self._settings))
 
     def produce_output(self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Sequence[Any]) -> int:

@@ -26,12 +26,12 @@ from memhint.objects.domain import PROCESS, DomainObservation, DomainState
 from memhint.objects.gap import GapReason
 from memhint.objects.host import HostObservation
 from memhint.objects.lever import LeverName, LeverState, Observed
+from memhint.objects.merge_ranges import RangeChoice
 from memhint.objects.ownership import HOST, Ledger
 from memhint.objects.policy import Policy
 from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.planner.dedup import DedupPlan, resting
 from memhint.planner.dedup_pace import Pace
-from memhint.planner.dedup_ranges import RangeChoice
 
 if TYPE_CHECKING:
     from oslo_config import cfg

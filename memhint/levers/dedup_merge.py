@@ -19,10 +19,10 @@ from memhint.levers.host_ksm import no_room
 from memhint.objects.counted import counted
 from memhint.objects.domain import DomainObservation, DomainState
 from memhint.objects.host import HostObservation
+from memhint.objects.merge_ranges import Range, RangeChoice, united, within, without
 from memhint.objects.ownership import Ledger, Mark
 from memhint.objects.units import MIB, mib
 from memhint.objects.verdict import Answer, Reason, Verdict
-from memhint.planner.dedup_ranges import Range, RangeChoice, united, within, without
 from memhint.planner.splits import splits_by_merging, words
 from memhint.virt.errors import VirtError
 from memhint.virt.memory_blocks import Block

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from memhint.kernel.clearings import Clearings
     from memhint.kernel.root import KernelRoot
     from memhint.objects.heat import HeatMap
+    from memhint.objects.merge_ranges import RangeChoice
     from memhint.objects.ownership import Ledger
-    from memhint.planner.dedup_ranges import RangeChoice
     from memhint.planner.plan import Planned
     from memhint.planner.settings import PlannerSettings
     from memhint.virt.caller import Caller

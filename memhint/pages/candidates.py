@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from memhint.objects.domain import DomainObservation, ProcessMemory
 from memhint.objects.policy import Mode, Policy
 from memhint.planner.dedup import mergeable, pool_of, project_of
+from memhint.planner.dedup_settings import MergeSettings
+from memhint.planner.settings import PlannerSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,9 +23,10 @@ class Candidate:
 
 
 def candidates(
-    domains: Sequence[DomainObservation], policies: Mapping[str, Policy], *, allow_cross_tenant: bool
+    domains: Sequence[DomainObservation], policies: Mapping[str, Policy], settings: PlannerSettings
 ) -> dict[str, Candidate]:
     """The VMs whose pages are worth a look, by UUID: those that KSM could merge, whether they ask for it or not."""
+    allow_cross_tenant = settings.of(MergeSettings).cross_tenant
     found = {}
     for one in domains:
         policy = policies[one.uuid]

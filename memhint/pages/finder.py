@@ -31,8 +31,9 @@ from memhint.kernel.process import process_memory
 from memhint.kernel.root import KernelRoot
 from memhint.objects.domain import ProcessMemory
 from memhint.objects.estimate import FinderRound
+from memhint.objects.merge_ranges import RangeChoice
 from memhint.planner.dedup_estimate import PageSample
-from memhint.planner.dedup_ranges import BLOCK, RangeChoice, choose
+from memhint.planner.dedup_ranges import BLOCK, choose
 
 KEPT_AT_MOST = 1 << 20  # hashes of candidates, of all VMs together: 8 bytes each
 FREQUENT = 64  # copies of a content that make it one to be counted one by one, where not all hashes can be kept

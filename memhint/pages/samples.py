@@ -19,11 +19,11 @@ from memhint.kernel.guest_pages import GuestPages, guest_ram
 from memhint.kernel.process import process_memory
 from memhint.kernel.root import KernelRoot
 from memhint.objects.estimate import DedupEstimate, FinderRound, GroupEstimate, VmEstimate
+from memhint.objects.merge_ranges import RangeChoice
 from memhint.pages.candidates import Candidate
 from memhint.pages.finder import Finder, FinderSettings
 from memhint.pages.page_pass import FREQUENT_AT_MOST, PagePass, Phase
 from memhint.planner.dedup_estimate import KsmPace, PageSample, estimate, rate_for
-from memhint.planner.dedup_ranges import RangeChoice
 
 LOG = logging.getLogger(__name__)
 KEPT_AT_MOST = 65_536  # hashes, of all VMs together: 16 bytes each while a pass lasts, 8 afterwards

@@ -11,6 +11,7 @@ from memhint.planner.dedup_auto import pressed
 from memhint.planner.dedup_breaks import next_breaks
 from memhint.planner.dedup_pace import next_pace
 from memhint.planner.dedup_partitions import apart
+from memhint.planner.dedup_settings import MergeSettings
 from memhint.planner.forecast import nodes_of
 from memhint.planner.host_cycle import HostCycle
 from memhint.planner.state import PlannerState
@@ -18,7 +19,7 @@ from memhint.planner.state import PlannerState
 
 def next_dedup(cycle: HostCycle, state: PlannerState) -> tuple[DedupPlan, PlannerState]:
     """The plan, and the state with what is remembered of merging in place of what was."""
-    host, domains, settings = cycle.host, cycle.domains, cycle.settings.dedup
+    host, domains, settings = cycle.host, cycle.domains, cycle.settings.of(MergeSettings)
     wanted = pressed(settings.auto) if cycle.relief.dedup else settings.auto
     auto = AutoInput(cycle.estimated, host.ksm, state.dedup_auto, cycle.now, wanted)
     breaks = next_breaks(state.dedup_breaks, host, domains, cycle.now, settings.breaks)

@@ -12,7 +12,8 @@ Where ranges would leave out much of what merges, or leave out little of the VM,
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from memhint.objects.merge_ranges import Range, RangeChoice, within
 
 BLOCK = 16  # pages
 DENSE = 3  # candidates that make a block count
@@ -20,18 +21,6 @@ BRIDGED = 1  # blocks
 AT_MOST = 2048  # ranges of one VM: 4,096 mappings of the 65,530 that Linux allows by default
 _ENOUGH = 0.8  # the part of what merges that ranges must hold
 _MOST = 0.8  # the part of the VM from which on all of it is merged
-
-Range = tuple[int, int]
-"""First and end address in bytes, the end excluded."""
-
-
-@dataclass(frozen=True, slots=True)
-class RangeChoice:
-    """What is to be merged of one VM. ``ranges`` None: all of it; empty: nothing."""
-
-    ranges: tuple[Range, ...] | None
-    holds: int  # candidates in them, in pages
-    size: int  # bytes that they cover
 
 
 def choose(counted: Iterable[tuple[int, bytes]], partners: int, looked: int, page_size: int) -> RangeChoice:
@@ -72,38 +61,6 @@ def fewer(ranges: Sequence[Range], at_most: int) -> tuple[Range, ...]:
     kept = sorted(gaps[: max(0, at_most - 1)])
     firsts, lasts = [0, *kept], [*(at - 1 for at in kept), len(ranges) - 1]
     return tuple((ranges[first][0], ranges[last][1]) for first, last in zip(firsts, lasts, strict=True))
-
-
-def united(one: Sequence[Range], other: Sequence[Range]) -> tuple[Range, ...]:
-    """All that is in either, ascending and apart."""
-    found: list[Range] = []
-    for start, end in sorted([*one, *other]):
-        if found and start <= found[-1][1]:
-            found[-1] = (found[-1][0], max(found[-1][1], end))
-        else:
-            found.append((start, end))
-    return tuple(found)
-
-
-def without(ranges: Sequence[Range], taken: Sequence[Range]) -> tuple[Range, ...]:
-    """What of the first is in none of the second. Both are ascending and apart."""
-    found: list[Range] = []
-    for start, end in ranges:
-        at = start
-        for begin, stop in taken:
-            if stop <= at or begin >= end:
-                continue
-            if begin > at:
-                found.append((at, begin))
-            at = max(at, stop)
-        if at < end:
-            found.append((at, end))
-    return tuple(found)
-
-
-def within(ranges: Sequence[Range], start: int, end: int) -> tuple[Range, ...]:
-    """The parts between two addresses."""
-    return tuple((max(start, first), min(end, last)) for first, last in ranges if first < end and last > start)
 
 
 def _held(stretches: Sequence[tuple[int, bytes]], ranges: Sequence[Range], size: int) -> int:

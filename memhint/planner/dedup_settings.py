@@ -11,7 +11,7 @@ from memhint.planner.dedup_pace import PaceSettings
 
 @dataclass(frozen=True, slots=True)
 class MergeSettings:
-    """The parts of `PlannerSettings` that are dedup's alone."""
+    """What the planner is told of dedup alone."""
 
     auto: AutoSettings = field(default_factory=AutoSettings)
     pace: PaceSettings = field(default_factory=PaceSettings)

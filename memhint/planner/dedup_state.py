@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from memhint.objects.domain import DomainObservation
+from memhint.objects.merging import Merging
 from memhint.planner.dedup_auto import AutoState
-from memhint.planner.dedup_breaks import BreakState
+from memhint.planner.dedup_breaks import BreakState, merging_of
 from memhint.planner.dedup_pace import PaceState
 from memhint.planner.dedup_yield import TurnState
 
@@ -19,3 +21,7 @@ class DedupState:
     dedup_pace: PaceState = field(default_factory=PaceState)
     dedup_turn: TurnState = field(default_factory=TurnState)
     dedup_breaks: BreakState = field(default_factory=BreakState)
+
+    def merging_of(self, domain: DomainObservation, now: float) -> Merging | None:
+        """How the merged memory of a VM fares; None where it has none and does not rest."""
+        return merging_of(self.dedup_breaks, domain, now)

@@ -34,6 +34,19 @@ class HostCycle:
     """What the ladder asks for."""
     idle: frozenset[str]
     """QEMU processes."""
+    calm: bool
+    """Whether no rung of the ladder is entered."""
     now: float
     """Seconds of any clock that only moves forward."""
+    elapsed: float | None
+    """Seconds since the cycle before; None in the first one."""
     settings: PlannerSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """UUIDs of the VMs whose huge pages are split now, by whatever takes less than one of them at a time."""
+
+    any: frozenset[str]
+    in_use: frozenset[str]
+    """Those of which more than what is free in the guest is taken."""

@@ -18,17 +18,16 @@ from memhint.planner.compaction import lacking_on, next_compaction, waits_of
 from memhint.planner.earned_ratio import ALL, Earned, UsageSample, evidence, is_settled, next_earned
 from memhint.planner.forecast import Forecast, forecast
 from memhint.planner.growth import GrowthTable
-from memhint.planner.host_cycle import HostCycle, HostPlans
+from memhint.planner.host_cycle import HostCycle, HostPlans, Taken
 from memhint.planner.ladder import LadderState, admission, entered_rungs, is_scarce
 from memhint.planner.levers import PLANNED
 from memhint.planner.pieces import taken_from, taken_of_use
 from memhint.planner.promise import hysteresis, next_headroom
-from memhint.planner.relief.asked import Asked, ask
+from memhint.planner.relief.asked import ask
 from memhint.planner.settings import PlannerSettings
 from memhint.planner.signals import counters_of
 from memhint.planner.state import PlannerState
 from memhint.planner.storm import learnt
-from memhint.planner.thp import collapses, cpu_of, next_split, working
 
 
 class Sight(StrEnum):
@@ -88,12 +87,13 @@ def plan(
         estimated=estimated,
         relief=asked.relief,
         idle=asked.idle,
+        calm=not asked.ladder.entered,
         now=now,
+        elapsed=seen.elapsed,
         settings=settings,
     )
-    plans, state_of_levers = _of_host(cycle, state)
-    relief, split = _huge(domains, policies, unread, asked, plans, state, seen.elapsed, host.at, settings)
-    actions = actions_of(domains, policies, plans, relief, calm=not asked.ladder.entered)
+    plans, relief, state_of_levers = _of_levers(cycle, state)
+    actions = actions_of(domains, policies, plans, relief, calm=cycle.calm)
     return Planned(
         Plan(
             promised,
@@ -122,8 +122,6 @@ def plan(
             migrate=asked.relief.migrate,
             headroom=remembered,
             predictor=seen.predictor,
-            split=split,
-            cpu=cpu_of(domains),
             compaction=next_compaction(
                 state.compaction,
                 waits_of(host),
@@ -172,38 +170,18 @@ def _look(seen: Forecast, ladder: LadderState, settings: PlannerSettings) -> Usa
     )
 
 
-def _of_host(cycle: HostCycle, state: PlannerState) -> tuple[HostPlans, PlannerState]:
-    """The plan of each lever that has one for the whole host, and the state with what they remember."""
+def _of_levers(cycle: HostCycle, state: PlannerState) -> tuple[HostPlans, Relief, PlannerState]:
+    """The plan of each lever that has one for the whole host, what is asked of VMs, and the state after it."""
     plans = {}
     for lever in PLANNED:
         if lever.plan_host is not None:
             plans[lever.name], state = lever.plan_host(cycle, state)
-    return plans, state
-
-
-def _huge(
-    domains: Sequence[DomainObservation],
-    policies: Mapping[str, Policy],
-    unread: frozenset[str],
-    asked: Asked,
-    plans: HostPlans,
-    state: PlannerState,
-    elapsed: float | None,
-    at: float,
-    settings: PlannerSettings,
-) -> tuple[Relief, dict[str, float]]:
-    """What is asked for, with who gets huge pages again, and what is remembered of whose were split."""
-    known = [one for one in domains if one.uuid not in unread]
-    taken = taken_from(asked.relief, plans)
-    # For the other levers a VM that works within the memory it has is idle: what it has freed it does not use.
-    idle = asked.idle - working(known, state.cpu, elapsed, at, settings.collapse)
-    split = next_split(state.split, domains, taken, idle, elapsed, settings.collapse)
-    # Of a VM that works, what it works with can be whole again though single pages that it frees go on being taken.
-    apart = frozenset(
-        one.uuid for one in known if one.uuid in taken and (one.process is None or one.process.instance in idle)
-    ) | taken_of_use(asked.relief, plans)
-    anew = collapses(known, policies, split, apart, idle, settings.collapse, calm=not asked.ladder.entered)
-    return replace(asked.relief, thp=anew), split
+    taken = Taken(taken_from(cycle.relief, plans), taken_of_use(cycle.relief, plans))
+    for lever in PLANNED:
+        if lever.ask_last is not None:
+            relief, state = lever.ask_last(cycle, taken, state)
+            cycle = replace(cycle, relief=relief)
+    return plans, cycle.relief, state
 
 
 def _promise(

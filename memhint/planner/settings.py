@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 from memhint.objects.ladder import SEVERITY, Rung
 from memhint.objects.plan import PredictorName
-from memhint.planner.cold import ColdSettings
-from memhint.planner.dedup_settings import MergeSettings
-from memhint.planner.thp import CollapseSettings
+
+SettingsT = TypeVar("SettingsT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +119,14 @@ class PlannerSettings:
     node_reserve_percent: float = 2.0  # of the node; the larger of the two holds
     lever_latency: float = 10.0  # how long reclaiming takes to show
     ladder: LadderSettings = LadderSettings()
-    dedup: MergeSettings = field(default_factory=MergeSettings)
-    collapse: CollapseSettings = field(default_factory=CollapseSettings)
-    cold: ColdSettings = field(default_factory=ColdSettings)
+    levers: tuple[Any, ...] = ()  # what single levers are told: of each a record of its own type
+
+    def of(self, kind: type[SettingsT]) -> SettingsT:
+        """What one lever is told; as shipped where nothing is."""
+        for one in self.levers:
+            if isinstance(one, kind):
+                return one
+        return kind()
 
     def reserve_of(self, pool: int) -> int:
         """What the host keeps of a pool of this size."""

@@ -10,6 +10,7 @@ import pytest
 from lab.servers.mariadb import MariaDB
 from lab.servers.postgres import Postgres
 from tests.functional.servers.rabbitmq import RabbitMQ
+from tests.functional.servers.running import running
 
 DATABASES = ("sqlite", "postgresql", "mariadb")
 _NUMBERS = count(1)
@@ -17,32 +18,20 @@ _NUMBERS = count(1)
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
-    server = Postgres()
-    try:
-        server.start()
+    with running(Postgres()) as server:
         yield server
-    finally:
-        server.close()
 
 
 @pytest.fixture(scope="session")
 def mariadb() -> Iterator[MariaDB]:
-    server = MariaDB()
-    try:
-        server.start()
+    with running(MariaDB()) as server:
         yield server
-    finally:
-        server.close()
 
 
 @pytest.fixture(scope="session")
 def rabbitmq() -> Iterator[RabbitMQ]:
-    server = RabbitMQ()
-    try:
-        server.start()
+    with running(RabbitMQ()) as server:
         yield server
-    finally:
-        server.close()
 
 
 @pytest.fixture(params=DATABASES)

@@ -26,6 +26,7 @@ from memhint.planner.capacity_write import HostCapacity, WriterSettings
 from memhint.store.database import Store, open_store
 from memhint.store.tables import capacity
 from tests.functional.servers.placement import Placement
+from tests.functional.servers.running import running
 
 _NUMBERS = count(1)
 SETTINGS = WriterSettings(most=2.0)
@@ -33,12 +34,8 @@ SETTINGS = WriterSettings(most=2.0)
 
 @pytest.fixture(scope="module")
 def placement(mariadb: MariaDB) -> Iterator[Placement]:
-    server = Placement(mariadb.create("placement").replace("mariadb+", "mysql+"))
-    try:
-        server.start()
+    with running(Placement(mariadb.create("placement").replace("mariadb+", "mysql+"))) as server:
         yield server
-    finally:
-        server.close()
 
 
 @pytest.fixture

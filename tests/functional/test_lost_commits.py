@@ -27,6 +27,7 @@ from tests.functional.api_server import ApiServer
 from tests.functional.fleet_parts import HOSTS, Controllers
 from tests.functional.servers.placement import Placement
 from tests.functional.servers.rabbitmq import CONTROLLER, RabbitMQ
+from tests.functional.servers.running import running
 from tests.functional.test_bus import links, until
 from tests.unit import builders
 
@@ -79,22 +80,14 @@ class Agent:
 
 @pytest.fixture
 def server() -> Iterator[Postgres]:
-    server = Postgres()
-    try:
-        server.start()
+    with running(Postgres()) as server:
         yield server
-    finally:
-        server.close()
 
 
 @pytest.fixture
 def placement(mariadb: MariaDB) -> Iterator[Placement]:
-    server = Placement(mariadb.create("placement_lost").replace("mariadb+", "mysql+"))
-    try:
-        server.start()
+    with running(Placement(mariadb.create("placement_lost").replace("mariadb+", "mysql+"))) as server:
         yield server
-    finally:
-        server.close()
         mariadb.drop("placement_lost")
 
 

@@ -13,17 +13,16 @@ import signal
 import struct
 import time
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from lab.memory_ledger import MemoryLedger
 from memhint.kernel.clearings import Clearings
 from memhint.kernel.damon import BASE, Damon
 from memhint.kernel.damon_watch import DamonWatch
 from memhint.kernel.errors import InterfaceInUse
 from memhint.kernel.referenced import ReferencedWatch
 from memhint.kernel.root import KernelRoot
-from memhint.objects.ownership import Mark
 
 MIB = 1 << 20
 PAGE = 4096
@@ -37,28 +36,6 @@ SCRATCH = 64  # pages
 AGES = (WINDOW, 3 * WINDOW)
 SWITCH = 20.0  # seconds from the beginning of a workload of two phases to the second one
 PATIENCE = 120.0  # seconds more for a machine that is too busy to read in time
-
-
-class Ledger:
-    """Marks in memory."""
-
-    def __init__(self) -> None:
-        self.marks: dict[tuple[str, str], Mark] = {}
-
-    def put(self, mark: Mark) -> None:
-        older = self.marks.get((mark.subject, mark.knob))
-        if older is not None and older.instance == mark.instance:
-            mark = replace(mark, before=older.before)
-        self.marks[(mark.subject, mark.knob)] = mark
-
-    def get(self, subject: str, knob: str) -> Mark | None:
-        return self.marks.get((subject, knob))
-
-    def remove(self, subject: str, knob: str) -> None:
-        self.marks.pop((subject, knob), None)
-
-    def all(self) -> tuple[Mark, ...]:
-        return tuple(self.marks.values())
 
 
 class Player:
@@ -166,7 +143,7 @@ def measure(source: str, workloads: list[str], at: float) -> dict[str, list[dict
 
     Where the machine is so busy that windows take longer it goes on: the last has to have begun in the second phase.
     """
-    damon = Damon(ROOT, Ledger(), BOOT, time.time, slots=len(workloads))
+    damon = Damon(ROOT, MemoryLedger(), BOOT, time.time, slots=len(workloads))
     watched = {workload: _Watched(source, workload, damon) for workload in workloads}
     try:
         began = time.monotonic()
@@ -199,7 +176,7 @@ def beside_another() -> dict[str, Any]:
     (KDAMONDS / "0/contexts/nr_contexts").write_text("1")
     (KDAMONDS / "0/contexts/0/operations").write_text("paddr")
     player = Player("idle")
-    ledger = Ledger()
+    ledger = MemoryLedger()
     damon = Damon(ROOT, ledger, BOOT, time.time, slots=2)
     try:
         DamonWatch(ROOT, damon, player.pid, WINDOW, regions=20, ages=AGES).step(0.0)
@@ -216,7 +193,7 @@ def beside_another() -> dict[str, Any]:
 
 def killed_agent() -> dict[str, Any]:
     """A watch whose agent is gone, and what its successor does: stops it, watches by itself, and leaves nothing."""
-    player, ledger = Player("idle"), Ledger()
+    player, ledger = Player("idle"), MemoryLedger()
     DamonWatch(ROOT, Damon(ROOT, ledger, BOOT, time.time, slots=2), player.pid, WINDOW, regions=20, ages=AGES).step(0.0)
     left = (KDAMONDS / "0/state").read_text().strip()
     successor = Damon(ROOT, ledger, BOOT, time.time, slots=2)
@@ -231,7 +208,7 @@ def killed_agent() -> dict[str, Any]:
 
 def ended_process() -> str:
     """What is said of a process that ends while it is watched."""
-    player, damon = Player("idle"), Damon(ROOT, Ledger(), BOOT, time.time, slots=2)
+    player, damon = Player("idle"), Damon(ROOT, MemoryLedger(), BOOT, time.time, slots=2)
     watch = DamonWatch(ROOT, damon, player.pid, WINDOW, regions=20, ages=AGES)
     watch.step(0.0)
     player.end()

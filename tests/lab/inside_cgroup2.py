@@ -21,6 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from lab.memory_ledger import MemoryLedger
 from memhint.kernel.clearings import Clearings
 from memhint.kernel.guest_advice import GuestAdvice
 from memhint.kernel.guest_ram import GuestRam, read_guest_ram
@@ -35,7 +36,6 @@ from memhint.levers.read_ahead import ReadAheadSettings, read_ahead
 from memhint.levers.swap_out import SwapOutLever, SwapOutOutcome, SwapOutSettings, SwapOutTarget
 from memhint.levers.wake_watch import WakeWatch
 from memhint.objects.domain import DomainFacts, DomainObservation, DomainState
-from memhint.objects.ownership import Mark
 from memhint.objects.policy import Origin, QosClass, effective
 from memhint.objects.verdict import Answer
 from memhint.planner.cold import Cold, ColdSettings, cold_wishes, next_cold
@@ -53,28 +53,6 @@ REST = 0.2  # seconds between two rounds of a VM that uses its memory
 SCRATCH = 64  # pages
 LRU_GEN = Path("/sys/kernel/mm/lru_gen/enabled")
 CLUSTER = Path("/proc/sys/vm/page-cluster")
-
-
-class Ledger:
-    """Marks in memory."""
-
-    def __init__(self) -> None:
-        self.marks: dict[tuple[str, str], Mark] = {}
-
-    def put(self, mark: Mark) -> None:
-        older = self.marks.get((mark.subject, mark.knob))
-        if older is not None and older.instance == mark.instance:
-            mark = replace(mark, before=older.before)
-        self.marks[(mark.subject, mark.knob)] = mark
-
-    def get(self, subject: str, knob: str) -> Mark | None:
-        return self.marks.get((subject, knob))
-
-    def remove(self, subject: str, knob: str) -> None:
-        self.marks.pop((subject, knob), None)
-
-    def all(self) -> tuple[Mark, ...]:
-        return tuple(self.marks.values())
 
 
 class Process:
@@ -242,7 +220,7 @@ class Host:
             name: QemuVm(name, given["size"]) if given.get("qemu") else Vm(name, **given) for name, given in vms.items()
         }
         self.hog: Process | None = None
-        self.ledger = Ledger()
+        self.ledger = MemoryLedger()
         self.lever = QosLever(ROOT, self.ledger, "boot", time.time)
 
     def __enter__(self) -> Host:

@@ -19,6 +19,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from lab.memory_ledger import MemoryLedger
 from memhint.kernel.damon import Damon
 from memhint.kernel.damon_watch import DamonWatch
 from memhint.kernel.guest_ram import read_guest_ram
@@ -31,7 +32,6 @@ from memhint.levers.tiering import TieringLever, TieringSettings
 from memhint.objects.domain import DomainFacts, DomainObservation, DomainState
 from memhint.objects.heat import Heat, HeatMap
 from memhint.objects.host import HostMemory, HostObservation, Scope
-from memhint.objects.ownership import Mark
 from memhint.planner.tiering import Share, TieringPlan
 
 MIB = 1 << 20
@@ -45,25 +45,6 @@ NODES = Path("/sys/devices/system/node")
 # The kernel's own balancing moves what is in use towards the processors: what is seen here is to be the lever's doing.
 with suppress(OSError):
     Path("/proc/sys/kernel/numa_balancing").write_text("0")
-
-
-class Ledger:
-    """Marks in memory."""
-
-    def __init__(self) -> None:
-        self.marks: dict[tuple[str, str], Mark] = {}
-
-    def put(self, mark: Mark) -> None:
-        self.marks[(mark.subject, mark.knob)] = mark
-
-    def get(self, subject: str, knob: str) -> Mark | None:
-        return self.marks.get((subject, knob))
-
-    def remove(self, subject: str, knob: str) -> None:
-        self.marks.pop((subject, knob), None)
-
-    def all(self) -> tuple[Mark, ...]:
-        return tuple(self.marks.values())
 
 
 class Player:
@@ -166,7 +147,7 @@ class Heats:
     """What DAMON finds of these processes."""
 
     def __init__(self, players: Sequence[Player]) -> None:
-        self._damon = Damon(ROOT, Ledger(), "this boot", time.time, slots=len(players))
+        self._damon = Damon(ROOT, MemoryLedger(), "this boot", time.time, slots=len(players))
         self.asked: list[float] = []  # seconds in which nobody else could ask, of each reading
         ages = (WINDOW, 3 * WINDOW)
         self._watches = {

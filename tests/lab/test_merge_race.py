@@ -26,10 +26,10 @@ from memhint.kernel.host import observe_host
 from memhint.kernel.ksm import read_ksm
 from memhint.kernel.root import PAGE_SIZE, KernelRoot
 from memhint.levers.dedup import DedupLever
+from memhint.objects.merge_ranges import RangeChoice
 from memhint.objects.units import MIB
 from memhint.pages.finder import Finder, FinderSettings
 from memhint.planner.dedup import DedupPlan
-from memhint.planner.dedup_ranges import RangeChoice
 from memhint.store.database import open_store
 from tests.lab import page_writer
 

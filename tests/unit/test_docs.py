@@ -22,7 +22,7 @@ from memhint.objects.verdict import Answer, Reason
 ROOT = Path(__file__).parents[2]
 PAGES = (
     *sorted((ROOT / "doc").rglob("*.md")),
-    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "lab/README.md")),
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "lab/README.md")),
 )
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 OPTION = re.compile(r"`\[(\w+)\] (\w+)")

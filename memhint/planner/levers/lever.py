@@ -16,7 +16,7 @@ from memhint.objects.relief import Relief
 from memhint.objects.report import DomainReport, Reclaimable
 from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.planner.cold import Cold
-from memhint.planner.host_cycle import HostCycle, HostPlans
+from memhint.planner.host_cycle import HostCycle, HostPlans, Taken
 from memhint.planner.relief.candidate import Candidate
 from memhint.planner.settings import LadderSettings
 from memhint.planner.splits import Splits
@@ -66,6 +66,8 @@ class PlannedLever:
     """Whether a VM's policy alone asks for it, while the host is calm."""
     ask: Callable[[Need, Relief], Relief] = _the_same
     """The relief with what is asked for of this lever in it."""
+    ask_last: Callable[[HostCycle, Taken, PlannerState], tuple[Relief, PlannerState]] | None = None
+    """The same for what depends on what all others take, and the state with what it remembers in it."""
     asked: Mapping[Rung, Callable[[Relief], bool]] = field(default_factory=dict)
     """The rungs on which VMs are asked for it, and whether any of them is."""
     grows: bool = False

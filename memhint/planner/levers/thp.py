@@ -9,6 +9,7 @@ from memhint.objects.policy import Mode
 from memhint.objects.report import DomainReport
 from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.planner.levers.lever import PlannedLever, in_mib
+from memhint.planner.thp_cycle import next_thp
 
 
 def _foresee(one: DomainReport, state: LeverState, after: Mapping[str, str | None], wish: str) -> Verdict:
@@ -20,6 +21,7 @@ def _foresee(one: DomainReport, state: LeverState, after: Mapping[str, str | Non
 
 THP = PlannedLever(
     name=LeverName.THP,
+    ask_last=next_thp,
     by_relief=in_mib(LeverName.THP, "of huge pages", "policy, or it was split and works again"),
     foresee=_foresee,
 )

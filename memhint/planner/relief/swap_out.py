@@ -8,7 +8,7 @@ from memhint.objects.domain import DomainObservation
 from memhint.objects.exclusion import Mechanism
 from memhint.objects.ladder import Rung
 from memhint.objects.policy import QosClass
-from memhint.planner.cold import Cold, next_cold
+from memhint.planner.cold import Cold, ColdSettings, next_cold
 from memhint.planner.relief.candidate import Candidate
 from memhint.planner.settings import LadderSettings, PlannerSettings
 
@@ -42,4 +42,4 @@ def next_known(
     """What is known to rest, by QEMU process: nothing, unless what rests goes to swap on a calm host, too."""
     if Rung.SWAP_OUT not in settings.ladder.always:
         return {}
-    return next_cold(before, domains, elapsed, settings.cold)
+    return next_cold(before, domains, elapsed, settings.of(ColdSettings))

@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
+from lab.memory_ledger import MemoryLedger
 from memhint.agent.applied import Applied
 from memhint.agent.build_levers import TRAVELLING
 from memhint.agent.cycle import Cycle
@@ -51,7 +52,7 @@ from memhint.virt.stats import DomainStats
 from tests.unit import builders
 from tests.unit.guest.fake_agent import FakeAgent
 from tests.unit.kernel.fake_root import FakeRoot
-from tests.unit.levers.fakes import FakeLedger, FakeNextBoot
+from tests.unit.levers.fakes import FakeNextBoot
 
 WAIT_S = 60.0  # for threads; never reached unless the test fails
 SETTINGS = PlannerSettings(reserve=1 * GIB, reserve_percent=0.0, raise_percent_per_minute=6000.0, new_vm_decay=1.0)
@@ -139,7 +140,7 @@ class FakeHost:
         for number, name in enumerate(names):
             self.add(name, 4000 + number)
         self.carried: dict[str, Sequence[Mark]] = {}
-        ledger = self.ledger = FakeLedger()
+        ledger = self.ledger = MemoryLedger()
         self.applied = Applied(lambda: self.now)
         self.growth: GrowthTable | None = None
         # Conversations run at once, on the caller's thread: nothing here waits for a thread.

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
+from lab.memory_ledger import MemoryLedger
 from memhint.agent.metrics import AgentMetrics
 from memhint.objects.lever import LeverState, Observed
 from memhint.objects.policy import Origin
@@ -15,7 +16,6 @@ from memhint.objects.verdict import Answer, Reason
 from memhint.store.codec import dump, parse
 from tests.unit.agent.fake_host import WAIT_S, FakeHost
 from tests.unit.agent.toy_lever import TOY_KNOB, ToyLever, toy
-from tests.unit.levers.fakes import FakeLedger
 
 WEB, DB = "uuid-web", "uuid-db"
 
@@ -26,7 +26,7 @@ class ToyHost(FakeHost):
     def __init__(self, path: Path) -> None:
         self.device: dict[str, int] = {}
         self.wishes: dict[str, int] = {}
-        self.kept = FakeLedger()
+        self.kept = MemoryLedger()
         super().__init__(path, more=lambda note: (toy(self.kept, self.device, lambda _: self.wishes, note),))
         self.recorder.wishes = {WEB: {Origin.OPERATOR: {"guest_actions": "allow"}}}
 

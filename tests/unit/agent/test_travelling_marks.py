@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from lab.memory_ledger import MemoryLedger
 from memhint.agent.build_levers import TRAVELLING
 from memhint.agent.travelling_marks import TravellingMarks
 from memhint.agent.view import HostSnapshot
@@ -22,7 +23,6 @@ from memhint.planner.plan import Sight
 from memhint.virt.errors import DomainGone
 from tests.unit import builders
 from tests.unit.agent.views import view_of
-from tests.unit.levers.fakes import FakeLedger
 
 WEB = "uuid-web"
 SHRUNK = Mark(WEB, BALLOON_KNOB, str(4 * GIB), str(2 * GIB), "of the other host", 0.0)
@@ -31,7 +31,7 @@ FINER = Mark(WEB, ORDER_KNOB, "9", "4", "boot-1", 0.0)
 
 class Host:
     def __init__(self) -> None:
-        self.ledger = FakeLedger()
+        self.ledger = MemoryLedger()
         self.carried: dict[str, Sequence[Mark]] = {}
         self.gone = False
         self.marks = TravellingMarks(self.ledger, self.write, TRAVELLING)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lab.memory_ledger import MemoryLedger
 from memhint.kernel.clearings import Clearings
 from memhint.kernel.damon import BASE, KNOB, Damon, Region, divided
 from memhint.kernel.damon_watch import idle_bytes, sampling_error
@@ -26,23 +27,6 @@ from .fake_root import FakeRoot
 
 PID = 4711
 BOOT = "boot-1"
-
-
-class Ledger:
-    def __init__(self) -> None:
-        self.marks: dict[tuple[str, str], Mark] = {}
-
-    def put(self, mark: Mark) -> None:
-        self.marks[(mark.subject, mark.knob)] = mark
-
-    def get(self, subject: str, knob: str) -> Mark | None:
-        return self.marks.get((subject, knob))
-
-    def remove(self, subject: str, knob: str) -> None:
-        self.marks.pop((subject, knob), None)
-
-    def all(self) -> tuple[Mark, ...]:
-        return tuple(self.marks.values())
 
 
 @pytest.fixture
@@ -97,7 +81,7 @@ def test_a_guest_under_kvm_is_refused_and_nothing_is_cleared(fake: FakeRoot) -> 
 
 def test_kdamonds_of_somebody_else_are_not_touched(fake: FakeRoot) -> None:
     fake.write(f"{BASE}/nr_kdamonds", "1\n").write(f"{BASE}/0/state", "off\n")
-    ledger = Ledger()
+    ledger = MemoryLedger()
     damon = Damon(fake.kernel, ledger, BOOT, lambda: 0.0)
     with pytest.raises(InterfaceInUse):
         damon.acquire()
@@ -114,7 +98,7 @@ def test_only_what_the_mark_of_this_boot_names_is_stopped(
 ) -> None:
     fake.write(f"{BASE}/nr_kdamonds", "1\n").write(f"{BASE}/0/state", "on\n")
     fake.write(f"{BASE}/0/contexts/0/targets/0/pid_target", "4711\n")
-    ledger = Ledger()
+    ledger = MemoryLedger()
     ledger.put(Mark(HOST, KNOB, "0", after, instance, 0.0))
     Damon(fake.kernel, ledger, BOOT, lambda: 0.0).release()
     assert fake.text(f"{BASE}/0/state") == ("off" if mine else "on\n")
@@ -124,7 +108,7 @@ def test_only_what_the_mark_of_this_boot_names_is_stopped(
 def watched(fake: FakeRoot, target: int = PID) -> Damon:
     """DAMON that watches a process in its first slot."""
     fake.write(f"{BASE}/0/contexts/0/targets/0/pid_target", f"{target}\n").write(f"{BASE}/0/state", "on\n")
-    damon = Damon(fake.kernel, Ledger(), BOOT, lambda: 0.0)
+    damon = Damon(fake.kernel, MemoryLedger(), BOOT, lambda: 0.0)
     damon._targets[0] = PID
     return damon
 
@@ -182,7 +166,7 @@ def kdamonds(fake: FakeRoot, count: int) -> None:
 
 def test_a_kdamond_that_is_at_work_for_a_moment_is_nobody_else_s(fake: FakeRoot) -> None:
     kdamonds(fake, 2)
-    ledger = Ledger()
+    ledger = MemoryLedger()
     ledger.put(Mark(HOST, KNOB, "0", "2", BOOT, 0.0))
     rests: list[float] = []
     busy = Busy(fake.path, "aggr_us", 3)
@@ -197,7 +181,7 @@ def test_a_kdamond_that_is_at_work_for_a_moment_is_nobody_else_s(fake: FakeRoot)
 
 def test_what_could_not_be_stopped_keeps_its_slot_and_is_stopped_before_another_one_begins(fake: FakeRoot) -> None:
     kdamonds(fake, 2)
-    ledger = Ledger()
+    ledger = MemoryLedger()
     ledger.put(Mark(HOST, KNOB, "0", "2", BOOT, 0.0))
     busy = Busy(fake.path, "0/state", 0)
     damon = Damon(busy, ledger, BOOT, lambda: 0.0, slots=2, sleep=lambda _: None)
@@ -214,7 +198,7 @@ def test_what_could_not_be_stopped_keeps_its_slot_and_is_stopped_before_another_
 
 def test_kdamonds_that_somebody_made_in_place_of_ours_are_not_touched(fake: FakeRoot) -> None:
     kdamonds(fake, 2)
-    ledger = Ledger()
+    ledger = MemoryLedger()
     ledger.put(Mark(HOST, KNOB, "0", "2", BOOT, 0.0))
     damon = Damon(fake.kernel, ledger, BOOT, lambda: 0.0, slots=2)
     damon.stop(damon.start(PID, [Span(0, 4096)], 1, []))
@@ -229,7 +213,7 @@ def test_of_what_an_agent_left_behind_its_own_is_stopped_also_beside_somebody_el
     for slot, target in enumerate((PID, 9)):
         fake.write(f"{BASE}/{slot}/state", "on\n")
         fake.write(f"{BASE}/{slot}/contexts/0/targets/0/pid_target", f"{target}\n")
-    ledger = Ledger()
+    ledger = MemoryLedger()
     ledger.put(Mark(HOST, KNOB, "0", f"2 0:{PID}", BOOT, 0.0))
     with pytest.raises(InterfaceInUse):
         Damon(fake.kernel, ledger, BOOT, lambda: 0.0, slots=2).acquire()
@@ -239,7 +223,7 @@ def test_of_what_an_agent_left_behind_its_own_is_stopped_also_beside_somebody_el
 
 def test_a_kernel_without_damon_is_unsupported(fake: FakeRoot) -> None:
     with pytest.raises(InterfaceMissing):
-        Damon(fake.kernel, Ledger(), BOOT, lambda: 0.0).acquire()
+        Damon(fake.kernel, MemoryLedger(), BOOT, lambda: 0.0).acquire()
 
 
 @given(st.lists(st.integers(1, 5000), min_size=1, max_size=5), st.integers(1, 600))

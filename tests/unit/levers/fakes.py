@@ -1,11 +1,9 @@
-"""Stand-ins behind the levers' interfaces: a ledger in memory, a definition, QEMU's merge property."""
+"""Stand-ins behind the levers' interfaces: a definition, QEMU's merge property."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
-from memhint.objects.ownership import Mark
 from memhint.objects.units import MIB
 from memhint.virt.errors import LibvirtCallFailed
 from memhint.virt.memory_blocks import Block
@@ -13,28 +11,6 @@ from tests.unit.kernel.fake_root import FakeRoot
 
 PAGE = 4096
 BASE = 0x7F0000000000  # where it has the guest's memory
-
-
-class FakeLedger:
-    """Marks in memory, in the order in which they were first put."""
-
-    def __init__(self) -> None:
-        self.marks: dict[tuple[str, str], Mark] = {}
-
-    def put(self, mark: Mark) -> None:
-        older = self.marks.get((mark.subject, mark.knob))
-        if older is not None and older.instance == mark.instance:
-            mark = replace(mark, before=older.before)
-        self.marks[(mark.subject, mark.knob)] = mark
-
-    def get(self, subject: str, knob: str) -> Mark | None:
-        return self.marks.get((subject, knob))
-
-    def remove(self, subject: str, knob: str) -> None:
-        self.marks.pop((subject, knob), None)
-
-    def all(self) -> tuple[Mark, ...]:
-        return tuple(self.marks.values())
 
 
 class FakeNextBoot:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from lab.memory_ledger import MemoryLedger
 from memhint.levers.balloon import BALLOON_KNOB, BalloonLever
 from memhint.objects.domain import DomainState
 from memhint.objects.gap import Gap, GapReason
@@ -15,7 +16,6 @@ from memhint.objects.units import GIB, MIB
 from memhint.objects.verdict import Answer, Reason
 from memhint.virt.errors import LibvirtCallFailed
 from tests.unit import builders
-from tests.unit.levers.fakes import FakeLedger
 
 ALLOWED = {"class": "best-effort", "balloon": "allow", "min_mb": "1024"}
 
@@ -24,7 +24,7 @@ class Host:
     """One VM with 4 GiB, and the targets its balloon was given."""
 
     def __init__(self, **policy: str) -> None:
-        self.ledger = FakeLedger()
+        self.ledger = MemoryLedger()
         self.set_to: list[int] = []
         self.broken = False
         self.lever = BalloonLever(self.ledger, lambda uuid: self, lambda: 1.0)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from lab.memory_ledger import MemoryLedger
 from memhint.kernel.errors import WriteRejected
 from memhint.kernel.ksm import KsmKnob
 from memhint.kernel.root import KernelRoot
@@ -11,17 +12,17 @@ from memhint.levers.dedup import DedupLever, DedupSettings
 from memhint.objects.domain import DomainState
 from memhint.objects.gap import Gap, GapReason
 from memhint.objects.lever import Observed
+from memhint.objects.merge_ranges import RangeChoice
 from memhint.objects.ownership import HOST
 from memhint.objects.policy import Origin, effective
 from memhint.objects.units import GIB, MIB
 from memhint.objects.verdict import Answer, Reason
 from memhint.planner.dedup import plan_dedup
 from memhint.planner.dedup_pace import Pace
-from memhint.planner.dedup_ranges import RangeChoice
 from memhint.virt.errors import LibvirtCallFailed
 from tests.unit import builders
 from tests.unit.kernel.fake_root import FakeRoot
-from tests.unit.levers.fakes import FakeLedger, FakeMonitor
+from tests.unit.levers.fakes import FakeMonitor
 
 KSM = "sys/kernel/mm/ksm"
 BEFORE = {
@@ -58,7 +59,7 @@ class Host:
         self.root = FakeRoot(path)
         self.root.write_all(KSM, BEFORE)
         self.root.write("proc/1/comm", "systemd\n")
-        self.ledger = FakeLedger()
+        self.ledger = MemoryLedger()
         self.asks = {"a": "on", "b": "on"}
         self.domains = [self.vm("a", 11), self.vm("b", 12), self.vm("c", 13), self.vm("d", 14, "p2")]
         self.monitors = {one.uuid: FakeMonitor(self.root, one.process.pid, 1 * GIB) for one in self.domains}

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from memhint.objects.lever import Observed
+from memhint.objects.merge_ranges import Range, RangeChoice
 from memhint.objects.units import GIB, MIB
 from memhint.objects.verdict import Answer, Reason
-from memhint.planner.dedup_ranges import Range, RangeChoice
 from tests.unit.levers.fakes import BASE, FakeMonitor
 from tests.unit.levers.test_dedup import Host
 

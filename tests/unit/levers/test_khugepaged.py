@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from lab.memory_ledger import MemoryLedger
 from memhint.conf.load import load
 from memhint.kernel.root import KernelRoot
 from memhint.kernel.thp import ThpKnob, read_setting, read_thp, write_setting
@@ -22,7 +23,6 @@ from tests.unit import builders
 from tests.unit.agent.views import asking
 from tests.unit.kernel import recorded
 from tests.unit.kernel.fake_root import FakeRoot
-from tests.unit.levers.fakes import FakeLedger
 
 FILE = "sys/kernel/mm/transparent_hugepage/khugepaged/max_ptes_none"
 DEFRAG = "sys/kernel/mm/transparent_hugepage/defrag"
@@ -38,7 +38,7 @@ class Host:
         self.root.write(FILE, f"{value}\n")
         self.root.write(SLEEP, "10000\n")
         self.word("madvise")
-        self.ledger = FakeLedger()
+        self.ledger = MemoryLedger()
         self.lever = self.make()
 
     def make(self, *, own: bool = True, boot: str = "boot-1") -> KhugepagedLever:
@@ -290,7 +290,7 @@ def built(host: Host, ratio: float) -> KhugepagedLever:
 
 def test_of_two_agents_the_one_that_came_second_changes_nothing_and_the_word_is_put_back_once(tmp_path: Path) -> None:
     host, first = defrag(tmp_path, "madvise")
-    kernel, theirs = Sysfs(tmp_path), FakeLedger()
+    kernel, theirs = Sysfs(tmp_path), MemoryLedger()
     other = KhugepagedLever(kernel, theirs, "boot-1", lambda: 1.0, own=True, most=64)
 
     def second(plan: HugeHost) -> Verdict:

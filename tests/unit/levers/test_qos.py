@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lab.memory_ledger import MemoryLedger
 from memhint.kernel.errors import WriteRejected
 from memhint.kernel.root import KernelRoot
 from memhint.levers.qos import QosLever
@@ -19,7 +20,6 @@ from memhint.objects.policy import QosClass
 from memhint.objects.units import GIB, MIB
 from memhint.objects.verdict import Answer, Reason
 from tests.unit.levers.cgroup_host import TOP, CgroupHost
-from tests.unit.levers.fakes import FakeLedger
 
 SLICE = f"{TOP}/machine.slice"
 NAMES = ("a", "b", "c", "d")
@@ -28,7 +28,7 @@ NAMES = ("a", "b", "c", "d")
 class Host(CgroupHost):
     def __init__(self, path) -> None:
         super().__init__(path)
-        self.ledger = FakeLedger()
+        self.ledger = MemoryLedger()
         self.lever = self.make()
         self.vm("a", 11)
         self.vm("b", 12)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from lab.memory_ledger import MemoryLedger
 from memhint.levers.recycler import PACE_KNOB, RecyclerLever
 from memhint.objects.domain import DomainState
 from memhint.objects.lever import Observed
@@ -16,7 +17,6 @@ from memhint.objects.units import MIB
 from memhint.objects.verdict import Answer, Reason
 from memhint.virt.errors import LibvirtCallFailed
 from tests.unit import builders
-from tests.unit.levers.fakes import FakeLedger
 
 RESTS = RecyclerPace(0, 10_000, 256 * MIB)
 WISH = 64 * MIB
@@ -27,7 +27,7 @@ class Host:
     """One VM whose QEMU has a recycler, and the paces that it was given."""
 
     def __init__(self, **recycler: object) -> None:
-        self.ledger = FakeLedger()
+        self.ledger = MemoryLedger()
         self.pace = RESTS
         self.written: list[RecyclerPace] = []
         self.broken = False

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from lab.memory_ledger import MemoryLedger
 from memhint.guest.capabilities import read_capabilities
 from memhint.guest.errors import GuestTimeout
 from memhint.guest.protocol import GuestAgent
@@ -23,7 +24,7 @@ from memhint.objects.units import GIB, MIB
 from memhint.objects.verdict import Answer, Reason
 from tests.unit import builders
 from tests.unit.guest.fake_agent import FakeAgent
-from tests.unit.levers.fakes import FakeLedger, FakeNextBoot
+from tests.unit.levers.fakes import FakeNextBoot
 
 ORDER = "/sys/module/page_reporting/parameters/page_reporting_order"
 DRIVER = "/sys/bus/virtio/drivers/virtio_balloon"
@@ -47,7 +48,7 @@ class Guest:
         self.agent = FakeAgent(files=self.files, release=release, on_write=self.on_write)
         self.policy = effective({Origin.OPERATOR: policy})
         self.next_boot = FakeNextBoot()
-        self.ledger = FakeLedger()
+        self.ledger = MemoryLedger()
         self.lever = ReportingLever(self.ledger, self.read, 9, lambda: 1.0)
         self.facts = builders.facts()
         self.state = DomainState.RUNNING

@@ -20,6 +20,7 @@ from memhint.levers.thp import ThpLever, settings_of
 from memhint.objects.policy import Origin, effective
 from memhint.objects.units import GIB, MIB
 from memhint.objects.verdict import Answer
+from memhint.planner.thp import CollapseSettings
 from tests.unit import builders
 from tests.unit.guest_memory import guest_memory
 
@@ -73,7 +74,7 @@ def test_coverage_is_back_within_a_minute_for_a_fifth_of_a_core(guest: int, tmp_
     lever._trouble = lambda domain: None  # what else this machine does is not asked for
     vm = builders.domain_observation(process=builders.process(pid=guest, start_ticks=memory.start_ticks, ksm_merging=0))
     policy = effective({Origin.OPERATOR: {"thp": "on"}})
-    most = planner_settings(conf).collapse.most
+    most = planner_settings(conf).of(CollapseSettings).most
     verdict = lever.pull(vm, policy, most, dry_run=False, stop=lambda: False)
     if verdict.answer is not Answer.APPLIED:
         pytest.skip(f"this machine has no huge pages to give: {verdict}")

@@ -22,6 +22,8 @@ from memhint.pages.candidates import Candidate, candidates
 from memhint.pages.page_pass import PagePass, Phase
 from memhint.pages.samples import PageSamples
 from memhint.planner.dedup_estimate import KsmPace
+from memhint.planner.dedup_settings import MergeSettings
+from memhint.planner.settings import PlannerSettings
 from tests.unit import builders
 
 ROOT = KernelRoot()
@@ -343,13 +345,13 @@ def test_only_vms_that_ksm_could_merge_are_candidates() -> None:
     ]
     policies = {one.uuid: effective({Origin.OPERATOR: {"dedup": "off"}}) for one in domains}
     policies["on"] = effective({Origin.OPERATOR: {"dedup": "auto"}})
-    found = candidates(domains, policies, allow_cross_tenant=False)
+    found = candidates(domains, policies, PlannerSettings())
     assert {uuid: (one.pool, one.asks, one.alone) for uuid, one in found.items()} == {
         "on": ("p1", True, False),
         "off": ("p1", False, False),
         "nobody": (None, False, True),
     }
-    crossing = candidates(domains, policies, allow_cross_tenant=True)
+    crossing = candidates(domains, policies, PlannerSettings(levers=(MergeSettings(cross_tenant=True),)))
     assert {(one.pool, one.alone) for one in crossing.values()} == {(None, False)}
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memhint.planner.dedup_ranges import AT_MOST, BLOCK, DENSE, Range, choose, fewer, united, within, without
+from memhint.objects.merge_ranges import Range, united, within, without
+from memhint.planner.dedup_ranges import AT_MOST, BLOCK, DENSE, choose, fewer
 
 PAGE = 4096
 SIZE = BLOCK * PAGE

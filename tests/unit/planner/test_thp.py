@@ -147,7 +147,7 @@ def test_a_vm_that_wakes_within_the_memory_it_has_gets_its_huge_pages_again() ->
         state = planned.state
         if cycle:
             assert NAME in state.idle
-    most = settings.collapse.most
+    most = settings.of(CollapseSettings).most
     assert made == [most, None, None, most, most, None]
 
 

@@ -8,21 +8,22 @@ export function h(tag, properties, ...children) {
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else element.setAttribute(name === "classes" ? "class" : name, value === true ? "" : String(value));
   }
-  element.append(...present(children));
+  put(element, children);
   return element;
 }
 
 /** Replaces what an element holds. */
 export function fill(element, ...children) {
-  element.replaceChildren(...present(children));
+  element.replaceChildren();
+  put(element, children);
   return element;
 }
 
-function present(children) {
-  return children
-    .flat(Infinity)
-    .filter((child) => child !== null && child !== undefined && child !== false)
-    .map((child) => (child instanceof Node ? child : document.createTextNode(String(child))));
+function put(element, children) {
+  for (const child of children) {
+    if (Array.isArray(child)) put(element, child);
+    else if (child !== null && child !== undefined && child !== false) element.append(child);
+  }
 }
 
 let ids = 0;

@@ -1,33 +1,20 @@
 // Hosts as a table: the same as the map, for those who read or sort.
 
 import { h } from "../lib/dom.js";
-import { to } from "../lib/route.js";
 import { count, gib, percent, UNKNOWN } from "../lib/units.js";
 import { BOUND, HOST_STATE } from "../lib/words.js";
 import { badge } from "./badge.js";
+import { hostColumn, sizeColumn } from "./columns.js";
 import { dataTable } from "./table.js";
 
 export function hostTable() {
-  const size = (key, label, title) => ({
-    key,
-    label,
-    unit: "GiB",
-    title,
-    number: true,
-    value: (host) => host[key],
-    text: (host) => gib(host[key], 1),
-  });
+  const size = (key, label, title) => sizeColumn(key, label, { title, digits: 1 });
   return dataTable({
     caption: "Hosts",
     id: (host) => host.name,
     empty: "No host matches. Clear the search or choose another state.",
     columns: [
-      {
-        key: "name",
-        label: "Host",
-        text: (host) => host.name,
-        show: (host) => h("a", { href: to("hosts", host.name) }, host.name),
-      },
+      hostColumn("name"),
       {
         key: "state",
         label: "State",
@@ -67,15 +54,11 @@ export function hostTable() {
         value: (host) => host.rungs?.length ?? 0,
         text: (host) => host.rungs?.at(-1) ?? "",
       },
-      {
-        key: "active",
-        label: "Active",
-        unit: "GiB",
+      sizeColumn("active", "Active", {
         title: "what the VMs touched within a minute",
-        number: true,
         value: (host) => host.load?.active,
         text: (host) => gib(host.load?.active, 1),
-      },
+      }),
       {
         key: "tier",
         label: "With a tier",

@@ -6,6 +6,7 @@ import { counted } from "../lib/units.js";
 import { badge } from "./badge.js";
 import { openDialog } from "./dialog.js";
 import { POLICY_KEYS } from "./policy_keys.js";
+import { plainTable, wideTable } from "./plain_table.js";
 import { problem } from "./problem.js";
 
 const INHERIT = "";
@@ -57,27 +58,7 @@ export async function openPolicy(domain, done) {
       null,
       "An operator's wish is stronger than metadata, flavor, aggregate and default. “inherit” takes it back.",
     ),
-    h(
-      "div",
-      { classes: "scroll", role: "region", tabindex: "0", "aria-label": "Policy keys" },
-      h(
-        "table",
-        { classes: "tight" },
-        h("caption", { classes: "unseen" }, "Policy"),
-        h(
-          "thead",
-          null,
-          h(
-            "tr",
-            null,
-            h("th", { scope: "col" }, "Key"),
-            h("th", { scope: "col" }, "Now"),
-            h("th", { scope: "col" }, "Operator's wish"),
-          ),
-        ),
-        h("tbody", null, rows),
-      ),
-    ),
+    wideTable("Policy keys", "Policy", ["Key", "Now", "Operator's wish"], h("tbody", null, rows)),
     outcome,
     h("div", { classes: "buttons" }, preview, apply),
   );
@@ -168,19 +149,9 @@ function changes(data) {
     { classes: "result" },
     h("h3", null, badge("planned"), " Dry run: nothing was changed"),
     list.length
-      ? h(
-          "table",
-          { classes: "tight" },
-          h("caption", { classes: "unseen" }, "What would change"),
-          h(
-            "thead",
-            null,
-            h(
-              "tr",
-              null,
-              ["Key", "Before", "After"].map((name) => h("th", { scope: "col" }, name)),
-            ),
-          ),
+      ? plainTable(
+          "What would change",
+          ["Key", "Before", "After"],
           h(
             "tbody",
             null,

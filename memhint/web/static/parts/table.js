@@ -113,7 +113,8 @@ export function dataTable({
         if (kept.texts[index] === text) return;
         kept.texts[index] = text;
         const cell = kept.cells[index];
-        fill(cell, column.show ? column.show(row) : text);
+        if (column.show) fill(cell, column.show(row));
+        else cell.textContent = text;
         if (column.number) cell.classList.toggle("unknown", text === "unknown");
       });
       if (kept.element === place) place = place.nextElementSibling;

@@ -11,6 +11,7 @@ import { leverTable } from "../parts/lever_table.js";
 import { memoryBar, memoryLegend } from "../parts/memory_bar.js";
 import { openPolicy } from "../parts/policy_dialog.js";
 import { panel } from "../parts/panel.js";
+import { plainTable, wideTable } from "../parts/plain_table.js";
 import { problem } from "../parts/problem.js";
 import { rangedHistory } from "../parts/ranged_history.js";
 import { openReclaim } from "../parts/reclaim_dialog.js";
@@ -104,27 +105,7 @@ export function domainView({ place, title, fleet, parts, query, signal }) {
         "policy",
         "Policy",
         [edit],
-        h(
-          "div",
-          { classes: "scroll", role: "region", tabindex: "0", "aria-label": "Policy of this VM" },
-          h(
-            "table",
-            { classes: "tight" },
-            h("caption", { classes: "unseen" }, "Policy of this VM"),
-            h(
-              "thead",
-              null,
-              h(
-                "tr",
-                null,
-                h("th", { scope: "col" }, "Key"),
-                h("th", { scope: "col" }, "Value"),
-                h("th", { scope: "col" }, "Said by"),
-              ),
-            ),
-            policy,
-          ),
-        ),
+        wideTable("Policy of this VM", "Policy of this VM", ["Key", "Value", "Said by"], policy),
       ),
       h(
         "div",
@@ -133,24 +114,7 @@ export function domainView({ place, title, fleet, parts, query, signal }) {
           "reclaimable",
           "What could come back",
           [],
-          h(
-            "table",
-            { classes: "tight" },
-            h("caption", { classes: "unseen" }, "Reclaimable by lever"),
-            h(
-              "thead",
-              null,
-              h(
-                "tr",
-                null,
-                h("th", { scope: "col" }, "Lever"),
-                h("th", { scope: "col", classes: "number" }, "At most, GiB"),
-                h("th", { scope: "col" }, "Source"),
-                h("th", { scope: "col" }, "Seen"),
-              ),
-            ),
-            returns,
-          ),
+          plainTable("Reclaimable by lever", ["Lever", { number: "At most, GiB" }, "Source", "Seen"], returns),
         ),
         panel("notes", "Excluded and not known", [], notes),
       ),

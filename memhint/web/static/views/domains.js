@@ -3,9 +3,9 @@
 import { get } from "../lib/api.js";
 import { atMostEvery, fill, h } from "../lib/dom.js";
 import { remember, to } from "../lib/route.js";
-import { gib } from "../lib/units.js";
 import { badge } from "../parts/badge.js";
-import { memoryBar, memoryLegend } from "../parts/memory_bar.js";
+import { barColumn, hostColumn, sizeColumn } from "../parts/columns.js";
+import { memoryLegend } from "../parts/memory_bar.js";
 import { problem } from "../parts/problem.js";
 import { dataTable } from "../parts/table.js";
 
@@ -76,27 +76,15 @@ export function domainsView({ place, title, fleet, query, signal }) {
           one.state === "running" ? null : [" ", badge(one.state)],
         ],
       },
-      {
-        key: "host",
-        label: "Host",
-        text: (one) => one.host ?? "",
-        show: (one) => h("a", { href: to("hosts", one.host) }, one.host),
-      },
-      {
-        key: "bar",
-        label: "Memory",
-        sortable: false,
-        text: (one) =>
-          JSON.stringify([largest, one.assigned, one.resident, one.unreported, one.reported, one.shared, one.swap]),
-        show: (one) => memoryBar(one, largest),
-      },
-      size("unreported", "Unreported", "free in the guest, still held by the host"),
-      size("assigned", "Assigned"),
-      size("resident", "Resident"),
-      size("reported", "Reported", "free in the guest and given back"),
-      size("reclaimable", "Reclaimable", "what could still come back, at most"),
-      size("demand", "Demand", "what it may come to need"),
-      size("returned", "Returned", "what the host saw come back"),
+      hostColumn("host"),
+      barColumn(() => largest),
+      sizeColumn("unreported", "Unreported", { title: "free in the guest, still held by the host" }),
+      sizeColumn("assigned", "Assigned"),
+      sizeColumn("resident", "Resident"),
+      sizeColumn("reported", "Reported", { title: "free in the guest and given back" }),
+      sizeColumn("reclaimable", "Reclaimable", { title: "what could still come back, at most" }),
+      sizeColumn("demand", "Demand", { title: "what it may come to need" }),
+      sizeColumn("returned", "Returned", { title: "what the host saw come back" }),
       { key: "class", label: "Class", sortable: false, text: (one) => one.class ?? "unknown" },
       {
         key: "project",
@@ -192,8 +180,4 @@ export function domainsView({ place, title, fleet, query, signal }) {
   fleet.addEventListener("hosts", atMostEvery(5000, load, signal), { signal });
   fleet.whileForbidden(load, signal);
   load();
-}
-
-function size(key, label, title) {
-  return { key, label, unit: "GiB", title, number: true, text: (one) => gib(one[key]) };
 }

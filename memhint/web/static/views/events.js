@@ -2,9 +2,9 @@
 
 import { get } from "../lib/api.js";
 import { fill, h, inTurn } from "../lib/dom.js";
-import { remember, to } from "../lib/route.js";
-import { shortly } from "../lib/words.js";
+import { remember } from "../lib/route.js";
 import { age, badge } from "../parts/badge.js";
+import { hostColumn, subjectColumn } from "../parts/columns.js";
 import { problem } from "../parts/problem.js";
 import { dataTable } from "../parts/table.js";
 
@@ -38,23 +38,8 @@ export function eventsView({ place, title, fleet, query, signal }) {
             ] ?? "info",
           ),
       },
-      {
-        key: "host",
-        label: "Host",
-        sortable: false,
-        text: (one) => one.host ?? "",
-        show: (one) => (one.host ? h("a", { href: to("hosts", one.host) }, one.host) : ""),
-      },
-      {
-        key: "domain",
-        label: "VM",
-        sortable: false,
-        text: (one) => one.domain_name ?? one.domain ?? "",
-        show: (one) =>
-          one.domain
-            ? h("a", { href: to("vms", one.domain), title: one.domain }, one.domain_name ?? shortly(one.domain))
-            : "",
-      },
+      hostColumn("host", { sortable: false }),
+      subjectColumn("", { sortable: false }),
       {
         key: "lever",
         label: "Lever",

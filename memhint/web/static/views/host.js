@@ -6,10 +6,12 @@ import { to } from "../lib/route.js";
 import { count, counted, gib, heldOf, known, memory, percent, span } from "../lib/units.js";
 import { BOUND, HOST_STATE, RUNGS } from "../lib/words.js";
 import { age, badge } from "../parts/badge.js";
+import { barColumn, sizeColumn } from "../parts/columns.js";
 import { figures } from "../parts/figures.js";
 import { leverTable } from "../parts/lever_table.js";
-import { memoryBar, memoryLegend } from "../parts/memory_bar.js";
+import { memoryLegend } from "../parts/memory_bar.js";
 import { panel } from "../parts/panel.js";
+import { wideTable } from "../parts/plain_table.js";
 import { problem } from "../parts/problem.js";
 import { rangedHistory } from "../parts/ranged_history.js";
 import { dataTable } from "../parts/table.js";
@@ -65,28 +67,13 @@ export function hostView({ place, title, fleet, parts, query, signal }) {
         text: (domain) => domain.name,
         show: (domain) => h("a", { href: to("vms", domain.uuid) }, domain.name),
       },
-      {
-        key: "bar",
-        label: "Memory",
-        sortable: false,
-        text: (domain) =>
-          JSON.stringify([
-            largest,
-            domain.assigned,
-            domain.resident,
-            domain.unreported,
-            domain.reported,
-            domain.shared,
-            domain.swap,
-          ]),
-        show: (domain) => memoryBar(domain, largest),
-      },
-      size("assigned", "Assigned"),
-      size("resident", "Resident"),
-      size("unreported", "Unreported"),
-      size("reported", "Reported"),
-      size("shared", "Shared"),
-      size("demand", "Demand"),
+      barColumn(() => largest),
+      sizeColumn("assigned", "Assigned"),
+      sizeColumn("resident", "Resident"),
+      sizeColumn("unreported", "Unreported"),
+      sizeColumn("reported", "Reported"),
+      sizeColumn("shared", "Shared"),
+      sizeColumn("demand", "Demand"),
       { key: "demand_reason", label: "Counts by", text: (domain) => domain.demand_reason ?? "unknown" },
     ],
   });
@@ -114,26 +101,11 @@ export function hostView({ place, title, fleet, parts, query, signal }) {
         "capacity",
         "Where the headroom comes from",
         [],
-        h(
-          "div",
-          { classes: "scroll", role: "region", tabindex: "0", "aria-label": "Terms of the headroom" },
-          h(
-            "table",
-            { classes: "tight" },
-            h("caption", { classes: "unseen" }, "Terms of the headroom, GiB"),
-            h(
-              "thead",
-              null,
-              h(
-                "tr",
-                null,
-                h("th", { scope: "col" }, "Term"),
-                h("th", { scope: "col", classes: "number" }, "GiB"),
-                h("th", { scope: "col" }, "Meaning"),
-              ),
-            ),
-            capacity,
-          ),
+        wideTable(
+          "Terms of the headroom",
+          "Terms of the headroom, GiB",
+          ["Term", { number: "GiB" }, "Meaning"],
+          capacity,
         ),
       ),
       h(
@@ -354,8 +326,4 @@ function tierWords(tier) {
   if (!largest) return "";
   const more = Math.floor(largest.vms - largest.without);
   return more ? `${counted(more, "VM")} more with a tier` : "a tier gives nothing";
-}
-
-function size(key, label) {
-  return { key, label, unit: "GiB", number: true, value: (domain) => domain[key], text: (domain) => gib(domain[key]) };
 }

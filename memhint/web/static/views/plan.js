@@ -2,9 +2,10 @@
 
 import { call } from "../lib/api.js";
 import { announce, fill, h } from "../lib/dom.js";
-import { remember, to } from "../lib/route.js";
-import { count, counted, gib, GIB } from "../lib/units.js";
+import { remember } from "../lib/route.js";
+import { count, counted, GIB } from "../lib/units.js";
 import { badge } from "../parts/badge.js";
+import { hostColumn, sizeColumn } from "../parts/columns.js";
 import { figures } from "../parts/figures.js";
 import { problem } from "../parts/problem.js";
 import { dataTable } from "../parts/table.js";
@@ -30,12 +31,7 @@ export function planView({ place, title, query, signal }) {
     sort: { key: "placed", descending: true },
     empty: "No host is known.",
     columns: [
-      {
-        key: "name",
-        label: "Host",
-        text: (one) => one.name,
-        show: (one) => h("a", { href: to("hosts", one.name) }, one.name),
-      },
+      hostColumn("name"),
       {
         key: "placed",
         label: "Would go here",
@@ -57,14 +53,7 @@ export function planView({ place, title, query, signal }) {
         value: (one) => one.nominal_slots,
         text: (one) => count(one.nominal_slots),
       },
-      {
-        key: "headroom",
-        label: "Headroom",
-        unit: "GiB",
-        number: true,
-        value: (one) => one.headroom,
-        text: (one) => gib(one.headroom),
-      },
+      sizeColumn("headroom", "Headroom"),
       {
         key: "refusal",
         label: "Refuses",

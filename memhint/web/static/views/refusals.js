@@ -2,10 +2,10 @@
 
 import { get } from "../lib/api.js";
 import { atMostEvery, fill, h } from "../lib/dom.js";
-import { remember, to } from "../lib/route.js";
-import { shortly } from "../lib/words.js";
+import { remember } from "../lib/route.js";
 import { count } from "../lib/units.js";
 import { age, badge } from "../parts/badge.js";
+import { hostColumn, subjectColumn } from "../parts/columns.js";
 import { problem } from "../parts/problem.js";
 import { dataTable } from "../parts/table.js";
 
@@ -30,21 +30,8 @@ export function refusalsView({ place, title, fleet, query, signal }) {
         text: (one) => String(one.at),
         show: (one) => age(one.at),
       },
-      {
-        key: "host",
-        label: "Host",
-        text: (one) => one.host,
-        show: (one) => h("a", { href: to("hosts", one.host) }, one.host),
-      },
-      {
-        key: "domain",
-        label: "VM",
-        text: (one) => one.domain_name ?? one.domain ?? "",
-        show: (one) =>
-          one.domain
-            ? h("a", { href: to("vms", one.domain), title: one.domain }, one.domain_name ?? shortly(one.domain))
-            : "the host",
-      },
+      hostColumn("host"),
+      subjectColumn("the host"),
       { key: "lever", label: "Lever", text: (one) => one.lever },
       { key: "desired", label: "Desired", text: (one) => one.desired ?? "" },
       { key: "answer", label: "Answer", text: (one) => one.answer, show: (one) => badge(one.answer) },
