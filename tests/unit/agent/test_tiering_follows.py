@@ -74,7 +74,9 @@ class World:
         hot = self.hot[self.phase(self.now)]
         return sum(self.fast[one] for one in hot) / len(hot)
 
-    def start(self, pid: int, regions: Sequence[Span], window_us: int, patterns: Sequence[Pattern]) -> int:
+    def start(
+        self, pid: int, regions: Sequence[Span], window_us: int, patterns: Sequence[Pattern], *, fixed: bool = False
+    ) -> int:
         self._slots[pid] = _Slot(self.now, window_us / 1e6 + 0.01, regions, patterns)
         return pid
 
