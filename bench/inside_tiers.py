@@ -151,7 +151,10 @@ def _agent(settings: Mapping[str, Any]) -> Iterator[_Agent]:
     def watch(pid: int) -> DamonWatch:
         return DamonWatch(ROOT, damon, pid, options["interval"], regions=options["regions"])
 
-    reads = _active_reads()({ActiveSource.DAMON: watch}, options["cpu_percent"], release=damon.release)
+    module = _active_reads()
+    reads = module.ActiveReads(
+        {ActiveSource.DAMON: watch}, options["cpu_percent"], release=damon.release, apart=module.APART
+    )
     reads.start()
     try:
         yield _Agent(settings, reads)
@@ -167,7 +170,7 @@ def _active_reads() -> Any:
         sys.modules.update({"memhint.store": store, "memhint.store.errors": errors})
     import active_reads  # type: ignore[import-not-found]
 
-    return active_reads.ActiveReads
+    return active_reads
 
 
 @contextmanager

@@ -119,10 +119,13 @@ class Damon:
         self._forget()
         self._ledger.remove(HOST, KNOB)
 
-    def start(self, pid: int, regions: Sequence[Span], window_us: int, patterns: Sequence[Pattern]) -> int:
+    def start(
+        self, pid: int, regions: Sequence[Span], window_us: int, patterns: Sequence[Pattern], *, fixed: bool = False
+    ) -> int:
         """Watch ranges of a process, and count by patterns; the slot in which that is done.
 
         :param regions: where sampling begins: one page of each in each window
+        :param fixed: they stay as they are; else DAMON divides them, in two at most, and joins them as it goes
         :raises KernelInterfaceError: InterfaceInUse where another exclusive user of DAMON runs, or no slot is left
         """
         self.acquire()
@@ -137,7 +140,7 @@ class Damon:
         self._targets[slot] = pid
         try:
             self._mark()
-            self._fill(slot, pid, regions, window_us, patterns)
+            self._fill(slot, pid, regions, window_us, patterns, fixed=fixed)
             self._write(f"{slot}/state", "on")
         except BaseException:
             del self._targets[slot]
@@ -232,7 +235,16 @@ class Damon:
             self.release()
             raise InterfaceMissing(self._root.path(f"{BASE}/0/contexts/0/avail_operations"), f"no {OPERATIONS}")
 
-    def _fill(self, slot: int, pid: int, regions: Sequence[Span], window_us: int, patterns: Sequence[Pattern]) -> None:
+    def _fill(
+        self,
+        slot: int,
+        pid: int,
+        regions: Sequence[Span],
+        window_us: int,
+        patterns: Sequence[Pattern],
+        *,
+        fixed: bool,
+    ) -> None:
         context = f"{slot}/contexts/0"
         self._write(f"{slot}/contexts/nr_contexts", "0")
         self._write(f"{slot}/contexts/nr_contexts", "1")
@@ -243,8 +255,9 @@ class Damon:
         self._write(f"{intervals}/aggr_us", str(window_us))
         self._write(f"{intervals}/sample_us", str(window_us))
         bounds = f"{context}/monitoring_attrs/nr_regions"
-        # Twice as many, so that a split never makes too many: what exceeds is merged with loss.
-        self._write(f"{bounds}/max", str(2 * max(3, len(regions))))
+        # Twice as many, so that a split never makes too many: what exceeds is merged with loss. DAMON splits only while
+        # there are no more than half of them.
+        self._write(f"{bounds}/max", str(2 * max(3, len(regions)) - fixed))
         self._write(f"{bounds}/min", str(max(3, len(regions))))
         self._write(f"{context}/targets/nr_targets", "1")
         target = f"{context}/targets/0"

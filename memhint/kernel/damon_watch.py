@@ -126,7 +126,8 @@ class DamonWatch:
         older = [Pattern(accesses=(0, 0), age=(ceil(age / self._window), 2**32 - 1)) for age in self._ages[1:]]
         window = int(self._window * 1e6)
         if self._by_ranges:
-            self._slot = self._damon.start(self._pid, (_ABSENT, *regions), window, (Pattern(), untouched))
+            # each range that is read costs, and of divided ones there are up to twice as many
+            self._slot = self._damon.start(self._pid, (_ABSENT, *regions), window, (Pattern(), untouched), fixed=True)
             if not self._damon.tells_regions(self._slot):
                 self.close()
                 self._by_ranges, self._no_ranges = False, True

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from math import ceil
 
 from memhint.objects.domain import DomainObservation, DomainState
-from memhint.objects.heat import HeatMap, NodeRange
+from memhint.objects.heat import Heat, HeatMap, NodeRange
 from memhint.objects.policy import Policy
 from memhint.objects.units import MIB, mib
 from memhint.objects.words import Word
@@ -21,6 +21,7 @@ BLOCK = 2 * MIB
 """What is moved at least: a huge page moves as a whole."""
 UNLIMITED = 1 << 62
 _LOOKS = 5_000_000  # at what could make room, in one choice: guests have a say in how scattered their memory lies
+_PART = BLOCK // 4  # of a block: what a range has to cover of it to count for it, unless it ends there
 _SCATTERED = 64 * MIB  # less than this, or a twentieth of the VM, is not worth to be gathered
 
 
@@ -127,6 +128,9 @@ def plan_tiering(
 def pieces_of(lying: Iterable[NodeRange], heat: HeatMap | None) -> tuple[Piece, ...]:
     """What lies where, divided by how it is used. A block of which only parts are in use counts as in use.
 
+    DAMON's ranges end anywhere. One that lies across the end of a block was sampled in the next one, too: what it says
+    would keep cold blocks beside hot ones where they are. So it counts only for blocks of which it covers a good part.
+
     :param lying: by address
     """
     ranges = heat.ranges if heat is not None else ()
@@ -144,11 +148,18 @@ def pieces_of(lying: Iterable[NodeRange], heat: HeatMap | None) -> tuple[Piece, 
                 after = bisect_right(starts, start)
                 end = max(end, starts[after] // BLOCK * BLOCK) if after < len(starts) else run.end
             end = min(end, run.end)
-            busy = max((one.busy for one in within), default=0.0)
-            idle = min((one.idle for one in within), default=None)
+            telling = [one for one in within if _tells_of(one, start, end)] or within
+            busy = max((one.busy for one in telling), default=0.0)
+            idle = min((one.idle for one in telling), default=None)
             found.append(Piece(start, end, run.node, int(each * ((end - start) // BLOCK)), busy, idle))
             start = end
     return tuple(found)
+
+
+def _tells_of(one: Heat, start: int, end: int) -> bool:
+    """Whether a range lies within these blocks, or covers enough of them."""
+    covers = min(one.end, end) - max(one.start, start)
+    return covers >= min(_PART, one.end - one.start)
 
 
 def beyond(members: Mapping[str, Share], fast: int) -> str | None:

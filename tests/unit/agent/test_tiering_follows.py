@@ -1,7 +1,8 @@
 """How soon memory follows what is in use: reader, watch, lever and rule as shipped; DAMON and VMs are played.
 
 Only the kernel is played: windows end a little late, each range's state is that of one page of it, and a question is
-answered at the end of a window. Time is a number here, so an hour takes a second.
+answered at the end of a window. Ranges are those that the watch asks for: they end anywhere within blocks. Time is a
+number here, so an hour takes a second.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from tests.unit import builders
 
 START = 1 << 40
 BLOCKS = 32  # of a VM
-PARTS = 8  # ranges of a block
+REGIONS = 250  # of a VM: 66 pages each, of a block's 512
 FIRST = 420.0  # seconds in which it is found out what is hot in the beginning
 FAST, SLOW = 0, 1
 Hot = frozenset[tuple[int, int]]
@@ -73,8 +74,10 @@ class World:
         hot = self.hot[self.phase(self.now)]
         return sum(self.fast[one] for one in hot) / len(hot)
 
-    def start(self, pid: int, regions: Sequence[Span], window_us: int, patterns: Sequence[Pattern]) -> int:
-        self._slots[pid] = _Slot(self.now, window_us / 1e6 + 0.01, patterns)
+    def start(
+        self, pid: int, regions: Sequence[Span], window_us: int, patterns: Sequence[Pattern], *, fixed: bool = False
+    ) -> int:
+        self._slots[pid] = _Slot(self.now, window_us / 1e6 + 0.01, regions, patterns)
         return pid
 
     def stop(self, slot: int) -> None:
@@ -90,12 +93,9 @@ class World:
         return tuple(self._ended(slot).sums)
 
     def regions(self, slot: int) -> tuple[Region, ...]:
-        one, size = self._ended(slot), BLOCK // PARTS
-        found = (
-            Region(START + place * size, START + (place + 1) * size, int(touched), age)
-            for place, (touched, age) in enumerate(one.seen)
-        )
-        return (Region(4096, 8192, 0, one.windows), *found)
+        one = self._ended(slot)
+        seen = zip(one.ranges, one.seen, strict=True)
+        return tuple(Region(span.start, span.end, int(touched), age) for span, (touched, age) in seen)
 
     def _ended(self, slot: int) -> _Slot:
         """Wait for the end of a window, and be told of it up to a tenth of a second later."""
@@ -106,23 +106,23 @@ class World:
             one.windows += 1
             end = one.began + one.windows * one.window
             hot = self.hot[self.phase(end)] | self.hot[self.phase(end - one.window)]
-            stray = self.dice.randrange(BLOCKS * PARTS)  # a cold range that is used a little
-            one.see(
-                [
-                    place == stray or ((slot, place // PARTS) in hot and self.dice.random() < self.used)
-                    for place in range(BLOCKS * PARTS)
-                ]
-            )
+            stray = self.dice.randrange(1, len(one.ranges))  # a cold range that is used a little
+            one.see([place == stray or self._touched(slot, span, hot) for place, span in enumerate(one.ranges)])
         return one
+
+    def _touched(self, vm: int, span: Span, hot: Hot) -> bool:
+        """One page of it, wherever that is."""
+        address = span.start + int(self.dice.random() * span.size)
+        return (vm, (address - START) // BLOCK) in hot and self.dice.random() < self.used
 
 
 class _Slot:
     """One watched VM: for how many windows each range has been touched, or not."""
 
-    def __init__(self, began: float, window: float, patterns: Sequence[Pattern]) -> None:
-        self.began, self.window, self.patterns = began, window, patterns
+    def __init__(self, began: float, window: float, ranges: Sequence[Span], patterns: Sequence[Pattern]) -> None:
+        self.began, self.window, self.ranges, self.patterns = began, window, ranges, patterns
         self.windows = 0
-        self.seen = [(False, 0)] * (BLOCKS * PARTS)
+        self.seen = [(False, 0)] * len(ranges)
         self.sums = [0] * len(patterns)
 
     def see(self, touched: Sequence[bool]) -> None:
@@ -132,7 +132,9 @@ class _Slot:
         for place, pattern in enumerate(self.patterns):
             (low, high), (young, old) = pattern.accesses, pattern.age
             self.sums[place] += sum(
-                BLOCK // PARTS for now, age in self.seen if low <= now <= high and young <= age <= old
+                span.size
+                for span, (now, age) in zip(self.ranges, self.seen, strict=True)
+                if low <= now <= high and young <= age <= old
             )
 
 
@@ -172,7 +174,7 @@ def played(world: World, settings: TieringSettings) -> Iterator[tuple[int, float
             world,
             pid,
             60.0,
-            regions=500,
+            regions=REGIONS,
             wall=lambda: world.now,
             clock=lambda: world.now,  # type: ignore[arg-type]
         )

@@ -164,6 +164,22 @@ def kdamonds(fake: FakeRoot, count: int) -> None:
         fake.write(f"{context}/schemes/nr_schemes", "0\n")
 
 
+@pytest.mark.parametrize(("fixed", "divides"), [(False, True), (True, False)])
+def test_damon_divides_ranges_once_unless_they_are_to_stay(fake: FakeRoot, fixed: bool, divides: bool) -> None:
+    """It divides them while they are no more than half of the most (kdamond_split_regions)."""
+    kdamonds(fake, 2)
+    fake.write(f"{BASE}/nr_kdamonds", "0\n")
+    damon = Damon(fake.kernel, Ledger(), BOOT, lambda: 0.0, slots=2)
+    for place in range(4):
+        for name in ("start", "end"):
+            fake.write(f"{BASE}/0/contexts/0/targets/0/regions/{place}/{name}", "0\n")
+    damon.start(PID, [Span(one * 4096, one * 4096 + 4096) for one in range(4)], 1, [], fixed=fixed)
+    least, most = (int(fake.text(f"{BASE}/0/contexts/0/monitoring_attrs/nr_regions/{name}")) for name in ("min", "max"))
+    assert least == 4
+    assert (most // 2 >= 4) == divides
+    assert most > 4, "there is room for some that are divided all the same: beyond it they would be joined with loss"
+
+
 def test_a_kdamond_that_is_at_work_for_a_moment_is_nobody_else_s(fake: FakeRoot) -> None:
     kdamonds(fake, 2)
     ledger = MemoryLedger()

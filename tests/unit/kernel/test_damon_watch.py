@@ -29,15 +29,19 @@ class Machine:
         self.regions_told = True
         self.gone = False
         self.started: list[tuple[Sequence[Span], Sequence[Pattern]]] = []
+        self.fixed: list[bool] = []
         self.waited: list[tuple[str, float]] = []
         self.stopped = 0
 
     def clock(self) -> float:
         return self.now
 
-    def start(self, pid: int, regions: Sequence[Span], window_us: int, patterns: Sequence[Pattern]) -> int:
+    def start(
+        self, pid: int, regions: Sequence[Span], window_us: int, patterns: Sequence[Pattern], *, fixed: bool = False
+    ) -> int:
         assert window_us == WINDOW * 1e6
         self.started.append((regions, patterns))
+        self.fixed.append(fixed)
         self.began = self.now
         return 0
 
@@ -148,6 +152,7 @@ def test_ranges_are_watched_without_schemes_that_may_find_nothing(machine: Machi
     one.ranges = one.with_heat = False
     run(one, machine, 100.0)
     assert len(machine.started[2][1]) == 5
+    assert machine.fixed == [False, True, False], "each range that is read costs; what is counted only does not"
 
 
 def test_a_kernel_that_tells_no_ranges_is_asked_for_ages_as_ever(machine: Machine) -> None:

@@ -211,11 +211,35 @@ def test_pieces_are_divided_by_use_and_a_block_in_use_in_part_is_in_use() -> Non
     assert [one.idle for one in pieces_of(lying, None)] == [None, None]
 
 
+def test_a_range_across_the_end_of_a_block_tells_nothing_of_the_one_of_which_it_covers_little() -> None:
+    """A cold block beside a hot one would count as in use, and never make room."""
+    lying, edge = [NodeRange(0, 2 * BLOCK, FAST, 2 * BLOCK)], BLOCK // 16
+    cold, hot = Heat(0, BLOCK - edge, 0.0, 50.0), Heat(BLOCK + edge, 2 * BLOCK, 40.0, 0.0)
+    across = Heat(BLOCK - edge, BLOCK + edge, 20.0, 0.0)
+    found = pieces_of(lying, HeatMap(0.0, (cold, across, hot)))
+    assert [(one.busy, one.idle) for one in found] == [(0.0, 50.0), (40.0, 0.0)]
+    # nor does one that was not touched make the hot one cold
+    found = pieces_of(lying, HeatMap(0.0, (cold, replace(across, busy=0.0, idle=90.0), replace(hot, busy=10.0))))
+    assert [(one.busy, one.idle) for one in found] == [(0.0, 50.0), (10.0, 0.0)]
+    # of a quarter it does tell, and where nothing else does
+    wide = Heat(BLOCK - BLOCK // 4, BLOCK + edge, 20.0, 0.0)
+    found = pieces_of(lying, HeatMap(0.0, (replace(cold, end=wide.start), wide, hot)))
+    assert [(one.busy, one.idle) for one in found] == [(20.0, 0.0), (40.0, 0.0)]
+    assert [one.busy for one in pieces_of(lying, HeatMap(0.0, (across,)))] == [20.0, 20.0]
+
+
 @given(
-    st.lists(st.tuples(st.integers(0, 3 * BLOCK), st.integers(1, 5 * BLOCK), st.booleans()), max_size=12),
+    st.lists(
+        st.tuples(
+            st.one_of(st.just(0), st.integers(0, 3 * BLOCK)),
+            st.one_of(st.integers(1, BLOCK // 2), st.integers(1, 5 * BLOCK)),
+            st.booleans(),
+        ),
+        max_size=12,
+    ),
     st.lists(st.tuples(st.integers(0, 3), st.integers(1, 5), st.integers(0, 2)), max_size=8),
 )
-def test_pieces_cover_what_lies_there_and_never_make_a_used_block_idle(
+def test_pieces_cover_what_lies_there_and_never_make_a_block_idle_of_which_a_quarter_is_in_use(
     ranges: list[tuple[int, int, bool]], runs: list[tuple[int, int, int]]
 ) -> None:
     heats, lying, at = [], [], 0
@@ -233,8 +257,11 @@ def test_pieces_cover_what_lies_there_and_never_make_a_used_block_idle(
     for one in found:
         for at in range(one.start, one.end, BLOCK):
             touching = [each for each in heats if each.start < at + BLOCK and each.end > at]
-            assert one.busy == max((each.busy for each in touching), default=0.0)
-            assert one.idle == min((each.idle for each in touching), default=None)
+            wide = [each for each in touching if min(each.end, at + BLOCK) - max(each.start, at) >= BLOCK // 4]
+            small = [each for each in touching if each.start >= at and each.end <= at + BLOCK]
+            telling = [each for each in touching if each in wide or each in small] or touching
+            assert one.busy == max((each.busy for each in telling), default=0.0)
+            assert one.idle == min((each.idle for each in telling), default=None)
 
 
 @dataclass(frozen=True)
