@@ -19,8 +19,45 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 VERSIONS = ("7.3", "6.12", "6.1")
-SERIES = ("none", "stats", "bitmap", "recycler", "host")
-HOST = "host"  # the series for hosts: on the plain source, with a configuration of its own
+
+
+@dataclass(frozen=True)
+class Series:
+    """Patches for one purpose, and what a kernel with them is made of."""
+
+    name: str
+    files: tuple[str, ...] = ()
+    """Which list them, in the folder of a version, in their order."""
+    base: str = "guest"
+    """The configuration that they are built with."""
+    own: tuple[str, ...] = ()
+    """What is added to it."""
+    test: tuple[str, ...] = ()
+    """What is added for its tests only."""
+    kasan: bool = True
+    """Whether it goes with KASAN."""
+
+    @property
+    def on_stats(self) -> bool:
+        """Whether they go on top of those of `stats`."""
+        return len(self.files) > 1
+
+    @property
+    def for_hosts(self) -> bool:
+        """Whether the kernel is for hosts: on the plain source, with a configuration of its own."""
+        return self.base == "host"
+
+
+SERIES = {
+    one.name: one
+    for one in (
+        Series("none"),
+        Series("stats", ("series",)),
+        Series("bitmap", ("series", "series.bitmap"), own=("bitmap",)),
+        Series("recycler", ("series", "series.recycler"), own=("recycler",), test=("recycler-test",), kasan=False),
+        Series("host", ("series.host",), base="host"),
+    )
+}
 
 # Part of every cache key: raise it when the way of building changes what comes out.
 RECIPE = 1
@@ -279,8 +316,8 @@ def pristine(version: str) -> tuple[Package, Path]:
 
 
 def patches(version: str, series: str) -> list[Path]:
-    """The patches of a series in order. `bitmap` and `recycler` go on top of `stats`, `host` on the plain source."""
-    files = {"none": [], "stats": ["series"], HOST: ["series.host"]}.get(series, ["series", f"series.{series}"])
+    """The patches of a series in order."""
+    files = SERIES[series].files
     folder = HERE / "patches" / version
     if missing := [file for file in files if not (folder / file).exists()]:
         raise KernelError(f"there is no {missing[-1]} for {version}: the series {series} is for {has_series(series)}")
@@ -342,13 +379,11 @@ def patched_tree(source: Path, series: Sequence[Path], tree: Path) -> None:
 
 def fragments(version: str, series: str, extra: Sequence[str] = ()) -> list[Path]:
     """The configuration fragments a kernel is built from, last one wins."""
-    if series == HOST:
-        return [HERE / "config" / f"{name}.config" for name in (HOST, *extra)]
-    own = HERE / "config" / f"{version}.config"
-    names = [*([series] if series in ("bitmap", "recycler") else []), *extra]
-    return [path for path in (HERE / "config" / "guest.config", own) if path.exists()] + [
-        HERE / "config" / f"{name}.config" for name in names
-    ]
+    one = SERIES[series]
+    folder = HERE / "config"
+    renamed = folder / f"{version}.config"
+    parts = [folder / f"{one.base}.config", *([renamed] if renamed.exists() and not one.for_hosts else [])]
+    return parts + [folder / f"{name}.config" for name in (*one.own, *extra)]
 
 
 def configure(

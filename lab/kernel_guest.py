@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.cpio import Archive
-from lab.machine import Machine, machine_of
+from lab.machine import machine_of
 from lab.patience import Patience
 
 PROGRAMS = Path(__file__).resolve().parent.parent / "kernel/tests"
@@ -107,10 +107,10 @@ class Line:
         return line.decode(errors="replace").rstrip("\r")
 
 
-def initramfs(into: Path, image: Path, machine: Machine) -> Path:
+def initramfs(into: Path, image: Path) -> Path:
     """An initramfs with busybox, the test programs and the shell loop.
 
-    Of another architecture, MEMHINT_BUSYBOX names the busybox.
+    Of another architecture, MEMHINT_BUSYBOX names the busybox, and MEMHINT_COMPILER what compiles for it.
     """
     root = into / "root"
     (root / "bin").mkdir(parents=True)
@@ -123,7 +123,7 @@ def initramfs(into: Path, image: Path, machine: Machine) -> Path:
         if program.is_file() and os.access(program, os.X_OK):  # the series' own tests
             shutil.copy(program, root / "bin" / program.name)
     options = ["-static", "-O2", "-Wall", "-Werror", "-o", f"{root}/bin/memory"]
-    subprocess.run([machine.compiler, *options, f"{PROGRAMS}/memory.c"], check=True)
+    subprocess.run([os.environ.get("MEMHINT_COMPILER", "gcc"), *options, f"{PROGRAMS}/memory.c"], check=True)
     archive = Archive()
     archive.tree(root)
     initrd = into / "initramfs"
@@ -164,7 +164,7 @@ class Guest:
         # It starts once the shell's port has us at its other end: what it says before that would be lost.
         command += ["-nodefaults", "-no-reboot", "-display", "none", "-S"]
         command += ["-kernel", str(image / built_for.kernel)]
-        command += ["-initrd", str(initramfs(self.folder, image, built_for))]
+        command += ["-initrd", str(initramfs(self.folder, image))]
         command += ["-append", f"console={built_for.console} panic=-1 quiet no_timer_check {arguments}"]
         command += ["-serial", f"file:{self.console}"]
         # Not a serial port: this is faster, and can make whoever writes wait.

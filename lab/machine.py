@@ -11,7 +11,7 @@ from lab.emulated_cpu import EMULATED_CPU
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What QEMU is told, and what a guest's programs are compiled with."""
+    """What QEMU is told."""
 
     emulator: str
     name: str
@@ -19,13 +19,12 @@ class Machine:
     console: str
     kernel: str
     """The file in the folder of `kernel/build`."""
-    compiler: str
 
 
-PC = Machine("qemu-system-x86_64", "q35", EMULATED_CPU, "ttyS0", "bzImage", "gcc")
+PC = Machine("qemu-system-x86_64", "q35", EMULATED_CPU, "ttyS0", "bzImage")
 MACHINES = {
     "amd64": PC,
-    "arm64": Machine("qemu-system-aarch64", "virt", "cortex-a57", "ttyAMA0", "Image", "aarch64-linux-gnu-gcc"),
+    "arm64": Machine("qemu-system-aarch64", "virt", "cortex-a57", "ttyAMA0", "Image"),
 }
 
 

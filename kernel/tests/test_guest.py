@@ -11,6 +11,8 @@ import unittest
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+from case import KernelCase
+
 from lab.kernel_guest import MIB, PAGES_PER_MIB, PARAMETERS, Guest, GuestError, image_folder, manifest
 
 NEVER = 2**31 - 1
@@ -19,24 +21,16 @@ USED = 1024
 SLACK = 160
 
 
-class GuestCase(unittest.TestCase):
+class GuestCase(KernelCase):
     """One guest for all tests of a class; each begins with reporting on, the default delay, and nothing held."""
 
     arguments = ""
     options: ClassVar[dict[str, Any]] = {}
     kernel = "MEMHINT_KERNEL"
-    guest: Guest
 
     @classmethod
-    def setUpClass(cls) -> None:
-        cls.guest = Guest(image_folder(cls.kernel), arguments=cls.arguments, **cls.options)
-
-    @classmethod
-    def tearDownClass(cls) -> None:
-        trouble = cls.guest.trouble()
-        cls.guest.close()
-        if trouble:
-            raise AssertionError("the guest's kernel complained: " + "; ".join(trouble[:10]))
+    def boot(cls) -> Guest:
+        return Guest(image_folder(cls.kernel), arguments=cls.arguments, **cls.options)
 
     def exact(self) -> int:
         """Assert that the counter equals the walk, on a guest that does nothing else, and return it."""

@@ -6,8 +6,9 @@ Run with kernel/tests/run --series host, which builds the kernel and names it in
 from __future__ import annotations
 
 import os
-import unittest
 from typing import Any, ClassVar
+
+from case import KernelCase
 
 from lab.kernel_guest import Guest, image_folder
 from lab.virtual_host import Node, numa
@@ -16,26 +17,18 @@ MIB = 1 << 20
 NODES = (Node(512 * MIB, "0-1"), Node(512 * MIB))
 
 
-class HostCase(unittest.TestCase):
+class HostCase(KernelCase):
     """One machine for all tests of a class."""
 
     nodes = NODES
     arguments = ""
     options: ClassVar[dict[str, Any]] = {}
-    guest: Guest
 
     @classmethod
-    def setUpClass(cls) -> None:
+    def boot(cls) -> Guest:
         mib = sum(node.memory for node in cls.nodes) // MIB
         options = {"arguments": cls.arguments, "words": numa(cls.nodes), **cls.options}
-        cls.guest = Guest(image_folder(), mib=mib, balloon=False, **options)
-
-    @classmethod
-    def tearDownClass(cls) -> None:
-        trouble = cls.guest.trouble()
-        cls.guest.close()
-        if trouble:
-            raise AssertionError("the kernel complained: " + "; ".join(trouble[:10]))
+        return Guest(image_folder(), mib=mib, balloon=False, **options)
 
 
 class SelftestTest(HostCase):

@@ -6,8 +6,9 @@ each, and the kernel keeps the time of each thread.
 
 from __future__ import annotations
 
-import unittest
 from typing import Any, ClassVar
+
+from case import KernelCase
 
 from lab.kernel_guest import PAGES_PER_MIB, Guest, image_folder
 
@@ -16,22 +17,14 @@ KSM = "/sys/kernel/mm/ksm"
 BACK, PART = 0.9, 0.2
 
 
-class KsmCase(unittest.TestCase):
+class KsmCase(KernelCase):
     """One machine for all tests of a class."""
 
     options: ClassVar[dict[str, Any]] = {}
-    guest: Guest
 
     @classmethod
-    def setUpClass(cls) -> None:
-        cls.guest = Guest(image_folder(), balloon=False, **cls.options)
-
-    @classmethod
-    def tearDownClass(cls) -> None:
-        trouble = cls.guest.trouble()
-        cls.guest.close()
-        if trouble:
-            raise AssertionError("the kernel complained: " + "; ".join(trouble[:10]))
+    def boot(cls) -> Guest:
+        return Guest(image_folder(), balloon=False, **cls.options)
 
     def set(self, **values: object) -> None:
         """Write knobs of KSM."""

@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
+from case import KernelCase
+
 from lab import patched
 from lab.kernel_guest import PAGES_PER_MIB, Guest, image_folder
 
@@ -30,30 +32,18 @@ STOPS = 3  # number of the change after which the guest stands still
 STEP = 1000  # pairs of a CPU, after which it is known that all of them were right
 
 
-class RecyclerCase(unittest.TestCase):
+class RecyclerCase(KernelCase):
     """One guest for all tests of a class."""
 
     kernel = "MEMHINT_KERNEL_TEST"
     cpus = 2
     options: ClassVar[dict[str, Any]] = {}
-    guest: Guest
 
     @classmethod
-    def setUpClass(cls) -> None:
-        cls.boot()
-
-    @classmethod
-    def boot(cls) -> None:
-        """Start the guest."""
-        cls.guest = Guest(image_folder(cls.kernel), **{"mib": MIB, **cls.options})
-        cls.guest.run("mount -t debugfs none /sys/kernel/debug")
-
-    @classmethod
-    def tearDownClass(cls) -> None:
-        trouble = cls.guest.trouble()
-        cls.guest.close()
-        if trouble:
-            raise AssertionError("the guest's kernel complained: " + "; ".join(trouble[:10]))
+    def boot(cls) -> Guest:
+        guest = Guest(image_folder(cls.kernel), **{"mib": MIB, **cls.options})
+        guest.run("mount -t debugfs none /sys/kernel/debug")
+        return guest
 
     def counters(self) -> dict[str, int]:
         """The recycler's lines of /proc/vmstat."""
@@ -349,7 +339,7 @@ class DeviceCase(RecyclerCase):
     arguments = "page_reporting.enabled=0"
 
     @classmethod
-    def boot(cls) -> None:
+    def boot(cls) -> Guest:
         words = "page-recycler=on,recycler-workers=2,recycler-period-ms=10,recycler-max-bytes=0,recycler-leave-order=0"
         cls.options = {
             "cpus": cls.cpus,
@@ -358,7 +348,7 @@ class DeviceCase(RecyclerCase):
             "properties": f",{words}",
             "arguments": cls.arguments,
         }
-        super().boot()
+        return super().boot()
 
     def host(self) -> dict[str, Any]:
         """What QEMU says of the recycler."""
@@ -573,7 +563,7 @@ class BrokenCase(RecyclerCase):
         pass
 
     def setUp(self) -> None:
-        self.boot()
+        self.guest = self.boot()
 
     def tearDown(self) -> None:
         self.guest.close()

@@ -10,6 +10,12 @@ import pytest
 
 from tests.unit.programs import KERNEL, load
 
+INCLUDED_BY_FEW = {
+    "include/linux/page_recycler.h",
+    "include/trace/events/page_recycler.h",
+    "include/uapi/linux/virtio_balloon.h",
+}
+
 
 @pytest.fixture(scope="module")
 def build() -> ModuleType:
@@ -22,19 +28,29 @@ def build() -> ModuleType:
         ("stats", "guest", "6.12-stats-guest"),
         ("bitmap", "guest", "6.12-stats-guest"),
         ("bitmap", "cloud", "6.12-bitmap-cloud"),
-        ("recycler", "guest", "6.12-recycler-guest"),
+        ("recycler", "guest", "6.12-stats-guest"),
+        ("recycler", "cloud", "6.12-recycler-cloud"),
         ("none", "guest", "6.12-none-guest"),
     ],
 )
-def test_the_bitmap_is_built_where_stats_is(build: ModuleType, series: str, config: str, tree: str) -> None:
+def test_what_is_on_top_of_stats_is_built_where_that_is(build: ModuleType, series: str, config: str, tree: str) -> None:
     args = argparse.Namespace(series=series, config=config)
     assert build.worked_in(args, f"6.12-{series}-{config}") == tree
 
 
-@pytest.mark.parametrize("version", ["6.12", "6.1"])
-def test_the_bitmap_changes_no_header_that_all_of_the_kernel_includes(version: str) -> None:
+@pytest.mark.parametrize(
+    ("version", "series", "adds"),
+    [
+        ("6.12", "bitmap", "mm/page_reporting_bitmap.c"),
+        ("6.1", "bitmap", "mm/page_reporting_bitmap.c"),
+        ("6.12", "recycler", "mm/page_recycler.c"),
+    ],
+)
+def test_what_is_on_top_of_stats_changes_no_header_that_all_of_the_kernel_includes(
+    version: str, series: str, adds: str
+) -> None:
     patches = KERNEL / "patches" / version
-    names = (patches / "series.bitmap").read_text().split()
+    names = (patches / f"series.{series}").read_text().split()
     touched = {file for name in names for file in re.findall(r"^\+\+\+ b/(\S+)", (patches / name).read_text(), re.M)}
-    assert "mm/page_reporting_bitmap.c" in touched
-    assert not {file for file in touched if not file.startswith(("mm/", "Documentation/", "tools/testing/"))}
+    assert adds in touched
+    assert {file for file in touched if file.startswith(("include/", "arch/"))} <= INCLUDED_BY_FEW
