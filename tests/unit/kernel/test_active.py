@@ -169,7 +169,7 @@ def test_damon_divides_ranges_once_unless_they_are_to_stay(fake: FakeRoot, fixed
     """It divides them while they are no more than half of the most (kdamond_split_regions)."""
     kdamonds(fake, 2)
     fake.write(f"{BASE}/nr_kdamonds", "0\n")
-    damon = Damon(fake.kernel, Ledger(), BOOT, lambda: 0.0, slots=2)
+    damon = Damon(fake.kernel, MemoryLedger(), BOOT, lambda: 0.0, slots=2)
     for place in range(4):
         for name in ("start", "end"):
             fake.write(f"{BASE}/0/contexts/0/targets/0/regions/{place}/{name}", "0\n")
