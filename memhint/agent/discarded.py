@@ -33,8 +33,9 @@ class Discarded:
         if domain.process is not None:
             return domain.process.instance
         pair = self._pairs.get(domain.uuid)
-        missed = pair is not None and domain.state is not DomainState.SHUTOFF  # one missed reading is no new life
-        return pair.check.instance if pair is not None and missed else ""
+        if pair is None or domain.state is DomainState.SHUTOFF:
+            return ""
+        return pair.check.instance  # one missed reading is no new life
 
     def _joined(self, domain: DomainObservation) -> DomainObservation:
         reading, gap = self._reads.newest(domain.uuid)

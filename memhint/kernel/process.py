@@ -164,23 +164,28 @@ def _memory_kib(status: str, names: tuple[str, ...], path: str) -> list[int]:
 
 
 def _status_kib(status: str, name: str, path: str) -> int:
-    # found, not split into fields: of sixty lines two are wanted. The kernel escapes line ends in the name above.
-    start = status.find(f"\n{name}:")
-    if start < 0:
+    value = _status_value(status, name, " kB\n")
+    if value is None:
         raise InterfaceMalformed(path, f"no {name}")
-    start += len(name) + 2
-    end = status.find(" kB\n", start)
-    return number(status[start:end].strip() if end >= 0 else "", path) * KIB
+    return number(value, path) * KIB
 
 
 def _small_pages(status: str, path: str) -> bool | None:
     """Whether PR_SET_THP_DISABLE holds; None before Linux 5.0, which does not say."""
-    start = status.find("\nTHP_enabled:")
+    value = _status_value(status, "THP_enabled", "\n")
+    # A kernel without transparent huge pages says 0 of every process; the lever says then that it has none.
+    return None if value is None else number(value, path) == 0
+
+
+def _status_value(status: str, name: str, end: str) -> str | None:
+    """What a line says, empty where it does not end so; None where there is no such line."""
+    # found, not split into fields: of sixty lines few are wanted. The kernel escapes line ends in the name above.
+    start = status.find(f"\n{name}:")
     if start < 0:
         return None
-    start += len("\nTHP_enabled:")
-    # A kernel without transparent huge pages says 0 of every process; the lever says then that it has none.
-    return number(status[start : status.find("\n", start)].strip(), path) == 0
+    start += len(name) + 2
+    stop = status.find(end, start)
+    return status[start:stop].strip() if stop >= 0 else ""
 
 
 def _start_ticks(root: KernelRoot, pid: int) -> int:

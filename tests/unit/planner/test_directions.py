@@ -40,7 +40,7 @@ class Line:
     sight: Sight = Sight.CLEAR
     base: Callable[[World], World] = lambda world: world
     growth: bool = True  # whether it holds under any growth table, too
-    earned: bool = True  # whether it holds whatever ratio the host has earned, too
+    earned: tuple[PredictorName, ...] = EVERY  # with which it holds whatever ratio the host has earned, too
 
 
 def first(world: World, **changes: object) -> World:
@@ -166,11 +166,9 @@ LINES: Mapping[str, Line] = {
     ),
     "reserve": Line("never up", setting("reserve", lambda amount: SETTINGS.reserve + amount)),
     "allow_unbacked": Line("never down", setting("allow_unbacked", lambda amount: amount)),
-    "max_ratio": Line(
-        "never down", setting("max_ratio", lambda amount: SETTINGS.max_ratio + amount / GIB), earned=False
-    ),
+    "max_ratio": Line("never down", setting("max_ratio", lambda amount: SETTINGS.max_ratio + amount / GIB), earned=()),
     "overhead": Line(
-        "never up", setting("overhead", lambda amount: SETTINGS.overhead + amount), growth=False, earned=False
+        "never up", setting("overhead", lambda amount: SETTINGS.overhead + amount), growth=False, earned=OWN_PAST
     ),
     "new_vm_decay": Line("never up", setting("new_vm_decay", lambda amount: SETTINGS.new_vm_decay + amount / MIB)),
     "peak_half_life": Line(
@@ -211,12 +209,12 @@ def test_the_headroom_goes_the_way_of_its_line(
     name: str, world: World, pages: int, learnt: list[dict] | None, worst: int | None
 ) -> None:
     line = LINES[name]
-    earned = Earned() if worst is None or not line.earned else earned_by(worst)
     growth = table_of(1, learnt * 4) if learnt and line.growth else None
     world = line.base(world)
     changed = line.change(world, pages * PAGE)
     after, chosen = changed if isinstance(changed, tuple) else (changed, SETTINGS)
     for predictor in line.predictors:
+        earned = Earned() if worst is None or predictor not in line.earned else earned_by(worst)
         was = capacity_of(world, SETTINGS, predictor, growth=growth, earned=earned).headroom
         now = capacity_of(after, chosen, predictor, sight=line.sight, growth=growth, earned=earned).headroom
         rounded = len(after.vms) + 1  # bytes: each VM's share of a forecast is rounded down by itself
@@ -228,6 +226,21 @@ def test_the_headroom_goes_the_way_of_its_line(
             assert now == was
         else:
             assert now == 0
+
+
+@settings(max_examples=200)
+@given(
+    world=worlds(),
+    worst=st.integers(0, ALL),
+    predictor=st.sampled_from(EVERY),
+    raised=st.floats(SETTINGS.max_ratio, SETTINGS.earned_max_ratio, exclude_max=True),
+)
+def test_beside_an_earned_ratio_a_higher_max_ratio_takes_nothing(
+    world: World, worst: int, predictor: PredictorName, raised: float
+) -> None:
+    was = capacity_of(world, SETTINGS, predictor, earned=earned_by(worst)).headroom
+    now = capacity_of(world, replace(SETTINGS, max_ratio=raised), predictor, earned=earned_by(worst)).headroom
+    assert now >= was
 
 
 @settings(max_examples=200)
