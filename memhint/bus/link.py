@@ -69,9 +69,10 @@ def connect(settings: LinkSettings) -> pika.BlockingConnection:
 
     :raises BusError: when the settings cannot be used, or no node can be reached; the text says why
     """
+    nodes = parameters(settings)
     try:
-        return pika.BlockingConnection(parameters(settings))
-    except LOST as error:
+        return pika.BlockingConnection(nodes)
+    except Exception as error:  # of a broker that hangs up in the first moment pika tells by ValueError, too
         raise BusError(f"the broker cannot be reached: {_short(error)}") from error
 
 
