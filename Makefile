@@ -29,7 +29,7 @@ demo-openstack: preflight-demo-openstack setup  ## the same on a real OpenStack:
 	@$(BIN)/python -m lab.openstack.demo
 
 # Most of a test's time is spent waiting for guests and servers, so a machine bears more of them than it has processors.
-AT_ONCE ?= $(shell echo $$(( $$(nproc) + 1 )))
+AT_ONCE ?= $(shell echo $$(( $$(nproc) + 2 )))
 SIDE_BY_SIDE := -q -n $(AT_ONCE) --dist loadscope --durations=25
 
 test: setup  ## every test of memhint and of its patch series, several at a time; AT_ONCE=1 for one after another

@@ -246,10 +246,15 @@ def test_a_second_agent_is_refused_and_a_reload_is_taken(stage) -> None:
     agent.configure({**AGENT_ONLY, "DEFAULT": {"period": 2}})
     assert agent.process is not None
     agent.process.send_signal(1)
-    wait_for(lambda: agent.report().period == 2.0, 60.0, "the new period")
-    after = agent.report()
-    assert after.epoch == before.epoch
-    agent.configure({"DEFAULT": {"period": -1}})
-    agent.process.send_signal(1)
-    wait_for(lambda: "not reloaded" in agent.log.read_text(), 60.0, "the wrong configuration to be refused")
-    assert agent.report().period == 2.0
+    try:
+        wait_for(lambda: agent.report().period == 2.0, 60.0, "the new period")
+        after = agent.report()
+        assert after.epoch == before.epoch
+        agent.configure({"DEFAULT": {"period": -1}})
+        agent.process.send_signal(1)
+        wait_for(lambda: "not reloaded" in agent.log.read_text(), 60.0, "the wrong configuration to be refused")
+        assert agent.report().period == 2.0
+    finally:
+        agent.configure(AGENT_ONLY)
+        agent.process.send_signal(1)
+    wait_for(lambda: agent.report().period == PERIOD, 60.0, "the old period again")
