@@ -186,7 +186,7 @@ class RabbitConsumer:
     def _read(self, channel: BlockingChannel) -> list[Callable[[], None]]:
         """Take up what came; what the handler is to be told of it."""
         came, self._came = self._came, []
-        told = []
+        told: list[Callable[[], None]] = []
         for one in came:
             user = one.properties.user_id or ""
             if not self._allowance.open(user, time.monotonic()):

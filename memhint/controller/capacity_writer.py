@@ -15,6 +15,7 @@ from memhint.objects.provider import SAME, Inventory, Provider, ProviderRecord, 
 from memhint.openstack.errors import NotThere, OpenStackError, Outdated
 from memhint.planner.capacity_write import Decision, DecisionReason, HostCapacity, WriterSettings, decide
 from memhint.planner.claims import canonical, rightful
+from memhint.store.errors import StoreError
 
 LOG = logging.getLogger(__name__)
 TRIES = 10  # of one write, when somebody else changes the provider in between
@@ -134,6 +135,13 @@ class CapacityWriter:
                 self.counts["failed"] += 1
                 self._known.pop(provider, None)
                 self._say(view.host, f"not written, tried again: {error}")
+            except StoreError:
+                raise
+            except Exception as error:  # one host's numbers must not end the round for all others
+                self.counts["failed"] += 1
+                self._known.pop(provider, None)
+                LOG.exception("%s: its ratio is not written", view.host)
+                self._say(view.host, f"not written, tried again: {type(error).__name__}")
 
     def _one(self, provider: str, view: HostCapacity, standing: ProviderRecord | None) -> None:
         plan = (view.epoch, view.sequence, view.stale, view.forced_ratio, standing and standing.tenure)

@@ -23,6 +23,9 @@ _NEEDED = {
 }
 """What each way to log in takes of [openstack]."""
 
+# What keystoneauth lets through where Keystone's token, or the address of a redirect, is not what it should be.
+_UNFORESEEN = (LookupError, TypeError, ValueError, AttributeError)
+
 
 class ServiceClient:
     """One service of the catalogue at one microversion; errors in our own type."""
@@ -58,13 +61,14 @@ class ServiceClient:
         more = {} if body is None else {"json": dict(body)}
         try:
             answer = self._adapter.request(path, method, microversion=self._microversion, raise_exc=False, **more)
-        except (ClientException, requests.RequestException) as error:
-            raise OpenStackError(f"{self._adapter.service_type} cannot be asked: {error}; see [{GROUP}]") from error
+        except (ClientException, requests.RequestException, *_UNFORESEEN) as error:
+            why = one_line(error) if isinstance(error, (ClientException, requests.RequestException)) else repr(error)
+            raise OpenStackError(f"{self._adapter.service_type} cannot be asked: {why}; see [{GROUP}]") from error
         if answer.status_code == 404:
             raise NotThere(f"{method} {path}: not found")
         if answer.status_code == 409:
             raise Outdated(f"{method} {path}: {_why(answer)}")
-        if answer.status_code >= 400:
+        if answer.status_code >= 300:  # also a redirect that led nowhere: nothing was done
             raise OpenStackError(f"{method} {path}: {answer.status_code} {_why(answer)}")
         try:
             return answer.json() if answer.content else None
