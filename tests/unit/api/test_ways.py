@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import json
+import socket
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from keystoneauth1.exceptions import ConnectFailure, ConnectTimeout, DiscoveryFailure, EndpointNotFound
 from keystoneauth1.fixture import V3Token
+from keystonemiddleware.auth_token import ServiceError
 from keystonemiddleware.fixture import AuthTokenFixture
 
 from memhint.api.auth import is_loopback
 from memhint.conf import ConfigError
 from tests.unit.api.site import OTHER, OWN, Site
 
-KEYSTONE = {
-    "auth": "keystone",
-    "keystone_authtoken.auth_type": "password\nauth_url = http://127.0.0.1:9/\nusername = memhint\npassword = sesame",
-}
+KEYSTONE_AT = "password\nauth_url = {url}\nusername = memhint\npassword = sesame"
+KEYSTONE = {"auth": "keystone", "keystone_authtoken.auth_type": KEYSTONE_AT.format(url="http://127.0.0.1:9/")}
 
 
 @pytest.fixture
@@ -72,6 +74,46 @@ def test_keystones_roles_decide(make_site: Callable[..., Site], keystone: AuthTo
     assert [status(one, "/healthz") for one in (None, "x", mine)] == [200, 200, 200]
     bearer = site.ask("GET", "/v1/hosts", None, headers={"Authorization": f"Bearer {admin}"})
     assert bearer.status_code == 200
+
+
+@pytest.mark.parametrize(
+    "away",
+    [
+        ConnectFailure("refused"),
+        ConnectTimeout("no answer"),
+        DiscoveryFailure("<html>"),
+        EndpointNotFound("no identity in the catalog"),
+        ServiceError("503"),
+        KeyError("expires_at"),
+        TypeError("argument of type 'NoneType' is not iterable"),
+    ],
+)
+def test_while_keystone_cannot_be_asked_no_token_is_called_wrong(
+    make_site: Callable[..., Site], monkeypatch: pytest.MonkeyPatch, away: Exception
+) -> None:
+    def fails(*_words: object, **_more: object) -> None:
+        raise away
+
+    monkeypatch.setattr("keystonemiddleware.auth_token._identity.IdentityServer.verify_token", fails)
+    site = make_site(**KEYSTONE)
+    said = {"X-Auth-Token": "t", "X-Identity-Status": "Confirmed", "X-Roles": "admin", "X-User-Id": "mallory"}
+    answer = site.ask("GET", "/v1/hosts", None, headers=said)
+    assert (answer.status_code, answer.get_json()["errors"][0]["code"]) == (503, "memhint.keystone.away")
+    assert answer.headers["Retry-After"]
+    assert site.ask("GET", "/healthz", None, headers=said).status_code == 200
+    assert site.ask("GET", "/v1/hosts", None).status_code == 401
+
+
+def test_a_keystone_that_hangs_is_not_waited_for_for_ever(
+    make_site: Callable[..., Site], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memhint.api.keystone.TIMEOUT", 1)
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        url = f"http://127.0.0.1:{mute.getsockname()[1]}/"
+        site = make_site(**{**KEYSTONE, "keystone_authtoken.auth_type": KEYSTONE_AT.format(url=url)})
+        began = time.monotonic()
+        assert site.ask("GET", "/v1/hosts", None, headers={"X-Auth-Token": "t"}).status_code == 503
+        assert time.monotonic() - began < 30
 
 
 def test_what_a_caller_says_of_himself_is_not_heard(make_site: Callable[..., Site], keystone: AuthTokenFixture) -> None:
