@@ -1,4 +1,4 @@
-"""What becomes of an answer of Keystone's, or of a service's, that is none: always an error of ours, never a success."""
+"""An answer of Keystone or of a service that is none is always an error of ours, never a success."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One host must not keep the writer from the others. What it writes and leaves: tests/functional/test_capacity_writer.py."""
+"""No host keeps the writer from the others. What it writes: tests/functional/test_capacity_writer.py."""
 
 from __future__ import annotations
 
