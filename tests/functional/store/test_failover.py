@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 
 import pytest
+from pymysql.connections import MySQLResult
 from sqlalchemy import text
 
 from memhint.objects.report import Report
@@ -41,12 +42,14 @@ def test_an_answer_that_is_none_is_the_databases_fault_and_no_messages(
     url: str, error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = open_store(url)
+    read = MySQLResult.read
 
-    def garbled(*_words: object) -> None:
+    def garbled(result: MySQLResult) -> None:
+        read(result)
         raise error
 
     with monkeypatch.context() as patched:
-        patched.setattr("pymysql.connections.MySQLResult.read", garbled)
+        patched.setattr(MySQLResult, "read", garbled)
         with pytest.raises(StoreError) as caught:
             store.fleet.take([State(report(1), 1.0)])
     assert not isinstance(caught.value, StoreRefused)
