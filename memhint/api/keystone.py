@@ -9,7 +9,6 @@ from typing import Any
 from keystoneauth1.exceptions import ClientException
 from keystonemiddleware.auth_token import AuthProtocol, InvalidToken, ServiceError, list_opts
 from oslo_config import cfg
-from webob.exc import HTTPServiceUnavailable  # type: ignore[import-untyped]
 
 from memhint.api.auth import KEYSTONE_AWAY
 from memhint.conf.libraries import KEYSTONE
@@ -43,7 +42,7 @@ class _Middleware(AuthProtocol):  # type: ignore[misc]
             if isinstance(error.__context__, (ClientException, ServiceError)):
                 raise KeystoneAway(str(error)) from error
             raise
-        except (ClientException, ServiceError, HTTPServiceUnavailable, *_UNFORESEEN) as error:
+        except (ClientException, ServiceError, *_UNFORESEEN) as error:
             raise KeystoneAway(f"{type(error).__name__}: {error}") from error
 
 
