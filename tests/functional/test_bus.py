@@ -15,7 +15,9 @@ from pathlib import Path
 import pika
 import pytest
 
+from memhint.bus.asker import Asker
 from memhint.bus.commands import Commander, CommandStatus
+from memhint.bus.courier import Command
 from memhint.bus.envelope import Envelope, MessageKind, encode
 from memhint.bus.errors import BusError, CommandTimeout, HostAway
 from memhint.bus.link import LinkSettings, connect
@@ -372,6 +374,22 @@ def test_a_command_that_nobody_answers_ends_at_its_deadline(broker: RabbitMQ) ->
         with pytest.raises(CommandTimeout, match="host-b"):
             commander.ask("host-b", "echo", deadline=0.5)
         commander.close()
+
+
+def test_a_question_does_not_wait_for_a_broker_without_memory(broker: RabbitMQ, agent: RabbitPublisher) -> None:
+    asker = Asker(replace(links(broker, CONTROLLER), heartbeat=60), deadline=2.0)
+    question = Command("host-a", "echo", "", {})
+    assert asker.ask(question).outcome is CommandStatus.DONE
+    broker.control("set_vm_memory_high_watermark", "0")
+    try:
+        began = time.monotonic()
+        with pytest.raises(BusError):
+            asker.ask(question)
+        assert time.monotonic() - began < 30
+    finally:
+        broker.control("set_vm_memory_high_watermark", "0.6")
+    until(lambda: asker.ask(question).outcome is CommandStatus.DONE)
+    asker.close()
 
 
 def test_tls_is_checked_against_the_certificates_that_were_named(broker: RabbitMQ, tmp_path: Path) -> None:
