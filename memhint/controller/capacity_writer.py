@@ -93,10 +93,12 @@ class CapacityWriter:
         refresh: float,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
+        stopped: Callable[[], bool] = lambda: False,
     ) -> None:
         """:param holder: a name of this process that no other controller has
         :param write: False to say only what would be written
         :param refresh: seconds after which a provider is read again without a reason
+        :param stopped: whether to leave the providers that are left to the next round
         """
         self._views = views
         self._standings = standings
@@ -108,6 +110,7 @@ class CapacityWriter:
         self._refresh = refresh
         self._clock = clock
         self._sleep = sleep
+        self._stopped = stopped
         self._known: dict[str, _ProviderReading] = {}
         self._done: dict[str, tuple[object, ...]] = {}  # the plan that was carried out last, by provider
         self._left: dict[str, _Left] = {}  # by provider
@@ -128,6 +131,8 @@ class CapacityWriter:
             if provider not in views and provider not in unknown:
                 views[provider] = _silent(standing)
         for provider, view in views.items():
+            if self._stopped():  # with a Placement that hangs all of them would take many minutes
+                return
             try:
                 self._one(provider, view, standings.get(provider))
                 self._see_to_mark(provider, standings.get(provider))
@@ -294,6 +299,9 @@ class CapacityWriter:
         found: dict[str, HostCapacity] = {}
         unknown: set[str] = set()
         for provider, claimants in claims.items():
+            if self._stopped():
+                unknown.add(provider)
+                continue
             try:
                 name = self._name(provider)
             except OpenStackError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,10 @@ from memhint.planner.capacity_write import HostCapacity, WriterSettings
 from memhint.store.database import open_store
 
 FIRST, SECOND = "11111111-1111-1111-1111-111111111111", "22222222-2222-2222-2222-222222222222"
+SILENT = [
+    HostCapacity(host, uuid, None, stale=True, headroom=0, slot=1024 * MIB, slot_overhead=0)
+    for host, uuid in (("a", FIRST), ("b", SECOND))
+]
 
 
 class Placement:
@@ -47,12 +52,8 @@ def test_a_host_that_fails_is_counted_and_told_and_the_next_one_is_written(tmp_p
     store = open_store(f"sqlite:///{tmp_path}/memhint.db")
     placement = Placement({FIRST: error})
     told: list[tuple[str, str]] = []
-    silent = [
-        HostCapacity(host, uuid, None, stale=True, headroom=0, slot=1024 * MIB, slot_overhead=0)
-        for host, uuid in (("a", FIRST), ("b", SECOND))
-    ]
     writer = CapacityWriter(
-        lambda: silent,
+        lambda: SILENT,
         store.capacities,
         placement,
         lambda host, what: told.append((host, what)),
@@ -66,4 +67,28 @@ def test_a_host_that_fails_is_counted_and_told_and_the_next_one_is_written(tmp_p
     assert placement.now[FIRST].inventory.ratio == 1.5
     assert writer.counts["failed"] == 1
     assert [host for host, what in told if what.startswith("not written, tried again")] == ["a"]
+    store.close()
+
+
+def test_who_is_told_to_end_does_not_go_on_to_the_next_host(tmp_path: Path) -> None:
+    store = open_store(f"sqlite:///{tmp_path}/memhint.db")
+    placement, stop = Placement({}), threading.Event()
+    writer = CapacityWriter(
+        lambda: SILENT,
+        store.capacities,
+        placement,
+        lambda _host, _what: stop.set(),
+        WriterSettings(),
+        "holder",
+        write=True,
+        refresh=60.0,
+        stopped=stop.is_set,
+    )
+    writer.round()
+    assert [placement.now[uuid].inventory.ratio for uuid in (FIRST, SECOND)] == [1.0, 1.5]
+    writer.round()
+    assert placement.now[SECOND].inventory.ratio == 1.5
+    stop.clear()
+    writer.round()
+    assert placement.now[SECOND].inventory.ratio == 1.0
     store.close()
