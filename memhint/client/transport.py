@@ -170,6 +170,8 @@ class Transport:
             raise Unreachable(_cause(error)) from error
         except (ValueError, UnicodeError) as error:
             raise SettingsError(f"this cannot be asked: {_line(error)}") from error
+        except (LookupError, TypeError, AttributeError) as error:  # of keystoneauth, where a token is none
+            raise Unreachable(f"Keystone's answer cannot be read: {error!r}") from error
         if response.status_code >= 300:
             raise _error(response, end)
         return response
