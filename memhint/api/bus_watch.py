@@ -34,10 +34,11 @@ class BusWatch:
         if not self._lock.acquire(timeout=PATIENCE if known is None else 0):
             return "away" if known is None else known[1]
         try:
-            if self._known is known:  # else somebody else has looked meanwhile
+            newest = self._known
+            if newest is None or newest is known:  # else somebody else has looked meanwhile
                 found = "ok" if any(map(_reached, self._nodes)) else "away"
-                self._known = self._clock(), found
-            return self._known[1]
+                newest = self._known = self._clock(), found
+            return newest[1]
         finally:
             self._lock.release()
 
