@@ -94,10 +94,15 @@ class Database:
                 yield connection
             return
         with self.write() as connection:
-            if self.engine.dialect.name == "postgresql":
+            if self.engine.dialect.name != "postgresql":
+                yield connection
+                return
+            from memhint.store.psycopg_patience import unhurried
+
+            with unhurried(connection):
                 connection.execute(text(f"SET LOCAL lock_timeout = '{LOCK_SECONDS:.0f}s'"))
                 connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
-            yield connection
+                yield connection
 
     @contextmanager
     def _alone_on_mariadb(self) -> Iterator[Connection]:
@@ -163,6 +168,10 @@ def connect(url: URL, busy: float = BUSY_SECONDS) -> Database:
             )
             if url.get_driver_name() == "pymysql":
                 event.listen(engine, "connect", _prepare_mariadb)
+            if url.get_driver_name() == "psycopg":
+                from memhint.store.psycopg_patience import be_patient_for
+
+                be_patient_for(engine, ANSWER_SECONDS)
             event.listen(engine, "handle_error", _let_go)
             return Database(engine)
         engine = create_engine(url, connect_args={"timeout": BUSY_SECONDS})
