@@ -106,6 +106,7 @@ class Connection:
             held = self._held
             if held is not None and not held.lost.is_set():
                 return held.connection
+            held = None  # an error of what follows would keep it
             self._drop()
             start_event_loop()
             held = self._open()
