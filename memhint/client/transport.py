@@ -15,7 +15,6 @@ from keystoneauth1.exceptions import ClientException, MissingAuthPlugin, Unautho
 
 from memhint.backoff import Backoff
 from memhint.client.body import read_json
-from memhint.client.deadline import Deadline
 from memhint.client.errors import (
     ApiError,
     BadAnswer,
@@ -29,6 +28,7 @@ from memhint.client.errors import (
     type_of,
 )
 from memhint.client.settings import DEADLINE
+from memhint.http_deadline import Deadline
 from memhint.http_errors import first_error, one_line
 
 ATTEMPTS = 3

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -36,6 +38,7 @@ class Cloud(ThreadingHTTPServer):
             "catalog": [{"type": "placement", "id": "1", "name": "placement", "endpoints": [endpoint]}],
         }
         self.token: Callable[[], Answer] = lambda: (201, {"token": token}, {"X-Subject-Token": "t"})
+        self.piece, self.pause = 1 << 20, 0.0  # bytes at once, and seconds between two pieces
         self.service: Callable[[], Answer] = lambda: (200, {"there": True}, {})
 
 
@@ -68,7 +71,10 @@ class _Handler(BaseHTTPRequestHandler):
         for name, value in {**headers, "Content-Length": str(len(raw))}.items():
             self.send_header(name, value)
         self.end_headers()
-        self.wfile.write(raw)
+        with suppress(ConnectionError):  # who asked may have hung up
+            for at in range(0, len(raw), self.server.piece):
+                self.wfile.write(raw[at : at + self.server.piece])
+                time.sleep(self.server.pause)
 
 
 @pytest.fixture
@@ -83,8 +89,12 @@ def cloud() -> Iterator[Cloud]:
 
 @pytest.fixture
 def client(cloud: Cloud, tmp_path: Path) -> ServiceClient:
+    return client_of(cloud, tmp_path, timeout=5)
+
+
+def client_of(cloud: Cloud, tmp_path: Path, timeout: int) -> ServiceClient:
     conf = tmp_path / "memhint.conf"
-    conf.write_text(f"[openstack]\nauth_url = {cloud.url}/v3\npassword = x\ntimeout = 5\n")
+    conf.write_text(f"[openstack]\nauth_url = {cloud.url}/v3\npassword = x\ntimeout = {timeout}\n")
     return service(load([conf]), "placement", MICROVERSION, "")
 
 
@@ -122,3 +132,36 @@ def test_a_redirect_that_leads_nowhere_is_no_success(
     words = ("/x",) if method == "get" else ("/x", {})
     with pytest.raises(OpenStackError):
         getattr(client, method)(*words)
+
+
+def test_an_answer_that_never_ends_is_given_up(cloud: Cloud, tmp_path: Path) -> None:
+    client = client_of(cloud, tmp_path, timeout=1)
+    client.get("/x")
+    cloud.piece, cloud.pause = 1, 0.2  # each byte in time
+    cloud.service = lambda: (200, b" " * 200, {})
+    began = time.monotonic()
+    with pytest.raises(OpenStackError, match="not whole after 3 s"):
+        client.get("/x")
+    assert time.monotonic() - began < 20
+    cloud.piece, cloud.pause = 1 << 20, 0.0
+    cloud.service = lambda: (200, {"there": True}, {})
+    assert client.get("/x") == {"there": True}
+
+
+@pytest.mark.parametrize("status", [200, 500])
+def test_an_answer_that_is_larger_than_any_is_not_read(
+    cloud: Cloud, client: ServiceClient, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memhint.openstack.session.LARGEST", 1 << 20)
+    cloud.service = lambda: (status, b"[" + b" " * (4 << 20) + b"]", {})
+    with pytest.raises(OpenStackError, match="more than 1 MiB"):
+        client.get("/x")
+
+
+def test_why_a_service_refuses_is_said(cloud: Cloud, client: ServiceClient) -> None:
+    cloud.service = lambda: (406, {"errors": [{"detail": "no such microversion"}]}, {})
+    with pytest.raises(OpenStackError, match="GET /x: 406 no such microversion"):
+        client.get("/x")
+    cloud.service = lambda: (502, b"<html>\nback later \xff", {})
+    with pytest.raises(OpenStackError, match="GET /x: 502 <html> back later"):
+        client.get("/x")
