@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from keystoneauth1.exceptions import ClientException
+from keystoneauth1.exceptions import ClientException, ConnectFailure, DiscoveryFailure, RequestTimeout
 from keystonemiddleware.auth_token import AuthProtocol, InvalidToken, ServiceError, list_opts
 from oslo_config import cfg
 
@@ -20,6 +20,7 @@ WSGI = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 TIMEOUT = 5  # seconds in which Keystone must answer, where [keystone_authtoken] does not say it
 RETRIES = 1
 
+_AWAY = (ConnectFailure, DiscoveryFailure, RequestTimeout, ServiceError)
 # What it is when Keystone, or somebody in front of it, answers with what is no token. The middleware lets it through.
 _UNFORESEEN = (LookupError, TypeError, ValueError, AttributeError)
 
@@ -39,7 +40,7 @@ class _Middleware(AuthProtocol):  # type: ignore[misc]
             return super().fetch_token(token, **kwargs)
         except InvalidToken as error:
             # Where the decision is left to others the middleware takes each token for a wrong one meanwhile.
-            if isinstance(error.__context__, (ClientException, ServiceError)):
+            if isinstance(error.__context__, _AWAY):  # and not what Keystone answers of a token it does not know
                 raise KeystoneAway(str(error)) from error
             raise
         except (ClientException, ServiceError, *_UNFORESEEN) as error:

@@ -7,9 +7,10 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
-from keystoneauth1.exceptions import ConnectFailure, ConnectTimeout, DiscoveryFailure, EndpointNotFound
+from keystoneauth1.exceptions import ConnectFailure, ConnectTimeout, DiscoveryFailure, EndpointNotFound, NotFound
 from keystoneauth1.fixture import V3Token
 from keystonemiddleware.auth_token import ServiceError
 from keystonemiddleware.fixture import AuthTokenFixture
@@ -102,6 +103,18 @@ def test_while_keystone_cannot_be_asked_no_token_is_called_wrong(
     assert answer.headers["Retry-After"]
     assert site.ask("GET", "/healthz", None, headers=said).status_code == 200
     assert site.ask("GET", "/v1/hosts", None).status_code == 401
+
+
+def test_a_token_that_keystone_does_not_know_is_wrong(
+    make_site: Callable[..., Site], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Strategy:
+        def verify_token(self, _token: str, **_more: object) -> None:
+            raise NotFound(response=Mock(text="no such token"))
+
+    monkeypatch.setattr("keystonemiddleware.auth_token._identity.IdentityServer._request_strategy", Strategy())
+    answer = make_site(**KEYSTONE).ask("GET", "/v1/hosts", None, headers={"X-Auth-Token": "t"})
+    assert (answer.status_code, answer.get_json()["errors"][0]["code"]) == (401, "memhint.token.unknown")
 
 
 def test_a_keystone_that_hangs_is_not_waited_for_for_ever(
