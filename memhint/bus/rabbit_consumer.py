@@ -43,6 +43,12 @@ class Handler(Protocol):
         :raises HandlerUnavailable: when all of it should be tried again
         """
 
+    def ready(self) -> None:
+        """Whether messages could be kept now, after some could not.
+
+        :raises HandlerUnavailable: when they could not
+        """
+
     def poison(self, user: str, why: str) -> None:
         """A message was refused; ``user`` sent it, as the broker says."""
 
@@ -92,6 +98,7 @@ class RabbitConsumer:
         self._allowance = Allowance()
         self._came: list[_Unread] = []
         self._waiting: list[_Delivery] = []
+        self._away = False  # whether the handler could keep nothing when it was last asked to
         self._settled: list[int] = []  # tags of what is kept or dropped, and not acknowledged yet
         self._reconnects = Reconnects(settings.backoff_max)
         # A database may take minutes for a batch. Who says nothing to the broker for so long is cut off, and its
@@ -125,10 +132,18 @@ class RabbitConsumer:
         channel = connection.channel()
         declare(channel)
         channel.basic_qos(prefetch_count=2 * self._batch)
+        held = Reconnects(self._settings.backoff_max)
+        while self._away and not self._stopped():
+            # The broker takes back what waits for half an hour, or whose connection ends, and counts it as a delivery
+            # that failed. So what cannot be kept is not fetched once more.
+            try:
+                self._beside(connection, self._handler.ready)
+                self._away = False
+            except HandlerUnavailable as error:
+                self._hold(connection, channel, held, f"no message is fetched: {error}")
         for queue in _CONSUMED:
             channel.basic_consume(queue, self._on_message)
         LOG.info("connected to the broker")
-        held = Reconnects(self._settings.backoff_max)
         while not self._stopped():
             connection.process_data_events(0 if self._came or self._waiting else _TICK)
             # A queue that is deleted or moved, or a channel that is closed, ends a consumer without an error of pika's.
@@ -144,15 +159,20 @@ class RabbitConsumer:
             try:
                 self._handle(connection, channel)
                 self._acknowledge(channel)
+                self._away = False
                 held.reset()
             except HandlerUnavailable as error:
                 # Kept unacknowledged: giving them back would count as a delivery that failed.
-                LOG.warning("%d messages wait: %s", len(self._waiting), error)
-                until = time.monotonic() + held.wait()
-                while not self._stopped() and (left := until - time.monotonic()) > 0:
-                    connection.process_data_events(min(left, _TICK))
-                    self._beside(connection, self._handler.tick)
-                    self._measure(channel)
+                self._away = True
+                self._hold(connection, channel, held, f"{len(self._waiting)} messages wait: {error}")
+
+    def _hold(self, connection: pika.BlockingConnection, channel: BlockingChannel, held: Reconnects, why: str) -> None:
+        LOG.warning("%s", why)
+        until = time.monotonic() + held.wait()
+        while not self._stopped() and (left := until - time.monotonic()) > 0:
+            connection.process_data_events(min(left, _TICK))
+            self._beside(connection, self._handler.tick)
+            self._measure(channel)
 
     def _beside(self, connection: pika.BlockingConnection, work: Callable[[], T]) -> T:
         """What the handler makes of it, on a thread of its own: the broker is heard and answered meanwhile."""

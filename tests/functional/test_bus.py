@@ -47,10 +47,17 @@ class Kept:
         self.got: list[Envelope] = []
         self.poisoned: list[tuple[str, str]] = []
         self.away = False
+        self.asked = self.tried = 0  # whether it could keep something, and to keep it
         self.stop = False
         self._thread: threading.Thread | None = None
 
+    def ready(self) -> None:
+        self.asked += 1
+        if self.away:
+            raise HandlerUnavailable("the test says so")
+
     def take(self, batch: Sequence[Envelope]) -> Sequence[str | None]:
+        self.tried += 1
         if self.away:
             raise HandlerUnavailable("the test says so")
         self.got += batch
@@ -267,6 +274,23 @@ def test_messages_wait_while_the_handler_has_no_store_and_come_once(
     kept.away = False
     until(lambda: kept.sequences() == [1] and kept.points() == [1])
     until(lambda: broker.depth(STATE) == broker.depth(RECORD) == broker.depth(DEAD) == 0)
+
+
+def test_what_cannot_be_kept_is_not_delivered_again_and_again(
+    kept: Kept, agent: RabbitPublisher, broker: RabbitMQ
+) -> None:
+    kept.away = True
+    agent.publish(report(1, period=600.0))
+    until(lambda: kept.tried >= 1)
+    for _ in range(2):  # as a broker does that is drained, and with what waits for half an hour
+        asked = kept.asked
+        broker.control("close_all_user_connections", CONTROLLER, "maintenance")
+        until(lambda asked=asked: kept.asked > asked)
+        tried = kept.tried
+        until(lambda asked=asked: kept.asked > asked + 2)
+        assert kept.tried == tried
+    kept.away = False
+    until(lambda: kept.sequences() == [1] and kept.points() == [1])
 
 
 def test_what_a_killed_consumer_had_not_acknowledged_comes_to_another_one(
