@@ -18,7 +18,7 @@ LOG = logging.getLogger(__name__)
 WSGI = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 TIMEOUT = 5  # seconds in which Keystone must answer, where [keystone_authtoken] does not say it
-RETRIES = 1
+RETRIES = 1  # likewise
 
 _AWAY = (ConnectFailure, DiscoveryFailure, RequestTimeout, ServiceError)
 # What it is when Keystone, or somebody in front of it, answers with what is no token. The middleware lets it through.
@@ -71,8 +71,11 @@ def _patience(conf: cfg.ConfigOpts) -> dict[str, object]:
     for group, options in list_opts():
         if group == KEYSTONE:
             conf.register_opts(options, group)
-    said = conf[KEYSTONE]
-    return {
-        "http_connect_timeout": TIMEOUT if said.http_connect_timeout is None else said.http_connect_timeout,
-        "http_request_max_retries": min(RETRIES, said.http_request_max_retries),
-    }
+    own = {"http_connect_timeout": TIMEOUT, "http_request_max_retries": RETRIES}
+    return {name: value for name, value in own.items() if not _said(conf, name)}
+
+
+def _said(conf: cfg.ConfigOpts, name: str) -> bool:
+    """Whether an operator has said it, be it what it is anyway."""
+    found = conf.get_location(name, KEYSTONE)
+    return found is not None and found.location.is_user_controlled

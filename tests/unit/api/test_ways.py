@@ -16,6 +16,7 @@ from keystonemiddleware.auth_token import ServiceError
 from keystonemiddleware.fixture import AuthTokenFixture
 
 from memhint.api.auth import is_loopback
+from memhint.api.keystone import _patience
 from memhint.conf import ConfigError
 from tests.unit.api.site import OTHER, OWN, Site
 
@@ -127,6 +128,19 @@ def test_a_keystone_that_hangs_is_not_waited_for_for_ever(
         began = time.monotonic()
         assert site.ask("GET", "/v1/hosts", None, headers={"X-Auth-Token": "t"}).status_code == 503
         assert time.monotonic() - began < 30
+
+
+@pytest.mark.parametrize(
+    ("said", "used"), [("", (5, 1)), ("\nhttp_connect_timeout = 30\nhttp_request_max_retries = 3", (30, 3))]
+)
+def test_what_an_operator_says_of_keystones_time_holds(
+    make_site: Callable[..., Site], said: str, used: tuple[int, int]
+) -> None:
+    conf = make_site(
+        **{**KEYSTONE, "keystone_authtoken.auth_type": KEYSTONE["keystone_authtoken.auth_type"] + said}
+    ).conf
+    found = {**conf.keystone_authtoken, **_patience(conf)}
+    assert (found["http_connect_timeout"], found["http_request_max_retries"]) == used
 
 
 def test_what_a_caller_says_of_himself_is_not_heard(make_site: Callable[..., Site], keystone: AuthTokenFixture) -> None:
