@@ -94,7 +94,7 @@ class Application:
         except Problem as problem:
             refused = problem
         self._limit(_client(request, who))
-        if refused is not None and refused.status != 401:
+        if refused is not None and refused.status not in (401, 503):  # those two ask nothing of what is open to all
             raise refused
         if who.known and KNOWN in request.environ:
             request.environ[KNOWN]()

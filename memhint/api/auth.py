@@ -14,6 +14,7 @@ from memhint.api.errors import Problem
 from memhint.api.tokens import Tokens
 
 KEYSTONE_HOLDS = 300.0  # seconds for which keystonemiddleware, too, believes a token without asking again
+KEYSTONE_AWAY = "memhint.keystone_away"  # in the environment of a request whose token nobody could judge
 TOKEN_MOST = 4096  # characters of a token that is looked at
 _WAYS_HOME = ("localhost", "localhost.localdomain", "ip6-localhost")
 
@@ -26,7 +27,7 @@ class Authenticator(Protocol):
     def authenticate(self, request: Request, request_id: str) -> Context:
         """The caller; one who is not known has no roles.
 
-        :raises Problem: 401 where a token is shown that is not known
+        :raises Problem: 401 where a token is shown that is not known, 503 where that cannot be told now
         """
 
     def still(self, request: Request, who: Context) -> Callable[[], bool]:
@@ -103,6 +104,13 @@ class ByKeystone:
     def authenticate(self, request: Request, request_id: str) -> Context:
         """Whom Keystone says it is."""
         environ = request.environ
+        if environ.get(KEYSTONE_AWAY):
+            raise Problem(
+                503,
+                "keystone.away",
+                "Keystone does not say now whose token this is: the log of memhint api has the reason",
+                headers={"Retry-After": "5"},
+            )
         status = environ.get("HTTP_X_IDENTITY_STATUS")
         if status != "Confirmed":
             if shown_token(request) is not None:

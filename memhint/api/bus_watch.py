@@ -27,11 +27,20 @@ class BusWatch:
         """Off where there is none, else ok or away."""
         if not self._nodes:
             return "off"
-        with self._lock:
-            now = self._clock()
-            if self._known is None or now - self._known[0] > KEEP:
-                self._known = now, "ok" if any(map(_reached, self._nodes)) else "away"
-            return self._known[1]
+        known = self._known
+        if known is not None and self._clock() - known[0] <= KEEP:
+            return known[1]
+        # A name that does not resolve takes many times as long as a connection. One thread waits for that, not all.
+        if not self._lock.acquire(timeout=PATIENCE if known is None else 0):
+            return "away" if known is None else known[1]
+        try:
+            newest = self._known
+            if newest is None or newest is known:  # else somebody else has looked meanwhile
+                found = "ok" if any(map(_reached, self._nodes)) else "away"
+                newest = self._known = self._clock(), found
+            return newest[1]
+        finally:
+            self._lock.release()
 
 
 def _reached(node: tuple[str, int]) -> bool:

@@ -2,24 +2,80 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from keystonemiddleware.auth_token import AuthProtocol
+from keystoneauth1.exceptions import ClientException, ConnectFailure, DiscoveryFailure, RequestTimeout
+from keystonemiddleware.auth_token import AuthProtocol, InvalidToken, ServiceError, list_opts
 from oslo_config import cfg
 
+from memhint.api.auth import KEYSTONE_AWAY
+from memhint.conf.libraries import KEYSTONE
+
+LOG = logging.getLogger(__name__)
+
 WSGI = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+
+TIMEOUT = 5  # seconds in which Keystone must answer, where [keystone_authtoken] does not say it
+RETRIES = 1  # likewise
+
+_AWAY = (ConnectFailure, DiscoveryFailure, RequestTimeout, ServiceError)
+# What it is when Keystone, or somebody in front of it, answers with what is no token. The middleware lets it through.
+_UNFORESEEN = (LookupError, TypeError, ValueError, AttributeError)
+
+
+class KeystoneAway(Exception):
+    """Whose token it is cannot be told now, which does not make the token wrong."""
+
+
+class _Middleware(AuthProtocol):  # type: ignore[misc]
+    def fetch_token(self, token: str, **kwargs: Any) -> Any:
+        """What Keystone says of a token.
+
+        :raises InvalidToken: that it is none
+        :raises KeystoneAway: nothing
+        """
+        try:
+            return super().fetch_token(token, **kwargs)
+        except InvalidToken as error:
+            # Where the decision is left to others the middleware takes each token for a wrong one meanwhile.
+            if isinstance(error.__context__, _AWAY):  # and not what Keystone answers of a token it does not know
+                raise KeystoneAway(str(error)) from error
+            raise
+        except (ClientException, ServiceError, *_UNFORESEEN) as error:
+            raise KeystoneAway(f"{type(error).__name__}: {error}") from error
 
 
 def behind_keystone(application: WSGI, conf: cfg.ConfigOpts) -> WSGI:
     """The application with callers told by Keystone; those without a valid token reach it as anonymous."""
     # It decides nothing itself: some addresses are open to everybody, and problems have one form.
-    inner = AuthProtocol(application, {"oslo_config_config": conf, "delay_auth_decision": True})
+    inner = _Middleware(application, {"oslo_config_config": conf, "delay_auth_decision": True, **_patience(conf)})
 
     def outer(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         kind, _, token = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
         if kind.lower() == "bearer" and "HTTP_X_AUTH_TOKEN" not in environ:
             environ["HTTP_X_AUTH_TOKEN"] = token.strip()
-        return inner(environ, start_response)  # type: ignore[no-any-return]
+        try:
+            return inner(environ, start_response)  # type: ignore[no-any-return]
+        except KeystoneAway as error:
+            LOG.error("nobody is let in: Keystone cannot be asked: %s; see [%s]", error, KEYSTONE)
+            environ[KEYSTONE_AWAY] = True
+            return application(environ, start_response)
 
     return outer
+
+
+def _patience(conf: cfg.ConfigOpts) -> dict[str, object]:
+    """Without a limit of its own one Keystone that hangs would take every thread of the API for ever."""
+    for group, options in list_opts():
+        if group == KEYSTONE:
+            conf.register_opts(options, group)
+    own = {"http_connect_timeout": TIMEOUT, "http_request_max_retries": RETRIES}
+    return {name: value for name, value in own.items() if not _said(conf, name)}
+
+
+def _said(conf: cfg.ConfigOpts, name: str) -> bool:
+    """Whether an operator has said it, be it what it is anyway."""
+    found = conf.get_location(name, KEYSTONE)
+    return found is not None and found.location.is_user_controlled

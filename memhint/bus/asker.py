@@ -6,6 +6,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 
 from memhint.bus.commands import Commander, Reply
 from memhint.bus.courier import Command
@@ -21,7 +22,8 @@ class Asker:
 
     def __init__(self, settings: LinkSettings, deadline: float) -> None:
         """:param deadline: seconds in which an agent must answer."""
-        self._settings = settings
+        # Who asks waits for the answer to a request of his own, and not for the broker's disk to be emptied.
+        self._settings = replace(settings, blocked=min(deadline, float(settings.heartbeat)))
         self._deadline = deadline
         self._lock = threading.Lock()
         self._free = threading.BoundedSemaphore(_CONNECTIONS)

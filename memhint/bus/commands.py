@@ -7,7 +7,7 @@ import logging
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -95,9 +95,14 @@ class Commander:
         """:raises BusError: when the broker cannot be reached."""
         self._user = user_of(settings)
         self._connection = connect(settings)
-        self._channel = self._connection.channel()
-        self._channel.confirm_delivery()
-        self._channel.basic_qos(prefetch_count=1)  # of an answer that never ends, no more than one is here
+        try:
+            self._channel = self._connection.channel()
+            self._channel.confirm_delivery()
+            self._channel.basic_qos(prefetch_count=1)  # of an answer that never ends, no more than one is here
+        except LOST as error:
+            with suppress(*LOST):
+                self.close()
+            raise _went_away(error) from error
 
     def ask(
         self,
@@ -123,7 +128,7 @@ class Commander:
                 while waiter.reply is None and (left := until - time.monotonic()) > 0:
                     self._connection.process_data_events(left)
         except LOST as error:
-            raise BusError(f"the broker went away: {error!r}") from error
+            raise _went_away(error) from error
         if waiter.reply is None:
             raise CommandTimeout(f"{host} did not answer {command!r} within {deadline:g} s")
         return _reply(*waiter.reply)
@@ -153,7 +158,7 @@ class Commander:
         try:
             self._connection.process_data_events(0)
         except LOST as error:
-            raise BusError(f"the broker went away: {error!r}") from error
+            raise _went_away(error) from error
 
     def _send(
         self,
@@ -179,7 +184,7 @@ class Commander:
         except UnroutableError as error:
             raise HostAway(f"no agent of {host} listens") from error
         except LOST as error:
-            raise BusError(f"the broker went away: {error!r}") from error
+            raise _went_away(error) from error
 
     def close(self) -> None:
         """Let go of the connection."""
@@ -209,3 +214,7 @@ def _reply(body: bytes, encoding: str | None) -> Reply:
         return Reply(CommandStatus(read["outcome"]), str(read["epoch"]), str(read.get("detail", "")), result)
     except (KeyError, ValueError, Poison) as error:
         raise BusError(f"the answer cannot be read: {error}") from error
+
+
+def _went_away(error: BaseException) -> BusError:
+    return BusError(f"the broker went away: {error!r}")

@@ -20,7 +20,10 @@ FIRST_WAIT = 0.5  # seconds
 
 @dataclass(frozen=True, slots=True)
 class LinkSettings:
-    """How to reach the broker. Seconds; files are paths, empty where the system's own hold."""
+    """How to reach the broker. Seconds; files are paths, empty where the system's own hold.
+
+    ``blocked`` is how long a broker without memory or disk may keep somebody waiting; None: as long as ``heartbeat``.
+    """
 
     urls: tuple[str, ...]
     ca_file: str = ""
@@ -29,6 +32,7 @@ class LinkSettings:
     timeout: float = 10.0
     heartbeat: int = 30
     backoff_max: float = 60.0
+    blocked: float | None = None
 
 
 def user_of(settings: LinkSettings) -> str:
@@ -57,7 +61,7 @@ def parameters(settings: LinkSettings) -> list[pika.URLParameters]:
             raise BusError(f"URL {number} of [bus] urls, or a file it needs, cannot be used: {_short(error)}") from None
         one.heartbeat = settings.heartbeat
         one.socket_timeout = one.stack_timeout = settings.timeout
-        one.blocked_connection_timeout = settings.heartbeat
+        one.blocked_connection_timeout = settings.heartbeat if settings.blocked is None else settings.blocked
         one.connection_attempts = 1
         found.append(one)
     random.shuffle(found)

@@ -5,8 +5,11 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import partial
+from typing import Any, Protocol, TypeVar
 
 import pika
 from pika.adapters.blocking_connection import BlockingChannel
@@ -21,7 +24,10 @@ LOG = logging.getLogger(__name__)
 
 _TICK = 0.5  # seconds, at most, between two looks at what else there is to do
 _MEASURE = 10.0  # seconds between two looks at how much waits
+_CONSUMED = (STATE, RECORD)
 _QUEUES = {"state": STATE, "record": RECORD, "dead": DEAD}
+
+T = TypeVar("T")
 
 
 class HandlerUnavailable(Exception):
@@ -29,12 +35,18 @@ class HandlerUnavailable(Exception):
 
 
 class Handler(Protocol):
-    """Who takes the messages."""
+    """Who takes the messages. Each of its methods may take long, and none is called while another one is at work."""
 
     def take(self, batch: Sequence[Envelope]) -> Sequence[str | None]:
         """Keep a batch; for each message None, or why it can never be kept.
 
         :raises HandlerUnavailable: when all of it should be tried again
+        """
+
+    def ready(self) -> None:
+        """Whether messages could be kept now, after some could not.
+
+        :raises HandlerUnavailable: when they could not
         """
 
     def poison(self, user: str, why: str) -> None:
@@ -52,6 +64,13 @@ class _Delivery:
     tag: int
     user: str
     envelope: Envelope
+
+
+@dataclass(frozen=True, slots=True)
+class _Unread:
+    tag: int
+    properties: pika.BasicProperties
+    body: bytes
 
 
 class RabbitConsumer:
@@ -77,18 +96,28 @@ class RabbitConsumer:
         self._waits = waits
         self._measured = -_MEASURE
         self._allowance = Allowance()
+        self._came: list[_Unread] = []
         self._waiting: list[_Delivery] = []
+        self._away = False  # whether the handler could keep nothing when it was last asked to
         self._settled: list[int] = []  # tags of what is kept or dropped, and not acknowledged yet
         self._reconnects = Reconnects(settings.backoff_max)
+        # A database may take minutes for a batch. Who says nothing to the broker for so long is cut off, and its
+        # messages are delivered again, until they count as such that end controllers.
+        self._worker = ThreadPoolExecutor(1, "handler")
 
     def run(self) -> None:
         """Consume until stopped, whatever the broker does."""
+        with self._worker:
+            self._run()
+
+    def _run(self) -> None:
         while not self._stopped():
             try:
                 connection = connect(self._settings)
                 try:
                     self._consume(connection)
                 finally:
+                    self._came.clear()
                     self._waiting.clear()  # not acknowledged, so they are delivered again
                     self._settled.clear()
                     if connection.is_open:
@@ -103,30 +132,65 @@ class RabbitConsumer:
         channel = connection.channel()
         declare(channel)
         channel.basic_qos(prefetch_count=2 * self._batch)
-        for queue in (STATE, RECORD):
+        held = Reconnects(self._settings.backoff_max)
+        while self._away and not self._stopped():
+            # The broker takes back what waits for half an hour, or whose connection ends, and counts it as a delivery
+            # that failed. So what cannot be kept is not fetched once more.
+            try:
+                self._beside(connection, self._handler.ready)
+                self._away = False
+            except HandlerUnavailable as error:
+                self._hold(connection, channel, held, f"no message is fetched: {error}")
+        for queue in _CONSUMED:
             channel.basic_consume(queue, self._on_message)
         LOG.info("connected to the broker")
-        held = Reconnects(self._settings.backoff_max)
         while not self._stopped():
-            connection.process_data_events(0 if self._waiting else _TICK)
+            connection.process_data_events(0 if self._came or self._waiting else _TICK)
+            # A queue that is deleted or moved, or a channel that is closed, ends a consumer without an error of pika's.
+            if len(channel.consumer_tags) < len(_CONSUMED):
+                raise BusError("the broker has ended the consumer of a queue: was the queue deleted?")
+            told = self._read(channel)
             self._acknowledge(channel)
-            self._handler.tick()
+            self._beside(connection, partial(self._tell, told))
             self._measure(channel)
             if not self._waiting:
                 self._reconnects.reset()
                 continue
             try:
-                self._handle(channel)
+                self._handle(connection, channel)
                 self._acknowledge(channel)
+                self._away = False
                 held.reset()
             except HandlerUnavailable as error:
                 # Kept unacknowledged: giving them back would count as a delivery that failed.
-                LOG.warning("%d messages wait: %s", len(self._waiting), error)
-                until = time.monotonic() + held.wait()
-                while not self._stopped() and (left := until - time.monotonic()) > 0:
-                    connection.process_data_events(min(left, _TICK))
-                    self._handler.tick()
-                    self._measure(channel)
+                self._away = True
+                self._hold(connection, channel, held, f"{len(self._waiting)} messages wait: {error}")
+
+    def _hold(self, connection: pika.BlockingConnection, channel: BlockingChannel, held: Reconnects, why: str) -> None:
+        LOG.warning("%s", why)
+        until = time.monotonic() + held.wait()
+        while not self._stopped() and (left := until - time.monotonic()) > 0:
+            connection.process_data_events(min(left, _TICK))
+            self._beside(connection, self._handler.tick)
+            self._measure(channel)
+
+    def _beside(self, connection: pika.BlockingConnection, work: Callable[[], T]) -> T:
+        """What the handler makes of it, on a thread of its own: the broker is heard and answered meanwhile."""
+
+        def wake(_: Future[T]) -> None:
+            with suppress(*LOST):  # it may close this moment; the other thread knows
+                connection.add_callback_threadsafe(lambda: None)
+
+        done = self._worker.submit(work)
+        done.add_done_callback(wake)
+        while not done.done():
+            connection.process_data_events(_TICK)
+        return done.result()
+
+    def _tell(self, told: Sequence[Callable[[], None]]) -> None:
+        for one in told:
+            one()
+        self._handler.tick()
 
     def _measure(self, channel: BlockingChannel) -> None:
         if self._waits is None or time.monotonic() - self._measured < _MEASURE:
@@ -135,40 +199,61 @@ class RabbitConsumer:
         found = {name: channel.queue_declare(queue, passive=True) for name, queue in _QUEUES.items()}
         self._waits({name: one.method.message_count for name, one in found.items()})
 
-    def _on_message(self, channel: BlockingChannel, method: Any, properties: pika.BasicProperties, body: bytes) -> None:
-        user = properties.user_id or ""
-        if not self._allowance.open(user, time.monotonic()):
-            self._settled.append(method.delivery_tag)  # as a dead letter it would push out those that tell something
-            self._handler.over(user)
-            return
-        size = len(body)
+    def _on_message(self, _: BlockingChannel, method: Any, properties: pika.BasicProperties, body: bytes) -> None:
+        # Read when the handler rests: until then the broker sends no more than it may without an answer.
+        self._came.append(_Unread(method.delivery_tag, properties, body))
+
+    def _read(self, channel: BlockingChannel) -> list[Callable[[], None]]:
+        """Take up what came; what the handler is to be told of it."""
+        came, self._came = self._came, []
+        told: list[Callable[[], None]] = []
+        for one in came:
+            user = one.properties.user_id or ""
+            if not self._allowance.open(user, time.monotonic()):
+                # As a dead letter it would push out those that tell something.
+                self._settled.append(one.tag)
+                told.append(partial(self._handler.over, user))
+                continue
+            why = self._unfit(one, user)
+            if why is not None:
+                channel.basic_reject(one.tag, requeue=False)
+                told.append(partial(self._handler.poison, user, why))
+        return told
+
+    def _unfit(self, one: _Unread, user: str) -> str | None:
+        """Let one message wait for the handler; or why it never can."""
+        size = len(one.body)
         try:
-            text = expand(body, properties.content_encoding)
+            text = expand(one.body, one.properties.content_encoding)
             size = len(text)
             envelope = decode_text(text)
             if user != envelope.host:
                 raise Poison(f"user {user!r} reports for host {envelope.host!r}")
         except Poison as error:
             size = LARGEST if isinstance(error, TooLong) else size
-            self._refuse(channel, method.delivery_tag, user, str(error))
-            return
+            return str(error)
         except Exception as error:  # whatever is in it, the next message is not to blame
             LOG.exception("a message of %r could not be read", user)
-            self._refuse(channel, method.delivery_tag, user, f"reading it failed: {type(error).__name__}")
-            return
+            return f"reading it failed: {type(error).__name__}"
         finally:
             self._allowance.charge(user, size)
-        self._waiting.append(_Delivery(method.delivery_tag, user, envelope))
+        self._waiting.append(_Delivery(one.tag, user, envelope))
+        return None
 
-    def _handle(self, channel: BlockingChannel) -> None:
+    def _handle(self, connection: pika.BlockingConnection, channel: BlockingChannel) -> None:
         batch = self._waiting[: self._batch]
-        answers = self._handler.take([one.envelope for one in batch])
+        envelopes = [one.envelope for one in batch]
+        answers = self._beside(connection, partial(self._handler.take, envelopes))
         del self._waiting[: len(batch)]
+        told: list[Callable[[], None]] = []
         for one, refused in zip(batch, answers, strict=True):
             if refused is None:
                 self._settled.append(one.tag)
             else:
-                self._refuse(channel, one.tag, one.user, refused)
+                channel.basic_reject(one.tag, requeue=False)
+                told.append(partial(self._handler.poison, one.user, refused))
+        if told:
+            self._beside(connection, partial(self._tell, told))
 
     def _acknowledge(self, channel: BlockingChannel) -> None:
         """All at once: to the broker one that stands for many is as much work as one. Those before were refused."""
@@ -178,12 +263,8 @@ class RabbitConsumer:
             channel.basic_ack(max(ready), multiple=True)
             self._settled = [tag for tag in self._settled if first is not None and tag > first]
 
-    def _refuse(self, channel: BlockingChannel, tag: int, user: str, why: str) -> None:
-        channel.basic_reject(tag, requeue=False)
-        self._handler.poison(user, why)
-
     def _pause(self, seconds: float) -> None:
         until = time.monotonic() + seconds
         while not self._stopped() and (left := until - time.monotonic()) > 0:
-            self._handler.tick()
+            self._worker.submit(self._handler.tick).result()  # after what it may still be at
             time.sleep(min(left, _TICK))

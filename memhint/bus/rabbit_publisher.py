@@ -169,6 +169,10 @@ class RabbitPublisher:
             reconnects.reset()
             if last:
                 return
+            if commands is not None and not commands.consumer_tags:  # pika tells it in no other way
+                LOG.warning("the broker has ended the consumer of commands, it is begun again")
+                _close(commands)
+                commands = None
             if commands is None and self._clock() >= retry:
                 commands, retry = self._listen(connection), self._clock() + _LISTEN_AGAIN
             connection.process_data_events(_TICK)
@@ -270,9 +274,9 @@ def _record(waiting: Iterable[Waiting], lost: int) -> tuple[Record, int]:
     return Record(tuple(points), tuple(events), lost + unread, tuple(reclaims.values())), unread
 
 
-def _close(connection: pika.BlockingConnection) -> None:
+def _close(one: pika.BlockingConnection | BlockingChannel) -> None:
     try:
-        if connection.is_open:
-            connection.close()
+        if one.is_open:
+            one.close()
     except Exception as error:  # noqa: BLE001  it is gone either way
         LOG.debug("closing: %s", error)

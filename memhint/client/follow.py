@@ -61,9 +61,10 @@ def follow(transport: Transport, since: str | None, sleep: Callable[[float], Non
     """
     last, stood, wait = since, False, _WAIT
     while True:
+        here = False
         try:
             with transport.stream("/v1/stream", last, PATIENCE) as pieces:
-                stood = True
+                stood = here = True
                 yield Connected()
                 for message in messages(pieces):
                     last, wait = message.id or last, _WAIT
@@ -77,8 +78,9 @@ def follow(transport: Transport, since: str | None, sleep: Callable[[float], Non
             last, stood = None, True
             yield ChangesLost()
             continue
-        except (Unreachable, ServerFailed, TooMany, TooLong) as error:
-            if not stood:
+        except (Unreachable, ServerFailed, TooMany, TooLong, BadAnswer) as error:
+            # A page of a proxy while the API is away is one more loss; a stream that tells nonsense tells it again.
+            if not stood or (here and isinstance(error, BadAnswer)):
                 raise error if isinstance(error, ClientError) else BadAnswer(str(error)) from error
             why = error.detail if isinstance(error, ApiError) else str(error)
             if isinstance(error, ApiError) and error.retry_after is not None:

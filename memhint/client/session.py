@@ -11,9 +11,9 @@ from keystoneauth1.noauth import NoAuth
 from keystoneauth1.session import Session
 from keystoneauth1.token_endpoint import Token
 
-from memhint.client.deadline import Deadline
 from memhint.client.settings import Settings
 from memhint.client.transport import Transport
+from memhint.http_deadline import Deadline
 
 SERVICE = "memhint"  # the service's type, in the catalogue and in the microversion's header
 

@@ -15,7 +15,6 @@ from keystoneauth1.exceptions import ClientException, MissingAuthPlugin, Unautho
 
 from memhint.backoff import Backoff
 from memhint.client.body import read_json
-from memhint.client.deadline import Deadline
 from memhint.client.errors import (
     ApiError,
     BadAnswer,
@@ -29,6 +28,7 @@ from memhint.client.errors import (
     type_of,
 )
 from memhint.client.settings import DEADLINE
+from memhint.http_deadline import Deadline
 from memhint.http_errors import first_error, one_line
 
 ATTEMPTS = 3
@@ -170,6 +170,8 @@ class Transport:
             raise Unreachable(_cause(error)) from error
         except (ValueError, UnicodeError) as error:
             raise SettingsError(f"this cannot be asked: {_line(error)}") from error
+        except (LookupError, TypeError, AttributeError) as error:  # of keystoneauth, where a token is none
+            raise Unreachable(f"Keystone's answer cannot be read: {error!r}") from error
         if response.status_code >= 300:
             raise _error(response, end)
         return response

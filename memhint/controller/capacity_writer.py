@@ -15,6 +15,7 @@ from memhint.objects.provider import SAME, Inventory, Provider, ProviderRecord, 
 from memhint.openstack.errors import NotThere, OpenStackError, Outdated
 from memhint.planner.capacity_write import Decision, DecisionReason, HostCapacity, WriterSettings, decide
 from memhint.planner.claims import canonical, rightful
+from memhint.store.errors import StoreError
 
 LOG = logging.getLogger(__name__)
 TRIES = 10  # of one write, when somebody else changes the provider in between
@@ -92,10 +93,12 @@ class CapacityWriter:
         refresh: float,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
+        stopped: Callable[[], bool] = lambda: False,
     ) -> None:
         """:param holder: a name of this process that no other controller has
         :param write: False to say only what would be written
         :param refresh: seconds after which a provider is read again without a reason
+        :param stopped: whether to leave the providers that are left to the next round
         """
         self._views = views
         self._standings = standings
@@ -107,6 +110,7 @@ class CapacityWriter:
         self._refresh = refresh
         self._clock = clock
         self._sleep = sleep
+        self._stopped = stopped
         self._known: dict[str, _ProviderReading] = {}
         self._done: dict[str, tuple[object, ...]] = {}  # the plan that was carried out last, by provider
         self._left: dict[str, _Left] = {}  # by provider
@@ -127,6 +131,8 @@ class CapacityWriter:
             if provider not in views and provider not in unknown:
                 views[provider] = _silent(standing)
         for provider, view in views.items():
+            if self._stopped():  # with a Placement that hangs all of them would take many minutes
+                return
             try:
                 self._one(provider, view, standings.get(provider))
                 self._see_to_mark(provider, standings.get(provider))
@@ -134,6 +140,13 @@ class CapacityWriter:
                 self.counts["failed"] += 1
                 self._known.pop(provider, None)
                 self._say(view.host, f"not written, tried again: {error}")
+            except StoreError:
+                raise
+            except Exception as error:  # one host's numbers must not end the round for all others
+                self.counts["failed"] += 1
+                self._known.pop(provider, None)
+                LOG.exception("%s: its ratio is not written", view.host)
+                self._say(view.host, f"not written, tried again: {type(error).__name__}")
 
     def _one(self, provider: str, view: HostCapacity, standing: ProviderRecord | None) -> None:
         plan = (view.epoch, view.sequence, view.stale, view.forced_ratio, standing and standing.tenure)
@@ -286,6 +299,9 @@ class CapacityWriter:
         found: dict[str, HostCapacity] = {}
         unknown: set[str] = set()
         for provider, claimants in claims.items():
+            if self._stopped():
+                unknown.add(provider)
+                continue
             try:
                 name = self._name(provider)
             except OpenStackError as error:

@@ -62,6 +62,20 @@ class Intake:
             LOG.exception("a batch could not be kept, each of its messages is tried by itself")
             return [self._alone(one) for one in batch]
 
+    def ready(self) -> None:
+        """See Handler. The sweep is due by then anyway, and takes what keeping messages takes.
+
+        :raises HandlerUnavailable: when the store is away
+        """
+        try:
+            self._look_for_silence()
+        except (StoreRefused, StoreDamaged):
+            pass  # it is there: what is wrong with it shows in each tick
+        except StoreError as error:
+            raise HandlerUnavailable(str(error)) from error
+        except Exception:  # a defect of the look is no reason to fetch no message any more
+            LOG.exception("silent hosts were not looked for")
+
     def poison(self, user: str, why: str) -> None:
         """Note who sent it, once in a while: a sender of nothing else must not keep the database busy."""
         self._note(user, "a message of %r goes to the dead letters: %s", why)
@@ -76,10 +90,7 @@ class Intake:
         try:
             if now - self._swept >= self._sweep:
                 self._swept = now
-                self.counts["sweeps"] += 1
-                for host in self._fleet.sweep():
-                    self.counts["silenced"] += 1
-                    LOG.warning("%s is silent: its data count for nothing any more", host)
+                self._look_for_silence()
             if now - self._tidied >= TIDY_EVERY:
                 self._tidied = now
                 self._fleet.tidy()
@@ -91,6 +102,12 @@ class Intake:
             LOG.error(
                 "hosts that are silent now are marked later: %s", error, exc_info=not isinstance(error, StoreError)
             )
+
+    def _look_for_silence(self) -> None:
+        self.counts["sweeps"] += 1
+        for host in self._fleet.sweep():
+            self.counts["silenced"] += 1
+            LOG.warning("%s is silent: its data count for nothing any more", host)
 
     def _alone(self, one: Envelope) -> str | None:
         try:

@@ -66,6 +66,10 @@ class Metered:
                 self._messages.labels(one.kind).inc()
         return answers
 
+    def ready(self) -> None:
+        """Hand on the question whether messages could be kept."""
+        self._handler.ready()
+
     def poison(self, user: str, why: str) -> None:
         """Hand on who sent what was refused."""
         self._dead.inc()

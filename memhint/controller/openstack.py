@@ -48,6 +48,7 @@ class OpenStackThread:
         """:raises OpenStackError: when [openstack] does not say enough to log in."""
         options = conf.openstack
         self._interval = options.interval
+        self._stop = threading.Event()
         self._writer = CapacityWriter(
             CapacityViews(store.database, store.hosts_view).read,
             store.capacities,
@@ -57,12 +58,12 @@ class OpenStackThread:
             f"{socket.gethostname()[:30]}-{os.getpid()}-{uuid.uuid4().hex[:8]}",
             write=options.capacity == "write",
             refresh=options.refresh,
+            stopped=self._stop.is_set,
         )
         self._shedder: Shedder | None = None
         if options.migrate:
             asked = nova_of(conf)
             self._shedder = Shedder(store.hosts_view, store.reports, store.fleet, asked, options.migrate_pause)
-        self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="openstack", daemon=True)
 
     @property
@@ -75,7 +76,7 @@ class OpenStackThread:
         self._thread.start()
 
     def close(self) -> None:
-        """End after the round that is under way."""
+        """End after the host that is at work."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -84,7 +85,7 @@ class OpenStackThread:
         while not self._stop.is_set():
             try:
                 self._writer.round()
-                if self._shedder is not None:
+                if self._shedder is not None and not self._stop.is_set():
                     self._shedder.round()
             except StoreError as error:
                 LOG.error("no ratio is written until the store is back: %s", error)

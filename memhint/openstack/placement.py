@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -49,7 +50,7 @@ class Placement:
             return Provider(
                 uuid, str(name["name"]), inventory, {who: size for who, size in allocations.items() if size}
             )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
             raise OpenStackError(f"Placement's answer about {uuid} cannot be read: {error!r}") from error
 
     def inventory(self, uuid: str) -> Inventory:
@@ -64,17 +65,17 @@ class Placement:
                 generation=int(found["resource_provider_generation"]),
                 total=int(found["total"]),
                 reserved=int(found["reserved"]),
-                ratio=float(found["allocation_ratio"]),
+                ratio=_ratio(found["allocation_ratio"]),
                 rest={name: int(found[name]) for name in _KEPT},
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise OpenStackError(f"Placement's inventory of {uuid} cannot be read: {error!r}") from error
 
     def set_ratio(self, uuid: str, inventory: Inventory, ratio: float) -> Inventory:
         """Change the allocation ratio and nothing else; the inventory after it.
 
         :raises Outdated: when anything about the provider has changed since ``inventory`` was read
-        :raises OpenStackError: when Placement cannot be asked or refuses
+        :raises OpenStackError: when Placement cannot be asked or refuses, or its answer is none
         """
         body = {
             "resource_provider_generation": inventory.generation,
@@ -84,17 +85,23 @@ class Placement:
             **inventory.rest,
         }
         after = self._service.put(f"/resource_providers/{uuid}/inventories/{MEMORY}", body)
-        return replace(inventory, generation=int(after["resource_provider_generation"]), ratio=ratio)
+        try:
+            return replace(inventory, generation=int(after["resource_provider_generation"]), ratio=ratio)
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise OpenStackError(f"whether {uuid} has its ratio is unknown, the answer is none: {error!r}") from error
 
     def mark(self, uuid: str, *, managed: bool) -> None:
         """Set or remove the trait that says that memhint keeps this provider's ratio.
 
         :raises Outdated: when the provider changed meanwhile
-        :raises OpenStackError: when Placement cannot be asked or refuses
+        :raises OpenStackError: when Placement cannot be asked or refuses, or its answer is none
         """
         path = f"/resource_providers/{uuid}/traits"
         found = self._service.get(path)
-        have = set(found["traits"])
+        try:
+            have, generation = set(map(str, found["traits"])), int(found["resource_provider_generation"])
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise OpenStackError(f"Placement's traits of {uuid} cannot be read: {error!r}") from error
         wanted = have | {TRAIT} if managed else have - {TRAIT}
         if wanted == have:
             return
@@ -103,5 +110,12 @@ class Placement:
                 self._service.get(f"/traits/{TRAIT}")
             except NotThere:
                 self._service.put(f"/traits/{TRAIT}", {})
-        generation = found["resource_provider_generation"]
         self._service.put(path, {"traits": sorted(wanted), "resource_provider_generation": generation})
+
+
+def _ratio(said: object) -> float:
+    """:raises ValueError: what JSON has no number for, and Python reads nevertheless"""
+    ratio = float(said)  # type: ignore[arg-type]
+    if not math.isfinite(ratio):
+        raise ValueError(f"a ratio of {ratio}")
+    return ratio

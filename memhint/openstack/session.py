@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +14,7 @@ from keystoneauth1.session import Session
 from oslo_config import cfg
 
 from memhint.conf.openstack import GROUP
+from memhint.http_deadline import Deadline
 from memhint.http_errors import first_error, one_line
 from memhint.openstack.errors import NotThere, OpenStackError, Outdated
 
@@ -23,13 +25,23 @@ _NEEDED = {
 }
 """What each way to log in takes of [openstack]."""
 
+LARGEST = 64 << 20  # bytes of one answer; a thousand servers are a tenth of it
+WHOLE = 3  # times [openstack] timeout, in which an answer must be whole: that one begins again with each byte
+_PIECE = 1 << 16
+
+# What keystoneauth lets through where Keystone's token, or the address of a redirect, is not what it should be.
+_UNFORESEEN = (LookupError, TypeError, ValueError, AttributeError)
+
 
 class ServiceClient:
     """One service of the catalogue at one microversion; errors in our own type."""
 
-    def __init__(self, adapter: Adapter, microversion: str) -> None:
+    def __init__(self, adapter: Adapter, microversion: str, deadline: Deadline, seconds: float) -> None:
+        """:param deadline: what hangs up where an answer is not whole after so many seconds."""
         self._adapter = adapter
         self._microversion = microversion
+        self._deadline = deadline
+        self._seconds = seconds
 
     def get(self, path: str) -> Any:
         """The answer's JSON.
@@ -56,20 +68,53 @@ class ServiceClient:
 
     def _ask(self, method: str, path: str, body: Mapping[str, Any] | None) -> Any:
         more = {} if body is None else {"json": dict(body)}
-        try:
-            answer = self._adapter.request(path, method, microversion=self._microversion, raise_exc=False, **more)
-        except (ClientException, requests.RequestException) as error:
-            raise OpenStackError(f"{self._adapter.service_type} cannot be asked: {error}; see [{GROUP}]") from error
+        with self._deadline.within(self._seconds) as late:
+            try:
+                answer, content = self._answer(method, path, more)
+            except (ClientException, requests.RequestException, *_UNFORESEEN) as error:
+                foreseen = isinstance(error, (ClientException, requests.RequestException))
+                why = one_line(error) if foreseen else repr(error)
+                if late.is_set():
+                    why = self._late()
+                raise OpenStackError(f"{self._adapter.service_type} cannot be asked: {why}; see [{GROUP}]") from error
+        if late.is_set():  # what had come until then may look like an answer
+            raise OpenStackError(f"{self._adapter.service_type} cannot be asked: {self._late()}; see [{GROUP}]")
         if answer.status_code == 404:
             raise NotThere(f"{method} {path}: not found")
         if answer.status_code == 409:
-            raise Outdated(f"{method} {path}: {_why(answer)}")
-        if answer.status_code >= 400:
-            raise OpenStackError(f"{method} {path}: {answer.status_code} {_why(answer)}")
+            raise Outdated(f"{method} {path}: {_why(content)}")
+        if answer.status_code >= 300:  # also a redirect that led nowhere: nothing was done
+            raise OpenStackError(f"{method} {path}: {answer.status_code} {_why(content)}")
         try:
-            return answer.json() if answer.content else None
+            return json.loads(content) if content else None
         except (ValueError, RecursionError) as error:
             raise OpenStackError(f"{method} {path}: the answer is no JSON") from error
+
+    def _answer(self, method: str, path: str, more: Mapping[str, Any]) -> tuple[requests.Response, bytes]:
+        """The answer, and what is in it.
+
+        :raises OpenStackError: when it is larger than any that is asked for
+        """
+        answer = self._adapter.request(
+            path,
+            method,
+            microversion=self._microversion,
+            raise_exc=False,
+            # With a log keystoneauth would read all of it, however large it is.
+            log=False,
+            stream=True,
+            **more,
+        )
+        with answer:
+            content = bytearray()
+            for piece in answer.iter_content(_PIECE):
+                content += piece
+                if len(content) > LARGEST:
+                    raise OpenStackError(f"{method} {path}: the answer has more than {LARGEST >> 20} MiB")
+        return answer, bytes(content)
+
+    def _late(self) -> str:
+        return f"its answer was not whole after {self._seconds:g} s"
 
 
 def service(conf: cfg.ConfigOpts, kind: str, microversion: str, url: str) -> ServiceClient:
@@ -78,7 +123,11 @@ def service(conf: cfg.ConfigOpts, kind: str, microversion: str, url: str) -> Ser
     :raises OpenStackError: when [openstack] does not say enough to log in
     """
     options = conf[GROUP]
-    session = Session(auth=_login(options, url), verify=options.ca_file or True, timeout=options.timeout)
+    deadline, asking = Deadline(), requests.Session()
+    asking.mount("http://", deadline)
+    asking.mount("https://", deadline)
+    auth = _login(options, url)
+    session = Session(auth=auth, session=asking, verify=options.ca_file or True, timeout=options.timeout)
     adapter = Adapter(
         session,
         service_type=kind,
@@ -88,7 +137,7 @@ def service(conf: cfg.ConfigOpts, kind: str, microversion: str, url: str) -> Ser
         connect_retries=1,
         user_agent="memhint",
     )
-    return ServiceClient(adapter, microversion)
+    return ServiceClient(adapter, microversion, deadline, WHOLE * options.timeout)
 
 
 def _login(options: cfg.ConfigOpts, url: str) -> Any:
@@ -105,9 +154,9 @@ def _login(options: cfg.ConfigOpts, url: str) -> Any:
         raise OpenStackError(f"[{GROUP}]: {error}") from error
 
 
-def _why(answer: requests.Response) -> str:
+def _why(content: bytes) -> str:
     try:
-        found = first_error(answer.json())
-    except (ValueError, RecursionError, requests.RequestException):
+        found = first_error(json.loads(content))
+    except (ValueError, RecursionError):
         found = {}
-    return one_line(found.get("detail") if found else answer.text[:200])
+    return one_line(found.get("detail") if found else content[:200].decode(errors="replace"))

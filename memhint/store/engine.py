@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import struct
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event, text
-from sqlalchemy.engine import URL, make_url
+from sqlalchemy.engine import URL, ExceptionContext, make_url
 from sqlalchemy.exc import (
     ArgumentError,
     DataError,
@@ -36,7 +37,13 @@ _LOCK = 0x6D656D68  # one number and one name for what only one process may do a
 # report by itself, which took more time than all else that a controller does. What does not fit is refused, whatever
 # the server's own default is.
 _SESSION = "SET SESSION sql_mode = CONCAT(@@SESSION.sql_mode, ',NO_BACKSLASH_ESCAPES,STRICT_ALL_TABLES')"
+# It does not write any more, though it answers: a primary that was made a standby, or a node of a cluster that has lost
+# the others. PostgreSQL's SQLSTATE, MariaDB's error numbers.
+_READ_ONLY = ("25006", 1290, 1792, 1836, 1047)
 _DEADLOCKS = ("40001", "40P01", 1213, 1205)  # PostgreSQL's SQLSTATEs, MariaDB's error numbers
+# What drivers say of bytes that they do not understand, as of a proxy, and do not take for an error of the database.
+_GARBLED = (struct.error, IndexError, AttributeError, AssertionError, UnicodeDecodeError)
+_NO_DATABASE = (*_GARBLED, LookupError, TypeError, ValueError, RuntimeError)  # while connecting: no value is sent yet
 
 T = TypeVar("T")
 
@@ -56,7 +63,7 @@ class Database:
 
         :raises StoreError: when the database fails
         """
-        with _translated(self.engine.url), self._reader.begin() as connection:
+        with _translated(self.engine.url), _connected(self._reader) as connection, connection.begin():
             yield connection
 
     @contextmanager
@@ -65,7 +72,7 @@ class Database:
 
         :raises StoreError: when the database fails
         """
-        with _translated(self.engine.url), self.engine.connect() as connection:
+        with _translated(self.engine.url), _connected(self.engine) as connection:
             connection.execution_options(**{_PATIENCE: self._patience.seconds()})
             try:
                 transaction = connection.begin()
@@ -87,17 +94,22 @@ class Database:
                 yield connection
             return
         with self.write() as connection:
-            if self.engine.dialect.name == "postgresql":
+            if self.engine.dialect.name != "postgresql":
+                yield connection
+                return
+            from memhint.store.psycopg_patience import unhurried
+
+            with unhurried(connection):
                 connection.execute(text(f"SET LOCAL lock_timeout = '{LOCK_SECONDS:.0f}s'"))
                 connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
-            yield connection
+                yield connection
 
     @contextmanager
     def _alone_on_mariadb(self) -> Iterator[Connection]:
         # Its transactions end with every change of a table, so the lock is the session's. It is the server's too:
         # several stores on one server wait for each other, which does no harm.
         words = {"name": f"memhint-{_LOCK}", "seconds": LOCK_SECONDS}
-        with _translated(self.engine.url), self.engine.connect() as connection:
+        with _translated(self.engine.url), _connected(self.engine) as connection:
             if connection.execute(text("SELECT GET_LOCK(:name, :seconds)"), words).scalar() != 1:
                 raise StoreError(
                     f"{redacted(self.engine.url)}: another process upgrades or tidies the store; try again later"
@@ -156,6 +168,11 @@ def connect(url: URL, busy: float = BUSY_SECONDS) -> Database:
             )
             if url.get_driver_name() == "pymysql":
                 event.listen(engine, "connect", _prepare_mariadb)
+            if url.get_driver_name() == "psycopg":
+                from memhint.store.psycopg_patience import be_patient_for
+
+                be_patient_for(engine, ANSWER_SECONDS)
+            event.listen(engine, "handle_error", _let_go)
             return Database(engine)
         engine = create_engine(url, connect_args={"timeout": BUSY_SECONDS})
     except (NoSuchModuleError, ImportError) as error:
@@ -174,7 +191,15 @@ def _patience(url: URL) -> dict[str, Any]:
     """How long a server's driver waits, in its own words, unless the URL says it."""
     driver, words = url.get_driver_name(), {}
     if driver == "psycopg":
-        words = {"connect_timeout": int(BUSY_SECONDS), "tcp_user_timeout": int(ANSWER_SECONDS * 1000)}
+        words = {
+            "connect_timeout": int(BUSY_SECONDS),
+            "tcp_user_timeout": int(ANSWER_SECONDS * 1000),
+            # The one before counts only while something that was sent is not confirmed. A server that goes away while
+            # it works on a statement owes an answer, and is asked whether it is still there.
+            "keepalives_idle": int(ANSWER_SECONDS / 4),
+            "keepalives_interval": int(ANSWER_SECONDS / 4),
+            "keepalives_count": 3,
+        }
     if driver == "pymysql":
         words = {
             "connect_timeout": int(BUSY_SECONDS),
@@ -185,10 +210,36 @@ def _patience(url: URL) -> dict[str, Any]:
 
 
 def _in_the_way(error: BaseException | None) -> bool:
-    if not isinstance(error, DBAPIError):
-        return False
-    orig = error.orig
-    return getattr(orig, "sqlstate", None) in _DEADLOCKS or bool(orig and orig.args and orig.args[0] in _DEADLOCKS)
+    return isinstance(error, DBAPIError) and _is_one_of(error.orig, _DEADLOCKS)
+
+
+def _is_one_of(said: BaseException | None, codes: tuple[str | int, ...]) -> bool:
+    return getattr(said, "sqlstate", None) in codes or bool(said and said.args and said.args[0] in codes)
+
+
+def _let_go(context: ExceptionContext) -> Exception | None:
+    """Of connections that are of no use any more; the next transaction makes new ones, wherever the address leads."""
+    said = context.original_exception
+    if _is_one_of(said, _READ_ONLY):
+        context.is_disconnect = True
+    elif isinstance(said, _GARBLED) and context.sqlalchemy_exception is None:  # else what is sent is to blame
+        context.is_disconnect = True
+        return StoreError(f"the database's answer cannot be read: {said!r}")
+    return None
+
+
+@contextmanager
+def _connected(engine: Engine) -> Iterator[Connection]:
+    """A connection of the pool.
+
+    :raises StoreError: where what came at the other end of a new one is no database's answer
+    """
+    try:
+        connection = engine.connect()
+    except _NO_DATABASE as error:
+        raise StoreError(f"{redacted(engine.url)}: no database answers there: {error!r}; see [store] url") from error
+    with connection:
+        yield connection
 
 
 def _prepare_mariadb(connection: Any, _record: object) -> None:

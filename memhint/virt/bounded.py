@@ -60,6 +60,10 @@ class Bounded:
             with self._lock:
                 self._hanging.add(call)
             raise CallTimeout(f"{what} did not return within {timeout:g} s")
-        if call.error is not None:
-            raise call.error
+        error, call.error = call.error, None
+        if error is not None:
+            try:
+                raise error
+            finally:
+                del error  # it knows this frame: a circle of the two would keep connections until it is collected
         return call.value  # type: ignore[return-value]

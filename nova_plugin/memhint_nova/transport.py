@@ -19,6 +19,8 @@ from memhint_nova.errors import LookFailed
 MIB = 1 << 20
 _PIECE = 1 << 16
 _LONGEST_TOKEN = 16384
+# What keystoneauth lets through where Keystone's token is not what it should be.
+_UNFORESEEN = (LookupError, TypeError, ValueError, AttributeError)
 
 
 class KeystoneauthTransport:
@@ -76,6 +78,8 @@ class KeystoneauthTransport:
                 response.close()
         except (ks.ClientException, requests.RequestException, OSError) as error:
             raise LookFailed(str(error) or type(error).__name__) from error
+        except _UNFORESEEN as error:
+            raise LookFailed(f"Keystone's answer cannot be read: {error!r}") from error
 
     def _body(self, response: requests.Response) -> bytes:
         until = self._clock() + 10 * self._timeout
@@ -124,8 +128,11 @@ def from_conf(conf: cfg.ConfigOpts) -> KeystoneauthTransport:
 
 
 def _token(path: Path) -> str:
-    with path.open("rb") as file:
-        line = file.readline(_LONGEST_TOKEN + 1).strip()
+    try:
+        with path.open("rb") as file:
+            line = file.readline(_LONGEST_TOKEN + 1).strip()
+    except OSError as error:
+        raise LookFailed(f"{path} cannot be read: {error.strerror}") from error
     if not line or len(line) > _LONGEST_TOKEN or not line.isascii() or not line.decode().isprintable():
         raise LookFailed(f"{path} holds no token")
     return line.decode()

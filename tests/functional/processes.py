@@ -70,6 +70,9 @@ def consume_and_hang(url: str) -> None:
             threading.Event().wait()
             return []
 
+        def ready(self) -> None:
+            """It is."""
+
         def poison(self, user: str, why: str) -> None:
             raise AssertionError(why)
 

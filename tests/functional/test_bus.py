@@ -15,14 +15,16 @@ from pathlib import Path
 import pika
 import pytest
 
+from memhint.bus.asker import Asker
 from memhint.bus.commands import Commander, CommandStatus
+from memhint.bus.courier import Command
 from memhint.bus.envelope import Envelope, MessageKind, encode
 from memhint.bus.errors import BusError, CommandTimeout, HostAway
 from memhint.bus.link import LinkSettings, connect
 from memhint.bus.rabbit_consumer import HandlerUnavailable, RabbitConsumer
 from memhint.bus.rabbit_publisher import RabbitPublisher
 from memhint.bus.spool import Spool
-from memhint.bus.topology import DEAD, RECORD, REPORT, STATE, command_queue, declare
+from memhint.bus.topology import DEAD, RECORD, REPLY, REPORT, STATE, command_queue, declare
 from tests.functional.processes import ROOT
 from tests.functional.servers.rabbitmq import CONTROLLER, RabbitMQ
 from tests.unit import builders
@@ -45,10 +47,17 @@ class Kept:
         self.got: list[Envelope] = []
         self.poisoned: list[tuple[str, str]] = []
         self.away = False
+        self.asked = self.tried = 0  # whether it could keep something, and to keep it
         self.stop = False
         self._thread: threading.Thread | None = None
 
+    def ready(self) -> None:
+        self.asked += 1
+        if self.away:
+            raise HandlerUnavailable("the test says so")
+
     def take(self, batch: Sequence[Envelope]) -> Sequence[str | None]:
+        self.tried += 1
         if self.away:
             raise HandlerUnavailable("the test says so")
         self.got += batch
@@ -56,6 +65,9 @@ class Kept:
 
     def poison(self, user: str, why: str) -> None:
         self.poisoned.append((user, why))
+
+    def over(self, user: str) -> None:
+        raise AssertionError(user)
 
     def tick(self) -> None:
         """Nothing else to do."""
@@ -78,6 +90,23 @@ class Kept:
         self.stop = True
         if self._thread is not None:
             self._thread.join(30)
+
+
+class Slow(Kept):
+    """One that takes so many seconds for each batch."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self.at_once = 0
+        self._seconds = seconds
+        self._at_work = 0
+
+    def take(self, batch: Sequence[Envelope]) -> Sequence[str | None]:
+        self._at_work += 1
+        self.at_once = max(self.at_once, self._at_work)
+        time.sleep(self._seconds)
+        self._at_work -= 1
+        return super().take(batch)
 
 
 def links(broker: RabbitMQ, user: str) -> LinkSettings:
@@ -247,6 +276,23 @@ def test_messages_wait_while_the_handler_has_no_store_and_come_once(
     until(lambda: broker.depth(STATE) == broker.depth(RECORD) == broker.depth(DEAD) == 0)
 
 
+def test_what_cannot_be_kept_is_not_delivered_again_and_again(
+    kept: Kept, agent: RabbitPublisher, broker: RabbitMQ
+) -> None:
+    kept.away = True
+    agent.publish(report(1, period=600.0))
+    until(lambda: kept.tried >= 1)
+    for _ in range(2):  # as a broker does that is drained, and with what waits for half an hour
+        asked = kept.asked
+        broker.control("close_all_user_connections", CONTROLLER, "maintenance")
+        until(lambda asked=asked: kept.asked > asked)
+        tried = kept.tried
+        until(lambda asked=asked: kept.asked > asked + 2)
+        assert kept.tried == tried
+    kept.away = False
+    until(lambda: kept.sequences() == [1] and kept.points() == [1])
+
+
 def test_what_a_killed_consumer_had_not_acknowledged_comes_to_another_one(
     agent: RabbitPublisher, broker: RabbitMQ
 ) -> None:
@@ -261,6 +307,75 @@ def test_what_a_killed_consumer_had_not_acknowledged_comes_to_another_one(
     kept.start(broker)
     until(lambda: kept.sequences() == [1])
     kept.end()
+
+
+@pytest.mark.parametrize("queue", [STATE, RECORD])
+def test_a_consumer_whose_queue_is_deleted_makes_it_again(
+    kept: Kept, agent: RabbitPublisher, broker: RabbitMQ, queue: str
+) -> None:
+    agent.publish(report(1))
+    until(lambda: kept.sequences() == [1] and kept.points() == [1])
+    with broker.connect() as connection:
+        connection.channel().queue_delete(queue)
+    agent.publish(report(2, period=600.0))
+    until(lambda: kept.sequences() == [1, 2] and kept.points() == [1, 2])
+
+
+def test_a_handler_that_takes_long_costs_no_connection(broker: RabbitMQ, tmp_path: Path) -> None:
+    slow = Slow(seconds=6.0)
+    heard_each_second = replace(links(broker, CONTROLLER), heartbeat=1)
+    consumer = RabbitConsumer(heard_each_second, slow, batch=1, stopped=lambda: slow.stop)
+    thread = threading.Thread(target=consumer.run)
+    thread.start()
+    publisher = make_agent(broker, tmp_path)
+    publisher.start()
+    publisher.publish(report(1, period=600.0))
+    until(lambda: len(slow.got) >= 2)  # the state and its point
+    until(lambda: broker.depth(STATE) == broker.depth(RECORD) == 0)
+    slow.stop = True
+    thread.join()
+    publisher.close()
+    assert sorted(str(one.kind) for one in slow.got) == ["record", "state"], "delivered once each"
+    assert slow.at_once == 1
+
+
+def test_an_agent_whose_commands_end_listens_again(
+    broker: RabbitMQ, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memhint.bus.rabbit_publisher._LISTEN_AGAIN", 0.5)
+    agent = make_agent(broker, tmp_path)
+    agent.start()
+    until(lambda: agent.counts.connected)
+    with broker.connect() as connection:
+        channel = connection.channel()
+        channel.exchange_delete(REPLY)
+        # An answer that cannot be sent ends the channel that its question came by.
+        asked = pika.BasicProperties(reply_to="nobody", correlation_id="1", user_id=CONTROLLER)
+        channel.basic_publish("", command_queue("host-a"), b"{}", asked, mandatory=True)
+        until(lambda: not listened(channel))
+        declare(connection.channel())
+    commander = Commander(links(broker, CONTROLLER))
+
+    def answers() -> bool:
+        try:
+            return commander.ask("host-a", "echo", deadline=20).outcome is CommandStatus.DONE
+        except HostAway:
+            return False
+
+    until(answers)
+    commander.close()
+    assert agent.counts.connected
+    agent.close()
+
+
+def listened(channel: pika.adapters.blocking_connection.BlockingChannel) -> bool:
+    """Whether a command would reach the agent of host-a."""
+    channel.confirm_delivery()
+    try:
+        channel.basic_publish("", command_queue("host-a"), b"", mandatory=True)
+    except pika.exceptions.UnroutableError:
+        return False
+    return True
 
 
 def test_a_command_goes_to_one_host_and_is_answered(broker: RabbitMQ, agent: RabbitPublisher) -> None:
@@ -283,6 +398,22 @@ def test_a_command_that_nobody_answers_ends_at_its_deadline(broker: RabbitMQ) ->
         with pytest.raises(CommandTimeout, match="host-b"):
             commander.ask("host-b", "echo", deadline=0.5)
         commander.close()
+
+
+def test_a_question_does_not_wait_for_a_broker_without_memory(broker: RabbitMQ, agent: RabbitPublisher) -> None:
+    asker = Asker(replace(links(broker, CONTROLLER), heartbeat=60), deadline=2.0)
+    question = Command("host-a", "echo", "", {})
+    assert asker.ask(question).outcome is CommandStatus.DONE
+    broker.control("set_vm_memory_high_watermark", "0")
+    try:
+        began = time.monotonic()
+        with pytest.raises(BusError):
+            asker.ask(question)
+        assert time.monotonic() - began < 30
+    finally:
+        broker.control("set_vm_memory_high_watermark", "0.6")
+    until(lambda: asker.ask(question).outcome is CommandStatus.DONE)
+    asker.close()
 
 
 def test_tls_is_checked_against_the_certificates_that_were_named(broker: RabbitMQ, tmp_path: Path) -> None:

@@ -10,10 +10,11 @@ from typing import Any
 from memhint.cli.fleet.base import FleetList, Rows, positive
 from memhint.cli.fleet.columns import Column, words
 from memhint.cli.fleet.times import moment, unix
-from memhint.cli.fleet.watch import add_watch, check_watch, tell, until_interrupted
+from memhint.cli.fleet.watch import AGAIN, add_watch, check_watch, tell, until_interrupted
 from memhint.cli.table import TABLE, clean
 from memhint.cli.words import moment as shown_moment
 from memhint.client.client import Client, Item
+from memhint.client.errors import ServerFailed, TooMany, Unreachable
 from memhint.client.find import find_uuid
 from memhint.client.follow import ChangesLost, Connected, Disconnected, EventReceived
 
@@ -83,15 +84,24 @@ examples:
 
     def _follow(self, client: Client, parsed_args: argparse.Namespace, which: dict[str, Any]) -> None:
         shown: dict[tuple[Any, ...], None] = {}
-        for news in client.follow():
-            if isinstance(news, EventReceived):
-                self._tell(parsed_args, [news.event], which, shown)
-            elif isinstance(news, (Connected, ChangesLost)):
-                # Listening first, then the list: what happens between the two is in both, and told once.
-                begin = list(client.events(limit=parsed_args.limit or _BEFORE, **which))
-                self._tell(parsed_args, begin[::-1], which, shown)
-            elif isinstance(news, Disconnected):
-                self.app.stderr.write(f"{news.why}; trying again in {news.seconds:.0f} s\n")
+        stood = False
+        while True:
+            try:
+                for news in client.follow():
+                    if isinstance(news, EventReceived):
+                        self._tell(parsed_args, [news.event], which, shown)
+                    elif isinstance(news, (Connected, ChangesLost)):
+                        # Listening first, then the list: what happens between the two is in both, and told once.
+                        begin = list(client.events(limit=parsed_args.limit or _BEFORE, **which))
+                        self._tell(parsed_args, begin[::-1], which, shown)
+                        stood = True
+                    elif isinstance(news, Disconnected):
+                        self.app.stderr.write(f"{news.why}; trying again in {news.seconds:.0f} s\n")
+            except (Unreachable, ServerFailed, TooMany) as error:  # what is asked beside the stream may meet a restart
+                if not stood:
+                    raise
+                self.app.stderr.write(f"{error}; trying again in {AGAIN:.0f} s\n")
+                time.sleep(AGAIN)
 
     def _tell(
         self,

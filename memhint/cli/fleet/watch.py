@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import io
 import json
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -13,8 +14,10 @@ from memhint.cli.fleet.base import FleetList, Rows, positive, usage
 from memhint.cli.fleet.screen import Screen
 from memhint.cli.table import TABLE
 from memhint.client.client import Changes, Client, Item, Listing
-from memhint.client.errors import Expired
+from memhint.client.errors import Expired, ServerFailed, TooMany, Unreachable
 from memhint.client.follow import ChangesLost, Disconnected, News
+
+AGAIN = 5.0  # seconds
 
 
 class WatchedList(FleetList):
@@ -87,12 +90,14 @@ class WatchedList(FleetList):
 
     def _follow(self, client: Client, parsed_args: argparse.Namespace) -> None:
         view = _View(self, parsed_args)
+        stood = False
         while True:
-            listing = self.everything(client, parsed_args)
-            view.begin(listing.items)
-            token = listing.changed
             try:
+                listing = self.everything(client, parsed_args)
+                view.begin(listing.items)
+                token = listing.changed
                 for news in self.stream(client, listing):
+                    stood = True
                     if isinstance(news, ChangesLost):
                         break
                     if isinstance(news, Disconnected):
@@ -104,6 +109,11 @@ class WatchedList(FleetList):
                         view.change(found)
             except Expired:
                 continue
+            except (Unreachable, ServerFailed, TooMany) as error:  # what is asked beside the stream may meet a restart
+                if not stood:
+                    raise
+                self.app.stderr.write(f"{error}; trying again in {AGAIN:.0f} s\n")
+                time.sleep(AGAIN)
 
 
 class _View:

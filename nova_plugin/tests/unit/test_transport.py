@@ -106,6 +106,28 @@ def test_a_file_without_a_token_sends_nothing(serve, tmp_path, content) -> None:
     assert asked == []
 
 
+def test_a_file_that_is_not_there_is_named(serve, tmp_path) -> None:
+    address, asked = serve(reply(b'{"hosts": []}'))
+    looks = HostsClient(from_conf(conf(endpoint_override=address, token_file=str(tmp_path / "none"))), 10.0)
+    with pytest.raises(LookFailed, match=r"none cannot be read: No such file"):
+        looks.look(None)
+    assert asked == []
+
+
+@pytest.mark.parametrize("error", [TypeError("'NoneType' object is not subscriptable"), KeyError("expires_at")])
+def test_a_keystone_whose_token_is_none_teaches_nothing(serve, error, monkeypatch) -> None:
+    from keystoneauth1.session import Session
+
+    def odd(*_words, **_more):
+        raise error
+
+    monkeypatch.setattr(Session, "request", odd)
+    address, asked = serve(reply(b'{"hosts": []}'))
+    with pytest.raises(LookFailed, match="Keystone's answer cannot be read"):
+        HostsClient(from_conf(conf(endpoint_override=address)), 10.0).look(None)
+    assert asked == []
+
+
 @pytest.mark.parametrize("packed", [False, True])
 def test_an_answer_that_is_too_large_is_dropped(serve, packed) -> None:
     body = b" " * (3 << 20)

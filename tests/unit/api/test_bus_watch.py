@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -31,3 +32,26 @@ def test_an_answer_holds_for_a_while_and_not_longer(node: tuple[socket.socket, s
     assert watch() == "ok"
     now[0] = KEEP + 1
     assert watch() == "away"
+
+
+def test_nobody_else_waits_while_one_looks_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, begun, end, looks = [0.0], threading.Event(), threading.Event(), []
+
+    def slow(node: tuple[str, int]) -> bool:
+        looks.append(node)
+        begun.set()
+        assert end.wait(30)
+        now[0] += 10 * KEEP  # as long as a name takes that nobody resolves
+        return False
+
+    monkeypatch.setattr("memhint.api.bus_watch.PATIENCE", 0.01)
+    monkeypatch.setattr("memhint.api.bus_watch._reached", slow)
+    watch = BusWatch(["amqp://node-0/memhint"], lambda: now[0])
+    looking = threading.Thread(target=watch)
+    looking.start()
+    assert begun.wait(30)
+    assert watch() == "away"
+    end.set()
+    looking.join()
+    assert watch() == "away"
+    assert len(looks) == 1, "what was found holds from its end on"

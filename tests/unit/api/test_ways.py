@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import json
+import socket
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
+from keystoneauth1.exceptions import ConnectFailure, ConnectTimeout, DiscoveryFailure, EndpointNotFound, NotFound
 from keystoneauth1.fixture import V3Token
+from keystonemiddleware.auth_token import ServiceError
 from keystonemiddleware.fixture import AuthTokenFixture
 
 from memhint.api.auth import is_loopback
+from memhint.api.keystone import _patience
 from memhint.conf import ConfigError
 from tests.unit.api.site import OTHER, OWN, Site
 
-KEYSTONE = {
-    "auth": "keystone",
-    "keystone_authtoken.auth_type": "password\nauth_url = http://127.0.0.1:9/\nusername = memhint\npassword = sesame",
-}
+KEYSTONE_AT = "password\nauth_url = {url}\nusername = memhint\npassword = sesame"
+KEYSTONE = {"auth": "keystone", "keystone_authtoken.auth_type": KEYSTONE_AT.format(url="http://127.0.0.1:9/")}
 
 
 @pytest.fixture
@@ -72,6 +76,71 @@ def test_keystones_roles_decide(make_site: Callable[..., Site], keystone: AuthTo
     assert [status(one, "/healthz") for one in (None, "x", mine)] == [200, 200, 200]
     bearer = site.ask("GET", "/v1/hosts", None, headers={"Authorization": f"Bearer {admin}"})
     assert bearer.status_code == 200
+
+
+@pytest.mark.parametrize(
+    "away",
+    [
+        ConnectFailure("refused"),
+        ConnectTimeout("no answer"),
+        DiscoveryFailure("<html>"),
+        EndpointNotFound("no identity in the catalog"),
+        ServiceError("503"),
+        KeyError("expires_at"),
+        TypeError("argument of type 'NoneType' is not iterable"),
+    ],
+)
+def test_while_keystone_cannot_be_asked_no_token_is_called_wrong(
+    make_site: Callable[..., Site], monkeypatch: pytest.MonkeyPatch, away: Exception
+) -> None:
+    def fails(*_words: object, **_more: object) -> None:
+        raise away
+
+    monkeypatch.setattr("keystonemiddleware.auth_token._identity.IdentityServer.verify_token", fails)
+    site = make_site(**KEYSTONE)
+    said = {"X-Auth-Token": "t", "X-Identity-Status": "Confirmed", "X-Roles": "admin", "X-User-Id": "mallory"}
+    answer = site.ask("GET", "/v1/hosts", None, headers=said)
+    assert (answer.status_code, answer.get_json()["errors"][0]["code"]) == (503, "memhint.keystone.away")
+    assert answer.headers["Retry-After"]
+    assert site.ask("GET", "/healthz", None, headers=said).status_code == 200
+    assert site.ask("GET", "/v1/hosts", None).status_code == 401
+
+
+def test_a_token_that_keystone_does_not_know_is_wrong(
+    make_site: Callable[..., Site], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Strategy:
+        def verify_token(self, _token: str, **_more: object) -> None:
+            raise NotFound(response=Mock(text="no such token"))
+
+    monkeypatch.setattr("keystonemiddleware.auth_token._identity.IdentityServer._request_strategy", Strategy())
+    answer = make_site(**KEYSTONE).ask("GET", "/v1/hosts", None, headers={"X-Auth-Token": "t"})
+    assert (answer.status_code, answer.get_json()["errors"][0]["code"]) == (401, "memhint.token.unknown")
+
+
+def test_a_keystone_that_hangs_is_not_waited_for_for_ever(
+    make_site: Callable[..., Site], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memhint.api.keystone.TIMEOUT", 1)
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        url = f"http://127.0.0.1:{mute.getsockname()[1]}/"
+        site = make_site(**{**KEYSTONE, "keystone_authtoken.auth_type": KEYSTONE_AT.format(url=url)})
+        began = time.monotonic()
+        assert site.ask("GET", "/v1/hosts", None, headers={"X-Auth-Token": "t"}).status_code == 503
+        assert time.monotonic() - began < 30
+
+
+@pytest.mark.parametrize(
+    ("said", "used"), [("", (5, 1)), ("\nhttp_connect_timeout = 30\nhttp_request_max_retries = 3", (30, 3))]
+)
+def test_what_an_operator_says_of_keystones_time_holds(
+    make_site: Callable[..., Site], said: str, used: tuple[int, int]
+) -> None:
+    conf = make_site(
+        **{**KEYSTONE, "keystone_authtoken.auth_type": KEYSTONE["keystone_authtoken.auth_type"] + said}
+    ).conf
+    found = {**conf.keystone_authtoken, **_patience(conf)}
+    assert (found["http_connect_timeout"], found["http_request_max_retries"]) == used
 
 
 def test_what_a_caller_says_of_himself_is_not_heard(make_site: Callable[..., Site], keystone: AuthTokenFixture) -> None:

@@ -21,6 +21,9 @@ class Handler:
         """Nothing comes."""
         raise AssertionError(batch)
 
+    def ready(self) -> None:
+        """It is."""
+
     def poison(self, user: str, why: str) -> None:
         """Nothing comes."""
         raise AssertionError(why)

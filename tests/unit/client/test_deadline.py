@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 import pytest
 import requests
 
-from memhint.client.deadline import Deadline
 from memhint.client.errors import TooSlow
 from memhint.client.session import transport_of
 from memhint.client.settings import Settings
+from memhint.http_deadline import Deadline
 from tests.unit.client.conftest import Naps
 from tests.unit.client.fake_server import Asked, FakeServer, Reply
 

@@ -80,3 +80,9 @@ def test_an_answer_that_is_no_stream_ends_it(server: FakeServer, client: Client)
     server.replies = [Reply(body={})]
     with pytest.raises(BadAnswer, match="does not stream"):
         next(client.follow())
+
+
+def test_a_proxys_page_while_the_api_is_away_is_one_more_loss(server: FakeServer, client: Client) -> None:
+    server.replies = [Reply(pieces=BEGIN), Reply(body={}), Reply(pieces=[*BEGIN, hosts("6-1-1", "a")])]
+    found = list(islice(client.follow(), 5))
+    assert [type(one) for one in found] == [Connected, Disconnected, Disconnected, Connected, HostsChanged]

@@ -227,6 +227,18 @@ def test_a_server_that_is_not_there_is_named_by_its_cause(server: FakeServer, na
     assert len(naps.taken) == ATTEMPTS - 1
 
 
+@pytest.mark.parametrize("error", [TypeError("'NoneType' object is not subscriptable"), KeyError("expires_at")])
+def test_a_keystone_whose_token_is_none_is_not_there(server: FakeServer, naps: Naps, error: Exception) -> None:
+    class Odd(NoAuth):
+        def get_token(self, _session: Session, **_more: object) -> str:
+            raise error
+
+    adapter = Adapter(Session(auth=Odd()), endpoint_override=server.url)
+    with pytest.raises(Unreachable, match="Keystone's answer cannot be read"):
+        Transport(adapter, naps).get("/v1/hosts")
+    assert server.asked == []
+
+
 def test_no_token_is_logged(server: FakeServer, transport: Transport, caplog) -> None:
     server.replies = [Reply(body={})]
     with caplog.at_level(logging.DEBUG):

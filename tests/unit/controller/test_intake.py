@@ -10,7 +10,7 @@ from memhint.bus.rabbit_consumer import HandlerUnavailable
 from memhint.bus.record import Record
 from memhint.controller.intake import Intake
 from memhint.objects.report import Report
-from memhint.store.errors import StoreError, StoreRefused
+from memhint.store.errors import StoreDamaged, StoreError, StoreRefused
 from memhint.store.fleet import HostRecord, State
 from memhint.store.rows.points import TIDY_EVERY
 from tests.unit import builders
@@ -22,7 +22,7 @@ class FakeFleet:
         self.done: list[str] = []
         self.looks: list[Sequence[Report]] = []
         self.bad = -1
-        self.error: StoreError | None = None
+        self.error: Exception | None = None
 
     def take(self, states: Sequence[State], records: Sequence[HostRecord] = ()) -> tuple[Report, ...]:
         if self.error is not None:
@@ -127,3 +127,16 @@ def test_sweeps_are_counted_with_whom_they_silenced_and_how_often_they_failed() 
     clock[0] = 10.0
     handler.tick()
     assert handler.counts == {"sweeps": 2, "silenced": 1, "failed": 1}
+
+
+def test_whether_messages_could_be_kept_is_whether_the_store_takes_a_look() -> None:
+    fleet, clock = FakeFleet(), [0.0]
+    handler = intake(fleet, clock)
+    handler.ready()
+    assert fleet.done == ["sweep"]
+    assert handler.counts["silenced"] == 1
+    fleet.error = StoreError("it is away")
+    with pytest.raises(HandlerUnavailable, match="it is away"):
+        handler.ready()
+    for fleet.error in (StoreDamaged("one row of it is none"), ZeroDivisionError("a defect")):
+        handler.ready()

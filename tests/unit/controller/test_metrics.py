@@ -24,6 +24,9 @@ class Fake:
             raise HandlerUnavailable("the test says so")
         return ["never" if one.sequence == 666 else None for one in batch]
 
+    def ready(self) -> None:
+        """It is."""
+
     def poison(self, user: str, why: str) -> None:
         self.told.append(f"{user}: {why}")
 

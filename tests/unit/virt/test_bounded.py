@@ -1,6 +1,10 @@
 """Calls that hang are left behind, and few of them may be."""
 
+import gc
 import threading
+import time
+import weakref
+from contextlib import suppress
 
 import pytest
 
@@ -31,3 +35,25 @@ def test_a_call_that_hangs_is_left_behind_and_counted_until_it_returns() -> None
     gate.set()
     wait_for(lambda: not bounded.hanging, WAIT_S, "both threads to end")
     assert bounded.call("again", lambda: "fine", WAIT_S) == "fine"
+
+
+def test_an_error_keeps_nothing_of_the_call_alive() -> None:
+    class Held:
+        pass
+
+    def fails() -> None:
+        held = Held()
+        left.append(weakref.ref(held))
+        raise LookupError("no")
+
+    left: list[weakref.ref[Held]] = []
+    gc.disable()
+    try:
+        with suppress(LookupError):
+            Bounded().call("x", fails, 30.0)
+        end = time.monotonic() + 30
+        while left[0]() is not None:  # its thread may not have ended yet
+            assert time.monotonic() < end
+            time.sleep(0.01)
+    finally:
+        gc.enable()
