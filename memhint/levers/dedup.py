@@ -11,6 +11,7 @@ How a VM's memory is marked is in `dedup_merge.py`, how it gets into its partiti
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from memhint.kernel import ksm, process
 from memhint.kernel.root import KernelRoot
+from memhint.levers.arrivals import Arrivals
 from memhint.levers.dedup_merge import MERGE_KNOB, MergeFlags, QemuMonitor
 from memhint.levers.dedup_partition import ENDED, PARTITION_KNOB, Partitions
 from memhint.levers.host_ksm import HostKsm, is_ksm
@@ -105,16 +107,18 @@ class DedupLever(HostLever[DedupPlan]):
         reserve: Callable[[HostObservation], int],
         now: Callable[[], float],
         ranges: Callable[[str, str], RangeChoice | None] = lambda uuid, instance: None,
+        arrivals: Arrivals | None = None,
     ) -> None:
         """:param monitor: gives the monitor of a domain's UUID
         :param host_boot: names this boot of the host; marks of another one are void
         :param reserve: bytes that separating pages must leave
         :param ranges: what is worth merging of a VM's process, by UUID and instance; None where that is not known
+        :param arrivals: of VMs and of their memory; None where nothing tells of any
         """
         self._root = root
         self._ledger = ledger
         self._settings = settings
-        self._ksm = HostKsm(root, ledger, host_boot, now)
+        self._ksm = HostKsm(root, ledger, host_boot, now, arrivals or Arrivals())
         self._merge = MergeFlags(root, ledger, monitor, reserve, now, ranges, self._ksm.pause)
         self._partitions = Partitions(root, ledger, now)
 
@@ -225,6 +229,17 @@ class DedupLever(HostLever[DedupPlan]):
     def _harmless(self, one: DomainObservation, plan: DedupPlan) -> bool:
         """Whether it does no harm if a VM that is kept out merges: with its own project's, and it asked for that."""
         return one.uuid in plan.spared and (not plan.groups or self._partitions.stands(one))
+
+    def arrived(self) -> None:
+        """QEMU marks what is new as mergeable, whoever's it is: KSM stops at once, and a pass that knows it goes on.
+
+        A pass under way may take minutes, as the monitor of a busy VM does, and nobody waits for that here.
+        """
+        threading.Thread(target=self._ksm.pause, name="dedup-arrival", daemon=True).start()
+
+    def knows(self, arrivals: int) -> None:
+        """See HostLever."""
+        self._ksm.knows(arrivals)
 
     def hold(self) -> Verdict:
         """While it is not known who may merge: KSM rests, where memhint runs it. Nothing is separated, or forgotten."""
@@ -347,4 +362,5 @@ def build(context: LeverContext) -> DedupLever:
         reserve,
         time.time,
         context.ranges,
+        context.arrivals,
     )

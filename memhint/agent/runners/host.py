@@ -43,9 +43,19 @@ class HostRunner(LeverRunner, Generic[PlanT]):
         """Begin a pass; while not all VMs are known, one that holds things as they are, and rests."""
         lever, plan, seen = self._lever, self._lever.plan_of(planned), view.seen
         if view.missing is None:
-            self._begin(plan, lambda: lever.reconcile(plan, seen.domains, seen.host, dry_run=self._dry_run))
+
+            def work() -> PassResult:
+                lever.knows(seen.arrivals)
+                return lever.reconcile(plan, seen.domains, seen.host, dry_run=self._dry_run)
+
+            self._begin(plan, work)
         elif not self._dry_run:
             self._begin(None, lambda: PassResult({}, lever.hold()))
+
+    def arrived(self) -> None:
+        """Tell the lever at once, whatever pass is under way."""
+        if not self._dry_run:
+            self._lever.arrived()
 
     def states(self, view: HostSnapshot, planned: Planned) -> Iterable[LeverState]:
         """What the last pass brought, where it was one of this very plan."""

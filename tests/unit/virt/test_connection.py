@@ -1,0 +1,57 @@
+"""What libvirt's events are to memhint."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import libvirt
+import pytest
+
+from memhint.virt.connection import Connection, DomainEvent, Event
+
+UUID = "6f1d3c2a-0000-4000-8000-000000000001"
+
+
+def told(kind: DomainEvent, *details: object) -> list[Event]:
+    """What a listener hears of one event."""
+    heard: list[Event] = []
+    connection = Connection("test:///default", heard.append)
+    connection._handler(kind)(None, SimpleNamespace(UUIDString=lambda: UUID), *details, None)
+    return heard
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        libvirt.VIR_DOMAIN_EVENT_STARTED_BOOTED,
+        libvirt.VIR_DOMAIN_EVENT_STARTED_MIGRATED,
+        libvirt.VIR_DOMAIN_EVENT_STARTED_RESTORED,
+    ],
+)
+def test_a_start_is_told_from_the_rest_of_a_life(how: int) -> None:
+    assert told(DomainEvent.LIFECYCLE, libvirt.VIR_DOMAIN_EVENT_STARTED, how) == [Event(DomainEvent.STARTED, UUID)]
+
+
+@pytest.mark.parametrize(
+    "what",
+    [libvirt.VIR_DOMAIN_EVENT_DEFINED, libvirt.VIR_DOMAIN_EVENT_RESUMED, libvirt.VIR_DOMAIN_EVENT_STOPPED],
+)
+def test_nothing_else_is_a_start(what: int) -> None:
+    assert told(DomainEvent.LIFECYCLE, what, 0) == [Event(DomainEvent.LIFECYCLE, UUID)]
+
+
+def test_what_is_plugged_in_may_be_memory() -> None:
+    kinds: dict[int, DomainEvent] = {}
+    connection = Connection("test:///default", lambda event: None)
+    connection._handler = lambda kind: kind  # type: ignore[method-assign,assignment,return-value]
+    fake = SimpleNamespace(
+        registerCloseCallback=lambda *_: None,
+        setKeepAlive=lambda *_: None,
+        domainEventRegisterAny=lambda domain, event, kind, opaque: kinds.update({event: kind}),
+    )
+    connection._watch(fake, connection._lost)
+    assert kinds[libvirt.VIR_DOMAIN_EVENT_ID_DEVICE_ADDED] is DomainEvent.PLUGGED
+
+
+def test_a_reboot_and_an_agent_are_the_guests_affair() -> None:
+    assert told(DomainEvent.AGENT, 1, 0) == [Event(DomainEvent.AGENT, UUID)]
