@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 OTHER_MANAGERS = frozenset({"ksmtuned", "momd", "vdsmd"})
+PAUSED = Verdict(Answer.UNCHANGED, Reason.NOT_RUNNING, "it is paused: for a while it stays as it is")
 ADAPTIVE = "adaptive"
 FAST = (5000, 20)  # pages, and the milliseconds of the sleep after them: about 38 % of a core
 SLOW = (100, 1000)  # no load worth the name; what the pages hold is still looked at now and then
@@ -204,7 +205,8 @@ class DedupLever(HostLever[DedupPlan]):
             )
             return PassResult({**verdicts, **dict.fromkeys(plan.members, held)}, held)
         for domain in inside:
-            verdict = self._merge.let_in(domain, host, dry_run=dry_run)
+            runs = domain.state is DomainState.RUNNING
+            verdict = self._merge.let_in(domain, host, dry_run=dry_run) if runs else PAUSED
             verdicts[domain.uuid] = _both(placed[domain.uuid], verdict) if domain.uuid in placed else verdict
         knobs = self._settings.knobs(plan.pace, several=plan.several)
         return PassResult(verdicts, self._ksm.run(knobs, dry_run=dry_run))

@@ -334,6 +334,20 @@ def test_ksm_stops_at_once_where_a_vm_starts_and_goes_on_when_it_is_out(host: Ho
     assert (host.knob("run"), host.merging()) == ("1", {"a", "b"})
 
 
+def test_a_member_that_is_paused_is_left_as_it_is(host: Host) -> None:
+    plan = host.plan()
+    host.reconcile()
+    before = list(host.monitors["a"].history)
+    host.domains[0] = replace(host.domains[0], state=DomainState.PAUSED)
+    host.choices["a"] = RangeChoice((), 0, 0)
+    host.lever = host.make()  # another agent, which knows nothing of it
+    outcome = host.lever.reconcile(plan, host.domains, host.seen(), dry_run=False)
+    assert (outcome.verdicts["a"].answer, outcome.verdicts["a"].reason) == (Answer.UNCHANGED, Reason.NOT_RUNNING)
+    assert host.monitors["a"].history == before
+    assert host.merging() == {"a", "b"}
+    assert host.knob("run") == "1"
+
+
 def test_a_pass_that_does_not_know_the_newcomer_does_not_switch_ksm_on(host: Host) -> None:
     host.reconcile()
     known = list(host.domains)
