@@ -14,7 +14,7 @@ from memhint.agent.applied import Applied
 from memhint.agent.balloon_reads import BalloonReads
 from memhint.agent.build_active import build_active
 from memhint.agent.build_dedup import page_samples
-from memhint.agent.build_levers import TRAVELLING, build_levers
+from memhint.agent.build_levers import STAYING, TRAVELLING, build_levers
 from memhint.agent.build_virt import Virt, build_virt
 from memhint.agent.cycle import Cycle
 from memhint.agent.deep_reads import DeepReads
@@ -129,7 +129,7 @@ def build(
         wake()
 
     virt = build_virt(conf, listen)
-    marks = TravellingMarks(stores.ledger, DomainMarks(virt.counting).write, TRAVELLING)
+    marks = TravellingMarks(stores.ledger, DomainMarks(virt.counting).write, TRAVELLING, STAYING)
     stores = replace(stores, ledger=marks)
     guests = _build_guests(conf, virt)
     looks = page_samples(conf, root)

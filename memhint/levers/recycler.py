@@ -27,6 +27,8 @@ from memhint.virt.monitor import Monitor
 from memhint.virt.recycler import RecyclerKnobs
 
 PACE_KNOB = "page recycler"
+STAYING = frozenset({PACE_KNOB})
+"""Knobs of which nothing is left on a host that the VM has left."""
 _STILL = RecyclerPace(workers=0, period_ms=10_000, max_bytes=0)
 
 
