@@ -191,13 +191,11 @@ def mergeable(domain: DomainObservation) -> bool:
     return domain.state is DomainState.RUNNING and domain.process is not None and not fixed
 
 
-def _refusal(
-    domain: DomainObservation, policy: Policy, allow_cross_tenant: bool, nodes: int, *, runs: bool
-) -> Verdict | None:
-    if policy.dedup is Mode.OFF:
-        return _OFF
-    if not runs:
-        return Verdict(Answer.PENDING, Reason.NOT_RUNNING, f"the VM is {domain.state}")
+def not_this_vm(domain: DomainObservation, policy: Policy, nodes: int) -> Verdict | None:
+    """Why a VM does not merge, whoever asks for it, as long as it runs as it does; None where it may.
+
+    :param nodes: the host's NUMA nodes that have memory
+    """
     if domain.facts.shared_memory or domain.facts.hugepages or domain.facts.no_share_pages:
         what = (
             "memory that is shared with another process"
@@ -210,6 +208,19 @@ def _refusal(
     excluded = forbidden(exclusions(domain, policy, nodes), Mechanism.MERGE)
     if excluded is not None:
         return Verdict(Answer.UNSUPPORTED, Reason.EXCLUDED, f"a VM like this is not merged: {excluded.detail}")
+    return None
+
+
+def _refusal(
+    domain: DomainObservation, policy: Policy, allow_cross_tenant: bool, nodes: int, *, runs: bool
+) -> Verdict | None:
+    if policy.dedup is Mode.OFF:
+        return _OFF
+    if not runs:
+        return Verdict(Answer.PENDING, Reason.NOT_RUNNING, f"the VM is {domain.state}")
+    unfit = not_this_vm(domain, policy, nodes)
+    if unfit is not None:
+        return unfit
     if project_of(domain, policy) is None and not allow_cross_tenant:
         return Verdict(
             Answer.REFUSED,

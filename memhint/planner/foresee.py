@@ -46,9 +46,8 @@ def _appearing(
 
 
 def _verdict(one: DomainReport, state: LeverState, after: Mapping[str, str | None]) -> Verdict:
-    if state.observed is Observed.UNSUPPORTED:
-        return state.verdict if state.verdict.answer is Answer.UNSUPPORTED else Verdict(Answer.UNSUPPORTED)
     wish = after.get(listens(state.lever)[0])
-    if wish is None:
-        return Verdict(Answer.PENDING, Reason.NONE, "what holds without the operator is known " + NEXT)
-    return _OF[state.lever](one, state, after, wish)
+    told = None if wish is None else _OF[state.lever](one, state, after, wish)
+    if state.observed is Observed.UNSUPPORTED and (told is None or told.reason is not Reason.NEXT_BOOT):
+        return state.verdict if state.verdict.answer is Answer.UNSUPPORTED else Verdict(Answer.UNSUPPORTED)
+    return told or Verdict(Answer.PENDING, Reason.NONE, "what holds without the operator is known " + NEXT)

@@ -15,6 +15,7 @@ from memhint.objects.domain import DomainObservation, DomainState
 from memhint.objects.heat import Heat, HeatMap, NodeRange
 from memhint.objects.policy import Policy
 from memhint.objects.units import MIB, mib
+from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.objects.words import Word
 
 BLOCK = 2 * MIB
@@ -347,3 +348,20 @@ def _coldest(one: _Left) -> tuple[float, float]:
 
 def _hottest(one: _Left) -> tuple[float, float]:
     return -one.busy, _idle(one)
+
+
+def not_this_vm(one: DomainObservation) -> Verdict | None:
+    """Why nothing of a VM is moved, whatever its memory is; None where it may be."""
+    facts = one.facts
+    if one.process is None:
+        return Verdict(Answer.PENDING, Reason.NOT_RUNNING, f"the VM is {one.state}")
+    if facts.hugepages:
+        return Verdict(Answer.UNSUPPORTED, Reason.DEVICE, "its memory is on explicit huge pages, which are left alone")
+    if facts.locked or facts.vfio or facts.confidential:
+        return Verdict(Answer.UNSUPPORTED, Reason.DEVICE, "its memory cannot be moved: locked, pinned or encrypted")
+    if facts.realtime:
+        return Verdict(Answer.REFUSED, Reason.EXCLUDED, "its CPUs wait while a page is moved: they are real time")
+    if facts.numa_strict and len(facts.numa_nodes) < 2:
+        bound = "to one node" if facts.numa_nodes else "to nodes that its XML does not name"
+        return Verdict(Answer.UNSUPPORTED, Reason.ONE_NODE, f"its XML binds its memory {bound}")
+    return None

@@ -117,6 +117,55 @@ def test_what_the_hosts_kernel_lacks_it_lacks_under_another_policy() -> None:
     assert thp_of(plain(), "on", state) == kernel
 
 
+@pytest.mark.parametrize(
+    ("fact", "reason"),
+    [
+        ("shared_memory", Reason.DEVICE),
+        ("hugepages", Reason.DEVICE),
+        ("no_share_pages", Reason.DEVICE),
+        ("realtime", Reason.EXCLUDED),
+        ("vfio", Reason.EXCLUDED),
+    ],
+)
+def test_merging_is_not_foretold_of_a_vm_that_cannot(fact: str, reason: Reason) -> None:
+    one = replace(
+        builders.domain_report(levers=(seen(LeverName.DEDUP, Observed.OFF),)), observation=plain(**{fact: True})
+    )
+    (on,) = foresee(one, DENY, {**DENY, "dedup": "on", "project": "p"})
+    assert (on.verdict.answer, on.verdict.reason) == (Answer.UNSUPPORTED, reason)
+    (off,) = foresee(one, {**DENY, "dedup": "on"}, DENY)
+    assert off.verdict.answer is Answer.UNCHANGED
+
+
+@pytest.mark.parametrize(
+    ("fact", "answer"),
+    [("hugepages", Answer.UNSUPPORTED), ("locked", Answer.UNSUPPORTED), ("realtime", Answer.REFUSED)],
+)
+def test_moves_are_not_foretold_of_a_vm_that_is_not_moved(fact: str, answer: Answer) -> None:
+    one = replace(
+        builders.domain_report(levers=(seen(LeverName.TIERING, Observed.OFF),)), observation=plain(**{fact: True})
+    )
+    (state,) = foresee(one, DENY, {**DENY, "tiering": "allow"})
+    assert state.verdict.answer is answer
+
+
+@pytest.mark.parametrize(
+    ("facts", "reason"),
+    [
+        ({"reporting_offered": False}, Reason.NEXT_BOOT),
+        ({"reporting_offered": False, "persistent": False}, Reason.DEVICE),
+        ({"reporting_offered": False, "balloon": False}, Reason.DEVICE),
+    ],
+)
+def test_reporting_that_a_vm_was_started_without_is_foretold_for_its_next_boot(
+    facts: dict[str, bool], reason: Reason
+) -> None:
+    state = replace(seen(LeverName.REPORTING, Observed.UNSUPPORTED), verdict=Verdict(Answer.UNSUPPORTED, Reason.DEVICE))
+    one = replace(builders.domain_report(levers=(state,)), observation=plain(**facts))
+    (found,) = foresee(one, DENY, {**DENY, "reporting": "on"})
+    assert found.verdict.reason is reason
+
+
 def test_every_lever_that_policy_decides_over_is_foreseen() -> None:
     assert set(_OF) == {name for name in LEVERS if listens(name)}
 
