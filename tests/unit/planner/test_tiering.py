@@ -335,14 +335,71 @@ def test_whatever_the_host_moves_stay_within_every_bound(host: Host) -> None:
 @given(hosts())
 def test_what_was_moved_is_left_where_it_is_by_the_next_look(host: Host) -> None:
     """A second look after all moves asks for nothing that takes a first one back."""
+    assert not _taken_back(host)
+
+
+def thin(mib: float, size: int, node: int, use: tuple[float, float], at: int = 0) -> Piece:
+    """A piece of so many MiB, a part of which has memory; ``at`` in MiB."""
+    return Piece(at * MIB, (at + size) * MIB, node, int(mib * MIB), *use)
+
+
+def alone(*parts: Piece, share: Share, room: dict[int, int], most: int = 1 << 40) -> Host:
+    """One VM on a host with such rooms, in MiB."""
+    rooms = Tiers((FAST, OTHER), (SLOW,), {node: size * MIB for node, size in room.items()})
+    return Host([VmMemory("a", parts, EVERYWHERE, share)], rooms, replace(LIMITS, most=most))
+
+
+LITTLE = (thin(1, 8, SLOW, (0, 301)), thin(114, 114, SLOW, HOT, 8), thin(17, 68, FAST, (5, 0), 122))
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        # Of what a VM is short of a hot block leaves a part: the next one came up, too, and not something cold.
+        alone(*LITTLE, share=Share(52 * MIB), room={FAST: 76, OTHER: 0, SLOW: 100}),
+        # What is beyond a share is a part of the block that goes: that makes no room for a smaller one.
+        alone(
+            thin(21, 56, FAST, HOT),
+            thin(49.5, 66, FAST, HOT, 56),
+            thin(0.75, 2, FAST, HOT, 148),
+            share=Share(0, 11 * MIB),
+            room={FAST: 0, OTHER: 0, SLOW: 139},
+        ),
+        # What one pass may move ends within a cold block: no hot one goes in its place.
+        alone(
+            thin(1.5, 12, FAST, HOT, 4),
+            thin(82.25, 94, FAST, COLD, 16),
+            share=Share(0, 16 * MIB),
+            room={FAST: 102, OTHER: 0, SLOW: 170},
+            most=64 * MIB,
+        ),
+    ],
+)
+def test_blocks_of_different_size_are_not_exchanged_to_and_fro(host: Host) -> None:
+    assert choose(host.vms, host.tiers, host.limits)
+    assert not _taken_back(host)
+
+
+def test_what_one_node_took_is_not_taken_by_the_other_as_well() -> None:
+    host = alone(thin(9, 12, SLOW, HOT), share=Share(6 * MIB), room={FAST: 6, OTHER: 100, SLOW: 0})
+    cold = replace(host, vms=[replace(host.vms[0], pieces=[replace(host.vms[0].pieces[0], busy=0.0, idle=900.0)])])
+    (move,) = choose(cold.vms, cold.tiers, cold.limits)
+    assert (move.bytes, move.node) == (6 * MIB, OTHER)
+
+
+def _taken_back(host: Host) -> list[tuple[Move, Move]]:
+    """Moves of a first look, each with the one of a second look that takes it back."""
     moves = choose(host.vms, host.tiers, host.limits)
     after, room = _moved(host, moves)
     again = choose(after, Tiers(host.tiers.fast, host.tiers.slow, room), host.limits)
     back = {MoveReason.PROMOTE: MoveReason.DEMOTE, MoveReason.DEMOTE: MoveReason.PROMOTE}
-    for move in moves:
-        for later in again:
-            same = later.uuid == move.uuid and later.start < move.end and move.start < later.end
-            assert not (same and later.why is back.get(move.why)), (move, later)
+    return [
+        (move, later)
+        for move in moves
+        for later in again
+        if later.uuid == move.uuid and later.start < move.end and move.start < later.end
+        if later.why is back.get(move.why)
+    ]
 
 
 def _moved(host: Host, moves: Sequence[Move]) -> tuple[list[VmMemory], Mapping[int, int]]:
