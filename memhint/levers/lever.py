@@ -130,8 +130,8 @@ class HostLever(ABC, Generic[PlanT]):
     share = 0.33
     """Of the time that undoing everything may take."""
 
-    def plan_of(self, planned: Planned) -> PlanT:
-        """This lever's part of a plan."""
+    def plan_of(self, planned: Planned, host: HostObservation) -> PlanT:
+        """This lever's part of a plan for this host."""
         part: PlanT = planned.of_host[self.name]
         return part
 

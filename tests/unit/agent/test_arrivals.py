@@ -32,7 +32,7 @@ class Told(HostLever[None]):
     def __init__(self) -> None:
         self.heard: list[object] = []
 
-    def plan_of(self, planned):
+    def plan_of(self, planned, host):
         return None
 
     def reconcile(self, plan, domains, host, *, dry_run):
