@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from memhint.conf.virt import may_ask_monitor
 from memhint.kernel import ksm, process
 from memhint.kernel.root import KernelRoot
 from memhint.levers.arrivals import Arrivals
@@ -136,7 +137,7 @@ class DedupLever(HostLever[DedupPlan]):
             return Verdict(
                 Answer.REFUSED,
                 Reason.MONITOR_COMMANDS,
-                "merging is set through QEMU's monitor, which taints the domain: set [dedup] allow_monitor_commands",
+                "merging is set through QEMU's monitor, which taints the domain: set [virt] allow_monitor_commands",
             )
         rivals = process.find_by_comm(self._root, OTHER_MANAGERS)
         if rivals:
@@ -335,7 +336,7 @@ def settings_of(conf: cfg.ConfigOpts) -> DedupSettings:
     options = conf.dedup
     advised = options.advisor == "scan-time"
     return DedupSettings(
-        allow_monitor_commands=options.allow_monitor_commands,
+        allow_monitor_commands=may_ask_monitor(conf),
         advisor=options.advisor,
         target_scan_time=options.target_scan_time if advised else None,
         max_cpu=options.max_cpu if advised else None,

@@ -78,7 +78,7 @@ class RecyclerLever(VmLever):
             return Verdict(Answer.UNSUPPORTED, Reason.NOT_RUNNING, f"the VM is {domain.state}")
         if not self._allowed:
             detail = (
-                "its pace is set through QEMU's monitor, which taints the domain: set [dedup] allow_monitor_commands"
+                "its pace is set through QEMU's monitor, which taints the domain: set [virt] allow_monitor_commands"
             )
             return Verdict(Answer.UNSUPPORTED, Reason.MONITOR_COMMANDS, detail)
         if domain.balloon_reporting is None:
