@@ -318,17 +318,23 @@ class _Chooser:
             same = one.uuid == for_.uuid
             if one.node != node or not one.blocks or (own and not same) or one.busy >= for_.busy:
                 continue
-            # A VM exchanges its own where it has its minimum: blocks differ, and less may come than goes. On a node
-            # that has too little free nothing comes.
+            # A VM exchanges its own where it has its minimum, and keeps that: blocks differ, and less may come than
+            # goes. On a node that has too little free nothing comes.
             spare = self._spare(one.uuid)
             exchanged = same and spare >= 0 and self._room[node] >= 0
-            freed += self._demote(one, wanted, UNLIMITED if exchanged else spare)
+            freed += self._demote(one, wanted, self._beyond(one.uuid) + keep if exchanged else spare)
         return freed
 
     def _spare(self, uuid: str) -> int:
+        """What of a VM may go for others, or for room. A part of a block is not: it came with the rest of its block."""
+        spare = self._beyond(uuid)
+        return 0 if self._vms[uuid].share.least and 0 < spare < BLOCK else spare
+
+    def _beyond(self, uuid: str) -> int:
+        """Bytes that a VM has on fast nodes beyond its minimum; negative where it lacks some."""
         return self._held[uuid] - self._vms[uuid].share.least
 
-    def _demote(self, one: _Left, size: float, most: int = UNLIMITED) -> int:
+    def _demote(self, one: _Left, size: float, most: float = UNLIMITED) -> int:
         for node in self._tiers.slow:
             if node in self._vms[one.uuid].nodes and (taken := self._take(one, size, most, node, MoveReason.DEMOTE)):
                 return taken

@@ -343,10 +343,11 @@ def thin(mib: float, size: int, node: int, use: tuple[float, float], at: int = 0
     return Piece(at * MIB, (at + size) * MIB, node, int(mib * MIB), *use)
 
 
-def alone(*parts: Piece, share: Share, room: dict[int, int], most: int = 1 << 40) -> Host:
-    """One VM on a host with such rooms, in MiB."""
+def alone(*parts: Piece, share: Share, room: dict[int, int], most: int = 1 << 40, beside: Sequence[Piece] = ()) -> Host:
+    """One VM on a host with such rooms, in MiB; ``beside`` it another that may have as much as there is."""
     rooms = Tiers((FAST, OTHER), (SLOW,), {node: size * MIB for node, size in room.items()})
-    return Host([VmMemory("a", parts, EVERYWHERE, share)], rooms, replace(LIMITS, most=most))
+    vms = [VmMemory("b", beside, EVERYWHERE), VmMemory("a", parts, EVERYWHERE, share)]
+    return Host(vms, rooms, replace(LIMITS, most=most))
 
 
 LITTLE = (thin(1, 8, SLOW, (0, 301)), thin(114, 114, SLOW, HOT, 8), thin(17, 68, FAST, (5, 0), 122))
@@ -373,6 +374,28 @@ LITTLE = (thin(1, 8, SLOW, (0, 301)), thin(114, 114, SLOW, HOT, 8), thin(17, 68,
             room={FAST: 102, OTHER: 0, SLOW: 170},
             most=64 * MIB,
         ),
+        # What came with the last block beyond a minimum is not what another VM may have.
+        alone(
+            thin(12, 12, OTHER, COLD),
+            thin(20, 40, SLOW, (5, 0), 12),
+            thin(3, 12, SLOW, (0, 301), 52),
+            thin(7.5, 10, FAST, HOT, 72),
+            thin(7, 8, SLOW, (0, 301), 82),
+            thin(17.5, 70, FAST, (5, 0), 90),
+            share=Share(66 * MIB),
+            room={FAST: 65, OTHER: 2, SLOW: 110},
+            beside=pieces((100, SLOW, HOT), at=200),
+        ),
+        # A VM at its minimum that exchanges its own keeps it, where more goes than comes.
+        alone(
+            thin(0.75, 6, SLOW, HOT, 118),
+            thin(2.5, 10, FAST, (0, 301), 124),
+            thin(50, 80, OTHER, (0, 301), 134),
+            thin(2, 8, FAST, (5, 0), 240),
+            share=Share(48 * MIB),
+            room={FAST: 5, OTHER: 4, SLOW: 110},
+            beside=(thin(55, 88, SLOW, HOT, 300),),
+        ),
     ],
 )
 def test_blocks_of_different_size_are_not_exchanged_to_and_fro(host: Host) -> None:
@@ -381,9 +404,8 @@ def test_blocks_of_different_size_are_not_exchanged_to_and_fro(host: Host) -> No
 
 
 def test_what_one_node_took_is_not_taken_by_the_other_as_well() -> None:
-    host = alone(thin(9, 12, SLOW, HOT), share=Share(6 * MIB), room={FAST: 6, OTHER: 100, SLOW: 0})
-    cold = replace(host, vms=[replace(host.vms[0], pieces=[replace(host.vms[0].pieces[0], busy=0.0, idle=900.0)])])
-    (move,) = choose(cold.vms, cold.tiers, cold.limits)
+    host = alone(thin(9, 12, SLOW, (0, 900)), share=Share(6 * MIB), room={FAST: 6, OTHER: 100, SLOW: 0})
+    (move,) = choose(host.vms, host.tiers, host.limits)
     assert (move.bytes, move.node) == (6 * MIB, OTHER)
 
 
