@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import libvirt
 import pytest
 
+from lab.waiting import wait_for
 from memhint.virt.connection import Connection, DomainEvent, Event
 
 UUID = "6f1d3c2a-0000-4000-8000-000000000001"
@@ -51,6 +52,21 @@ def test_what_is_plugged_in_may_be_memory() -> None:
     )
     connection._watch(fake, connection._lost)
     assert kinds[libvirt.VIR_DOMAIN_EVENT_ID_DEVICE_ADDED] is DomainEvent.PLUGGED
+
+
+def test_libvirt_itself_tells_of_a_start_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its driver for tests, which has domains in this process alone, and so nothing to keep alive."""
+    monkeypatch.setattr(libvirt.virConnect, "setKeepAlive", lambda *_: 0)
+    heard: list[Event] = []
+    connection = Connection("test:///default", heard.append)
+    domain = connection.get().lookupByName("test")
+    start = Event(DomainEvent.STARTED, domain.UUIDString())
+    domain.destroy()
+    wait_for(lambda: Event(DomainEvent.LIFECYCLE, domain.UUIDString()) in heard, 60.0, "its end to be told")
+    assert start not in heard
+    domain.create()
+    wait_for(lambda: start in heard, 60.0, "its start to be told")
+    connection.close()
 
 
 def test_a_reboot_and_an_agent_are_the_guests_affair() -> None:
