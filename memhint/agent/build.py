@@ -45,7 +45,8 @@ from memhint.virt.marks import DomainMarks
 from memhint.virt.monitor import Monitor
 from memhint.virt.stats import read_stats
 
-_ARRIVALS = frozenset({DomainEvent.STARTED, DomainEvent.PLUGGED})
+# With a new connection: what started while there was none was told to nobody.
+_ARRIVALS = frozenset({DomainEvent.STARTED, DomainEvent.PLUGGED, DomainEvent.CONNECTED})
 _LEAVING = 15.0  # seconds: a reading of active memory under way ends with its window
 
 

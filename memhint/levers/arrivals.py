@@ -14,6 +14,7 @@ class Arrivals:
     def __init__(self) -> None:
         # Held while something is switched on that newcomers must not meet, and while it is switched off for them.
         self.lock = threading.RLock()
+        self._counting = threading.Lock()  # never held for longer than it takes to count
         self._count = 0
 
     @property
@@ -22,5 +23,6 @@ class Arrivals:
         return self._count
 
     def note(self) -> None:
-        """One more. Called by libvirt's event thread alone, which must not wait."""
-        self._count += 1
+        """One more. Called by libvirt's event thread, which must not wait, and by whoever connects."""
+        with self._counting:
+            self._count += 1
