@@ -22,7 +22,10 @@ from memhint.objects.units import GIB, MIB, mib
 WORK = 900 * MIB
 SAME = 192 * MIB
 WINDOW = 30.0  # seconds that resident memory gets to fall
-FAST_KSM = {"allow_monitor_commands": True, "advisor": "none", "pages_to_scan": 20000, "sleep_millisecs": 10}
+FAST_KSM = {
+    "virt": {"allow_monitor_commands": True},
+    "dedup": {"advisor": "none", "pages_to_scan": 20000, "sleep_millisecs": 10},
+}
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -85,7 +88,7 @@ def _dedup() -> dict[str, Any]:
         guests = host.add_guests([{"name": name, "memory": 384 * MIB, "project": "p1"} for name in "ab"])
         for guest in guests:
             guest.alloc("data", SAME, content="seed:7")
-        with AgentProcess(host, {"dedup": FAST_KSM}) as agent:
+        with AgentProcess(host, FAST_KSM) as agent:
             apart = _pss(guests[0])
             began = time.monotonic()
             for guest in guests:

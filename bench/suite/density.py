@@ -25,7 +25,8 @@ PACKED: Mapping[str, Mapping[str, Any]] = {
     # Each call to an emulated guest's agent takes it a tenth of a second of CPU; idle guests have little to tell.
     "guest": {"interval": 60, "max_age": 180},
     "policy": {"dedup": "on", "guest_actions": "allow"},
-    "dedup": {"allow_monitor_commands": True, "advisor": "adaptive", "estimate_cpu_percent": 0},
+    "virt": {"allow_monitor_commands": True},
+    "dedup": {"advisor": "adaptive", "estimate_cpu_percent": 0},
     "ladder": {"always": "reporting,cache,order", "climb": 2, "fine_order": 0, "cache_least_mib": 16},
 }
 """As an operator sets it whose guests are idle most of the time."""

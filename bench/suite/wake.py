@@ -34,7 +34,7 @@ _CPU = next(float(one.default) for one in thp.OPTS if one.name == "cpu_percent")
 # is not collapsed.
 _DENSE: Mapping[str, Mapping[str, Any]] = {
     "DEFAULT": {"period": 10},
-    **{name: group for name, group in PACKED.items() if name not in ("DEFAULT", "dedup")},
+    **{name: group for name, group in PACKED.items() if name not in ("DEFAULT", "virt", "dedup")},
     "guest": {"interval": 5, "max_age": 180},
 }
 

@@ -117,7 +117,7 @@ def _run(settings: Settings, console: Console, pieces: patched.Pieces, out: Path
         console.print(f"{settings.guests} guests are up after {time.monotonic() - began:.1f} s. Look at them with")
         console.print(f"  virsh -c '{host.uri}' list", highlight=False, soft_wrap=True)
         # QEMU's counters are read through its monitor, which the operator has to allow.
-        allowed = {"dedup": {"allow_monitor_commands": True}} if pieces.emulator == "memhint" else None
+        allowed = {"virt": {"allow_monitor_commands": True}} if pieces.emulator == "memhint" else None
         with AgentProcess(host, allowed) as agent, ApiProcess(agent) as api:
             console.print(f"The dashboard: {api.url}/dashboard/", highlight=False, soft_wrap=True)
             with Screen(console, settings) as screen:

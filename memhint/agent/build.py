@@ -14,7 +14,7 @@ from memhint.agent.applied import Applied
 from memhint.agent.balloon_reads import BalloonReads
 from memhint.agent.build_active import build_active
 from memhint.agent.build_dedup import page_samples
-from memhint.agent.build_levers import TRAVELLING, build_levers
+from memhint.agent.build_levers import STAYING, TRAVELLING, build_levers
 from memhint.agent.build_virt import Virt, build_virt
 from memhint.agent.cycle import Cycle
 from memhint.agent.deep_reads import DeepReads
@@ -32,6 +32,7 @@ from memhint.conf.policy import host_inputs
 from memhint.conf.virt import may_ask_monitor
 from memhint.kernel.clearings import Clearings
 from memhint.kernel.root import PAGE_SIZE, KernelRoot
+from memhint.levers.arrivals import Arrivals
 from memhint.objects.report import STALE_PERIODS
 from memhint.objects.units import MIB
 from memhint.pages.samples import PageSamples
@@ -44,6 +45,8 @@ from memhint.virt.marks import DomainMarks
 from memhint.virt.monitor import Monitor
 from memhint.virt.stats import read_stats
 
+# With a new connection: what started while there was none was told to nobody.
+_ARRIVALS = frozenset({DomainEvent.STARTED, DomainEvent.PLUGGED, DomainEvent.CONNECTED})
 _LEAVING = 15.0  # seconds: a reading of active memory under way ends with its window
 
 
@@ -57,6 +60,7 @@ class Agent:
     samples: PageSamples
     counters: BalloonReads
     active: ActiveReads
+    arrivals: Arrivals
     definitions: Definitions
     connections: tuple[Connection | AgentConnections, ...]
 
@@ -111,9 +115,14 @@ def build(
     root = root or KernelRoot()
     settings = planner_settings(conf)
     applied = before.parts.applied if before is not None else Applied()
+    arrivals = before.arrivals if before is not None else Arrivals()
 
     def listen(event: Event) -> None:
         virt.definitions.invalidate(event.uuid)
+        if event.kind in _ARRIVALS:
+            arrivals.note()
+            for runner in parts.runners:
+                runner.arrived()
         if event.kind is DomainEvent.AGENT and event.uuid:
             guests.changed(event.uuid)
         elif event.kind is DomainEvent.CONNECTED:
@@ -121,7 +130,7 @@ def build(
         wake()
 
     virt = build_virt(conf, listen)
-    marks = TravellingMarks(stores.ledger, DomainMarks(virt.counting).write, TRAVELLING)
+    marks = TravellingMarks(stores.ledger, DomainMarks(virt.counting).write, TRAVELLING, STAYING)
     stores = replace(stores, ledger=marks)
     guests = _build_guests(conf, virt)
     looks = page_samples(conf, root)
@@ -146,13 +155,14 @@ def build(
         clearings=clearings,
         heat=active.heat,
         ranges=looks.ranges,
+        arrivals=arrivals,
         guests=guests,
         reclaims=stores.reclaims,
         note=applied.note,
         dry_run=dry_run,
     )
     parts = Parts(
-        observer=_build_observer(conf, root, virt, guests, deep, counters if counted else None, active),
+        observer=_build_observer(conf, root, virt, guests, deep, counters if counted else None, active, arrivals),
         policies=Policies(stores.policies, host_inputs(conf), dry_run=dry_run),
         samples=samples if dry_run and samples is not None else looks,
         runners=build_levers(levers),
@@ -183,7 +193,7 @@ def build(
         counters.start()
     if not dry_run:
         looks.start()
-    return Agent(cycle, parts, guests, looks, counters, active, virt.definitions, virt.connections)
+    return Agent(cycle, parts, guests, looks, counters, active, arrivals, virt.definitions, virt.connections)
 
 
 def _build_guests(conf: cfg.ConfigOpts, virt: Virt) -> Guests:
@@ -209,6 +219,7 @@ def _build_observer(
     deep: DeepReads,
     counters: BalloonReads | None,
     active: ActiveReads,
+    arrivals: Arrivals,
 ) -> Observer:
     slack = conf.guest.conversation_timeout + conf.guest.call_timeout
     return Observer(
@@ -225,4 +236,5 @@ def _build_observer(
         overhead=conf.planner.overhead_mib * MIB,
         active=active,
         discarded=Discarded(counters, slack).join if counters is not None else tuple,
+        arrivals=lambda: arrivals.count,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from memhint.agent.runners import cache, qos, reporting, wake
@@ -11,11 +11,13 @@ from memhint.agent.runners.ladder import LadderShown
 from memhint.agent.runners.runner import LeverRunner, RunnerContext
 from memhint.agent.runners.vm import VmRunner
 from memhint.levers import balloon, dedup, khugepaged, recycler, swap_out, thp, tiering
+from memhint.levers import reporting as in_guests
 from memhint.levers.lever import HostLever, TakeUp, VmLever
-from memhint.levers.reporting import TRAVELLING as OF_REPORTING
 
-TRAVELLING: Mapping[str, TakeUp] = {**balloon.TRAVELLING, **OF_REPORTING}
+TRAVELLING: Mapping[str, TakeUp] = {**balloon.TRAVELLING, **in_guests.TRAVELLING}
 """Knobs whose setting goes where a VM goes, when it is moved to another host."""
+STAYING: Collection[str] = in_guests.STAYING | recycler.STAYING
+"""Knobs that stay behind: a VM that was undefined, or has moved, has neither a definition nor a QEMU here."""
 
 
 def build_levers(context: RunnerContext) -> tuple[LeverRunner, ...]:

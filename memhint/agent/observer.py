@@ -73,6 +73,8 @@ class Observation:
     """UUIDs of VMs that run, and of which no more than the size is known: neither whose they are nor what they are."""
     marks: Mapping[str, Sequence[Mark]] = field(default_factory=dict)
     """What VMs brought along, by UUID."""
+    arrivals: int = 0
+    """How many VMs, and parts of their memory, had come when this look began."""
 
     @property
     def complete(self) -> bool:
@@ -99,12 +101,14 @@ class Observer:
         overhead: int,
         active: ActiveReads | None = None,
         discarded: Callable[[Sequence[DomainObservation]], Sequence[DomainObservation]] = tuple,
+        arrivals: Callable[[], int] = lambda: 0,
     ) -> None:
         """:param guest_max_age: seconds after which a guest's word counts for nothing
         :param list_max_age: seconds after which a list of VMs does
         :param overhead: bytes that QEMU itself takes for a VM
         :param active: says how much of the VMs' memory is in use
         :param discarded: adds QEMU's own counters to the VMs, where they may be read
+        :param arrivals: how many VMs, and parts of their memory, libvirt has told of
         """
         self._root = root
         self._stats = stats
@@ -119,6 +123,7 @@ class Observer:
         self._overhead = overhead
         self._active = active
         self._discarded = discarded
+        self._arrivals = arrivals
         self._vms = VmsCgroupReads(root, PAGE_SIZE)
         self._last: Sequence[DomainStats] | None = None
         self._listed_at = float("-inf")
@@ -135,6 +140,7 @@ class Observer:
         :raises KernelInterfaceError: when not even the host's memory can be read
         """
         gaps: list[Gap] = []
+        arrivals = self._arrivals()  # before the list: one that comes now may be in it, and is looked at again
         sight, outdated = Sight.CLEAR, False
         try:
             self._last = list(self._stats())
@@ -187,6 +193,7 @@ class Observer:
             outdated=outdated,
             unread=unread,
             marks={uuid: definition.marks for uuid, definition in definitions.items() if definition.marks},
+            arrivals=arrivals,
         )
 
     def glance(self) -> PressureSample:

@@ -25,14 +25,20 @@ class TravellingMarks:
     """The host's ledger, which writes marks of these knobs to the running domain, too. For several threads."""
 
     def __init__(
-        self, ledger: Ledger, write: Callable[[str, Sequence[Mark]], None], knobs: Mapping[str, TakeUp]
+        self,
+        ledger: Ledger,
+        write: Callable[[str, Sequence[Mark]], None],
+        knobs: Mapping[str, TakeUp],
+        staying: Collection[str] = (),
     ) -> None:
         """:param write: lets a running domain carry marks; raises VirtError
         :param knobs: those whose setting goes where the VM goes
+        :param staying: others of which nothing is left on a host that the VM has left
         """
         self._ledger = ledger
         self._write = write
         self._knobs = knobs
+        self._ends = frozenset({*knobs, *staying})  # with the VM's time on this host
         self._arrived: dict[str, str] = {}  # by domain: the process whose marks have been taken up
         self._missed: dict[str, int] = {}
 
@@ -89,11 +95,14 @@ class TravellingMarks:
                 self._ledger.put(mark)
 
     def _forget(self, present: Collection[str]) -> None:
-        """Of VMs that have left: what was changed of them has left with them."""
-        marked = {mark.subject for mark in self._ledger.all() if mark.knob in self._knobs}
+        """Of VMs that have left: what was changed of them has left with them, or has ended.
+
+        One that is only shut off is listed still.
+        """
+        marked = {mark.subject for mark in self._ledger.all() if mark.knob in self._ends}
         self._missed = {uuid: self._missed.get(uuid, 0) + 1 for uuid in marked if uuid not in present}
         for mark in self._ledger.all() if self._missed else ():
-            if mark.knob in self._knobs and self._missed.get(mark.subject, 0) >= _GONE:
+            if mark.knob in self._ends and self._missed.get(mark.subject, 0) >= _GONE:
                 self._ledger.remove(mark.subject, mark.knob)
         self._arrived = {uuid: instance for uuid, instance in self._arrived.items() if uuid in present}
 

@@ -10,6 +10,7 @@ from cliff.show import ShowOne
 
 from memhint.cli import words
 from memhint.cli.base import HostCommand
+from memhint.cli.errors import CliError, Exit
 from memhint.cli.find import find_domain, name_of
 from memhint.cli.plan import show_levers
 from memhint.cli.table import Mib, Table, clean
@@ -65,6 +66,8 @@ examples:
             self._report = self.fresh(conf, store)
         self._settings = planner_settings(conf)
         self._domain = _domain(self._report, parsed_args.subject)
+        if self._domain is not None and parsed_args.tier is not None:
+            raise CliError(Exit.USAGE, "--tier is told of a host: leave the VM out")
         if self._domain is None:
             return self.dict2columns(host_of(self._report, self._settings, parsed_args.tier))
         return self.dict2columns(domain_of(self._report, self._domain, self._settings))

@@ -42,7 +42,9 @@ class Wishes:
 
 @dataclass(frozen=True, slots=True)
 class PolicyChange:
-    """What became of it. ``seen`` is the agent's first report that shows it."""
+    """What became of it. ``seen`` is the agent's first report that shows it; ``levers`` are as it has them, or of a dry
+    run as they would be.
+    """
 
     domain: DomainReport
     before: Policy
@@ -63,7 +65,7 @@ class Set(HostCommand, ShowOne):
 examples:
   %(prog)s web-1 reporting=off guest_actions=allow
   %(prog)s web-1 reporting=inherit      leave it to metadata, flavor and host again
-  %(prog)s web-1 dedup=on --dry-run     show what would hold, store nothing
+  %(prog)s web-1 dedup=on --dry-run     show what would hold and what would come of it, store nothing
 
 An operator's wish is stronger than metadata, flavor, aggregate and host, and survives a rebuild."""
     )
@@ -106,8 +108,12 @@ An operator's wish is stronger than metadata, flavor, aggregate and host, and su
         kept = {name: value for name, value in inputs.get(Origin.OPERATOR, {}).items() if name not in wishes.unset}
         before = effective(inputs)
         after = effective({**inputs, Origin.OPERATOR: {**kept, **wishes.values}})
+        self._report = report
         if parsed_args.dry_run:
-            return PolicyChange(domain, before, after, stored=False)
+            from memhint.planner.foresee import foresee  # with all that the planner knows of levers
+
+            levers = foresee(domain, _values(before), _values(after))
+            return PolicyChange(domain, before, after, stored=False, levers=levers)
         store.policies.set_operator(uuid, wishes.values, wishes.unset)
         if parsed_args.no_wait:
             return PolicyChange(domain, before, after, stored=True)
@@ -158,11 +164,10 @@ An operator's wish is stronger than metadata, flavor, aggregate and host, and su
             for name in KEYS
         ]
         table.emit_list((outcome.domain.observation.name, "Before", "After"), rows, out, parsed_args)
-        if outcome.seen is not None:
-            show_levers(table, outcome.seen, outcome.levers, out, parsed_args)
-        elif not outcome.stored:
+        show_levers(table, outcome.seen or self._report, outcome.levers, out, parsed_args)
+        if not outcome.stored:
             out.write("Dry run: nothing was stored.\n")
-        elif outcome.failure is None:
+        elif outcome.seen is None and outcome.failure is None:
             out.write("Stored. See what becomes of it with: memhint domains\n")
 
 
@@ -213,6 +218,10 @@ def _failure(domain: DomainReport, wishes: Wishes) -> CliError | None:
     return None
 
 
+def _values(policy: Policy) -> dict[str, str | None]:
+    return {name: setting.value for name, setting in policy.settings.items()}
+
+
 def _plain(outcome: PolicyChange) -> dict[str, Any]:
     return {
         "name": outcome.domain.observation.name,
@@ -221,5 +230,5 @@ def _plain(outcome: PolicyChange) -> dict[str, Any]:
         "before": to_plain(outcome.before)["settings"],
         "after": to_plain(outcome.after)["settings"],
         "sequence": outcome.seen.sequence if outcome.seen else None,
-        "levers": to_plain(outcome.levers) if outcome.seen else None,
+        "levers": to_plain(outcome.levers) if outcome.seen or not outcome.stored else None,
     }

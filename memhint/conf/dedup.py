@@ -8,14 +8,6 @@ GROUP = "dedup"
 
 OPTS = (
     cfg.BoolOpt(
-        "allow_monitor_commands",
-        default=False,
-        help="Whether merging may be switched per VM through QEMU's monitor. It is the only way while a VM runs, and "
-        "libvirt marks the VM as tainted for it: every VM of the host, because those that do not merge are switched "
-        "off. Without it nothing is merged. The same leave lets memhint read what QEMU discarded of reported memory, "
-        "where QEMU counts it.",
-    ),
-    cfg.BoolOpt(
         "allow_cross_tenant",
         default=False,
         help="Whether VMs of different projects may share merged pages. Shared pages are a side channel: one VM can "

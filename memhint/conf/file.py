@@ -58,6 +58,10 @@ def _sections(name: str) -> Mapping[str, Mapping[str, list[str]]]:
 
 def _known() -> dict[str, dict[str, cfg.Opt]]:
     known = {group: {option.dest: option for option in options} for group, options in list_opts()}
+    for group, options in list_opts():
+        for option in options:
+            for old in option.deprecated_opts:  # where it was: oslo.config takes it there, and logs where it is now
+                known.setdefault(old.group or group, {}).setdefault(old.name or option.dest, option)
     for _, options in logging.list_opts():
         for option in options:
             known["DEFAULT"][option.dest] = option

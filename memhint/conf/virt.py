@@ -27,9 +27,19 @@ OPTS = (
         min=1,
         help="Seconds after which a VM's XML is read again although no event told of a change.",
     ),
+    cfg.BoolOpt(
+        "allow_monitor_commands",
+        default=False,
+        deprecated_group="dedup",
+        deprecated_name="allow_monitor_commands",  # said again, so that the sample shows it
+        help="Whether memhint may use QEMU's monitor, for which libvirt marks a VM as tainted. It is the only way to "
+        "switch merging per VM while it runs: of every VM of the host, because those that do not merge are switched "
+        "off; without it nothing is merged. The page recycler needs it, too, and so does reading what QEMU discarded "
+        "of reported memory, where QEMU counts it.",
+    ),
 )
 
 
 def may_ask_monitor(conf: cfg.ConfigOpts) -> bool:
-    """Whether QEMU's monitor may be asked, which taints a VM. The option is of the lever that was the first to ask."""
-    return bool(conf.dedup.allow_monitor_commands)
+    """Whether QEMU's monitor may be asked, which taints a VM."""
+    return bool(conf.virt.allow_monitor_commands)

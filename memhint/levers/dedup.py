@@ -11,13 +11,16 @@ How a VM's memory is marked is in `dedup_merge.py`, how it gets into its partiti
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from memhint.conf.virt import may_ask_monitor
 from memhint.kernel import ksm, process
 from memhint.kernel.root import KernelRoot
+from memhint.levers.arrivals import Arrivals
 from memhint.levers.dedup_merge import MERGE_KNOB, MergeFlags, QemuMonitor
 from memhint.levers.dedup_partition import ENDED, PARTITION_KNOB, Partitions
 from memhint.levers.host_ksm import HostKsm, is_ksm
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 OTHER_MANAGERS = frozenset({"ksmtuned", "momd", "vdsmd"})
+PAUSED = Verdict(Answer.UNCHANGED, Reason.NOT_RUNNING, "it is paused: for a while it stays as it is")
 ADAPTIVE = "adaptive"
 FAST = (5000, 20)  # pages, and the milliseconds of the sleep after them: about 38 % of a core
 SLOW = (100, 1000)  # no load worth the name; what the pages hold is still looked at now and then
@@ -105,16 +109,18 @@ class DedupLever(HostLever[DedupPlan]):
         reserve: Callable[[HostObservation], int],
         now: Callable[[], float],
         ranges: Callable[[str, str], RangeChoice | None] = lambda uuid, instance: None,
+        arrivals: Arrivals | None = None,
     ) -> None:
         """:param monitor: gives the monitor of a domain's UUID
         :param host_boot: names this boot of the host; marks of another one are void
         :param reserve: bytes that separating pages must leave
         :param ranges: what is worth merging of a VM's process, by UUID and instance; None where that is not known
+        :param arrivals: of VMs and of their memory; None where nothing tells of any
         """
         self._root = root
         self._ledger = ledger
         self._settings = settings
-        self._ksm = HostKsm(root, ledger, host_boot, now)
+        self._ksm = HostKsm(root, ledger, host_boot, now, arrivals or Arrivals())
         self._merge = MergeFlags(root, ledger, monitor, reserve, now, ranges, self._ksm.pause)
         self._partitions = Partitions(root, ledger, now)
 
@@ -131,7 +137,7 @@ class DedupLever(HostLever[DedupPlan]):
             return Verdict(
                 Answer.REFUSED,
                 Reason.MONITOR_COMMANDS,
-                "merging is set through QEMU's monitor, which taints the domain: set [dedup] allow_monitor_commands",
+                "merging is set through QEMU's monitor, which taints the domain: set [virt] allow_monitor_commands",
             )
         rivals = process.find_by_comm(self._root, OTHER_MANAGERS)
         if rivals:
@@ -200,7 +206,8 @@ class DedupLever(HostLever[DedupPlan]):
             )
             return PassResult({**verdicts, **dict.fromkeys(plan.members, held)}, held)
         for domain in inside:
-            verdict = self._merge.let_in(domain, host, dry_run=dry_run)
+            runs = domain.state is DomainState.RUNNING
+            verdict = self._merge.let_in(domain, host, dry_run=dry_run) if runs else PAUSED
             verdicts[domain.uuid] = _both(placed[domain.uuid], verdict) if domain.uuid in placed else verdict
         knobs = self._settings.knobs(plan.pace, several=plan.several)
         return PassResult(verdicts, self._ksm.run(knobs, dry_run=dry_run))
@@ -225,6 +232,17 @@ class DedupLever(HostLever[DedupPlan]):
     def _harmless(self, one: DomainObservation, plan: DedupPlan) -> bool:
         """Whether it does no harm if a VM that is kept out merges: with its own project's, and it asked for that."""
         return one.uuid in plan.spared and (not plan.groups or self._partitions.stands(one))
+
+    def arrived(self) -> None:
+        """QEMU marks what is new as mergeable, whoever's it is: KSM stops at once, and a pass that knows it goes on.
+
+        A pass under way may take minutes, as the monitor of a busy VM does, and nobody waits for that here.
+        """
+        threading.Thread(target=self._ksm.pause, name="dedup-arrival", daemon=True).start()
+
+    def knows(self, arrivals: int) -> None:
+        """See HostLever."""
+        self._ksm.knows(arrivals)
 
     def hold(self) -> Verdict:
         """While it is not known who may merge: KSM rests, where memhint runs it. Nothing is separated, or forgotten."""
@@ -318,7 +336,7 @@ def settings_of(conf: cfg.ConfigOpts) -> DedupSettings:
     options = conf.dedup
     advised = options.advisor == "scan-time"
     return DedupSettings(
-        allow_monitor_commands=options.allow_monitor_commands,
+        allow_monitor_commands=may_ask_monitor(conf),
         advisor=options.advisor,
         target_scan_time=options.target_scan_time if advised else None,
         max_cpu=options.max_cpu if advised else None,
@@ -347,4 +365,5 @@ def build(context: LeverContext) -> DedupLever:
         reserve,
         time.time,
         context.ranges,
+        context.arrivals,
     )

@@ -9,6 +9,7 @@ from dataclasses import replace
 from memhint.kernel import ksm
 from memhint.kernel.errors import InterfaceMissing, KernelInterfaceError
 from memhint.kernel.root import KernelRoot
+from memhint.levers.arrivals import Arrivals
 from memhint.objects.ownership import HOST, Ledger, Mark
 from memhint.objects.units import mib
 from memhint.objects.verdict import Answer, Reason, Verdict
@@ -19,6 +20,7 @@ ADVISED = "*"
 _KNOBS = frozenset(ksm.KsmKnob)
 # Nothing may merge while the rest goes back, and the kernel takes pages_to_scan only once the advisor is off.
 _RESTORE_ORDER: Mapping[str, int] = {ksm.KsmKnob.RUN: 0, ksm.KsmKnob.PAGES_TO_SCAN: 2}
+_NEWCOMER = "KSM rests: since the VMs were looked at, one has started, or got memory that may be merged"
 
 
 def is_ksm(mark: Mark) -> bool:
@@ -35,12 +37,21 @@ class HostKsm:
         ledger: Ledger,
         host_boot: str,
         now: Callable[[], float],
+        arrivals: Arrivals,
     ) -> None:
-        """:param host_boot: names this boot of the host; marks of another one are void"""
+        """:param host_boot: names this boot of the host; marks of another one are void
+        :param arrivals: of VMs, and of memory to them; for one that was not looked at yet KSM is not switched on
+        """
         self._root = root
         self._ledger = ledger
         self._host_boot = host_boot
         self._now = now
+        self._arrivals = arrivals
+        self._known = 0  # arrivals that the pass under way has looked at
+
+    def knows(self, arrivals: int) -> None:
+        """So many arrivals have been looked at: KSM may run over them, once all is done that the pass has to do."""
+        self._known = arrivals
 
     def owned(self) -> bool:
         """Whether it was memhint that switched KSM on, in this boot of the host."""
@@ -71,25 +82,29 @@ class HostKsm:
             for mark in dropped:
                 self._put_back(mark)
             for knob, value in switch_on:
-                self._write_marked(knob, value)
+                with self._arrivals.lock:
+                    if self._arrivals.count != self._known:
+                        return Verdict(Answer.PENDING, Reason.NOT_VERIFIED, _NEWCOMER)
+                    self._write_marked(knob, value)
         except KernelInterfaceError as error:
             return Verdict(Answer.FAILED, Reason.KERNEL, str(error))
         return Verdict(Answer.APPLIED, Reason.NONE, what)
 
     def pause(self) -> None:
         """Stop scanning, if memhint began it. What is merged stays merged, and nothing more is."""
-        mark = self._ledger.get(HOST, ksm.KsmKnob.RUN)
-        if mark is None or not self.owned():
-            return
-        try:
-            if ksm.read_knob(self._root, ksm.KsmKnob.RUN) != "1":
+        with self._arrivals.lock:
+            mark = self._ledger.get(HOST, ksm.KsmKnob.RUN)
+            if mark is None or not self.owned():
                 return
-            ksm.write_knob(self._root, ksm.KsmKnob.RUN, "0")
-        except KernelInterfaceError as error:
-            LOG.error("KSM could not be stopped: %s", error)
-            return
-        # It stops whether or not that can be noted. Without the note what stands there is somebody else's.
-        self._ledger.put(replace(mark, after="0", at=self._now()))
+            try:
+                if ksm.read_knob(self._root, ksm.KsmKnob.RUN) != "1":
+                    return
+                ksm.write_knob(self._root, ksm.KsmKnob.RUN, "0")
+            except KernelInterfaceError as error:
+                LOG.error("KSM could not be stopped: %s", error)
+                return
+            # It stops whether or not that can be noted. Without the note what stands there is somebody else's.
+            self._ledger.put(replace(mark, after="0", at=self._now()))
 
     def separate_all(self, room: int, page_size: int) -> str | None:
         """Separate every page that KSM has merged, of whatever process, and stop it; why that could not be, in words.
@@ -102,7 +117,8 @@ class HostKsm:
             need = ksm.read_ksm(self._root).saving(page_size)
             if (lacking := no_room("all that is merged", need, room)) is not None:
                 return lacking
-            self._write_marked(ksm.KsmKnob.RUN, "2")
+            with self._arrivals.lock:
+                self._write_marked(ksm.KsmKnob.RUN, "2")
         except KernelInterfaceError as error:
             return str(error)
         return None
@@ -119,7 +135,8 @@ class HostKsm:
                     self.pause()
                     problems.append(f"{mark.knob} was {mark.before}: {lacking}")
                     continue
-                self._put_back(mark)
+                with self._arrivals.lock:
+                    self._put_back(mark)
             except KernelInterfaceError as error:
                 problems.append(f"{mark.knob}: {error}")
         return problems

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from memhint.kernel.errors import KernelInterfaceError
-from memhint.kernel.numa import numa_nodes
 from memhint.kernel.root import KernelRoot
 from memhint.kernel.thp import ThpKnob, read_setting, write_setting
 from memhint.levers.host_knob import HostKnob
@@ -55,14 +53,15 @@ class KhugepagedLever(HostLever[HugeHost]):
         *,
         own: bool,
         most: int,
-        near_only: Callable[[], bool] = lambda: False,
+        near: bool = False,
     ) -> None:
         """:param host_boot: names this boot of the host; marks of another one are void
         :param own: whether memhint may set any of it
         :param most: absent pages of 512 that khugepaged may fill while levers take memory in pieces
-        :param near_only: whether small pages of the own node are better here than huge ones of another
+        :param near: whether small pages of the own node are better here than huge ones of another
         """
-        self._near_only = near_only
+        self._near = near
+        self._several = False  # nodes with memory, as of the last look that told
         self._own = own
         self._most = most
 
@@ -80,10 +79,16 @@ class KhugepagedLever(HostLever[HugeHost]):
         self._sleep = knob(SLEEP_KNOB, ThpKnob.SCAN_SLEEP)
         self._defrag = knob(DEFRAG_KNOB, ThpKnob.DEFRAG)
 
-    def plan_of(self, planned: Planned) -> HugeHost:
-        """By the rules, from what the plan asks of VMs, and by what was measured of this host."""
+    def plan_of(self, planned: Planned, host: HostObservation) -> HugeHost:
+        """By the rules, from what the plan asks of VMs, and by what was measured of this host.
+
+        A node with memory may come later. Where the nodes could not be read, as it was.
+        """
         plan = huge_host(planned)
-        return replace(plan, defrag=NO_WAITING) if plan.defrag is None and self._near_only() else plan
+        if host.numa:
+            self._several = sum(node.total > 0 for node in host.numa) > 1
+        far = self._near and self._several
+        return replace(plan, defrag=NO_WAITING) if plan.defrag is None and far else plan
 
     def reconcile(
         self, plan: HugeHost, domains: Sequence[DomainObservation], host: HostObservation, *, dry_run: bool
@@ -183,21 +188,8 @@ def build(context: LeverContext) -> KhugepagedLever:
         time.time,
         own=options.own,
         most=options.max_ptes_none,
-        near_only=_has_nodes(context.root) if options.far_huge_ratio > 1 else lambda: False,
+        near=options.far_huge_ratio > 1,
     )
-
-
-def _has_nodes(root: KernelRoot) -> Callable[[], bool]:
-    """Whether anything can be far now: a node with memory may come later. As it was, where that cannot be read."""
-    known = False
-
-    def several() -> bool:
-        nonlocal known
-        with suppress(KernelInterfaceError):
-            known = sum(node.total > 0 for node in numa_nodes(root)) > 1
-        return known
-
-    return several
 
 
 def _joined(verdicts: Sequence[Verdict]) -> Verdict:

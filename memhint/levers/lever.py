@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from memhint.kernel.clearings import Clearings
     from memhint.kernel.root import KernelRoot
+    from memhint.levers.arrivals import Arrivals
     from memhint.objects.heat import HeatMap
     from memhint.objects.merge_ranges import RangeChoice
     from memhint.objects.ownership import Ledger
@@ -63,6 +64,8 @@ class LeverContext:
     """Which ranges these VMs use, by UUID; asked for, it is found out for the next time."""
     ranges: Callable[[str, str], RangeChoice | None]
     """What is worth merging of a VM's process, by UUID and instance."""
+    arrivals: Arrivals
+    """Of VMs and their memory."""
 
     def room(self) -> int:
         """Bytes that the host can give away and keep its reserve."""
@@ -127,8 +130,8 @@ class HostLever(ABC, Generic[PlanT]):
     share = 0.33
     """Of the time that undoing everything may take."""
 
-    def plan_of(self, planned: Planned) -> PlanT:
-        """This lever's part of a plan."""
+    def plan_of(self, planned: Planned, host: HostObservation) -> PlanT:
+        """This lever's part of a plan for this host."""
         part: PlanT = planned.of_host[self.name]
         return part
 
@@ -137,6 +140,16 @@ class HostLever(ABC, Generic[PlanT]):
         self, plan: PlanT, domains: Sequence[DomainObservation], host: HostObservation, *, dry_run: bool
     ) -> PassResult:
         """Bring every VM and the host to the plan."""
+
+    def arrived(self) -> None:
+        """A VM has started, or has more memory, and no view may have it yet. Called by libvirt's event thread: must not
+        wait.
+        """
+        return
+
+    def knows(self, arrivals: int) -> None:
+        """The pass that follows goes by a view that has so many arrivals."""
+        return
 
     def interrupt(self) -> None:
         """End a pass under way early, where that can be; called before somebody waits for one."""

@@ -27,6 +27,8 @@ from memhint.virt.monitor import Monitor
 from memhint.virt.recycler import RecyclerKnobs
 
 PACE_KNOB = "page recycler"
+STAYING = frozenset({PACE_KNOB})
+"""Knobs of which nothing is left on a host that the VM has left."""
 _STILL = RecyclerPace(workers=0, period_ms=10_000, max_bytes=0)
 
 
@@ -76,7 +78,7 @@ class RecyclerLever(VmLever):
             return Verdict(Answer.UNSUPPORTED, Reason.NOT_RUNNING, f"the VM is {domain.state}")
         if not self._allowed:
             detail = (
-                "its pace is set through QEMU's monitor, which taints the domain: set [dedup] allow_monitor_commands"
+                "its pace is set through QEMU's monitor, which taints the domain: set [virt] allow_monitor_commands"
             )
             return Verdict(Answer.UNSUPPORTED, Reason.MONITOR_COMMANDS, detail)
         if domain.balloon_reporting is None:

@@ -38,6 +38,8 @@ KNOBS = frozenset({ORDER_KNOB, DRIVER_KNOB, ENABLED_KNOB, NEXT_BOOT_KNOB, *repor
 """Every mark of this lever."""
 TRAVELLING: Mapping[str, TakeUp] = dict.fromkeys(KNOBS - {NEXT_BOOT_KNOB}, as_it_is)
 """Knobs whose setting goes where the VM goes. The definition for the next boot stays with its host's libvirt."""
+STAYING = frozenset({NEXT_BOOT_KNOB})
+"""Knobs of which nothing is left on a host where the VM is not defined any more."""
 BOUNDED_SINCE = (6, 2)  # from here on the kernel refuses an order beyond MAX_PAGE_ORDER
 _RELEASE = re.compile(r"(\d+)\.(\d+)")
 

@@ -19,11 +19,12 @@ from memhint.kernel.root import PAGE_SIZE, KernelRoot
 from memhint.kernel.thp import HUGE_PAGE, huge_activity, read_thp
 from memhint.levers.failed import failed
 from memhint.levers.lever import LeverContext, Stop, VmLever
-from memhint.objects.domain import DomainObservation, DomainState
-from memhint.objects.lever import LeverName, LeverState, Observed
+from memhint.objects.domain import DomainObservation
+from memhint.objects.lever import LeverName, LeverState
 from memhint.objects.policy import Mode, Policy
-from memhint.objects.units import MIB, mib
+from memhint.objects.units import mib
 from memhint.objects.verdict import Answer, Reason, Verdict
+from memhint.planner.thp import huge_seen, not_this_vm, small_pages
 
 if TYPE_CHECKING:
     from oslo_config import cfg
@@ -97,19 +98,12 @@ class ThpLever(VmLever):
         """The lever's three fields for one VM."""
         if verdict is None:
             verdict = _not_this_vm(domain, policy) or self._small_pages(domain) or Verdict(Answer.UNCHANGED)
-        return LeverState(self.name, domain.uuid, str(policy.thp), self.read(domain), verdict)
+        return LeverState(self.name, domain.uuid, str(policy.thp), huge_seen(domain), verdict)
 
     def shown(self, domain: DomainObservation) -> bool:
         """Where nobody will ask for a VM, because it was started to have no huge pages, that is shown all the same."""
         verdict = self._small_pages(domain)
         return verdict is not None and verdict.reason is Reason.DEVICE
-
-    def read(self, domain: DomainObservation) -> Observed:
-        """Whether huge pages back some of it."""
-        if domain.deep is None:
-            started_without = domain.process is not None and domain.process.small_pages
-            return Observed.OFF if started_without else Observed.UNKNOWN
-        return Observed.ON if domain.deep.anon_huge else Observed.OFF
 
     def pull(
         self, domain: DomainObservation, policy: Policy, wish: int | None, *, dry_run: bool, stop: Stop
@@ -157,14 +151,14 @@ class ThpLever(VmLever):
 
     def _small_pages(self, domain: DomainObservation) -> Verdict | None:
         """Why nothing will ever be collapsed of a process that has to do without; None where it has not."""
-        if domain.process is None or not domain.process.small_pages:
+        without = small_pages(domain)
+        if without is None:
             return None
         try:
             host = self._not_this_host()  # a kernel without huge pages says the same of every process
         except KernelInterfaceError as error:
             return failed(error)
-        detail = "its QEMU was started to have small pages only (PR_SET_THP_DISABLE), until the VM is started otherwise"
-        return host or Verdict(Answer.UNSUPPORTED, Reason.DEVICE, detail)
+        return host or without
 
     def _trouble(self, domain: DomainObservation) -> Verdict | None:
         """Why nothing, or nothing more, is to be collapsed now."""
@@ -254,20 +248,4 @@ def build(context: LeverContext) -> ThpLever:
 
 
 def _not_this_vm(domain: DomainObservation, policy: Policy) -> Verdict | None:
-    if policy.thp is Mode.OFF:
-        return Verdict(Answer.UNCHANGED, Reason.OPT_OUT)
-    if domain.state is not DomainState.RUNNING or domain.process is None:
-        return Verdict(Answer.PENDING, Reason.NOT_RUNNING, f"the VM is {domain.state}")
-    facts = domain.facts
-    if facts.hugepages:
-        return Verdict(Answer.UNSUPPORTED, Reason.DEVICE, "its memory is on explicit huge pages already")
-    if facts.locked or facts.vfio or facts.confidential:
-        return Verdict(Answer.UNSUPPORTED, Reason.DEVICE, "its memory cannot be moved: locked, pinned or encrypted")
-    if facts.shared_memory or facts.file_backed:
-        return Verdict(Answer.UNSUPPORTED, Reason.DEVICE, "its memory is of a file, which has huge pages of its own")
-    if facts.realtime:
-        return Verdict(Answer.REFUSED, Reason.EXCLUDED, "a collapse makes its CPUs wait: they are real time")
-    if domain.process.ksm_merging:
-        held = f"{domain.process.ksm_merging // MIB} MiB of it are merged, and a collapse would separate them"
-        return Verdict(Answer.REFUSED, Reason.IN_USE, held)
-    return None
+    return Verdict(Answer.UNCHANGED, Reason.OPT_OUT) if policy.thp is Mode.OFF else not_this_vm(domain)

@@ -24,7 +24,7 @@ from memhint.kernel.tiers import kernel_tiers, memory_tiers
 from memhint.levers.failed import failed
 from memhint.levers.lever import HostLever, LeverContext, PassResult
 from memhint.levers.tiering_moves import Carrier, Done
-from memhint.levers.tiering_verdicts import Pass, foretold, not_this_vm, observed_of, unread, verdict_of
+from memhint.levers.tiering_verdicts import Pass, foretold, observed_of, unread, verdict_of
 from memhint.objects.domain import DomainObservation, DomainState
 from memhint.objects.heat import HeatMap
 from memhint.objects.host import HostObservation
@@ -42,6 +42,7 @@ from memhint.planner.tiering import (
     VmMemory,
     beyond,
     choose,
+    not_this_vm,
     pieces_of,
 )
 

@@ -73,23 +73,6 @@ def unread(one: DomainObservation) -> Verdict:
     return Verdict(Answer.PENDING, Reason.NO_READING, "which memory is in use is not known yet")
 
 
-def not_this_vm(one: DomainObservation) -> Verdict | None:
-    """Why nothing of a VM is moved, whatever its memory is; None where it may be."""
-    facts = one.facts
-    if one.process is None:
-        return Verdict(Answer.PENDING, Reason.NOT_RUNNING, f"the VM is {one.state}")
-    if facts.hugepages:
-        return Verdict(Answer.UNSUPPORTED, Reason.DEVICE, "its memory is on explicit huge pages, which are left alone")
-    if facts.locked or facts.vfio or facts.confidential:
-        return Verdict(Answer.UNSUPPORTED, Reason.DEVICE, "its memory cannot be moved: locked, pinned or encrypted")
-    if facts.realtime:
-        return Verdict(Answer.REFUSED, Reason.EXCLUDED, "its CPUs wait while a page is moved: they are real time")
-    if facts.numa_strict and len(facts.numa_nodes) < 2:
-        bound = "to one node" if facts.numa_nodes else "to nodes that its XML does not name"
-        return Verdict(Answer.UNSUPPORTED, Reason.ONE_NODE, f"its XML binds its memory {bound}")
-    return None
-
-
 def foretold(moves: Sequence[Move], work: Pass) -> PassResult:
     """What a dry run says: what would be moved."""
     done = {uuid: Done() for uuid in work.memory}

@@ -18,6 +18,7 @@ from memhint.planner.dedup_auto import AutoSettings, AutoState, decide, without
 from memhint.planner.dedup_breaks import BreakState, rest_of
 from memhint.planner.dedup_pace import Pace
 from memhint.planner.dedup_partitions import Apart, group_of
+from memhint.planner.dedup_pause import stays
 from memhint.planner.dedup_yield import TurnInput, TurnState, take_turns
 from memhint.planner.exclusions import exclusions, forbidden
 
@@ -62,6 +63,7 @@ class MergeProgress:
     turn: TurnState = field(default_factory=TurnState)
     breaks: BreakState = field(default_factory=BreakState)
     await_looks: bool = False  # whether VMs that are being looked at are worth waiting for: ranges are found then
+    pauses: Mapping[str, float] = field(default_factory=dict)  # by QEMU process that merged: since when it is paused
 
 
 _NOTHING_KNOWN = AutoInput()
@@ -98,7 +100,8 @@ def plan_dedup(
     undecided: dict[str, list[str]] = {}
     for domain in domains:
         policy = policies[domain.uuid]
-        refusal = _refusal(domain, policy, allow_cross_tenant, nodes)
+        runs = domain.state is DomainState.RUNNING or stays(progress.pauses, domain, auto.now)
+        refusal = _refusal(domain, policy, allow_cross_tenant, nodes, runs=runs)
         if refusal is not None:
             verdicts[domain.uuid] = refusal
             continue
@@ -188,11 +191,11 @@ def mergeable(domain: DomainObservation) -> bool:
     return domain.state is DomainState.RUNNING and domain.process is not None and not fixed
 
 
-def _refusal(domain: DomainObservation, policy: Policy, allow_cross_tenant: bool, nodes: int) -> Verdict | None:
-    if policy.dedup is Mode.OFF:
-        return _OFF
-    if domain.state is not DomainState.RUNNING:
-        return Verdict(Answer.PENDING, Reason.NOT_RUNNING, f"the VM is {domain.state}")
+def not_this_vm(domain: DomainObservation, policy: Policy, nodes: int) -> Verdict | None:
+    """Why a VM does not merge, whoever asks for it, as long as it runs as it does; None where it may.
+
+    :param nodes: the host's NUMA nodes that have memory
+    """
     if domain.facts.shared_memory or domain.facts.hugepages or domain.facts.no_share_pages:
         what = (
             "memory that is shared with another process"
@@ -205,6 +208,19 @@ def _refusal(domain: DomainObservation, policy: Policy, allow_cross_tenant: bool
     excluded = forbidden(exclusions(domain, policy, nodes), Mechanism.MERGE)
     if excluded is not None:
         return Verdict(Answer.UNSUPPORTED, Reason.EXCLUDED, f"a VM like this is not merged: {excluded.detail}")
+    return None
+
+
+def _refusal(
+    domain: DomainObservation, policy: Policy, allow_cross_tenant: bool, nodes: int, *, runs: bool
+) -> Verdict | None:
+    if policy.dedup is Mode.OFF:
+        return _OFF
+    if not runs:
+        return Verdict(Answer.PENDING, Reason.NOT_RUNNING, f"the VM is {domain.state}")
+    unfit = not_this_vm(domain, policy, nodes)
+    if unfit is not None:
+        return unfit
     if project_of(domain, policy) is None and not allow_cross_tenant:
         return Verdict(
             Answer.REFUSED,

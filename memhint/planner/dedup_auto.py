@@ -89,7 +89,9 @@ def decide(
     :return: a verdict for each VM that stays out, and the state with those that are in
     """
     scans = None
-    if state.members and ksm is not None and ksm.run == 1:
+    if state.members and ksm is not None and ksm.run == 0:
+        scans = state.scans  # it rests for a moment, as where a VM starts, and counts on
+    elif state.members and ksm is not None and ksm.run == 1:
         scans = state.scans if state.scans is not None and state.scans <= ksm.full_scans else ksm.full_scans
     held = {project: until for project, until in state.held.items() if until > now}
     before = frozenset(state.members)

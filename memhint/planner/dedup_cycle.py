@@ -11,6 +11,7 @@ from memhint.planner.dedup_auto import pressed
 from memhint.planner.dedup_breaks import next_breaks
 from memhint.planner.dedup_pace import next_pace
 from memhint.planner.dedup_partitions import apart
+from memhint.planner.dedup_pause import next_pauses
 from memhint.planner.dedup_settings import MergeSettings
 from memhint.planner.forecast import nodes_of
 from memhint.planner.host_cycle import HostCycle
@@ -23,7 +24,8 @@ def next_dedup(cycle: HostCycle, state: PlannerState) -> tuple[DedupPlan, Planne
     wanted = pressed(settings.auto) if cycle.relief.dedup else settings.auto
     auto = AutoInput(cycle.estimated, host.ksm, state.dedup_auto, cycle.now, wanted)
     breaks = next_breaks(state.dedup_breaks, host, domains, cycle.now, settings.breaks)
-    progress = MergeProgress(state.dedup_turn, breaks, settings.await_looks)
+    pauses = next_pauses(state.dedup_pauses, state.dedup_turn.entered, domains, cycle.now)
+    progress = MergeProgress(state.dedup_turn, breaks, settings.await_looks, pauses)
     keeps = apart(host.ksm, empty_only=settings.empty_only, empty_across=settings.empty_across)
     dedup = plan_dedup(
         domains, cycle.policies, state.dedup_project, settings.cross_tenant, nodes_of(host), auto, progress, keeps
@@ -32,7 +34,7 @@ def next_dedup(cycle: HostCycle, state: PlannerState) -> tuple[DedupPlan, Planne
     dedup = replace(dedup, pace=pace)
     if cycle.missing is not None:
         held = as_before(dedup, cycle.policies, state.dedup_auto, cycle.missing)
-        return held, replace(state, dedup_auto=held.auto, dedup_breaks=breaks)
+        return held, replace(state, dedup_auto=held.auto, dedup_breaks=breaks, dedup_pauses=pauses)
     return dedup, replace(
         state,
         dedup_project=dedup.project,
@@ -40,6 +42,7 @@ def next_dedup(cycle: HostCycle, state: PlannerState) -> tuple[DedupPlan, Planne
         dedup_pace=pace_state,
         dedup_turn=dedup.turn,
         dedup_breaks=breaks,
+        dedup_pauses=pauses,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from memhint.objects.domain import DomainObservation
@@ -21,6 +22,7 @@ class DedupState:
     dedup_pace: PaceState = field(default_factory=PaceState)
     dedup_turn: TurnState = field(default_factory=TurnState)
     dedup_breaks: BreakState = field(default_factory=BreakState)
+    dedup_pauses: Mapping[str, float] = field(default_factory=dict)  # by QEMU process that merged: since when
 
     def merging_of(self, domain: DomainObservation, now: float) -> Merging | None:
         """How the merged memory of a VM fares; None where it has none and does not rest."""

@@ -8,8 +8,10 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from memhint.objects.domain import DomainObservation, DomainState
+from memhint.objects.lever import Observed
 from memhint.objects.policy import Mode, Policy
 from memhint.objects.units import MIB
+from memhint.objects.verdict import Answer, Reason, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,3 +134,37 @@ def collapses(
             )
         )
     }
+
+
+def huge_seen(domain: DomainObservation) -> Observed:
+    """Whether huge pages back some of a VM."""
+    if domain.deep is None:
+        return Observed.UNKNOWN if small_pages(domain) is None else Observed.OFF
+    return Observed.ON if domain.deep.anon_huge else Observed.OFF
+
+
+def not_this_vm(domain: DomainObservation) -> Verdict | None:
+    """Why nothing of a VM is collapsed as it runs now, whatever its host has; None where that may be."""
+    if domain.state is not DomainState.RUNNING or domain.process is None:
+        return Verdict(Answer.PENDING, Reason.NOT_RUNNING, f"the VM is {domain.state}")
+    facts = domain.facts
+    if facts.hugepages:
+        return Verdict(Answer.UNSUPPORTED, Reason.DEVICE, "its memory is on explicit huge pages already")
+    if facts.locked or facts.vfio or facts.confidential:
+        return Verdict(Answer.UNSUPPORTED, Reason.DEVICE, "its memory cannot be moved: locked, pinned or encrypted")
+    if facts.shared_memory or facts.file_backed:
+        return Verdict(Answer.UNSUPPORTED, Reason.DEVICE, "its memory is of a file, which has huge pages of its own")
+    if facts.realtime:
+        return Verdict(Answer.REFUSED, Reason.EXCLUDED, "a collapse makes its CPUs wait: they are real time")
+    if domain.process.ksm_merging:
+        held = f"{domain.process.ksm_merging // MIB} MiB of it are merged, and a collapse would separate them"
+        return Verdict(Answer.REFUSED, Reason.IN_USE, held)
+    return None
+
+
+def small_pages(domain: DomainObservation) -> Verdict | None:
+    """Why nothing will ever be collapsed of a process that has to do without; None where it has not."""
+    if domain.process is None or not domain.process.small_pages:
+        return None
+    detail = "its QEMU was started to have small pages only (PR_SET_THP_DISABLE), until the VM is started otherwise"
+    return Verdict(Answer.UNSUPPORTED, Reason.DEVICE, detail)

@@ -15,6 +15,7 @@ from memhint.objects.domain import DomainObservation, DomainState
 from memhint.objects.heat import Heat, HeatMap, NodeRange
 from memhint.objects.policy import Policy
 from memhint.objects.units import MIB, mib
+from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.objects.words import Word
 
 BLOCK = 2 * MIB
@@ -231,16 +232,28 @@ class _Chooser:
         self._below = sorted((one for one in known if one.node in tiers.slow), key=_hottest)
 
     def hold_to_shares(self) -> None:
-        """Down with what is beyond a VM's share."""
+        """Down with what is beyond a VM's share, and nothing in place of a colder block that does not fit now."""
+        full: set[str] = set()
         for one in self._above:
-            if (over := self._held[one.uuid] - self._vms[one.uuid].share.most) > 0:
+            over = self._held[one.uuid] - self._vms[one.uuid].share.most
+            if over > 0 and one.uuid not in full:
                 self._demote(one, over)
+                if one.blocks:
+                    full.add(one.uuid)
 
     def fill_shares(self) -> None:
-        """Up with what a VM is short of, in the place of whatever is the coldest of others."""
+        """Up with what a VM is short of, in the place of whatever is the coldest of others.
+
+        In whole blocks: what is left of it is not made up with something colder, for which the next look would bring
+        back what did not fit.
+        """
+        full: set[str] = set()
         for one in self._below:
-            if (short := self._vms[one.uuid].share.least - self._held[one.uuid]) > 0:
-                self._promote(one, short, idle=0.0)
+            short = self._vms[one.uuid].share.least - self._held[one.uuid]
+            if short > 0 and one.uuid not in full:
+                self._promote(one, ceil(short / one.each) * one.each, idle=0.0)
+                if one.blocks:
+                    full.add(one.uuid)
 
     def raise_hot(self) -> None:
         """Up with what is in use."""
@@ -277,46 +290,57 @@ class _Chooser:
                 return home, rest
         return None
 
-    def _promote(self, one: _Left, size: int, *, idle: float) -> None:
+    def _promote(self, one: _Left, size: float, *, idle: float) -> None:
         """:param idle: seconds for which that must not have been touched which makes room"""
         share = self._vms[one.uuid].share
         nodes = [node for node in self._tiers.fast if node in self._vms[one.uuid].nodes]
         for node in sorted(nodes, key=lambda node: (-self._room[node], node)):
             size = min(size, one.bytes, self._budget)
+            # Blocks differ, and what goes down is a part of one more than must go: that brings nothing back up.
+            own = left if (left := share.most - self._held[one.uuid]) >= BLOCK else 0
             # of its own, where it has all that it may have
-            self._free_up(node, size - (share.most - self._held[one.uuid]), idle, size, one, own=True)
+            if self._free_up(node, size - own, idle, size, one, own=True):
+                own = share.most - self._held[one.uuid]
             self._free_up(node, size - self._room[node], idle, size, one, own=False)
-            self._take(one, size, min(size, share.most - self._held[one.uuid]), node, MoveReason.PROMOTE)
+            size -= self._take(one, size, min(size, own), node, MoveReason.PROMOTE)
 
-    def _free_up(self, node: int, size: int, idle: float, keep: int, for_: _Left, *, own: bool) -> None:
-        """Demote what is cold enough from a node, and colder than what comes in its place.
+    def _free_up(self, node: int, size: float, idle: float, keep: float, for_: _Left, *, own: bool) -> int:
+        """Demote what is cold enough from a node, and colder than what comes in its place; how many bytes.
 
         :param keep: bytes of the budget that are for what comes
         """
+        freed = 0
         for one in self._above:
-            wanted = min(size, self._budget - keep)
+            wanted = min(size - freed, self._budget - keep)
             if wanted <= 0 or self._looks <= 0 or _idle(one) < idle:
-                return  # what follows was touched later still
+                break  # what follows was touched later still
             self._looks -= 1
             same = one.uuid == for_.uuid
             if one.node != node or not one.blocks or (own and not same) or one.busy >= for_.busy:
                 continue
-            # A VM exchanges its own where it has its minimum: blocks differ, and less may come than goes. On a node
-            # that has too little free nothing comes.
+            # A VM exchanges its own where it has its minimum, and keeps that: blocks differ, and less may come than
+            # goes. On a node that has too little free nothing comes.
             spare = self._spare(one.uuid)
             exchanged = same and spare >= 0 and self._room[node] >= 0
-            size -= self._demote(one, wanted, UNLIMITED if exchanged else spare)
+            freed += self._demote(one, wanted, self._beyond(one.uuid) + keep if exchanged else spare)
+        return freed
 
     def _spare(self, uuid: str) -> int:
+        """What of a VM may go for others, or for room. A part of a block is not: it came with the rest of its block."""
+        spare = self._beyond(uuid)
+        return 0 if self._vms[uuid].share.least and 0 < spare < BLOCK else spare
+
+    def _beyond(self, uuid: str) -> int:
+        """Bytes that a VM has on fast nodes beyond its minimum; negative where it lacks some."""
         return self._held[uuid] - self._vms[uuid].share.least
 
-    def _demote(self, one: _Left, size: int, most: int = UNLIMITED) -> int:
+    def _demote(self, one: _Left, size: float, most: float = UNLIMITED) -> int:
         for node in self._tiers.slow:
             if node in self._vms[one.uuid].nodes and (taken := self._take(one, size, most, node, MoveReason.DEMOTE)):
                 return taken
         return 0
 
-    def _take(self, one: _Left, size: int, most: int, node: int, why: MoveReason) -> int:
+    def _take(self, one: _Left, size: float, most: float, node: int, why: MoveReason) -> int:
         """Note a move of blocks of at least ``size`` bytes, as far as there are; never of more than ``most``.
 
         What it comes to, in bytes.
@@ -347,3 +371,20 @@ def _coldest(one: _Left) -> tuple[float, float]:
 
 def _hottest(one: _Left) -> tuple[float, float]:
     return -one.busy, _idle(one)
+
+
+def not_this_vm(one: DomainObservation) -> Verdict | None:
+    """Why nothing of a VM is moved, whatever its memory is; None where it may be."""
+    facts = one.facts
+    if one.process is None:
+        return Verdict(Answer.PENDING, Reason.NOT_RUNNING, f"the VM is {one.state}")
+    if facts.hugepages:
+        return Verdict(Answer.UNSUPPORTED, Reason.DEVICE, "its memory is on explicit huge pages, which are left alone")
+    if facts.locked or facts.vfio or facts.confidential:
+        return Verdict(Answer.UNSUPPORTED, Reason.DEVICE, "its memory cannot be moved: locked, pinned or encrypted")
+    if facts.realtime:
+        return Verdict(Answer.REFUSED, Reason.EXCLUDED, "its CPUs wait while a page is moved: they are real time")
+    if facts.numa_strict and len(facts.numa_nodes) < 2:
+        bound = "to one node" if facts.numa_nodes else "to nodes that its XML does not name"
+        return Verdict(Answer.UNSUPPORTED, Reason.ONE_NODE, f"its XML binds its memory {bound}")
+    return None

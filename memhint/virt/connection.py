@@ -24,8 +24,10 @@ CLOSE_S = 5.0
 class DomainEvent(StrEnum):
     """What a libvirt event means to memhint."""
 
-    LIFECYCLE = "lifecycle"  # defined, started, stopped, undefined, …
-    DEFINITION = "definition"  # metadata or devices changed: the XML is another
+    LIFECYCLE = "lifecycle"  # defined, stopped, undefined, …
+    STARTED = "started"  # its QEMU is new, also where it is restored, or comes from another host
+    PLUGGED = "plugged"  # it has one more device, which may be memory
+    DEFINITION = "definition"  # metadata changed, or a device went: the XML is another
     AGENT = "agent"  # the guest agent came or went
     CONNECTED = "connected"  # the connection itself is new: anything may have changed
 
@@ -33,7 +35,7 @@ class DomainEvent(StrEnum):
 EVENTS = {
     libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE: DomainEvent.LIFECYCLE,
     libvirt.VIR_DOMAIN_EVENT_ID_METADATA_CHANGE: DomainEvent.DEFINITION,
-    libvirt.VIR_DOMAIN_EVENT_ID_DEVICE_ADDED: DomainEvent.DEFINITION,
+    libvirt.VIR_DOMAIN_EVENT_ID_DEVICE_ADDED: DomainEvent.PLUGGED,
     libvirt.VIR_DOMAIN_EVENT_ID_DEVICE_REMOVED: DomainEvent.DEFINITION,
     libvirt.VIR_DOMAIN_EVENT_ID_AGENT_LIFECYCLE: DomainEvent.AGENT,
     libvirt.VIR_DOMAIN_EVENT_ID_REBOOT: DomainEvent.AGENT,
@@ -160,8 +162,9 @@ class Connection:
         return held.leave()
 
     def _handler(self, kind: DomainEvent) -> Callable[..., None]:
-        def handle(_connection: libvirt.virConnect, domain: libvirt.virDomain, *_rest: object) -> None:
-            self._tell(Event(kind, domain.UUIDString()))
+        def handle(_connection: libvirt.virConnect, domain: libvirt.virDomain, *rest: object) -> None:
+            started = kind is DomainEvent.LIFECYCLE and rest[0] == libvirt.VIR_DOMAIN_EVENT_STARTED
+            self._tell(Event(DomainEvent.STARTED if started else kind, domain.UUIDString()))
 
         return handle
 

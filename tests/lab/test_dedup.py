@@ -32,12 +32,12 @@ SAME = 192 * MIB  # of equal content in every guest
 
 ROOT = KernelRoot()
 FAST = {
+    "virt": {"allow_monitor_commands": True},
     "dedup": {
-        "allow_monitor_commands": True,
         "advisor": "none",
         "pages_to_scan": 20000,
         "sleep_millisecs": 10,
-    }
+    },
 }
 
 

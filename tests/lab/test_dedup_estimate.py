@@ -230,8 +230,8 @@ def test_a_page_that_is_read_though_it_is_swapped_out_would_be_seen(guests: dict
 
 
 AUTO = {
+    "virt": {"allow_monitor_commands": True},
     "dedup": {
-        "allow_monitor_commands": True,
         "advisor": "none",
         "pages_to_scan": 20000,
         "sleep_millisecs": 10,
@@ -241,7 +241,7 @@ AUTO = {
         "auto_least_mib": 32,
         "auto_enter_percent": 40,  # guests of one image have much in common anyway
         "auto_exit_percent": 25,
-    }
+    },
 }
 
 

@@ -35,7 +35,7 @@ SLACK = 96 * MIB  # what QEMU's own memory may move by: translated code, buffers
 LIE = 2048  # MiB
 DRIVER = "/sys/bus/virtio/drivers/virtio_balloon"
 # The shorter a conversation may be, the sooner two counts are compared; an emulated guest may take two seconds for one.
-ALLOWED = {"dedup": {"allow_monitor_commands": True}, "guest": {"interval": 1, "conversation_timeout": 4}}
+ALLOWED = {"virt": {"allow_monitor_commands": True}, "guest": {"interval": 1, "conversation_timeout": 4}}
 
 
 @pytest.fixture(scope="module")

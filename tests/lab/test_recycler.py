@@ -21,7 +21,7 @@ DATA = 240 * MIB  # every other page of it is free in the end
 FREE = DATA // 2
 SLACK = 24 * MIB  # what QEMU's own memory and the guest's kernel move by
 SETTINGS = {
-    "dedup": {"allow_monitor_commands": True},
+    "virt": {"allow_monitor_commands": True},
     "guest": {"interval": 1},
     "recycler": {"period": 0.5},
 }

@@ -19,7 +19,7 @@ from tests.lab.watch import holds, named
 SIZE = 448 * MIB
 DATA = 240 * MIB
 SETTINGS = {
-    "dedup": {"allow_monitor_commands": True},
+    "virt": {"allow_monitor_commands": True},
     "guest": {"interval": 1},
     "recycler": {"period": 0.5},
 }

@@ -14,6 +14,7 @@ from memhint.agent.settings import planner_settings
 from memhint.conf.load import load
 from memhint.conf.opts import static_opts
 from memhint.kernel.clearings import Clearings
+from memhint.levers.arrivals import Arrivals
 from memhint.objects.ladder import Rung
 from memhint.objects.lever import LeverName
 from memhint.objects.levers import LEVERS, Declaration, place_of
@@ -70,6 +71,7 @@ def test_an_agent_runs_every_lever_once(conf: cfg.ConfigOpts, tmp_path: Any) -> 
         clearings=Clearings(),
         heat=lambda _: {},
         ranges=lambda *_: None,
+        arrivals=Arrivals(),
         guests=Guests(nothing, GuestTiming()),
         reclaims=nothing,
         note=lambda _: None,

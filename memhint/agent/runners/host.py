@@ -41,15 +41,25 @@ class HostRunner(LeverRunner, Generic[PlanT]):
 
     def pull(self, view: HostSnapshot, planned: Planned) -> None:
         """Begin a pass; while not all VMs are known, one that holds things as they are, and rests."""
-        lever, plan, seen = self._lever, self._lever.plan_of(planned), view.seen
+        lever, plan, seen = self._lever, self._lever.plan_of(planned, view.seen.host), view.seen
         if view.missing is None:
-            self._begin(plan, lambda: lever.reconcile(plan, seen.domains, seen.host, dry_run=self._dry_run))
+
+            def work() -> PassResult:
+                lever.knows(seen.arrivals)
+                return lever.reconcile(plan, seen.domains, seen.host, dry_run=self._dry_run)
+
+            self._begin(plan, work)
         elif not self._dry_run:
             self._begin(None, lambda: PassResult({}, lever.hold()))
 
+    def arrived(self) -> None:
+        """Tell the lever at once, whatever pass is under way."""
+        if not self._dry_run:
+            self._lever.arrived()
+
     def states(self, view: HostSnapshot, planned: Planned) -> Iterable[LeverState]:
         """What the last pass brought, where it was one of this very plan."""
-        plan, (made_of, outcome) = self._lever.plan_of(planned), self._last.read()
+        plan, (made_of, outcome) = self._lever.plan_of(planned, view.seen.host), self._last.read()
         if view.missing is not None:
             outcome = PassResult({}, self._lever.held(view.missing))
         elif made_of != plan:

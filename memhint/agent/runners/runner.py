@@ -54,6 +54,10 @@ class LeverRunner(ABC):
         """Put back what memhint changed, for at most ``deadline`` seconds; what could not be put back, in words."""
         return []
 
+    def arrived(self) -> None:
+        """A VM has started, or has more memory. Called by libvirt's event thread: must not wait."""
+        return
+
     def settle(self, timeout: float) -> bool:
         """Wait for a pass under way, ``timeout`` seconds at most; whether all that was begun has an outcome."""
         return True

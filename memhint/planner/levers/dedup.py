@@ -17,7 +17,7 @@ from memhint.objects.policy import Mode, Policy
 from memhint.objects.relief import Relief
 from memhint.objects.report import DomainReport, Reclaimable
 from memhint.objects.verdict import Answer, Reason, Verdict
-from memhint.planner.dedup import DedupPlan
+from memhint.planner.dedup import DedupPlan, not_this_vm
 from memhint.planner.dedup_cycle import next_dedup
 from memhint.planner.host_cycle import HostPlans
 from memhint.planner.levers.lever import Need, PlannedLever, with_next_report
@@ -63,6 +63,10 @@ def by_dedup(domain: DomainObservation, observed: Observed, estimated: DedupEsti
 def _foresee(one: DomainReport, state: LeverState, after: Mapping[str, str | None], wish: str) -> Verdict:
     if wish == state.observed:
         return Verdict(Answer.UNCHANGED)
+    # How many nodes the host has is not in a VM's report: a VM that is bound to some learns with the next one.
+    unfit = not_this_vm(one.observation, one.policy, 1) if wish != Mode.OFF else None
+    if unfit is not None:
+        return unfit
     if wish != Mode.OFF and not (one.observation.facts.project or after.get("project")):
         return Verdict(Answer.REFUSED, Reason.NO_PROJECT, "its project is not known; set project too")
     return with_next_report(one, state, after, wish)

@@ -84,6 +84,8 @@ class PlannedLever:
     """What an action does to a VM's huge pages."""
     reclaimable: Callable[[DomainObservation, Observed, DedupEstimate | None], Reclaimable] | None = None
     """What it could still bring back of a VM."""
+    appears: Callable[[DomainObservation, str], Observed | None] = _nothing
+    """What is seen of it, where such a wish brings it into the reports of a VM that do not have it yet."""
     foresee: Callable[[DomainReport, LeverState, Mapping[str, str | None], str], Verdict] | None = None
     """What becomes of it under another policy; the last argument is the value of the key that wishes it."""
 

@@ -75,6 +75,9 @@ def by_reporting(
 
 
 def _foresee(one: DomainReport, state: LeverState, after: Mapping[str, str | None], wish: str) -> Verdict:
+    facts = one.observation.facts
+    if wish == Mode.ON and facts.balloon and not facts.reporting_offered and facts.persistent:
+        return Verdict(Answer.PLANNED, Reason.NEXT_BOOT, "set freePageReporting='on' for the VM's next start")
     if wish == Mode.AUTO or wish == state.observed:
         return Verdict(Answer.UNCHANGED)
     if after.get("guest_actions") != Consent.ALLOW:

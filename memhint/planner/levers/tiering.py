@@ -12,7 +12,7 @@ from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.planner.host_cycle import HostCycle
 from memhint.planner.levers.lever import PlannedLever
 from memhint.planner.state import PlannerState
-from memhint.planner.tiering import TieringPlan, plan_tiering
+from memhint.planner.tiering import TieringPlan, not_this_vm, plan_tiering
 
 
 def _foresee(one: DomainReport, state: LeverState, after: Mapping[str, str | None], wish: str) -> Verdict:
@@ -22,6 +22,9 @@ def _foresee(one: DomainReport, state: LeverState, after: Mapping[str, str | Non
     least, most = part_of(after.get("fast_min") or "", size), part_of(after.get("fast_max") or "", size)
     if least is not None and most is not None and least > most:
         return Verdict(Answer.REFUSED, Reason.LIMITS, "fast_min is more than fast_max; make it smaller")
+    refusal = not_this_vm(one.observation)
+    if refusal is not None:
+        return refusal
     return Verdict(Answer.UNCHANGED, Reason.NONE, "moved by how it is used, where the host has nodes to move it to")
 
 

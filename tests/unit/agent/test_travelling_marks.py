@@ -8,11 +8,12 @@ from dataclasses import replace
 import pytest
 
 from lab.memory_ledger import MemoryLedger
-from memhint.agent.build_levers import TRAVELLING
+from memhint.agent.build_levers import STAYING, TRAVELLING
 from memhint.agent.travelling_marks import TravellingMarks
 from memhint.agent.view import HostSnapshot
 from memhint.levers.balloon import BALLOON_KNOB
 from memhint.levers.dedup_merge import MERGE_KNOB
+from memhint.levers.recycler import PACE_KNOB
 from memhint.levers.reporting import ORDER_KNOB
 from memhint.levers.reporting_next_boot import NEXT_BOOT_KNOB
 from memhint.objects.domain import DomainObservation, DomainState
@@ -34,7 +35,7 @@ class Host:
         self.ledger = MemoryLedger()
         self.carried: dict[str, Sequence[Mark]] = {}
         self.gone = False
-        self.marks = TravellingMarks(self.ledger, self.write, TRAVELLING)
+        self.marks = TravellingMarks(self.ledger, self.write, TRAVELLING, STAYING)
 
     def write(self, uuid: str, marks: Sequence[Mark]) -> None:
         if self.gone:
@@ -154,6 +155,22 @@ def test_what_a_vm_has_left_behind_is_forgotten_but_not_at_once(host: Host) -> N
     assert len(host.knobs()) == 3
     host.marks.follow(seen())
     assert set(host.knobs()) == {MERGE_KNOB}  # the lever that made it sees to it
+
+
+@pytest.mark.parametrize("knob", [NEXT_BOOT_KNOB, PACE_KNOB])
+def test_what_stays_behind_ends_with_the_domain_and_not_with_its_qemu(host: Host, knob: str) -> None:
+    host.marks.put(replace(FINER, knob=knob))
+    off = replace(vm(), state=DomainState.SHUTOFF, process=None, balloon_actual=None)
+    for _ in range(5):
+        host.marks.follow(seen(off))
+    for _ in range(2):
+        host.marks.follow(seen())
+    host.marks.follow(seen(off))  # as where it is defined anew for a hard reboot
+    for _ in range(2):
+        host.marks.follow(seen())
+    assert set(host.knobs()) == {knob}
+    host.marks.follow(seen())
+    assert host.knobs() == {}
 
 
 def test_a_domain_that_takes_no_marks_keeps_nobody_from_working(host: Host) -> None:

@@ -103,6 +103,13 @@ def test_what_a_slower_tier_would_give_is_said_where_it_is_known_what_vms_use(be
     assert json.loads(bench.run("explain", "--json").out)["tier"] is None
 
 
+def test_a_tier_is_told_of_a_host_and_not_of_a_vm(bench: Bench) -> None:
+    bench.store.reports.save(builders.report())
+    result = bench.run("explain", "web-1", "--tier", "16GiB")
+    assert (result.code, result.out) == (2, "")
+    assert "--tier" in result.err
+
+
 @pytest.mark.parametrize("tier", ["0", "-1", "nan", "inf", "much", "9" * 400])
 def test_a_tier_that_is_no_size_is_refused(bench: Bench, tier: str) -> None:
     result = bench.run("explain", "--tier", tier)

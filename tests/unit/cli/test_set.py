@@ -160,7 +160,16 @@ def test_the_hosts_defaults_are_part_of_what_holds(bench: Bench) -> None:
     found = json.loads(bench.run("set", "web-1", "reporting=off", "--dry-run", "--json").out)
     assert found["before"]["guest_actions"] == {"value": "allow", "origin": "default"}
     assert found["after"]["reporting"] == {"value": "off", "origin": "operator"}
-    assert (found["stored"], found["levers"]) == (False, None)
+    assert found["stored"] is False
+    (reporting,) = found["levers"]
+    assert (reporting["lever"], reporting["desired"], reporting["verdict"]["answer"]) == ("reporting", "off", "planned")
+
+
+def test_a_dry_run_says_what_would_come_of_it(bench: Bench) -> None:
+    save(bench)
+    result = bench.run("set", "web-1", "reporting=off", "--dry-run")
+    assert re.search(r"^\| web-1 +\| reporting +\| off +\| on +\| refused \(consent\): .*\|$", result.out, re.MULTILINE)
+    assert result.code == 0
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,8 @@ from memhint.conf import ConfigError, load
 from memhint.conf.aggregate import earned_max_ratio, max_ratio
 from memhint.conf.opts import list_opts
 from memhint.conf.policy import host_inputs
+from memhint.conf.virt import may_ask_monitor
+from memhint.levers.dedup import settings_of
 from memhint.objects.policy import KEYS, Origin
 
 
@@ -39,6 +41,36 @@ def test_two_loads_share_nothing(tmp_path: Path) -> None:
     changed = load([write(tmp_path, "[DEFAULT]\nperiod = 1\n")])
     assert load([]).period == 10.0
     assert changed.period == 1.0
+
+
+ALLOW = "allow_monitor_commands = true\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "allowed"),
+    [
+        ("", False),
+        (f"[virt]\n{ALLOW}", True),
+        (f"[dedup]\n{ALLOW}", True),
+        (f"[virt]\nallow_monitor_commands = false\n[dedup]\n{ALLOW}", False),
+        (f"[dedup]\nallow_monitor_commands = false\n[virt]\n{ALLOW}", True),
+    ],
+)
+def test_leave_to_use_the_monitor_is_taken_where_it_was_unless_it_is_said_where_it_is(
+    tmp_path: Path, text: str, allowed: bool
+) -> None:
+    conf = load([write(tmp_path, text)])
+    assert may_ask_monitor(conf) is allowed
+    assert settings_of(conf).allow_monitor_commands is allowed
+
+
+def test_an_option_that_was_somewhere_else_is_held_to_its_values_there(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as found:
+        load([write(tmp_path, "[dedup]\nallow_monitor_commands = perhaps\n")])
+    assert "[dedup] allow_monitor_commands" in str(found.value)
+    assert "true or false" in str(found.value)
+    with pytest.raises(ConfigError):
+        load([write(tmp_path, f"[recycler]\n{ALLOW}")])
 
 
 def test_host_name_is_not_shadowed_by_the_group_host(tmp_path: Path) -> None:

@@ -1,13 +1,16 @@
 """The dedup lever: everybody else out first and seen to be out, then the members, then KSM; and all of it back."""
 
+import threading
 from dataclasses import replace
 
 import pytest
 
 from lab.memory_ledger import MemoryLedger
+from lab.waiting import wait_for
 from memhint.kernel.errors import WriteRejected
 from memhint.kernel.ksm import KsmKnob
 from memhint.kernel.root import KernelRoot
+from memhint.levers.arrivals import Arrivals
 from memhint.levers.dedup import DedupLever, DedupSettings
 from memhint.objects.domain import DomainState
 from memhint.objects.gap import Gap, GapReason
@@ -25,6 +28,7 @@ from tests.unit.kernel.fake_root import FakeRoot
 from tests.unit.levers.fakes import FakeMonitor
 
 KSM = "sys/kernel/mm/ksm"
+WAIT_S = 60.0  # never reached unless the test fails
 BEFORE = {
     "run": "0\n",
     "use_zero_pages": "0\n",
@@ -65,6 +69,7 @@ class Host:
         self.monitors = {one.uuid: FakeMonitor(self.root, one.process.pid, 1 * GIB) for one in self.domains}
         self.available = 8 * GIB
         self.choices: dict[str, RangeChoice] = {}
+        self.arrivals = Arrivals()
         self.settings = DedupSettings(**{"allow_monitor_commands": True, **settings})
         self.lever = self.make()
 
@@ -82,6 +87,7 @@ class Host:
             lambda _: 1 * GIB,
             lambda: 1.0,
             lambda uuid, instance: self.choices.get(uuid),
+            self.arrivals,
         )
 
     def vm(self, name: str, pid: int, project: str = "p1"):
@@ -107,6 +113,16 @@ class Host:
     def reconcile(self, *, dry_run: bool = False):
         outcome = self.lever.reconcile(self.plan(), self.domains, self.seen(), dry_run=dry_run)
         return outcome.verdicts, outcome.host
+
+    def arrive(self, name: str, pid: int, project: str = "p1") -> None:
+        """A VM starts: it is mergeable, and libvirt tells of it."""
+        self.domains.append(self.vm(name, pid, project))
+        self.monitors[name] = FakeMonitor(self.root, pid, 1 * GIB)
+        self.tell()
+
+    def tell(self) -> None:
+        self.arrivals.note()
+        self.lever.arrived()
 
     def ksm_counters(self, saving: int) -> None:
         counters = {"pages_shared": 0, "pages_sharing": saving // 4096, "full_scans": 1}
@@ -305,6 +321,56 @@ def test_on_hold_ksm_rests_and_nothing_is_separated_or_forgotten(host: Host) -> 
     assert host.knob("run") == "0"
     assert (owned(), host.merging()) == (before, {"a", "b"})
     host.reconcile()
+    assert host.knob("run") == "1"
+
+
+def test_ksm_stops_at_once_where_a_vm_starts_and_goes_on_when_it_is_out(host: Host) -> None:
+    host.reconcile()
+    host.arrive("e", 15, "p2")
+    wait_for(lambda: host.knob("run") == "0", WAIT_S, "KSM to rest")
+    assert host.merging() == {"a", "b", "e"}  # what is merged stays so
+    host.lever.knows(host.arrivals.count)
+    host.reconcile()
+    assert (host.knob("run"), host.merging()) == ("1", {"a", "b"})
+
+
+def test_a_member_that_is_paused_is_left_as_it_is(host: Host) -> None:
+    plan = host.plan()
+    host.reconcile()
+    before = list(host.monitors["a"].history)
+    host.domains[0] = replace(host.domains[0], state=DomainState.PAUSED)
+    host.choices["a"] = RangeChoice((), 0, 0)
+    host.lever = host.make()  # another agent, which knows nothing of it
+    outcome = host.lever.reconcile(plan, host.domains, host.seen(), dry_run=False)
+    assert (outcome.verdicts["a"].answer, outcome.verdicts["a"].reason) == (Answer.UNCHANGED, Reason.NOT_RUNNING)
+    assert host.monitors["a"].history == before
+    assert host.merging() == {"a", "b"}
+    assert host.knob("run") == "1"
+
+
+def test_a_pass_that_does_not_know_the_newcomer_does_not_switch_ksm_on(host: Host) -> None:
+    host.reconcile()
+    known = list(host.domains)
+    host.arrive("e", 15, "p2")
+    wait_for(lambda: host.knob("run") == "0", WAIT_S, "KSM to rest")
+    outcome = host.lever.reconcile(host.plan(), known, host.seen(), dry_run=False)
+    assert (outcome.host.answer, outcome.host.reason) == (Answer.PENDING, Reason.NOT_VERIFIED)
+    assert host.knob("run") == "0"
+
+
+def test_ksm_is_not_switched_on_at_first_where_a_vm_has_started_meanwhile(host: Host) -> None:
+    host.arrivals.note()
+    _, own = host.reconcile()
+    assert (own.answer, host.knob("run")) == (Answer.PENDING, "0")
+    host.lever.knows(1)
+    host.reconcile()
+    assert host.knob("run") == "1"
+
+
+def test_what_starts_does_not_stop_ksm_of_somebody_else(host: Host) -> None:
+    host.root.write(f"{KSM}/run", "1\n")
+    host.tell()
+    wait_for(lambda: not any(one.name == "dedup-arrival" for one in threading.enumerate()), WAIT_S, "it to be told")
     assert host.knob("run") == "1"
 
 

@@ -15,13 +15,14 @@ from memhint.kernel.root import KernelRoot
 from memhint.kernel.thp import ThpKnob, read_setting, read_thp, write_setting
 from memhint.levers.khugepaged import KNOB, KhugepagedLever, build
 from memhint.levers.lever import PassResult
+from memhint.objects.host import HostObservation, NumaNode
 from memhint.objects.huge_host import HugeHost
 from memhint.objects.lever import LeverName, LeverState, Observed
 from memhint.objects.ownership import HOST, Mark
+from memhint.objects.units import GIB
 from memhint.objects.verdict import Answer, Reason, Verdict
 from tests.unit import builders
 from tests.unit.agent.views import asking
-from tests.unit.kernel import recorded
 from tests.unit.kernel.fake_root import FakeRoot
 
 FILE = "sys/kernel/mm/transparent_hugepage/khugepaged/max_ptes_none"
@@ -260,25 +261,27 @@ def test_a_kernel_without_huge_pages_is_left_alone_and_says_so(host: Host) -> No
 def test_near_small_pages_are_preferred_only_where_they_were_measured_to_be_better(
     tmp_path: Path, ratio: float, nodes: int, word: str | None
 ) -> None:
-    host = Host(tmp_path)
-    for node in range(nodes):
-        with_node(host, node)
-    assert built(host, ratio).plan_of(asking()).defrag == word
+    assert built(Host(tmp_path), ratio).plan_of(asking(), with_nodes(*[GIB] * nodes)).defrag == word
 
 
 def test_a_node_that_comes_later_is_far_from_then_on(host: Host) -> None:
-    with_node(host, 0)
     lever = built(host, 1.2)
-    assert lever.plan_of(asking()).defrag is None
-    with_node(host, 1)
-    assert lever.plan_of(asking()).defrag == "defer"
-    host.root.write("sys/devices/system/node/node1/meminfo", "")  # not readable for a moment
-    assert lever.plan_of(asking()).defrag == "defer"
+    assert lever.plan_of(asking(), with_nodes(GIB, 0)).defrag is None  # it has no memory yet
+    assert lever.plan_of(asking(), with_nodes(GIB, GIB)).defrag == "defer"
+    assert lever.plan_of(asking(), with_nodes()).defrag == "defer"  # not readable for a moment
+    assert lever.plan_of(asking(), with_nodes(GIB)).defrag is None
 
 
-def with_node(host: Host, node: int) -> None:
-    text = recorded.NODE_MEMINFO.replace("Node 0", f"Node {node}")
-    host.root.write(f"sys/devices/system/node/node{node}/meminfo", text)
+def test_what_was_observed_of_the_nodes_is_not_read_again(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    lever = built(host, 1.2)
+    monkeypatch.setattr(KernelRoot, "read_text", lambda *_: pytest.fail("a file was read"))
+    monkeypatch.setattr(KernelRoot, "names", lambda *_: pytest.fail("a directory was read"))
+    assert lever.plan_of(asking(), with_nodes(GIB, GIB)).defrag == "defer"
+
+
+def with_nodes(*sizes: int) -> HostObservation:
+    """A host with nodes of so many bytes; with none where they could not be read."""
+    return builders.host_observation(numa=tuple(NumaNode(node, size, 0) for node, size in enumerate(sizes)))
 
 
 def built(host: Host, ratio: float) -> KhugepagedLever:

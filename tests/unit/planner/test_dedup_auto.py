@@ -167,6 +167,20 @@ def test_a_negative_general_profit_ends_it_and_holds() -> None:
     assert state.members == VMS
 
 
+def test_ksm_that_rests_now_and_then_is_found_out_all_the_same() -> None:
+    """It rests wherever a VM starts; its full scans count on."""
+    good = told(group(30))
+    _, state = once(good, AutoState(), builders.ksm(run=1, full_scans=10, general_profit=-1), 0.0)
+    _, state = once(good, state, builders.ksm(run=1, full_scans=10, general_profit=-1), 1.0)
+    for scans in (11, 12):
+        _, state = once(good, state, builders.ksm(run=0, full_scans=scans, general_profit=-1), float(scans))
+        assert state.members == VMS
+        _, state = once(good, state, builders.ksm(run=1, full_scans=scans, general_profit=-1), scans + 0.5)
+        assert state.members == VMS
+    _, state = once(good, state, builders.ksm(run=1, full_scans=13, general_profit=-1), 13.0)
+    assert (state.members, set(state.held)) == ((), {"p1"})
+
+
 def test_a_profit_keeps_it_on() -> None:
     good = told(group(30))
     state = AutoState(members=VMS)

@@ -1,11 +1,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 
+from memhint.levers.thp import ThpLever, ThpSettings
+from memhint.objects.domain import DomainObservation, DomainState
 from memhint.objects.lever import LeverName, LeverState, Observed
 from memhint.objects.levers import LEVERS, listens
+from memhint.objects.policy import Origin, effective
+from memhint.objects.units import MIB
 from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.planner.foresee import _OF, foresee
 from tests.unit import builders
@@ -55,6 +60,110 @@ def test_what_a_lever_would_do(
     one = replace(one, observation=replace(one.observation, facts=replace(one.observation.facts, project=None)))
     (state,) = foresee(one, DENY, {**DENY, **changes})
     assert (state.verdict.answer, state.verdict.reason) == (answer, reason)
+
+
+def thp_of(observation: DomainObservation, wish: str, *levers: LeverState) -> Verdict | None:
+    """What is foreseen of thp; None where nothing is."""
+    found = foresee(replace(builders.domain_report(levers=levers), observation=observation), DENY, {"thp": wish})
+    return next((one.verdict for one in found if one.lever is LeverName.THP), None)
+
+
+def plain(**facts: bool) -> DomainObservation:
+    """A VM that runs, none of which is merged."""
+    return builders.domain_observation(process=builders.process(ksm_merging=0), facts=builders.facts(**facts))
+
+
+SMALL = replace(plain(), process=builders.process(ksm_merging=0, small_pages=True))
+MERGED = replace(plain(), process=builders.process(ksm_merging=50 * MIB))
+
+
+@pytest.mark.parametrize("wish", ["on", "auto"])
+@pytest.mark.parametrize(
+    ("one", "answer", "reason"),
+    [
+        (SMALL, Answer.UNSUPPORTED, Reason.DEVICE),
+        (plain(hugepages=True), Answer.UNSUPPORTED, Reason.DEVICE),
+        (plain(locked=True), Answer.UNSUPPORTED, Reason.DEVICE),
+        (plain(file_backed=True), Answer.UNSUPPORTED, Reason.DEVICE),
+        (plain(realtime=True), Answer.REFUSED, Reason.EXCLUDED),
+        (MERGED, Answer.REFUSED, Reason.IN_USE),
+        (plain(), Answer.UNCHANGED, Reason.NONE),
+    ],
+)
+def test_huge_pages_are_foretold_as_the_lever_would_answer(
+    one: DomainObservation, answer: Answer, reason: Reason, wish: str
+) -> None:
+    told = thp_of(one, wish, seen(LeverName.THP, Observed.OFF))
+    assert told is not None
+    assert (told.answer, told.reason) == (answer, reason)
+    lever = ThpLever(*[cast("Any", None)] * 3, ThpSettings(), *[cast("Any", lambda: 0.0)] * 3)
+    policy = effective({Origin.OPERATOR: {"thp": wish}})
+    if told.reason is not Reason.NONE and one is not SMALL:
+        assert lever.pull(one, policy, 1 << 30, dry_run=True, stop=lambda: False) == told
+
+
+def test_huge_pages_that_are_wished_are_foretold_though_no_report_shows_them() -> None:
+    told = thp_of(plain(hugepages=True), "on")
+    assert told is not None
+    assert told.reason is Reason.DEVICE
+    assert "calm" in (thp_of(plain(), "on") or Verdict(Answer.FAILED)).detail
+    assert thp_of(plain(), "auto") is None
+    assert thp_of(replace(plain(), state=DomainState.PAUSED), "on") is None
+
+
+def test_what_the_hosts_kernel_lacks_it_lacks_under_another_policy() -> None:
+    kernel = Verdict(Answer.UNSUPPORTED, Reason.KERNEL, "no transparent huge pages")
+    state = replace(seen(LeverName.THP, Observed.OFF), verdict=kernel)
+    assert thp_of(plain(), "on", state) == kernel
+
+
+@pytest.mark.parametrize(
+    ("fact", "reason"),
+    [
+        ("shared_memory", Reason.DEVICE),
+        ("hugepages", Reason.DEVICE),
+        ("no_share_pages", Reason.DEVICE),
+        ("realtime", Reason.EXCLUDED),
+        ("vfio", Reason.EXCLUDED),
+    ],
+)
+def test_merging_is_not_foretold_of_a_vm_that_cannot(fact: str, reason: Reason) -> None:
+    one = replace(
+        builders.domain_report(levers=(seen(LeverName.DEDUP, Observed.OFF),)), observation=plain(**{fact: True})
+    )
+    (on,) = foresee(one, DENY, {**DENY, "dedup": "on", "project": "p"})
+    assert (on.verdict.answer, on.verdict.reason) == (Answer.UNSUPPORTED, reason)
+    (off,) = foresee(one, {**DENY, "dedup": "on"}, DENY)
+    assert off.verdict.answer is Answer.UNCHANGED
+
+
+@pytest.mark.parametrize(
+    ("fact", "answer"),
+    [("hugepages", Answer.UNSUPPORTED), ("locked", Answer.UNSUPPORTED), ("realtime", Answer.REFUSED)],
+)
+def test_moves_are_not_foretold_of_a_vm_that_is_not_moved(fact: str, answer: Answer) -> None:
+    one = replace(
+        builders.domain_report(levers=(seen(LeverName.TIERING, Observed.OFF),)), observation=plain(**{fact: True})
+    )
+    (state,) = foresee(one, DENY, {**DENY, "tiering": "allow"})
+    assert state.verdict.answer is answer
+
+
+@pytest.mark.parametrize(
+    ("facts", "reason"),
+    [
+        ({"reporting_offered": False}, Reason.NEXT_BOOT),
+        ({"reporting_offered": False, "persistent": False}, Reason.DEVICE),
+        ({"reporting_offered": False, "balloon": False}, Reason.DEVICE),
+    ],
+)
+def test_reporting_that_a_vm_was_started_without_is_foretold_for_its_next_boot(
+    facts: dict[str, bool], reason: Reason
+) -> None:
+    state = replace(seen(LeverName.REPORTING, Observed.UNSUPPORTED), verdict=Verdict(Answer.UNSUPPORTED, Reason.DEVICE))
+    one = replace(builders.domain_report(levers=(state,)), observation=plain(**facts))
+    (found,) = foresee(one, DENY, {**DENY, "reporting": "on"})
+    assert found.verdict.reason is reason
 
 
 def test_every_lever_that_policy_decides_over_is_foreseen() -> None:

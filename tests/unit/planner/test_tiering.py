@@ -335,14 +335,93 @@ def test_whatever_the_host_moves_stay_within_every_bound(host: Host) -> None:
 @given(hosts())
 def test_what_was_moved_is_left_where_it_is_by_the_next_look(host: Host) -> None:
     """A second look after all moves asks for nothing that takes a first one back."""
+    assert not _taken_back(host)
+
+
+def thin(mib: float, size: int, node: int, use: tuple[float, float], at: int = 0) -> Piece:
+    """A piece of so many MiB, a part of which has memory; ``at`` in MiB."""
+    return Piece(at * MIB, (at + size) * MIB, node, int(mib * MIB), *use)
+
+
+def alone(*parts: Piece, share: Share, room: dict[int, int], most: int = 1 << 40, beside: Sequence[Piece] = ()) -> Host:
+    """One VM on a host with such rooms, in MiB; ``beside`` it another that may have as much as there is."""
+    rooms = Tiers((FAST, OTHER), (SLOW,), {node: size * MIB for node, size in room.items()})
+    vms = [VmMemory("b", beside, EVERYWHERE), VmMemory("a", parts, EVERYWHERE, share)]
+    return Host(vms, rooms, replace(LIMITS, most=most))
+
+
+LITTLE = (thin(1, 8, SLOW, (0, 301)), thin(114, 114, SLOW, HOT, 8), thin(17, 68, FAST, (5, 0), 122))
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        # Of what a VM is short of a hot block leaves a part: the next one came up, too, and not something cold.
+        alone(*LITTLE, share=Share(52 * MIB), room={FAST: 76, OTHER: 0, SLOW: 100}),
+        # What is beyond a share is a part of the block that goes: that makes no room for a smaller one.
+        alone(
+            thin(21, 56, FAST, HOT),
+            thin(49.5, 66, FAST, HOT, 56),
+            thin(0.75, 2, FAST, HOT, 148),
+            share=Share(0, 11 * MIB),
+            room={FAST: 0, OTHER: 0, SLOW: 139},
+        ),
+        # What one pass may move ends within a cold block: no hot one goes in its place.
+        alone(
+            thin(1.5, 12, FAST, HOT, 4),
+            thin(82.25, 94, FAST, COLD, 16),
+            share=Share(0, 16 * MIB),
+            room={FAST: 102, OTHER: 0, SLOW: 170},
+            most=64 * MIB,
+        ),
+        # What came with the last block beyond a minimum is not what another VM may have.
+        alone(
+            thin(12, 12, OTHER, COLD),
+            thin(20, 40, SLOW, (5, 0), 12),
+            thin(3, 12, SLOW, (0, 301), 52),
+            thin(7.5, 10, FAST, HOT, 72),
+            thin(7, 8, SLOW, (0, 301), 82),
+            thin(17.5, 70, FAST, (5, 0), 90),
+            share=Share(66 * MIB),
+            room={FAST: 65, OTHER: 2, SLOW: 110},
+            beside=pieces((100, SLOW, HOT), at=200),
+        ),
+        # A VM at its minimum that exchanges its own keeps it, where more goes than comes.
+        alone(
+            thin(0.75, 6, SLOW, HOT, 118),
+            thin(2.5, 10, FAST, (0, 301), 124),
+            thin(50, 80, OTHER, (0, 301), 134),
+            thin(2, 8, FAST, (5, 0), 240),
+            share=Share(48 * MIB),
+            room={FAST: 5, OTHER: 4, SLOW: 110},
+            beside=(thin(55, 88, SLOW, HOT, 300),),
+        ),
+    ],
+)
+def test_blocks_of_different_size_are_not_exchanged_to_and_fro(host: Host) -> None:
+    assert choose(host.vms, host.tiers, host.limits)
+    assert not _taken_back(host)
+
+
+def test_what_one_node_took_is_not_taken_by_the_other_as_well() -> None:
+    host = alone(thin(9, 12, SLOW, (0, 900)), share=Share(6 * MIB), room={FAST: 6, OTHER: 100, SLOW: 0})
+    (move,) = choose(host.vms, host.tiers, host.limits)
+    assert (move.bytes, move.node) == (6 * MIB, OTHER)
+
+
+def _taken_back(host: Host) -> list[tuple[Move, Move]]:
+    """Moves of a first look, each with the one of a second look that takes it back."""
     moves = choose(host.vms, host.tiers, host.limits)
     after, room = _moved(host, moves)
     again = choose(after, Tiers(host.tiers.fast, host.tiers.slow, room), host.limits)
     back = {MoveReason.PROMOTE: MoveReason.DEMOTE, MoveReason.DEMOTE: MoveReason.PROMOTE}
-    for move in moves:
-        for later in again:
-            same = later.uuid == move.uuid and later.start < move.end and move.start < later.end
-            assert not (same and later.why is back.get(move.why)), (move, later)
+    return [
+        (move, later)
+        for move in moves
+        for later in again
+        if later.uuid == move.uuid and later.start < move.end and move.start < later.end
+        if later.why is back.get(move.why)
+    ]
 
 
 def _moved(host: Host, moves: Sequence[Move]) -> tuple[list[VmMemory], Mapping[int, int]]:

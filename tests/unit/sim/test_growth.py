@@ -8,7 +8,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memhint.objects.units import GIB
-from memhint.planner.growth import DAY, HOUR, column_of, floor, outlook, row_of, table_of, tally_of, told_by
+from memhint.planner.growth import (
+    DAY,
+    HOUR,
+    LEAST,
+    GrowthTable,
+    column_of,
+    floor,
+    outlook,
+    row_of,
+    table_of,
+    tally_of,
+    told_by,
+)
 from memhint.planner.settings import PlannerSettings
 from memhint.sim.engine import Strategy, simulate
 from memhint.sim.fleet import Fleet
@@ -35,9 +47,22 @@ def test_a_fleet_teaches_what_its_vms_tell_that_are_there_at_the_end(seed: int, 
         most = int(made.memory[vm]) + PLANNER.overhead
         course = [(step * HOUR, int(use), max(most, int(use))) for step, use in enumerate(made.course(vm))]
         hosts[turn % 4].append(told_by(course))
-    table = learn(made, PLANNER.overhead)
-    assert any(one.percent for row in table.cells for one in row)
-    assert table == table_of(1, map(tally_of, hosts))
+    table, told = learn(made, PLANNER.overhead), [tally_of(vms) for vms in hosts]
+    assert table == table_of(1, told)
+    # Of four hosts none has more than a quarter: a cell speaks for four times what the one with the fewest VMs has.
+    cells = set().union(*told)
+    enough = any(4 * min(one.get(cell, (0, 0))[0] for one in told) >= LEAST for cell in cells)
+    assert says_something(table) is enough
+    assert cells
+
+
+def says_something(table: GrowthTable) -> bool:
+    return any(one.percent for row in table.cells for one in row)
+
+
+@pytest.mark.parametrize("kind", [Workload.DIURNAL, Workload.HOT, Workload.BURSTY])
+def test_a_fleet_of_a_hundred_vms_that_stay_teaches_something(kind: Workload) -> None:
+    assert says_something(learn(fleet(3, kind), PLANNER.overhead))
 
 
 def test_of_shorter_steps_the_worst_of_each_hour_counts_and_of_a_long_time_the_last_month() -> None:
