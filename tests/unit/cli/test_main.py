@@ -6,10 +6,10 @@ import sys
 
 import pytest
 from oslo_config import cfg
-from oslo_log import log
 from sqlalchemy import text
 
 from memhint.agent import service
+from memhint.cli import agent
 from memhint.cli.errors import Exit
 from memhint.cli.main import main
 from tests.unit import builders
@@ -125,7 +125,7 @@ def test_the_agent_gets_the_configuration_and_gives_the_exit_code(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[str] = []
-    monkeypatch.setattr(log, "setup", lambda conf, product: seen.append(product))
+    monkeypatch.setattr(agent, "set_up", lambda conf: seen.append("log"))
 
     def run(conf: cfg.ConfigOpts) -> int:
         seen.append(conf.host_name)
@@ -133,7 +133,7 @@ def test_the_agent_gets_the_configuration_and_gives_the_exit_code(
 
     monkeypatch.setattr(service, "run", run)
     assert bench.run("agent").code == 1
-    assert seen == ["memhint", "host-a"]
+    assert seen == ["log", "host-a"]
 
 
 def test_a_command_imports_no_other() -> None:
