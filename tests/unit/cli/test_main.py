@@ -109,6 +109,17 @@ def test_a_damaged_store_fails_in_one_line(bench: Bench) -> None:
     assert result.err.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    "words", [["status"], ["domains"], ["domains", "web-1"], ["plan"], ["explain"], ["explain", "web-1"]]
+)
+@pytest.mark.parametrize("columns", [["nope"], ["host", "name", "nope"]])
+def test_a_column_that_there_is_not_is_wrong_usage(bench: Bench, words: list[str], columns: list[str]) -> None:
+    bench.store.reports.save(builders.report())
+    result = bench.run(*words, *(word for one in columns for word in ("-c", one)), "--json")
+    assert (result.code, result.out) == (2, "")
+    assert "is no column here: use " in result.err
+
+
 def test_debug_shows_the_traceback(bench: Bench) -> None:
     result = bench.run("--debug", "status")
     assert result.code == 4
