@@ -19,6 +19,8 @@ from memhint.conf.libraries import libraries
 from memhint.conf.opts import list_opts
 from memhint.conf.policy import aggregate_group
 
+_MARK = "\N{ZERO WIDTH NO-BREAK SPACE}"
+
 
 def check_file(name: str) -> tuple[str, ...]:
     """Every section, option and value of a file; the sections that say something.
@@ -34,12 +36,12 @@ def check_file(name: str) -> tuple[str, ...]:
             raise ConfigError(name, f"[{section}]", f"is not a section: use {_closest(section, known)}")
         for option, texts in values.items():
             if option not in known[section]:
-                close = _closest(option, known[section])
-                raise ConfigError(name, f"[{section}] {option}", f"is not an option: use {close}")
+                raise ConfigError(name, f"[{section}] {option}", _instead(section, option, known))
             for text in texts:
                 if not _takes(known[section][option], text):
                     accepted = _accepted(known[section][option])
-                    raise ConfigError(name, f"[{section}] {option}", f"{text!r} is not accepted: use {accepted}")
+                    shown = "this value" if known[section][option].secret else repr(text)
+                    raise ConfigError(name, f"[{section}] {option}", f"{shown} is not accepted: use {accepted}")
     return tuple(section for section, values in sections.items() if values)
 
 
@@ -52,6 +54,8 @@ def _sections(name: str) -> Mapping[str, Mapping[str, list[str]]]:
     except UnicodeDecodeError as error:
         raise ConfigError(name, None, "is not UTF-8 text") from error
     except cfg.ParseError as error:
+        if error.line.startswith(_MARK):
+            raise ConfigError(name, None, "begins with a byte order mark: save it as UTF-8 without one") from error
         raise ConfigError(name, f"line {error.lineno}", f"{error.msg}: use [section] and option = value") from error
     return sections
 
@@ -66,6 +70,14 @@ def _known() -> dict[str, dict[str, cfg.Opt]]:
                     known["DEFAULT"][old.name.replace("-", "_")] = option
                     known["DEFAULT"][old.name] = option
     return known
+
+
+def _instead(section: str, option: str, known: Mapping[str, Mapping[str, cfg.Opt]]) -> str:
+    """What somebody may have meant who wrote an option that there is not."""
+    others = sorted(other for other in known if option in known[other] and other != aggregate.GROUP)
+    if others:
+        return f"is not an option of this section: it is one of {', '.join(f'[{other}]' for other in others)}"
+    return f"is not an option: use {_closest(option, known[section])}"
 
 
 def _closest(word: str, known: Iterable[str]) -> str:
