@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import subprocess
 import sys
 
@@ -8,7 +9,7 @@ import pytest
 from oslo_config import cfg
 from sqlalchemy import text
 
-from memhint.agent import service
+from memhint.agent import lock, service
 from memhint.cli import agent
 from memhint.cli.errors import Exit
 from memhint.cli.main import main
@@ -66,7 +67,7 @@ def test_a_wrong_configuration_is_named(bench: Bench, words: list[str]) -> None:
 def test_a_store_without_a_report_means_no_agent(bench: Bench, words: list[str]) -> None:
     result = bench.run(*words)
     assert (result.code, result.out) == (4, "")
-    assert result.err == "no report of host-a: start it with: memhint agent\n"
+    assert result.err == "no report of host-a: the agent is not running, start it with: memhint agent\n"
 
 
 @pytest.mark.parametrize("words", READERS)
@@ -88,6 +89,25 @@ def test_a_stale_report_counts_for_nothing(bench: Bench, words: list[str]) -> No
     assert result.err.startswith(
         "the newest report of host-a is 31 s old and comes every 10 s: the agent is not running"
     )
+
+
+def test_of_an_agent_that_runs_and_reports_nothing_its_log_is_named(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lock, "is_held", lambda host: host == "host-a")
+    none = bench.run("status")
+    bench.store.reports.save(builders.report())
+    bench.now = builders.NOW + 31
+    for result in (none, bench.run("status")):
+        assert result.code == 4
+        assert "the agent runs, but makes no plan or cannot keep it, its log says why" in result.err
+
+
+def test_a_terminal_without_a_sign_shows_the_rest() -> None:
+    script = "from memhint.cli.main import main\nimport sys\nmain(['--help'])\nprint('\\u03a3 of all')"
+    environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout.splitlines()[-1] == "? of all"
 
 
 @pytest.mark.parametrize("words", READERS)
