@@ -88,6 +88,8 @@ class Displayed(Documented, DisplayCommandBase):  # type: ignore[type-arg]
 
         :raises CliError: on a column that there is not: of several cliff passes it over, so that a script misses one
         """
+        if not column_names:  # what has no rows may have no names either
+            parsed_args.columns = []
         known = {_word(name) for name in column_names}
         for name in parsed_args.columns:
             if _word(name) not in known:
