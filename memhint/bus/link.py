@@ -8,13 +8,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import pika
+from pika.adapters.utils.connection_workflow import AMQPConnectorException
 from pika.exceptions import AMQPError
 
 from memhint.backoff import Backoff
 from memhint.bus.errors import BusError
 
-# What pika lets through when a broker goes away in the middle of something.
-LOST = (AMQPError, OSError, EOFError)
+# What pika lets through when a broker goes away in the middle of something, or takes a connection and then says nothing.
+LOST = (AMQPError, AMQPConnectorException, OSError, EOFError)
 FIRST_WAIT = 0.5  # seconds
 
 
@@ -69,10 +70,12 @@ def connect(settings: LinkSettings) -> pika.BlockingConnection:
 
     :raises BusError: when the settings cannot be used, or no node can be reached; the text says why
     """
+    nodes = parameters(settings)
     try:
-        return pika.BlockingConnection(parameters(settings))
+        return pika.BlockingConnection(nodes)
     except LOST as error:
-        raise BusError(f"the broker cannot be reached: {_short(error)}") from error
+        where = " or ".join(f"{one.host}:{one.port}" for one in nodes)
+        raise BusError(f"the broker cannot be reached at {where}: {_short(error)}; see [bus] urls") from error
 
 
 class Reconnects:

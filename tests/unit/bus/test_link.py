@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import socket
+
 import pytest
 
 from memhint.bus.errors import BusError
-from memhint.bus.link import LinkSettings, Reconnects, parameters, user_of
+from memhint.bus.link import LinkSettings, Reconnects, connect, parameters, user_of
 
 
 def test_waits_double_up_to_a_limit_and_begin_anew() -> None:
@@ -26,3 +28,11 @@ def test_a_url_that_cannot_be_used_is_refused_without_its_password() -> None:
     with pytest.raises(BusError, match="URL 1") as caught:
         parameters(LinkSettings(("amqp://u:secret@h:port/v",)))
     assert "secret" not in str(caught.value)
+
+
+def test_a_broker_that_takes_a_connection_and_says_nothing_is_away() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        with pytest.raises(BusError, match=f"cannot be reached at 127.0.0.1:{port}: .*; see \\[bus\\] urls") as caught:
+            connect(LinkSettings((f"amqp://a:sesame@127.0.0.1:{port}/v",), timeout=0.2))
+    assert "sesame" not in str(caught.value)
