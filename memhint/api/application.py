@@ -97,8 +97,8 @@ class Application:
         except Problem as problem:
             refused = problem
         self._limit(_client(request, who))
-        if refused is not None and refused.status != 401:
-            raise refused
+        if refused is not None and refused.status not in (401, 503):
+            raise refused  # the others keep nobody from what is open to all
         if who.known and KNOWN in request.environ:
             request.environ[KNOWN]()
         route, path = self._match(request)

@@ -14,6 +14,7 @@ from memhint.api.errors import Problem
 from memhint.api.tokens import Tokens
 
 KEYSTONE_HOLDS = 300.0  # seconds for which keystonemiddleware, too, believes a token without asking again
+AWAY = "memhint.keystone_away"  # in the environment of a request: its token could not be looked at
 TOKEN_MOST = 4096  # characters of a token that is looked at
 _WAYS_HOME = ("localhost", "localhost.localdomain", "ip6-localhost")
 
@@ -101,10 +102,16 @@ class ByKeystone:
         self._clock = clock
 
     def authenticate(self, request: Request, request_id: str) -> Context:
-        """Whom Keystone says it is."""
+        """Whom Keystone says it is.
+
+        :raises Problem: 401 for a token that it does not accept, 503 where it does not answer
+        """
         environ = request.environ
         status = environ.get("HTTP_X_IDENTITY_STATUS")
         if status != "Confirmed":
+            if shown_token(request) is not None and environ.get(AWAY):
+                detail = "Keystone does not answer, so nobody can say whose token this is: come back"
+                raise Problem(503, "keystone.away", detail, headers={"Retry-After": "5"})
             if shown_token(request) is not None:
                 raise Problem(
                     401,

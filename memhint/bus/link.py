@@ -14,7 +14,7 @@ from pika.exceptions import AMQPError
 from memhint.backoff import Backoff
 from memhint.bus.errors import BusError
 
-# What pika lets through when a broker goes away in the middle of something, or takes a connection and then says nothing.
+# What pika lets through when a broker goes away in the middle of something, or takes a connection and says nothing.
 LOST = (AMQPError, AMQPConnectorException, OSError, EOFError)
 FIRST_WAIT = 0.5  # seconds
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import socket
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import pytest
 from keystoneauth1.fixture import V3Token
 from keystonemiddleware.fixture import AuthTokenFixture
 
+from memhint.api import keystone as keystone_way
 from memhint.api.auth import is_loopback
 from memhint.conf import ConfigError
 from tests.unit.api.site import OTHER, OWN, Site
@@ -151,3 +154,26 @@ def test_loopback_addresses_are_told_from_others(host: str, own: bool) -> None:
 def site_domains(site: Site) -> tuple[str, str]:
     found = {one.project: one.uuid for one in site.store.domains.page(limit=1000).items}
     return found[OWN], found[OTHER]
+
+
+def test_a_keystone_that_says_nothing_keeps_no_request_for_long(
+    make_site: Callable[..., Site], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(keystone_way._PATIENCE, "http_connect_timeout", 1)
+    monkeypatch.setitem(keystone_way._PATIENCE, "http_request_max_retries", 0)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/"
+        login = KEYSTONE["keystone_authtoken.auth_type"].replace("http://127.0.0.1:9/", url)
+        site = make_site(**{**KEYSTONE, "keystone_authtoken.auth_type": login})
+        began = time.monotonic()
+        answer = site.get("/v1/hosts", None, headers={"X-Auth-Token": "sesame"})
+        open_to_all = site.get("/healthz", None, headers={"X-Auth-Token": "sesame"})
+    assert time.monotonic() - began < 30
+    assert (answer.status_code, answer.get_json()["errors"][0]["code"]) == (503, "memhint.keystone.away")
+    assert open_to_all.status_code == 200
+
+
+def test_a_keystone_that_is_down_does_not_make_a_token_wrong(make_site: Callable[..., Site]) -> None:
+    answer = make_site(**KEYSTONE).get("/v1/hosts", None, headers={"X-Auth-Token": "sesame"})
+    assert (answer.status_code, answer.get_json()["errors"][0]["code"]) == (503, "memhint.keystone.away")
+    assert "Retry-After" in answer.headers
