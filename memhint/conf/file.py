@@ -19,6 +19,7 @@ from memhint.conf.libraries import libraries
 from memhint.conf.opts import list_opts
 from memhint.conf.policy import aggregate_group
 
+_MOST = 10**12  # of any number: beyond it neither a store nor a clock has it
 _MARK = "\N{ZERO WIDTH NO-BREAK SPACE}"
 
 
@@ -92,8 +93,8 @@ def _takes(option: cfg.Opt, text: str) -> bool:
         value = option.type(text)
     except ValueError:
         return False
-    if isinstance(value, float):
-        return math.isfinite(value)
+    if isinstance(value, int | float):
+        return math.isfinite(value) and abs(value) <= _MOST
     return value is not None
 
 
@@ -114,8 +115,5 @@ def _accepted(option: cfg.Opt) -> str:
 
 
 def _limits(low: float | None, high: float | None) -> str:
-    if low is not None and high is not None:
-        return f" from {low:g} to {high:g}"
-    if low is not None:
-        return f" not below {low:g}"
-    return "" if high is None else f" not above {high:g}"
+    most = _MOST if high is None else high
+    return f" not above {most:g}" if low is None else f" from {low:g} to {most:g}"
