@@ -137,6 +137,9 @@ class MemhintApp(App):
         try:
             self.command_manager.find_command(argv)
         except ValueError:
+            if argv[0].startswith("-"):
+                self.stderr.write(f"{argv[0]} is no option before the command: write memhint COMMAND {argv[0]} …\n")
+                return Exit.USAGE
             close = " or ".join(self.get_fuzzy_matches(argv[0]))
             self.stderr.write(f"{argv[0]!r} is not a command of memhint: use {close}\n")
             return Exit.USAGE

@@ -51,6 +51,12 @@ def test_an_unknown_command_names_the_closest(capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().err == "'statsu' is not a command of memhint: use status\n"
 
 
+def test_an_option_of_a_command_goes_behind_it(bench: Bench) -> None:
+    result = bench.run("--json", "status")
+    assert (result.code, result.out) == (2, "")
+    assert result.err == "--json is no option before the command: write memhint COMMAND --json …\n"
+
+
 def test_an_unknown_option_is_wrong_usage(bench: Bench) -> None:
     assert bench.run("status", "--colour").code == 2
 
