@@ -89,6 +89,9 @@ class HostCommand(StoreCommand, Displayed):
 
 def stale_text(report: Report, now: float) -> str:
     """Why a report does not count, and what to do."""
+    if report.at > now:
+        told = f"is {report.at - now:.0f} s ahead of this host's clock, which was set back since"
+        return f"the newest report of {report.host} {told}: {_what_now(report.host)}"
     return (
         f"the newest report of {report.host} is {report.age(now):.0f} s old and comes every {report.period:g} s: "
         f"{_what_now(report.host)}"

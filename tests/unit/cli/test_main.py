@@ -97,6 +97,17 @@ def test_a_stale_report_counts_for_nothing(bench: Bench, words: list[str]) -> No
     )
 
 
+@pytest.mark.parametrize("words", READERS[:3])
+def test_a_report_of_a_clock_that_was_set_back_is_not_taken_for_fresh(bench: Bench, words: list[str]) -> None:
+    bench.store.reports.save(builders.report())
+    bench.now = builders.NOW - 30
+    assert bench.run(*words).code == 0
+    bench.now = builders.NOW - 31
+    result = bench.run(*words)
+    assert (result.code, result.out) == (4, "")
+    assert "is 31 s ahead of this host's clock, which was set back since: the agent is not running" in result.err
+
+
 def test_of_an_agent_that_runs_and_reports_nothing_its_log_is_named(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
