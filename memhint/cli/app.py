@@ -114,7 +114,10 @@ class MemhintApp(App):
         """Warnings to stderr, as cliff does it, but leaving nothing behind and no more than asked for."""
         root = logging.getLogger()
         before = list(root.handlers)
-        super().configure_logging()
+        try:
+            super().configure_logging()
+        except OSError as error:
+            self.parser.error(f"argument --log-file: {self.options.log_file}: {error.strerror}")
         self._handlers = [handler for handler in root.handlers if handler not in before]
         root.setLevel(min(handler.level for handler in self._handlers))
 

@@ -57,6 +57,12 @@ def test_an_option_of_a_command_goes_behind_it(bench: Bench) -> None:
     assert result.err == "--json is no option before the command: write memhint COMMAND --json …\n"
 
 
+def test_a_log_file_that_cannot_be_is_wrong_usage(bench: Bench) -> None:
+    result = bench.run("--log-file", "/nowhere/to", "status")
+    assert (result.code, result.out) == (2, "")
+    assert result.err.splitlines()[-1].endswith("error: argument --log-file: /nowhere/to: No such file or directory")
+
+
 def test_an_unknown_option_is_wrong_usage(bench: Bench) -> None:
     assert bench.run("status", "--colour").code == 2
 
