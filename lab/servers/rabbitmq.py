@@ -95,7 +95,7 @@ class RabbitMQ:
             pika.BlockingConnection(
                 pika.ConnectionParameters("127.0.0.1", self.port, vhost, credentials=credentials)
             ).close()
-        except (pika.exceptions.AMQPError, OSError):
+        except (pika.exceptions.AMQPError, OSError, ValueError):  # the last of a node that hangs up at once
             return False
         return True
 

@@ -73,7 +73,7 @@ def connect(settings: LinkSettings) -> pika.BlockingConnection:
     nodes = parameters(settings)
     try:
         return pika.BlockingConnection(nodes)
-    except LOST as error:
+    except Exception as error:  # of a broker that hangs up in the first moment pika tells by ValueError, too
         where = " or ".join(f"{one.host}:{one.port}" for one in nodes)
         raise BusError(f"the broker cannot be reached at {where}: {_short(error)}; see [bus] urls") from error
 

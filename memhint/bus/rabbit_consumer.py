@@ -95,6 +95,8 @@ class RabbitConsumer:
                         connection.close()
             except (BusError, *LOST) as error:
                 LOG.warning("no broker for now: %s", error or repr(error))
+            except Exception:
+                LOG.exception("the bus failed")  # what was not acknowledged is delivered again, a few times at most
             self._pause(self._reconnects.wait())
 
     def _consume(self, connection: pika.BlockingConnection) -> None:

@@ -175,7 +175,9 @@ MARKS = Path("/tmp/marks")
 
 
 def start() -> dict[str, str]:
-    """The VMs, and KSM as it is before memhint comes."""
+    """The VMs, and KSM as it is before memhint comes: at rest, whatever was done with it before."""
+    for run in ("2", "0"):
+        (KSM / "run").write_text(run)
     for name in PROJECTS:
         VMS[name] = Vm(name)
         VMS[name].fill(USED)

@@ -22,6 +22,7 @@ from lab.agent import AgentProcess
 from lab.errors import LabError
 from lab.sizes import GIB, MIB
 from memhint.objects.discarded import Agreement, BalloonReporting
+from memhint.objects.domain import DomainObservation
 from memhint.objects.gap import GapReason
 from memhint.objects.guest import GuestSource
 from memhint.objects.report import DomainReport
@@ -48,7 +49,16 @@ def lab() -> Iterator[Lab]:
 
 
 @pytest.fixture(scope="module")
-def agent(lab: Lab) -> Iterator[AgentProcess]:
+def without_leave(lab: Lab) -> tuple[DomainObservation, bool]:
+    """What memhint sees of a guest while it may not ask QEMU's monitor, and whether it did: before anybody does."""
+    guest = lab.hosts[0].guest("all")
+    with AgentProcess(lab.hosts[0], {"guest": {"interval": 1}}) as agent:
+        wait_for(lambda: seen(agent, "all").observation.guest_kernel is not None, 60.0, "the guests to be asked")
+        return seen(agent, "all").observation, tainted_by_monitor(guest)
+
+
+@pytest.fixture(scope="module")
+def agent(lab: Lab, without_leave: object) -> Iterator[AgentProcess]:
     """memhint, allowed to speak to QEMU's monitor."""
     with AgentProcess(lab.hosts[0], ALLOWED) as agent:
         yield agent
@@ -108,14 +118,11 @@ def tainted_by_monitor(guest: Guest) -> bool:
     return "custom-monitor" in (guest.host.state_dir / "log" / "qemu" / f"{guest.name}.log").read_text()
 
 
-def test_without_leave_no_monitor_is_asked(lab: Lab) -> None:
-    guest = lab.hosts[0].guest("all")
-    with AgentProcess(lab.hosts[0], {"guest": {"interval": 1}}) as agent:
-        wait_for(lambda: seen(agent, "all").observation.guest_kernel is not None, 60.0, "the guests to be asked")
-        found = seen(agent, "all").observation
+def test_without_leave_no_monitor_is_asked(without_leave: tuple[DomainObservation, bool]) -> None:
+    found, tainted = without_leave
     assert found.balloon_reporting is None
     assert found.reporting_check is None
-    assert not tainted_by_monitor(guest)
+    assert not tainted
 
 
 def test_at_idle_the_host_has_discarded_exactly_what_the_guest_reported(lab: Lab, agent: AgentProcess) -> None:

@@ -31,14 +31,22 @@ class Inside:
 
 
 @pytest.fixture(scope="module")
-def inside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Inside]:
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VirtualHost]:
     code = Path(__file__).with_name("inside_partitions.py")
     guest = tiny_guest(tmp_path_factory.mktemp("guest"), MIB)  # in place of a BIOS; it never runs
     kernel = host_kernel_folder() / "bzImage"
     with VirtualHost([code, guest], 768 * MIB, qemu=True, kernel=kernel) as host:
-        yield Inside(host)
+        yield host
         trouble = [line for line in host.console.splitlines() if "BUG" in line or "Oops" in line or "WARNING" in line]
         assert not trouble
+
+
+@pytest.fixture
+def inside(host: VirtualHost) -> Iterator[Inside]:
+    """VMs of which nothing was asked before."""
+    fresh = Inside(host)
+    yield fresh
+    fresh.end()
 
 
 def untouched(state: dict[str, Any], knobs: dict[str, str]) -> None:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import socket
+import struct
+import threading
 
 import pytest
 
@@ -36,3 +38,39 @@ def test_a_broker_that_takes_a_connection_and_says_nothing_is_away() -> None:
         with pytest.raises(BusError, match=f"cannot be reached at 127.0.0.1:{port}: .*; see \\[bus\\] urls") as caught:
             connect(LinkSettings((f"amqp://a:sesame@127.0.0.1:{port}/v",), timeout=0.2))
     assert "sesame" not in str(caught.value)
+
+
+@pytest.mark.parametrize("error", [ValueError("Expected connected socket"), AssertionError("no transport"), OSError()])
+def test_whatever_pika_says_of_a_node_that_hangs_up_it_cannot_be_reached(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hangs_up(_nodes: object) -> None:
+        raise error
+
+    monkeypatch.setattr("pika.BlockingConnection", hangs_up)
+    with pytest.raises(BusError, match="cannot be reached"):
+        connect(LinkSettings(("amqp://host-a:x@node-0/memhint",)))
+
+
+def test_a_node_that_hangs_up_at_once_cannot_be_reached() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as node:
+
+        def hang_up() -> None:
+            while True:
+                try:
+                    client, _ = node.accept()
+                except OSError:
+                    return
+                # a reset in place of an orderly end, as of a node that is killed
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                client.close()
+
+        thread = threading.Thread(target=hang_up)
+        thread.start()
+        try:
+            for _ in range(20):
+                with pytest.raises(BusError, match="cannot be reached"):
+                    connect(LinkSettings((f"amqp://host-a:x@127.0.0.1:{node.getsockname()[1]}/memhint",)))
+        finally:
+            node.shutdown(socket.SHUT_RDWR)
+            thread.join()
