@@ -16,8 +16,8 @@ def main() -> int:
     """The command; its exit code."""
     parser = argparse.ArgumentParser(prog="python -m lab.fleet", description=__doc__)
     parser.add_argument("--url", required=True, help="of the store, as [store] url; its tables are made as needed")
-    parser.add_argument("--hosts", type=int, default=200)
-    parser.add_argument("--vms", type=int, default=20, help="of each host")
+    parser.add_argument("--hosts", type=_number, default=200)
+    parser.add_argument("--vms", type=_number, default=20, help="of each host")
     parser.add_argument("--period", type=float, default=10.0, help="seconds between two reports of a host")
     parser.add_argument("--seed", type=int, default=1, help="another one is another fleet")
     parser.add_argument("--past", type=float, default=6.0, help="hours of the hosts' history")
@@ -40,6 +40,12 @@ def main() -> int:
     finally:
         store.close()
     return 0
+
+
+def _number(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of them: say 1 or more")
+    return int(text)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from oslo_config import cfg
-from oslo_log import log
 
 from memhint.agent.build import Agent, build, host_boot
 from memhint.agent.growth import Learnt
@@ -24,6 +23,7 @@ from memhint.agent.settings import planner_settings
 from memhint.bus.inprocess import InProcessBus
 from memhint.conf.errors import ConfigError
 from memhint.conf.load import load
+from memhint.conf.log import set_up
 from memhint.kernel.errors import KernelInterfaceError
 from memhint.kernel.host_stops import host_stops
 from memhint.kernel.root import KernelRoot
@@ -152,12 +152,17 @@ class AgentService:
         if _fixed(conf) != _fixed(self._conf):
             LOG.error("host_name, [store] url, [bus] and [metrics] listen need a restart; the old configuration holds")
             return agent
+        try:
+            set_up(conf)
+        except ConfigError as error:
+            set_up(self._conf)
+            LOG.error("the configuration was not reloaded, the old one holds: %s", error)
+            return agent
         # A pass under way would lose its connection, and what it was at would have failed.
         agent.settle(PASS)
         agent.close()
         same = conf.virt.uri == self._conf.virt.uri
         self._conf = conf
-        log.setup(conf, "memhint")
         LOG.info("configuration reloaded")
         built = self._build(store, agent)
         if same:

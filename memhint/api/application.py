@@ -11,6 +11,7 @@ from typing import Any
 from werkzeug import Request, Response
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 from werkzeug.routing import Map, RequestRedirect, Rule
+from werkzeug.utils import redirect
 
 from memhint.api import http, microversion, words
 from memhint.api.auth import Authenticator
@@ -60,6 +61,8 @@ class Application:
             response = self._worked(request, who, route, path)
         except Problem as problem:
             response = _problem(problem, request_id)
+        except RequestRedirect:  # only what ends in a slash leads somewhere else, and that is the dashboard
+            response = redirect(f"{request.root_path}{request.path}/", 308)
         except Exception as error:
             LOG.exception("%s: %s %s failed", request_id, request.method, _shown(request))
             if isinstance(error, StoreError):
@@ -131,8 +134,8 @@ class Application:
         adapter = self._map.bind("memhint")
         try:
             route, path = adapter.match(request.path, method=request.method)
-        except RequestRedirect as redirect:
-            raise not_found("address", f"there is nothing here: see {redirect.new_url[:200]}") from None
+        except RequestRedirect:
+            raise
         except MethodNotAllowed as error:
             allowed = ", ".join(sorted(error.valid_methods or ()))
             raise Problem(

@@ -2,24 +2,40 @@
 
 from __future__ import annotations
 
+import logging
+
 from oslo_config import cfg
 from oslo_policy import opts, policy
 
 from memhint.api.context import Context
 from memhint.api.errors import Problem
 from memhint.api.policies import list_rules
+from memhint.conf.errors import ConfigError
+
+LOG = logging.getLogger(__name__)
 
 
 class Enforcer:
-    """Decides who may do what. The operator's policy file is read again when it changes."""
+    """Decides who may do what. The operator's policy file is read again when it changes, unless it is spoilt."""
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
+        """:raises ConfigError: when the policy file is spoilt"""
         opts._register(conf)
         self._enforcer = policy.Enforcer(conf)
         # A rule of the same name from an older shape of the file must not open anything silently.
         self._enforcer.suppress_default_change_warnings = True
         self._enforcer.register_defaults(list_rules())
-        self._enforcer.load_rules()
+        self._told = ""
+        try:
+            self._enforcer.load_rules()
+        except Exception as error:  # whatever the library meets in it
+            raise ConfigError(None, "[oslo_policy] policy_file", f"{self._file()}: {_line(error)}") from error
+        known = {rule.name for rule in list_rules()}
+        unknown = sorted(
+            name for name in self._enforcer.file_rules if name.startswith("memhint:") and name not in known
+        )
+        if unknown:
+            LOG.warning("%s has rules that there are not, which change nothing: %s", self._file(), ", ".join(unknown))
 
     def allowed(self, rule: str, who: Context, project: str | None) -> bool:
         """Whether the caller may do it to something of this project.
@@ -27,7 +43,18 @@ class Enforcer:
         :raises oslo_policy.policy.PolicyNotRegistered: when there is no such rule
         """
         # oslo.policy compares texts: what has no owner must not match a caller without a project, None with None.
-        return bool(self._enforcer.authorize(rule, {"project_id": project or ""}, who))
+        target = {"project_id": project or ""}
+        try:
+            return bool(self._enforcer.authorize(rule, target, who))
+        except policy.PolicyNotRegistered:
+            raise
+        except Exception as error:  # noqa: BLE001  whatever the library meets in a file that was changed
+            self._tell(_line(error))
+        self._enforcer.use_conf = False  # by what it knows
+        try:
+            return bool(self._enforcer.authorize(rule, target, who))
+        finally:
+            self._enforcer.use_conf = True
 
     def authorize(self, rule: str, who: Context, project: str | None) -> None:
         """Let it pass, or refuse it.
@@ -36,3 +63,15 @@ class Enforcer:
         """
         if not self.allowed(rule, who, project):
             raise Problem(403, "forbidden", f"the policy {rule} does not let {who.name} do this: ask for another role")
+
+    def _file(self) -> str:
+        return str(self._enforcer.policy_path or self._enforcer.policy_file)
+
+    def _tell(self, error: str) -> None:
+        if error != self._told:
+            LOG.error("%s is not taken, the rules before it hold: %s", self._file(), error)
+        self._told = error
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[:300] or type(error).__name__

@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from ssl import SSLError
 from types import FrameType
 from typing import Any
 
@@ -48,12 +49,16 @@ class ApiServer:
             signal.signal(number, self._on_signal)
         store = open_store(self._conf.store.url, create=False)
         dispatch = dispatch_of(self._conf, store)
+        servers: list[Server] = []
         try:
             application = build(self._conf, store, dispatch)
             servers = [self._server(listen, fronted(application, self._conf)) for listen in self._conf.api.listen]
             threads = [threading.Thread(target=one.serve, name="listen", daemon=True) for one in servers]
-            for one in servers:
-                one.prepare()
+            for one, listen in zip(servers, self._conf.api.listen, strict=True):
+                try:
+                    one.prepare()
+                except OSError as error:
+                    raise ConfigError(None, "[api] listen", f"{listen}: {error}; choose another address") from error
             for thread in threads:
                 thread.start()
             for one in servers:
@@ -65,9 +70,9 @@ class ApiServer:
                 if not all(thread.is_alive() for thread in threads):
                     raise RuntimeError("a listening thread has ended by itself")
             application.close()
-            for one in servers:
-                one.stop()
         finally:
+            for one in servers:
+                one.stop()  # also of those that began before one failed: their threads would keep the process
             dispatch.close()
             store.close()
         return 0
@@ -89,6 +94,9 @@ class ApiServer:
         if api.cert_file:
             try:
                 server.ssl_adapter = TLS(api.cert_file, api.key_file or api.cert_file)
+            except SSLError as error:
+                advice = "both are PEM; without key_file, cert_file has the key too"
+                raise ConfigError(None, "[api] cert_file, key_file", f"{api.cert_file}: {error}; {advice}") from error
             except OSError as error:
                 raise ConfigError(None, "[api] cert_file", f"{api.cert_file}: {error.strerror or error}") from error
         return server

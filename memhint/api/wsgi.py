@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import os
 
-from oslo_log import log
-
 from memhint import conf as configuration
 from memhint.api.app import application as made
+from memhint.conf.log import set_up
 from memhint.controller.dispatch import dispatch_of
 from memhint.store.database import open_store
 
 _FILE = os.environ.get("MEMHINT_CONFIG")
 _CONF = configuration.load([_FILE] if _FILE else None)
-log.setup(_CONF, "memhint")
+set_up(_CONF)
 _STORE = open_store(_CONF.store.url, create=False)
 application = made(_CONF, _STORE, dispatch_of(_CONF, _STORE))

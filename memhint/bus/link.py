@@ -8,13 +8,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import pika
+from pika.adapters.utils.connection_workflow import AMQPConnectorException
 from pika.exceptions import AMQPError
 
 from memhint.backoff import Backoff
 from memhint.bus.errors import BusError
 
-# What pika lets through when a broker goes away in the middle of something.
-LOST = (AMQPError, OSError, EOFError)
+# What pika lets through when a broker goes away in the middle of something, or takes a connection and says nothing.
+LOST = (AMQPError, AMQPConnectorException, OSError, EOFError)
 FIRST_WAIT = 0.5  # seconds
 
 
@@ -77,7 +78,8 @@ def connect(settings: LinkSettings) -> pika.BlockingConnection:
     try:
         return pika.BlockingConnection(nodes)
     except Exception as error:  # of a broker that hangs up in the first moment pika tells by ValueError, too
-        raise BusError(f"the broker cannot be reached: {_short(error)}") from error
+        where = " or ".join(f"{one.host}:{one.port}" for one in nodes)
+        raise BusError(f"the broker cannot be reached at {where}: {_short(error)}; see [bus] urls") from error
 
 
 class Reconnects:

@@ -6,6 +6,7 @@ import argparse
 
 from memhint.cli.base import StoreCommand
 from memhint.cli.errors import CliError, Exit
+from memhint.conf.log import set_up
 
 
 class Agent(StoreCommand):
@@ -22,12 +23,10 @@ It runs in the foreground, logs as the configuration says, and undoes on SIGTERM
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         """Run until the end; the exit code."""
         conf = self.conf()
-        from oslo_log import log
-
         from memhint.agent.lock import AlreadyRunning
         from memhint.agent.service import run
 
-        log.setup(conf, "memhint")
+        set_up(conf)
         try:
             return run(conf)
         except AlreadyRunning as error:

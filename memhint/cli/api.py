@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from memhint.cli.base import StoreCommand
+from memhint.conf.log import set_up
 
 
 class Api(StoreCommand):
@@ -21,9 +22,7 @@ It runs in the foreground and logs as the configuration says. Any number of them
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         """Run until the end; the exit code."""
         conf = self.conf()
-        from oslo_log import log
-
         from memhint.api.server import run
 
-        log.setup(conf, "memhint")
+        set_up(conf)
         return run(conf)

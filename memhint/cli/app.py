@@ -114,7 +114,10 @@ class MemhintApp(App):
         """Warnings to stderr, as cliff does it, but leaving nothing behind and no more than asked for."""
         root = logging.getLogger()
         before = list(root.handlers)
-        super().configure_logging()
+        try:
+            super().configure_logging()
+        except OSError as error:
+            self.parser.error(f"argument --log-file: {self.options.log_file}: {error.strerror}")
         self._handlers = [handler for handler in root.handlers if handler not in before]
         root.setLevel(min(handler.level for handler in self._handlers))
 
@@ -137,6 +140,9 @@ class MemhintApp(App):
         try:
             self.command_manager.find_command(argv)
         except ValueError:
+            if argv[0].startswith("-"):
+                self.stderr.write(f"{argv[0]} is no option before the command: write memhint COMMAND {argv[0]} …\n")
+                return Exit.USAGE
             close = " or ".join(self.get_fuzzy_matches(argv[0]))
             self.stderr.write(f"{argv[0]!r} is not a command of memhint: use {close}\n")
             return Exit.USAGE

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from memhint.store.database import Store
     from memhint.store.host_store import HostStore
 
-_START = "start it with: memhint agent"
-
 
 class StoreCommand(Documented):
     """A subcommand that looks at this host's store."""
@@ -67,7 +65,11 @@ class StoreCommand(Documented):
         if report is not None:
             return report
         others = ", ".join(store.reports.hosts())
-        hint = f"the store has those of {others}, see host_name in the configuration" if others else _START
+        hint = (
+            f"the store has those of {others}, see host_name in the configuration"
+            if others
+            else _what_now(conf.host_name)
+        )
         raise CliError(Exit.NO_REPORT, f"no report of {conf.host_name}: {hint}")
 
     def fresh(self, conf: cfg.ConfigOpts, store: HostStore) -> Report:
@@ -87,7 +89,19 @@ class HostCommand(StoreCommand, Displayed):
 
 def stale_text(report: Report, now: float) -> str:
     """Why a report does not count, and what to do."""
+    if report.at > now:
+        told = f"is {report.at - now:.0f} s ahead of this host's clock, which was set back since"
+        return f"the newest report of {report.host} {told}: {_what_now(report.host)}"
     return (
         f"the newest report of {report.host} is {report.age(now):.0f} s old and comes every {report.period:g} s: "
-        f"the agent is not running, {_START}"
+        f"{_what_now(report.host)}"
     )
+
+
+def _what_now(host: str) -> str:
+    """What to do where no report is new."""
+    from memhint.agent.lock import is_held
+
+    if is_held(host):
+        return "the agent runs, but makes no plan or cannot keep it, its log says why: journalctl -u memhint-agent"
+    return "the agent is not running, start it with: memhint agent"

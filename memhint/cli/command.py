@@ -10,7 +10,7 @@ from typing import Any, TextIO
 from cliff.command import Command
 from cliff.display import DisplayCommandBase
 
-from memhint.cli.exits import Exit, is_full
+from memhint.cli.exits import CliError, Exit, is_full
 from memhint.cli.table import TABLE, Table, unknown
 
 
@@ -84,7 +84,16 @@ class Displayed(Documented, DisplayCommandBase):  # type: ignore[type-arg]
         )
 
     def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
-        """The output as cliff makes it, but that in CSV an unknown value is an empty field: there `None` is a text."""
+        """The output as cliff makes it, but that in CSV an unknown value is an empty field: there `None` is a text.
+
+        :raises CliError: on a column that there is not: of several cliff passes it over, so that a script misses one
+        """
+        if not column_names:  # what has no rows may have no names either
+            parsed_args.columns = []
+        known = {_word(name) for name in column_names}
+        for name in parsed_args.columns:
+            if _word(name) not in known:
+                raise CliError(Exit.USAGE, f"{name!r} is no column here: use {', '.join(map(str, column_names))}")
         if parsed_args.formatter == "csv":
             data = [[None if unknown(cell) else cell for cell in row] for row in data]
         code: int = super().produce_output(parsed_args, column_names, data)  # type: ignore[safe-super]
@@ -93,6 +102,11 @@ class Displayed(Documented, DisplayCommandBase):  # type: ignore[type-arg]
     def table(self, parsed_args: argparse.Namespace) -> Table | None:
         """Where a table is wanted, the one that aligns sizes."""
         return Table() if parsed_args.formatter == TABLE else None
+
+
+def _word(column: str) -> str:
+    """A column's name as cliff compares it."""
+    return str(column).lower().strip().replace(" ", "_")
 
 
 def _discard(stream: TextIO) -> None:

@@ -6,6 +6,7 @@ import argparse
 
 from memhint.cli.base import StoreCommand
 from memhint.cli.errors import CliError, Exit
+from memhint.conf.log import set_up
 from memhint.openstack.errors import OpenStackError
 
 
@@ -23,12 +24,10 @@ It runs in the foreground and logs as the configuration says. Any number of them
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         """Run until the end; the exit code."""
         conf = self.conf()
-        from oslo_log import log
-
         from memhint.bus.errors import BusError
         from memhint.controller.service import run
 
-        log.setup(conf, "memhint")
+        set_up(conf)
         try:
             return run(conf)
         except (BusError, OpenStackError) as error:

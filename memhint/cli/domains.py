@@ -77,10 +77,11 @@ A dash is an unknown value, never 0.
         self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Iterable[Sequence[Any]]
     ) -> int:
         """The table, and under it what stands between a wish and its fulfilment."""
-        super().produce_output(parsed_args, column_names, data)
+        rows = list(data)
+        super().produce_output(parsed_args, column_names, rows)
         if self.table(parsed_args):
             if not parsed_args.domain:
-                self.app.stdout.write("Memory in MiB.\n")
+                self.app.stdout.write("Memory in MiB.\n" if rows else "There are none.\n")
             for note in self._notes:
                 self.app.stdout.write(f"{clean(note)}\n")
         return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Sequence
+from io import TextIOWrapper
 
 from memhint.cli.app import MemhintApp
 
@@ -16,6 +17,9 @@ def main(
     sleep: Callable[[float], None] = time.sleep,
 ) -> int:
     """Run one command line. Returns the exit code; see memhint.cli.errors.Exit for what they mean."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that has no Σ or ± shows all the rest
     app = MemhintApp(clock, sleep)
     try:
         return int(app.run(list(sys.argv[1:] if argv is None else argv)))

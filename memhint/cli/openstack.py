@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from cliff.lister import Lister
 
@@ -37,10 +38,7 @@ class _Providers(HostCommand, Lister):
         return tuple(one for one in found if not hosts or one.host in hosts)
 
     def each(self, standings: Sequence[ProviderRecord], do: Callable[[ProviderRecord], str]) -> Rows:
-        """The rows after something was done with each; one that fails does not stop the others.
-
-        :raises CliError: when one failed, after all of them
-        """
+        """The rows after something was done with each; one that fails does not stop the others."""
         rows, failed = [], []
         for one in standings:
             try:
@@ -48,8 +46,18 @@ class _Providers(HostCommand, Lister):
             except OpenStackError as error:
                 failed.append(f"{one.host}: {error}")
         if failed:
-            raise CliError(Exit.FAILED, "; ".join(failed))
+            self.failure = CliError(Exit.FAILED, "; ".join(failed))
         return _COLUMNS, rows
+
+    def produce_output(
+        self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Iterable[Sequence[Any]]
+    ) -> int:
+        """The table, or that there is nothing to show."""
+        rows = list(data)
+        super().produce_output(parsed_args, column_names, rows)
+        if not rows and self.failure is None and self.table(parsed_args):
+            self.app.stdout.write("There are none: no controller has written a ratio yet.\n")
+        return 0
 
 
 class Status(_Providers):

@@ -18,6 +18,7 @@ from memhint.cli.base import HostCommand
 from memhint.cli.errors import CliError, Exit
 from memhint.cli.find import find_domain
 from memhint.cli.reclaim_form import NEEDS, SETTLED, add_limits, failure_of
+from memhint.cli.wait import going_on
 from memhint.objects.codec import to_plain
 from memhint.objects.reclaim import (
     PSI_LIMIT,
@@ -111,6 +112,7 @@ examples:
         began, terminal = clock(), self.app.stderr
         queue = max(TIME_TO_LIVE, STALE_PERIODS * report.period)
         with ExitStack() as stack:
+            stack.enter_context(going_on(terminal, f"request {request.id} goes on, within its limits"))
             status: Any = None
             if terminal.isatty():
                 from rich.console import Console

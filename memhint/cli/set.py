@@ -15,7 +15,7 @@ from memhint.cli.errors import CliError, Exit
 from memhint.cli.find import find_domain
 from memhint.cli.plan import show_levers
 from memhint.cli.table import Table
-from memhint.cli.wait import wait_for
+from memhint.cli.wait import going_on, wait_for
 from memhint.cli.wishes import INHERIT, add_dry_run, add_wishes, keys_help, wishes_of
 from memhint.cli.words import policy_value
 from memhint.conf.policy import host_inputs
@@ -120,7 +120,9 @@ An operator's wish is stronger than metadata, flavor, aggregate and host, and su
         if report.stale(self.app.clock()):
             text = f"stored, but no agent acts on it: {stale_text(report, self.app.clock())}"
             return PolicyChange(domain, before, after, True, failure=CliError(Exit.NO_REPORT, text))
-        return self._follow(conf, store, wishes, report, PolicyChange(domain, before, after, stored=True))
+        text = f"stored, and the agent acts on it; see: memhint domains {domain.observation.name}"
+        with going_on(self.app.stderr, text):
+            return self._follow(conf, store, wishes, report, PolicyChange(domain, before, after, stored=True))
 
     def _follow(
         self, conf: cfg.ConfigOpts, store: HostStore, wishes: Wishes, report: Report, outcome: PolicyChange

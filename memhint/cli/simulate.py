@@ -308,5 +308,15 @@ def _positive(text: str) -> float:
 def _size(text: str) -> float:
     value = float(text)
     if not 0 <= value < 1e9:
-        raise argparse.ArgumentTypeError(f"{text} is not a number from 0")
+        raise argparse.ArgumentTypeError(f"{text} is not a number from 0 to below 1e9")
     return value
+
+
+for _kind, _name in (
+    (_count, "whole number"),
+    (_percent, "percentage"),
+    (_share, "share"),
+    (_positive, "number"),
+    (_size, "number"),
+):
+    _kind.__name__ = _name  # argparse shows it where a word is no number at all

@@ -9,7 +9,7 @@ from typing import Any
 from memhint.cli.words import size
 from memhint.objects.counted import counted
 from memhint.objects.tier_sizing import TierBound
-from memhint.objects.units import parse_size
+from memhint.objects.units import MIB, parse_size
 
 BOUNDS = {
     TierBound.ACTIVE: "what is active takes half of DRAM",
@@ -26,8 +26,8 @@ def tier_size(text: str) -> int:
         found = parse_size(text)
     except (ValueError, OverflowError) as error:
         raise argparse.ArgumentTypeError(str(error)) from error
-    if found <= 0:
-        raise argparse.ArgumentTypeError("a tier of nothing gives nothing: write 512GiB")
+    if found < MIB:
+        raise argparse.ArgumentTypeError(f"{text!r} is {found} bytes, which is no tier: write 512GiB")
     return found
 
 

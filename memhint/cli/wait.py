@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import TextIO, TypeVar
 
 T = TypeVar("T")
@@ -37,3 +37,13 @@ def wait_for(
                 spinning = True
             sleep(step)
         return found
+
+
+@contextmanager
+def going_on(terminal: TextIO, text: str) -> Iterator[None]:
+    """Tell who interrupts the waiting that what they wait for goes on without them."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        terminal.write(f"\n{text}\n")
+        raise

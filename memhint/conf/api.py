@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from oslo_config import cfg, types
 
+from memhint.conf.address import ADDRESS
+
 GROUP = "api"
 
 OPTS = (
     cfg.ListOpt(
         "listen",
         default=["127.0.0.1:8790"],
-        item_type=types.String(regex=r"^(\[[0-9a-fA-F:]+\]|[^:,\s\[\]]+):[0-9]{1,5}$"),
+        item_type=types.String(regex=f"^{ADDRESS}$"),
         help="Addresses and ports that are listened on, by commas: 127.0.0.1:8790, [::1]:8790. Port 0 is any free one.",
     ),
     cfg.StrOpt(

@@ -19,6 +19,9 @@ from memhint.conf.libraries import libraries
 from memhint.conf.opts import list_opts
 from memhint.conf.policy import aggregate_group
 
+_MOST = 10**12  # of any number: beyond it neither a store nor a clock has it
+_MARK = "\N{ZERO WIDTH NO-BREAK SPACE}"
+
 
 def check_file(name: str) -> tuple[str, ...]:
     """Every section, option and value of a file; the sections that say something.
@@ -34,12 +37,12 @@ def check_file(name: str) -> tuple[str, ...]:
             raise ConfigError(name, f"[{section}]", f"is not a section: use {_closest(section, known)}")
         for option, texts in values.items():
             if option not in known[section]:
-                close = _closest(option, known[section])
-                raise ConfigError(name, f"[{section}] {option}", f"is not an option: use {close}")
+                raise ConfigError(name, f"[{section}] {option}", _instead(section, option, known))
             for text in texts:
                 if not _takes(known[section][option], text):
                     accepted = _accepted(known[section][option])
-                    raise ConfigError(name, f"[{section}] {option}", f"{text!r} is not accepted: use {accepted}")
+                    shown = "this value" if known[section][option].secret else repr(text)
+                    raise ConfigError(name, f"[{section}] {option}", f"{shown} is not accepted: use {accepted}")
     return tuple(section for section, values in sections.items() if values)
 
 
@@ -52,6 +55,8 @@ def _sections(name: str) -> Mapping[str, Mapping[str, list[str]]]:
     except UnicodeDecodeError as error:
         raise ConfigError(name, None, "is not UTF-8 text") from error
     except cfg.ParseError as error:
+        if error.line.startswith(_MARK):
+            raise ConfigError(name, None, "begins with a byte order mark: save it as UTF-8 without one") from error
         raise ConfigError(name, f"line {error.lineno}", f"{error.msg}: use [section] and option = value") from error
     return sections
 
@@ -72,6 +77,14 @@ def _known() -> dict[str, dict[str, cfg.Opt]]:
     return known
 
 
+def _instead(section: str, option: str, known: Mapping[str, Mapping[str, cfg.Opt]]) -> str:
+    """What somebody may have meant who wrote an option that there is not."""
+    others = sorted(other for other in known if option in known[other] and other != aggregate.GROUP)
+    if others:
+        return f"is not an option of this section: it is one of {', '.join(f'[{other}]' for other in others)}"
+    return f"is not an option: use {_closest(option, known[section])}"
+
+
 def _closest(word: str, known: Iterable[str]) -> str:
     names = sorted(known)
     return " or ".join(difflib.get_close_matches(word, names, n=2) or names)
@@ -84,8 +97,8 @@ def _takes(option: cfg.Opt, text: str) -> bool:
         value = option.type(text)
     except ValueError:
         return False
-    if isinstance(value, float):
-        return math.isfinite(value)
+    if isinstance(value, int | float):
+        return math.isfinite(value) and abs(value) <= _MOST
     return value is not None
 
 
@@ -106,8 +119,5 @@ def _accepted(option: cfg.Opt) -> str:
 
 
 def _limits(low: float | None, high: float | None) -> str:
-    if low is not None and high is not None:
-        return f" from {low:g} to {high:g}"
-    if low is not None:
-        return f" not below {low:g}"
-    return "" if high is None else f" not above {high:g}"
+    most = _MOST if high is None else high
+    return f" not above {most:g}" if low is None else f" from {low:g} to {most:g}"

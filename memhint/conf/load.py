@@ -40,7 +40,7 @@ def load(files: Sequence[str | os.PathLike[str]] | None = None) -> cfg.ConfigOpt
         conf([], project="memhint", default_config_files=names, default_config_dirs=[], use_env=False)
         known = [*static_opts(), *aggregate_opts(conf.host.aggregates)]
         _register(conf, known)
-        _read_all(conf, known)
+        _read_all(conf, known, names)
     except (cfg.Error, ValueError) as error:
         raise ConfigError(None, None, str(error)) from error
     except SystemExit as error:  # how argparse, which oslo.config asks for logging options, says that a value is wrong
@@ -63,9 +63,16 @@ def _register(conf: cfg.ConfigOpts, groups: Groups) -> None:
         conf.register_opts(options, group=None if group == "DEFAULT" else group)
 
 
-def _read_all(conf: cfg.ConfigOpts, groups: Groups) -> None:
+def _read_all(conf: cfg.ConfigOpts, groups: Groups, names: Sequence[str]) -> None:
     """Values with a reference to another option are only parsed when read: read them while somebody still looks."""
     for group, options in groups:
         where = conf if group == "DEFAULT" else conf[group]
         for option in options:
-            where[option.dest]
+            try:
+                where[option.dest]
+            except (cfg.Error, ValueError) as error:
+                # not the error's own words: they have values, of secret options too, and what follows a $ in a password
+                wrong = (
+                    "a $ refers to another option, which there is not or does not fit: write $$ where it is a plain $"
+                )
+                raise ConfigError(", ".join(names), f"[{group}] {option.dest}", wrong) from error

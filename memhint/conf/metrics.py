@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from oslo_config import cfg, types
 
+from memhint.conf.address import ADDRESS
+
 GROUP = "metrics"
 
 OPTS = (
     cfg.Opt(
         "listen",
-        type=types.String(regex=r"^((\[[0-9a-fA-F:]+\]|[^:,\s\[\]]+):[0-9]{1,5})?$"),
+        type=types.String(regex=f"^({ADDRESS})?$"),
         default="",
         help="Address and port at which agent and controller show their own metrics, to whoever asks: 127.0.0.1:8791. "
         "Port 0 is any free one. Empty: nowhere. The API shows its own at /metrics.",

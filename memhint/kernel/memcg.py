@@ -71,7 +71,7 @@ def detect(root: KernelRoot, path: str) -> CgroupVersion:
     for version, files in _FILES.items():
         if root.exists(f"{path}/{files.marker}"):
             return version
-    raise InterfaceMissing(root.path(path), "no memory cgroup with a budget")
+    raise InterfaceMissing(root.path(path), "no memory cgroup with a budget: see [host] memory_cgroup")
 
 
 def cgroup_memory(root: KernelRoot, path: str) -> HostMemory:

@@ -83,8 +83,8 @@ class Report:
         return max(0.0, now - self.at)
 
     def stale(self, now: float) -> bool:
-        """True once it must not be used for admission any more."""
-        return self.age(now) > STALE_PERIODS * self.period
+        """True once it must not be used for admission any more, also where the clock was set back since it was made."""
+        return abs(now - self.at) > STALE_PERIODS * self.period
 
 
 class ReportError(ValueError):

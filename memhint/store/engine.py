@@ -148,7 +148,7 @@ def parse_url(url: str) -> URL:
     """
     try:
         return make_url(url)
-    except ArgumentError as error:
+    except (ArgumentError, ValueError) as error:  # the latter of a port
         raise StoreError("[store] url is not a database URL: use sqlite:////absolute/path.db") from error
 
 

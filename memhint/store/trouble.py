@@ -13,7 +13,8 @@ def trouble(name: str, what: str, *, refused: bool) -> StoreError:
     """
     if "malformed" in what or "not a database" in what:
         return StoreDamaged(
-            f"{name}: {what}; move the file away and restart the agent (operator policies are lost with it)"
+            f"{name}: {what}; see that [store] url names memhint's own file, then move that away and restart the agent "
+            "(operator policies are lost with it)"
         )
     if refused:
         return StoreRefused(f"{name}: {what}")
@@ -23,6 +24,8 @@ def trouble(name: str, what: str, *, refused: bool) -> StoreError:
 def _advice(what: str) -> str:
     if "locked" in what:
         return "; another process keeps it, look for one that hangs"
+    if "is full" in what or "disk I/O" in what:
+        return "; make room on that disk, or see what is wrong with it"
     if "readonly" in what or "unable to open" in what:
         return "; run as root or as the user of the agent"
     if "no such table" in what or ("relation" in what and "does not exist" in what) or "doesn't exist" in what:

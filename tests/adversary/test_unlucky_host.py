@@ -119,3 +119,15 @@ def test_one_damaged_row_survives_a_restart_without_letting_anything_go(host: Ho
     assert (vm.policy.overcommit, vm.policy.guest_actions) == (False, False)
     assert vm.policy.settings["guest_actions"].origin in (Origin.DEFAULT, Origin.OPERATOR)
     assert any(gap.what == "policy" and "perhaps" in gap.detail for gap in vm.observation.gaps)
+
+
+def test_a_reload_whose_log_cannot_be_written_leaves_the_agent_as_it_was(host: Host) -> None:
+    before = host.config.read_text()
+    host.config.write_text(before.replace("period = 1", "period = 1\nlog_dir = /nowhere/to"))
+    assert host.agent is not None
+    host.agent.send_signal(signal.SIGHUP)
+    until(lambda: "was not reloaded, the old one holds: [DEFAULT] log_dir" in host.log.read_text())
+    host.config.write_text(before)
+    host.agent.send_signal(signal.SIGHUP)
+    until(lambda: "configuration reloaded" in host.log.read_text())
+    assert host.stop() == 0

@@ -10,11 +10,10 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from oslo_log import log
-
 from memhint.agent import build, build_virt, service
 from memhint.agent.lock import HostLock
 from memhint.conf.load import load
+from memhint.conf.log import set_up
 from memhint.objects.domain import DomainFacts, DomainState
 from memhint.objects.gap import Gap
 from memhint.objects.units import GIB
@@ -39,6 +38,9 @@ class _Definitions:
 
     def invalidate(self, uuid: str) -> None:
         """Nothing changes."""
+
+    def inherit(self, before: object) -> None:
+        """Nothing is remembered."""
 
 
 class _Connections:
@@ -70,7 +72,7 @@ def start(config: Path, name: str) -> subprocess.Popen[bytes]:
 
 def main(config: str) -> int:
     conf = load([config])
-    log.setup(conf, "memhint")
+    set_up(conf)
     vm = subprocess.Popen(["sh", "-c", "read forever", "vm", WEB], stdin=subprocess.PIPE)
     run = Path(conf.virt.run_dir)
     run.mkdir(exist_ok=True)

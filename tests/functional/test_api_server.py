@@ -166,6 +166,8 @@ def test_many_ask_at_the_same_time_and_each_is_answered(start: Callable[..., Api
         ("token_file = /nowhere/tokens\n", "memhint token create"),
         ("cert_file = /nowhere/cert.pem\nauth = none\n", "[api] cert_file"),
         ("listen = everywhere\n", "[api] listen"),
+        ("listen = 127.0.0.1:65535, 127.0.0.1:65535\nauth = none\n", "choose another address"),
+        ("cert_file = /dev/null\nauth = none\n", "[api] cert_file, key_file: /dev/null: "),
     ],
 )
 def test_what_it_cannot_serve_with_ends_the_start(tmp_path: Path, url: str, lines: str, said: str) -> None:

@@ -14,7 +14,7 @@ from memhint.cli.fleet.base import FleetCommand, Rows, machine_rows, positive, u
 from memhint.cli.fleet.columns import numbers, sizes, words
 from memhint.cli.table import clean
 from memhint.objects.counted import counted
-from memhint.objects.units import parse_size
+from memhint.objects.units import MIB, parse_size
 
 _COLUMNS = (
     *words(("name", "Host")),
@@ -48,6 +48,8 @@ It ends with code 5 where not all of them fit.
             memory = parse_size(parsed_args.memory)
         except ValueError as error:
             raise usage(f"--memory: {error}") from None
+        if memory < MIB:
+            raise usage(f"--memory: {parsed_args.memory!r} is {memory} bytes, which is no VM: write 4GiB")
         self._wanted = parsed_args.count
         self._plan = self.client().plan(memory, parsed_args.count, parsed_args.host)
         names, (values,) = machine_rows([self._plan], [], parsed_args.formatter)

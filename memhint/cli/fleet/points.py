@@ -6,7 +6,7 @@ import argparse
 import time
 from collections.abc import Sequence
 
-from memhint.cli.fleet.base import FleetList, Rows
+from memhint.cli.fleet.base import FleetList, Rows, usage
 from memhint.cli.fleet.columns import Column, numbers, sizes
 from memhint.cli.fleet.times import moment, span, unix
 from memhint.cli.words import moment as shown_moment
@@ -46,11 +46,14 @@ class PointList(FleetList):
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Column names and rows."""
         now = time.time()
+        since, until = unix(parsed_args.since, now), unix(parsed_args.until, now)
+        if since is not None and since >= (now if until is None else until):
+            raise usage("--since has to be before --until, which is now unless it is given")
         found = self.points(
             self.client(),
             parsed_args,
-            since=unix(parsed_args.since, now),
-            until=unix(parsed_args.until, now),
+            since=since,
+            until=until,
             step=parsed_args.step,
         )
         return self.rows(parsed_args, found)

@@ -13,7 +13,7 @@ from memhint.cli.fleet.times import moment as moment_word
 from memhint.cli.fleet.times import unix
 from memhint.cli.fleet.vms import add_vm
 from memhint.cli.reclaim_form import NEEDS, SETTLED, add_limits, failure_of
-from memhint.cli.wait import wait_for
+from memhint.cli.wait import going_on, wait_for
 from memhint.cli.words import moment, size
 from memhint.client.client import Client, Item
 from memhint.client.errors import Unreachable
@@ -84,15 +84,16 @@ examples:
             return now if now.get("state") in SETTLED else None
 
         seconds = TIME_TO_LIVE + float(queued.get("timeout") or TIMEOUT) + _PATIENCE
-        settled = wait_for(
-            look,
-            seconds,
-            clock=time.monotonic,
-            sleep=time.sleep,
-            terminal=self.app.stderr,
-            text="waiting for the agent…",
-            step=_STEP,
-        )
+        with going_on(self.app.stderr, f"it goes on; to end it: {self.named('reclaim interrupt')} {queued['id']}"):
+            settled = wait_for(
+                look,
+                seconds,
+                clock=time.monotonic,
+                sleep=time.sleep,
+                terminal=self.app.stderr,
+                text="waiting for the agent…",
+                step=_STEP,
+            )
         return settled or client.one_reclaim(str(queued["id"]))
 
     def _end(self, vm: str, found: Item) -> CliError | None:

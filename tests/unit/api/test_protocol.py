@@ -131,7 +131,7 @@ def test_a_body_says_what_it_is(site: Site) -> None:
 
 
 def test_addresses_that_are_none_and_methods_that_are_none(site: Site) -> None:
-    for path in ("/nowhere", "/v1", "/v1/", "/v1/hosts/", "//v1/hosts", "/v1/hosts/a/b/c", "/dashboard"):
+    for path in ("/nowhere", "/v1", "/v1/", "/v1/hosts/", "//v1/hosts", "/v1/hosts/a/b/c", "/dashboards"):
         answer = site.get(path)
         assert answer.status_code == 404
         assert code(answer) == "memhint.address.not_found"
@@ -195,6 +195,11 @@ def test_too_many_requests_are_told_when_to_come_back(make_site: Callable[..., S
     for _ in range(3):
         assert site.get("/v1/hosts", None, headers={"X-Auth-Token": "guess"}).status_code == 401
     assert site.get("/v1/hosts", None, headers={"X-Auth-Token": "guess"}).status_code == 429
+
+
+def test_the_dashboard_is_found_without_its_last_slash(site: Site) -> None:
+    page = site.get("/dashboard", None)
+    assert (page.status_code, page.headers["Location"]) == (308, "/dashboard/")
 
 
 def test_a_browser_is_led_to_the_dashboard_and_a_program_is_not(site: Site) -> None:

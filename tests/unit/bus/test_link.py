@@ -32,6 +32,14 @@ def test_a_url_that_cannot_be_used_is_refused_without_its_password() -> None:
     assert "secret" not in str(caught.value)
 
 
+def test_a_broker_that_takes_a_connection_and_says_nothing_is_away() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        with pytest.raises(BusError, match=f"cannot be reached at 127.0.0.1:{port}: .*; see \\[bus\\] urls") as caught:
+            connect(LinkSettings((f"amqp://a:sesame@127.0.0.1:{port}/v",), timeout=0.2))
+    assert "sesame" not in str(caught.value)
+
+
 @pytest.mark.parametrize("error", [ValueError("Expected connected socket"), AssertionError("no transport"), OSError()])
 def test_whatever_pika_says_of_a_node_that_hangs_up_it_cannot_be_reached(
     error: Exception, monkeypatch: pytest.MonkeyPatch

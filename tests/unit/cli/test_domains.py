@@ -212,3 +212,9 @@ def test_an_ambiguous_name_asks_for_the_uuid(bench: Bench) -> None:
 
 def _squeezed(table: str) -> list[str]:
     return [" ".join(line.split()) for line in table.splitlines() if line.startswith("|")]
+
+
+def test_a_host_without_vms_says_so_and_gives_programs_an_empty_list(bench: Bench) -> None:
+    bench.store.reports.save(replace(builders.report(), domains=()))
+    assert bench.run("domains").out.strip() == "There are none."
+    assert json.loads(bench.run("domains", "--json", "-c", "name").out) == []

@@ -1,15 +1,16 @@
 from __future__ import annotations
 
 import logging
+import os
 import subprocess
 import sys
 
 import pytest
 from oslo_config import cfg
-from oslo_log import log
 from sqlalchemy import text
 
-from memhint.agent import service
+from memhint.agent import lock, service
+from memhint.cli import agent
 from memhint.cli.errors import Exit
 from memhint.cli.main import main
 from tests.unit import builders
@@ -50,6 +51,18 @@ def test_an_unknown_command_names_the_closest(capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().err == "'statsu' is not a command of memhint: use status\n"
 
 
+def test_an_option_of_a_command_goes_behind_it(bench: Bench) -> None:
+    result = bench.run("--json", "status")
+    assert (result.code, result.out) == (2, "")
+    assert result.err == "--json is no option before the command: write memhint COMMAND --json …\n"
+
+
+def test_a_log_file_that_cannot_be_is_wrong_usage(bench: Bench) -> None:
+    result = bench.run("--log-file", "/nowhere/to", "status")
+    assert (result.code, result.out) == (2, "")
+    assert result.err.splitlines()[-1].endswith("error: argument --log-file: /nowhere/to: No such file or directory")
+
+
 def test_an_unknown_option_is_wrong_usage(bench: Bench) -> None:
     assert bench.run("status", "--colour").code == 2
 
@@ -66,7 +79,7 @@ def test_a_wrong_configuration_is_named(bench: Bench, words: list[str]) -> None:
 def test_a_store_without_a_report_means_no_agent(bench: Bench, words: list[str]) -> None:
     result = bench.run(*words)
     assert (result.code, result.out) == (4, "")
-    assert result.err == "no report of host-a: start it with: memhint agent\n"
+    assert result.err == "no report of host-a: the agent is not running, start it with: memhint agent\n"
 
 
 @pytest.mark.parametrize("words", READERS)
@@ -90,6 +103,36 @@ def test_a_stale_report_counts_for_nothing(bench: Bench, words: list[str]) -> No
     )
 
 
+@pytest.mark.parametrize("words", READERS[:3])
+def test_a_report_of_a_clock_that_was_set_back_is_not_taken_for_fresh(bench: Bench, words: list[str]) -> None:
+    bench.store.reports.save(builders.report())
+    bench.now = builders.NOW - 30
+    assert bench.run(*words).code == 0
+    bench.now = builders.NOW - 31
+    result = bench.run(*words)
+    assert (result.code, result.out) == (4, "")
+    assert "is 31 s ahead of this host's clock, which was set back since: the agent is not running" in result.err
+
+
+def test_of_an_agent_that_runs_and_reports_nothing_its_log_is_named(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lock, "is_held", lambda host: host == "host-a")
+    none = bench.run("status")
+    bench.store.reports.save(builders.report())
+    bench.now = builders.NOW + 31
+    for result in (none, bench.run("status")):
+        assert result.code == 4
+        assert "the agent runs, but makes no plan or cannot keep it, its log says why" in result.err
+
+
+def test_a_terminal_without_a_sign_shows_the_rest() -> None:
+    script = "from memhint.cli.main import main\nimport sys\nmain(['--help'])\nprint('\\u03a3 of all')"
+    environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout.splitlines()[-1] == "? of all"
+
+
 @pytest.mark.parametrize("words", READERS)
 def test_a_missing_store_means_no_agent(bench: Bench, words: list[str]) -> None:
     bench.config.write_text(bench.config.read_text().replace("memhint.db", "none.db"))
@@ -109,6 +152,17 @@ def test_a_damaged_store_fails_in_one_line(bench: Bench) -> None:
     assert result.err.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    "words", [["status"], ["domains"], ["domains", "web-1"], ["plan"], ["explain"], ["explain", "web-1"]]
+)
+@pytest.mark.parametrize("columns", [["nope"], ["host", "name", "nope"]])
+def test_a_column_that_there_is_not_is_wrong_usage(bench: Bench, words: list[str], columns: list[str]) -> None:
+    bench.store.reports.save(builders.report())
+    result = bench.run(*words, *(word for one in columns for word in ("-c", one)), "--json")
+    assert (result.code, result.out) == (2, "")
+    assert "is no column here: use " in result.err
+
+
 def test_debug_shows_the_traceback(bench: Bench) -> None:
     result = bench.run("--debug", "status")
     assert result.code == 4
@@ -125,7 +179,7 @@ def test_the_agent_gets_the_configuration_and_gives_the_exit_code(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[str] = []
-    monkeypatch.setattr(log, "setup", lambda conf, product: seen.append(product))
+    monkeypatch.setattr(agent, "set_up", lambda conf: seen.append("log"))
 
     def run(conf: cfg.ConfigOpts) -> int:
         seen.append(conf.host_name)
@@ -133,7 +187,7 @@ def test_the_agent_gets_the_configuration_and_gives_the_exit_code(
 
     monkeypatch.setattr(service, "run", run)
     assert bench.run("agent").code == 1
-    assert seen == ["memhint", "host-a"]
+    assert seen == ["log", "host-a"]
 
 
 def test_a_command_imports_no_other() -> None:

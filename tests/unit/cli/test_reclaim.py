@@ -211,3 +211,14 @@ def test_an_unknown_domain_queues_nothing(bench: Bench) -> None:
     save(bench)
     assert bench.run("reclaim", "web-2").code == 3
     assert bench.store.reclaims.newest() == ()
+
+
+def test_who_ends_the_waiting_hears_that_the_request_goes_on(bench: Bench) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    save(bench)
+    bench.on_sleep = interrupted
+    result = bench.run("reclaim", "web-1")
+    assert result.code == 130
+    assert "goes on, within its limits" in result.err

@@ -212,3 +212,16 @@ def test_a_vm_that_is_off_can_be_set(bench: Bench) -> None:
     off = builders.domain_report(observation=builders.domain_observation(state=DomainState.SHUTOFF, process=None))
     save(bench, builders.report(domains=(off,)))
     assert bench.run("set", "web-1", "reporting=off", "--no-wait").code == 0
+
+
+def test_who_ends_the_waiting_hears_that_the_wish_is_stored(bench: Bench) -> None:
+    save(bench)
+    bench.on_sleep = _interrupted
+    result = bench.run("set", "web-1", "reporting=off")
+    assert result.code == 130
+    assert result.err.strip() == "stored, and the agent acts on it; see: memhint domains web-1"
+    assert stored(bench) == {"reporting": "off"}
+
+
+def _interrupted() -> None:
+    raise KeyboardInterrupt

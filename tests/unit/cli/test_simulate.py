@@ -159,6 +159,8 @@ def test_the_seeds_arm_is_a_choice(bench: Bench) -> None:
         (["--storm-percent", "101"], "101 is not from 0 to 100"),
         (["--step", "0"], "0 is not above 0"),
         (["--swap", "nan"], "nan is not a number from 0"),
+        (["--days", "1e9"], "1e9 is not a number from 0 to below 1e9"),
+        (["--hosts", "1e3"], "invalid whole number value: '1e3'"),
         (["--trace", "x.csv", "--generate", "storm"], "not allowed with argument"),
     ],
 )

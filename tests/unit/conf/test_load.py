@@ -98,13 +98,18 @@ def test_the_environment_sets_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         ("[DEFAULT]\nperiod =\n", "[DEFAULT] period", "a number from 0.2 to 3600"),
         ("[DEFAULT]\nperiod = nan\n", "[DEFAULT] period", "a number from 0.2 to 3600"),
         ("[DEFAULT]\ndebug = loud\n", "[DEFAULT] debug", "true or false"),
-        ("[host]\nreserve_mib = 1.5\n", "[host] reserve_mib", "a whole number not below 0"),
+        ("[host]\nreserve_mib = 1.5\n", "[host] reserve_mib", "a whole number from 0 to 1e+12"),
+        ("[host]\nreserve_mib = 99999999999999\n", "[host] reserve_mib", "a whole number from 0 to 1e+12"),
+        ("[dedup]\nestimate_interval = 1e300\n", "[dedup] estimate_interval", "a number from "),
         ("[host]\nmemory_cgroup = slice\n", "[host] memory_cgroup", "Absolute path"),
         ("[policy]\ndedup = maybe\n", "[policy] dedup", "one of on, off, auto"),
         ("[dedup]\nuse_zero_pages = perhaps\n", "[dedup] use_zero_pages", "true or false"),
         ("[dedup]\nadvisor = scan\n", "[dedup] advisor", "one of scan-time, adaptive, none"),
         ("[planner]\npsi_exot = 1\n", "[planner] psi_exot", "psi_exit"),
         ("[planer]\npsi_exit = 1\n", "[planer]", "planner"),
+        ("[planner]\nperiod = 5\n", "[planner] period", "is not an option of this section: it is one of [DEFAULT]"),
+        ("[api]\nlisten = 127.0.0.1:65536\n", "[api] listen", "Addresses and ports"),
+        ("[metrics]\nlisten = 127.0.0.1:99999\n", "[metrics] listen", "Address and port"),
         ("nonsense\n", "line 1", "[section]"),
     ],
 )
@@ -120,13 +125,44 @@ def test_a_mistake_names_file_option_and_what_is_accepted(
 
 
 def test_a_reference_to_no_option_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="nowhere"):
+    with pytest.raises(ConfigError, match=r"\[virt\] uri: a \$ refers to another option, .* write \$\$"):
         load([write(tmp_path, "[virt]\nuri = $nowhere\n")])
 
 
 def test_a_reference_is_checked_as_the_value_it_stands_for(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="period"):
         load([write(tmp_path, "[DEFAULT]\nperiod = $host_name\nhost_name = a\n")])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[store]\nurl = postgresql:/memhint:sesame@db/memhint\n",
+        "[store]\nurl = $host_name:sesame\n",
+        "[store]\nurl = postgresql://memhint:open$sesame@db/memhint\n",
+        "[bus]\nurls = amqps://memhint:open sesame@mq/memhint\n",
+        "[DEFAULT]\nperiod = ${store.url}\n[store]\nurl = postgresql://memhint:sesame@db/memhint\n",
+    ],
+)
+def test_a_password_in_a_value_that_is_not_accepted_is_not_repeated(tmp_path: Path, text: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load([write(tmp_path, text)])
+    assert "sesame" not in str(caught.value)
+    assert caught.value.option
+
+
+def test_a_file_with_a_byte_order_mark_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="byte order mark"):
+        load([write(tmp_path, "\N{ZERO WIDTH NO-BREAK SPACE}[DEFAULT]\nperiod = 10\n")])
+
+
+def test_a_file_with_the_line_ends_of_windows_is_read(tmp_path: Path) -> None:
+    assert load([write(tmp_path, "[DEFAULT]\r\nperiod = 7\r\n")]).period == 7
+
+
+@pytest.mark.parametrize("port", [0, 8790, 9999, 59999, 60000, 65535])
+def test_every_port_there_is_may_be_listened_on(tmp_path: Path, port: int) -> None:
+    load([write(tmp_path, f"[api]\nlisten = [::1]:{port}, 127.0.0.1:{port}\n[metrics]\nlisten = host-a:{port}\n")])
 
 
 def test_a_missing_file_is_an_error(tmp_path: Path) -> None:

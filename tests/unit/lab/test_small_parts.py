@@ -6,6 +6,7 @@ import io
 import json
 import socket
 import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 
 from lab.cpio import Archive
 from lab.errors import StateError, Timeout, WorkError
+from lab.fleet.__main__ import main as made_up_fleet
 from lab.process import Process
 from lab.state import GuestRecord, HostRecord, LabRecord, StateFile, check_name
 from lab.swap import zram_used
@@ -143,3 +145,14 @@ def test_only_zram_in_use_as_swap_counts(tmp_path: Path) -> None:
     swaps = tmp_path / "swaps"
     swaps.write_text("Filename Type Size Used Priority\n/dev/zram1 partition 1 0 100\n/swapfile file 1 0 -2\n")
     assert zram_used(tmp_path, swaps) == 222
+
+
+@pytest.mark.parametrize("words", [["--hosts", "0"], ["--hosts", "-3"], ["--vms", "0"], ["--vms", "many"]])
+def test_a_fleet_has_hosts_and_vms(
+    words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["lab.fleet", "--url", "sqlite://", *words])
+    with pytest.raises(SystemExit) as end:
+        made_up_fleet()
+    assert end.value.code == 2
+    assert "say 1 or more" in capsys.readouterr().err

@@ -261,7 +261,7 @@ def test_a_store_of_a_newer_memhint_is_left_alone(tmp_path: Path, empty: Path) -
 def test_a_file_that_is_no_database_is_damage(tmp_path: Path) -> None:
     path = tmp_path / "memhint.db"
     path.write_text("this is no database, however long it is looked at\n" * 100)
-    with pytest.raises(StoreDamaged, match="move the file away"):
+    with pytest.raises(StoreDamaged, match=r"see that \[store\] url names memhint's own file, then move that away"):
         opened(path)
 
 

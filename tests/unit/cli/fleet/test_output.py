@@ -173,3 +173,18 @@ def test_elsewhere_tables_follow_each_other() -> None:
     screen.show("1\n", "end.")
     screen.show("2\n", "end.")
     assert out.getvalue() == "1\nend.\n\n2\nend.\n\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["place", "--memory", "4"], "'4' is 4 bytes, which is no VM: write 4GiB"),
+        (["hosts", "--tier", "5"], "'5' is 5 bytes, which is no tier: write 512GiB"),
+        (["history", "--since", "1h", "--until", "2h"], "--since has to be before --until"),
+        (["host", "history", "a", "--since", "2999-01-01"], "--since has to be before --until"),
+    ],
+)
+def test_what_nobody_can_mean_is_wrong_usage(desk: Desk, words: list[str], said: str) -> None:
+    result = desk.run(*words)
+    assert (result.code, result.out) == (Exit.USAGE, "")
+    assert said in result.err

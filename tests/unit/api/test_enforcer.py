@@ -1,0 +1,64 @@
+"""A policy file of the operator that is spoilt, or says what there is not."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+
+import pytest
+
+from memhint.api.context import Context
+from memhint.api.enforcer import Enforcer
+from memhint.conf import ConfigError, load
+
+RULE = "memhint:hosts:list"
+SPOILT = [b'"memhint:hosts:list": "role:reader\n x: [', b"\xff\xfe", b"- a\n- b\n", b'"memhint:hosts:list": 5\n']
+
+
+class Desk:
+    def __init__(self, place: Path) -> None:
+        self.file = place / "policy.yaml"
+        self._config = place / "memhint.conf"
+        self._config.write_text(f"[oslo_policy]\npolicy_file = {self.file}\n")
+        self._at = 1.0e9
+
+    def write(self, text: bytes) -> None:
+        self.file.write_bytes(text)
+        self._at += 1.0
+        os.utime(self.file, (self._at, self._at))
+
+    def enforcer(self) -> Enforcer:
+        return Enforcer(load([self._config]))
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path)
+
+
+@pytest.mark.parametrize("text", SPOILT)
+def test_a_spoilt_file_ends_the_start_and_is_named(desk: Desk, text: bytes) -> None:
+    desk.write(text)
+    with pytest.raises(ConfigError, match=r"\[oslo_policy\] policy_file: .*policy.yaml: "):
+        desk.enforcer()
+
+
+@pytest.mark.parametrize("text", SPOILT)
+def test_a_file_that_is_spoilt_later_changes_nothing(desk: Desk, text: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    admin, reader = (Context(name=role, known=True, roles=[role], system=True) for role in ("admin", "reader"))
+    desk.write(b'"memhint:hosts:list": "role:reader"\n')
+    enforcer = desk.enforcer()
+    for _ in range(2):
+        desk.write(text)
+        assert [enforcer.allowed(RULE, who, None) for who in (admin, reader, admin)] == [False, True, False]
+    assert len([one for one in caplog.records if "the rules before it hold" in one.message]) == 1
+    desk.write(b'"memhint:hosts:list": "role:admin"\n')
+    assert [enforcer.allowed(RULE, who, None) for who in (admin, reader)] == [True, False]
+
+
+def test_a_rule_that_there_is_not_is_told(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
+    desk.write(b'"auditor": "role:auditor"\n"memhint:hosts:lst": "rule:auditor"\n')
+    with caplog.at_level(logging.WARNING):
+        desk.enforcer()
+    assert "rules that there are not, which change nothing: memhint:hosts:lst" in caplog.text

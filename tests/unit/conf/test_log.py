@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from memhint.conf.errors import ConfigError
+from memhint.conf.load import load
+from memhint.conf.log import Once, set_up
+
+LOG = logging.getLogger("memhint.test")
+
+
+@pytest.fixture(autouse=True)
+def handlers() -> Iterator[None]:
+    root = logging.getLogger()
+    before, level = list(root.handlers), root.level
+    yield
+    root.handlers[:] = before
+    root.setLevel(level)
+
+
+def _file(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "memhint.conf"
+    path.write_text(f"[DEFAULT]\n{text}\n")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("log_dir = /nowhere/to", "log_dir, log_file: /nowhere/to/"),
+        ("log_file = /", "log_dir, log_file: /: Is a directory; make it"),
+        ("log_config_append = /nowhere/to", "logging in [DEFAULT]: Error loading logging config /nowhere/to"),
+        ("use_syslog = true\nsyslog_log_facility = nobody", "logging in [DEFAULT]: syslog facility must be one of"),
+        ("default_log_levels = memhint=LOUD", "logging in [DEFAULT]: Unknown level: 'LOUD'"),
+    ],
+)
+def test_a_log_that_cannot_be_written_is_a_wrong_configuration(tmp_path: Path, text: str, said: str) -> None:
+    conf = load([_file(tmp_path, text)])
+    with pytest.raises(ConfigError) as error:
+        set_up(conf)
+    assert said in str(error.value)
+
+
+def test_an_error_is_told_once(tmp_path: Path) -> None:
+    line = _logged(tmp_path, "working on: %s", OSError("the disk is full"), "the disk is full")
+    assert line.count("the disk is full") == 1
+
+
+def test_an_error_that_a_message_does_not_name_is_told(tmp_path: Path) -> None:
+    assert "OSError: the disk is full" in _logged(tmp_path, "working on%s", OSError("the disk is full"), "")
+
+
+def _logged(tmp_path: Path, message: str, error: Exception, told: str) -> str:
+    target = tmp_path / "memhint.log"
+    set_up(load([_file(tmp_path, f"log_file = {target}")]))
+    assert isinstance(logging.getLogger().handlers[0].formatter, Once)
+    try:
+        raise error
+    except OSError:
+        LOG.error(message, told)
+    return target.read_text()
