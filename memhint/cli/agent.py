@@ -1,11 +1,11 @@
-"""`memhint agent`: the daemon of one host."""
+"""`memhint agent`: the daemon of one host, where more is asked than to run it."""
 
 from __future__ import annotations
 
 import argparse
 
+from memhint.cli.agent_run import run_agent
 from memhint.cli.base import StoreCommand
-from memhint.cli.errors import CliError, Exit
 
 
 class Agent(StoreCommand):
@@ -21,14 +21,4 @@ It runs in the foreground, logs as the configuration says, and undoes on SIGTERM
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         """Run until the end; the exit code."""
-        conf = self.conf()
-        from oslo_log import log
-
-        from memhint.agent.lock import AlreadyRunning
-        from memhint.agent.service import run
-
-        log.setup(conf, "memhint")
-        try:
-            return run(conf)
-        except AlreadyRunning as error:
-            raise CliError(Exit.FAILED, str(error)) from error
+        return run_agent(self.app.options.config_file)

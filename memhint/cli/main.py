@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-from memhint.cli.app import MemhintApp
+from memhint.cli.agent_run import config_files, run_alone
 
 
 def main(
@@ -16,9 +16,15 @@ def main(
     sleep: Callable[[float], None] = time.sleep,
 ) -> int:
     """Run one command line. Returns the exit code; see memhint.cli.errors.Exit for what they mean."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    files = config_files(words)
+    if files is not None:
+        return run_alone(files)
+    from memhint.cli.app import MemhintApp
+
     app = MemhintApp(clock, sleep)
     try:
-        return int(app.run(list(sys.argv[1:] if argv is None else argv)))
+        return int(app.run(words))
     except SystemExit as end:  # argparse ends the process by itself
         return end.code if isinstance(end.code, int) else 0
     finally:

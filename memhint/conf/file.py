@@ -6,7 +6,6 @@ own errors do not say which values an option takes.
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Iterable, Mapping
 
@@ -70,6 +69,8 @@ def _known() -> dict[str, dict[str, cfg.Opt]]:
 
 def _closest(word: str, known: Iterable[str]) -> str:
     names = sorted(known)
+    import difflib  # only for a mistake
+
     return " or ".join(difflib.get_close_matches(word, names, n=2) or names)
 
 
