@@ -1,7 +1,8 @@
 """What the agent does, alone: its cycle over stand-ins, the whole agent beside guests, and its deep reads.
 
 The cycle (observe, plan, publish into SQLite) is the real one; libvirt and the guests are stand-ins behind the same
-interfaces, for a hundred guests do not fit on a small machine, while every VM has a real process to be read.
+interfaces, for a hundred guests do not fit on a small machine, while every VM has a real process to be read. The whole
+agent runs beside a few real guests, and on a hundred VMs of libvirt's test driver, behind a real libvirtd.
 """
 
 from __future__ import annotations
@@ -12,17 +13,21 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bench.cpu import cpu_seconds
-from bench.fleet import FakeFleet
+from bench.fleet import FakeFleet, vm_processes
+from bench.harness.precondition import require
 from memhint.kernel.process import process_memory
 from memhint.kernel.root import KernelRoot
 from memhint.kernel.smaps import deep_memory
 from memhint.objects.units import GIB, MIB
+
+if TYPE_CHECKING:
+    from lab.host import Host
 
 PERIOD = 10.0  # seconds, as shipped
 
@@ -68,7 +73,47 @@ def _cycles(vms: int, count: int) -> dict[str, Any]:
 
 def real_agent(guests: int, cycles: int) -> dict[str, Any]:
     """The agent as shipped, but for a period of 2 s, beside real guests; its first start makes the store."""
-    from lab import Lab, wait_for
+    from lab import Lab
+
+    with Lab(guests=guests, memory=512 * MIB, budget=4 * GIB) as lab:
+        return _whole(lab.hosts[0], {}, cycles)
+
+
+def crowded_agent(vms: int, cycles: int) -> dict[str, Any]:
+    """The same on so many VMs of libvirt's test driver. They have processes to be read, and no guests."""
+    from lab import Lab
+
+    with Lab(guests=0, budget=4 * GIB) as lab, tempfile.TemporaryDirectory() as folder, vm_processes(vms) as processes:
+        node = write_node(Path(folder), {uuid: process.pid for uuid, process in processes.items()})
+        uri = f"test+unix://{node}?socket={lab.hosts[0].socket}"
+        return _whole(lab.hosts[0], {"virt": {"uri": uri, "run_dir": folder}}, cycles)
+
+
+def write_node(directory: Path, pids: Mapping[str, int]) -> Path:
+    """The file of a host for libvirt's test driver, with a VM for each UUID, beside their pid files."""
+    domains = []
+    for number, (uuid, pid) in enumerate(pids.items()):
+        (directory / f"vm-{number}.pid").write_text(str(pid))
+        domains.append(_DOMAIN.format(name=f"vm-{number}", uuid=uuid))
+    node = directory / "node.xml"
+    node.write_text(f"<node>{''.join(domains)}</node>")
+    return node
+
+
+_DOMAIN = """
+<domain type='test'>
+  <name>{name}</name> <uuid>{uuid}</uuid> <memory unit='GiB'>4</memory> <vcpu>2</vcpu>
+  <os><type arch='x86_64' machine='pc'>hvm</type></os>
+  <devices>
+    <channel type='unix'><source mode='bind'/><target type='virtio' name='org.qemu.guest_agent.0'/></channel>
+    <memballoon model='virtio' freePageReporting='on'><stats period='10'/></memballoon>
+  </devices>
+</domain>
+"""
+
+
+def _whole(host: Host, more: Mapping[str, Mapping[str, Any]], cycles: int) -> dict[str, Any]:
+    from lab import wait_for
     from lab.agent import AgentProcess
 
     period = 2.0
@@ -76,8 +121,9 @@ def real_agent(guests: int, cycles: int) -> dict[str, Any]:
         "DEFAULT": {"period": period},
         "guest": {"interval": PERIOD, "max_age": 60},
         "observe": {"deep_cpu_percent": 0.5, "deep_interval": 60},
+        **more,
     }
-    with Lab(guests=guests, memory=512 * MIB, budget=4 * GIB) as lab, AgentProcess(lab.hosts[0], settings) as agent:
+    with AgentProcess(host, settings) as agent:
         agent.stop()
         agent.start()
         assert agent.process is not None
@@ -92,10 +138,13 @@ def real_agent(guests: int, cycles: int) -> dict[str, Any]:
         )
         last = agent.newest()
         assert last is not None
+        unread = [one.observation.name for one in last.domains if one.observation.process is None]
+        require(not unread, f"the agent has not read the processes of {', '.join(unread)}")
         cpu = (cpu_seconds(pid) - begin) / (last.sequence - first.sequence)
         return {
             "cpu": cpu,
             "rss": process_memory(KernelRoot(), pid).rss,
+            "vms": len(last.domains),
         }
 
 

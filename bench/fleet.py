@@ -5,8 +5,8 @@ from __future__ import annotations
 import subprocess
 import time
 import uuid
-from collections.abc import Iterable
-from contextlib import nullcontext
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from types import TracebackType
 from typing import NoReturn
@@ -79,30 +79,42 @@ def _silent(request: str, timeout: int) -> str:
     raise GuestAgentAbsent("no guest behind this VM")
 
 
+@contextmanager
+def vm_processes(count: int) -> Iterator[dict[str, subprocess.Popen[bytes]]]:
+    """So many processes by UUID, which is on their command line, as on QEMU's. They end with the body."""
+    started: dict[str, subprocess.Popen[bytes]] = {}
+    try:
+        for number in range(count):
+            one = str(uuid.UUID(int=number + 1))
+            started[one] = subprocess.Popen(["sh", "-c", "read forever", "vm", one], stdin=subprocess.PIPE)
+        yield started
+    finally:
+        for process in started.values():
+            process.kill()
+            process.wait()
+
+
 class FakeFleet:
     """So many VMs, each with a process of its own. A context manager: the processes end with it."""
 
     def __init__(self, count: int, directory: Path) -> None:
         self._directory = directory
-        self._uuids = [str(uuid.UUID(int=number + 1)) for number in range(count)]
-        self._processes: list[subprocess.Popen[bytes]] = []
+        self._count = count
+        self._uuids: list[str] = []
+        self._stack = ExitStack()
 
     def __enter__(self) -> FakeFleet:
-        root = KernelRoot()
-        for number, one in enumerate(self._uuids):
-            # A process that can be told from others by the UUID on its command line, as QEMU can.
-            process = subprocess.Popen(["sh", "-c", "read forever", "vm", one], stdin=subprocess.PIPE)
-            self._processes.append(process)
+        processes = self._stack.enter_context(vm_processes(self._count))
+        self._uuids = list(processes)
+        for number, process in enumerate(processes.values()):
             (self._directory / f"vm-{number}.pid").write_text(str(process.pid))
-        self._cycle = self._make(root)
+        self._cycle = self._make(KernelRoot())
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for process in self._processes:
-            process.kill()
-            process.wait()
+        self._stack.close()
         self._store.close()
 
     def cycle(self) -> None:

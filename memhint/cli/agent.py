@@ -1,12 +1,11 @@
-"""`memhint agent`: the daemon of one host."""
+"""`memhint agent`: the daemon of one host, where more is asked than to run it."""
 
 from __future__ import annotations
 
 import argparse
 
+from memhint.cli.agent_run import run_agent
 from memhint.cli.base import StoreCommand
-from memhint.cli.errors import CliError, Exit
-from memhint.conf.log import set_up
 
 
 class Agent(StoreCommand):
@@ -22,12 +21,4 @@ It runs in the foreground, logs as the configuration says, and undoes on SIGTERM
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         """Run until the end; the exit code."""
-        conf = self.conf()
-        from memhint.agent.lock import AlreadyRunning
-        from memhint.agent.service import run
-
-        set_up(conf)
-        try:
-            return run(conf)
-        except AlreadyRunning as error:
-            raise CliError(Exit.FAILED, str(error)) from error
+        return run_agent(self.app.options.config_file)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from io import TextIOWrapper
 
-from memhint.cli.app import MemhintApp
+from memhint.cli.agent_run import config_files, run_alone
 
 
 def main(
@@ -20,9 +20,15 @@ def main(
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that has no Σ or ± shows all the rest
+    words = list(sys.argv[1:] if argv is None else argv)
+    files = config_files(words)
+    if files is not None:
+        return run_alone(files)
+    from memhint.cli.app import MemhintApp
+
     app = MemhintApp(clock, sleep)
     try:
-        return int(app.run(list(sys.argv[1:] if argv is None else argv)))
+        return int(app.run(words))
     except SystemExit as end:  # argparse ends the process by itself
         return end.code if isinstance(end.code, int) else 0
     finally:

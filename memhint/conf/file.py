@@ -6,7 +6,6 @@ own errors do not say which values an option takes.
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Iterable, Mapping
 
@@ -87,6 +86,8 @@ def _instead(section: str, option: str, known: Mapping[str, Mapping[str, cfg.Opt
 
 def _closest(word: str, known: Iterable[str]) -> str:
     names = sorted(known)
+    import difflib  # only for a mistake
+
     return " or ".join(difflib.get_close_matches(word, names, n=2) or names)
 
 

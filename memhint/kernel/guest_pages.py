@@ -62,6 +62,11 @@ def guest_ram(root: KernelRoot, pid: int) -> tuple[Span, ...]:
     return read_guest_ram(root, pid).spans
 
 
+def read_buffer(page_size: int = PAGE_SIZE) -> memoryview:
+    """What pages are read into, a MiB. Nothing in it is needed from one call to the next."""
+    return memoryview(bytearray(CHUNK * page_size))
+
+
 class GuestPages(OpenProcess):
     """Reads the pages of one process, which stays the same one: a pid that another process gets is not followed.
 
@@ -71,10 +76,17 @@ class GuestPages(OpenProcess):
     _descriptors = ("_pagemap", "_memory")
 
     def __init__(
-        self, root: KernelRoot, pid: int, seed: int, page_size: int = PAGE_SIZE, native: NativePages | None = PAGES
+        self,
+        root: KernelRoot,
+        pid: int,
+        seed: int,
+        page_size: int = PAGE_SIZE,
+        native: NativePages | None = PAGES,
+        buffer: memoryview | None = None,
     ) -> None:
         """:param seed: of the hashes; only those of one seed can be compared
         :param native: the compiled loop; None is Python's
+        :param buffer: of `read_buffer`, for processes that are read by turns; None is one of its own
         :raises KernelInterfaceError: when the process is gone, or may not be read
         """
         self._page = page_size
@@ -86,8 +98,7 @@ class GuestPages(OpenProcess):
         self._pid = pid if root.path("proc") == "/proc" else 0
         self._zero = xxhash.xxh3_64_intdigest(bytes(page_size), seed=seed)
         self._path = root.path(f"proc/{pid}/mem")
-        self._buffer = memoryview(bytearray(CHUNK * page_size))
-        self._slots = [self._buffer[at * page_size : (at + 1) * page_size] for at in range(CHUNK)]
+        self._buffer = read_buffer(page_size) if buffer is None else buffer
         self._pagemap = root.open(f"proc/{pid}/pagemap")
         try:
             self._memory = root.open(f"proc/{pid}/mem")
@@ -114,7 +125,7 @@ class GuestPages(OpenProcess):
         for first, count in _runs(entries):
             address = start + first * self._page
             got = self._read(address, count)
-            digests = [xxhash.xxh3_64_intdigest(slot, self._seed) for slot in self._slots[:got]]
+            digests = [xxhash.xxh3_64_intdigest(self._slot(at), self._seed) for at in range(got)]
             places = range(address, address + got * self._page, self._page)
             if self._zero in digests:
                 own = [entry & _EXCLUSIVE for entry in entries[first : first + got]]
@@ -140,7 +151,7 @@ class GuestPages(OpenProcess):
         entries = self._entries(start, pages)
         for first, count in _runs(entries):
             for at in range(self._read(start + first * self._page, count)):
-                whole = self._slots[at]
+                whole = self._slot(at)
                 if entries[first + at] & _EXCLUSIVE or any(whole):
                     part = whole[self._offset : self._offset + PART]
                     found[first + at] = print_of(xxhash.xxh3_64_intdigest(part, self._seed))
@@ -204,6 +215,9 @@ class GuestPages(OpenProcess):
         if not entries:
             raise ProcessGone(self._path, "it has no memory any more")
         return entries
+
+    def _slot(self, at: int) -> memoryview:
+        return self._buffer[at * self._page : (at + 1) * self._page]
 
     def _read(self, address: int, pages: int) -> int:
         """How many whole pages could be read: fewer when the rest has been unmapped meanwhile."""

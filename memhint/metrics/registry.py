@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, version
-
 from prometheus_client import CollectorRegistry, Gauge, ProcessCollector, disable_created_metrics
+
+from memhint.version import version
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each counter, with when it began, which is not used here
 
@@ -19,12 +19,5 @@ def registry_of(part: str) -> CollectorRegistry:
     info = Gauge(
         "memhint_build_info", "1, with the version of memhint as a label", ["part", "version"], registry=registry
     )
-    info.labels(part, _version()).set(1)
+    info.labels(part, version() or "unknown").set(1)
     return registry
-
-
-def _version() -> str:
-    try:
-        return version("memhint")
-    except PackageNotFoundError:
-        return "unknown"

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from memhint.kernel.errors import KernelInterfaceError, ProcessGone
-from memhint.kernel.guest_pages import GuestPages, guest_ram
+from memhint.kernel.guest_pages import GuestPages, guest_ram, read_buffer
 from memhint.kernel.process import process_memory
 from memhint.kernel.root import KernelRoot
 from memhint.objects.estimate import DedupEstimate, FinderRound, GroupEstimate, VmEstimate
@@ -75,6 +75,7 @@ class PageSamples:
         self._estimated = float("-inf")
         self._running: tuple[str, PagePass] | None = None
         self._waiting: dict[str, tuple[float, PagePass]] = {}  # by when the second look may begin
+        self._buffer: memoryview | None = None  # of all passes, for one reads at a time; only while there are passes
         self._cpu = 0.0
         self._began = clock()
         self._stop = threading.Event()
@@ -178,6 +179,8 @@ class PageSamples:
         if self._running is not None:
             self._go_on(*self._running, now)
             return True
+        if not self._waiting:
+            self._buffer = None
         return False
 
     def _drop_unwanted(self) -> None:
@@ -201,8 +204,10 @@ class PageSamples:
             process = self._candidates[uuid].process
             self._due[uuid] = now + self._interval  # also if it fails: others come first then
             pages = sum(one.process.rss for one in self._candidates.values()) // self._page_size
+        if self._buffer is None:
+            self._buffer = read_buffer(self._page_size)
         try:
-            found = GuestPages(self._root, process.pid, self._seed, self._page_size)
+            found = GuestPages(self._root, process.pid, self._seed, self._page_size, buffer=self._buffer)
         except KernelInterfaceError as error:
             LOG.warning("the pages of %s cannot be looked at: %s", uuid, error)
             self._fail(uuid)

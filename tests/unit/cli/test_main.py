@@ -10,7 +10,6 @@ from oslo_config import cfg
 from sqlalchemy import text
 
 from memhint.agent import lock, service
-from memhint.cli import agent
 from memhint.cli.errors import Exit
 from memhint.cli.main import main
 from tests.unit import builders
@@ -179,7 +178,7 @@ def test_the_agent_gets_the_configuration_and_gives_the_exit_code(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[str] = []
-    monkeypatch.setattr(agent, "set_up", lambda conf: seen.append("log"))
+    monkeypatch.setattr("memhint.conf.log.set_up", lambda conf: seen.append("log"))
 
     def run(conf: cfg.ConfigOpts) -> int:
         seen.append(conf.host_name)

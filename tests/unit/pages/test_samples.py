@@ -5,12 +5,14 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+import weakref
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from memhint.kernel import guest_pages
 from memhint.kernel.guest_pages import GuestPages, PageHashes, Span
 from memhint.kernel.process import process_memory
 from memhint.kernel.root import PAGE_SIZE, KernelRoot
@@ -63,8 +65,8 @@ def vms(monkeypatch: pytest.MonkeyPatch) -> dict[int, Vm]:
     found: dict[int, Vm] = {}
 
     class Pages(GuestPages):
-        def __init__(self, root, pid, seed, page_size) -> None:
-            super().__init__(root, os.getpid(), seed, page_size)
+        def __init__(self, root, pid, seed, page_size, buffer) -> None:
+            super().__init__(root, os.getpid(), seed, page_size, buffer=buffer)
 
     monkeypatch.setattr(page_samples, "GuestPages", Pages)
     monkeypatch.setattr(page_samples, "guest_ram", lambda root, pid: (found[pid].span,))
@@ -157,6 +159,29 @@ def test_the_second_look_waits_and_another_vm_comes_first(clock: Clock, vms: dic
     clock.now += 2.0
     run(one, clock)
     assert one.newest().waiting == ()
+
+
+def test_passes_that_wait_have_one_buffer_between_them_and_none_is_kept_without_passes(
+    clock: Clock, vms: dict[int, Vm], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[weakref.ref[memoryview]] = []
+
+    def read_buffer(page_size: int) -> memoryview:
+        buffer = guest_pages.read_buffer(page_size)
+        made.append(weakref.ref(buffer))
+        return buffer
+
+    monkeypatch.setattr(page_samples, "read_buffer", read_buffer)
+    for pid in (1, 2, 3):
+        vms[pid] = Vm([b"x"])
+    one = samples(clock)
+    one.want({"a": candidate(1), "b": candidate(2), "c": candidate(3)})
+    while set(one._waiting) != {"a", "b", "c"}:
+        one.step()
+    assert [buffer() is not None for buffer in made] == [True]
+    run(one, clock)
+    one.step()
+    assert [buffer() for buffer in made] == [None]
 
 
 def test_a_vm_is_looked_at_again_after_the_interval(clock: Clock, vms: dict[int, Vm]) -> None:
