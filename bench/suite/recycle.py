@@ -116,9 +116,9 @@ def targets(found: Mapping[str, PeriodResult]) -> tuple[Verdict, ...]:
     if plain is not None:
         verdicts.append(Verdict("times the guests that fit as they are", None, GOAL_GUESTS, mine.guests / plain.guests))
     verdicts.append(Verdict("guests killed", 0.0, None, float(mine.kills)))
-    if mine.cycles and stock.cycles:
-        share = _peak_cpu(mine) / max(_peak_cpu(stock), 0.001)
-        verdicts.append(Verdict("of the CPU for a cycle with stock reporting", GOAL_PEAK, None, share))
+    if mine.virtual_cpu and stock.virtual_cpu:
+        share = median(mine.virtual_cpu) / max(median(stock.virtual_cpu), 0.001)
+        verdicts.append(Verdict("of the virtual CPU's time with stock reporting", GOAL_PEAK, None, share))
     return tuple(verdicts)
 
 
@@ -177,10 +177,6 @@ def _environment(sizes: Sizes, cycle: Cycle) -> dict[str, Any]:
     }
 
 
-def _peak_cpu(one: PeriodResult) -> float:
-    return median(done.cpu for done in one.cycles)
-
-
 def _borne(found: Mapping[str, PeriodResult], budget: int) -> Table:
     columns = (
         Column("guests", "guests", "", 0),
@@ -217,7 +213,7 @@ def _costs(found: Mapping[str, PeriodResult]) -> Table:
         Column("ksm", "CPU of KSM", "% of a core"),
         Column("agent", "CPU of the agent", "% of a core"),
         Column("recycler", "CPU of the recyclers", "% of a core"),
-        Column("cycle", "the guest's CPU for one cycle", "s"),
+        Column("cycle", "the virtual CPU's time in a period", "s"),
     )
 
     def share(seconds: float, one: PeriodResult) -> Figure:
@@ -230,7 +226,7 @@ def _costs(found: Mapping[str, PeriodResult]) -> Table:
                 "ksm": share(one.ksm_cpu, one),
                 "agent": share(one.agent_cpu, one),
                 "recycler": share(one.recycler_cpu, one),
-                "cycle": figure([done.cpu for done in one.cycles]) if one.cycles else None,
+                "cycle": figure(one.virtual_cpu) if one.virtual_cpu else None,
             },
         )
         for name, one in found.items()
