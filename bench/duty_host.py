@@ -21,7 +21,6 @@ from memhint.objects.units import mib
 
 SHARE = 20  # a new guest comes after this part of a period
 RECYCLER = "recycler/"  # how the names of QEMU's threads for it begin
-VIRTUAL_CPU = "CPU "  # and of those that are the guest's processors
 _LOOK = 0.5
 _PATIENCE = 30  # periods in which one cycle must end, on however busy a machine
 
@@ -38,7 +37,6 @@ class PeriodResult:
     used: list[int] = field(default_factory=list)  # bytes that the host had to keep, in memory or in swap
     own: int = 0  # bytes of all QEMUs beside their guests' memory, in the end, in memory or in swap
     cycles: list[Done] = field(default_factory=list)
-    virtual_cpu: list[float] = field(default_factory=list)  # of each guest's processor in a period, by the host's clock
     missed: int = 0  # cycles that could not begin
     kills: int = 0  # from the first guest on
     ksm_cpu: float = 0.0
@@ -106,7 +104,7 @@ def _prove(
     """Whether all fits for a whole period: for more than one, where in the first no cycle came to its end."""
     require(bool(host.guests), f"{name}: the host is too small for a single guest")
     rota.taken()
-    before, each, began = _cpu(host, agent), _virtual_cpu(host), time.monotonic()
+    before, began = _cpu(host, agent), time.monotonic()
     looks: list[MemorySample] = []
     found.cycles, found.missed = [], 0
     for _ in range(_PATIENCE):
@@ -127,9 +125,6 @@ def _prove(
     found.ksm_cpu, found.agent_cpu, found.recycler_cpu = (
         after - then for after, then in zip(_cpu(host, agent), before, strict=True)
     )
-    periods = found.seconds / cycle.period
-    spent = zip(_virtual_cpu(host), each, strict=True)
-    found.virtual_cpu = [(after - then) / periods for after, then in spent]
     held = [resident_of(one.pid(), one.memory) for one in host.guests]
     found.own = sum(one.own + one.own_swapped for one in held)
     say(f"{name}: {found.guests} guests fit for {found.seconds:.0f} s, at most {mib(max(found.used))} MiB")
@@ -147,13 +142,4 @@ def _shrink(host: Host, rota: Rota) -> None:
 def _cpu(host: Host, agent: AgentProcess | None) -> tuple[float, float, float]:
     """Of ksmd, of the agent, and of all recyclers so far."""
     own = cpu_seconds(agent.process.pid) if agent is not None and agent.process is not None else 0.0
-    return ksm.ksmd_seconds(), own, sum(_spent(host, RECYCLER))
-
-
-def _virtual_cpu(host: Host) -> list[float]:
-    """Of each guest's processor so far: what it executed, and its faults in the host. Not what it waited for a core."""
-    return _spent(host, VIRTUAL_CPU)
-
-
-def _spent(host: Host, threads: str) -> list[float]:
-    return [thread_seconds(Path(f"/proc/{one.pid()}"), threads) for one in host.guests]
+    return ksm.ksmd_seconds(), own, sum(thread_seconds(Path(f"/proc/{one.pid()}"), RECYCLER) for one in host.guests)
