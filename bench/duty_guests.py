@@ -51,8 +51,8 @@ class Spent:
     free: int  # as the guest says
     own: int  # QEMU's, beside it
 
-    def kept(self, memory: int) -> int:
-        """Bytes of what is free in the guest that the host holds all the same."""
+    def beyond(self, memory: int) -> int:
+        """Bytes that the host holds of what is free; below 0 where the guest has not touched all that it uses."""
         return self.held - (memory - self.free)
 
 
@@ -177,14 +177,14 @@ def _guest(host: Host, setup: Setup, plugin: Path, counter: Path) -> Guest:
 
 def rows(found: Sequence[Spent], memory: int) -> Iterator[str]:
     """What is printed: a line for each arm, medians of its cycles."""
-    yield "arm | instructions of a cycle, million | its CPU, s | faults | kept of what is free, MiB | QEMU's own, MiB"
+    yield "arm | instructions, million | CPU, s | faults | held beyond what is in use, MiB | QEMU's own, MiB"
     for arm in dict.fromkeys(one.arm for one in found):
         mine = [one for one in found if one.arm == arm]
         figures = (
             f"{median(one.instructions for one in mine) / 1e6:.0f}",
             f"{median(one.cpu for one in mine):.2f}",
             f"{median(one.faults for one in mine):.0f}",
-            f"{median(one.kept(memory) for one in mine) / MIB:.1f}",
+            f"{median(one.beyond(memory) for one in mine) / MIB:.1f}",
             f"{median(one.own for one in mine) / MIB:.1f}",
         )
         yield " | ".join((arm, *figures))
