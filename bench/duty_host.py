@@ -35,7 +35,7 @@ class PeriodResult:
     guests: int = 0
     ended: bool = False  # no more guests were added than the size has, and all of them fitted
     used: list[int] = field(default_factory=list)  # bytes that the host had to keep, in memory or in swap
-    own: int = 0  # bytes of all QEMUs beside their guests' memory, in the end
+    own: int = 0  # bytes of all QEMUs beside their guests' memory, in the end, in memory or in swap
     cycles: list[Done] = field(default_factory=list)
     missed: int = 0  # cycles that could not begin
     kills: int = 0  # from the first guest on
@@ -125,7 +125,8 @@ def _prove(
     found.ksm_cpu, found.agent_cpu, found.recycler_cpu = (
         after - then for after, then in zip(_cpu(host, agent), before, strict=True)
     )
-    found.own = sum(resident_of(one.pid(), one.memory).own for one in host.guests)
+    held = [resident_of(one.pid(), one.memory) for one in host.guests]
+    found.own = sum(one.own + one.own_swapped for one in held)
     say(f"{name}: {found.guests} guests fit for {found.seconds:.0f} s, at most {mib(max(found.used))} MiB")
     return True
 

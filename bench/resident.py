@@ -12,12 +12,16 @@ _HEAD = re.compile(r"([0-9a-f]+)-([0-9a-f]+) \S+ \S+ \S+ \S+\s*(.*)")
 
 @dataclass(frozen=True, slots=True)
 class Resident:
-    """Bytes. ``merged`` is mapped from pages that others have too; ``files`` is this process's share of them."""
+    """Bytes. ``merged`` is mapped from pages that others have too; ``files`` is this process's share of them.
+
+    All but ``own_swapped``, QEMU's own that is in swap, is in memory.
+    """
 
     guest: int
     merged: int
     own: int
     files: int
+    own_swapped: int = 0
 
 
 def resident(smaps: Iterable[str], memory: int) -> Resident:
@@ -25,7 +29,7 @@ def resident(smaps: Iterable[str], memory: int) -> Resident:
 
     :param memory: bytes assigned to its guest, by which the mapping is known that holds them
     """
-    guest = merged = own = files = 0
+    guest = merged = own = files = own_swapped = 0
     inside = backed = False
     for line in smaps:
         head = _HEAD.match(line)
@@ -46,9 +50,11 @@ def resident(smaps: Iterable[str], memory: int) -> Resident:
         elif name == "Anonymous" and not inside:
             own += value
             files -= value if backed else 0
+        elif name == "Swap" and not inside:
+            own_swapped += value
         elif name == "Pss" and backed:
             files += value
-    return Resident(guest - merged, merged, own, max(0, files))
+    return Resident(guest - merged, merged, own, max(0, files), own_swapped)
 
 
 def resident_of(pid: int, memory: int) -> Resident:

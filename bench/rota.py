@@ -6,12 +6,16 @@ import heapq
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
 
+from bench.cpu import thread_seconds
 from lab import Guest
 from lab.errors import LabError
 
+VIRTUAL_CPU = "CPU "  # how the names of QEMU's threads begin that are the guest's processors
+AGAIN = 0.5  # seconds from one look whether a cycle has ended to the next
 GOLDEN = 0.618034  # the fractions of its multiples are spread evenly, however many of them there are
 
 
@@ -46,12 +50,27 @@ class Cycle:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """One cycle that ended. ``peak`` is less than was asked for where the guest had no room."""
+    """One cycle that ended. ``peak`` is less than was asked for where the guest had no room.
+
+    ``cpu`` is what the guest's processors took of the host from the beginning of the cycle to the look that saw its
+    end: what they executed, and their faults in the host. What a guest says of itself would be by its own clock, which
+    goes on while it waits for a core.
+    """
 
     guest: str
-    cpu: float  # seconds of the guest's CPU
+    cpu: float  # seconds
     wall: float
     peak: int
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class _Due:
+    """A guest's next turn: to begin, or, where it has begun, to be looked at whether it has ended."""
+
+    at: float
+    number: int
+    began_with: float | None = field(default=None, compare=False)  # seconds that its processors had taken by then
+    guest: Guest = field(compare=False, kw_only=True)
 
 
 class Rota:
@@ -61,12 +80,11 @@ class Rota:
         self._cycle = cycle
         self._began = time.monotonic()
         self._change = threading.Condition()
-        self._due: list[tuple[float, int, Guest]] = []
+        self._due: list[_Due] = []
         self._numbers = 0
         self._ended = False
         self._done: list[Done] = []
         self._missed = 0
-        self._seen: dict[str, int] = {}
         self._thread = threading.Thread(target=self._run, name="rota", daemon=True)
 
     def start(self) -> None:
@@ -83,24 +101,19 @@ class Rota:
     def add(self, guest: Guest, *, at_once: bool) -> None:
         """One more guest, which works at its time; `at_once`: and now."""
         with self._change:
-            due = time.monotonic() if at_once else self._next(self._numbers, 0.0)
-            heapq.heappush(self._due, (due, self._numbers, guest))
+            at = time.monotonic() if at_once else self._next(self._numbers, 0.0)
+            heapq.heappush(self._due, _Due(at, self._numbers, guest=guest))
             self._numbers += 1
             self._change.notify()
 
     def remove(self, guest: Guest) -> None:
         """Ask this one for nothing more."""
         with self._change:
-            self._due = [entry for entry in self._due if entry[2] is not guest]
+            self._due = [one for one in self._due if one.guest is not guest]
             heapq.heapify(self._due)
 
     def taken(self) -> tuple[list[Done], int]:
         """The cycles that ended since the last call, and how many could not begin: the guest was still at its last."""
-        with self._change:
-            guests = [guest for _, _, guest in self._due]
-        for guest in guests:
-            with suppress(LabError):  # one that is gone
-                self._look(guest)
         with self._change:
             found, self._done = self._done, []
             missed, self._missed = self._missed, 0
@@ -109,13 +122,18 @@ class Rota:
     def _run(self) -> None:
         while True:
             with self._change:
-                while not self._ended and not (self._due and self._due[0][0] <= time.monotonic()):
-                    self._change.wait(self._due[0][0] - time.monotonic() if self._due else None)
+                while not self._ended and not (self._due and self._due[0].at <= time.monotonic()):
+                    self._change.wait(self._due[0].at - time.monotonic() if self._due else None)
                 if self._ended:
                     return
-                _, number, guest = heapq.heappop(self._due)
-                heapq.heappush(self._due, (self._next(number, self._cycle.period / 2), number, guest))
-            self._begin(guest)
+                one = heapq.heappop(self._due)
+                if one.began_with is None:
+                    at = self._next(one.number, self._cycle.period / 2)
+                    heapq.heappush(self._due, _Due(at, one.number, guest=one.guest))
+            if one.began_with is None:
+                self._begin(one)
+            else:
+                self._look(one, one.began_with)
 
     def _next(self, number: int, rest: float) -> float:
         """The next time of this guest that is so many seconds away at least."""
@@ -124,21 +142,35 @@ class Rota:
             at += self._cycle.period
         return at
 
-    def _begin(self, guest: Guest) -> None:
+    def _begin(self, one: _Due) -> None:
         try:
-            self._look(guest)
-            guest.duty(self._cycle.files, self._cycle.size, round(1000 * self._cycle.step))
-        except LabError:
+            began_with = _spent(one.guest)
+            one.guest.duty(self._cycle.files, self._cycle.size, round(1000 * self._cycle.step))
+        except (LabError, OSError):
             # Still at its last one, or gone: either is counted, and looked at where guests are added and removed.
             with self._change:
                 self._missed += 1
+            return
+        self._look_at(time.monotonic() + self._cycle.busy, one, began_with)
 
-    def _look(self, guest: Guest) -> None:
-        last = guest.duty_done()
+    def _look(self, one: _Due, began_with: float) -> None:
+        try:
+            last, spent = one.guest.duty_done(), _spent(one.guest) - began_with
+        except (LabError, OSError):
+            return  # it is gone
+        if last["running"]:
+            self._look_at(time.monotonic() + AGAIN, one, began_with)
+            return
         with self._change:
-            if last["cycles"] != self._seen.get(guest.name, 0):
-                self._seen[guest.name] = last["cycles"]
-                self._done.append(Done(guest.name, last["cpu_us"] / 1e6, last["wall_ms"] / 1e3, last["peak"]))
+            self._done.append(Done(one.guest.name, spent, last["wall_ms"] / 1e3, last["peak"]))
+
+    def _look_at(self, at: float, one: _Due, began_with: float) -> None:
+        with self._change:
+            heapq.heappush(self._due, _Due(at, one.number, began_with, guest=one.guest))
+
+
+def _spent(guest: Guest) -> float:
+    return thread_seconds(Path(f"/proc/{guest.pid()}"), VIRTUAL_CPU)
 
 
 @contextmanager

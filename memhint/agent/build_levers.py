@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from memhint.agent.runners import cache, qos, reporting, wake
+from memhint.agent.runners import cache, qos, reporting, split, wake
 from memhint.agent.runners.host import HostRunner
 from memhint.agent.runners.ladder import LadderShown
 from memhint.agent.runners.runner import LeverRunner, RunnerContext
@@ -42,6 +42,7 @@ def build_levers(context: RunnerContext) -> tuple[LeverRunner, ...]:
         wake.build(context),
         of_host(tiering.build(context)),
         of_vms(thp.build(context)),
+        split.build(context),
         reporting.build(context),
         cache.build(context),
         LadderShown(),

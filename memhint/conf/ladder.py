@@ -73,7 +73,7 @@ OPTS = (
         min=0,
         max=10,
         help="Order of the smallest block that an idle guest reports under pressure, or with `always`; finer costs "
-        "the guest run time.",
+        "the guest run time. One whose single pages are recycled reports none below order 4.",
     ),
     cfg.FloatOpt(
         "psi_limit",

@@ -1,4 +1,4 @@
-"""Blocks of a process's memory from which huge pages can be made: PAGEMAP_SCAN finds them, MADV_COLLAPSE makes one.
+"""Blocks of a process's memory that no huge page backs as a whole: PAGEMAP_SCAN finds them, MADV_COLLAPSE makes one.
 
 Linux 6.7 has both. The kernel copies 512 pages into a new huge page, under the lock that page faults of the process
 need, and gives memory to those of them that have none.
@@ -119,9 +119,22 @@ class GuestBlocks(OpenProcess):
             return Collapsed.UNFIT
         raise self._failed(failure)
 
-    def _advise(self, start: int, length: int) -> int:
+    def split(self, block: Block) -> None:
+        """Have the kernel split the huge page of which this block still maps a part, and free the rest (MADV_COLD).
+
+        By itself it does so when it is short of memory: until then what was dropped of a huge page is charged to the
+        process, though neither it nor anybody else has it. What remains counts as not used lately. Of a block that lies
+        in small pages already nothing else changes.
+
+        :raises KernelInterfaceError: when the process ended, or it may not be done
+        """
+        failure = self._advise(block.start, HUGE_PAGE, Advice.COLD)
+        if failure not in (0, errno.EINVAL, errno.ENOMEM):  # it is gone, or cannot be aged
+            raise self._failed(failure)
+
+    def _advise(self, start: int, length: int, advice: Advice = Advice.COLLAPSE) -> int:
         try:
-            process_madvise(self._pidfd, start, length, Advice.COLLAPSE)
+            process_madvise(self._pidfd, start, length, advice)
         except OSError as error:
             return error.errno or 0
         return 0

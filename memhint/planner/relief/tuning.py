@@ -10,7 +10,13 @@ from memhint.objects.policy import Policy, QosClass
 from memhint.objects.tuning import Tuning
 from memhint.planner.relief.candidate import Candidate
 from memhint.planner.relief.pieces_pay import taken_in_pieces
+from memhint.planner.relief.recycler import recyclers
 from memhint.planner.settings import LadderSettings
+
+BESIDE_RECYCLER = 4
+"""The finest order that a guest is asked for whose pages are recycled. Single ones come back without its doing, so
+finer reports would cost it time for nothing. At this order it still reports what its table does not describe: the first
+16 MiB, and a last block of less than 2 MiB."""
 
 
 def tuned(policy: Policy) -> bool:
@@ -30,24 +36,33 @@ def words_of(tuning: Tuning) -> str:
 
 def tunings(rungs: frozenset[Rung], candidates: Iterable[Candidate], settings: LadderSettings) -> dict[str, Tuning]:
     """Policy's own order and delay; else what these rungs want of idle guests that policy leaves free."""
+    candidates = list(candidates)
+    recycled = recyclers(rungs, candidates, settings)
     found = {}
     for one in candidates:
+        finest = _finest(one, one.uuid in recycled, settings)
         order, delay = one.policy.reporting_order, one.policy.reporting_delay_ms
         may = one.policy.guest_actions and one.policy.qos is not QosClass.GUARANTEED and one.may(Mechanism.RETURN)
         finer = may and (one.idle or one.kept.order is not None) and _takes(one, "order")
         finer = finer and taken_in_pieces(
-            Rung.ORDER, one.domain, settings.fine_order, rungs, settings, begun=one.kept.order is not None
+            Rung.ORDER, one.domain, finest, rungs, settings, begun=one.kept.order is not None
         )
         sooner = may and Rung.REPORTING in rungs | settings.always and (one.idle or one.kept.delay_ms is not None)
         sooner = sooner and _takes(one, "delay-ms")
         if finer and order is None:
-            order = settings.fine_order
+            order = finest
         if sooner and delay is None:
             delay = settings.delay_ms
         wish = Tuning(order, delay, sooner and one.idle, one.kept.rests if sooner else 0)
         if not wish.empty:
             found[one.uuid] = wish
     return found
+
+
+def _finest(one: Candidate, recycled: bool, settings: LadderSettings) -> int:
+    """The order of the smallest block that this guest is asked to report. One that is busy keeps what it has."""
+    beside = recycled or (not one.idle and one.kept.order == BESIDE_RECYCLER)
+    return max(settings.fine_order, BESIDE_RECYCLER) if beside else settings.fine_order
 
 
 def _takes(one: Candidate, setting: str) -> bool:

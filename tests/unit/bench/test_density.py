@@ -45,6 +45,13 @@ def test_what_a_qemu_holds_is_told_apart() -> None:
     assert resident(SMAPS.splitlines(), GIB) == Resident(30 * MIB, 50 * MIB, 9 * MIB, MIB)
 
 
+def test_what_of_qemu_s_own_is_in_swap_is_told_and_what_of_the_guest_s_is_not() -> None:
+    guest, _, own = SMAPS.partition("VmFlags: rd wr mr mg\n")
+    swapped = f"{guest}Swap:               7168 kB\nSwapPss:            7168 kB\n{own}Swap:               2048 kB\n"
+    found = resident(swapped.splitlines(), GIB)
+    assert (found.own, found.own_swapped, found.guest) == (9 * MIB, 2 * MIB, 30 * MIB)
+
+
 def test_a_guest_that_is_larger_than_any_mapping_has_nothing() -> None:
     found = resident(SMAPS.splitlines(), 2 * GIB)
     assert (found.guest, found.merged) == (0, 0)

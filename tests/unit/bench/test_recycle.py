@@ -6,11 +6,14 @@ from itertools import pairwise
 
 import pytest
 
+from bench import rota
 from bench.cpu import thread_seconds
 from bench.duty_host import RECYCLER, PeriodResult
 from bench.harness.scale import Scale
-from bench.rota import Cycle, Done
+from bench.rota import Cycle, Done, working
 from bench.suite import recycle
+from lab.errors import WorkError
+from lab.waiting import wait_for
 from memhint.objects.units import GIB, MIB
 
 POSTED = Cycle(1800.0, 150, 20 * MIB, 0.6)
@@ -42,6 +45,40 @@ def test_guests_begin_evenly_over_the_period_and_end_within_it() -> None:
     assert begins[0] >= 0
     assert begins[-1] + cycle.busy <= cycle.period
     assert max(gaps) < 3 * (cycle.period - cycle.busy) / 30
+
+
+class LateGuest:
+    """A guest whose cycles end only at the third look at them. Each takes its processor two seconds."""
+
+    name = "vm1"
+
+    def __init__(self) -> None:
+        self.begun = self.looks = 0
+        self.refuses = False
+
+    def duty(self, files: int, size: int, step_ms: int) -> None:
+        if self.refuses:
+            raise WorkError("the last cycle has not ended")
+        self.begun += 1
+        self.looks = 0
+
+    def duty_done(self) -> dict[str, object]:
+        self.looks += 1
+        return {"running": self.looks < 3, "cycles": self.begun, "cpu_us": 99_000_000, "wall_ms": 30, "peak": MIB}
+
+
+def test_a_cycle_costs_what_the_guest_s_processor_took_until_it_ended(monkeypatch) -> None:
+    guest = LateGuest()
+    monkeypatch.setattr(rota, "_spent", lambda guest: 2.0 * guest.begun)
+    monkeypatch.setattr(rota, "AGAIN", 0.001)
+    done: list[Done] = []
+    with working(Cycle(0.2, 1, MIB, 0.001)) as going:
+        going.add(guest, at_once=True)
+        wait_for(lambda: done.extend(going.taken()[0]) or len(done) >= 2, 10.0, "two cycles", interval=0.01)
+        assert done[:2] == [Done("vm1", 2.0, 0.03, MIB)] * 2
+        guest.refuses = True
+        wait_for(lambda: going.taken()[1], 10.0, "a cycle that cannot begin to be counted", interval=0.01)
+        going.remove(guest)
 
 
 def test_guests_are_compared_with_those_that_fit_as_they_are_and_peaks_with_stock() -> None:

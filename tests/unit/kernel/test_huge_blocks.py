@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
+import struct
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -22,6 +26,21 @@ from tests.unit.guest_memory import guest_memory
 
 from .fake_root import FakeRoot
 
+_DROPPED = """
+import mmap, sys
+memory = mmap.mmap(-1, 16 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+memory.madvise(mmap.MADV_DONTFORK)
+memory.madvise(mmap.MADV_HUGEPAGE)
+memory.write(bytes(range(256)) * (len(memory) // 256))
+for page in range(0, len(memory) // 4096, 64):
+    memory.madvise(mmap.MADV_DONTNEED, (page + 16) * 4096, 48 * 4096)
+print("ready", flush=True)
+sys.stdin.readline()
+kept = bytes(range(256)) * 256
+print(all(memory[page * 4096:][:65536] == kept for page in range(0, len(memory) // 4096, 64)), flush=True)
+sys.stdin.read()
+"""
+"""A process that holds 16 pages of each 64, in huge pages that it once held as a whole."""
 PAGE, HUGE = 4096, 2 * MIB
 PRESENT, ZERO, HUGE_KIND = 1 << 3, 1 << 3 | 1 << 5, 1 << 3 | 1 << 6
 
@@ -155,3 +174,47 @@ def test_what_became_of_a_block_is_told_by_the_kernel_s_number(
     root = KernelRoot()
     with GuestBlocks(root, process_memory(root, guest).instance) as blocks:
         assert blocks.collapse(Block(0, 0)) is became
+
+
+def _of_huge_pages(pid: int, blocks: list[Block]) -> int:
+    """Pages of these blocks that are part of a huge page, mapped as one or not."""
+    found = 0
+    with Path(f"/proc/{pid}/pagemap").open("rb") as pages, Path("/proc/kpageflags").open("rb", 0) as flags:
+        for block in blocks:
+            pages.seek(block.start // PAGE * 8)
+            for (row,) in struct.iter_unpack("=Q", pages.read(HUGE // PAGE * 8)):
+                if row >> 63:
+                    flags.seek((row & ((1 << 55) - 1)) * 8)
+                    found += bool(int.from_bytes(flags.read(8), sys.byteorder) >> 15 & 3)  # head or tail of one
+    return found
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root sees which pages of the host back a process")
+def test_what_a_process_dropped_of_huge_pages_is_freed_when_they_are_split_and_the_rest_stays() -> None:
+    root = KernelRoot()
+    with subprocess.Popen(
+        [sys.executable, "-c", _DROPPED], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as child:
+        try:
+            assert child.stdin is not None
+            assert child.stdout is not None
+            assert child.stdout.readline() == "ready\n"
+            try:
+                blocks = GuestBlocks(root, process_memory(root, child.pid).instance)
+            except (InterfaceMissing, KernelInterfaceError) as error:
+                pytest.skip(f"this kernel lets nobody advise on another process's memory here: {error}")
+            with blocks:
+                found = [block for block in blocks.small() if block.absent == HUGE * 3 // 4]
+                before = _of_huge_pages(child.pid, found)
+                if before < 128:
+                    pytest.skip("this machine has no huge page to give")
+                held = process_memory(root, child.pid).rss
+                for block in found:
+                    blocks.split(block)
+                assert _of_huge_pages(child.pid, found) == 0
+                assert abs(process_memory(root, child.pid).rss - held) < MIB
+            child.stdin.write("\n")
+            child.stdin.flush()
+            assert child.stdout.readline() == "True\n"
+        finally:
+            child.kill()

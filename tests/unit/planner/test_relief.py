@@ -19,6 +19,7 @@ from memhint.planner.activity import keep_tuning
 from memhint.planner.cold import Cold
 from memhint.planner.relief.balloon import MARGIN
 from memhint.planner.relief.relieve import fruitless, relieve
+from memhint.planner.relief.tuning import BESIDE_RECYCLER
 from memhint.planner.settings import LadderSettings
 from tests.unit import builders
 
@@ -337,3 +338,24 @@ def test_single_pages_are_taken_of_idle_vms_that_mark_them_and_of_who_wishes_it_
     assert set(calm(domains, policies, idle, always).recycler) == {"idle", "wished"}
     actions = [one for one in relief_actions(pressed) if one.lever is LeverName.RECYCLER]
     assert [one.desired for one in actions] == ["256 MiB a second"] * 2
+
+
+def test_a_guest_whose_pages_are_recycled_reports_no_single_ones_and_what_its_table_leaves_out() -> None:
+    finest = replace(SETTINGS, fine_order=0, always=frozenset({Rung.ORDER, Rung.RECYCLER}), split_least=0)
+    domains = [recycling("marks"), recycling("opted-out"), recycling("no-driver", negotiated=False), vm("stock")]
+    policies = {one.uuid: policy(guest_actions="allow") for one in domains}
+    policies["opted-out"] = policy(guest_actions="allow", recycler="off")
+    idle = frozenset(one.process.instance for one in domains)
+
+    def orders(settings: LadderSettings, idle=idle, kept=None) -> dict[str, int | None]:
+        asked = relieve(frozenset(), domains, policies, idle, 0, settings, kept=kept or {})
+        return {uuid: one.order for uuid, one in asked.tuning.items()}
+
+    alone = {"opted-out": 0, "no-driver": 0, "stock": 0}
+    assert orders(finest) == {"marks": BESIDE_RECYCLER, **alone}
+    # where the order alone is asked for nobody recycles, and coarser than this it is as the operator has it
+    assert orders(replace(finest, always=frozenset({Rung.ORDER}))) == {"marks": 0, **alone}
+    assert orders(replace(finest, fine_order=7)) == dict.fromkeys(policies, 7)
+    # one that is busy for a moment is not recycled, and is not called for another order in the middle of its burst
+    kept = {"marks": Tuning(order=BESIDE_RECYCLER), "stock": Tuning(order=0)}
+    assert orders(finest, idle=frozenset(), kept=kept) == {"marks": BESIDE_RECYCLER, "stock": 0}
