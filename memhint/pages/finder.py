@@ -20,13 +20,14 @@ from array import array
 from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import Enum
 
 from memhint.kernel.errors import KernelInterfaceError, ProcessGone
-from memhint.kernel.guest_pages import CHUNK, PART, GuestPages, Span, guest_ram
+from memhint.kernel.guest_pages import CHUNK, GuestPages, Span, guest_ram
 from memhint.kernel.native import PAGES, NativePages
-from memhint.kernel.page_index import ABSENT, ZEROS, PageIndex, held, prints_of
+from memhint.kernel.page_index import ZEROS, PageIndex, held, prints_of
 from memhint.kernel.process import process_memory
 from memhint.kernel.root import KernelRoot
 from memhint.objects.domain import ProcessMemory
@@ -199,6 +200,44 @@ class _Share:
         self._began, self._since, self._owed = time.thread_time(), time.monotonic(), 0
 
 
+class _Opened(AbstractContextManager["_Opened"]):
+    """The process that one worker reads; VMs have many small stretches, and to open one takes as long as many pages."""
+
+    def __init__(self, root: KernelRoot, seed: int, page_size: int, native: NativePages | None) -> None:
+        self._root = root
+        self._with = (seed, page_size, native)
+        self._page = page_size
+        self._instance = ""
+        self._pages: GuestPages | None = None
+
+    def pages(self, process: ProcessMemory) -> GuestPages:
+        """Those of this process.
+
+        :raises KernelInterfaceError: when it is gone, or may not be read
+        """
+        if self._pages is None or self._instance != process.instance:
+            self.close()
+            pages = GuestPages(self._root, process.pid, *self._with)
+            # The descriptors stay with this process. Only now is it sure that the pid is the one that was meant.
+            try:
+                if process_memory(self._root, process.pid, self._page).instance != process.instance:
+                    raise ProcessGone(self._root.path(f"proc/{process.pid}"), "the pid is another process's by now")
+            except BaseException:
+                pages.close()
+                raise
+            self._pages, self._instance = pages, process.instance
+        return self._pages
+
+    def close(self) -> None:
+        """Let go of it."""
+        if self._pages is not None:
+            self._pages.close()
+            self._pages = None
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
 class Finder:
     """Looks at groups of VMs, one group at a time."""
 
@@ -302,13 +341,14 @@ class Finder:
     def _run(self, which: _Look, left: deque[_Piece], work: _Work, stop: threading.Event) -> None:
         share = _Share(self._settings, stop)
         try:
-            while left and not stop.is_set() and work.broken is None:
-                try:
-                    piece = left.popleft()
-                except IndexError:
-                    break
-                if piece.uuid not in work.failed:
-                    self._look_at(which, piece, work, share, stop)
+            with _Opened(self._root, self.seed, self._page, self._native) as opened:
+                while left and not stop.is_set() and work.broken is None:
+                    try:
+                        piece = left.popleft()
+                    except IndexError:
+                        break
+                    if piece.uuid not in work.failed:
+                        self._look_at(which, piece, work, share, stop, opened)
             share.rest()
         except BaseException as error:  # noqa: BLE001 - told by the thread that waits
             work.broken = error
@@ -316,26 +356,23 @@ class Finder:
             work.cpu += share.cpu
             work.read += share.read
 
-    def _look_at(self, which: _Look, piece: _Piece, work: _Work, share: _Share, stop: threading.Event) -> None:
+    def _look_at(
+        self, which: _Look, piece: _Piece, work: _Work, share: _Share, stop: threading.Event, opened: _Opened
+    ) -> None:
         counts, hashes = _Counts(), array("Q")
         try:
-            with GuestPages(self._root, piece.process.pid, self.seed, self._page, self._native) as pages:
-                # The descriptors stay with this process. Only now is it sure that the pid is the one that was meant.
-                if process_memory(self._root, piece.process.pid, self._page).instance != piece.process.instance:
-                    raise ProcessGone(
-                        self._root.path(f"proc/{piece.process.pid}"), "the pid is another process's by now"
-                    )
-                for start in range(piece.span.start, piece.span.end, CHUNK * self._page):
-                    if stop.is_set():
-                        return
-                    count = min(CHUNK, (piece.span.end - start) // self._page)
-                    if which is _Look.PARTS:
-                        share.took(self._parts(pages, start, count, piece, counts, work.index))
-                    elif which is _Look.WHOLE:
-                        assert work.more is not None
-                        share.took(self._whole(pages, start, count, piece, work))
-                    else:
-                        share.took(self._again(pages, start, count, piece, counts, hashes, work.index))
+            pages = opened.pages(piece.process)
+            for start in range(piece.span.start, piece.span.end, CHUNK * self._page):
+                if stop.is_set():
+                    return
+                count = min(CHUNK, (piece.span.end - start) // self._page)
+                if which is _Look.PARTS:
+                    share.took(self._parts(pages, start, count, piece, counts, work.index))
+                elif which is _Look.WHOLE:
+                    assert work.more is not None
+                    share.took(self._whole(pages, start, count, piece, work))
+                else:
+                    share.took(self._again(pages, start, count, piece, counts, hashes, work.index))
         except KernelInterfaceError as error:
             with work.lock:
                 work.failed[piece.uuid] = str(error)
@@ -349,17 +386,17 @@ class Finder:
         self, pages: GuestPages, start: int, count: int, piece: _Piece, counts: _Counts, index: PageIndex
     ) -> int:
         """The first look at some pages; how many bytes were read."""
-        prints = pages.parts(start, count)
-        looked = len(prints) - prints.count(ABSENT)
+        prints, read = pages.parts(start, count)
+        looked, repeated = index.enter(prints)
         if not looked:
-            return 0
+            return read
         if piece.prints is None:
             piece.prints = array("I", bytes(4 * ((piece.span.end - piece.span.start) // self._page)))
         at = (start - piece.span.start) // self._page
         piece.prints[at : at + count] = prints
         counts.looked += looked
-        counts.repeated += index.enter(prints)
-        return looked * PART
+        counts.repeated += repeated
+        return read
 
     def _whole(self, pages: GuestPages, start: int, count: int, piece: _Piece, work: _Work) -> int:
         """The second, at those whose part is another page's, too."""
@@ -367,10 +404,10 @@ class Finder:
         assert work.more is not None
         at = (start - piece.span.start) // self._page
         wanted = work.index.repeated(piece.prints[at : at + count])
-        if not any(wanted):
-            piece.prints[at : at + count] = wanted
+        if not wanted.there:
+            piece.prints[at : at + count] = wanted.prints
             return 0
-        look = pages.look(start, count, wanted)
+        look = pages.look(start, count, wanted.prints)
         prints = prints_of(look.addresses, look.hashes, look.zeros, start, self._page, count, self._native)
         piece.prints[at : at + count] = prints
         work.more.enter(prints)
@@ -390,16 +427,14 @@ class Finder:
         assert piece.prints is not None
         at = (start - piece.span.start) // self._page
         wanted = index.repeated(piece.prints[at : at + count])
-        tried = count - wanted.count(ABSENT)
-        if not tried:
+        if not wanted.there:
             return 0
-        look = pages.look(start, count, wanted)
-        addresses, same = held(look.addresses, look.hashes, start, self._page, wanted, self._native)
-        zeros = [address for address in look.zeros if wanted[(address - start) // self._page] == ZEROS]
-        before = wanted.count(ZEROS)
-        counts.zeros += before
+        look = pages.look(start, count, wanted.prints)
+        addresses, same = held(look.addresses, look.hashes, start, self._page, wanted.prints, self._native)
+        zeros = [address for address in look.zeros if wanted.prints[(address - start) // self._page] == ZEROS]
+        counts.zeros += wanted.zeros
         counts.zeros_held += len(zeros)
-        counts.changed += tried - before - len(addresses)
+        counts.changed += wanted.there - wanted.zeros - len(addresses)
         counts.candidates += len(addresses)
         hashes.extend(same)
         if addresses or zeros:

@@ -95,8 +95,9 @@ def test_what_two_vms_have_in_common_is_counted_exactly(vms: dict[int, Vm], work
     assert (group.error, group.looked) == (0, 3 * 412 * PAGE_SIZE)
     assert [(one.zero, one.within, one.changed) for one in parts] == [(10 * PAGE_SIZE, PAGE_SIZE, 0)] * 3
     assert found.round.compiled is native
-    # A part of every page, and the whole of those that have a partner, twice.
-    assert found.round.read == 3 * 412 * PART + 2 * 3 * 112 * PAGE_SIZE
+    # A part of every page, with what lies between where that is faster, and the whole of those with a partner, twice.
+    first = found.round.read - 2 * 3 * 112 * PAGE_SIZE
+    assert (3 * 412 * PART if native else 3 * 412 * PAGE_SIZE) <= first <= 3 * 412 * PAGE_SIZE
     assert found.round.candidates - found.round.without_partner == 306 * PAGE_SIZE
 
 
