@@ -263,7 +263,7 @@ class Finder:
 
         A VM that ends, or is another process by a later look, is told in ``failed``, and nothing is counted of it.
         """
-        began = time.monotonic()
+        began, own = time.monotonic(), time.thread_time()
         pages = sum(one.rss for one in processes.values()) // self._page
         work = _Work(
             PageIndex(pages, self._native), KeptHashes(), {uuid: _Counts() for uuid in processes}, self._wall()
@@ -290,6 +290,7 @@ class Finder:
         }
         candidates = sum(work.counts[uuid].candidates for uuid in samples)
         alone = work.kept.alone()
+        ranges = {uuid: self._ranges(uuid, pieces, work.counts[uuid], alone.get(uuid, 0)) for uuid in samples}
         done = FinderRound(
             at=work.began,
             elapsed=time.monotonic() - began,
@@ -299,9 +300,8 @@ class Finder:
             index=work.filled + sum(len(one.prints) * one.prints.itemsize for one in pieces if one.prints is not None),
             candidates=candidates * self._page,
             without_partner=sum(alone.values()) * self._page,
-            cpu=work.cpu,
+            cpu=work.cpu + time.thread_time() - own,
         )
-        ranges = {uuid: self._ranges(uuid, pieces, work.counts[uuid], alone.get(uuid, 0)) for uuid in samples}
         return Found(samples, dict(work.failed), done, ranges)
 
     def _ranges(self, uuid: str, pieces: list[_Piece], counts: _Counts, alone: int) -> RangeChoice:
