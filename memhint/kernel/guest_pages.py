@@ -73,10 +73,17 @@ class GuestPages(OpenProcess):
     _descriptors = ("_pagemap", "_memory")
 
     def __init__(
-        self, root: KernelRoot, pid: int, seed: int, page_size: int = PAGE_SIZE, native: NativePages | None = PAGES
+        self,
+        root: KernelRoot,
+        pid: int,
+        seed: int,
+        page_size: int = PAGE_SIZE,
+        native: NativePages | None = PAGES,
+        buffer: bytearray | None = None,
     ) -> None:
         """:param seed: of the hashes; only those of one seed can be compared
         :param native: the compiled loop; None is Python's
+        :param buffer: of CHUNK pages, which whoever looks at one process after the other need not have made anew
         :raises KernelInterfaceError: when the process is gone, or may not be read
         """
         self._page = page_size
@@ -88,7 +95,7 @@ class GuestPages(OpenProcess):
         self._pid = pid if root.path("proc") == "/proc" else 0
         self._zero = xxhash.xxh3_64_intdigest(bytes(page_size), seed=seed)
         self._path = root.path(f"proc/{pid}/mem")
-        self._buffer = memoryview(bytearray(CHUNK * page_size))
+        self._buffer = memoryview(bytearray(CHUNK * page_size) if buffer is None else buffer)
         self._pagemap = root.open(f"proc/{pid}/pagemap")
         try:
             self._memory = root.open(f"proc/{pid}/mem")

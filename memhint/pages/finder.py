@@ -205,7 +205,7 @@ class _Opened(AbstractContextManager["_Opened"]):
 
     def __init__(self, root: KernelRoot, seed: int, page_size: int, native: NativePages | None) -> None:
         self._root = root
-        self._with = (seed, page_size, native)
+        self._with = (seed, page_size, native, bytearray(CHUNK * page_size))
         self._page = page_size
         self._instance = ""
         self._pages: GuestPages | None = None

@@ -37,10 +37,10 @@ def vms(monkeypatch: pytest.MonkeyPatch) -> dict[int, Vm]:
     found: dict[int, Vm] = {}
 
     class Pages(GuestPages):
-        def __init__(self, root, pid, seed, page_size, native) -> None:
+        def __init__(self, root, pid, seed, page_size, native, buffer) -> None:
             if pid not in found:
                 raise ProcessGone(root.path(f"proc/{pid}"), "it ended")
-            super().__init__(root, os.getpid(), seed, page_size, native)
+            super().__init__(root, os.getpid(), seed, page_size, native, buffer)
 
     def ram(root, pid):
         if pid not in found:
