@@ -21,7 +21,7 @@ from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from memhint.kernel.errors import KernelInterfaceError, ProcessGone
@@ -173,7 +173,7 @@ class _Work:
 
 
 class _Share:
-    """One worker's share of the CPU and of the bytes; made on its thread."""
+    """What one thread may take of the CPU and of the bytes; made on that thread."""
 
     def __init__(self, settings: FinderSettings, stop: threading.Event) -> None:
         self.cpu = 0.0
@@ -263,12 +263,12 @@ class Finder:
 
         A VM that ends, or is another process by a later look, is told in ``failed``, and nothing is counted of it.
         """
-        began, own = time.monotonic(), time.thread_time()
+        began, own = time.monotonic(), _Share(replace(self._settings, workers=1), stop)
         pages = sum(one.rss for one in processes.values()) // self._page
         work = _Work(
             PageIndex(pages, self._native), KeptHashes(), {uuid: _Counts() for uuid in processes}, self._wall()
         )
-        pieces = self._pieces(processes, work)
+        pieces = self._pieces(processes, work, own)
         self._pass(_Look.PARTS, pieces, work, stop)
         pieces = [one for one in pieces if one.prints is not None]
         work.filled = work.index.size
@@ -291,6 +291,7 @@ class Finder:
         candidates = sum(work.counts[uuid].candidates for uuid in samples)
         alone = work.kept.alone()
         ranges = {uuid: self._ranges(uuid, pieces, work.counts[uuid], alone.get(uuid, 0)) for uuid in samples}
+        own.rest()
         done = FinderRound(
             at=work.began,
             elapsed=time.monotonic() - began,
@@ -300,7 +301,7 @@ class Finder:
             index=work.filled + sum(len(one.prints) * one.prints.itemsize for one in pieces if one.prints is not None),
             candidates=candidates * self._page,
             without_partner=sum(alone.values()) * self._page,
-            cpu=work.cpu + time.thread_time() - own,
+            cpu=work.cpu + own.cpu,
         )
         return Found(samples, dict(work.failed), done, ranges)
 
@@ -309,7 +310,7 @@ class Finder:
         partners = max(0, counts.candidates - alone) + counts.zeros_held
         return choose(counted, partners, counts.looked, self._page)
 
-    def _pieces(self, processes: Mapping[str, ProcessMemory], work: _Work) -> list[_Piece]:
+    def _pieces(self, processes: Mapping[str, ProcessMemory], work: _Work, own: _Share) -> list[_Piece]:
         pieces: list[_Piece] = []
         size = PIECE * self._page
         for uuid, process in processes.items():
@@ -323,6 +324,7 @@ class Finder:
                 for span in spans
                 for start in range(span.start, span.end, size)
             ]
+            own.took(0)
         return pieces
 
     def _pass(self, which: _Look, pieces: list[_Piece], work: _Work, stop: threading.Event) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from memhint.kernel import page_index
 from memhint.kernel.errors import ProcessGone
-from memhint.kernel.guest_pages import PART, GuestPages
+from memhint.kernel.guest_pages import PART, GuestPages, Span
 from memhint.kernel.root import PAGE_SIZE, KernelRoot
 from memhint.pages import finder as page_finder
 from memhint.pages.finder import FREQUENT, Finder, FinderSettings, Found, KeptHashes
@@ -280,6 +280,51 @@ def test_a_vm_that_is_forgotten_leaves_room() -> None:
     kept.add("b", array("Q", [1, 1, 2]))
     assert kept.alone() == {"b": 1}
     assert Counter(kept.hashes["b"]) == {1: 2, 2: 1}
+
+
+def test_what_finding_the_memory_takes_is_counted_too(vms: dict[int, Vm], monkeypatch: pytest.MonkeyPatch) -> None:
+    vms[1] = Vm([b"one"])
+    ram = page_finder.guest_ram
+
+    def slow(root, pid):
+        until = time.thread_time() + 0.2
+        while time.thread_time() < until:
+            pass
+        return ram(root, pid)
+
+    monkeypatch.setattr(page_finder, "guest_ram", slow)
+    assert find(vms).round.cpu >= 0.2
+
+
+class Openings:
+    """Counts how often a process was opened."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.pids: list[int] = []
+        pages = page_finder.GuestPages
+
+        def opened(root, pid, *rest):
+            self.pids.append(pid)
+            return pages(root, pid, *rest)
+
+        monkeypatch.setattr(page_finder, "GuestPages", opened)
+
+
+def test_a_worker_opens_a_vm_once_whatever_stretches_it_has(
+    vms: dict[int, Vm], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for pid in (1, 2):
+        vms[pid] = Vm([b"same-%d" % page for page in range(40)])
+
+    def in_four(root, pid):
+        span = vms[pid].span
+        size = (span.end - span.start) // 4 // PAGE_SIZE * PAGE_SIZE
+        return tuple(Span(span.start + at * size, span.start + (at + 1) * size) for at in range(4))
+
+    monkeypatch.setattr(page_finder, "guest_ram", in_four)
+    openings = Openings(monkeypatch)
+    assert saving(find(vms, FinderSettings(1, 100.0, 1 << 40, 0.0))) == 40
+    assert openings.pids == [1, 2] * 3
 
 
 # -- as the estimate's source ------------------------------------------------------------------------------------------
