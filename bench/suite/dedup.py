@@ -62,14 +62,16 @@ held against KSM's time. The finder has {WORKERS} workers and {SETTLE} s between
 flat-out KSM takes to come by again (60 s as shipped). In the last row the ranges are known before, and the finder is
 neither in the time nor in the CPU: no finder can do better with this kernel's KSM.
 
-In the last table are processes on the [kernel for hosts](../kernel/README.md#the-series-for-hosts), whose KSM can have
-several threads: {THREADS[0]}, the default, {THREADS[1]} and {THREADS[2]}. It runs in a virtual host with {CPUS}
-processors, emulated by as many threads of this machine: its seconds are no real host's, and each row is held against
-one thread in the same turn only. There is no finder in it.
-
 What the finder estimates is held against what KSM has saved when it has been over the ranges three times more.
 """
 
+
+_ON_THE_KERNEL_FOR_HOSTS = (
+    "In the last table are processes on the [kernel for hosts](../kernel/README.md#the-series-for-hosts), whose KSM "
+    f"can have several threads: {THREADS[0]}, the default, {THREADS[1]} and {THREADS[2]}. It runs in a virtual host "
+    f"with {CPUS} processors, emulated by as many threads of this machine: its seconds are no real host's, and each "
+    "row is held against one thread in the same turn only. There is no finder in it."
+)
 
 _SHIPPED = DedupSettings(allow_monitor_commands=True, advisor=ADAPTIVE)
 
@@ -154,6 +156,7 @@ def measure(scale: Scale, say: Say) -> Result:
         (*(_table(title, arms) for title, arms in found.items()), host_table(hosts)),
         targets(found, hosts),
         (Plot("CPU until 90 % has merged", "s", column="cpu"),),
+        (_ON_THE_KERNEL_FOR_HOSTS,),
     )
 
 
