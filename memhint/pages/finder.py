@@ -19,7 +19,7 @@ import time
 from array import array
 from bisect import bisect_left
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -28,7 +28,7 @@ from memhint.kernel.errors import KernelInterfaceError, ProcessGone
 from memhint.kernel.guest_pages import CHUNK, GuestPages, Span, guest_ram
 from memhint.kernel.native import PAGES, NativePages
 from memhint.kernel.page_index import ZEROS, PageIndex, held, prints_of
-from memhint.kernel.process import process_memory
+from memhint.kernel.process import instance_runs
 from memhint.kernel.root import KernelRoot
 from memhint.objects.domain import ProcessMemory
 from memhint.objects.estimate import FinderRound
@@ -39,7 +39,7 @@ from memhint.planner.dedup_ranges import BLOCK, choose
 KEPT_AT_MOST = 1 << 20  # hashes of candidates, of all VMs together: 8 bytes each
 FREQUENT = 64  # copies of a content that make it one to be counted one by one, where not all hashes can be kept
 FREQUENT_AT_MOST = 4096  # such contents
-PIECE = 16_384  # pages that one worker takes at a time: 64 MiB
+PIECE = 16_384  # pages that are looked at in one go, 64 MiB; a worker takes up to two such pieces at a time
 _AT_ONCE = 0.002  # seconds of CPU, or worth of bytes, between two rests of a worker
 
 
@@ -220,7 +220,7 @@ class _Opened(AbstractContextManager["_Opened"]):
             pages = GuestPages(self._root, process.pid, *self._with)
             # The descriptors stay with this process. Only now is it sure that the pid is the one that was meant.
             try:
-                if process_memory(self._root, process.pid, self._page).instance != process.instance:
+                if not instance_runs(self._root, process.instance):
                     raise ProcessGone(self._root.path(f"proc/{process.pid}"), "the pid is another process's by now")
             except BaseException:
                 pages.close()
@@ -328,7 +328,7 @@ class Finder:
         return pieces
 
     def _pass(self, which: _Look, pieces: list[_Piece], work: _Work, stop: threading.Event) -> None:
-        left = deque(pieces)
+        left = deque(_batches(pieces, 2 * PIECE * self._page))
         threads = [
             threading.Thread(target=self._run, args=(which, left, work, stop), name=f"page-finder-{number}")
             for number in range(self._settings.workers)
@@ -340,17 +340,18 @@ class Finder:
         if work.broken is not None:
             raise work.broken
 
-    def _run(self, which: _Look, left: deque[_Piece], work: _Work, stop: threading.Event) -> None:
+    def _run(self, which: _Look, left: deque[list[_Piece]], work: _Work, stop: threading.Event) -> None:
         share = _Share(self._settings, stop)
         try:
             with _Opened(self._root, self.seed, self._page, self._native) as opened:
                 while left and not stop.is_set() and work.broken is None:
                     try:
-                        piece = left.popleft()
+                        batch = left.popleft()
                     except IndexError:
                         break
-                    if piece.uuid not in work.failed:
-                        self._look_at(which, piece, work, share, stop, opened)
+                    for piece in batch:
+                        if piece.uuid not in work.failed:
+                            self._look_at(which, piece, work, share, stop, opened)
             share.rest()
         except BaseException as error:  # noqa: BLE001 - told by the thread that waits
             work.broken = error
@@ -465,6 +466,20 @@ class Finder:
             zeros_held=counts.zeros_held,
             zeros_merged=(process.ksm_zero or 0) // self._page,
         )
+
+
+def _batches(pieces: Sequence[_Piece], at_most: int) -> Iterator[list[_Piece]]:
+    """Neighbouring pieces of one VM that one worker takes at a time, of so many bytes: most stretches are small."""
+    batch: list[_Piece] = []
+    size = 0
+    for one in pieces:
+        if batch and (one.uuid != batch[0].uuid or size + one.span.size > at_most):
+            yield batch
+            batch, size = [], 0
+        batch.append(one)
+        size += one.span.size
+    if batch:
+        yield batch
 
 
 def _count(addresses: Sequence[int], blocks: bytearray, start: int, size: int, block: int) -> None:

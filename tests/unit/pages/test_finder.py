@@ -49,7 +49,7 @@ def vms(monkeypatch: pytest.MonkeyPatch) -> dict[int, Vm]:
 
     monkeypatch.setattr(page_finder, "GuestPages", Pages)
     monkeypatch.setattr(page_finder, "guest_ram", ram)
-    monkeypatch.setattr(page_finder, "process_memory", lambda root, pid, size: builders.process(pid=pid))
+    monkeypatch.setattr(page_finder, "instance_runs", lambda root, instance: True)
     return found
 
 
@@ -149,7 +149,7 @@ def test_a_vm_that_ends_in_mid_round_counts_nowhere_and_is_told(vms: dict[int, V
 
 def test_a_pid_that_is_another_process_by_now_is_not_read(vms: dict[int, Vm], monkeypatch: pytest.MonkeyPatch) -> None:
     vms[1] = Vm([b"same"] * 4)
-    monkeypatch.setattr(page_finder, "process_memory", lambda root, pid, size: builders.process(pid=99))
+    monkeypatch.setattr(page_finder, "instance_runs", lambda root, instance: False)
     found = find(vms)
     assert "another process's" in found.failed["1"]
     assert found.round.read == 0
@@ -310,8 +310,9 @@ class Openings:
         monkeypatch.setattr(page_finder, "GuestPages", opened)
 
 
-def test_a_worker_opens_a_vm_once_whatever_stretches_it_has(
-    vms: dict[int, Vm], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_vm_is_opened_once_a_look_whatever_stretches_it_has(
+    vms: dict[int, Vm], monkeypatch: pytest.MonkeyPatch, workers: int
 ) -> None:
     for pid in (1, 2):
         vms[pid] = Vm([b"same-%d" % page for page in range(40)])
@@ -323,8 +324,8 @@ def test_a_worker_opens_a_vm_once_whatever_stretches_it_has(
 
     monkeypatch.setattr(page_finder, "guest_ram", in_four)
     openings = Openings(monkeypatch)
-    assert saving(find(vms, FinderSettings(1, 100.0, 1 << 40, 0.0))) == 40
-    assert openings.pids == [1, 2] * 3
+    assert saving(find(vms, FinderSettings(workers, 100.0 * workers, 1 << 40, 0.0))) == 40
+    assert sorted(openings.pids) == [1, 1, 1, 2, 2, 2]
 
 
 # -- as the estimate's source ------------------------------------------------------------------------------------------
