@@ -16,7 +16,9 @@ from bench.harness.bench import Bench, Say
 from bench.harness.precondition import ksm_is_off, no_other_guests
 from bench.harness.result import BYTES, Arm, Column, Plot, Result, Table
 from bench.harness.scale import Scale
-from bench.paused_vms import PAGE, PausedVm, paused_vms
+from bench.host_ksm import CPUS, THREADS, HostRun, host_table, in_virtual_host, ratio
+from bench.merging_data import PAGE, RUN, pages_of
+from bench.paused_vms import PausedVm, paused_vms
 from lab.patched import emulator_program
 from memhint.kernel.host import observe_host
 from memhint.kernel.ksm import read_ksm
@@ -35,10 +37,10 @@ VMS = 12
 WORKERS = 2
 SETTLE = 0.1  # seconds between the finder's two looks at a page: about as long as KSM takes to come by again
 ENOUGH = 0.9  # of what can merge
-RUN = 64  # pages of one kind that lie side by side
 GOAL_CPU = 0.5  # of flat-out KSM's
 GOAL_TIME = 0.6
 GOAL_CPU_LITTLE = 0.2  # where 5 % can merge
+GOAL_WORKERS = 0.6  # of one thread's time
 GOAL_ESTIMATE = 0.02  # of what was really saved
 FLAT_OUT = {"use_zero_pages": "1", "advisor_mode": "none", "pages_to_scan": "1000000", "sleep_millisecs": "0"}
 ADVISED = {"use_zero_pages": "1", "advisor_mode": "scan-time"}
@@ -63,6 +65,13 @@ neither in the time nor in the CPU: no finder can do better with this kernel's K
 What the finder estimates is held against what KSM has saved when it has been over the ranges three times more.
 """
 
+
+_ON_THE_KERNEL_FOR_HOSTS = (
+    "In the last table are processes on the [kernel for hosts](../kernel/README.md#the-series-for-hosts), whose KSM "
+    f"can have several threads: {THREADS[0]}, the default, {THREADS[1]} and {THREADS[2]}. It runs in a virtual host "
+    f"with {CPUS} processors, emulated by as many threads of this machine: its seconds are no real host's, and each "
+    "row is held against one thread in the same turn only. There is no finder in it."
+)
 
 _SHIPPED = DedupSettings(allow_monitor_commands=True, advisor=ADAPTIVE)
 
@@ -111,30 +120,6 @@ class Merged:
         return self.ksm_cpu + self.finder_cpu
 
 
-def pages_of(vm: int, count: int, shared: float, prefixed: float, seed: int = 1) -> tuple[list[bytes], int]:
-    """The pages of one VM, and how many of them every other VM has, too.
-
-    :param shared: the part of them that all VMs have; ``prefixed`` the same with 128 bytes of zeros in front
-    """
-    own, common = random.Random(f"{seed} {vm}"), random.Random(seed)
-    runs = -(-count // RUN)
-    kinds = ["shared"] * round(runs * shared) + ["prefixed"] * round(runs * prefixed)
-    kinds += ["own"] * (runs - len(kinds))
-    random.Random(seed + 1).shuffle(kinds)
-    pages: list[bytes] = []
-    for kind in kinds:
-        for _ in range(RUN):
-            page = common.randbytes(PAGE)
-            if kind == "own":
-                page = own.randbytes(PAGE)
-            elif kind == "prefixed":
-                page = bytes(128) + page[128:]
-            pages.append(page)
-    pages = pages[:count]
-    equal = sum(1 for at in range(count) if kinds[at // RUN] != "own")
-    return pages, equal
-
-
 def measure(scale: Scale, say: Say) -> Result:
     """Ten minutes at full size, most of them to fill memory."""
     no_other_guests()
@@ -163,17 +148,30 @@ def measure(scale: Scale, say: Say) -> Result:
                     f"{title}, {way.name}: {last.pages * PAGE // MIB} of {can * PAGE // MIB} MiB after "
                     f"{last.seconds:.1f} s, CPU {last.cpu:.2f} s, {mib(last.marked)} MiB scanned"
                 )
+    hosts = _on_the_kernel_for_hosts(scale, patience, say)
     return Result(
         "dedup",
         scale,
         {"VMs": vms, "vm_mib": mib(size), "runs": runs, "workers": WORKERS, "compiled": PAGES is not None},
-        tuple(_table(title, arms) for title, arms in found.items()),
-        targets(found),
+        (*(_table(title, arms) for title, arms in found.items()), host_table(hosts)),
+        targets(found, hosts),
         (Plot("CPU until 90 % has merged", "s", column="cpu"),),
+        (_ON_THE_KERNEL_FOR_HOSTS,),
     )
 
 
-def targets(found: Mapping[str, Mapping[str, Sequence[Merged]]]) -> tuple[Verdict, ...]:
+def _on_the_kernel_for_hosts(scale: Scale, patience: float, say: Say) -> list[HostRun]:
+    vms, size, turns = {Scale.SMOKE: (3, 2 * MIB, 1), Scale.SHORT: (VMS, 8 * MIB, 5)}.get(scale, (VMS, 16 * MIB, 5))
+    found = in_virtual_host(vms, size, turns, ENOUGH, patience)
+    for one in found:
+        say(
+            f"kernel for hosts, {one.threads} threads{', ranges known before' if one.ranges else ''}: "
+            f"{one.merged * PAGE // MIB} MiB after {one.seconds:.1f} s, CPU {one.cpu:.2f} s"
+        )
+    return found
+
+
+def targets(found: Mapping[str, Mapping[str, Sequence[Merged]]], hosts: Sequence[HostRun]) -> tuple[Verdict, ...]:
     """memhint with ranges against flat-out KSM, the median of each. What did not merge enough misses them."""
     much, little = found.values()
     off = [
@@ -187,6 +185,9 @@ def targets(found: Mapping[str, Mapping[str, Sequence[Merged]]]) -> tuple[Verdic
             GOAL_CPU_LITTLE,
             None,
             _ratio(little, PARTS_FLAT, lambda one: one.cpu),
+        ),
+        Verdict(
+            "of one thread's time with two, on the kernel for hosts", GOAL_WORKERS, None, ratio(hosts, 2) or _NEVER
         ),
         Verdict("the estimate is off by, at the most, of what was saved", GOAL_ESTIMATE, None, max(off)),
     )

@@ -21,19 +21,27 @@
 #define PRESENT (1ULL << 63)
 #define OF_FILE (1ULL << 61)
 #define EXCLUSIVE (1ULL << 56)
+#define FRAME ((1ULL << 55) - 1)
+#define SIDE_BY_SIDE 16 /* pages in a row of frames, so that to read them in one go is faster */
 #define ABSENT 0 /* prints of pages that have no content: page_index.py */
 #define ZEROS 1
 #define LEAST 2 /* of those that have */
 
 struct look {
-	int pagemap, memory;
+	int pagemap, memory, pid; /* pid 0: all is read through memory */
 	uint64_t start, page, seed, zero;
 	unsigned char *buffer;
 	const uint32_t *wanted; /* prints: pages without one are passed over; NULL: none is */
 	uint64_t entries[CHUNK];
-	uint64_t addresses[CHUNK], hashes[CHUNK], zeros[CHUNK];
-	Py_ssize_t pages, found, empty; /* pages: entries that pagemap had; negative: -errno */
+	uint64_t hashes[CHUNK]; /* by place, as what follows */
+	unsigned char seen[CHUNK];
+	uint16_t own[CHUNK]; /* places of pages that this process alone maps */
+	struct iovec from[CHUNK];
+	Py_ssize_t pages; /* entries that pagemap had; negative: -errno */
 };
+
+/* What was seen of a page. */
+enum { NOTHING, CONTENT, ZERO };
 
 static uint32_t print_of(uint64_t hash)
 {
@@ -55,6 +63,19 @@ static int readable(uint64_t entry)
 	return entry & PRESENT && !(entry & OF_FILE);
 }
 
+/* A page that was read. One of zeros that is not this process's alone is the kernel's, and takes no memory. */
+static void note(struct look *look, Py_ssize_t at, const unsigned char *page)
+{
+	uint64_t hash = XXH3_64bits_withSeed(page, look->page, look->seed);
+
+	if (hash != look->zero) {
+		look->hashes[at] = hash;
+		look->seen[at] = CONTENT;
+	} else if (look->entries[at] & EXCLUSIVE) {
+		look->seen[at] = ZERO;
+	}
+}
+
 /* One run of present pages. False when reading failed for another reason than that memory went meanwhile. */
 static int read_run(struct look *look, Py_ssize_t first, Py_ssize_t count)
 {
@@ -67,34 +88,71 @@ static int read_run(struct look *look, Py_ssize_t first, Py_ssize_t count)
 		look->pages = -errno;
 		return 0;
 	}
-	for (Py_ssize_t at = 0; at < got / (ssize_t)look->page; at++, address += look->page) {
-		uint64_t hash = XXH3_64bits_withSeed(look->buffer + (uint64_t)at * look->page, look->page, look->seed);
+	for (Py_ssize_t at = 0; at < got / (ssize_t)look->page; at++)
+		note(look, first + at, look->buffer + (uint64_t)at * look->page);
+	return 1;
+}
 
-		if (hash != look->zero) {
-			look->addresses[look->found] = address;
-			look->hashes[look->found++] = hash;
-		} else if (look->entries[first + at] & EXCLUSIVE) {
-			look->zeros[look->empty++] = address;
+/* Neighbours make one place to read from: the kernel takes hold of them together. */
+static unsigned long places_of(struct look *look, Py_ssize_t first, Py_ssize_t count)
+{
+	unsigned long places = 0;
+
+	for (Py_ssize_t at = first; at < count; at++) {
+		if (at > first && look->own[at] == look->own[at - 1] + 1) {
+			look->from[places - 1].iov_len += look->page;
+		} else {
+			look->from[places].iov_base = (void *)(look->start + look->own[at] * look->page);
+			look->from[places++].iov_len = look->page;
 		}
+	}
+	return places;
+}
+
+/* All pages that nobody else maps; false as above. */
+static int read_own(struct look *look, Py_ssize_t count)
+{
+	for (Py_ssize_t first = 0; first < count;) {
+		struct iovec to = { look->buffer, (size_t)(count - first) * look->page };
+		unsigned long places = places_of(look, first, count);
+		ssize_t got = process_vm_readv(look->pid, &to, 1, look->from, places, 0);
+
+		if (got < 0 && errno != EFAULT) {
+			look->pages = -errno;
+			return 0;
+		}
+		for (Py_ssize_t at = 0; at < got / (ssize_t)look->page; at++)
+			note(look, look->own[first + at], look->buffer + (uint64_t)at * look->page);
+		first += (got > 0 ? got / (ssize_t)look->page : 0) + 1; /* the next one is gone */
 	}
 	return 1;
 }
 
 static void do_look(struct look *look)
 {
-	Py_ssize_t first = -1;
+	Py_ssize_t own = 0, first = -1;
 
 	look->pages = read_entries(look->pagemap, look->start, look->page, look->pages, look->entries);
 	for (Py_ssize_t at = 0, end = look->pages; at <= end; at++) {
 		int taken = at < end && readable(look->entries[at]) && (!look->wanted || look->wanted[at] != ABSENT);
+		int alone = taken && look->pid > 0 && look->entries[at] & EXCLUSIVE;
 
-		if (taken && first < 0) {
+		if (alone)
+			look->own[own++] = (uint16_t)at;
+		if (taken && !alone && first < 0) {
 			first = at;
-		} else if (!taken && first >= 0) {
+		} else if ((!taken || alone) && first >= 0) {
 			if (!read_run(look, first, at - first))
 				return;
 			first = -1;
 		}
+	}
+	if (own && read_own(look, own)) {
+		uint64_t entry;
+
+		/* The pid may be another process's by now; while this one has memory, it is not. */
+		if (read_entries(look->pagemap, look->start, look->page, 1, &entry) != 1)
+			look->pages = 0;
 	}
 }
 
@@ -105,9 +163,10 @@ static int fits(uint64_t start, Py_ssize_t pages, uint64_t page)
 }
 
 PyDoc_STRVAR(look_doc,
-	"look(pagemap, memory, start, pages, page_size, seed, zero, buffer, wanted) -> (addresses, hashes, zeros)\n"
+	"look(pagemap, memory, pid, start, pages, page_size, seed, zero, buffer, wanted) -> (addresses, hashes, zeros)\n"
 	"Read and hash what is present of at most 256 pages; arrays of 64 bits, as bytes. None: pagemap had nothing.\n"
-	"wanted: an array of 32 bits with 0 for each page that is to be passed over, or None.");
+	"wanted: an array of 32 bits with 0 for each page that is to be passed over, or None. A pid of 0: all is read\n"
+	"through memory.");
 
 static PyObject *look(PyObject *self, PyObject *args)
 {
@@ -115,9 +174,11 @@ static PyObject *look(PyObject *self, PyObject *args)
 	unsigned long long start, page, seed, zero;
 	Py_buffer buffer, wanted = { 0 };
 	PyObject *result = NULL, *only;
+	uint64_t addresses[CHUNK], zeros[CHUNK];
+	Py_ssize_t found = 0, empty = 0;
 
-	if (!PyArg_ParseTuple(args, "iiKnKKKw*O", &look.pagemap, &look.memory, &start, &look.pages, &page, &seed, &zero,
-			      &buffer, &only))
+	if (!PyArg_ParseTuple(args, "iiiKnKKKw*O", &look.pagemap, &look.memory, &look.pid, &start, &look.pages, &page,
+			      &seed, &zero, &buffer, &only))
 		return NULL;
 	if (only != Py_None && PyObject_GetBuffer(only, &wanted, PyBUF_SIMPLE) < 0)
 		goto out;
@@ -134,12 +195,23 @@ static PyObject *look(PyObject *self, PyObject *args)
 	if (look.pages < 0) {
 		errno = (int)-look.pages;
 		PyErr_SetFromErrno(PyExc_OSError);
-	} else if (look.pages == 0) {
-		result = Py_NewRef(Py_None);
-	} else {
-		result = Py_BuildValue("y#y#y#", look.addresses, look.found * 8, look.hashes, look.found * 8, look.zeros,
-				       look.empty * 8);
+		goto out;
 	}
+	if (look.pages == 0) {
+		result = Py_NewRef(Py_None);
+		goto out;
+	}
+	for (Py_ssize_t at = 0; at < look.pages; at++) {
+		uint64_t address = look.start + (uint64_t)at * look.page;
+
+		if (look.seen[at] == CONTENT) {
+			addresses[found] = address;
+			look.hashes[found++] = look.hashes[at];
+		} else if (look.seen[at] == ZERO) {
+			zeros[empty++] = address;
+		}
+	}
+	result = Py_BuildValue("y#y#y#", addresses, found * 8, look.hashes, found * 8, zeros, empty * 8);
 out:
 	if (wanted.obj)
 		PyBuffer_Release(&wanted);
@@ -152,38 +224,84 @@ struct parts {
 	uint64_t start, page, seed, offset, length;
 	unsigned char *buffer;
 	uint64_t entries[CHUNK];
-	struct iovec from[CHUNK];
+	struct iovec from[CHUNK], to[2 * CHUNK];
 	uint16_t places[CHUNK];
+	unsigned char joined[CHUNK]; /* read in one go with the one before */
 	uint32_t prints[CHUNK];
+	uint64_t read; /* bytes */
 	Py_ssize_t pages; /* entries that pagemap had; negative: -errno */
 };
 
-/* Parts of so many pages from one on; false when reading failed for another reason than that memory went meanwhile. */
-static int read_parts(struct parts *parts, Py_ssize_t count)
+/* Pages that lie side by side in the machine's memory, as those of a huge page do, are read in one go: to take hold of
+ * each takes the kernel longer than to copy what lies between their parts. Elsewhere the processor waits for each page.
+ * Where memhint is not shown which frames they are, none are joined.
+ */
+static void join(struct parts *parts, Py_ssize_t count)
 {
-	struct iovec to = { parts->buffer, (size_t)count * parts->length };
 	Py_ssize_t first = 0;
 
-	while (first < count) {
-		ssize_t got = process_vm_readv(parts->pid, &to, 1, parts->from + first, (unsigned long)(count - first), 0);
+	for (Py_ssize_t at = 1; at <= count; at++) {
+		uint64_t before = parts->entries[parts->places[at - 1]] & FRAME;
 
+		if (at < count && before && parts->places[at] == parts->places[at - 1] + 1 &&
+		    (parts->entries[parts->places[at]] & FRAME) == before + 1)
+			continue;
+		memset(parts->joined + first, at - first >= SIDE_BY_SIDE, (size_t)(at - first));
+		parts->joined[first] = 0;
+		first = at;
+	}
+}
+
+/* What is to be read from one page on, and where it goes: what lies between parts to the last page of the buffer. */
+static void places_of_parts(struct parts *parts, Py_ssize_t first, Py_ssize_t count, unsigned long *from, unsigned long *to)
+{
+	unsigned char *between = parts->buffer + (uint64_t)(CHUNK - 1) * parts->page;
+
+	*from = *to = 0;
+	for (Py_ssize_t at = first; at < count; at++) {
+		if (at > first && parts->joined[at]) {
+			parts->from[*from - 1].iov_len += parts->page;
+			parts->to[*to].iov_base = between;
+			parts->to[(*to)++].iov_len = parts->page - parts->length;
+		} else {
+			parts->from[*from].iov_base =
+				(void *)(parts->start + (uint64_t)parts->places[at] * parts->page + parts->offset);
+			parts->from[(*from)++].iov_len = parts->length;
+		}
+		parts->to[*to].iov_base = parts->buffer + (uint64_t)at * parts->length;
+		parts->to[(*to)++].iov_len = parts->length;
+	}
+}
+
+/* Parts of so many pages; false when reading failed for another reason than that memory went meanwhile. */
+static int read_parts(struct parts *parts, Py_ssize_t count)
+{
+	Py_ssize_t first = 0;
+
+	join(parts, count);
+	while (first < count) {
+		unsigned long from, to;
+		ssize_t got;
+
+		places_of_parts(parts, first, count, &from, &to);
+		got = process_vm_readv(parts->pid, parts->to, to, parts->from, from, 0);
 		if (got < 0 && errno != EFAULT) {
 			parts->pages = -errno;
 			return 0;
 		}
 		if (got < 0)
 			got = 0;
-		for (; got >= (ssize_t)parts->length; got -= (ssize_t)parts->length, first++) {
-			parts->prints[parts->places[first]] =
-				print_of(XXH3_64bits_withSeed(to.iov_base, parts->length, parts->seed));
-			to.iov_base = (unsigned char *)to.iov_base + parts->length;
-			to.iov_len -= parts->length;
+		parts->read += (uint64_t)got;
+		for (Py_ssize_t begin = first; first < count; first++) {
+			ssize_t takes = (ssize_t)(first > begin && parts->joined[first] ? parts->page : parts->length);
+
+			if (got < takes)
+				break;
+			got -= takes;
+			parts->prints[parts->places[first]] = print_of(XXH3_64bits_withSeed(
+				parts->buffer + (uint64_t)first * parts->length, parts->length, parts->seed));
 		}
-		if (first < count) { /* this one is gone */
-			to.iov_base = (unsigned char *)to.iov_base + parts->length;
-			to.iov_len -= parts->length;
-			first++;
-		}
+		first++; /* this one is gone */
 	}
 	return 1;
 }
@@ -205,6 +323,7 @@ static int read_shared(struct parts *parts, Py_ssize_t first, Py_ssize_t count)
 		parts->pages = -errno;
 		return 0;
 	}
+	parts->read += got > 0 ? (uint64_t)got : 0;
 	for (Py_ssize_t at = 0; at < got / (ssize_t)parts->page; at++) {
 		unsigned char *part = parts->buffer + (uint64_t)at * parts->page + parts->offset;
 
@@ -223,11 +342,8 @@ static void do_parts(struct parts *parts)
 		int taken = at < end && readable(parts->entries[at]);
 		int alone = taken && parts->pid > 0 && parts->entries[at] & EXCLUSIVE;
 
-		if (alone) {
-			parts->from[own].iov_base = (void *)(parts->start + (uint64_t)at * parts->page + parts->offset);
-			parts->from[own].iov_len = parts->length;
+		if (alone)
 			parts->places[own++] = (uint16_t)at;
-		}
 		if (taken && !alone && first < 0) {
 			first = at;
 		} else if ((!taken || alone) && first >= 0) {
@@ -246,9 +362,9 @@ static void do_parts(struct parts *parts)
 }
 
 PyDoc_STRVAR(parts_doc,
-	"parts(pagemap, memory, pid, start, pages, page_size, seed, offset, length, buffer) -> prints\n"
-	"Read and hash a part of what is present of at most 256 pages: 32 bits each, 0 where nothing is. None: there is no\n"
-	"memory. A pid of 0: all is read through memory.");
+	"parts(pagemap, memory, pid, start, pages, page_size, seed, offset, length, buffer) -> (prints, bytes)\n"
+	"Read and hash a part of what is present of at most 256 pages: 32 bits each, 0 where nothing is; and how much was\n"
+	"read for that. None: there is no memory. A pid of 0: all is read through memory. The buffer holds 256 pages.");
 
 static PyObject *parts(PyObject *self, PyObject *args)
 {
@@ -261,8 +377,8 @@ static PyObject *parts(PyObject *self, PyObject *args)
 	if (!PyArg_ParseTuple(args, "iiiKnKKKKw*", &parts.pagemap, &parts.memory, &parts.pid, &start, &pages, &page, &seed,
 			      &offset, &length, &buffer))
 		return NULL;
-	if (!fits(start, pages, page) || length == 0 || length > page || offset > page - length ||
-	    (uint64_t)buffer.len < (uint64_t)pages * page) {
+	if (!fits(start, pages, page) || length == 0 || length > page / 2 || offset > page - length ||
+	    (uint64_t)buffer.len < CHUNK * (uint64_t)page) {
 		PyErr_SetString(PyExc_ValueError, "pages or buffer out of bounds");
 		goto out;
 	}
@@ -277,7 +393,7 @@ static PyObject *parts(PyObject *self, PyObject *args)
 	} else if (parts.pages == 0 && pages) {
 		result = Py_NewRef(Py_None);
 	} else {
-		result = PyBytes_FromStringAndSize((char *)parts.prints, pages * 4);
+		result = Py_BuildValue("y#K", (char *)parts.prints, pages * 4, (unsigned long long)parts.read);
 	}
 out:
 	PyBuffer_Release(&buffer);
@@ -305,13 +421,13 @@ static int fit(const Py_buffer *prints, const Py_buffer *filter)
 	return 0;
 }
 
-PyDoc_STRVAR(enter_doc, "enter(prints, once, more) -> how many were there already\n"
+PyDoc_STRVAR(enter_doc, "enter(prints, once, more) -> (prints of pages with content, how many were there already)\n"
 	"Remember each print as seen, or as seen more than once.");
 
 static PyObject *enter(PyObject *self, PyObject *args)
 {
 	Py_buffer prints, once, more;
-	Py_ssize_t again = 0;
+	Py_ssize_t content = 0, again = 0;
 	PyObject *result = NULL;
 
 	if (!PyArg_ParseTuple(args, "y*w*w*", &prints, &once, &more))
@@ -327,13 +443,14 @@ static PyObject *enter(PyObject *self, PyObject *args)
 		uint32_t print = ((uint32_t *)prints.buf)[at];
 		uint64_t bits, *word = word_of(&once, print, &bits);
 
+		content += print >= LEAST;
 		if (print >= LEAST && (__atomic_fetch_or(word, bits, __ATOMIC_RELAXED) & bits) == bits) {
 			__atomic_fetch_or(word_of(&more, print, &bits), bits, __ATOMIC_RELAXED);
 			again++;
 		}
 	}
 	Py_END_ALLOW_THREADS
-	result = PyLong_FromSsize_t(again);
+	result = Py_BuildValue("nn", content, again);
 out:
 	PyBuffer_Release(&prints);
 	PyBuffer_Release(&once);
@@ -341,20 +458,21 @@ out:
 	return result;
 }
 
-PyDoc_STRVAR(repeated_doc, "repeated(prints, more) -> prints\n"
+PyDoc_STRVAR(repeated_doc, "repeated(prints, more) -> (prints, how many, of pages of zeros)\n"
 	"The same with 0 for those that were seen once.");
 
 static PyObject *repeated(PyObject *self, PyObject *args)
 {
 	Py_buffer prints, more;
-	PyObject *result = NULL;
+	Py_ssize_t content = 0, zeros = 0;
+	PyObject *left = NULL, *result = NULL;
 
 	if (!PyArg_ParseTuple(args, "y*y*", &prints, &more))
 		return NULL;
 	if (!fit(&prints, &more))
 		goto out;
-	result = PyBytes_FromStringAndSize(NULL, prints.len);
-	if (!result)
+	left = PyBytes_FromStringAndSize(NULL, prints.len);
+	if (!left)
 		goto out;
 	Py_BEGIN_ALLOW_THREADS
 	for (Py_ssize_t at = 0; at < prints.len / 4; at++) {
@@ -363,10 +481,14 @@ static PyObject *repeated(PyObject *self, PyObject *args)
 
 		if (print >= LEAST && (__atomic_load_n(word, __ATOMIC_RELAXED) & bits) != bits)
 			print = ABSENT;
-		memcpy(PyBytes_AS_STRING(result) + at * 4, &print, 4);
+		content += print >= LEAST;
+		zeros += print == ZEROS;
+		memcpy(PyBytes_AS_STRING(left) + at * 4, &print, 4);
 	}
 	Py_END_ALLOW_THREADS
+	result = Py_BuildValue("Onn", left, content + zeros, zeros);
 out:
+	Py_XDECREF(left);
 	PyBuffer_Release(&prints);
 	PyBuffer_Release(&more);
 	return result;

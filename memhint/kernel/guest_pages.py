@@ -8,10 +8,10 @@ takes no memory, or from swap. A read marks a page as used: to the kernel's agei
 it is, and whoever counts referenced memory meanwhile counts it. There is no way to read another process's page without
 that. No huge page is broken up.
 
-Whole pages are read through mem. A part of each costs half as much by process_vm_readv, which takes many places in one
-call; but it pins what it reads, and the kernel gives a page that others map, too, a copy for that: one that KSM merged
-would be separated. So it is used for pages that pagemap shows mapped once, and mem for the others. It knows the process
-by its number alone, so its word counts only if the process that was meant still has memory afterwards.
+Pages are read by process_vm_readv, which takes hold of many neighbours at once: mem takes one after the other, and
+copies each twice. But it pins what it reads, and the kernel gives a page that others map, too, a copy for that: one
+that KSM merged would be separated. So it is used for pages that pagemap shows mapped once, and mem for the others. It
+knows the process by its number alone: its word counts only if the process that was meant still has memory afterwards.
 
 The loop over the pages is compiled where the package was built with a compiler (``_pages.c``), and Python otherwise.
 """
@@ -21,8 +21,9 @@ from __future__ import annotations
 import errno
 import os
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import xxhash
 
@@ -42,6 +43,7 @@ _ENTRY = 8  # bytes of one page in pagemap
 _PRESENT = 1 << 63
 _FILE = 1 << 61  # of a file, or shared with another process
 _EXCLUSIVE = 1 << 56  # nothing else maps it; neither the kernel's zero page nor a page that KSM shares
+_T = TypeVar("_T")
 
 
 @dataclass(slots=True)
@@ -137,60 +139,51 @@ class GuestPages(OpenProcess):
             look.hashes.extend(digests)
         return look
 
-    def parts(self, start: int, pages: int) -> array[int]:
+    def parts(self, start: int, pages: int) -> tuple[array[int], int]:
         """Read a part of each page that is present, PART bytes at one secret place, of at most CHUNK pages.
 
         :return: a print for each page; ABSENT for those that ``look`` leaves out. Pages of zeros have one like any
-            other: a part does not tell them
+            other: a part does not tell them. And the bytes that were read: where pages lie side by side in the
+            machine's memory, to read all of them takes less time than to read a part of each
         :raises ProcessGone: when the process ended
         """
         pages = min(pages, CHUNK)
         if self._native is not None:
-            return self._parts(self._native, start, pages)
-        found = array("I", bytes(4 * pages))
+            native, rest = self._native, (start, pages, self._page, self._seed, self._offset, PART, self._buffer)
+            prints, read = self._called(lambda pid: native.parts(self._pagemap, self._memory, pid, *rest))
+            return array("I", prints), read
+        found, read = array("I", bytes(4 * pages)), 0
         entries = self._entries(start, pages)
         for first, count in _runs(entries):
-            for at in range(self._read(start + first * self._page, count)):
+            got = self._read(start + first * self._page, count)
+            read += got * self._page
+            for at in range(got):
                 whole = self._slot(at)
                 if entries[first + at] & _EXCLUSIVE or any(whole):
                     part = whole[self._offset : self._offset + PART]
                     found[first + at] = print_of(xxhash.xxh3_64_intdigest(part, self._seed))
-        return found
-
-    def _parts(self, native: NativePages, start: int, pages: int) -> array[int]:
-        where = (start, pages, self._page, self._seed, self._offset, PART, self._buffer)
-        try:
-            found = native.parts(self._pagemap, self._memory, self._pid, *where)
-        except OSError as error:
-            if error.errno not in _FORBIDDEN or not self._pid:
-                raise ProcessGone(self._path, os.strerror(error.errno or 0)) from error
-            self._pid = 0  # a host that does not let it: mem has been opened
-            return self._parts(native, start, pages)
-        if found is None:
-            raise ProcessGone(self._path, "it has no memory any more")
-        return array("I", found)
+        return found, read
 
     def _look(self, native: NativePages, start: int, pages: int, wanted: array[int] | None) -> PageHashes:
-        try:
-            found = native.look(
-                self._pagemap,
-                self._memory,
-                start,
-                min(pages, CHUNK),
-                self._page,
-                self._seed,
-                self._zero,
-                self._buffer,
-                wanted,
-            )
-        except OSError as error:
-            raise ProcessGone(self._path, os.strerror(error.errno or 0)) from error
-        if found is None:
-            raise ProcessGone(self._path, "it has no memory any more")
+        rest = (start, min(pages, CHUNK), self._page, self._seed, self._zero, self._buffer, wanted)
+        found = self._called(lambda pid: native.look(self._pagemap, self._memory, pid, *rest))
         look = PageHashes()
         for kept, text in zip((look.addresses, look.hashes, look.zeros), found, strict=True):
             kept.frombytes(text)
         return look
+
+    def _called(self, read: Callable[[int], _T | None]) -> _T:
+        """What a compiled loop returns that is told the process's number."""
+        try:
+            found = read(self._pid)
+        except OSError as error:
+            if error.errno not in _FORBIDDEN or not self._pid:
+                raise ProcessGone(self._path, os.strerror(error.errno or 0)) from error
+            self._pid = 0  # a host that does not let it: mem has been opened
+            return self._called(read)
+        if found is None:
+            raise ProcessGone(self._path, "it has no memory any more")
+        return found
 
     def look_again(self, addresses: Sequence[int]) -> PageHashes:
         """The same for single pages, in ascending order.
@@ -204,6 +197,9 @@ class GuestPages(OpenProcess):
             whole.hashes += look.hashes
             whole.zeros += look.zeros
         return whole
+
+    def _slot(self, at: int) -> memoryview[int]:
+        return self._buffer[at * self._page : (at + 1) * self._page]
 
     def _entries(self, start: int, pages: int) -> array[int]:
         entries = array("Q")

@@ -22,6 +22,9 @@ _RAM = frozenset({"mg", "dc"})
 _SERVED = frozenset({"um", "ui"})
 _KVM = " anon_inode:kvm-vcpu:"  # QEMU maps one page of each virtual processor
 _FIELDS = ("Rss:", "Referenced:", "Swap:")
+# How lines of use begin, which are few of the 25 of a mapping.
+_BEGIN_OF_MAPPING = frozenset("0123456789abcdef")
+_BEGIN = _BEGIN_OF_MAPPING | frozenset("RSV")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,16 +69,22 @@ def read_guest_ram(root: KernelRoot, pid: int) -> GuestRam:
     private = seen = kvm = False
     resident = referenced = swapped = 0
     for line in process_lines(root, pid, "smaps"):
-        found = _MAPPING.match(line)
-        if found is not None:
+        begin = line[:1]
+        if begin not in _BEGIN:
+            continue
+        if begin in _BEGIN_OF_MAPPING:
+            found = _MAPPING.match(line)
+            if found is None:
+                continue
             if span is not None:
                 raise InterfaceMalformed(path, "a mapping without VmFlags")
             span, sizes = Span(int(found[1], 16), int(found[2], 16)), {}
             private = found[3].startswith("rw") and found[3].endswith("p") and found[4] == "0"
             kvm = kvm or _KVM in line
         elif line.startswith(_FIELDS):
-            name, _, value = line.partition(":")
-            sizes[name] = _kib(value, path)
+            if private:  # of others nothing is asked
+                name, _, value = line.partition(":")
+                sizes[name] = _kib(value, path)
         elif line.startswith("VmFlags:"):
             if span is None or span.end <= span.start:
                 raise InterfaceMalformed(path, "VmFlags without a mapping")

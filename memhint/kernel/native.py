@@ -17,6 +17,7 @@ class NativePages(Protocol):
         self,
         pagemap: int,
         memory: int,
+        pid: int,
         start: int,
         pages: int,
         page_size: int,
@@ -25,7 +26,10 @@ class NativePages(Protocol):
         buffer: Buffer,
         wanted: Buffer | None,
     ) -> tuple[bytes, bytes, bytes] | None:
-        """Addresses and hashes of pages with content, and addresses of those of zeros; None: there is no memory."""
+        """Addresses and hashes of pages with content, and addresses of those of zeros; None: there is no memory.
+
+        ``pid`` 0: read all through ``memory``.
+        """
 
     def parts(
         self,
@@ -39,13 +43,13 @@ class NativePages(Protocol):
         offset: int,
         length: int,
         buffer: Buffer,
-    ) -> bytes | None:
-        """Prints of a part of each page; None: there is no memory. ``pid`` 0: read all through ``memory``."""
+    ) -> tuple[bytes, int] | None:
+        """Prints of a part of each page, and the bytes that were read; None and ``pid`` 0 as above."""
 
-    def enter(self, prints: Buffer, once: Buffer, more: Buffer) -> int:
+    def enter(self, prints: Buffer, once: Buffer, more: Buffer) -> tuple[int, int]:
         """See ``PageIndex.enter``."""
 
-    def repeated(self, prints: Buffer, more: Buffer) -> bytes:
+    def repeated(self, prints: Buffer, more: Buffer) -> tuple[bytes, int, int]:
         """See ``PageIndex.repeated``."""
 
     def prints(self, addresses: Buffer, hashes: Buffer, zeros: Buffer, start: int, page_size: int, pages: int) -> bytes:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import threading
 from array import array
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from memhint.kernel.native import PAGES, Buffer, NativePages
 
@@ -23,6 +24,14 @@ _LEAST = 2  # of those with
 _WORD = 8  # bytes
 _MORE_WORDS = (1 << 32) - 1
 _MIX = 0x9E3779B97F4A7C15  # 2⁶⁴ over the golden ratio
+
+
+class Repeated(NamedTuple):
+    """What ``PageIndex.repeated`` leaves."""
+
+    prints: array[int]
+    there: int  # that are not ABSENT
+    zeros: int  # of them
 
 
 class PageIndex:
@@ -41,32 +50,36 @@ class PageIndex:
         """Bytes."""
         return len(self._once) + len(self._more)
 
-    def enter(self, prints: array[int]) -> int:
-        """Remember them; how many were there before."""
+    def enter(self, prints: array[int]) -> tuple[int, int]:
+        """Remember them; how many are of pages with content, and how many of those were there before."""
         if self._native is not None:
             return self._native.enter(prints, self._once, self._more)
-        once, more, again = _words(self._once), _words(self._more), 0
+        once, more, content, again = _words(self._once), _words(self._more), 0, 0
         with self._lock:
             for one in prints:
+                if one < _LEAST:
+                    continue
+                content += 1
                 at, bits = _bits(one, len(once))
-                if one >= _LEAST and once[at] & bits == bits:
+                if once[at] & bits == bits:
                     more[at] |= bits
                     again += 1
-                elif one >= _LEAST:
+                else:
                     once[at] |= bits
-        return again
+        return content, again
 
-    def repeated(self, prints: Buffer) -> array[int]:
+    def repeated(self, prints: Buffer) -> Repeated:
         """The same with ABSENT in place of those that were seen once. Pages of zeros stay."""
         found = array("I")
         if self._native is not None:
-            found.frombytes(self._native.repeated(prints, self._more))
-            return found
+            left, count, zeros = self._native.repeated(prints, self._more)
+            found.frombytes(left)
+            return Repeated(found, count, zeros)
         more = _words(self._more)
         for one in memoryview(prints).cast("B").cast("I"):
             at, bits = _bits(one, len(more))
             found.append(one if one < _LEAST or more[at] & bits == bits else ABSENT)
-        return found
+        return Repeated(found, len(found) - found.count(ABSENT), found.count(ZEROS))
 
 
 def print_of(content: int) -> int:

@@ -19,15 +19,16 @@ import time
 from array import array
 from bisect import bisect_left
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from memhint.kernel.errors import KernelInterfaceError, ProcessGone
-from memhint.kernel.guest_pages import CHUNK, PART, GuestPages, Span, guest_ram
+from memhint.kernel.guest_pages import CHUNK, GuestPages, Span, guest_ram, read_buffer
 from memhint.kernel.native import PAGES, NativePages
-from memhint.kernel.page_index import ABSENT, ZEROS, PageIndex, held, prints_of
-from memhint.kernel.process import process_memory
+from memhint.kernel.page_index import ZEROS, PageIndex, held, prints_of
+from memhint.kernel.process import instance_runs
 from memhint.kernel.root import KernelRoot
 from memhint.objects.domain import ProcessMemory
 from memhint.objects.estimate import FinderRound
@@ -38,7 +39,7 @@ from memhint.planner.dedup_ranges import BLOCK, choose
 KEPT_AT_MOST = 1 << 20  # hashes of candidates, of all VMs together: 8 bytes each
 FREQUENT = 64  # copies of a content that make it one to be counted one by one, where not all hashes can be kept
 FREQUENT_AT_MOST = 4096  # such contents
-PIECE = 16_384  # pages that one worker takes at a time: 64 MiB
+PIECE = 16_384  # pages that are looked at in one go, 64 MiB; a worker takes up to two such pieces at a time
 _AT_ONCE = 0.002  # seconds of CPU, or worth of bytes, between two rests of a worker
 
 
@@ -172,7 +173,7 @@ class _Work:
 
 
 class _Share:
-    """One worker's share of the CPU and of the bytes; made on its thread."""
+    """What one thread may take of the CPU and of the bytes; made on that thread."""
 
     def __init__(self, settings: FinderSettings, stop: threading.Event) -> None:
         self.cpu = 0.0
@@ -197,6 +198,44 @@ class _Share:
         self.cpu += took
         self.read += self._owed
         self._began, self._since, self._owed = time.thread_time(), time.monotonic(), 0
+
+
+class _Opened(AbstractContextManager["_Opened"]):
+    """The process that one worker reads; VMs have many small stretches, and to open one takes as long as many pages."""
+
+    def __init__(self, root: KernelRoot, seed: int, page_size: int, native: NativePages | None) -> None:
+        self._root = root
+        self._with = (seed, page_size, native, read_buffer(page_size))
+        self._page = page_size
+        self._instance = ""
+        self._pages: GuestPages | None = None
+
+    def pages(self, process: ProcessMemory) -> GuestPages:
+        """Those of this process.
+
+        :raises KernelInterfaceError: when it is gone, or may not be read
+        """
+        if self._pages is None or self._instance != process.instance:
+            self.close()
+            pages = GuestPages(self._root, process.pid, *self._with)
+            # The descriptors stay with this process. Only now is it sure that the pid is the one that was meant.
+            try:
+                if not instance_runs(self._root, process.instance):
+                    raise ProcessGone(self._root.path(f"proc/{process.pid}"), "the pid is another process's by now")
+            except BaseException:
+                pages.close()
+                raise
+            self._pages, self._instance = pages, process.instance
+        return self._pages
+
+    def close(self) -> None:
+        """Let go of it."""
+        if self._pages is not None:
+            self._pages.close()
+            self._pages = None
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 class Finder:
@@ -224,12 +263,12 @@ class Finder:
 
         A VM that ends, or is another process by a later look, is told in ``failed``, and nothing is counted of it.
         """
-        began = time.monotonic()
+        began, own = time.monotonic(), _Share(replace(self._settings, workers=1), stop)
         pages = sum(one.rss for one in processes.values()) // self._page
         work = _Work(
             PageIndex(pages, self._native), KeptHashes(), {uuid: _Counts() for uuid in processes}, self._wall()
         )
-        pieces = self._pieces(processes, work)
+        pieces = self._pieces(processes, work, own)
         self._pass(_Look.PARTS, pieces, work, stop)
         pieces = [one for one in pieces if one.prints is not None]
         work.filled = work.index.size
@@ -251,6 +290,8 @@ class Finder:
         }
         candidates = sum(work.counts[uuid].candidates for uuid in samples)
         alone = work.kept.alone()
+        ranges = {uuid: self._ranges(uuid, pieces, work.counts[uuid], alone.get(uuid, 0)) for uuid in samples}
+        own.rest()
         done = FinderRound(
             at=work.began,
             elapsed=time.monotonic() - began,
@@ -260,9 +301,8 @@ class Finder:
             index=work.filled + sum(len(one.prints) * one.prints.itemsize for one in pieces if one.prints is not None),
             candidates=candidates * self._page,
             without_partner=sum(alone.values()) * self._page,
-            cpu=work.cpu,
+            cpu=work.cpu + own.cpu,
         )
-        ranges = {uuid: self._ranges(uuid, pieces, work.counts[uuid], alone.get(uuid, 0)) for uuid in samples}
         return Found(samples, dict(work.failed), done, ranges)
 
     def _ranges(self, uuid: str, pieces: list[_Piece], counts: _Counts, alone: int) -> RangeChoice:
@@ -270,7 +310,7 @@ class Finder:
         partners = max(0, counts.candidates - alone) + counts.zeros_held
         return choose(counted, partners, counts.looked, self._page)
 
-    def _pieces(self, processes: Mapping[str, ProcessMemory], work: _Work) -> list[_Piece]:
+    def _pieces(self, processes: Mapping[str, ProcessMemory], work: _Work, own: _Share) -> list[_Piece]:
         pieces: list[_Piece] = []
         size = PIECE * self._page
         for uuid, process in processes.items():
@@ -284,10 +324,11 @@ class Finder:
                 for span in spans
                 for start in range(span.start, span.end, size)
             ]
+            own.took(0)
         return pieces
 
     def _pass(self, which: _Look, pieces: list[_Piece], work: _Work, stop: threading.Event) -> None:
-        left = deque(pieces)
+        left = deque(_batches(pieces, 2 * PIECE * self._page))
         threads = [
             threading.Thread(target=self._run, args=(which, left, work, stop), name=f"page-finder-{number}")
             for number in range(self._settings.workers)
@@ -299,16 +340,18 @@ class Finder:
         if work.broken is not None:
             raise work.broken
 
-    def _run(self, which: _Look, left: deque[_Piece], work: _Work, stop: threading.Event) -> None:
+    def _run(self, which: _Look, left: deque[list[_Piece]], work: _Work, stop: threading.Event) -> None:
         share = _Share(self._settings, stop)
         try:
-            while left and not stop.is_set() and work.broken is None:
-                try:
-                    piece = left.popleft()
-                except IndexError:
-                    break
-                if piece.uuid not in work.failed:
-                    self._look_at(which, piece, work, share, stop)
+            with _Opened(self._root, self.seed, self._page, self._native) as opened:
+                while left and not stop.is_set() and work.broken is None:
+                    try:
+                        batch = left.popleft()
+                    except IndexError:
+                        break
+                    for piece in batch:
+                        if piece.uuid not in work.failed:
+                            self._look_at(which, piece, work, share, stop, opened)
             share.rest()
         except BaseException as error:  # noqa: BLE001 - told by the thread that waits
             work.broken = error
@@ -316,26 +359,23 @@ class Finder:
             work.cpu += share.cpu
             work.read += share.read
 
-    def _look_at(self, which: _Look, piece: _Piece, work: _Work, share: _Share, stop: threading.Event) -> None:
+    def _look_at(
+        self, which: _Look, piece: _Piece, work: _Work, share: _Share, stop: threading.Event, opened: _Opened
+    ) -> None:
         counts, hashes = _Counts(), array("Q")
         try:
-            with GuestPages(self._root, piece.process.pid, self.seed, self._page, self._native) as pages:
-                # The descriptors stay with this process. Only now is it sure that the pid is the one that was meant.
-                if process_memory(self._root, piece.process.pid, self._page).instance != piece.process.instance:
-                    raise ProcessGone(
-                        self._root.path(f"proc/{piece.process.pid}"), "the pid is another process's by now"
-                    )
-                for start in range(piece.span.start, piece.span.end, CHUNK * self._page):
-                    if stop.is_set():
-                        return
-                    count = min(CHUNK, (piece.span.end - start) // self._page)
-                    if which is _Look.PARTS:
-                        share.took(self._parts(pages, start, count, piece, counts, work.index))
-                    elif which is _Look.WHOLE:
-                        assert work.more is not None
-                        share.took(self._whole(pages, start, count, piece, work))
-                    else:
-                        share.took(self._again(pages, start, count, piece, counts, hashes, work.index))
+            pages = opened.pages(piece.process)
+            for start in range(piece.span.start, piece.span.end, CHUNK * self._page):
+                if stop.is_set():
+                    return
+                count = min(CHUNK, (piece.span.end - start) // self._page)
+                if which is _Look.PARTS:
+                    share.took(self._parts(pages, start, count, piece, counts, work.index))
+                elif which is _Look.WHOLE:
+                    assert work.more is not None
+                    share.took(self._whole(pages, start, count, piece, work))
+                else:
+                    share.took(self._again(pages, start, count, piece, counts, hashes, work.index))
         except KernelInterfaceError as error:
             with work.lock:
                 work.failed[piece.uuid] = str(error)
@@ -349,17 +389,17 @@ class Finder:
         self, pages: GuestPages, start: int, count: int, piece: _Piece, counts: _Counts, index: PageIndex
     ) -> int:
         """The first look at some pages; how many bytes were read."""
-        prints = pages.parts(start, count)
-        looked = len(prints) - prints.count(ABSENT)
+        prints, read = pages.parts(start, count)
+        looked, repeated = index.enter(prints)
         if not looked:
-            return 0
+            return read
         if piece.prints is None:
             piece.prints = array("I", bytes(4 * ((piece.span.end - piece.span.start) // self._page)))
         at = (start - piece.span.start) // self._page
         piece.prints[at : at + count] = prints
         counts.looked += looked
-        counts.repeated += index.enter(prints)
-        return looked * PART
+        counts.repeated += repeated
+        return read
 
     def _whole(self, pages: GuestPages, start: int, count: int, piece: _Piece, work: _Work) -> int:
         """The second, at those whose part is another page's, too."""
@@ -367,10 +407,10 @@ class Finder:
         assert work.more is not None
         at = (start - piece.span.start) // self._page
         wanted = work.index.repeated(piece.prints[at : at + count])
-        if not any(wanted):
-            piece.prints[at : at + count] = wanted
+        if not wanted.there:
+            piece.prints[at : at + count] = wanted.prints
             return 0
-        look = pages.look(start, count, wanted)
+        look = pages.look(start, count, wanted.prints)
         prints = prints_of(look.addresses, look.hashes, look.zeros, start, self._page, count, self._native)
         piece.prints[at : at + count] = prints
         work.more.enter(prints)
@@ -390,16 +430,14 @@ class Finder:
         assert piece.prints is not None
         at = (start - piece.span.start) // self._page
         wanted = index.repeated(piece.prints[at : at + count])
-        tried = count - wanted.count(ABSENT)
-        if not tried:
+        if not wanted.there:
             return 0
-        look = pages.look(start, count, wanted)
-        addresses, same = held(look.addresses, look.hashes, start, self._page, wanted, self._native)
-        zeros = [address for address in look.zeros if wanted[(address - start) // self._page] == ZEROS]
-        before = wanted.count(ZEROS)
-        counts.zeros += before
+        look = pages.look(start, count, wanted.prints)
+        addresses, same = held(look.addresses, look.hashes, start, self._page, wanted.prints, self._native)
+        zeros = [address for address in look.zeros if wanted.prints[(address - start) // self._page] == ZEROS]
+        counts.zeros += wanted.zeros
         counts.zeros_held += len(zeros)
-        counts.changed += tried - before - len(addresses)
+        counts.changed += wanted.there - wanted.zeros - len(addresses)
         counts.candidates += len(addresses)
         hashes.extend(same)
         if addresses or zeros:
@@ -428,6 +466,20 @@ class Finder:
             zeros_held=counts.zeros_held,
             zeros_merged=(process.ksm_zero or 0) // self._page,
         )
+
+
+def _batches(pieces: Sequence[_Piece], at_most: int) -> Iterator[list[_Piece]]:
+    """Neighbouring pieces of one VM that one worker takes at a time, of so many bytes: most stretches are small."""
+    batch: list[_Piece] = []
+    size = 0
+    for one in pieces:
+        if batch and (one.uuid != batch[0].uuid or size + one.span.size > at_most):
+            yield batch
+            batch, size = [], 0
+        batch.append(one)
+        size += one.span.size
+    if batch:
+        yield batch
 
 
 def _count(addresses: Sequence[int], blocks: bytearray, start: int, size: int, block: int) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from bench.suite.dedup import FLAT, PARTS_FLAT, Merged, pages_of, targets
+from bench.host_ksm import HostRun, host_table
+from bench.merging_data import RUN, kinds_of, pages_of
+from bench.suite.dedup import FLAT, PARTS_FLAT, Merged, targets
 
 
 def test_a_third_is_a_vms_own_and_the_rest_all_have() -> None:
@@ -22,6 +24,24 @@ def test_a_twentieth() -> None:
     assert (len(pages), equal) == (2560, 128)
 
 
+def test_ranges_are_the_runs_that_all_have() -> None:
+    kinds = kinds_of(64 * 6, 1 / 3, 1 / 3)
+    first, second = (pages_of(number, 64 * 6, 1 / 3, 1 / 3)[0] for number in (0, 1))
+    for at, kind in enumerate(kinds):
+        run = slice(at * RUN, (at + 1) * RUN)
+        assert (first[run] == second[run]) == (kind != "own")
+
+
+def hosts(one: float = 10.0, two: float = 5.0, enough: bool = True) -> list[HostRun]:
+    """Three turns, in the second of which the machine was busy."""
+    return [
+        HostRun(threads, ranges, seconds * slow, seconds, 100, enough or threads == 1)
+        for slow in (1.0, 7.0, 1.0)
+        for ranges in (False, True)
+        for threads, seconds in ((1, one), (2, two), (4, two))
+    ]
+
+
 def merged(seconds: float, cpu: float, enough: bool = True) -> list[Merged]:
     return [Merged(seconds, cpu - 0.5, 0.5, 1000, 1 << 30, enough, estimated=101, saved=100)]
 
@@ -29,12 +49,26 @@ def merged(seconds: float, cpu: float, enough: bool = True) -> list[Merged]:
 def test_targets_hold_ranges_against_ksm_flat_out() -> None:
     much = {FLAT.name: merged(10.0, 8.0), PARTS_FLAT.name: merged(5.0, 4.0)}
     little = {FLAT.name: merged(10.0, 8.0), PARTS_FLAT.name: merged(5.0, 2.0)}
-    cpu, time, where_little, estimate = targets({"much": much, "little": little})
+    cpu, time, where_little, workers, estimate = targets({"much": much, "little": little}, hosts())
     assert (cpu.measured, time.measured, where_little.measured) == (0.5, 0.5, 0.25)
     assert (cpu.met, time.met, where_little.met) == (True, True, False)
+    assert (workers.measured, workers.met) == (0.5, True)
     assert (estimate.measured, estimate.met) == (0.01, True)
 
 
 def test_what_did_not_merge_enough_misses_the_targets() -> None:
     much = {FLAT.name: merged(10.0, 8.0), PARTS_FLAT.name: merged(5.0, 4.0, enough=False)}
-    assert not any(one.met for one in targets({"much": much, "little": much})[:3])
+    assert not any(one.met for one in targets({"much": much, "little": much}, hosts(enough=False))[:4])
+
+
+def test_threads_are_held_against_one_in_the_same_turn() -> None:
+    rows = {arm.name: arm.figures for arm in host_table(hosts(two=8.0)).arms}
+    assert list(rows) == [
+        f"{threads}{more}"
+        for more in ("", ", ranges known before")
+        for threads in ("1 thread", "2 threads", "4 threads")
+    ]
+    time = rows["2 threads"]["time"]
+    assert time is not None
+    assert (time.lowest, time.median, time.highest) == (0.8, 0.8, 0.8)
+    assert host_table(hosts(enough=False)).arms[1].figures["time"] is None

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import random
 from array import array
+from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 
 from memhint.kernel.errors import ProcessGone
-from memhint.kernel.guest_pages import CHUNK, GuestPages
+from memhint.kernel.guest_pages import CHUNK, PART, GuestPages
 from memhint.kernel.page_index import ABSENT, ZEROS, PageIndex, held, prints_of
 from memhint.kernel.root import PAGE_SIZE, KernelRoot
 from tests.unit.kernel.test_guest_pages import Memory, present
@@ -17,6 +20,7 @@ from tests.unit.kernel.test_guest_pages import Memory, present
 from .native import compiled
 
 START = 1 << 40
+PRESENT, EXCLUSIVE = 1 << 63, 1 << 56
 
 
 def test_both_see_the_same_pages() -> None:
@@ -57,7 +61,7 @@ def test_a_part_tells_what_differs_in_it_and_not_what_is_absent(native: str | No
     memory.read(1)  # the kernel's zero page
     memory.fill(201, b"")
     with GuestPages(KernelRoot(), os.getpid(), seed=4, native=compiled() if native else None) as pages:
-        prints = pages.parts(memory.start, CHUNK)
+        prints, _ = pages.parts(memory.start, CHUNK)
     there = [page for page in range(CHUNK) if prints[page] != ABSENT]
     assert there == [*range(0, 200, 2), 201]
     assert [page for page, one in enumerate(present(memory, CHUNK)) if one] == sorted([1, *there])
@@ -72,7 +76,7 @@ def test_both_read_the_same_parts() -> None:
     found = []
     for native in (None, compiled()):
         with GuestPages(KernelRoot(), os.getpid(), seed=99, native=native) as pages:
-            found.append(pages.parts(memory.start, CHUNK))
+            found.append(pages.parts(memory.start, CHUNK)[0])
     assert found[0] == found[1]
 
 
@@ -95,28 +99,89 @@ def test_pages_that_another_process_maps_too_stay_shared() -> None:
         before = frames(child, memory, CHUNK)
         assert before == frames(os.getpid(), memory, CHUNK)
         with GuestPages(KernelRoot(), child, seed=0, native=compiled()) as pages:
-            assert ABSENT not in pages.parts(memory.start, CHUNK)
+            assert ABSENT not in pages.parts(memory.start, CHUNK)[0]
+            assert len(pages.look(memory.start, CHUNK).hashes) == CHUNK
         assert frames(child, memory, CHUNK) == before
     finally:
         os.kill(child, 9)
         os.waitpid(child, 0)
 
 
-def test_a_host_that_forbids_to_read_at_many_places_is_read_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_host_that_forbids_to_read_at_many_places_is_read_through_mem() -> None:
     memory = Memory(4)
     memory.fill(0, b"x" * PAGE_SIZE)
     native = compiled()
 
+    def unless_forbidden(call, pagemap: int, memory: int, pid: int, *rest: object):
+        if pid:
+            raise PermissionError(1, "Operation not permitted")
+        return call(pagemap, memory, pid, *rest)
+
     class Forbidding:
-        def parts(self, pagemap: int, memory: int, pid: int, *rest: object) -> bytes | None:
-            if pid:
-                raise PermissionError(1, "Operation not permitted")
-            return native.parts(pagemap, memory, pid, *rest)
+        def parts(self, *told):
+            return unless_forbidden(native.parts, *told)
+
+        def look(self, *told):
+            return unless_forbidden(native.look, *told)
 
     with GuestPages(KernelRoot(), os.getpid(), seed=1, native=native) as pages:
-        wanted = pages.parts(memory.start, 4)
-    with GuestPages(KernelRoot(), os.getpid(), seed=1, native=Forbidding()) as pages:  # type: ignore[arg-type]
-        assert pages.parts(memory.start, 4) == wanted
+        prints, look = pages.parts(memory.start, 4)[0], pages.look(memory.start, 4)
+    for what, wanted in ((lambda found: found.parts(memory.start, 4)[0], prints),
+                         (lambda found: found.look(memory.start, 4), look)):  # fmt: skip
+        with GuestPages(KernelRoot(), os.getpid(), seed=1, native=Forbidding()) as pages:  # type: ignore[arg-type]
+            assert what(pages) == wanted
+
+
+def pagemap_of(folder: Path, memory: Memory, frames: list[int]) -> int:
+    """A descriptor of a file like pagemap, where all pages are this process's alone, in these frames; 0: not shown."""
+    file = os.open(folder / "pagemap", os.O_RDWR | os.O_CREAT)
+    entries = array("Q", [PRESENT | EXCLUSIVE | frame for frame in frames])
+    os.pwrite(file, entries.tobytes(), memory.start // PAGE_SIZE * 8)
+    return file
+
+
+def protect(memory: Memory, pages: Iterable[int]) -> None:
+    """So that nobody can read them any more, as if they were unmapped."""
+    for page in pages:
+        assert ctypes.CDLL(None).mprotect(ctypes.c_void_p(memory.address(page)), PAGE_SIZE, 0) == 0
+
+
+@pytest.mark.parametrize("gone", [[], [0], [255], [7, 8, 100], list(range(0, 256, 3)), list(range(256))])
+@pytest.mark.parametrize("frames", ["not shown", "side by side", "apart", "in rows", "in short rows"])
+def test_what_goes_while_it_is_read_is_passed_over(tmp_path: Path, frames: str, gone: list[int]) -> None:
+    """However the pages lie in the machine's memory."""
+    memory, native = Memory(CHUNK), compiled()
+    for page in range(CHUNK):
+        memory.fill(page, os.urandom(PAGE_SIZE))
+    where = {
+        "not shown": [0] * CHUNK,
+        "side by side": list(range(1000, 1000 + CHUNK)),
+        "apart": list(range(1000, 1000 + 2 * CHUNK, 2)),
+        "in rows": [1000 + page + 5 * (page // 40) for page in range(CHUNK)],
+        "in short rows": [1000 + page + 5 * (page // 4) for page in range(CHUNK)],
+    }
+    pagemap, mem = pagemap_of(tmp_path, memory, where[frames]), os.open("/proc/self/mem", os.O_RDONLY)
+    try:
+        with GuestPages(KernelRoot(), os.getpid(), seed=5) as pages:
+            prints, _ = pages.parts(memory.start, CHUNK)
+            look = pages.look(memory.start, CHUNK)
+            part = pages._offset, PART
+        left = [page for page in range(CHUNK) if page not in gone]
+        protect(memory, gone)
+        told = (memory.start, CHUNK, PAGE_SIZE, 5)
+        buffer = bytearray(CHUNK * PAGE_SIZE)
+        found, moved = native.parts(pagemap, mem, os.getpid(), *told, *part, buffer)
+        assert list(array("I", found)) == [prints[page] if page in left else ABSENT for page in range(CHUNK)]
+        if not gone:
+            joined = frames in ("side by side", "in rows")
+            assert (moved == CHUNK * PART) != joined
+        addresses, hashes, zeros = native.look(pagemap, mem, os.getpid(), *told, 0, buffer, None)
+        assert list(array("Q", addresses)) == [memory.address(page) for page in left]
+        assert list(array("Q", hashes)) == [look.hashes[page] for page in left]
+        assert zeros == b""
+    finally:
+        os.close(pagemap)
+        os.close(mem)
 
 
 def some_prints(chance: random.Random, contents: int, pages: int) -> array[int]:
@@ -133,7 +198,11 @@ def test_both_find_the_same_candidates() -> None:
         again = index.enter(pages)
         found.append((again, index.repeated(pages)))
     assert found[0] == found[1]
-    assert 200 < found[0][0] < 500
+    (content, again), repeated = found[0]
+    assert content == sum(1 for one in pages if one not in (ABSENT, ZEROS))
+    assert 200 < again < 500
+    assert repeated.zeros == repeated.prints.count(ZEROS) == pages.count(ZEROS) > 0
+    assert repeated.there == len(repeated.prints) - repeated.prints.count(ABSENT)
 
 
 def test_both_tell_what_held() -> None:
@@ -159,8 +228,10 @@ def test_no_page_with_a_partner_is_missed_and_few_without_one_pass(native: str |
     index = PageIndex(20_000, compiled() if native else None)
     contents = [chance.randrange(2, 1 << 32) for _ in range(15_000)]
     pages = array("I", contents + contents[:5000])
-    assert index.enter(pages) >= 5000
-    passed = [one for one in index.repeated(pages) if one != ABSENT]
+    content, again = index.enter(pages)
+    assert content == 20_000
+    assert again >= 5000
+    passed = [one for one in index.repeated(pages).prints if one != ABSENT]
     assert set(contents[:5000]) <= set(passed)
     assert len(passed) - 10_000 < 0.05 * 10_000
 
@@ -194,24 +265,26 @@ def test_sizes_that_do_not_fit_are_refused_and_nothing_is_written() -> None:
             ((1 << 63) - 4096, 1, 4096, 4096),
         ):
             with pytest.raises(ValueError, match="out of bounds"):
-                native.look(fd, fd, start, pages, size, 0, 0, bytearray(length), None)
+                native.look(fd, fd, 0, start, pages, size, 0, 0, bytearray(length), None)
             with pytest.raises(ValueError, match="out of bounds"):
                 native.parts(fd, fd, 0, start, pages, size, 0, 0, 128, bytearray(length))
-        for offset, length in ((4096 - 127, 128), (0, 4097), (0, 0), (1 << 63, 1 << 63)):
+        for offset, length in ((4096 - 127, 128), (0, 2049), (0, 0), (1 << 63, 1 << 63)):
             with pytest.raises(ValueError, match="out of bounds"):
-                native.parts(fd, fd, 0, 0, 1, 4096, 0, offset, length, bytearray(4096))
+                native.parts(fd, fd, 0, 0, 1, 4096, 0, offset, length, bytearray(1 << 20))
         with pytest.raises(ValueError, match="out of bounds"):
-            native.look(fd, fd, 0, 2, 4096, 0, 0, bytearray(8192), bytes(4))
+            native.parts(fd, fd, 0, 0, 1, 4096, 0, 0, 128, bytearray((1 << 20) - 1))
+        with pytest.raises(ValueError, match="out of bounds"):
+            native.look(fd, fd, 0, 0, 2, 4096, 0, 0, bytearray(8192), bytes(4))
         for call in (
-            lambda: native.look(-1, -1, 0, 1, 4096, 0, 0, bytearray(4096), None),
-            lambda: native.parts(-1, -1, 0, 0, 1, 4096, 0, 0, 128, bytearray(4096)),
+            lambda: native.look(-1, -1, 0, 0, 1, 4096, 0, 0, bytearray(4096), None),
+            lambda: native.parts(-1, -1, 0, 0, 1, 4096, 0, 0, 128, bytearray(1 << 20)),
         ):
             with pytest.raises(OSError, match="Bad file"):
                 call()
         with pytest.raises(OverflowError):
-            native.look(fd, fd, 0, 1 << 80, 4096, 0, 0, bytearray(4096), None)
+            native.look(fd, fd, 0, 0, 1 << 80, 4096, 0, 0, bytearray(4096), None)
         with pytest.raises((BufferError, TypeError, ValueError)):
-            native.look(fd, fd, 0, 1, 4096, 0, 0, bytes(4096), None)
+            native.look(fd, fd, 0, 0, 1, 4096, 0, 0, bytes(4096), None)
     for prints, once, more in (
         (array("I", [5]), 8, 16),
         (array("I", [5]), 0, 0),
@@ -241,7 +314,7 @@ def test_sizes_that_do_not_fit_are_refused_and_nothing_is_written() -> None:
 def test_an_empty_array_may_be_anywhere() -> None:
     # that of Python's own empty array is at no boundary
     nothing, filters = memoryview(bytearray(17))[1:1], (bytearray(8), bytearray(8))
-    assert compiled().enter(nothing, *filters) == 0
-    assert compiled().repeated(nothing, filters[1]) == b""
+    assert compiled().enter(nothing, *filters) == (0, 0)
+    assert compiled().repeated(nothing, filters[1]) == (b"", 0, 0)
     assert compiled().held(nothing, nothing, START, PAGE_SIZE, array("I")) == (b"", b"")
     assert compiled().prints(nothing, nothing, nothing, START, PAGE_SIZE, 0) == b""
