@@ -36,7 +36,7 @@ from lab.started import Started
 from lab.work_channel import WorkChannel
 
 KERNEL = "6.12"
-MODULES = ("virtio_pci", "virtio_console", "virtio_blk", "dm_crypt", "xts", "aes_generic", "ecb")
+MODULES = ("virtio_pci", "virtio_console", "virtio_blk", "dm_crypt", "xts", "aes_generic", "ecb", "aesni_intel")
 BOOT_DEADLINE = 300.0
 _TORN = "Oops: int3"
 """How a kernel ends, now and then as it boots, that met an instruction which another emulated processor was changing.

@@ -15,13 +15,17 @@ from memhint.kernel.guest_ram import GuestRam, read_guest_ram
 from memhint.kernel.open_process import OpenProcess
 from memhint.kernel.process import instance_runs
 from memhint.kernel.process_madvise import Advice, process_madvise
+from memhint.kernel.process_vm_readv import touch_pages
 from memhint.kernel.root import PAGE_SIZE, KernelRoot
 from memhint.objects.units import MIB
 
 _BLOCK = 2 * MIB
 _ENTRY = 8  # bytes of one of pagemap
 _HIGHEST = 7 if sys.byteorder == "little" else 0
-_NOT_IN_SWAP = bytes(one for one in range(256) if not one & 0x40)  # bit 62, which no present page has
+_SWAP_BIT = 0x40  # bit 62, which no present page has
+_NOT_IN_SWAP = bytes(one for one in range(256) if not one & _SWAP_BIT)
+_NOT_READ = frozenset({errno.EPERM, errno.EACCES, errno.ENOSYS, errno.EFAULT})
+_LEFT = 32  # one in so many pages of a block is not mapped: by that it is seen whether the guest uses the block
 _AT_ONCE = 256 * MIB  # bytes of addresses of one call: in between, others get the process's mmap lock
 
 
@@ -60,6 +64,12 @@ class Sleeper(Protocol):
     def will_need(self, block: Swapped) -> None:
         """Let the kernel read what is in swap of a block."""
 
+    def map(self, block: Swapped) -> Mapped:
+        """Have most of what was read of it mapped, as if the guest had touched it."""
+
+    def untouched(self, block: Mapped) -> int:
+        """How many of the pages that were left are in swap still."""
+
 
 @dataclass(frozen=True, slots=True)
 class Swapped:
@@ -70,10 +80,20 @@ class Swapped:
     size: int
 
 
+@dataclass(frozen=True, slots=True)
+class Mapped:
+    """A block of which most was mapped without the guest, and some pages were left to it: by them its use is seen."""
+
+    start: int
+    length: int
+    size: int  # bytes that left swap
+    left: tuple[int, ...]  # pages of the block, by their numbers in it
+
+
 class GuestAdvice(OpenProcess):
     """That of a QEMU. It stays the same process: a pid that another one gets is not followed."""
 
-    _descriptors = ("_pidfd",)
+    _descriptors = ("_pidfd", "_pagemap")
 
     def __init__(self, root: KernelRoot, instance: str) -> None:
         """:param instance: `ProcessMemory.instance`
@@ -84,6 +104,7 @@ class GuestAdvice(OpenProcess):
         self._root, self._instance = root, instance
         self._pid = int(instance.partition(":")[0])
         self._path = root.path(f"proc/{self._pid}")
+        self._pagemap = -1
         try:
             self._pidfd = os.pidfd_open(self._pid)
         except OSError as error:
@@ -125,21 +146,12 @@ class GuestAdvice(OpenProcess):
         :raises ProcessGone: when the process ended
         :raises KernelInterfaceError: when it cannot be read
         """
-        spans = self.look().spans
-        pagemap = self._root.open(f"proc/{self._pid}/pagemap")
-        try:
-            self._check()
-            for span in spans:
-                for start in range(span.start, span.end, _BLOCK):
-                    length = min(_BLOCK, span.end - start)
-                    entries = os.pread(pagemap, length // PAGE_SIZE * _ENTRY, start // PAGE_SIZE * _ENTRY)
-                    count = len(entries[_HIGHEST::_ENTRY].translate(None, _NOT_IN_SWAP))
-                    if count:
-                        yield Swapped(start, length, count * PAGE_SIZE)
-        except OSError as error:
-            raise self._failed(error) from error
-        finally:
-            os.close(pagemap)
+        for span in self.look().spans:
+            for start in range(span.start, span.end, _BLOCK):
+                length = min(_BLOCK, span.end - start)
+                count = _in_swap(self._flags(start, length))
+                if count:
+                    yield Swapped(start, length, count * PAGE_SIZE)
 
     def will_need(self, block: Swapped) -> None:
         """Let the kernel read what is in swap of a block into its swap cache: a touch finds it there (MADV_WILLNEED).
@@ -148,6 +160,57 @@ class GuestAdvice(OpenProcess):
         :raises KernelInterfaceError: when it may not be done
         """
         self._advise(block.start, block.length, Advice.WILLNEED)
+
+    def map(self, block: Swapped) -> Mapped:
+        """Have the pages of a block that are in swap mapped, as if the guest had touched them, but for one in 32.
+
+        Waits for those that are still being read. The guest is spared a fault for each; under KVM what is left of it is
+        that the hardware's own page tables are filled. They are as clean as a read leaves them and keep their places in
+        swap, so the kernel can take them back without writing.
+
+        Nothing is mapped where the kernel lets nobody read the process.
+
+        :raises ProcessGone: when the process ended
+        :raises KernelInterfaceError: when it cannot be read
+        """
+        nothing = Mapped(block.start, block.length, 0, ())
+        if self._root.path("proc") != "/proc":
+            return nothing  # its number is not that of a process of this machine
+        pages = [at for at, flag in enumerate(self._flags(block.start, block.length)) if flag & _SWAP_BIT]
+        # Not those of a fixed place: at the next wake hardly any of just these was in swap (Linux 6.12, seen once), and
+        # nothing could be told.
+        left = tuple(pages[::_LEFT])
+        del pages[::_LEFT]
+        self._check()
+        try:
+            done = touch_pages(self._pid, [block.start + at * PAGE_SIZE for at in pages])
+        except OSError as error:
+            if error.errno in _NOT_READ:
+                return nothing
+            raise self._failed(error) from error
+        return Mapped(block.start, block.length, done * PAGE_SIZE, left)
+
+    def untouched(self, block: Mapped) -> int:
+        """How many of the pages that were left are in swap still.
+
+        :raises ProcessGone: when the process ended
+        :raises KernelInterfaceError: when it cannot be read
+        """
+        flags = self._flags(block.start, block.length)
+        if not flags:
+            raise ProcessGone(self._path, "it has no memory any more")
+        return sum(1 for at in block.left if flags[at] & _SWAP_BIT)
+
+    def _flags(self, start: int, length: int) -> bytes:
+        """The highest byte of pagemap's entry of each page."""
+        if self._pagemap < 0:
+            self._pagemap = self._root.open(f"proc/{self._pid}/pagemap")
+            self._check()
+        try:
+            entries = os.pread(self._pagemap, length // PAGE_SIZE * _ENTRY, start // PAGE_SIZE * _ENTRY)
+        except OSError as error:
+            raise self._failed(error) from error
+        return entries[_HIGHEST::_ENTRY]
 
     def _advise(self, start: int, length: int, advice: Advice) -> None:
         end = start + length
@@ -172,3 +235,8 @@ class GuestAdvice(OpenProcess):
         if error.errno == errno.ENOSYS:
             return InterfaceMissing("process_madvise", "the kernel does not have it: it came with Linux 5.10")
         return InterfaceUnreadable(self._path, f"process_madvise: {os.strerror(error.errno or 0)}")
+
+
+def _in_swap(flags: bytes) -> int:
+    """Pages."""
+    return len(flags.translate(None, _NOT_IN_SWAP))

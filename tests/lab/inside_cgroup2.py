@@ -179,11 +179,13 @@ class Vm(Process):
 class QemuVm(Vm):
     """A real QEMU that emulates a guest (tiny_guest.S), which touches all of its memory whenever it gets a byte."""
 
+    bios = "tiny_guest.bin"
+
     def __init__(self, name: str, size: int) -> None:
         self._make_cgroups(name, size)
         self.qemu = subprocess.Popen(
             ["qemu-system-x86_64", "-accel", "tcg,tb-size=4", "-M", "pc", "-nodefaults", "-vga", "none",
-             "-display", "none", "-m", str(size // MIB), "-bios", "/inside/tiny_guest.bin", "-serial", "stdio"],
+             "-display", "none", "-m", str(size // MIB), "-bios", f"/inside/{self.bios}", "-serial", "stdio"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=0,
             preexec_fn=lambda: (self.cgroup / "cgroup.procs").write_text("0"),
         )  # fmt: skip
@@ -431,32 +433,34 @@ def used_in_swap(size: int, used: int, spread: bool, generations: bool, takes: i
 
 
 def put_away(size: int, used: int, goal: float, seconds: float) -> dict[str, Any]:
-    """A calm host that puts away what has rested for 10 s, until no more than a part of a VM is resident.
-
-    As the agent does, a look a second: accessed bits, planner, lever.
-    """
+    """A calm host that puts away what has rested for 10 s, until no more than a part of a VM is resident."""
     with Host(vm={"size": size, "used": used, "spread": True}) as host:
-        vm, lever, clearings = host.vms["vm"], None, Clearings()
-        given = SwapOutSettings(keep_free=0, settle=2.0, psi_stop=90.0, patience=90.0)
-        lever = SwapOutLever(ROOT, lambda name: GuestAdvice(ROOT, name), clearings, given, time.monotonic)
-        watch = ReferencedWatch(ROOT, vm.pid, 30.0, clearings=clearings, ages=(10,))
-        policy = effective({Origin.OPERATOR: {"swap_out": "allow"}})
-        known: dict[str, Cold] = {}
-        faults, began, due, last, resident = vm.faults(), time.monotonic(), 0.0, None, 1.0
-        while (now := time.monotonic()) < began + seconds and resident > goal:
-            if now >= due:
-                due = watch.step(now)
-            seen = replace(vm.observed(), active=watch.newest)
-            known = next_cold(known, [seen], None if last is None else now - last, ColdSettings(after=10.0))
-            wishes = cold_wishes(known, [Candidate(seen, policy, idle=True)])
-            if wishes:
-                lever.take(SwapOutTarget(seen, True), wishes[seen.uuid], dry_run=False)
-            last, resident = now, read_guest_ram(ROOT, vm.pid).resident / size
-            time.sleep(1.0)
-        return {
-            "resident": resident, "seconds": time.monotonic() - began, "pages": used, "in_swap": vm.used_in_swap(),
-            "back": vm.faults() - faults, "active": None if watch.newest is None else watch.newest.active,
-        }  # fmt: skip
+        return away(host.vms["vm"], goal, seconds)
+
+
+def away(vm: Vm, goal: float, seconds: float, **settings: Any) -> dict[str, Any]:
+    """As the agent does, a look a second: accessed bits, planner, lever."""
+    clearings = Clearings()
+    given = SwapOutSettings(**{"keep_free": 0, "settle": 2.0, "psi_stop": 90.0, "patience": 90.0, **settings})
+    lever = SwapOutLever(ROOT, lambda name: GuestAdvice(ROOT, name), clearings, given, time.monotonic)
+    watch = ReferencedWatch(ROOT, vm.pid, 30.0, clearings=clearings, ages=(10,))
+    policy = effective({Origin.OPERATOR: {"swap_out": "allow"}})
+    known: dict[str, Cold] = {}
+    faults, began, due, last, resident = vm.faults(), time.monotonic(), 0.0, None, 1.0
+    while (now := time.monotonic()) < began + seconds and resident > goal:
+        if now >= due:
+            due = watch.step(now)
+        seen = replace(vm.observed(), active=watch.newest)
+        known = next_cold(known, [seen], None if last is None else now - last, ColdSettings(after=10.0))
+        wishes = cold_wishes(known, [Candidate(seen, policy, idle=True)])
+        if wishes:
+            lever.take(SwapOutTarget(seen, True), wishes[seen.uuid], dry_run=False)
+        last, resident = now, read_guest_ram(ROOT, vm.pid).resident / vm.size
+        time.sleep(1.0)
+    return {
+        "resident": resident, "seconds": time.monotonic() - began, "pages": len(vm.used), "in_swap": vm.used_in_swap(),
+        "back": vm.faults() - faults, "active": None if watch.newest is None else watch.newest.active,
+    }  # fmt: skip
 
 
 def wakes(size: int, rounds: int, work: int, shuffled: bool = False, cluster: int | None = None) -> dict[str, Any]:
@@ -470,7 +474,7 @@ def wakes(size: int, rounds: int, work: int, shuffled: bool = False, cluster: in
     with Host(vm={"size": size, "sleeper": True, "shuffled": shuffled}) as host:
         vm = host.vms["vm"]
         found: dict[str, Any] = {"alone": [], "swap": [], "swap_faults": [], "ahead": [], "ahead_faults": [],
-                                 "read": [], "woke": [], "ended": [], "out": []}  # fmt: skip
+                                 "read": [], "mapped": [], "woke": [], "ended": [], "out": []}  # fmt: skip
         for _ in range(rounds):
             found["alone"].append(vm.wake(work))
             for way in ("swap", "ahead"):
@@ -482,16 +486,16 @@ def wakes(size: int, rounds: int, work: int, shuffled: bool = False, cluster: in
                     found[way].append(vm.wake(work))
                     CLUSTER.write_text(shipped)
                 else:
-                    with _watched(vm) as told:
+                    with watched(vm) as told:
                         found[way].append(vm.wake(work))
-                    for name in ("read", "woke", "ended"):
+                    for name in ("read", "mapped", "woke", "ended"):
                         found[name].append(told.get(name))
                 found[f"{way}_faults"].append(vm.faults() - before)
         return found
 
 
 @contextmanager
-def _watched(vm: Vm) -> Iterator[dict[str, Any]]:
+def watched(vm: Vm) -> Iterator[dict[str, Any]]:
     """As the agent does it: looks ten times a second, and reads ahead once the VM wakes."""
     told: dict[str, Any] = {}
     process, reads, over = process_memory(ROOT, vm.pid), SwapReads(ROOT), threading.Event()
@@ -509,7 +513,7 @@ def _watched(vm: Vm) -> Iterator[dict[str, Any]]:
                         guest, lambda: reads.of(vm.pid), _available, SwapQueue(ROOT).waiting, ReadAheadSettings(),
                         clock=time.monotonic, sleep=time.sleep, stop=over.is_set,
                     )  # fmt: skip
-                told.update(read=done.size, ended=done.ended)
+                told.update(read=done.size, mapped=done.mapped, ended=done.ended)
                 return
 
     agent = threading.Thread(target=run)

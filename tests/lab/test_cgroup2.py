@@ -198,6 +198,8 @@ def test_a_vm_that_wakes_waits_for_its_disk_a_few_times_and_not_for_each_page(in
     assert seen["swap_faults"][0] >= 40 * MIB // (8 * 4096)
     assert seen["ahead_faults"][0] <= seen["swap_faults"][0] / 2
     assert seen["read"][0] >= 24 * MIB
+    # some blocks the VM has used before it could be spared the faults
+    assert seen["mapped"][0] >= seen["read"][0] / 4
 
 
 def test_a_real_qemu_has_its_class_and_its_guest_outlives_being_swapped_out(

@@ -45,7 +45,7 @@ class Watch(Protocol):
 class WakeRunner(LeverRunner):
     """Watches the VMs that have memory in swap and whose policy lets memhint send it there.
 
-    Nothing of the host is changed: what was read is in the kernel's swap cache.
+    Nothing of the host is changed: what was read is in the kernel's swap cache, and mapped as at a touch of the VM.
     """
 
     def __init__(
@@ -138,7 +138,11 @@ class WakeRunner(LeverRunner):
         try:
             done = self._read(instance, self._stop.is_set)
             LOG.info(
-                "process %s woke: read %d MiB ahead%s", instance, done.size >> 20, done.ended and f": {done.ended}"
+                "process %s woke: read %d MiB ahead and mapped %d%s",
+                instance,
+                done.size >> 20,
+                done.mapped >> 20,
+                done.ended and f": {done.ended}",
             )
         except KernelInterfaceError as error:
             LOG.info("process %s woke and is not read ahead: %s", instance, error)

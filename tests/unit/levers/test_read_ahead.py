@@ -5,27 +5,50 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memhint.kernel.guest_advice import Swapped
+from memhint.kernel.guest_advice import Mapped, Swapped
 from memhint.levers.read_ahead import ReadAhead, ReadAheadSettings, read_ahead
 from memhint.objects.units import GIB, MIB
 
 BLOCK = 2 * MIB
+PAGE = 4096
 SHIPPED = ReadAheadSettings()
 
 
-class Guest:
-    """A guest that has blocks in swap and uses a part of what was read, and some MiB a second besides."""
+LEFT = 32  # one page in so many is left to the guest where the others are mapped
 
-    def __init__(self, blocks: int, size: int = BLOCK, uses: float = 1.0, touches: float = 0.0) -> None:
+
+class Guest:
+    """A guest that has blocks in swap and uses a part of what was read, and some MiB a second besides.
+
+    ``quick``: it uses that part of a block before the rest is mapped; else afterwards.
+    """
+
+    def __init__(
+        self,
+        blocks: int,
+        size: int = BLOCK,
+        uses: float = 1.0,
+        touches: float = 0.0,
+        maps: bool = True,
+        quick: bool = False,
+    ) -> None:
         self.blocks = [Swapped(place * BLOCK, BLOCK, size) for place in range(blocks)]
         self.all = sum(one.size for one in self.blocks)
         self.read: list[Swapped] = []
+        self.mapped: list[Swapped] = []
         self.size = 0
+        self.away = 0  # mapped for it
+        self.took = 0  # from swap itself, of what was read
+        self.read_used = 0
         self.uses = uses
         self.touches = touches
+        self.maps = maps
+        self.quick = quick
+        self.looks = 0
         self.now = self.began = 100.0
         self.free = 4 * GIB
         self.waiting: Callable[[], int] = lambda: 0
@@ -44,13 +67,42 @@ class Guest:
         self.read.append(block)
         self.free -= block.size
         self.size += block.size
+        if self.quick or not self.maps:
+            self._take(block.size)
+
+    def map(self, block: Swapped) -> Mapped:
+        assert block in self.read
+        self.mapped.append(block)
+        rest = block.size - (int(self.uses * block.size) if self.quick else 0)
+        left = rest // PAGE // LEFT
+        if not self.maps or not left:
+            return Mapped(block.start, block.length, 0, ())
+        size = rest - left * PAGE
+        self.away += size
+        if not self.quick:
+            self._take(left * PAGE)
+            self.read_used += int(self.uses * size)
+        return Mapped(block.start, block.length, size, tuple(range(left)))
+
+    def untouched(self, block: Mapped) -> int:
+        self.looks += 1
+        left = len(block.left)
+        return left if self.quick else left - int(self.uses * left)
+
+    def _take(self, size: int) -> None:
+        self.took += int(self.uses * size)
+        self.read_used += int(self.uses * size)
+
+    @property
+    def besides(self) -> int:
+        return int(self.touches * (self.now - self.began))
 
     @property
     def used(self) -> int:
-        return int(self.uses * self.size) + int(self.touches * (self.now - self.began))
+        return self.read_used + self.besides
 
     def in_swap(self) -> int:
-        return max(0, self.all - self.used)
+        return max(0, self.all - self.away - self.took - self.besides)
 
     def sleep(self, seconds: float) -> None:
         assert seconds > 0
@@ -71,12 +123,39 @@ class Guest:
 
 def test_all_that_is_in_swap_is_read_and_no_block_twice() -> None:
     guest = Guest(100)
+    assert guest.ahead() == ReadAhead(200 * MIB, "", 200 * MIB * 31 // 32)
+    assert guest.read == guest.mapped == guest.blocks
+
+
+def test_a_kernel_that_lets_nobody_map_is_read_ahead_all_the_same() -> None:
+    guest = Guest(100, maps=False)
     assert guest.ahead() == ReadAhead(200 * MIB, "")
-    assert guest.read == guest.blocks
+    assert guest.looks == 0
 
 
-def test_nothing_in_swap_is_nothing_to_read() -> None:
-    assert Guest(0).ahead() == ReadAhead(0, "")
+def test_a_block_is_mapped_once_the_next_is_being_read_or_nothing_more_may_be() -> None:
+    guest = Guest(100, uses=0.0)
+    behind: list[int] = []
+    read = guest.will_need
+
+    def will_need(block: Swapped) -> None:
+        behind.append(len(guest.read) - len(guest.mapped))
+        read(block)
+
+    guest.will_need = will_need  # type: ignore[method-assign]
+    assert guest.ahead(per_second=1 << 90).mapped == SHIPPED.first * 31 // 32
+    assert behind == [0, 1, 1, 1]
+    assert guest.mapped == guest.read
+
+
+@pytest.mark.parametrize("uses", [0.25, 0.5])
+def test_a_part_of_it_that_a_vm_uses_is_seen_by_the_pages_that_were_left(uses: float) -> None:
+    guest = Guest(1000, uses=uses)
+    assert guest.ahead().ended == ""
+    guest = Guest(1000, uses=0.1)  # an eighth would do
+    found = guest.ahead()
+    assert "uses little" in found.ended
+    assert found.size <= SHIPPED.first + SHIPPED.times * guest.used
 
 
 def test_it_keeps_its_pace() -> None:
@@ -96,13 +175,13 @@ def test_it_ends_before_the_host_s_reserve_is_touched() -> None:
 def test_of_a_vm_that_uses_nothing_only_the_first_is_read() -> None:
     guest = Guest(1000, uses=0.0)
     found = guest.ahead()
-    assert found == ReadAhead(SHIPPED.first, "the VM uses little of what was read")
+    assert (found.size, found.ended) == (SHIPPED.first, "the VM uses little of what was read")
     assert guest.now - guest.began <= SHIPPED.doubt + 0.1
 
 
-@given(st.floats(0.0, 1.0), st.floats(0.0, 300.0))
-def test_never_more_is_read_than_what_it_uses_allows(uses: float, touches: float) -> None:
-    guest = Guest(400, uses=uses, touches=touches * MIB)
+@given(st.floats(0.0, 1.0), st.floats(0.0, 300.0), st.booleans())
+def test_never_more_is_read_than_what_it_uses_allows(uses: float, touches: float, quick: bool) -> None:
+    guest = Guest(400, uses=uses, touches=touches * MIB, quick=quick)
     found = guest.ahead()
     assert found.size <= SHIPPED.first + SHIPPED.times * guest.used
     assert found.ended or found.size == 800 * MIB
@@ -147,4 +226,4 @@ def test_one_wake_has_its_time_and_ends_when_told() -> None:
 def test_blocks_of_which_little_is_in_swap_are_counted_by_that() -> None:
     guest = Guest(512, size=4096)
     guest.free = 17 * MIB
-    assert guest.ahead() == ReadAhead(2 * MIB, "")
+    assert guest.ahead() == ReadAhead(2 * MIB, "")  # of a page nothing can be left
