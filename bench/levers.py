@@ -22,7 +22,7 @@ from memhint.objects.units import GIB, MIB, mib
 WORK = 900 * MIB
 SAME = 192 * MIB
 WINDOW = 30.0  # seconds that resident memory gets to fall
-FAST_KSM = {
+FAST_KSM: dict[str, dict[str, Any]] = {
     "virt": {"allow_monitor_commands": True},
     "dedup": {"advisor": "none", "pages_to_scan": 20000, "sleep_millisecs": 10},
 }

@@ -198,9 +198,6 @@ class GuestPages(OpenProcess):
             whole.zeros += look.zeros
         return whole
 
-    def _slot(self, at: int) -> memoryview[int]:
-        return self._buffer[at * self._page : (at + 1) * self._page]
-
     def _entries(self, start: int, pages: int) -> array[int]:
         entries = array("Q")
         try:

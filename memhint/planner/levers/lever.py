@@ -39,6 +39,8 @@ class Need:
     """Whom somebody was asked to move before."""
     cold: Mapping[str, Cold]
     """What is known to rest, by QEMU process."""
+    singles: Collection[str] = ()
+    """UUIDs of VMs whose single free pages one of the levers takes."""
 
 
 def _none(*_: Any) -> tuple[Any, ...]:
@@ -64,6 +66,8 @@ class PlannedLever:
     """What policy asks for."""
     wished: Callable[[Policy], bool] | None = None
     """Whether a VM's policy alone asks for it, while the host is calm."""
+    singles: Callable[[Need], Collection[str]] = _none
+    """UUIDs of the VMs whose single free pages it takes, so that nobody else need ask for those."""
     ask: Callable[[Need, Relief], Relief] = _the_same
     """The relief with what is asked for of this lever in it."""
     ask_last: Callable[[HostCycle, Taken, PlannerState], tuple[Relief, PlannerState]] | None = None

@@ -86,7 +86,7 @@ def _foresee(one: DomainReport, state: LeverState, after: Mapping[str, str | Non
 
 
 def _ask(need: Need, relief: Relief) -> Relief:
-    return replace(relief, tuning=tunings(need.rungs, need.candidates, need.settings))
+    return replace(relief, tuning=tunings(need.rungs, need.candidates, need.settings, need.singles))
 
 
 def _asked_sooner(relief: Relief) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from memhint.objects.domain import DomainObservation, DomainState
 from memhint.objects.exclusion import Excluded
@@ -64,6 +65,7 @@ def relieve(
         and not one.facts.hugepages
     ]
     need = Need(rungs=rungs, settings=settings, candidates=candidates, shortage=shortage, migrate=migrate, cold=cold)
+    need = replace(need, singles={uuid for lever in PLANNED for uuid in lever.singles(need)})
     relief = NO_RELIEF
     for lever in PLANNED:
         relief = lever.ask(need, relief)

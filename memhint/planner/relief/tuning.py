@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from memhint.objects.exclusion import Mechanism
 from memhint.objects.ladder import Rung
@@ -10,13 +10,11 @@ from memhint.objects.policy import Policy, QosClass
 from memhint.objects.tuning import Tuning
 from memhint.planner.relief.candidate import Candidate
 from memhint.planner.relief.pieces_pay import taken_in_pieces
-from memhint.planner.relief.recycler import recyclers
 from memhint.planner.settings import LadderSettings
 
-BESIDE_RECYCLER = 4
-"""The finest order that a guest is asked for whose pages are recycled. Single ones come back without its doing, so
-finer reports would cost it time for nothing. At this order it still reports what its table does not describe: the first
-16 MiB, and a last block of less than 2 MiB."""
+BESIDE_SINGLES = 4
+"""The finest order that a guest is asked for whose single free pages another lever takes: finer reports would cost it
+time for nothing. At this order it still reports what that lever does not see of it (doc/recycler.md)."""
 
 
 def tuned(policy: Policy) -> bool:
@@ -34,13 +32,19 @@ def words_of(tuning: Tuning) -> str:
     return ", ".join(parts)
 
 
-def tunings(rungs: frozenset[Rung], candidates: Iterable[Candidate], settings: LadderSettings) -> dict[str, Tuning]:
-    """Policy's own order and delay; else what these rungs want of idle guests that policy leaves free."""
-    candidates = list(candidates)
-    recycled = recyclers(rungs, candidates, settings)
+def tunings(
+    rungs: frozenset[Rung],
+    candidates: Iterable[Candidate],
+    settings: LadderSettings,
+    singles: Collection[str] = (),
+) -> dict[str, Tuning]:
+    """Policy's own order and delay; else what these rungs want of idle guests that policy leaves free.
+
+    :param singles: UUIDs of VMs whose single free pages another lever takes
+    """
     found = {}
     for one in candidates:
-        finest = _finest(one, one.uuid in recycled, settings)
+        finest = _finest(one, one.uuid in singles, settings)
         order, delay = one.policy.reporting_order, one.policy.reporting_delay_ms
         may = one.policy.guest_actions and one.policy.qos is not QosClass.GUARANTEED and one.may(Mechanism.RETURN)
         finer = may and (one.idle or one.kept.order is not None) and _takes(one, "order")
@@ -59,10 +63,10 @@ def tunings(rungs: frozenset[Rung], candidates: Iterable[Candidate], settings: L
     return found
 
 
-def _finest(one: Candidate, recycled: bool, settings: LadderSettings) -> int:
+def _finest(one: Candidate, singles: bool, settings: LadderSettings) -> int:
     """The order of the smallest block that this guest is asked to report. One that is busy keeps what it has."""
-    beside = recycled or (not one.idle and one.kept.order == BESIDE_RECYCLER)
-    return max(settings.fine_order, BESIDE_RECYCLER) if beside else settings.fine_order
+    beside = singles or (not one.idle and one.kept.order == BESIDE_SINGLES)
+    return max(settings.fine_order, BESIDE_SINGLES) if beside else settings.fine_order
 
 
 def _takes(one: Candidate, setting: str) -> bool:

@@ -19,7 +19,7 @@ from memhint.planner.activity import keep_tuning
 from memhint.planner.cold import Cold
 from memhint.planner.relief.balloon import MARGIN
 from memhint.planner.relief.relieve import fruitless, relieve
-from memhint.planner.relief.tuning import BESIDE_RECYCLER
+from memhint.planner.relief.tuning import BESIDE_SINGLES
 from memhint.planner.settings import LadderSettings
 from tests.unit import builders
 
@@ -352,10 +352,10 @@ def test_a_guest_whose_pages_are_recycled_reports_no_single_ones_and_what_its_ta
         return {uuid: one.order for uuid, one in asked.tuning.items()}
 
     alone = {"opted-out": 0, "no-driver": 0, "stock": 0}
-    assert orders(finest) == {"marks": BESIDE_RECYCLER, **alone}
+    assert orders(finest) == {"marks": BESIDE_SINGLES, **alone}
     # where the order alone is asked for nobody recycles, and coarser than this it is as the operator has it
     assert orders(replace(finest, always=frozenset({Rung.ORDER}))) == {"marks": 0, **alone}
     assert orders(replace(finest, fine_order=7)) == dict.fromkeys(policies, 7)
     # one that is busy for a moment is not recycled, and is not called for another order in the middle of its burst
-    kept = {"marks": Tuning(order=BESIDE_RECYCLER), "stock": Tuning(order=0)}
-    assert orders(finest, idle=frozenset(), kept=kept) == {"marks": BESIDE_RECYCLER, "stock": 0}
+    kept = {"marks": Tuning(order=BESIDE_SINGLES), "stock": Tuning(order=0)}
+    assert orders(finest, idle=frozenset(), kept=kept) == {"marks": BESIDE_SINGLES, "stock": 0}
