@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from oslo_config import cfg, types
 
-from memhint.conf.address import ADDRESS
-
 GROUP = "api"
+
+_PORT = r"(6553[0-5]|655[0-2][0-9]|65[0-4][0-9]{2}|6[0-4][0-9]{3}|[1-5]?[0-9]{1,4})"
+ADDRESS = r"(\[[0-9a-fA-F:]+\]|[^:,\s\[\]]+):" + _PORT  # a name or an address, IPv6 in brackets, and a port up to 65535
 
 OPTS = (
     cfg.ListOpt(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from oslo_config import cfg, types
 
-from memhint.conf.address import ADDRESS
+from memhint.conf.api import ADDRESS
 
 GROUP = "metrics"
 

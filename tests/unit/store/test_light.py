@@ -299,8 +299,8 @@ SPOILS: dict[str, tuple[Callable[[Path], object], type[StoreError], str]] = {
         StoreVersion,
         r"of a newer memhint \(9999, this one knows up to",
     ),
-    "no database": (lambda path: path.write_text("no database\n" * 400), StoreDamaged, "move the file away"),
-    "torn": (torn, StoreDamaged, "move the file away"),
+    "no database": (lambda path: path.write_text("no database\n" * 400), StoreDamaged, "then move that away"),
+    "torn": (torn, StoreDamaged, "then move that away"),
     "a directory": (instead_a_directory, StoreError, "unable to open database file; run as root"),
 }
 
@@ -406,7 +406,7 @@ def test_a_full_disk_loses_the_whole_report_and_says_so(tmp_path: Path, empty: P
     (connection,) = store.database._idle
     connection.execute("PRAGMA max_page_count = 1")  # as many as there are
     large = report(NOW + 10, 2, [(f"{number:036}", number * MIB) for number in range(1, 300)], False)
-    with pytest.raises(StoreError, match=r"full; see \[store\] url"):
+    with pytest.raises(StoreError, match="full; make room on that disk"):
         store.reports.save(large)
     assert contents(path) == before
     store.reports.save(large)  # there is room again: the connection that had none is gone

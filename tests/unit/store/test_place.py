@@ -59,7 +59,7 @@ def test_a_store_that_may_not_be_written_says_what_to_do(
 def test_a_file_that_is_no_database_is_damage(tmp_path: Path) -> None:
     path = tmp_path / "memhint.db"
     path.write_text("this is no database, however long it is looked at\n" * 100)
-    with pytest.raises(StoreDamaged, match="move the file away"):
+    with pytest.raises(StoreDamaged, match="then move that away"):
         open_store(f"sqlite:///{path}")
 
 
