@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 
 from bench.cpu import cpu_seconds
 from bench.fleet import FakeFleet, vm_processes
-from bench.harness.precondition import require
 from memhint.kernel.process import process_memory
 from memhint.kernel.root import KernelRoot
 from memhint.kernel.smaps import deep_memory
@@ -113,6 +112,7 @@ _DOMAIN = """
 
 
 def _whole(host: Host, more: Mapping[str, Mapping[str, Any]], cycles: int) -> dict[str, Any]:
+    from bench.harness.precondition import require
     from lab import wait_for
     from lab.agent import AgentProcess
 
