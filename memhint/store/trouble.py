@@ -13,7 +13,7 @@ def trouble(name: str, what: str, *, refused: bool) -> StoreError:
     """
     if "malformed" in what or "not a database" in what:
         return StoreDamaged(
-            f"{name}: {what}; see that [store] url names memhint's own file, then move the file away and restart the agent "
+            f"{name}: {what}; see that [store] url names memhint's own file, then move that away and restart the agent "
             "(operator policies are lost with it)"
         )
     if refused:
