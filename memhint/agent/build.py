@@ -29,7 +29,6 @@ from memhint.agent.runners.runner import RunnerContext
 from memhint.agent.settings import planner_settings, slot
 from memhint.agent.travelling_marks import TravellingMarks
 from memhint.conf.policy import host_inputs
-from memhint.conf.virt import may_ask_monitor
 from memhint.kernel.clearings import Clearings
 from memhint.kernel.root import PAGE_SIZE, KernelRoot
 from memhint.levers.arrivals import Arrivals
@@ -139,7 +138,7 @@ def build(
     deep = DeepReads(root, PAGE_SIZE, conf.observe.deep_cpu_percent, conf.observe.deep_interval)
     counters = BalloonReads(lambda uuid: Monitor(virt.counting, uuid), conf.guest.interval, conf.guest.max_age)
     # Asking QEMU's monitor taints the VM: not without the operator's leave, and not in a dry run.
-    counted = may_ask_monitor(conf) and not dry_run
+    counted = conf.virt.allow_monitor_commands and not dry_run
     boot = host_boot(root)
     clearings = Clearings()
     active = build_active(conf, root, stores.ledger, boot, clearings, dry_run=dry_run)

@@ -9,9 +9,6 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from memhint.agent.heap import keep_heap_small
-from memhint.agent.unused import leave_unloaded
-
 
 def config_files(words: Sequence[str]) -> list[str] | None:
     """The files of a command line that says `agent` and names configuration files, nothing else; None of any other."""
@@ -32,6 +29,10 @@ def config_files(words: Sequence[str]) -> list[str] | None:
 
 def run_alone(files: Sequence[str]) -> int:
     """Run the agent in this process, which does nothing else; the exit code. An error is one line on stderr."""
+    # here, for other commands load nothing of the agent
+    from memhint.agent.heap import keep_heap_small
+    from memhint.agent.unused import leave_unloaded
+
     keep_heap_small()
     leave_unloaded()
     try:

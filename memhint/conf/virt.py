@@ -38,8 +38,3 @@ OPTS = (
         "of reported memory, where QEMU counts it.",
     ),
 )
-
-
-def may_ask_monitor(conf: cfg.ConfigOpts) -> bool:
-    """Whether QEMU's monitor may be asked, which taints a VM."""
-    return bool(conf.virt.allow_monitor_commands)

@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from memhint.conf.virt import may_ask_monitor
 from memhint.kernel import ksm, process
 from memhint.kernel.root import KernelRoot
 from memhint.levers.arrivals import Arrivals
@@ -336,7 +335,7 @@ def settings_of(conf: cfg.ConfigOpts) -> DedupSettings:
     options = conf.dedup
     advised = options.advisor == "scan-time"
     return DedupSettings(
-        allow_monitor_commands=may_ask_monitor(conf),
+        allow_monitor_commands=conf.virt.allow_monitor_commands,
         advisor=options.advisor,
         target_scan_time=options.target_scan_time if advised else None,
         max_cpu=options.max_cpu if advised else None,

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
-from memhint.conf.virt import may_ask_monitor
 from memhint.guest.reporting_knob import reports
 from memhint.levers.lever import LeverContext, Stop, VmLever
 from memhint.objects.domain import DomainObservation, DomainState
@@ -183,7 +182,7 @@ def build(context: LeverContext) -> RecyclerLever:
         time.time,
         workers=options.workers,
         period_ms=int(options.period * 1000),
-        allow_monitor_commands=may_ask_monitor(context.conf),
+        allow_monitor_commands=context.conf.virt.allow_monitor_commands,
     )
 
 

@@ -47,8 +47,8 @@ def test_a_signal_before_it_heeds_signals_ends_it_without_a_traceback(
     def interrupted(files: list[str]) -> int:
         raise KeyboardInterrupt
 
-    for name in ("keep_heap_small", "leave_unloaded"):
-        monkeypatch.setattr(agent_run, name, lambda: None)
+    for name in ("heap.keep_heap_small", "unused.leave_unloaded"):
+        monkeypatch.setattr(f"memhint.agent.{name}", lambda: None)
     monkeypatch.setattr(agent_run, "run_agent", interrupted)
     assert agent_run.run_alone([]) == 130
     assert capsys.readouterr().err == ""
