@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Sequence
 from urllib.parse import urlsplit
 
+from memhint.conf.errors import ConfigError
+
 KEEP = 5.0  # seconds for which an answer holds
 PATIENCE = 1.0  # seconds that a node has to take a connection
 _PORTS = {"amqp": 5672, "amqps": 5671}
@@ -17,8 +19,8 @@ class BusWatch:
     """Asks each node until one takes a connection."""
 
     def __init__(self, urls: Sequence[str], clock: Callable[[], float] = time.monotonic) -> None:
-        parts = [urlsplit(url) for url in urls]
-        self._nodes = [(one.hostname or "localhost", one.port or _PORTS.get(one.scheme, 5672)) for one in parts]
+        """:raises ConfigError: when a URL cannot be read"""
+        self._nodes = [_node(number, url) for number, url in enumerate(urls, 1)]
         self._clock = clock
         self._lock = threading.Lock()
         self._known: tuple[float, str] | None = None
@@ -41,6 +43,15 @@ class BusWatch:
             return newest[1]
         finally:
             self._lock.release()
+
+
+def _node(number: int, url: str) -> tuple[str, int]:
+    try:
+        parts = urlsplit(url)
+        return parts.hostname or "localhost", parts.port or _PORTS.get(parts.scheme, 5672)
+    except ValueError:  # its words, and what it came from, have parts of the password
+        wrong = f"URL {number} cannot be read: a port is a number, and %2F, %3F, %23 stand for /, ? and # in a password"
+    raise ConfigError(None, "[bus] urls", wrong)
 
 
 def _reached(node: tuple[str, int]) -> bool:

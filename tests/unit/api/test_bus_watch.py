@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from memhint.api.bus_watch import KEEP, BusWatch
+from memhint.conf import ConfigError
 
 
 @pytest.fixture
@@ -55,3 +56,10 @@ def test_nobody_else_waits_while_one_looks_for_long(monkeypatch: pytest.MonkeyPa
     looking.join()
     assert watch() == "away"
     assert len(looks) == 1, "what was found holds from its end on"
+
+
+@pytest.mark.parametrize("url", ["amqp://user:se/same@node:5672/v", "amqp://user:sesame@node:port/v", "amqp://[::1/v"])
+def test_a_url_that_cannot_be_read_is_named_without_its_password(url: str) -> None:
+    with pytest.raises(ConfigError, match=r"\[bus\] urls: URL 2 cannot be read") as caught:
+        BusWatch(["amqp://node/v", url])
+    assert "same" not in f"{caught.value!r}{caught.value.__cause__!r}"
