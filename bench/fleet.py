@@ -7,10 +7,12 @@ import time
 import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import NoReturn
 
+from lab.waiting import wait_for
 from memhint.agent.build_levers import TRAVELLING
 from memhint.agent.cycle import Cycle
 from memhint.agent.deep_reads import DeepReads
@@ -33,6 +35,7 @@ from memhint.bus.inprocess import InProcessBus
 from memhint.guest.errors import GuestAgentAbsent
 from memhint.kernel.clearings import Clearings
 from memhint.kernel.guest_advice import GuestAdvice
+from memhint.kernel.process import process_is
 from memhint.kernel.root import KernelRoot
 from memhint.levers.balloon import BalloonLever
 from memhint.levers.dedup import DedupLever, DedupSettings
@@ -87,6 +90,9 @@ def vm_processes(count: int) -> Iterator[dict[str, subprocess.Popen[bytes]]]:
         for number in range(count):
             one = str(uuid.UUID(int=number + 1))
             started[one] = subprocess.Popen(["sh", "-c", "read forever", "vm", one], stdin=subprocess.PIPE)
+        for one, process in started.items():
+            # Popen comes back a moment before the kernel shows the command line of what was begun.
+            wait_for(partial(process_is, KernelRoot(), process.pid, one), 10.0, "a process to be begun")
         yield started
     finally:
         for process in started.values():

@@ -199,6 +199,10 @@ class _Share:
         self.read += self._owed
         self._began, self._since, self._owed = time.thread_time(), time.monotonic(), 0
 
+    def from_now(self) -> None:
+        """The time until now was others', who had the whole share: it makes up for nothing that was taken."""
+        self._since = time.monotonic()
+
 
 class _Opened(AbstractContextManager["_Opened"]):
     """The process that one worker reads; VMs have many small stretches, and to open one takes as long as many pages."""
@@ -269,6 +273,7 @@ class Finder:
             PageIndex(pages, self._native), KeptHashes(), {uuid: _Counts() for uuid in processes}, self._wall()
         )
         pieces = self._pieces(processes, work, own)
+        own.rest()
         self._pass(_Look.PARTS, pieces, work, stop)
         pieces = [one for one in pieces if one.prints is not None]
         work.filled = work.index.size
@@ -281,6 +286,7 @@ class Finder:
             self._pass(_Look.AGAIN, pieces, work, stop)
         if stop.is_set():
             return None
+        own.from_now()
         for uuid in work.failed:
             work.kept.forget(uuid)
         samples = {
