@@ -136,7 +136,7 @@ class AgentService:
             if elapsed >= self._conf.period or (self._wake.is_set() and elapsed >= spacing):
                 return
             if self._wake.is_set():
-                # Only a signal has anything to say before the spacing is over, and it interrupts the wait.
+                # Only a signal has anything to say before the spacing is over.
                 time.sleep(min(0.05, spacing - elapsed))
             else:
                 self._wake.wait(min(LOOK, self._conf.period - elapsed))
@@ -247,7 +247,7 @@ class AgentService:
             self._reload = True
         else:
             self._stop = True
-        self._wake.set()
+        # The wake is left alone: this very thread may hold its lock just now, in `_rest`, which looks every second.
 
 
 class AuditBoth:

@@ -6,6 +6,7 @@ import logging
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
 from ssl import SSLError
 from types import FrameType
@@ -25,6 +26,7 @@ LOG = logging.getLogger(__name__)
 HEADERS_MOST = 16 * 1024  # bytes of a request's line and headers
 PATIENCE = 10  # seconds for which a client may neither send nor take anything
 TURN = 0.001  # seconds
+_LOOK = 0.2  # seconds between two looks at whether to end
 STRANGERS = 32  # threads beside those of [api], so that who has shown no token takes none of them
 WAITING_MOST = 512  # connections with a request that no thread has taken up yet
 
@@ -34,7 +36,7 @@ class ApiServer:
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         self._conf = conf
-        self._stop = threading.Event()
+        self._stop = False  # set by a signal, which must wait for no lock
 
     def run(self) -> int:
         """Serve until told to stop; 0.
@@ -66,7 +68,8 @@ class ApiServer:
                 host, port = one.bind_addr[:2]
                 shown = f"[{host}]" if ":" in host else host
                 LOG.info("the API is at %s://%s:%d, auth = %s", scheme, shown, port, self._conf.api.auth)
-            while not self._stop.wait(1.0):
+            while not self._stop:
+                time.sleep(_LOOK)
                 if not all(thread.is_alive() for thread in threads):
                     raise RuntimeError("a listening thread has ended by itself")
             application.close()
@@ -102,7 +105,7 @@ class ApiServer:
         return server
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
-        self._stop.set()
+        self._stop = True
 
 
 def run(conf: cfg.ConfigOpts) -> int:

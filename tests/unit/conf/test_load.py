@@ -11,7 +11,6 @@ from memhint.conf import ConfigError, load
 from memhint.conf.aggregate import earned_max_ratio, max_ratio
 from memhint.conf.opts import list_opts
 from memhint.conf.policy import host_inputs
-from memhint.conf.virt import may_ask_monitor
 from memhint.levers.dedup import settings_of
 from memhint.objects.policy import KEYS, Origin
 
@@ -60,7 +59,7 @@ def test_leave_to_use_the_monitor_is_taken_where_it_was_unless_it_is_said_where_
     tmp_path: Path, text: str, allowed: bool
 ) -> None:
     conf = load([write(tmp_path, text)])
-    assert may_ask_monitor(conf) is allowed
+    assert conf.virt.allow_monitor_commands is allowed
     assert settings_of(conf).allow_monitor_commands is allowed
 
 
