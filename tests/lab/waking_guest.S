@@ -3,20 +3,8 @@
 #   f        writes every word of its memory: its own address
 #   h        writes a word of three pages in ten: of the first, the fourth and the seventh
 #   0 to 9   writes a word of each page of all, and reads every word of that page so often before it goes on
-# Linked so that the last 16 bytes are where an x86 processor begins.
-	.code16
-	.globl	_start
-_start:
-	cli
-	lgdtl	%cs:(gdtr - _start + 0xf000)
-	movl	%cr0, %eax
-	orb	$1, %al
-	movl	%eax, %cr0
-	ljmpl	$8, $flat
-	.code32
-flat:
-	movw	$16, %ax
-	movw	%ax, %ds
+#include "flat_guest.S"
+	enter
 	movb	$'r', %bl
 answer:
 	movw	$0x3f8, %dx
@@ -77,15 +65,4 @@ hot:
 	cmpl	$END - 0x7000, %edi
 	jb	hot
 	jmp	answer
-	.balign	8
-gdt:
-	.quad	0
-	.quad	0x00cf9a000000ffff
-	.quad	0x00cf92000000ffff
-gdtr:
-	.word	23
-	.long	gdt
-	.org	0xff0
-	.code16
-	jmp	_start
-	.org	0x1000
+	leave_room_for_reset
