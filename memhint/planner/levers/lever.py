@@ -66,8 +66,8 @@ class PlannedLever:
     """What policy asks for."""
     wished: Callable[[Policy], bool] | None = None
     """Whether a VM's policy alone asks for it, while the host is calm."""
-    singles: Callable[[Need], Collection[str]] = _none
-    """UUIDs of the VMs whose single free pages it takes, so that nobody else need ask for those."""
+    takes_singles: bool = False
+    """Whether it takes single free pages of the VMs that it is asked for, so that no other lever need ask for those."""
     ask: Callable[[Need, Relief], Relief] = _the_same
     """The relief with what is asked for of this lever in it."""
     ask_last: Callable[[HostCycle, Taken, PlannerState], tuple[Relief, PlannerState]] | None = None

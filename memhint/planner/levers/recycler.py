@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from memhint.objects.domain import DomainObservation
@@ -35,10 +35,6 @@ def _wished(policy: Policy) -> bool:
     return policy.recycler is Mode.ON
 
 
-def _singles(need: Need) -> Collection[str]:
-    return recyclers(need.rungs, need.candidates, need.settings)
-
-
 def _ask(need: Need, relief: Relief) -> Relief:
     return replace(relief, recycler=recyclers(need.rungs, need.candidates, need.settings))
 
@@ -46,7 +42,7 @@ def _ask(need: Need, relief: Relief) -> Relief:
 RECYCLER = PlannedLever(
     name=LeverName.RECYCLER,
     wished=_wished,
-    singles=_singles,
+    takes_singles=True,
     ask=_ask,
     asked={Rung.RECYCLER: lambda relief: bool(relief.recycler)},
     by_relief=in_mib(LeverName.RECYCLER, "a second", "policy, or {}"),

@@ -18,6 +18,8 @@ from memhint.planner.relief.candidate import Candidate
 from memhint.planner.settings import LadderSettings
 
 _WISHED = tuple(lever.wished for lever in PLANNED if lever.wished is not None)
+_SINGLES = tuple(lever for lever in PLANNED if lever.takes_singles)
+_OTHERS = tuple(lever for lever in PLANNED if not lever.takes_singles)
 _NOBODY: Mapping[str, tuple[Excluded, ...]] = {}
 _UNTUNED: Mapping[str, Tuning] = {}
 _UNREAD: Mapping[str, Cold] = {}
@@ -65,9 +67,11 @@ def relieve(
         and not one.facts.hugepages
     ]
     need = Need(rungs=rungs, settings=settings, candidates=candidates, shortage=shortage, migrate=migrate, cold=cold)
-    need = replace(need, singles={uuid for lever in PLANNED for uuid in lever.singles(need)})
     relief = NO_RELIEF
-    for lever in PLANNED:
+    for lever in _SINGLES:
+        relief = lever.ask(need, relief)
+    need = replace(need, singles={uuid for lever in _SINGLES for uuid in relief.of(lever.name)})
+    for lever in _OTHERS:
         relief = lever.ask(need, relief)
     return relief
 
