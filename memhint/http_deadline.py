@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+import requests
 from requests.adapters import HTTPAdapter
 from urllib3 import connectionpool, poolmanager
 from urllib3.connection import HTTPConnection, HTTPSConnection
@@ -43,6 +44,14 @@ class Deadline(HTTPAdapter):
             "http": type("Pool", (connectionpool.HTTPConnectionPool,), {"ConnectionCls": plain}),
             "https": type("Pool", (connectionpool.HTTPSConnectionPool,), {"ConnectionCls": secure}),
         }
+
+
+def watched_session() -> tuple[requests.Session, Deadline]:
+    """A session whose requests can all be hung up on, and what does it."""
+    session, deadline = requests.Session(), Deadline()
+    for scheme in ("http://", "https://"):
+        session.mount(scheme, deadline)
+    return session, deadline
 
 
 class _Watch:

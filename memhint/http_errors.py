@@ -7,6 +7,9 @@ from typing import Any
 
 DETAIL_MOST = 500  # characters
 
+UNFORESEEN = (LookupError, TypeError, ValueError, AttributeError)
+"""What keystoneauth and keystonemiddleware let through where a token, or the address of a redirect, is none."""
+
 
 def first_error(body: object) -> Mapping[str, Any]:
     """The error that an answer's document tells of first, by the names of OpenStack's API guideline; empty: none."""

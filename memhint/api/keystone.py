@@ -12,6 +12,7 @@ from oslo_config import cfg
 
 from memhint.api.auth import KEYSTONE_AWAY
 from memhint.conf.libraries import KEYSTONE
+from memhint.http_errors import UNFORESEEN
 
 LOG = logging.getLogger(__name__)
 
@@ -21,8 +22,6 @@ TIMEOUT = 5  # seconds in which Keystone must answer, where [keystone_authtoken]
 RETRIES = 1  # likewise
 
 _AWAY = (ConnectFailure, DiscoveryFailure, RequestTimeout, ServiceError)
-# What it is when Keystone, or somebody in front of it, answers with what is no token. The middleware lets it through.
-_UNFORESEEN = (LookupError, TypeError, ValueError, AttributeError)
 
 
 class KeystoneAway(Exception):
@@ -43,7 +42,7 @@ class _Middleware(AuthProtocol):  # type: ignore[misc]
             if isinstance(error.__context__, _AWAY):  # and not what Keystone answers of a token it does not know
                 raise KeystoneAway(str(error)) from error
             raise
-        except (ClientException, ServiceError, *_UNFORESEEN) as error:
+        except (ClientException, ServiceError, *UNFORESEEN) as error:
             raise KeystoneAway(f"{type(error).__name__}: {error}") from error
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-import requests
 from keystoneauth1.adapter import Adapter
 from keystoneauth1.noauth import NoAuth
 from keystoneauth1.session import Session
@@ -13,7 +12,7 @@ from keystoneauth1.token_endpoint import Token
 
 from memhint.client.settings import Settings
 from memhint.client.transport import Transport
-from memhint.http_deadline import Deadline
+from memhint.http_deadline import watched_session
 
 SERVICE = "memhint"  # the service's type, in the catalogue and in the microversion's header
 
@@ -34,9 +33,7 @@ def transport_of(settings: Settings, sleep: Callable[[float], None] = time.sleep
     settings.check()
     url = settings.url.rstrip("/")
     auth = _NoToken(endpoint=url) if settings.token is None else Token(url, settings.token)
-    deadline, asking = Deadline(), requests.Session()
-    asking.mount("http://", deadline)
-    asking.mount("https://", deadline)
+    asking, deadline = watched_session()
     session = Session(auth=auth, session=asking, verify=settings.ca_file or True, timeout=settings.timeout)
     asked = Adapter(session, service_type=SERVICE, default_microversion=settings.microversion, user_agent="memhint")
     return Transport(asked, sleep, seconds=settings.deadline, deadline=deadline)

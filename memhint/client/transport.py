@@ -29,7 +29,7 @@ from memhint.client.errors import (
 )
 from memhint.client.settings import DEADLINE
 from memhint.http_deadline import Deadline
-from memhint.http_errors import first_error, one_line
+from memhint.http_errors import UNFORESEEN, first_error, one_line
 
 ATTEMPTS = 3
 WAIT_MOST = 30.0  # seconds that are waited because the server asks for it; who is asked for more gives up
@@ -170,7 +170,7 @@ class Transport:
             raise Unreachable(_cause(error)) from error
         except (ValueError, UnicodeError) as error:
             raise SettingsError(f"this cannot be asked: {_line(error)}") from error
-        except (LookupError, TypeError, AttributeError) as error:  # of keystoneauth, where a token is none
+        except UNFORESEEN as error:
             raise Unreachable(f"Keystone's answer cannot be read: {error!r}") from error
         if response.status_code >= 300:
             raise _error(response, end)

@@ -13,6 +13,8 @@ MICROVERSION = "1.26"  # a capacity of 0 is accepted: a ratio of 0 closes a host
 MEMORY = "MEMORY_MB"
 TRAIT = "CUSTOM_MEMHINT_MANAGED"
 _KEPT = ("min_unit", "max_unit", "step_size")
+_NO_ANSWER = (KeyError, TypeError, ValueError, OverflowError, AttributeError)
+"""What reading an answer raises that is none, but JSON of some other kind."""
 
 
 class PlacementApi(Protocol):
@@ -50,7 +52,7 @@ class Placement:
             return Provider(
                 uuid, str(name["name"]), inventory, {who: size for who, size in allocations.items() if size}
             )
-        except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
+        except _NO_ANSWER as error:
             raise OpenStackError(f"Placement's answer about {uuid} cannot be read: {error!r}") from error
 
     def inventory(self, uuid: str) -> Inventory:
@@ -68,7 +70,7 @@ class Placement:
                 ratio=_ratio(found["allocation_ratio"]),
                 rest={name: int(found[name]) for name in _KEPT},
             )
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
+        except _NO_ANSWER as error:
             raise OpenStackError(f"Placement's inventory of {uuid} cannot be read: {error!r}") from error
 
     def set_ratio(self, uuid: str, inventory: Inventory, ratio: float) -> Inventory:
@@ -87,7 +89,7 @@ class Placement:
         after = self._service.put(f"/resource_providers/{uuid}/inventories/{MEMORY}", body)
         try:
             return replace(inventory, generation=int(after["resource_provider_generation"]), ratio=ratio)
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
+        except _NO_ANSWER as error:
             raise OpenStackError(f"whether {uuid} has its ratio is unknown, the answer is none: {error!r}") from error
 
     def mark(self, uuid: str, *, managed: bool) -> None:
@@ -100,7 +102,7 @@ class Placement:
         found = self._service.get(path)
         try:
             have, generation = set(map(str, found["traits"])), int(found["resource_provider_generation"])
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
+        except _NO_ANSWER as error:
             raise OpenStackError(f"Placement's traits of {uuid} cannot be read: {error!r}") from error
         wanted = have | {TRAIT} if managed else have - {TRAIT}
         if wanted == have:

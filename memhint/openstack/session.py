@@ -14,8 +14,8 @@ from keystoneauth1.session import Session
 from oslo_config import cfg
 
 from memhint.conf.openstack import GROUP
-from memhint.http_deadline import Deadline
-from memhint.http_errors import first_error, one_line
+from memhint.http_deadline import Deadline, watched_session
+from memhint.http_errors import UNFORESEEN, first_error, one_line
 from memhint.openstack.errors import NotThere, OpenStackError, Outdated
 
 _NEEDED = {
@@ -28,9 +28,6 @@ _NEEDED = {
 LARGEST = 64 << 20  # bytes of one answer; a thousand servers are a tenth of it
 WHOLE = 3  # times [openstack] timeout, in which an answer must be whole: that one begins again with each byte
 _PIECE = 1 << 16
-
-# What keystoneauth lets through where Keystone's token, or the address of a redirect, is not what it should be.
-_UNFORESEEN = (LookupError, TypeError, ValueError, AttributeError)
 
 
 class ServiceClient:
@@ -71,7 +68,7 @@ class ServiceClient:
         with self._deadline.within(self._seconds) as late:
             try:
                 answer, content = self._answer(method, path, more)
-            except (ClientException, requests.RequestException, *_UNFORESEEN) as error:
+            except (ClientException, requests.RequestException, *UNFORESEEN) as error:
                 foreseen = isinstance(error, (ClientException, requests.RequestException))
                 why = one_line(error) if foreseen else repr(error)
                 if late.is_set():
@@ -123,9 +120,7 @@ def service(conf: cfg.ConfigOpts, kind: str, microversion: str, url: str) -> Ser
     :raises OpenStackError: when [openstack] does not say enough to log in
     """
     options = conf[GROUP]
-    deadline, asking = Deadline(), requests.Session()
-    asking.mount("http://", deadline)
-    asking.mount("https://", deadline)
+    asking, deadline = watched_session()
     auth = _login(options, url)
     session = Session(auth=auth, session=asking, verify=options.ca_file or True, timeout=options.timeout)
     adapter = Adapter(
