@@ -10,11 +10,10 @@ from typing import Any
 from memhint.cli.fleet.base import FleetList, Rows, positive
 from memhint.cli.fleet.columns import Column, words
 from memhint.cli.fleet.times import moment, unix
-from memhint.cli.fleet.watch import AGAIN, add_watch, check_watch, tell, until_interrupted
+from memhint.cli.fleet.watch import AWAY, add_watch, check_watch, tell, until_interrupted, wait_for_restart
 from memhint.cli.table import TABLE, clean
 from memhint.cli.words import moment as shown_moment
 from memhint.client.client import Client, Item
-from memhint.client.errors import ServerFailed, TooMany, Unreachable
 from memhint.client.find import find_uuid
 from memhint.client.follow import ChangesLost, Connected, Disconnected, EventReceived
 
@@ -97,11 +96,10 @@ examples:
                         stood = True
                     elif isinstance(news, Disconnected):
                         self.app.stderr.write(f"{news.why}; trying again in {news.seconds:.0f} s\n")
-            except (Unreachable, ServerFailed, TooMany) as error:  # what is asked beside the stream may meet a restart
+            except AWAY as error:
                 if not stood:
                     raise
-                self.app.stderr.write(f"{error}; trying again in {AGAIN:.0f} s\n")
-                time.sleep(AGAIN)
+                wait_for_restart(self.app.stderr, error)
 
     def _tell(
         self,

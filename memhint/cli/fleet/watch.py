@@ -17,6 +17,8 @@ from memhint.client.client import Changes, Client, Item, Listing
 from memhint.client.errors import Expired, ServerFailed, TooMany, Unreachable
 from memhint.client.follow import ChangesLost, Disconnected, News
 
+AWAY = (Unreachable, ServerFailed, TooMany)
+"""What is asked beside a stream may meet a restart of the API: who has seen it stand asks again."""
 AGAIN = 5.0  # seconds
 
 
@@ -109,11 +111,10 @@ class WatchedList(FleetList):
                         view.change(found)
             except Expired:
                 continue
-            except (Unreachable, ServerFailed, TooMany) as error:  # what is asked beside the stream may meet a restart
+            except AWAY as error:
                 if not stood:
                     raise
-                self.app.stderr.write(f"{error}; trying again in {AGAIN:.0f} s\n")
-                time.sleep(AGAIN)
+                wait_for_restart(self.app.stderr, error)
 
 
 class _View:
@@ -184,6 +185,12 @@ def until_interrupted(run: Any, parsed_args: argparse.Namespace) -> int:
         if not parsed_args.watch:
             raise
         return Exit.DONE
+
+
+def wait_for_restart(err: Any, error: Exception) -> None:
+    """Say what went wrong, and wait before it is tried again."""
+    err.write(f"{error}; trying again in {AGAIN:.0f} s\n")
+    time.sleep(AGAIN)
 
 
 def tell(out: Any, document: object) -> None:

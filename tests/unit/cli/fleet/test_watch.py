@@ -18,7 +18,6 @@ MAY_NOT = Reply(403, problem(403))  # ends a watch
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("memhint.cli.fleet.watch.AGAIN", 0.0)
-    monkeypatch.setattr("memhint.cli.fleet.events.AGAIN", 0.0)
 
 
 def answers(desk: Desk, streams: Iterator[Reply], lists: Iterator[Reply]) -> None:
