@@ -8,8 +8,7 @@ from pathlib import Path
 
 def cpu_seconds(pid: int, root: Path = Path("/")) -> float:
     """Seconds of CPU that a process took so far, in and outside the kernel, without those of its children."""
-    fields = (root / f"proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return _seconds(root / f"proc/{pid}")
 
 
 def exact_seconds(thread: Path) -> float:
@@ -26,8 +25,22 @@ def thread_seconds(process: Path, prefix: str) -> float:
     for task in (process / "task").iterdir():
         try:
             if (task / "comm").read_text().startswith(prefix):
-                fields = (task / "stat").read_text().rpartition(")")[2].split()
-                total += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+                total += _seconds(task)
         except OSError:
             continue  # it has just ended
     return total
+
+
+def minor_faults(process: Path) -> int:
+    """Page faults so far that took no read from a disk. The process is given by its folder in /proc."""
+    return int(_stat(process)[7])
+
+
+def _seconds(task: Path) -> float:
+    fields = _stat(task)
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _stat(task: Path) -> list[str]:
+    """The fields after the name, which may have anything in it."""
+    return (task / "stat").read_text().rpartition(")")[2].split()

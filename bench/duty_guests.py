@@ -20,7 +20,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from bench.cpu import thread_seconds
+from bench.cpu import minor_faults, thread_seconds
 from bench.filled_host import TRANSLATION_CACHE, Setup
 from bench.harness.precondition import ksm_is_off
 from bench.harness.scale import Scale
@@ -67,8 +67,7 @@ class Counted:
     def now(self) -> tuple[int, float, int]:
         """Instructions, seconds of its processor, and faults of QEMU so far."""
         process = Path(f"/proc/{self.guest.pid()}")
-        faults = int((process / "stat").read_text().rpartition(")")[2].split()[7])
-        return counted(self.counter), thread_seconds(process, VIRTUAL_CPU), faults
+        return counted(self.counter), thread_seconds(process, VIRTUAL_CPU), minor_faults(process)
 
 
 class Turn:

@@ -20,7 +20,7 @@ from array import array
 from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
@@ -204,7 +204,7 @@ class _Share:
         self._since = time.monotonic()
 
 
-class _Opened(AbstractContextManager["_Opened"]):
+class _Opened:
     """The process that one worker reads; VMs have many small stretches, and to open one takes as long as many pages."""
 
     def __init__(self, root: KernelRoot, seed: int, page_size: int, native: NativePages | None) -> None:
@@ -237,9 +237,6 @@ class _Opened(AbstractContextManager["_Opened"]):
         if self._pages is not None:
             self._pages.close()
             self._pages = None
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 class Finder:
@@ -349,7 +346,7 @@ class Finder:
     def _run(self, which: _Look, left: deque[list[_Piece]], work: _Work, stop: threading.Event) -> None:
         share = _Share(self._settings, stop)
         try:
-            with _Opened(self._root, self.seed, self._page, self._native) as opened:
+            with closing(_Opened(self._root, self.seed, self._page, self._native)) as opened:
                 while left and not stop.is_set() and work.broken is None:
                     try:
                         batch = left.popleft()

@@ -117,8 +117,8 @@ def test_one_that_cannot_be_watched_is_let_go_of(library: Library) -> None:
 
 
 @pytest.fixture
-def mute(tmp_path: Path) -> Iterator[str]:
-    """The URI of a libvirtd that takes connections and never says anything."""
+def mute(tmp_path: Path) -> Iterator[tuple[str, list[socket.socket]]]:
+    """The URI of a libvirtd that takes connections and never says anything, and those that it took."""
     path = tmp_path / "sock"
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(path))
@@ -134,15 +134,16 @@ def mute(tmp_path: Path) -> Iterator[str]:
 
         thread = threading.Thread(target=take)
         thread.start()
-        yield f"test+unix:///default?socket={path}"
+        yield f"test+unix:///default?socket={path}", taken
         server.shutdown(socket.SHUT_RDWR)
         thread.join()
         for one in taken:
             one.close()
 
 
-def test_who_closes_does_not_wait_for_who_is_connecting(mute: str) -> None:
-    connection = Connection(mute)
+def test_who_closes_does_not_wait_for_who_is_connecting(mute: tuple[str, list[socket.socket]]) -> None:
+    uri, taken = mute
+    connection = Connection(uri)
     errors: list[Exception] = []
 
     def get() -> None:
@@ -153,7 +154,7 @@ def test_who_closes_does_not_wait_for_who_is_connecting(mute: str) -> None:
 
     hanging = threading.Thread(target=get, daemon=True)
     hanging.start()
-    time.sleep(0.2)
+    until(lambda: bool(taken))
     began = time.monotonic()
     connection.close()
     assert time.monotonic() - began < 5
