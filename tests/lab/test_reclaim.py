@@ -33,6 +33,7 @@ def stage() -> Iterator[tuple[AgentProcess, Guest]]:
     with Lab(guests=1, memory=MEMORY, budget=3 * GIB, kernel="6.12-memhint", agent="memhint") as lab:
         host = lab.hosts[0]
         with AgentProcess(host) as agent:
+            agent.memhint("set", host.guests[0].name, "guest_actions=allow")
             yield agent, host.guests[0]
 
 
@@ -101,6 +102,7 @@ def shown(agent: AgentProcess, guest: Guest, cold: int) -> Reclaimable | None:
 
 def test_a_dry_run_tells_and_a_guest_without_consent_is_left_alone(stage) -> None:
     agent, guest = stage
+    agent.memhint("set", guest.name, "guest_actions=deny")
     refused = agent.memhint("reclaim", guest.name, check=False)
     assert refused.returncode == 5
     assert "guest_actions" in refused.stderr

@@ -35,7 +35,7 @@ def test_ranges_are_the_runs_that_all_have() -> None:
 def hosts(one: float = 10.0, two: float = 5.0, enough: bool = True) -> list[HostRun]:
     """Three turns, in the second of which the machine was busy."""
     return [
-        HostRun(threads, ranges, seconds * slow, seconds, 100, enough or threads == 1)
+        HostRun(threads, ranges, seconds * slow, seconds, 100, threads - 1, enough or threads == 1)
         for slow in (1.0, 7.0, 1.0)
         for ranges in (False, True)
         for threads, seconds in ((1, one), (2, two), (4, two))
