@@ -35,6 +35,12 @@ OPTS = (
         "finer blocks; a VM that would give less is left alone. 0 takes whatever there is. Under pressure it does not "
         "count.",
     ),
+    cfg.BoolOpt(
+        "split_partly_free",
+        default=True,
+        help="Whether a huge page of an idle VM is split soon after a part of it was given back. Otherwise the kernel "
+        "keeps it whole until it is short of memory, and the host has nothing of that part before.",
+    ),
     cfg.FloatOpt(
         "climb",
         default=20.0,

@@ -124,4 +124,5 @@ class SplitRunner(LeverRunner):
 
 def build(context: RunnerContext) -> SplitRunner:
     """The runner of a host."""
-    return SplitRunner(lambda instance: GuestBlocks(context.root, instance), enabled=not context.dry_run)
+    enabled = context.conf.ladder.split_partly_free and not context.dry_run
+    return SplitRunner(lambda instance: GuestBlocks(context.root, instance), enabled=enabled)

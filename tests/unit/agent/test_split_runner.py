@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
+from memhint.agent.runners import split
+from memhint.agent.runners.runner import RunnerContext
 from memhint.agent.runners.split import AT_ONCE, LONGEST, SETTLE, SplitRunner
+from memhint.conf.load import load
 from memhint.kernel.errors import ProcessGone
 from memhint.kernel.huge_blocks import Block
 from memhint.objects.host import Thp
@@ -129,3 +135,16 @@ def test_a_dry_run_and_a_runner_that_is_closed_split_nothing() -> None:
     host.after(0)
     host.runner.close()
     assert host.after(SETTLE) == []
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_an_operator_may_leave_them_whole(allowed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "memhint.conf"
+    file.write_text(f"[DEFAULT]\nhost_name = host-a\n[ladder]\nsplit_partly_free = {allowed}\n")
+    host = Host()
+    monkeypatch.setattr(split, "GuestBlocks", lambda _, instance: host.opened(instance))
+    context = SimpleNamespace(conf=load([str(file)]), root=None, dry_run=False)
+    host.runner = split.build(cast("RunnerContext", context))
+    monkeypatch.setattr(host.runner, "_clock", lambda: host.now)
+    host.after(0)
+    assert bool(host.after(SETTLE)) == allowed
