@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -50,6 +51,12 @@ def reporting(agent: AgentProcess, guest: Guest) -> Observed:
     return lever_of(agent.domain(guest.name), LeverName.REPORTING).observed
 
 
+def switch(agent: AgentProcess, guest: Guest, wanted: Observed) -> None:
+    """Allow it, wish it, and wait until the guest says that it is so."""
+    agent.memhint("set", guest.name, "guest_actions=allow", "guest_unbind=allow", f"reporting={wanted}")
+    wait_for(lambda: reporting(agent, guest) is wanted, SOON, f"reporting to be {wanted}")
+
+
 def use_and_free(guest: Guest) -> int:
     """Fill and free memory in the guest; what was resident just before the free."""
     guest.alloc("work", WORK)
@@ -74,7 +81,9 @@ def read_by_agent(agent: AgentProcess, guest: Guest, since: float = 0.0) -> Doma
 
 def test_it_is_seen_and_its_reporting_is_switched_off_and_on(stage) -> None:
     agent, guest = stage
-    found = wait_for(lambda: read_by_agent(agent, guest), SOON, "the guest to be read")
+    switch(agent, guest, Observed.ON)
+    now = agent.report().at
+    found = wait_for(lambda: read_by_agent(agent, guest, now), SOON, "the guest to be read")
     seen, kernel = found.observation.guest, found.observation.guest_kernel
     inside = guest.meminfo()
     assert seen.source is GuestSource.PROC
@@ -89,14 +98,11 @@ def test_it_is_seen_and_its_reporting_is_switched_off_and_on(stage) -> None:
 
     before = use_and_free(guest)
     wait_for(lambda: before - guest.resident() >= FALL, SOON, "resident to fall with reporting on")
-    agent.memhint("set", guest.name, "guest_actions=allow", "guest_unbind=allow")
-    agent.memhint("set", guest.name, "reporting=off")
+    switch(agent, guest, Observed.OFF)
     wait_verdict(agent, guest.name, LeverName.REPORTING, {Answer.UNCHANGED}, SOON)
-    assert reporting(agent, guest) is Observed.OFF
     before = use_and_free(guest)
     holds(lambda: before - guest.resident() < DRIFT, 6.0, "resident does not fall with reporting off")
-    agent.memhint("set", guest.name, "reporting=on")
-    wait_for(lambda: reporting(agent, guest) is Observed.ON, SOON, "reporting to be on again")
+    switch(agent, guest, Observed.ON)
     report_again(guest)
     wait_for(lambda: before - guest.resident() >= FALL, SOON, "resident to fall with reporting on again")
     wait_for(lambda: agent.store().marks.all() == (), SOON, "nothing to be owned any more")
@@ -104,8 +110,7 @@ def test_it_is_seen_and_its_reporting_is_switched_off_and_on(stage) -> None:
 
 def test_what_was_switched_outlives_saving_restoring_and_rebooting(stage) -> None:
     agent, guest = stage
-    agent.memhint("set", guest.name, "reporting=off")
-    wait_for(lambda: reporting(agent, guest) is Observed.OFF, SOON, "reporting to be off")
+    switch(agent, guest, Observed.OFF)
     boot = guest.boot_id
 
     guest.save()
@@ -127,6 +132,7 @@ def test_what_was_switched_outlives_saving_restoring_and_rebooting(stage) -> Non
 
 def test_what_was_switched_outlives_a_reset(stage) -> None:
     agent, guest = stage
+    switch(agent, guest, Observed.OFF)
     qemu = guest.pid()
     guest.domain().reset()
     is_off_in_another_boot(agent, guest)
@@ -146,11 +152,9 @@ def is_off_in_another_boot(agent: AgentProcess, guest: Guest) -> None:
 
 def test_a_guest_that_goes_back_to_a_snapshot_is_switched_again(stage) -> None:
     agent, guest = stage
-    agent.memhint("set", guest.name, "reporting=on")
-    wait_for(lambda: reporting(agent, guest) is Observed.ON, SOON, "reporting to be on")
+    switch(agent, guest, Observed.ON)
     guest.snapshot("before")
-    agent.memhint("set", guest.name, "reporting=off")
-    wait_for(lambda: reporting(agent, guest) is Observed.OFF, SOON, "reporting to be off")
+    switch(agent, guest, Observed.OFF)
 
     guest.revert("before")  # when it was on, within the same boot
     now = agent.report().at
@@ -164,6 +168,7 @@ def test_a_guest_that_goes_back_to_a_snapshot_is_switched_again(stage) -> None:
 @pytest.mark.parametrize("jump", ["+3 days", "-6 days"])
 def test_a_guest_whose_clock_jumps_is_read_as_before(stage, jump) -> None:
     agent, guest = stage
+    switch(agent, guest, Observed.OFF)
     now = agent.report().at
     guest.sh(f"date -s '{jump}'")
     found = wait_for(lambda: read_by_agent(agent, guest, now), SOON, "the guest to be read")
@@ -188,13 +193,28 @@ def test_its_agent_may_be_stopped_and_started(stage) -> None:
 
 def test_page_cache_comes_back_once_the_guest_has_an_agent_that_can(stage) -> None:
     agent, guest = stage
-    agent.memhint("set", guest.name, "reporting=on")
-    wait_for(lambda: reporting(agent, guest) is Observed.ON, SOON, "reporting to be on")
+    switch(agent, guest, Observed.ON)
     refused = agent.memhint("reclaim", guest.name, check=False)
     assert refused.returncode == 5
     assert "guest-reclaim-memory" in refused.stderr
 
-    guest.sh(f"mv {AGENT_DROP_IN}.off {AGENT_DROP_IN} && systemctl daemon-reload && systemctl restart qemu-guest-agent")
+    with memhints_agent(guest):
+        comes_back(agent, guest)
+
+
+@contextmanager
+def memhints_agent(guest: Guest) -> Iterator[None]:
+    """It runs in place of the distribution's."""
+    again = "systemctl daemon-reload && systemctl restart qemu-guest-agent"
+    guest.sh(f"mv {AGENT_DROP_IN}.off {AGENT_DROP_IN} && {again}")
+    try:
+        yield
+    finally:
+        guest.sh(f"mv {AGENT_DROP_IN} {AGENT_DROP_IN}.off && {again}")
+        guest.wait_agent()
+
+
+def comes_back(agent: AgentProcess, guest: Guest) -> None:
     wait_for(
         lambda: lever_of(agent.domain(guest.name), LeverName.CACHE).observed is Observed.OFF,
         SOON,
@@ -212,10 +232,10 @@ def test_page_cache_comes_back_once_the_guest_has_an_agent_that_can(stage) -> No
 
 def test_stopping_memhint_leaves_the_guest_as_it_was(stage) -> None:
     agent, guest = stage
-    agent.memhint("set", guest.name, "reporting=off")
-    wait_for(lambda: reporting(agent, guest) is Observed.OFF, SOON, "reporting to be off")
+    switch(agent, guest, Observed.OFF)
     assert agent.stop() == 0
     inside = guest.meminfo()
     assert (inside["page_reporting_order"], inside["balloon"]) == ("9", True)
     assert agent.store().marks.all() == ()
     assert guest.sh("systemctl is-system-running || true").strip() == "running"
+    agent.start()  # whatever test comes after this one

@@ -87,8 +87,27 @@ def stage() -> Iterator[tuple[AgentProcess, dict[str, Guest], dict[KsmKnob, str]
     assert knobs() == before
 
 
+def merge(agent: AgentProcess, guests: dict[str, Guest]) -> None:
+    """Have all but c ask for merging, and wait for the two that may."""
+    for name in "abd":
+        agent.memhint("set", name, "dedup=on", "--no-wait")
+    for name in "ab":
+        wait_for(lambda name=name: ksm_bytes(guests[name]) >= 0.9 * SAME, 90.0, f"the pages of {name} to merge")
+
+
+def part(agent: AgentProcess, guests: dict[str, Guest], before: dict[KsmKnob, str]) -> None:
+    """Have nobody ask for merging, and wait until all is as it was."""
+    for name in "abd":
+        agent.memhint("set", name, "dedup=off", "--no-wait")
+    for name in "ab":
+        wait_for(lambda name=name: merged_memory(guests[name]) == 0, 60.0, f"the pages of {name} to separate")
+    wait_for(lambda: knobs() == before, 60.0, "KSM to be as it was")
+    wait_for(lambda: agent.store().marks.all() == (), 60.0, "nothing to be owned any more")
+
+
 def test_while_another_manager_runs_the_verdict_is_conflict(stage, tmp_path: Path) -> None:
-    agent, _, _ = stage
+    agent, guests, before = stage
+    part(agent, guests, before)
     package = candidate("ksmtuned")
     assert package is not None
     subprocess.run(["dpkg", "-x", fetch(package, cache_dir() / "packages"), tmp_path], check=True)
@@ -118,12 +137,10 @@ def test_while_another_manager_runs_the_verdict_is_conflict(stage, tmp_path: Pat
 
 
 def test_two_of_one_project_merge_and_nobody_else(stage) -> None:
-    agent, guests, _ = stage
+    agent, guests, before = stage
+    part(agent, guests, before)
     alone = pss(guests["a"])
-    for name in "abd":
-        agent.memhint("set", name, "dedup=on", "--no-wait")
-    for name in "ab":
-        wait_for(lambda name=name: ksm_bytes(guests[name]) >= 0.9 * SAME, 90.0, f"the pages of {name} to merge")
+    merge(agent, guests)
     wait_for(lambda: alone - pss(guests["a"]) >= 0.4 * SAME, 60.0, "two to share each page")
     for name in "cd":
         assert merged_memory(guests[name]) == 0
@@ -137,7 +154,8 @@ def test_two_of_one_project_merge_and_nobody_else(stage) -> None:
 
 
 def test_a_newcomer_is_kept_out_while_ksm_runs(stage) -> None:
-    _, guests, _ = stage
+    agent, guests, _ = stage
+    merge(agent, guests)
     newcomer = guests["a"].host.add_guest("e", memory=256 * MIB, project="p1")
     try:
         wait_for(
@@ -153,14 +171,10 @@ def test_a_newcomer_is_kept_out_while_ksm_runs(stage) -> None:
 
 def test_off_separates_them_and_restores_the_host(stage) -> None:
     agent, guests, before = stage
+    merge(agent, guests)
     merged = pss(guests["a"])
-    for name in "abd":
-        agent.memhint("set", name, "dedup=off", "--no-wait")
-    for name in "ab":
-        wait_for(lambda name=name: merged_memory(guests[name]) == 0, 60.0, f"the pages of {name} to separate")
+    part(agent, guests, before)
     assert pss(guests["a"]) - merged >= 0.4 * SAME
-    wait_for(lambda: knobs() == before, 60.0, "KSM to be as it was")
-    wait_for(lambda: agent.store().marks.all() == (), 60.0, "nothing to be owned any more")
     assert lever_of(named(agent.report())["a"], LeverName.DEDUP).subject != HOST
 
 
@@ -176,3 +190,4 @@ def test_a_killed_agents_successor_undoes_it(stage) -> None:
     assert agent.stop() == 0
     assert knobs() == before
     assert merged_memory(guests["a"]) == 0
+    agent.start()  # whatever test comes after this one

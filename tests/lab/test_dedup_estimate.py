@@ -124,6 +124,7 @@ def estimated(guests: dict[str, Guest], budget: float) -> tuple[DedupEstimate, f
 @pytest.mark.parametrize(("percent", "budget"), [(0, HURRIED), (30, BUDGET), (90, HURRIED)])
 def test_the_estimate_is_what_ksm_then_merges(guests: dict[str, Guest], ksm: None, percent: int, budget: float) -> None:
     common = DATA * percent // 100 // MIB * MIB
+    let_go(guests)
     for guest in guests.values():
         for name, size, content in (("common", common, "seed:7"), ("own", DATA - common, "random")):
             if size:
@@ -151,9 +152,14 @@ def test_the_estimate_is_what_ksm_then_merges(guests: dict[str, Guest], ksm: Non
         assert error <= 0.05
         assert cpu < GOAL * budget / BUDGET
     finally:
-        for guest in guests.values():
-            for block in guest.work("list")["blocks"]:
-                guest.free(block["name"])
+        let_go(guests)
+
+
+def let_go(guests: dict[str, Guest]) -> None:
+    """Of all that the guests hold."""
+    for guest in guests.values():
+        for block in guest.work("list")["blocks"]:
+            guest.free(block["name"])
 
 
 def page_out(guest: Guest) -> None:
@@ -247,9 +253,8 @@ AUTO = {
 
 def hold(guests: dict[str, Guest], name: str, content: str) -> None:
     """Every guest lets go of what it held, and holds this."""
+    let_go(guests)
     for guest in guests.values():
-        for block in guest.work("list")["blocks"]:
-            guest.free(block["name"])
         guest.alloc(name, DATA, content)
 
 
