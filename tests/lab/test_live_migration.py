@@ -26,8 +26,10 @@ HOW = (
 )
 
 
-def migrate(guest: Guest, to: Host) -> None:
-    guest.domain().migrateToURI3(f"qemu+tcp://{to.record.address}/system", {}, HOW)
+def migrate(guest: Guest, to: Host, away_from: Host | None = None) -> None:
+    """From the host that started it, unless it is at another one."""
+    domain = (away_from or guest.host).connection().lookupByUUIDString(guest.uuid)
+    domain.migrateToURI3(f"qemu+tcp://{to.record.address}/system", {}, HOW)
 
 
 def size_at(host: Host, guest: Guest) -> int:

@@ -57,6 +57,7 @@ def idle(agent: AgentProcess, guest: Guest) -> GuestMemory | None:
 
 def test_a_patched_kernel_counts_and_a_stock_one_is_looked_into(stage) -> None:
     agent, both, half = stage
+    agent.memhint("set", both.name, "guest_actions=allow", "reporting=on")
     for guest, source in ((both, GuestSource.KERNEL), (half, GuestSource.KPAGEFLAGS)):
         found = wait_for(lambda guest=guest: idle(agent, guest), 60.0, "everything free to be reported")
         assert found is not None
@@ -90,9 +91,11 @@ def test_off_leaves_it_unreported_and_on_reports_it_without_another_free(stage) 
 
 def test_stopping_the_agent_switches_it_on_again(stage) -> None:
     agent, guest, _ = stage
+    agent.memhint("set", guest.name, "guest_actions=allow")
     agent.memhint("set", guest.name, "reporting=off")
     wait_for(
         lambda: guest.work("read /sys/module/page_reporting/parameters/enabled")["text"].strip() == "N", 60.0, "off"
     )
     assert agent.stop() == 0
     assert guest.work("read /sys/module/page_reporting/parameters/enabled")["text"].strip() == "Y"
+    agent.start()  # whatever test comes after this one
