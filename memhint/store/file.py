@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,15 +23,19 @@ def file_of(url: URL) -> Path | None:
 def make_file(path: Path) -> None:
     """The directory (0750) and the file (0640), where they are not there yet.
 
+    A file that is there is not opened: closing it would drop the locks that SQLite holds on it for this process, and
+    others would take its write-ahead log away.
+
     :raises StoreError: where they cannot be made or written
     """
     try:
         path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
-        # SQLite would make it readable for everybody; its companions take the mode from it
-        os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o640))
+        with suppress(FileExistsError):
+            # SQLite would make it readable for everybody; its companions take the mode from it
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o640))
     except OSError as error:
         raise StoreError(f"{error.filename or path}: {error.strerror}; {_advice(path)}") from error
-    _check_directory(path)
+    check_file(path)
 
 
 def check_file(path: Path) -> None:

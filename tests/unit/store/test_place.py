@@ -1,12 +1,17 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from memhint.store import StoreDamaged, StoreError, StoreMissing, open_store
+from memhint.store.file import make_file
+from memhint.store.host_store import open_host_store
 
 
 def mode(path: Path) -> int:
@@ -70,3 +75,29 @@ def test_a_url_that_leads_nowhere_is_refused_without_its_password(url: str, text
     with pytest.raises(StoreError, match=text) as caught:
         open_store(url)
     assert "secret" not in str(caught.value)
+
+
+def test_who_opens_a_store_again_goes_on_seeing_what_others_write(tmp_path: Path) -> None:
+    """Closing any descriptor of a file drops all locks that its process holds on it, SQLite's as well.
+
+    The next process to leave took itself for the last, and took the write-ahead log with it.
+    """
+    path = tmp_path / "memhint.db"
+    url = f"sqlite:///{path}"
+    first = sqlite3.connect(path)
+    first.execute("PRAGMA journal_mode=WAL")
+    first.execute("CREATE TABLE other (one)")
+    first.commit()
+    assert first.execute("SELECT * FROM other").fetchall() == []
+    log = path.with_name("memhint.db-wal").stat().st_ino
+    make_file(path)
+    open_store(url).close()
+    open_host_store(url, host="host-a").close()
+    script = (
+        "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute('INSERT INTO other VALUES (1)'); "
+        "c.commit(); c.close()"
+    )
+    subprocess.run([sys.executable, "-c", script, str(path)], check=True)
+    assert first.execute("SELECT * FROM other").fetchall() == [(1,)]
+    assert path.with_name("memhint.db-wal").stat().st_ino == log
+    first.close()
