@@ -30,9 +30,9 @@ demo-openstack: preflight-demo-openstack setup  ## the same on a real OpenStack:
 
 # Most of a test's time is spent waiting for guests and servers, so a machine bears more of them than it has processors.
 AT_ONCE ?= $(shell echo $$(( $$(nproc) + 2 )))
-SIDE_BY_SIDE := -q -n $(AT_ONCE) --dist loadscope --durations=25
+SIDE_BY_SIDE := -q -n $(AT_ONCE) --dist loadscope --durations=25 $(if $(SHUFFLE),--shuffle=$(SHUFFLE))
 
-test: setup  ## every test of memhint and of its patch series, several at a time; AT_ONCE=1 for one after another
+test: setup  ## every test of memhint and of its patch series, several at a time; AT_ONCE=1 for one after another, SHUFFLE=7 for an order by lot within files
 	$(MAKE) --no-print-directory lint
 	$(PYTEST) $(SIDE_BY_SIDE) tests/unit tests/functional tests/adversary tests/lab tests/patches
 

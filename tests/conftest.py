@@ -13,7 +13,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from lab import leftovers, paths
 from lab.debian_guest import GUESTS
-from tests.side_by_side import SLOW, group, in_order
+from tests.side_by_side import SLOW, group, in_order, shuffled
 from tests.took import keep, took_before
 
 # No deadline: a property must not fail because the machine was busy. Where a run decides over a change it looks at the
@@ -30,6 +30,7 @@ leftovers.mark()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """What a test may be asked to run with in place of what it runs with."""
+    parser.addoption("--shuffle", type=int, metavar="SEED", help="run the tests of each file in an order by lot")
     parser.addoption("--guest", choices=tuple(GUESTS), default="debian12", help="for tests/lab/test_debian_guest.py")
 
 
@@ -71,6 +72,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.nodeid.startswith(SLOW):
             item.add_marker(pytest.mark.slow)
+    if (seed := config.getoption("--shuffle")) is not None:
+        items[:] = [items[at] for at in shuffled([item.nodeid for item in items], seed)]
     if hasattr(config, "workerinput"):
         items[:] = [items[at] for at in in_order([item.nodeid for item in items], config.workerinput.get("took", {}))]
 

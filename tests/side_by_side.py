@@ -7,6 +7,7 @@ first, so that nobody is left with it in the end.
 from __future__ import annotations
 
 import fcntl
+import random
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -94,6 +95,22 @@ def in_order(nodeids: Sequence[str], took: Mapping[str, float] | None = None) ->
         return rank(name), -known.get(name, float("inf")), begins[name], _within(nodeids[at])
 
     return sorted(range(len(nodeids)), key=place)
+
+
+def shuffled(nodeids: Sequence[str], seed: int) -> list[int]:
+    """The places of the tests in an order by lot within each file, those of a class in one piece."""
+    lot = random.Random(seed)
+    files: dict[str, dict[str, list[int]]] = {}
+    for at, nodeid in enumerate(nodeids):
+        files.setdefault(file_of(nodeid), {}).setdefault(nodeid.partition("[")[0].rpartition("::")[0], []).append(at)
+    places = []
+    for classes in files.values():
+        pieces = list(classes.values())
+        lot.shuffle(pieces)
+        for piece in pieces:
+            lot.shuffle(piece)
+            places += piece
+    return places
 
 
 def _within(nodeid: str) -> int:

@@ -7,7 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.side_by_side import APART, FIRST, SLOW, WHOLE_MACHINE, file_of, group, guests_on_this_machine, in_order
+from tests.side_by_side import (
+    APART,
+    FIRST,
+    SLOW,
+    WHOLE_MACHINE,
+    file_of,
+    group,
+    guests_on_this_machine,
+    in_order,
+    shuffled,
+)
 from tests.took import keep, took_before
 
 ROOT = Path(__file__).parents[2]
@@ -43,6 +53,17 @@ def test_of_one_rank_the_longest_begins_first_and_a_new_one_counts_as_long() -> 
     assert [tests[at] for at in in_order(tests, took)] == [tests[2], tests[1], tests[0]]
     first = f"{WHOLE_MACHINE[0]}::test"
     assert in_order([*tests, first], {**took, WHOLE_MACHINE[0]: 0.1}) == [3, 2, 1, 0]
+
+
+def test_a_shuffle_stays_within_files_and_classes_and_is_the_same_for_one_seed() -> None:
+    nodeids = [f"tests/{file}.py::{name}::test_{at}[a::b]" for file in "ab" for name in "CD" for at in range(9)]
+    places = shuffled(nodeids, 1)
+    assert places == shuffled(nodeids, 1) != shuffled(nodeids, 2)
+    assert sorted(places) == list(range(len(nodeids)))
+    mixed = [nodeids[at] for at in places]
+    assert mixed != nodeids
+    assert [one.split("::")[0] for one in mixed] == [one.split("::")[0] for one in nodeids]
+    assert all(len({one.partition("::test")[0] for one in mixed[at : at + 9]}) == 1 for at in range(0, 36, 9))
 
 
 def test_what_groups_took_is_kept_and_a_part_of_one_does_not_make_it_short(tmp_path: Path) -> None:
