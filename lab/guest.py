@@ -132,6 +132,10 @@ class Guest(Worker):
         if ready:
             self.wait_ready()
 
+    def has_come_back(self) -> None:
+        """Take note of the QEMU that it runs in after it was migrated away and back."""
+        self._know_qemu()
+
     def _know_qemu(self) -> None:
         """Take note of the QEMU that libvirt has just started for it."""
         qemu = Process.of(int(self.pid_file.read_text()))
