@@ -65,7 +65,7 @@ class Shape:
 
 
 SHAPES = {
-    Scale.SMOKE: Shape(448 * MIB, 160 * MIB, 1, lasts=6.0, rest=3.0, quiet=2.0, translation_cache=SMOKE_CACHE),
+    Scale.SMOKE: Shape(448 * MIB, 160 * MIB, 1, lasts=15.0, rest=3.0, quiet=2.0, translation_cache=SMOKE_CACHE),
     Scale.SHORT: Shape(1 * GIB, 640 * MIB, 1),
     Scale.FULL: Shape(2 * GIB, 1536 * MIB, 3),
 }
