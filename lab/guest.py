@@ -128,16 +128,12 @@ class Guest(Worker):
         """Boot it, and by default wait until its agent and its workload answer."""
         self.console.unlink(missing_ok=True)
         self._libvirt(lambda: self.domain().create(), "start")
-        self._know_qemu()
+        self.know_qemu()
         if ready:
             self.wait_ready()
 
-    def has_come_back(self) -> None:
-        """Take note of the QEMU that it runs in after it was migrated away and back."""
-        self._know_qemu()
-
-    def _know_qemu(self) -> None:
-        """Take note of the QEMU that libvirt has just started for it."""
+    def know_qemu(self) -> None:
+        """Take note of the QEMU that libvirt has just started for it, or that it was migrated back into."""
         qemu = Process.of(int(self.pid_file.read_text()))
         if qemu is None:
             raise BootError(
@@ -161,7 +157,7 @@ class Guest(Worker):
     def revert(self, name: str) -> None:
         """Go back to a snapshot, in the same QEMU or, as newer libvirts have it, in another one."""
         self._libvirt(lambda: self.domain().revertToSnapshot(self.domain().snapshotLookupByName(name)), "revert")
-        self._know_qemu()
+        self.know_qemu()
 
     def wait_ready(self, deadline: float | None = None) -> None:
         """Wait `deadline` seconds, `boot_deadline` unless given, for its workload and its agent; BootError shows the

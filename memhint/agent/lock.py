@@ -41,9 +41,8 @@ class HostLock:
         name = _usual(self._host)
         if self._bind(name):
             return
-        # Where the kernel does not tell whose it is, it must be taken for an agent's.
         uid = _holders(self._host).get(name)
-        if uid is None or _is_ours(uid):
+        if _may_be_agents(uid):
             raise taken
         LOG.warning("user %s has taken the name of this host's agent, @%s: it has another one", uid, name[1:])
         if not self._bind(_spare(self._host)):
@@ -68,7 +67,7 @@ class HostLock:
 
 def is_held(host: str) -> bool:
     """Whether an agent of this host runs, as far as can be told: looking takes nothing, as trying to have it would."""
-    return any(uid is None or _is_ours(uid) for uid in _holders(host).values())
+    return any(_may_be_agents(uid) for uid in _holders(host).values())
 
 
 def _usual(host: str) -> str:
@@ -100,6 +99,6 @@ def _holders(host: str) -> dict[str, int | None]:
     }
 
 
-def _is_ours(uid: int) -> bool:
-    """Whether what a user has may be an agent's."""
-    return uid in {0, os.geteuid()}
+def _may_be_agents(uid: int | None) -> bool:
+    """Whether what a user has may be an agent's: so it is taken where the kernel does not tell whose it is."""
+    return uid is None or uid in {0, os.geteuid()}

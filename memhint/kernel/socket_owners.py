@@ -57,10 +57,10 @@ def _messages(data: bytes) -> Iterator[tuple[int, bytes]]:
     """Kind and content of each message of a datagram."""
     while data:
         if len(data) < _HEADER.size:
-            raise OSError(errno.EBADMSG, os.strerror(errno.EBADMSG))
+            raise _malformed()
         length, kind, _, _, _ = _HEADER.unpack_from(data)
         if not _HEADER.size <= length <= len(data):
-            raise OSError(errno.EBADMSG, os.strerror(errno.EBADMSG))
+            raise _malformed()
         yield kind, data[_HEADER.size : length]
         data = data[_aligned(length) :]
 
@@ -69,9 +69,13 @@ def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
     while len(data) >= _ATTRIBUTE.size:
         length, kind = _ATTRIBUTE.unpack_from(data)
         if length < _ATTRIBUTE.size:
-            raise OSError(errno.EBADMSG, os.strerror(errno.EBADMSG))
+            raise _malformed()
         yield kind, data[_ATTRIBUTE.size : length]
         data = data[_aligned(length) :]
+
+
+def _malformed() -> OSError:
+    return OSError(errno.EBADMSG, os.strerror(errno.EBADMSG))
 
 
 def _aligned(length: int) -> int:

@@ -35,6 +35,10 @@ class Controllers:
     def log(self) -> str:
         return self._log.read_text()
 
+    def serve(self) -> bool:
+        """Whether all that were started have opened the store."""
+        return self.log().count("controller, a sweep") == len(self.running)
+
     def close(self) -> None:
         for process in self.running:
             if process.poll() is None:

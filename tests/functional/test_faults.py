@@ -92,7 +92,7 @@ def test_a_database_that_is_killed_under_load_is_caught_up_with(
         controllers = Controllers(configured(tmp_path, url, [rabbitmq.url(CONTROLLER)]))
         agents = Agents({host: [rabbitmq.url(host)] for host in HOSTS}, tmp_path)
         running = [controllers.start(), controllers.start()]
-        until(lambda: controllers.log().count("controller, a sweep") == 2)  # both have opened the store
+        until(controllers.serve)
         for _ in range(3):
             agents.publish(20)
             until(lambda: agents.taken(store) > 0)

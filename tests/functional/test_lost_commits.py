@@ -123,7 +123,7 @@ def test_a_database_that_lost_its_last_commits_is_caught_up_with(
 
     try:
         running = [controllers.start(), controllers.start()]
-        until(lambda: controllers.log().count("controller, a sweep") == 2)  # both have opened the store
+        until(controllers.serve)
         for one in agents.values():
             one.report(5120)
         settled(5120)

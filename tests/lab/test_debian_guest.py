@@ -22,7 +22,7 @@ from memhint.objects.guest import GuestSource
 from memhint.objects.lever import LeverName, Observed
 from memhint.objects.report import DomainReport
 from memhint.objects.verdict import Answer
-from tests.lab.watch import holds, lever_of, named, wait_verdict
+from tests.lab.watch import holds, lever_of, named, switch_reporting, wait_verdict
 
 WORK = 300 * MIB
 FALL = 250 * MIB  # by which resident falls when that is freed and reported
@@ -51,12 +51,6 @@ def reporting(agent: AgentProcess, guest: Guest) -> Observed:
     return lever_of(agent.domain(guest.name), LeverName.REPORTING).observed
 
 
-def switch(agent: AgentProcess, guest: Guest, wanted: Observed) -> None:
-    """Allow it, wish it, and wait until the guest says that it is so."""
-    agent.memhint("set", guest.name, "guest_actions=allow", "guest_unbind=allow", f"reporting={wanted}")
-    wait_for(lambda: reporting(agent, guest) is wanted, SOON, f"reporting to be {wanted}")
-
-
 def use_and_free(guest: Guest) -> int:
     """Fill and free memory in the guest; what was resident just before the free."""
     guest.alloc("work", WORK)
@@ -81,7 +75,7 @@ def read_by_agent(agent: AgentProcess, guest: Guest, since: float = 0.0) -> Doma
 
 def test_it_is_seen_and_its_reporting_is_switched_off_and_on(stage) -> None:
     agent, guest = stage
-    switch(agent, guest, Observed.ON)
+    switch_reporting(agent, guest, Observed.ON, SOON)
     now = agent.report().at
     found = wait_for(lambda: read_by_agent(agent, guest, now), SOON, "the guest to be read")
     seen, kernel = found.observation.guest, found.observation.guest_kernel
@@ -98,11 +92,11 @@ def test_it_is_seen_and_its_reporting_is_switched_off_and_on(stage) -> None:
 
     before = use_and_free(guest)
     wait_for(lambda: before - guest.resident() >= FALL, SOON, "resident to fall with reporting on")
-    switch(agent, guest, Observed.OFF)
+    switch_reporting(agent, guest, Observed.OFF, SOON)
     wait_verdict(agent, guest.name, LeverName.REPORTING, {Answer.UNCHANGED}, SOON)
     before = use_and_free(guest)
     holds(lambda: before - guest.resident() < DRIFT, 6.0, "resident does not fall with reporting off")
-    switch(agent, guest, Observed.ON)
+    switch_reporting(agent, guest, Observed.ON, SOON)
     report_again(guest)
     wait_for(lambda: before - guest.resident() >= FALL, SOON, "resident to fall with reporting on again")
     wait_for(lambda: agent.store().marks.all() == (), SOON, "nothing to be owned any more")
@@ -110,7 +104,7 @@ def test_it_is_seen_and_its_reporting_is_switched_off_and_on(stage) -> None:
 
 def test_what_was_switched_outlives_saving_restoring_and_rebooting(stage) -> None:
     agent, guest = stage
-    switch(agent, guest, Observed.OFF)
+    switch_reporting(agent, guest, Observed.OFF, SOON)
     boot = guest.boot_id
 
     guest.save()
@@ -132,7 +126,7 @@ def test_what_was_switched_outlives_saving_restoring_and_rebooting(stage) -> Non
 
 def test_what_was_switched_outlives_a_reset(stage) -> None:
     agent, guest = stage
-    switch(agent, guest, Observed.OFF)
+    switch_reporting(agent, guest, Observed.OFF, SOON)
     qemu = guest.pid()
     guest.domain().reset()
     is_off_in_another_boot(agent, guest)
@@ -152,9 +146,9 @@ def is_off_in_another_boot(agent: AgentProcess, guest: Guest) -> None:
 
 def test_a_guest_that_goes_back_to_a_snapshot_is_switched_again(stage) -> None:
     agent, guest = stage
-    switch(agent, guest, Observed.ON)
+    switch_reporting(agent, guest, Observed.ON, SOON)
     guest.snapshot("before")
-    switch(agent, guest, Observed.OFF)
+    switch_reporting(agent, guest, Observed.OFF, SOON)
 
     guest.revert("before")  # when it was on, within the same boot
     now = agent.report().at
@@ -168,7 +162,7 @@ def test_a_guest_that_goes_back_to_a_snapshot_is_switched_again(stage) -> None:
 @pytest.mark.parametrize("jump", ["+3 days", "-6 days"])
 def test_a_guest_whose_clock_jumps_is_read_as_before(stage, jump) -> None:
     agent, guest = stage
-    switch(agent, guest, Observed.OFF)
+    switch_reporting(agent, guest, Observed.OFF, SOON)
     now = agent.report().at
     guest.sh(f"date -s '{jump}'")
     found = wait_for(lambda: read_by_agent(agent, guest, now), SOON, "the guest to be read")
@@ -193,7 +187,7 @@ def test_its_agent_may_be_stopped_and_started(stage) -> None:
 
 def test_page_cache_comes_back_once_the_guest_has_an_agent_that_can(stage) -> None:
     agent, guest = stage
-    switch(agent, guest, Observed.ON)
+    switch_reporting(agent, guest, Observed.ON, SOON)
     refused = agent.memhint("reclaim", guest.name, check=False)
     assert refused.returncode == 5
     assert "guest-reclaim-memory" in refused.stderr
@@ -232,7 +226,7 @@ def comes_back(agent: AgentProcess, guest: Guest) -> None:
 
 def test_stopping_memhint_leaves_the_guest_as_it_was(stage) -> None:
     agent, guest = stage
-    switch(agent, guest, Observed.OFF)
+    switch_reporting(agent, guest, Observed.OFF, SOON)
     assert agent.stop() == 0
     inside = guest.meminfo()
     assert (inside["page_reporting_order"], inside["balloon"]) == ("9", True)

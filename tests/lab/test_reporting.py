@@ -15,7 +15,7 @@ from memhint.objects.lever import LeverName, Observed
 from memhint.objects.policy import Origin
 from memhint.objects.verdict import Answer, Reason
 from memhint.virt.metadata import NAMESPACE
-from tests.lab.watch import holds, lever_of, named, wait_refusal, wait_verdict
+from tests.lab.watch import holds, lever_of, named, switch_reporting, wait_refusal, wait_verdict
 
 WORK = 900 * MIB
 FALL = 800 * MIB  # by which resident must fall within 30 s of the guest's free, with reporting on
@@ -46,23 +46,13 @@ def use_and_free(guest: Guest) -> int:
     return before
 
 
-def switch(agent: AgentProcess, guest: Guest, reporting: str) -> None:
-    """Have the reporting of a guest that consents switched, and wait until it says so itself."""
-    agent.memhint("set", guest.name, "guest_actions=allow", "guest_unbind=allow", f"reporting={reporting}")
-    wait_for(
-        lambda: lever_of(agent.domain(guest.name), LeverName.REPORTING).observed is Observed(reporting),
-        60.0,
-        f"reporting of {guest.name} to be {reporting}",
-    )
-
-
 def test_resident_falls_stays_and_falls_again_as_the_lever_is_pulled(stage) -> None:
     agent, guest, _, _ = stage
-    switch(agent, guest, "on")
+    switch_reporting(agent, guest, Observed.ON)
     before = use_and_free(guest)
     wait_for(lambda: before - guest.resident() >= FALL, WINDOW, "resident to fall by 800 MiB with reporting on")
 
-    switch(agent, guest, "off")
+    switch_reporting(agent, guest, Observed.OFF)
     wait_verdict(agent, guest.name, LeverName.REPORTING, {Answer.UNCHANGED})
     before = use_and_free(guest)
     holds(lambda: before - guest.resident() < DRIFT, WINDOW, "resident falls by less than 50 MiB with reporting off")
@@ -83,7 +73,7 @@ def owned(agent: AgentProcess) -> set[str]:
 
 def test_without_consent_the_lever_says_so_and_the_guest_is_untouched(stage) -> None:
     agent, _, guest, _ = stage
-    switch(agent, guest, "on")
+    switch_reporting(agent, guest, Observed.ON)
     before = guest.meminfo()
     agent.memhint("set", guest.name, "guest_actions=deny")
     agent.memhint("set", guest.name, "reporting=off", "--no-wait")
@@ -142,7 +132,7 @@ def test_the_cli_tells_the_same_as_json_and_as_a_table(stage) -> None:
 def test_stopping_the_agent_puts_everything_back(stage) -> None:
     agent, guest, other, without = stage
     for one in (guest, other):
-        switch(agent, one, "off")
+        switch_reporting(agent, one, Observed.OFF)
     agent.memhint("set", without.name, "reporting=on")
     wait_for(lambda: "freePageReporting='on'" in inactive(without), 60.0, "the definition to change")
     assert owned(agent) == {guest.uuid, other.uuid, without.uuid}

@@ -113,4 +113,4 @@ def test_it_moves_only_to_where_the_program_is_and_stays_as_it_is(twins: Twins) 
     assert int(rollup.split("AnonHugePages:")[1].split()[0]) == 0
     assert "small" not in [one.name() for one in twins.here.connection().listAllDomains()]
     migrate(twins.small, twins.here, twins.there)  # whatever test comes after this one
-    twins.small.has_come_back()
+    twins.small.know_qemu()

@@ -6,10 +6,10 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping
 
-from lab import wait_for
+from lab import Guest, wait_for
 from lab.agent import AgentProcess
 from memhint.cli.exits import Exit
-from memhint.objects.lever import LeverName, LeverState
+from memhint.objects.lever import LeverName, LeverState, Observed
 from memhint.objects.report import DomainReport, Report
 from memhint.objects.verdict import Answer
 
@@ -30,6 +30,16 @@ def lever_of(domain: DomainReport, name: LeverName) -> LeverState:
 
 def named(report: Report) -> dict[str, DomainReport]:
     return {one.observation.name: one for one in report.domains}
+
+
+def switch_reporting(agent: AgentProcess, guest: Guest, wanted: Observed, deadline: float = 60.0) -> None:
+    """Allow it, wish it, and wait until the guest says that it is so."""
+    agent.memhint("set", guest.name, "guest_actions=allow", "guest_unbind=allow", f"reporting={wanted}")
+    wait_for(
+        lambda: lever_of(agent.domain(guest.name), LeverName.REPORTING).observed is wanted,
+        deadline,
+        f"reporting of {guest.name} to be {wanted}",
+    )
 
 
 def wait_verdict(
