@@ -34,7 +34,8 @@ BOOT = "this boot"
 WINDOW = 4.0  # seconds
 SCRATCH = 64  # pages
 AGES = (WINDOW, 3 * WINDOW)
-SWITCH = 20.0  # seconds from the beginning of a workload of two phases to the second one
+SWITCH = 14.0  # seconds from the beginning of a workload of two phases to the second one
+SETTLED = 2.0  # seconds after it, for a process that is amid a round of touches just then
 PATIENCE = 120.0  # seconds more for a machine that is too busy to read in time
 
 
@@ -103,31 +104,37 @@ def _next(workload: str, elapsed: float, dice: random.Random) -> list[tuple[int,
 
 
 class _Watched:
-    """One process, and what a source has found of it beside the truth of that moment."""
+    """One process, and what a source has found of it beside the truth of the same window."""
 
     def __init__(self, source: str, workload: str, damon: Damon) -> None:
         self._player = Player(workload)
-        pid = self._player.pid
+        self._pid = self._player.pid
+        self._clearings = Clearings()
         self._watch: DamonWatch | ReferencedWatch
         if source == "damon":
-            self._watch = DamonWatch(ROOT, damon, pid, WINDOW, regions=400, ages=AGES)
+            self._watch = DamonWatch(ROOT, damon, self._pid, WINDOW, regions=400, ages=AGES)
         else:
-            self._watch = ReferencedWatch(ROOT, pid, AGES[-1], clearings=Clearings(), ages=AGES)
+            self._watch = ReferencedWatch(ROOT, self._pid, AGES[-1], clearings=self._clearings, ages=AGES)
         self.due = 0.0
         self.found: list[dict[str, Any]] = []
-        self.read: list[float] = []  # when
+        self._read = time.monotonic()  # when it was read last
 
     def step(self) -> None:
         before = self._watch.newest
         self.due = self._watch.step(time.monotonic())
         seen, now = self._watch.newest, time.monotonic()
-        if seen is not None and (before is None or seen.at != before.at):
-            self.read.append(now)
-        if seen is None or not seen.idle or (before is not None and before.idle[:1] == seen.idle[:1]):
+        if seen is None or (before is not None and seen.at == before.at):
             return
+        # Bits count from when they were cleared; DAMON's windows follow each other, and it is read as one ends.
+        began = max(self._read, self._clearings.last(self._pid))
+        self._read = now
+        if not seen.idle or (before is not None and before.idle[:1] == seen.idle[:1]):
+            return
+        if now - began >= 1.75 * WINDOW:
+            return  # of more than one window DAMON tells the mean, of which nobody knows the truth
         self.found.append(
             {
-                "active": seen.active, "truth": self._player.touched(now - WINDOW), "error": seen.error,
+                "began": began, "active": seen.active, "truth": self._player.touched(began), "error": seen.error,
                 "cpu_percent": seen.cpu_percent, "idle": [[one.age, one.bytes] for one in seen.idle],
                 "idle_truth": SIZE - self._player.touched(now - AGES[-1]),
             }
@@ -139,9 +146,10 @@ class _Watched:
 
 
 def measure(source: str, workloads: list[str], at: float) -> dict[str, list[dict[str, Any]]]:
-    """What a source finds of processes side by side, at each read for `at` seconds. Bytes; percent of a core.
+    """What a source finds of processes side by side, by windows, for `at` seconds. Bytes; percent of a core.
 
-    Where the machine is so busy that windows take longer it goes on: the last has to have begun in the second phase.
+    Where the machine is so busy that windows are missed it goes on: the last one has to have begun in the second phase,
+    with all the ages that are asked for.
     """
     damon = Damon(ROOT, MemoryLedger(), BOOT, time.time, slots=len(workloads))
     watched = {workload: _Watched(source, workload, damon) for workload in workloads}
@@ -150,7 +158,7 @@ def measure(source: str, workloads: list[str], at: float) -> dict[str, list[dict
         until = began + at
 
         def late() -> bool:
-            return any(sum(when > began + SWITCH for when in one.read) < 2 for one in watched.values())
+            return any(not one.found or not _complete(one.found[-1], began) for one in watched.values())
 
         while (now := time.monotonic()) < until or (late() and now < until + PATIENCE):
             for one in watched.values():
@@ -163,6 +171,11 @@ def measure(source: str, workloads: list[str], at: float) -> dict[str, list[dict
         for one in watched.values():
             one.end()
         damon.release()
+
+
+def _complete(found: dict[str, Any], began: float) -> bool:
+    """Whether its window lies in the second phase, and every age has been observed."""
+    return bool(found["began"] > began + SWITCH + SETTLED) and len(found["idle"]) == len(AGES)
 
 
 def nr_kdamonds() -> int:

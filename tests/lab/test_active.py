@@ -26,7 +26,7 @@ def host() -> Iterator[VirtualHost]:
 def found(host: VirtualHost, request: pytest.FixtureRequest) -> dict[str, list[dict[str, Any]]]:
     """By workload, each reading."""
     seen: dict[str, list[dict[str, Any]]] = host.call(
-        "inside_active.measure", source=request.param, workloads=WORKLOADS, at=40.0
+        "inside_active.measure", source=request.param, workloads=WORKLOADS, at=28.0
     )
     return seen
 
