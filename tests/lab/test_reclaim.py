@@ -37,6 +37,16 @@ def stage() -> Iterator[tuple[AgentProcess, Guest]]:
             yield agent, host.guests[0]
 
 
+@pytest.fixture(autouse=True)
+def _nothing_is_held_afterwards(stage: tuple[AgentProcess, Guest]) -> Iterator[None]:
+    """A test that fails while it holds leaves nothing of it to the next one."""
+    yield
+    agent, _ = stage
+    for one in agent.store().reclaims.open():
+        agent.store().reclaims.interrupt(one.request.id, "the test is over")
+        end_of(agent, one.request.id)
+
+
 @dataclass(frozen=True)
 class Cost:
     """What getting the memory took. Bytes and seconds."""
@@ -240,7 +250,10 @@ def test_what_a_guest_fills_again_is_taken_back_while_it_is_held(stage, capsys) 
               f"{vmstat(guest, 'workingset_refault_file') - refaults} refaults, "
               f"{mib(guest.hot_resident())} of {mib(HOT)} MiB hot left")  # fmt: skip
     assert now.state is ReclaimState.HOLDING
-    assert guest.hot_resident() >= 0.99 * HOT
+    # What memhint takes while the guest fills its cache borders on what is hot: of it at most a hundredth is hot pages,
+    # and those come back, for they are read twice a second.
+    wait_for(lambda: guest.hot_resident() >= 0.99 * HOT, 30.0, "the hot set to be there")
+    assert vmstat(guest, "workingset_refault_file") - refaults <= now.held.again // PAGE // 100
     agent.store().reclaims.interrupt(request, "enough")
     ended = end_of(agent, request)
     assert (ended.state, ended.held.stop) == (ReclaimState.DONE, Stop.INTERRUPTED)
