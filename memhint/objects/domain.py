@@ -50,6 +50,7 @@ class DomainFacts:
     file_backed: bool = False
     numa_strict: bool = False  # may have memory of certain nodes of the host only
     numa_nodes: tuple[int, ...] = ()  # those, where the XML names them
+    numa_most: tuple[Size, ...] = ()  # bytes that may come to lie on each of them; empty where the XML does not tell
     os: str | None = None  # libosinfo's name of the guest's system, or "windows" where Hyper-V is imitated for one
 
 

@@ -37,8 +37,9 @@ def tightest(
     """The least room of the nodes that VMs are bound to, in bytes and possibly negative; None where none is bound.
 
     room = free + page cache − node reserve − Σ(D − RSS) of the VMs bound to it, where the reserve is no less than what
-    the kernel itself keeps free. A VM that is bound to several nodes weighs on each with its part. While the nodes
-    cannot be read there is no room.
+    the kernel itself keeps free. A VM that is bound to several nodes weighs on each with all that may come to lie
+    there: what comes next may be all of one cell's, and a cell is bound to its own nodes. While the nodes cannot be
+    read there is no room.
     """
     if _unread(host) and any(domain.facts.numa_strict for domain in domains):
         return 0
@@ -49,14 +50,14 @@ def tightest(
     for domain, demand in zip(domains, demands, strict=True):
         if not domain.facts.numa_strict or demand.reason is DemandReason.OUTSIDE:
             continue
-        bound = [node for node in domain.facts.numa_nodes if node in with_memory] or list(with_memory)
-        resident = domain.process.rss if domain.process else 0
-        part = -(-max(0, demand.demand - resident) // len(bound))
-        for node in bound:
-            coming[node] = coming.get(node, 0) + part
+        facts = domain.facts
+        more = max(0, demand.demand - (domain.process.rss if domain.process else 0))
+        most = dict(zip(facts.numa_nodes, facts.numa_most, strict=False))
+        for node in [node for node in facts.numa_nodes if node in with_memory] or list(with_memory):
+            coming[node] = coming.get(node, 0) + min(more, most.get(node, more))
     rooms = [
-        one.free + one.file - max(settings.node_reserve_of(one.total), one.kept) - more
-        for one, more in ((with_memory[node], more) for node, more in coming.items())
+        one.free + one.file - max(settings.node_reserve_of(one.total), one.kept) - taken
+        for one, taken in ((with_memory[node], taken) for node, taken in coming.items())
     ]
     return min(rooms, default=None)
 

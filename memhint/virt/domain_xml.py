@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from xml.etree import ElementTree
 
@@ -13,14 +12,14 @@ from memhint.virt.errors import DomainXMLError
 from memhint.virt.huge_pages import hugetlb_bytes
 from memhint.virt.marks import read_marks
 from memhint.virt.metadata import NAMESPACE, PREFIX, read_policy
-from memhint.virt.xml_words import amount, nodeset
+from memhint.virt.numa import numa_binding
+from memhint.virt.xml_words import amount
 
 NOVA_NAMESPACE = "http://openstack.org/xmlns/libvirt/nova/1.1"
 NOVA = f"{{{NOVA_NAMESPACE}}}"
 SPEC_PREFIX = "memhint:"
 LIBOSINFO_NAMESPACE = "http://libosinfo.org/xmlns/libvirt/domain/1.0"
 LIBOSINFO = f"{{{LIBOSINFO_NAMESPACE}}}"
-_BINDING = ("strict", "restrictive")
 _SCHEDULED = ("vcpusched", "iothreadsched", "emulatorsched")
 # Prefixes are for people: a definition that is written back reads as it did.
 for _prefix, _namespace in (
@@ -61,8 +60,8 @@ def parse_domain(xml: str, *, persistent: bool = True) -> Definition:
     backing = root.find("memoryBacking")
     source = backing.find("source") if backing is not None else None
     access = backing.find("access") if backing is not None else None
-    strict = _strict_numa(root)
     memory = _memory(root)
+    numa = numa_binding(root, memory)
     huge = hugetlb_bytes(root, memory)
     facts = DomainFacts(
         memory=memory,
@@ -88,8 +87,9 @@ def parse_domain(xml: str, *, persistent: bool = True) -> Definition:
         guest_agent=root.find("devices/channel/target[@name='org.qemu.guest_agent.0']") is not None,
         realtime=_realtime(root),
         file_backed=source is not None and source.get("type") == "file",
-        numa_strict=bool(strict),
-        numa_nodes=_nodes(strict),
+        numa_strict=numa.strict,
+        numa_nodes=numa.nodes,
+        numa_most=numa.most,
         os=_system(root, metadata),
     )
     marks, mark_faults = read_marks(metadata, (root.findtext("uuid") or "").strip())
@@ -134,23 +134,6 @@ def _realtime(root: ElementTree.Element) -> bool:
         return False
     scheduled = (one.get("scheduler") for name in _SCHEDULED for one in tune.iterfind(name))
     return any(scheduler in ("fifo", "rr") for scheduler in scheduled)
-
-
-def _strict_numa(root: ElementTree.Element) -> list[ElementTree.Element]:
-    """What binds guest memory to nodes of the host: strict is libvirt's default of a mode that is not said.
-
-    A restrictive one binds by the cpuset of the VM's cgroup, where strict binds by QEMU's memory policy.
-    """
-    tune = root.find("numatune")
-    if tune is None:
-        return []
-    bound = [*tune.iterfind("memory"), *tune.iterfind("memnode")]
-    return [one for one in bound if one.get("mode", "strict") in _BINDING]
-
-
-def _nodes(bound: Iterable[ElementTree.Element]) -> tuple[int, ...]:
-    """The nodes that these name; none where libvirt chooses them at the start."""
-    return tuple(sorted({node for one in bound for node in nodeset(one.get("nodeset") or "")}))
 
 
 def _system(root: ElementTree.Element, metadata: ElementTree.Element | None) -> str | None:

@@ -40,3 +40,23 @@ def test_nothing_is_promised_while_nodes_that_vms_are_bound_to_cannot_be_read(
     vm = builders.domain_observation(facts=builders.facts(numa_strict=strict, numa_nodes=(0,) if strict else ()))
     host = replace(builders.host_observation(), numa=(), gaps=(Gap("numa", reason),))
     assert tightest(host, [vm], [builders.demand(demand=0)], PlannerSettings()) == room
+
+
+def room_beside(*, resident: int, most: tuple[int, ...] = (8 * GIB, 8 * GIB)) -> int | None:
+    """What a guest of 16 GiB with a cell on each of two nodes leaves, where 12 GiB of one of them are free."""
+    facts = builders.facts(memory=16 * GIB, numa_strict=True, numa_nodes=(0, 1), numa_most=most)
+    vm = builders.domain_observation(facts=facts, process=builders.process(rss=resident, swap=0))
+    nodes = (NumaNode(0, 100 * GIB, 90 * GIB), NumaNode(1, 100 * GIB, 12 * GIB))
+    host = replace(builders.host_observation(), numa=nodes)
+    return tightest(host, [vm], [builders.demand(demand=16 * GIB)], PlannerSettings(node_reserve_percent=2.0))
+
+
+def test_what_a_guest_of_two_cells_still_takes_may_be_all_of_one_cell_s() -> None:
+    assert room_beside(resident=8 * GIB) == 2 * GIB  # all of the 8 may be there already that lie on the other node
+    assert room_beside(resident=13 * GIB) == 7 * GIB
+
+
+def test_no_more_comes_to_a_node_than_the_cells_that_are_bound_to_it() -> None:
+    assert room_beside(resident=0) == 2 * GIB
+    assert room_beside(resident=0, most=(4 * GIB, 12 * GIB)) == -2 * GIB
+    assert room_beside(resident=0, most=()) == -6 * GIB  # a report of before that was told

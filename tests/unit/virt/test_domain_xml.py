@@ -167,6 +167,23 @@ def test_the_nodes_that_memory_is_bound_to(tune: str, nodes: tuple[int, ...]) ->
 
 
 @pytest.mark.parametrize(
+    ("tune", "nodes", "most"),
+    [
+        ("<memory nodeset='0-1'/>", (0, 1), (2048, 2048)),
+        ("<memory nodeset='0'/><memnode cellid='1' nodeset='2'/>", (0, 2), (1536, 512)),
+        ("<memnode cellid='0' nodeset='1'/><memnode cellid='1' nodeset='1-2'/>", (1, 2), (2048, 512)),
+        ("<memory nodeset='3'/><memnode cellid='0' mode='preferred' nodeset='1'/>", (3,), (512,)),
+        ("<memory nodeset='0'/><memnode cellid='7' nodeset='2'/>", (0, 2), ()),
+    ],
+)
+def test_how_much_may_come_to_lie_on_each_node(tune: str, nodes: tuple[int, ...], most: tuple[int, ...]) -> None:
+    cells = "<cell id='0' memory='1536' unit='MiB'/><cell id='1' memory='524288'/>"
+    body = f"<cpu><numa>{cells}</numa></cpu><numatune>{tune}</numatune>"
+    facts = parse_domain(domain(body)).facts
+    assert (facts.numa_nodes, tuple(one // MIB for one in facts.numa_most)) == (nodes, most)
+
+
+@pytest.mark.parametrize(
     ("body", "system"),
     [
         (
