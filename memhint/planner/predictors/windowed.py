@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from memhint.planner.past import Past, advance, slot_of
+
+_FRESH = 60.0  # seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,8 @@ class Windowed:
         slot = max(past.slot, slot_of(now, self.window))
         slots = advance(past.slots, past.slot, slot, use)
         if slots is past.slots:
-            return past  # as nearly always: a slot is far longer than a cycle
+            # As nearly always: a slot is far longer than a cycle. When the VM was seen last is kept to the minute: by
+            # that it is known whether it has been away for long.
+            return past if 0 <= now - past.at < _FRESH else replace(past, at=now)
         peak, highest = self.peak(slots), max(past.highest, use)
         return Past(past.instance, past.first_seen, peak, now, highest, slots, slot, past.memory)

@@ -286,17 +286,17 @@ def test_a_vm_that_a_hard_reboot_defines_anew_counts_by_what_it_used_before(name
     settings = replace(SETTINGS, predictor=name, peak_half_life=14 * 86400.0)
     predictor = predictor_of(settings)
     past: dict[str, Past] = {}
-    for look in range(100):
-        past = remember(past, [running(3 * GIB)], 10.0 * look, predictor)
-    for at in (1000.0, 1010.0, 1500.0):
+    for look in range(100):  # within one slot of a window
+        past = remember(past, [running(3 * GIB)], 120.0 * look, predictor)
+    for at in (12_000.0, 12_010.0, 12_500.0):
         past = remember(past, [], at, predictor)
     idle = running(1 * GIB)
     again = replace(idle, process=replace(idle.process, pid=idle.process.pid + 1))
-    past = remember(past, [again], 1510.0, predictor)
-    assert past[again.uuid].first_seen == 1510.0
-    assert demand_of(again, past[again.uuid], 1510.0, settings).demand == FULL
-    past = remember(past, [again], 2200.0, predictor)
-    assert demand_of(again, past[again.uuid], 2200.0, settings).demand >= 2.9 * GIB
+    past = remember(past, [again], 12_510.0, predictor)
+    assert past[again.uuid].first_seen == 12_510.0
+    assert demand_of(again, past[again.uuid], 12_510.0, settings).demand == FULL
+    past = remember(past, [again], 13_200.0, predictor)
+    assert demand_of(again, past[again.uuid], 13_200.0, settings).demand >= 2.9 * GIB
 
 
 def test_what_is_remembered_of_vms_that_left_is_bounded_in_time_and_number() -> None:
