@@ -129,6 +129,15 @@ def find_by_comm(root: KernelRoot, names: frozenset[str]) -> dict[str, int]:
     return found
 
 
+def program_name(root: KernelRoot, pid: int) -> str:
+    """What the kernel calls a process: the name of its program, of 15 characters at most, unless it chose another.
+
+    :raises ProcessGone: when the process ended
+    :raises KernelInterfaceError: when it cannot be read
+    """
+    return read_process_file(root, pid, "comm").rstrip("\n")
+
+
 def read_process_file(root: KernelRoot, pid: int, name: str, limit: int = READ_AT_MOST) -> str:
     """The text of one file of a process.
 

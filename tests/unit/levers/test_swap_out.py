@@ -277,6 +277,20 @@ def test_a_cgroup_that_is_not_the_vms_own_is_unsupported(host: Host) -> None:
     host.refused(Reason.SHARED_CGROUP)
 
 
+@pytest.mark.parametrize("other", ["qemu-system-x86", "swtpm", None])
+def test_a_cgroup_with_another_vm_in_it_is_unsupported_whatever_its_name_and_one_with_helpers_is_not(
+    host: Host, other: str | None
+) -> None:
+    for pid, name in ((11, "qemu-system-x86"), (12, other)):  # the last one has ended meanwhile
+        if name is not None:
+            host.root.write(f"proc/{pid}/comm", f"{name}\n")
+    host.root.write(f"{host.homes['a'].removeprefix('/')}/cgroup.procs", "11\n12\n")
+    if other == "qemu-system-x86":
+        assert "which it shares" in host.refused(Reason.SHARED_CGROUP)
+    else:
+        assert host.pull(40 * MIB).verdict.answer is Answer.APPLIED
+
+
 def test_a_process_that_ended_is_not_running(host: Host) -> None:
     host.root.remove("proc/11/cgroup").remove("proc/11/stat").remove("proc/11/oom_score_adj")
     (host.root.path / "proc/11").rmdir()
