@@ -139,7 +139,8 @@ class BalloonLever(VmLever):
 
 def build(context: LeverContext) -> BalloonLever:
     """The lever of a host."""
-    return BalloonLever(context.ledger, lambda uuid: BalloonTarget(context.caller, uuid), time.time)
+    # A QEMU that stands still keeps who asks it waiting: not on the connection that lists the VMs.
+    return BalloonLever(context.ledger, lambda uuid: BalloonTarget(context.counting, uuid), time.time)
 
 
 def _take_up(domain: DomainObservation, mark: Mark) -> Mark | None:

@@ -54,7 +54,7 @@ class LeverContext:
     """Of the host: marks of another boot are void."""
     ledger: Ledger
     caller: Caller
-    """Of libvirt."""
+    """Of libvirt, on the connection that lists the VMs: for what waits for no VM."""
     slow: Caller
     """The same for what copies pages of a guest."""
     counting: Caller

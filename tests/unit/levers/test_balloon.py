@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from lab.memory_ledger import MemoryLedger
-from memhint.levers.balloon import BALLOON_KNOB, BalloonLever
+from memhint.levers.balloon import BALLOON_KNOB, BalloonLever, build
 from memhint.objects.domain import DomainState
 from memhint.objects.gap import Gap, GapReason
 from memhint.objects.lever import Observed
@@ -52,6 +54,16 @@ def test_it_shrinks_in_steps_and_gives_back_what_there_was_first() -> None:
     assert host.set_to == [3 * GIB, 2 * GIB, 4 * GIB]
     assert host.ledger.all() == ()
     assert host.pull(None).answer is Answer.UNCHANGED
+
+
+def test_a_qemu_that_stands_still_keeps_nobody_waiting_who_lists_the_vms() -> None:
+    asked: list[str] = []
+    counting = SimpleNamespace(call=lambda what, _: asked.append(what))
+    context = SimpleNamespace(ledger=MemoryLedger(), caller=None, counting=counting)
+    host = Host()
+    host.lever = build(cast("Any", context))
+    assert host.pull(3 * GIB).answer is Answer.APPLIED
+    assert asked == ["balloon target"]
 
 
 def test_policy_allows_it_or_not() -> None:
