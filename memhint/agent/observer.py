@@ -128,6 +128,7 @@ class Observer:
         self._last: Sequence[DomainStats] | None = None
         self._listed_at = float("-inf")
         self._states: dict[str, DomainState] = {}  # as of the last look
+        self._pool = 0  # bytes, as of the last look
 
     def inherit(self, before: Observer) -> None:
         """Go on from the list of VMs of an earlier observer of this process, until libvirt says it again."""
@@ -183,6 +184,7 @@ class Observer:
                 sight = Sight.STALE if sight is Sight.CLEAR else sight
             domains.append(self._join(one, definition, processes.get(one.uuid), own, at))
         host = observe_host(self._root, at, memory_cgroup=self._memory_cgroup, pressure_cgroup=self._pressure_cgroup)
+        self._pool = host.pool
         host = replace(host, vms=self._vms.read(processes, monotonic, complete=not process_gaps))
         return Observation(
             host,
@@ -206,7 +208,9 @@ class Observer:
             psi = read_pressure(self._root, self._pressure_cgroup).some_avg10
         except InterfaceMissing:
             psi = None
-        available = 100.0 * memory.available / memory.total if memory.total else 0.0
+        # Of the pool, as a cycle has it: what lies in pools of huge pages is nobody's to have.
+        pool = self._pool or memory.total
+        available = 100.0 * memory.available / pool if pool else 0.0
         return PressureSample(psi, None, available, vms=Waits(self._vms.pressure()))
 
     def huge_waits(self) -> HugeWaits | None:

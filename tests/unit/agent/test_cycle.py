@@ -542,6 +542,21 @@ def short_of_memory(host: FakeHost, available: int = GIB) -> None:
     )
 
 
+def test_between_cycles_a_host_is_no_shorter_of_memory_than_in_one_for_what_its_pools_of_huge_pages_hold(
+    host: FakeHost,
+) -> None:
+    pool = "sys/kernel/mm/hugepages/hugepages-2048kB"
+    host.root.write(f"{pool}/nr_hugepages", f"{56 * GIB // (2 * MIB)}\n").write(f"{pool}/free_hugepages", "0\n")
+    available = int(1.75 * GIB)  # 2.7 % of all memory, and 22 % of what others than those pools share
+    host.root.write(
+        "proc/meminfo",
+        f"MemTotal: {64 * GIB // KIB} kB\nMemFree: {available // KIB} kB\nMemAvailable: {available // KIB} kB\n",
+    )
+    report = host.run_cycles(3)
+    assert not report.plan.rungs
+    assert not host.cycle.alarmed()
+
+
 def test_vms_that_wait_in_vain_for_huge_pages_have_a_cycle_begin_early(host: FakeHost) -> None:
     def fails(more: int) -> None:
         def count(seen: re.Match[str]) -> str:
