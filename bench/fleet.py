@@ -136,7 +136,9 @@ class FakeFleet:
         bus.subscribe("store", self._store.reports.save)
         guests = Guests(lambda _: nullcontext(_silent), GuestTiming())
         deep = DeepReads(root, 4096, 0.5, 60.0)
-        lever = DedupLever(root, self._store.marks, _no_monitor, DedupSettings(), "boot", lambda _: 0, time.time)
+        lever = DedupLever(
+            root, self._store.marks, _no_monitor, DedupSettings(), "boot", lambda _: 0, lambda: 0, time.time
+        )
         observer = Observer(
             root,
             self._stats,

@@ -20,7 +20,7 @@ from bench.host_ksm import CPUS, THREADS, HostRun, host_table, in_virtual_host, 
 from bench.merging_data import PAGE, RUN, pages_of
 from bench.paused_vms import PausedVm, paused_vms
 from lab.patched import emulator_program
-from memhint.kernel.host import observe_host
+from memhint.kernel.host import observe_host, read_memory
 from memhint.kernel.ksm import read_ksm
 from memhint.kernel.native import PAGES
 from memhint.kernel.root import PAGE_SIZE, KernelRoot
@@ -256,6 +256,7 @@ class _Levers:
             way.settings,
             "bench",
             lambda _: 0,
+            lambda: read_memory(KernelRoot()).available,
             time.time,
             lambda uuid, _: self._choices.get(uuid),
         )

@@ -44,6 +44,7 @@ PAUSED = Verdict(Answer.UNCHANGED, Reason.NOT_RUNNING, "it is paused: for a whil
 ADAPTIVE = "adaptive"
 FAST = (5000, 20)  # pages, and the milliseconds of the sleep after them: about 38 % of a core
 SLOW = (100, 1000)  # no load worth the name; what the pages hold is still looked at now and then
+_NOT_ASKED = frozenset({Reason.HEADROOM, Reason.KERNEL})  # there is no room to separate a VM, or none is known of
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +107,7 @@ class DedupLever(HostLever[DedupPlan]):
         settings: DedupSettings,
         host_boot: str,
         reserve: Callable[[HostObservation], int],
+        available: Callable[[], int],
         now: Callable[[], float],
         ranges: Callable[[str, str], RangeChoice | None] = lambda uuid, instance: None,
         arrivals: Arrivals | None = None,
@@ -113,6 +115,7 @@ class DedupLever(HostLever[DedupPlan]):
         """:param monitor: gives the monitor of a domain's UUID
         :param host_boot: names this boot of the host; marks of another one are void
         :param reserve: bytes that separating pages must leave
+        :param available: bytes that the host has available, read at each call; raises KernelInterfaceError
         :param ranges: what is worth merging of a VM's process, by UUID and instance; None where that is not known
         :param arrivals: of VMs and of their memory; None where nothing tells of any
         """
@@ -120,7 +123,7 @@ class DedupLever(HostLever[DedupPlan]):
         self._ledger = ledger
         self._settings = settings
         self._ksm = HostKsm(root, ledger, host_boot, now, arrivals or Arrivals())
-        self._merge = MergeFlags(root, ledger, monitor, reserve, now, ranges, self._ksm.pause)
+        self._merge = MergeFlags(root, ledger, monitor, reserve, available, now, ranges, self._ksm.pause)
         self._partitions = Partitions(root, ledger, now)
 
     # -- support -----------------------------------------------------------------------------------------------------
@@ -293,19 +296,25 @@ class DedupLever(HostLever[DedupPlan]):
             )
         by_uuid = {one.uuid: one for one in domains if one.process is not None}
         problems = []
+        merged = set()  # VMs that stay so for now: their marks are kept, and the next pass tries again
         for mark in marks:
             if mark.knob == MERGE_KNOB and mark.after != "false" and mark.subject in by_uuid:
                 verdict = self._merge.set(by_uuid[mark.subject], False, host, dry_run=False)
                 if not verdict.ok:
                     problems.append(f"{by_uuid[mark.subject].name}: {verdict}")
-        room = self._merge.room(host)
+                if verdict.reason in _NOT_ASKED:
+                    merged.add(mark.subject)
+
+        def room() -> int:
+            return self._merge.room(host)
+
         problems += self._partitions.restore(lambda: self._ksm.separate_all(room, host.page_size))
         problems += self._ksm.restore(room, host.page_size)
         unseen = {one.uuid: one.name for one in domains if _unseen(one)}
         for mark in marks:
             if mark.knob == MERGE_KNOB and mark.subject in unseen:
                 problems.append(f"{unseen[mark.subject]}: its process was not read")
-            elif mark.knob == MERGE_KNOB:
+            elif mark.knob == MERGE_KNOB and mark.subject not in merged:
                 problems += self._merge.restore(mark, by_uuid.get(mark.subject))
         if problems:
             return Verdict(Answer.FAILED, Reason.HYPERVISOR, "; ".join(problems))
@@ -362,6 +371,7 @@ def build(context: LeverContext) -> DedupLever:
         settings_of(context.conf),
         context.boot,
         reserve,
+        context.available,
         time.time,
         context.ranges,
         context.arrivals,

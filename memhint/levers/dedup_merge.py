@@ -15,6 +15,7 @@ from typing import Protocol
 from memhint.kernel import smaps
 from memhint.kernel.errors import KernelInterfaceError
 from memhint.kernel.root import KernelRoot
+from memhint.levers.failed import failed
 from memhint.levers.host_ksm import no_room
 from memhint.objects.counted import counted
 from memhint.objects.domain import DomainObservation, DomainState
@@ -74,12 +75,14 @@ class MergeFlags:
         ledger: Ledger,
         monitor: Callable[[str], QemuMonitor],
         reserve: Callable[[HostObservation], int],
+        available: Callable[[], int],
         now: Callable[[], float],
         ranges: Callable[[str, str], RangeChoice | None],
         pause: Callable[[], None],
     ) -> None:
         """:param monitor: gives the monitor of a domain's UUID
         :param reserve: bytes that separating pages must leave
+        :param available: bytes that the host has available, read at each call; raises KernelInterfaceError
         :param ranges: what is worth merging of a VM's process, by UUID and instance; None where that is not known
         :param pause: has KSM rest until the next pass
         """
@@ -87,6 +90,7 @@ class MergeFlags:
         self._ledger = ledger
         self._monitor = monitor
         self._reserve = reserve
+        self._available = available
         self._now = now
         self._ranges = ranges
         self._pause = pause
@@ -296,12 +300,19 @@ class MergeFlags:
         """Separating gives every merged page memory of its own, at once, while QEMU's monitor is blocked."""
         assert domain.process is not None
         need = (domain.process.ksm_merging or 0) + (domain.process.ksm_zero or 0)
-        detail = no_room("its pages", need, self.room(host))
+        try:
+            detail = no_room("its pages", need, lambda: self.room(host))
+        except KernelInterfaceError as error:
+            return failed(error)
         return None if detail is None else Verdict(Answer.REFUSED, Reason.HEADROOM, detail)
 
     def room(self, host: HostObservation) -> int:
-        """Bytes that the host can give away to pages that are separated; below 0 where it lacks them."""
-        return host.memory.available - self._reserve(host)
+        """Bytes that the host can give away now to pages that are separated; below 0 where it lacks them.
+
+        :raises KernelInterfaceError: when what is available cannot be read
+        """
+        # Not as the host was seen at first: a pass may take minutes, and each VM that it separates takes of this.
+        return self._available() - self._reserve(host)
 
     def is_set(self, domain: DomainObservation, merge: bool) -> bool:
         """Whether that was verified, of all the memory that the VM has."""

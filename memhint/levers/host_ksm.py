@@ -106,27 +106,26 @@ class HostKsm:
             # It stops whether or not that can be noted. Without the note what stands there is somebody else's.
             self._ledger.put(replace(mark, after="0", at=self._now()))
 
-    def separate_all(self, room: int, page_size: int) -> str | None:
+    def separate_all(self, room: Callable[[], int], page_size: int) -> str | None:
         """Separate every page that KSM has merged, of whatever process, and stop it; why that could not be, in words.
 
-        :param room: bytes that the host can give away
+        :param room: bytes that the host can give away, as of each call
         """
         if not self.owned():
             return "somebody else runs KSM"
+        if (lacking := self._no_room(room, page_size)) is not None:
+            return lacking
         try:
-            need = ksm.read_ksm(self._root).saving(page_size)
-            if (lacking := no_room("all that is merged", need, room)) is not None:
-                return lacking
             with self._arrivals.lock:
                 self._write_marked(ksm.KsmKnob.RUN, "2")
         except KernelInterfaceError as error:
             return str(error)
         return None
 
-    def restore(self, room: int, page_size: int) -> list[str]:
+    def restore(self, room: Callable[[], int], page_size: int) -> list[str]:
         """Put all knobs back, but leave to others what they changed since; what failed, in words.
 
-        :param room: bytes that the host can give away
+        :param room: bytes that the host can give away, as of each call
         """
         problems = []
         for mark in self._marks():
@@ -146,13 +145,20 @@ class HostKsm:
         mine = [mark for mark in self._ledger.all() if is_ksm(mark)]
         return sorted(mine, key=lambda mark: _RESTORE_ORDER.get(mark.knob, 1))
 
-    def _cannot_separate(self, mark: Mark, room: int, page_size: int) -> str | None:
+    def _cannot_separate(self, mark: Mark, room: Callable[[], int], page_size: int) -> str | None:
         """Why ``run`` cannot go back to 2 now, which separates all that is merged; None where it can, or need not."""
         if mark.knob != ksm.KsmKnob.RUN or mark.before != "2" or not self.owned():
             return None
         if ksm.read_knob(self._root, ksm.KsmKnob.RUN) != mark.after:
             return None
-        return no_room("all that is merged", ksm.read_ksm(self._root).saving(page_size), room)
+        return self._no_room(room, page_size)
+
+    def _no_room(self, room: Callable[[], int], page_size: int) -> str | None:
+        """Why all that is merged cannot be separated, in words; None where it can."""
+        try:
+            return no_room("all that is merged", ksm.read_ksm(self._root).saving(page_size), room)
+        except KernelInterfaceError as error:
+            return str(error)
 
     def _put_back(self, mark: Mark) -> None:
         knob = ksm.KsmKnob(mark.knob)
@@ -201,11 +207,12 @@ class HostKsm:
         self._ledger.put(Mark(HOST, knob, seen, after, self._host_boot, self._now()))
 
 
-def no_room(what: str, need: int, room: int) -> str | None:
+def no_room(what: str, need: int, room: Callable[[], int]) -> str | None:
     """Why merged pages cannot be separated, each of which then has memory of its own at once; None where they can.
 
-    :param room: bytes that the host can give away
+    :param room: bytes that the host can give away now; not asked where nothing is needed
+    :raises KernelInterfaceError: when that cannot be read
     """
-    if need <= max(0, room):
+    if not need or need <= (left := max(0, room())):
         return None
-    return f"separating {what} needs {mib(need)} MiB, and {mib(max(0, room))} MiB are to be had"
+    return f"separating {what} needs {mib(need)} MiB, and {mib(left)} MiB are to be had"

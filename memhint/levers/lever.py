@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from memhint.kernel.host import read_memory
 from memhint.objects.domain import DomainObservation
-from memhint.objects.host import HostObservation
+from memhint.objects.host import HostMemory, HostObservation
 from memhint.objects.lever import LeverName, LeverState
 from memhint.objects.ownership import Mark
 from memhint.objects.policy import Policy
@@ -69,8 +69,18 @@ class LeverContext:
 
     def room(self) -> int:
         """Bytes that the host can give away and keep its reserve."""
-        memory = read_memory(self.root, self.conf.host.memory_cgroup or None)
+        memory = self._memory()
         return memory.available - self.settings.reserve_of(memory.total)
+
+    def available(self) -> int:
+        """Bytes that the host has available now.
+
+        :raises KernelInterfaceError: when that cannot be read
+        """
+        return self._memory().available
+
+    def _memory(self) -> HostMemory:
+        return read_memory(self.root, self.conf.host.memory_cgroup or None)
 
 
 class VmLever(ABC):

@@ -223,6 +223,7 @@ def lever(killed_at: int | None = None, **settings: Any) -> DedupLever:
         DedupSettings(**{**FAST, **settings}),
         "this boot",
         lambda host: 0,
+        lambda: read_memory(ROOT).available,
         time.time,
     )
 

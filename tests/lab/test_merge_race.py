@@ -22,7 +22,7 @@ import pytest
 from bench import ksm
 from bench.paused_vms import BACKEND, PausedVm, paused_vms
 from lab.patched import emulator_program
-from memhint.kernel.host import observe_host
+from memhint.kernel.host import observe_host, read_memory
 from memhint.kernel.ksm import read_ksm
 from memhint.kernel.root import PAGE_SIZE, KernelRoot
 from memhint.levers.dedup import DedupLever
@@ -113,6 +113,7 @@ def test_nothing_is_lost_and_nothing_crosses(
                 ksm.NO_PACE,
                 "race",
                 lambda _: 0,
+                lambda: read_memory(ROOT).available,
                 time.time,
                 lambda uuid, _: choices.get(uuid),
             )

@@ -162,7 +162,14 @@ class FakeHost:
         )
         deep = DeepReads(self.root.kernel, 4096, 1.0, 60.0)
         lever = DedupLever(
-            self.root.kernel, ledger, lambda uuid: None, DedupSettings(), "boot", lambda _: 0, lambda: self.now
+            self.root.kernel,
+            ledger,
+            lambda uuid: None,
+            DedupSettings(),
+            "boot",
+            lambda _: 0,
+            lambda: 0,
+            lambda: self.now,
         )
         self.balloons: list[tuple[str, int]] = []
         self.ballooning = VmRunner(BalloonLever(ledger, self.balloon, lambda: self.now))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from memhint.objects.units import MIB
 from memhint.virt.errors import LibvirtCallFailed
@@ -43,6 +43,7 @@ class FakeMonitor:
         self.by_range = False  # whether this QEMU can
         self.calls: list[tuple[tuple[int, int], ...]] = []
         self.starting = False  # its guest's memory is not there yet
+        self.separated: Callable[[], None] = lambda: None  # called as its pages are
         self.show()
 
     def show(self) -> None:
@@ -70,6 +71,8 @@ class FakeMonitor:
         if self.deaf:
             self.said = value
         elif value is not self.said or self.ranges:
+            if not value:
+                self.separated()
             self.merge = self.said = value
             self.ranges.clear()
         self.show()

@@ -7,7 +7,7 @@ import pytest
 
 from lab.memory_ledger import MemoryLedger
 from lab.waiting import wait_for
-from memhint.kernel.errors import WriteRejected
+from memhint.kernel.errors import InterfaceUnreadable, WriteRejected
 from memhint.kernel.ksm import KsmKnob
 from memhint.kernel.root import KernelRoot
 from memhint.levers.arrivals import Arrivals
@@ -68,6 +68,8 @@ class Host:
         self.domains = [self.vm("a", 11), self.vm("b", 12), self.vm("c", 13), self.vm("d", 14, "p2")]
         self.monitors = {one.uuid: FakeMonitor(self.root, one.process.pid, 1 * GIB) for one in self.domains}
         self.available = 8 * GIB
+        self.unreadable = False
+        self.reads = 0  # of what is available
         self.choices: dict[str, RangeChoice] = {}
         self.arrivals = Arrivals()
         self.settings = DedupSettings(**{"allow_monitor_commands": True, **settings})
@@ -85,6 +87,7 @@ class Host:
             self.settings,
             "boot-1",
             lambda _: 1 * GIB,
+            self.read_available,
             lambda: 1.0,
             lambda uuid, instance: self.choices.get(uuid),
             self.arrivals,
@@ -97,6 +100,23 @@ class Host:
             facts=builders.facts(memory=1 * GIB, project=project),
             process=builders.process(pid=pid, rss=1 * GIB, ksm_merging=0, ksm_zero=0),
         )
+
+    def read_available(self) -> int:
+        self.reads += 1
+        if self.unreadable:
+            raise InterfaceUnreadable("/proc/meminfo", "Input/output error")
+        return self.available
+
+    def merged(self, **sizes: int) -> None:
+        """So much of these VMs is merged; who is separated takes it from what is available."""
+
+        def take(size: int) -> None:
+            self.available -= size
+
+        for place, one in enumerate(self.domains):
+            if size := sizes.get(one.uuid):
+                self.domains[place] = replace(one, process=replace(one.process, ksm_merging=size))
+                self.monitors[one.uuid].separated = lambda size=size: take(size)
 
     def seen(self):
         run = int(self.knob("run"))
@@ -498,6 +518,115 @@ def test_separating_needs_headroom(host: Host) -> None:
     assert host.monitors["a"].merge
     assert own.reason is Reason.NOT_VERIFIED  # it opted out and is still mergeable: KSM rests
     assert host.knob("run") == "0"
+
+
+@pytest.fixture
+def full(host: Host) -> Host:
+    """Four members of one project with 1 GiB merged of each, and room for one and a half."""
+    host.domains[3] = host.vm("d", 14)
+    host.asks = dict.fromkeys("abcd", "on")
+    host.reconcile()
+    assert host.merging() == {"a", "b", "c", "d"}
+    host.merged(**dict.fromkeys("abcd", 1 * GIB))
+    host.available, host.reads = int(2.5 * GIB), 0
+    return host
+
+
+def separated(host: Host) -> set[str]:
+    return {name for name, monitor in host.monitors.items() if False in monitor.history}
+
+
+def test_in_the_end_no_more_vms_are_separated_than_there_is_room_for(full: Host) -> None:
+    verdict = full.lever.undo(full.domains, full.seen())
+    assert (separated(full), full.available) == ({"a"}, int(1.5 * GIB))
+    assert not verdict.ok
+    assert "d: refused (headroom)" in verdict.detail
+    assert full.knob("run") == "0"
+
+
+def test_of_a_project_that_is_turned_off_no_more_vms_are_separated_than_there_is_room_for(full: Host) -> None:
+    full.asks = {}
+    _, own = full.reconcile()
+    assert (separated(full), full.available) == ({"a"}, int(1.5 * GIB))
+    assert not own.ok
+
+
+def test_of_vms_that_leave_no_more_are_separated_than_there_is_room_for(full: Host) -> None:
+    full.asks = {"d": "on"}
+    verdicts, own = full.reconcile()
+    assert (separated(full), full.available) == ({"a"}, int(1.5 * GIB))
+    assert [verdicts[name].reason for name in "bc"] == [Reason.HEADROOM] * 2
+    assert verdicts["a"].ok
+    assert own.reason is Reason.NOT_VERIFIED
+
+
+def test_who_found_no_room_is_separated_once_there_is_some(full: Host) -> None:
+    full.asks = {}
+    full.reconcile()
+    assert {mark.subject for mark in full.ledger.all()} == {"b", "c", "d"}
+    full.available = 8 * GIB
+    _, own = full.reconcile()
+    assert own.ok
+    assert (separated(full), full.available) == ({"a", "b", "c", "d"}, 5 * GIB)
+    assert full.ledger.all() == ()
+
+
+def test_who_did_not_merge_before_is_not_put_back_without_room_to_separate_it(host: Host) -> None:
+    """To put its property back is to separate it."""
+    host.monitors["a"] = FakeMonitor(host.root, 11, 1 * GIB, merge=False)
+    host.reconcile()
+    host.merged(a=1 * GIB)
+    host.available = int(1.5 * GIB)
+    assert not host.lever.undo(host.domains, host.seen()).ok
+    assert host.monitors["a"].merge
+    host.available = 8 * GIB
+    assert host.lever.undo(host.domains, host.seen()).ok
+    assert not host.monitors["a"].merge
+    assert host.ledger.all() == ()
+
+
+def test_ksm_separates_everything_only_in_what_the_vms_have_left(host: Host) -> None:
+    host.root.write(f"{KSM}/run", "2\n")
+    host.reconcile()
+    host.merged(a=1 * GIB)
+    host.ksm_counters(1 * GIB)  # of other programs, too
+    host.available = int(2.5 * GIB)
+    assert not host.lever.undo(host.domains, host.seen()).ok
+    assert (separated(host) & {"a", "b"}, host.knob("run")) == ({"a", "b"}, "0")
+    host.available = 8 * GIB
+    assert host.lever.undo(host.domains, host.seen()).ok
+    assert host.knob("run") == "2"
+
+
+def test_nothing_is_separated_while_it_cannot_be_read_what_is_available(full: Host) -> None:
+    full.unreadable = True
+    full.asks = {"d": "on"}
+    verdicts, own = full.reconcile()
+    assert {(verdicts[name].answer, verdicts[name].reason) for name in "abc"} == {(Answer.FAILED, Reason.KERNEL)}
+    assert own.reason is Reason.NOT_VERIFIED
+    assert not full.lever.undo(full.domains, full.seen()).ok
+    assert separated(full) == set()
+    full.unreadable, full.available = False, 8 * GIB
+    assert full.lever.undo(full.domains, full.seen()).ok
+    assert separated(full) == {"a", "b", "c", "d"}
+
+
+def test_ksm_rests_while_it_cannot_be_read_whether_everything_may_be_separated(host: Host) -> None:
+    host.root.write(f"{KSM}/run", "2\n")
+    host.reconcile()
+    host.ksm_counters(1 * GIB)
+    host.unreadable = True
+    verdict = host.lever.undo(host.domains, host.seen())
+    assert "run was 2: /proc/meminfo" in verdict.detail
+    assert host.knob("run") == "0"
+    assert host.ledger.get(HOST, "run") is not None
+
+
+def test_what_is_available_is_read_once_for_each_vm_of_which_something_is_merged(full: Host) -> None:
+    full.available = 8 * GIB
+    full.domains[3] = replace(full.domains[3], process=replace(full.domains[3].process, ksm_merging=0))
+    assert full.lever.undo(full.domains, full.seen()).ok
+    assert full.reads == 3
 
 
 def test_a_vm_whose_qemu_is_still_starting_is_not_taken_for_one_that_is_out(host: Host) -> None:
