@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.debian_package import built, run
+from tests.debian_package import ROOT, built, run
 
 
 @pytest.fixture(scope="module")
@@ -52,11 +52,25 @@ def test_everything_is_roots_and_at_its_place(package: Path) -> None:
         "./usr/share/memhint/grafana/memhint.json",
         "./usr/sbin/memhint",
         "./usr/share/memhint/apparmor.d/memhint-small-pages",
+        "./usr/share/memhint/memhint.conf.sample",
+        "./usr/share/memhint/policy.yaml.sample",
     ):
         assert name in found, name
     assert found["./usr/bin/memhint-small-pages"] == "-rwxr-xr-x"
     assert found["./etc/memhint/memhint.conf"] == "-rw-r-----"
+    assert found["./usr/share/memhint/memhint.conf.sample"] == "-rw-r--r--"
     assert not any("__pycache__" in name for name in found)
+
+
+def test_an_upgrade_has_nothing_to_ask_about_the_configuration(unpacked: Path) -> None:
+    # tests/unit/test_packages.py holds these two to what they are.
+    assert (unpacked / "DEBIAN/conffiles").read_text().split() == [
+        "/etc/memhint/memhint.conf",
+        "/etc/logrotate.d/memhint",
+    ]
+    assert (unpacked / "etc/memhint/memhint.conf").read_text() == (ROOT / "etc/memhint.conf").read_text()
+    sample = unpacked / "usr/share/memhint/memhint.conf.sample"
+    assert sample.read_text() == (ROOT / "etc/memhint.conf.sample").read_text()
 
 
 def test_the_page_that_an_alert_names_is_there(unpacked: Path) -> None:

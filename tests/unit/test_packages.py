@@ -1,0 +1,113 @@
+"""What packages do to a host's configuration when they are installed: nothing that somebody has to answer or mend."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from memhint.conf.load import load
+
+ROOT = Path(__file__).parents[2]
+STAGE = (ROOT / "tools" / "stage").read_text()
+DEB = (ROOT / "tools" / "deb").read_text()
+SPEC = (ROOT / "etc" / "rpm" / "memhint.spec").read_text()
+# What each package does to a host once its files are there.
+SCRIPTS = {
+    "deb": (DEB, r"DEBIAN/postinst\" <<'END'\n(.*?)^END$"),
+    "rpm": (SPEC, r"^%post\n(.*?)^%preun$"),
+}
+PROGRAMS = ("systemd-sysusers", "systemd-tmpfiles", "systemctl")
+# chgrp fails as the real one does. There is no group memhint on the tests' machine.
+CHGRP = '#!/bin/sh\ntest -e "$2" || { echo "chgrp: cannot access $2" >&2; exit 1; }\necho "$@" >>"$CALLS"\n'
+# One that changes has dpkg ask, at the next upgrade, each operator who edited theirs, and fail where nobody answers.
+SETTLED = {
+    "/etc/memhint/memhint.conf": "0b671af167d93668",
+    "/etc/logrotate.d/memhint": "f707b62215cc74a4",
+}
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Path:
+    """A directory that stands for / in the scripts, with what they call."""
+    for program in PROGRAMS:
+        _program(tmp_path / "bin" / program, "#!/bin/sh\n")
+    _program(tmp_path / "bin" / "chgrp", CHGRP)
+    _program(tmp_path / "opt" / "memhint" / "bin" / "python", "#!/bin/sh\n")
+    (tmp_path / "etc" / "memhint").mkdir(parents=True)
+    return tmp_path
+
+
+def _program(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+
+
+def _installed(host: Path, kind: str) -> tuple[int, str, str]:
+    """The exit code of a package's script, what it said, and whose group it changed."""
+    text, pattern = SCRIPTS[kind]
+    (script,) = re.findall(pattern, text, re.MULTILINE | re.DOTALL)
+    script = re.sub(r"(?<!\S)/(opt|etc)/", rf"{host}/\1/", script)
+    path, calls = f"{host / 'bin'}:{os.environ['PATH']}", host / "calls"
+    done = subprocess.run(
+        ["sh", "-c", script, "script", "configure", "0~before"],
+        env={"PATH": path, "CALLS": str(calls)}, capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    return done.returncode, done.stdout + done.stderr, calls.read_text() if calls.exists() else ""
+
+
+@pytest.mark.parametrize("kind", SCRIPTS)
+def test_a_configuration_that_was_deleted_ends_no_upgrade(kind: str, host: Path) -> None:
+    assert _installed(host, kind) == (0, "", "")
+
+
+@pytest.mark.parametrize("kind", SCRIPTS)
+def test_the_user_memhint_may_read_the_configuration(kind: str, host: Path) -> None:
+    file = host / "etc" / "memhint" / "memhint.conf"
+    file.touch()
+    assert _installed(host, kind) == (0, "", f"memhint {file}\n")
+
+
+def _conffiles() -> dict[str, Path]:
+    """What an operator may edit: where it is, and of which file of the tree it is made."""
+    (line,) = re.findall(r"^printf '(.+)' >\"\$root/DEBIAN/conffiles\"$", DEB, re.MULTILINE)
+    names = line.removesuffix(r"\n").split(r"\n")
+    return {name: ROOT / source for name in names for source in _sources(name)}
+
+
+def _sources(name: str) -> list[str]:
+    """The files that `tools/stage` puts at a place."""
+    return re.findall(rf'^install .*?(etc/\S+) "\$root{re.escape(name)}"$', STAGE, re.MULTILINE)
+
+
+def test_what_an_operator_may_edit_changes_with_no_release() -> None:
+    found = {name: hashlib.sha256(source.read_bytes()).hexdigest()[:16] for name, source in _conffiles().items()}
+    assert found == SETTLED
+
+
+def test_both_packages_keep_what_an_operator_edited() -> None:
+    kept = re.findall(r"^%config\(noreplace\) .*?(/\S+)$", SPEC, re.MULTILINE)
+    assert sorted(kept) == sorted(_conffiles())
+
+
+def test_the_configuration_that_is_shipped_sets_nothing_and_names_what_is_there() -> None:
+    source = _conffiles()["/etc/memhint/memhint.conf"]
+    load([source])
+    lines = [line for line in source.read_text().splitlines() if line and not line.startswith("#")]
+    assert lines == ["[DEFAULT]"]
+    named = re.findall(r"/usr/share/\S+", source.read_text())
+    assert "/usr/share/memhint/memhint.conf.sample" in named
+    for name in named:
+        base, file = name.rsplit("/", 1)
+        assert base in ("/usr/share/memhint", "/usr/share/doc/memhint")
+        assert (ROOT / ("doc" if "/doc/" in name else "etc") / file).is_file(), name
+
+
+def test_the_sample_is_beside_that_of_the_policy() -> None:
+    (line,) = re.findall(r'^install -m 0644 (.+) "\$share"$', STAGE, re.MULTILINE)
+    assert {"etc/memhint.conf.sample", "etc/policy.yaml.sample"} <= set(line.split())
