@@ -51,10 +51,14 @@ EVENT_SPACING = 0.5  # seconds between a cycle and one that an event asks for
 
 
 class AgentService:
-    """One agent process."""
+    """One agent process.
 
-    def __init__(self, conf: cfg.ConfigOpts) -> None:
+    :param log_file: where the command line has it log to; None where the configuration says
+    """
+
+    def __init__(self, conf: cfg.ConfigOpts, log_file: str | None = None) -> None:
         self._conf = conf
+        self._log_file = log_file
         self._epoch = ""
         self._rabbit: RabbitPublisher | None = None
         self._learnt: Learnt | None = None
@@ -153,9 +157,9 @@ class AgentService:
             LOG.error("host_name, [store] url, [bus] and [metrics] listen need a restart; the old configuration holds")
             return agent
         try:
-            set_up(conf)
+            set_up(conf, "agent", self._log_file)
         except ConfigError as error:
-            set_up(self._conf)
+            set_up(self._conf, "agent", self._log_file)
             LOG.error("the configuration was not reloaded, the old one holds: %s", error)
             return agent
         # A pass under way would lose its connection, and what it was at would have failed.
@@ -292,6 +296,9 @@ def remembered_state(store: HostStore, conf: cfg.ConfigOpts) -> PlannerState | N
     return state if time.monotonic() - state.at <= STALE_PERIODS * conf.period else long_ago(state)
 
 
-def run(conf: cfg.ConfigOpts) -> int:
-    """Run the agent of this host until it is told to stop; the process's exit code."""
-    return AgentService(conf).run()
+def run(conf: cfg.ConfigOpts, log_file: str | None = None) -> int:
+    """Run the agent of this host until it is told to stop; the process's exit code.
+
+    :param log_file: where the command line has it log to; None where the configuration says
+    """
+    return AgentService(conf, log_file).run()

@@ -15,6 +15,6 @@ from memhint.store.database import open_store
 
 _FILE = os.environ.get("MEMHINT_CONFIG")
 _CONF = configuration.load([_FILE] if _FILE else None)
-set_up(_CONF)
+set_up(_CONF, "api")
 _STORE = open_store(_CONF.store.url, create=False)
 application = made(_CONF, _STORE, dispatch_of(_CONF, _STORE))

@@ -21,4 +21,4 @@ It runs in the foreground, logs as the configuration says, and undoes on SIGTERM
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         """Run until the end; the exit code."""
-        return run_agent(self.app.options.config_file)
+        return run_agent(self.app.options.config_file, self.app.options.log_file)

@@ -46,10 +46,11 @@ def run_alone(files: Sequence[str]) -> int:
         return exit_of(error)
 
 
-def run_agent(files: Sequence[str] | None) -> int:
+def run_agent(files: Sequence[str] | None, log_file: str | None = None) -> int:
     """Run the agent with these configuration files until it is told to end; the exit code.
 
     :param files: none of them stands for the default one
+    :param log_file: where it logs to; None where the configuration says
     :raises CliError: when this host has an agent
     :raises ConfigError: when the configuration is wrong
     :raises StoreError: when the store cannot be opened
@@ -61,8 +62,8 @@ def run_agent(files: Sequence[str] | None) -> int:
     from memhint.conf.log import set_up
 
     conf = configuration.load(files or None)
-    set_up(conf)
+    set_up(conf, "agent", log_file)
     try:
-        return run(conf)
+        return run(conf, log_file)
     except AlreadyRunning as error:
         raise CliError(Exit.FAILED, str(error)) from error

@@ -24,5 +24,5 @@ It runs in the foreground and logs as the configuration says. Any number of them
         conf = self.conf()
         from memhint.api.server import run
 
-        set_up(conf)
+        set_up(conf, "api", self.app.options.log_file)
         return run(conf)

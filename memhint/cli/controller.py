@@ -27,7 +27,7 @@ It runs in the foreground and logs as the configuration says. Any number of them
         from memhint.bus.errors import BusError
         from memhint.controller.service import run
 
-        set_up(conf)
+        set_up(conf, "controller", self.app.options.log_file)
         try:
             return run(conf)
         except (BusError, OpenStackError) as error:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+from typing import Literal
 
 from oslo_config import cfg
 from oslo_log import log
@@ -12,12 +14,22 @@ from memhint.conf.errors import ConfigError
 
 _PRODUCT = "memhint"
 
+Service = Literal["agent", "controller", "api"]
 
-def set_up(conf: cfg.ConfigOpts) -> None:
+
+def set_up(conf: cfg.ConfigOpts, service: Service, log_file: str | None = None) -> None:
     """Log as the configuration says from now on.
 
+    :param service: whose log it is. Where there is a log_dir and no log_file, its file is named for it: services of one
+        machine are different users, and the one that came first would keep the others from a file of all of them
+    :param log_file: what the command line names, which holds whatever the configuration says
     :raises ConfigError: when it cannot; then nothing is logged until somebody sets up another one
     """
+    if log_file:
+        # absolute, for oslo.log would look for another one in log_dir
+        conf.set_override("log_file", os.path.abspath(log_file))
+    elif conf.log_dir and not conf.log_file:
+        conf.set_override("log_file", f"{_PRODUCT}-{service}.log")
     try:
         log.setup(conf, _PRODUCT)
     except OSError as error:

@@ -72,7 +72,7 @@ def start(config: Path, name: str) -> subprocess.Popen[bytes]:
 
 def main(config: str) -> int:
     conf = load([config])
-    set_up(conf)
+    set_up(conf, "agent")
     vm = subprocess.Popen(["sh", "-c", "read forever", "vm", WEB], stdin=subprocess.PIPE)
     run = Path(conf.virt.run_dir)
     run.mkdir(exist_ok=True)

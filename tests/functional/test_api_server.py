@@ -181,7 +181,7 @@ def test_what_it_cannot_serve_with_ends_the_start(tmp_path: Path, url: str, line
 
 def test_it_works_on_under_another_wsgi_server(tmp_path: Path, url: str) -> None:
     path = tmp_path / "memhint.conf"
-    path.write_text(f"[store]\nurl = {url}\n[api]\nauth = none\n")
+    path.write_text(f"[DEFAULT]\nlog_dir = {tmp_path}\n[store]\nurl = {url}\n[api]\nauth = none\n")
     code = (
         "from werkzeug.test import Client; from memhint.api.wsgi import application\n"
         "print(Client(application).get('/v1/hosts?limit=1', environ_overrides={'REMOTE_ADDR': '127.0.0.1'}).status)"
@@ -196,6 +196,7 @@ def test_it_works_on_under_another_wsgi_server(tmp_path: Path, url: str) -> None
         env={"MEMHINT_CONFIG": str(path), "PATH": ""},
     )
     assert done.stdout.endswith("200 OK\n"), done.stderr
+    assert [log.name for log in tmp_path.glob("*.log")] == ["memhint-api.log"]
 
 
 def test_its_log_has_a_line_for_each_request_and_no_query(start: Callable[..., ApiServer]) -> None:

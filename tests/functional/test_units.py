@@ -114,14 +114,14 @@ def test_logrotate_moves_a_log_aside_and_the_process_writes_on(tmp_path: Path) -
     # The group is made by sysusers; the tests' machine does not have it.
     conf.write_text(text.replace("/var/log/memhint/", f"{tmp_path}/").replace("su root memhint", "su root root"))
     conf.chmod(0o644)
-    log = tmp_path / "memhint.log"
+    log = tmp_path / "memhint-agent.log"
     with log.open("a") as held:
         held.write("before\n")
         held.flush()
         done = run("logrotate", "--force", "--state", str(tmp_path / "state"), str(conf))
         assert done.returncode == 0, done.stderr
         held.write("after\n")
-    assert (log.read_text(), (tmp_path / "memhint.log.1").read_text()) == ("after\n", "before\n")
+    assert (log.read_text(), (tmp_path / "memhint-agent.log.1").read_text()) == ("after\n", "before\n")
 
 
 def test_logrotate_rotates_where_the_units_may_log() -> None:

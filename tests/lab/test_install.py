@@ -204,7 +204,7 @@ def the_unit_lets_levers_work(host: SystemContainer) -> None:
 
 def its_log_is_rotated(host: SystemContainer) -> None:
     """By logrotate with the shipped snippet, and the agent writes on into the new file."""
-    log = "/var/log/memhint/memhint.log"
+    log = "/var/log/memhint/memhint-agent.log"
     wait_for(lambda: host.sh(f"test -s {log}").code == 0, SOON, "a log file", 0.5)
     host.check("logrotate --force /etc/logrotate.d/memhint")
     assert host.sh(f"test -s {log}.1").code == 0

@@ -178,9 +178,9 @@ def test_the_agent_gets_the_configuration_and_gives_the_exit_code(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[str] = []
-    monkeypatch.setattr("memhint.conf.log.set_up", lambda conf: seen.append("log"))
+    monkeypatch.setattr("memhint.conf.log.set_up", lambda conf, service, log_file: seen.append("log"))
 
-    def run(conf: cfg.ConfigOpts) -> int:
+    def run(conf: cfg.ConfigOpts, log_file: str | None) -> int:
         seen.append(conf.host_name)
         return 1
 

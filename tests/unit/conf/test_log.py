@@ -41,8 +41,38 @@ def _file(tmp_path: Path, text: str) -> Path:
 def test_a_log_that_cannot_be_written_is_a_wrong_configuration(tmp_path: Path, text: str, said: str) -> None:
     conf = load([_file(tmp_path, text)])
     with pytest.raises(ConfigError) as error:
-        set_up(conf)
+        set_up(conf, "agent")
     assert said in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("", "memhint-api.log"),
+        ("log_file =", "memhint-api.log"),
+        ("log_file = mine.log", "mine.log"),
+        ("logfile = mine.log", "mine.log"),
+    ],
+)
+def test_a_directory_gets_a_file_of_the_service_unless_one_is_named(tmp_path: Path, text: str, name: str) -> None:
+    conf = load([_file(tmp_path, f"log_dir = {tmp_path}\n{text}")])
+    for _ in range(2):  # an agent sets up the old one again where a new one cannot be
+        set_up(conf, "api")
+    assert [path.name for path in tmp_path.glob("*.log")] == [name]
+
+
+def test_without_a_directory_there_is_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    set_up(load([_file(tmp_path, "")]), "agent")
+    assert list(tmp_path.glob("*.log")) == []
+
+
+def test_a_file_of_the_command_line_is_where_the_command_was_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    set_up(load([_file(tmp_path, "log_dir = /nowhere/to\nlog_file = mine.log")]), "agent", "here.log")
+    assert [path.name for path in tmp_path.glob("*.log")] == ["here.log"]
 
 
 def test_an_error_is_told_once(tmp_path: Path) -> None:
@@ -56,7 +86,7 @@ def test_an_error_that_a_message_does_not_name_is_told(tmp_path: Path) -> None:
 
 def _logged(tmp_path: Path, message: str, error: Exception, told: str) -> str:
     target = tmp_path / "memhint.log"
-    set_up(load([_file(tmp_path, f"log_file = {target}")]))
+    set_up(load([_file(tmp_path, f"log_file = {target}")]), "agent")
     assert isinstance(logging.getLogger().handlers[0].formatter, Once)
     try:
         raise error
