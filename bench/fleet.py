@@ -143,7 +143,7 @@ class FakeFleet:
             root,
             self._stats,
             _Definitions(self._uuids),
-            Processes(root, self._directory, 4096),
+            Processes(root, self._directory, 4096, wait=60.0),  # on a busy machine, too, none is left unread
             deep,
             guests.news,
             memory_cgroup=None,

@@ -14,7 +14,7 @@ from memhint.agent.parts import Identity, Parts
 from memhint.agent.reporter import report_of
 from memhint.agent.view import HostSnapshot
 from memhint.kernel.errors import KernelInterfaceError
-from memhint.kernel.process import process_memory
+from memhint.kernel.process import process_held
 from memhint.kernel.root import KernelRoot
 from memhint.objects.estimate import DedupEstimate
 from memhint.objects.lever import LeverState
@@ -179,7 +179,7 @@ class Cycle:
         )
 
     def _cost(self, cpu: float, wall: float) -> Cost:
-        return Cost(cpu, wall, self._parts.deep.taken(), process_memory(KernelRoot(), os.getpid()).rss)
+        return Cost(cpu, wall, self._parts.deep.taken(), process_held(KernelRoot(), os.getpid()).rss)
 
     def _tell(self, report: Report, done: list[tuple[float, LeverState]]) -> None:
         self._news.tell(report, done)

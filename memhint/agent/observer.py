@@ -12,12 +12,12 @@ from memhint.agent.processes import Processes
 from memhint.agent.vms_cgroup import VmsCgroupReads
 from memhint.guest.source_balloon import from_balloon_stats
 from memhint.guest.sources import best
-from memhint.kernel.errors import InterfaceMissing, KernelInterfaceError
+from memhint.kernel.errors import InterfaceMissing
 from memhint.kernel.host import observe_host, read_memory
 from memhint.kernel.psi import read_pressure
 from memhint.kernel.root import PAGE_SIZE, KernelRoot
 from memhint.kernel.thp import compaction_waits
-from memhint.objects.domain import PROCESS, DomainFacts, DomainObservation, DomainState, ProcessMemory
+from memhint.objects.domain import DomainFacts, DomainObservation, DomainState, ProcessMemory
 from memhint.objects.gap import Gap, GapReason
 from memhint.objects.guest import GuestKernel, GuestMemory
 from memhint.objects.host import HostObservation
@@ -131,8 +131,11 @@ class Observer:
         self._pool = 0  # bytes, as of the last look
 
     def inherit(self, before: Observer) -> None:
-        """Go on from the list of VMs of an earlier observer of this process, until libvirt says it again."""
+        """Go on from the list of VMs of an earlier observer of this process, until libvirt says it again, and from what
+        is known of their QEMUs.
+        """
         self._last, self._listed_at = before._last, before._listed_at
+        self._processes.inherit(before._processes)
 
     def look(self, at: float, monotonic: float) -> Observation:
         """Observe.
@@ -160,7 +163,7 @@ class Observer:
         definitions, missing = self._definitions.read([one.uuid for one in listed], monotonic)
         # Listed a moment ago and gone now: not a VM any more.
         listed = [one for one in listed if one.uuid not in missing or missing[one.uuid].reason is not GapReason.GONE]
-        processes, process_gaps = self._read_processes(listed)
+        processes, process_gaps = self._read_processes(listed, definitions)
         self._deep.want(processes)
         if self._active is not None:
             sizes = {uuid: one.facts.memory for uuid, one in definitions.items()}
@@ -221,18 +224,16 @@ class Observer:
         found = compaction_waits(self._root)
         return None if found is None else HugeWaits(*found)
 
-    def _read_processes(self, listed: Sequence[DomainStats]) -> tuple[dict[str, ProcessMemory], dict[str, Gap]]:
-        found: dict[str, ProcessMemory] = {}
-        gaps: dict[str, Gap] = {}
-        for one in listed:
-            if one.state is DomainState.SHUTOFF:
-                continue
-            try:
-                found[one.uuid] = self._processes.read(one.uuid, one.name)
-            except KernelInterfaceError as error:
-                gaps[one.uuid] = error.gap(PROCESS)
-        self._processes.keep(found)
-        return found, gaps
+    def _read_processes(
+        self, listed: Sequence[DomainStats], definitions: Mapping[str, Definition]
+    ) -> tuple[dict[str, ProcessMemory], dict[str, Gap]]:
+        names = {one.uuid: one.name for one in listed if one.state is not DomainState.SHUTOFF}
+        most = {
+            one.uuid: max(definitions[one.uuid].facts.memory, _from_stats(one).facts.memory) + self._overhead
+            for one in listed
+            if one.uuid in definitions
+        }
+        return self._processes.read(names, most)
 
     def _join(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from memhint.kernel.errors import InterfaceMalformed, InterfaceMissing, KernelInterfaceError, ProcessGone
@@ -21,11 +22,27 @@ _STARTTIME = 19
 
 
 def process_memory(root: KernelRoot, pid: int, page_size: int = PAGE_SIZE) -> ProcessMemory:
-    """What a process holds, in bytes, from three short files.
+    """What a process holds, in bytes, from three short files: ``process_held`` and KSM's counters.
 
-    VmRSS is as exact as the kernel's counter: from 6.2 to about 6.15 it can be off by some pages for every CPU.
     KSM counters that this kernel does not have are None. Newer kernels take the process's mmap lock to show them: while
     QEMU unmerges its memory this waits, so no thread that others wait for should call it.
+
+    :raises ProcessGone: when the process ended, or has no memory of its own any more
+    :raises KernelInterfaceError: when a file cannot be read or makes no sense
+    """
+    merging, zero = ksm_pages(root, pid)
+    # the last read: that it succeeds says that nothing was missing above because the process had ended
+    return replace(
+        process_held(root, pid),
+        ksm_merging=None if merging is None else merging * page_size,
+        ksm_zero=None if zero is None else zero * page_size,
+    )
+
+
+def process_held(root: KernelRoot, pid: int) -> ProcessMemory:
+    """The same without KSM's counters, from two files that take no mmap lock: for threads that others wait for.
+
+    VmRSS is as exact as the kernel's counter: from 6.2 to about 6.15 it can be off by some pages for every CPU.
 
     :raises ProcessGone: when the process ended, or has no memory of its own any more
     :raises KernelInterfaceError: when a file cannot be read or makes no sense
@@ -33,16 +50,12 @@ def process_memory(root: KernelRoot, pid: int, page_size: int = PAGE_SIZE) -> Pr
     status = read_process_file(root, pid, "status")
     path = root.path(f"proc/{pid}/status")
     rss, swap = _memory_kib(status, ("VmRSS", "VmSwap"), path)
-    merging, zero = ksm_pages(root, pid)
-    # the last read: that it succeeds says that nothing was missing above because the process had ended
     words, stat = _stat(root, pid)
     return ProcessMemory(
         pid=pid,
         start_ticks=number(words[_STARTTIME], stat),
         rss=rss,
         swap=swap,
-        ksm_merging=None if merging is None else merging * page_size,
-        ksm_zero=None if zero is None else zero * page_size,
         cpu=(number(words[_UTIME], stat) + number(words[_UTIME + 1], stat)) / _TICKS,
         faults=number(words[_MINFLT], stat),
         small_pages=_small_pages(status, path),
@@ -102,7 +115,8 @@ def pid_from_file(path: Path) -> int:
 def process_is(root: KernelRoot, pid: int, uuid: str) -> bool:
     """True when the process was started for the VM of this uuid: one word of its command line is the uuid.
 
-    Guards against a pid that the kernel gave to another process meanwhile; a process that ended is not the VM's.
+    Guards against a pid that the kernel gave to another process meanwhile; a process that ended is not the VM's. Every
+    kernel takes the process's mmap lock to show its command line: see ``process_memory``.
 
     :raises KernelInterfaceError: when the command line cannot be read
     """
@@ -214,6 +228,8 @@ def _stat(root: KernelRoot, pid: int) -> tuple[list[str], str]:
 
 def ksm_pages(root: KernelRoot, pid: int) -> tuple[int | None, int | None]:
     """Pages merged and pages replaced by the zero page; ksm_stat has both since 6.6, one file had the first before.
+
+    It may wait for the process's mmap lock: see ``process_memory``.
 
     :raises ProcessGone: when the process ended
     :raises KernelInterfaceError: when a file cannot be read or makes no sense

@@ -177,7 +177,7 @@ class FakeHost:
             self.root.kernel,
             self.stats,
             self.definitions,
-            Processes(self.root.kernel, self.run, 4096),
+            Processes(self.root.kernel, self.run, 4096, WAIT_S),
             deep,
             self.guests.news,
             memory_cgroup=None,

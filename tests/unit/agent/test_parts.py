@@ -1,4 +1,4 @@
-"""The agent's parts by themselves: whose process it is, which deep read is due, and where policy comes from."""
+"""The agent's parts by themselves: which deep read is due, and where policy comes from."""
 
 from pathlib import Path
 
@@ -11,8 +11,7 @@ from lab.waiting import wait_for
 from memhint.agent.deep_reads import DeepReads, next_due
 from memhint.agent.lock import AlreadyRunning, HostLock
 from memhint.agent.policies import Policies
-from memhint.agent.processes import Processes
-from memhint.kernel.errors import KernelInterfaceError, ProcessGone
+from memhint.kernel.process import process_memory
 from memhint.objects.domain import DeepMemory
 from memhint.objects.policy import Mode, Origin, QosClass, remembered
 from memhint.store import open_store
@@ -25,49 +24,8 @@ UUID = builders.WEB
 
 
 @pytest.fixture
-def host(tmp_path):
-    root = FakeRoot(tmp_path / "root")
-    run = tmp_path / "run"
-    run.mkdir()
-    (run / "web.pid").write_text("4711")
-    root.process(4711, cmdline=f"/usr/bin/qemu\0-uuid\0{UUID}\0")
-    return root, run, Processes(root.kernel, run, 4096)
-
-
-def test_a_process_is_found_by_its_pid_file_and_known_again(host) -> None:
-    _, run, processes = host
-    found = processes.read(UUID, "web")
-    assert found.pid == 4711
-    (run / "web.pid").unlink()  # known by now: the file is not needed again
-    assert processes.read(UUID, "web") == found
-
-
-def test_a_pid_that_is_another_process_by_now_is_not_the_vm(host) -> None:
-    root, _, processes = host
-    root.write("proc/4711/cmdline", "/usr/bin/qemu\0-uuid\0someone-else\0")
-    with pytest.raises(ProcessGone):
-        processes.read(UUID, "web")
-
-
-def test_a_reused_pid_is_noticed_by_its_start(host) -> None:
-    root, _, processes = host
-    first = processes.read(UUID, "web")
-    stat = root.text("proc/4711/stat").replace(str(first.start_ticks), str(first.start_ticks + 5))
-    root.write("proc/4711/stat", stat).write("proc/4711/cmdline", "sleep\0")
-    with pytest.raises(KernelInterfaceError):
-        processes.read(UUID, "web")
-
-
-def test_a_process_is_read_with_its_partition_where_the_kernel_has_them(host) -> None:
-    root, run, processes = host
-    assert processes.read(UUID, "web").ksm_partition is None
-    root.write("proc/self/ksm_partition", "0\n").write("proc/4711/ksm_partition", "9\n")
-    assert Processes(root.kernel, run, 4096).read(UUID, "web").ksm_partition == 9
-
-
-def test_a_vm_without_a_pid_file_is_a_typed_error(host) -> None:
-    with pytest.raises(KernelInterfaceError):
-        host[2].read(builders.DB, "db")
+def host(tmp_path: Path) -> FakeRoot:
+    return FakeRoot(tmp_path).process(4711)
 
 
 def test_the_oldest_deep_reading_is_due_first_and_a_new_vm_before_all() -> None:
@@ -79,9 +37,8 @@ def test_the_oldest_deep_reading_is_due_first_and_a_new_vm_before_all() -> None:
 
 
 def test_deep_reads_rest_in_proportion_to_what_they_took(host) -> None:
-    root, _, processes = host
-    deep = DeepReads(root.kernel, 4096, cpu_percent=1.0, interval=60.0, wall=lambda: 5.0)
-    deep.want({UUID: processes.read(UUID, "web")})
+    deep = DeepReads(host.kernel, 4096, cpu_percent=1.0, interval=60.0, wall=lambda: 5.0)
+    deep.want({UUID: process_memory(host.kernel, 4711)})
     rest = deep.read_next(now=0.0)
     assert 0.0 < rest < 100.0  # a read of some milliseconds, times a hundred
     assert deep.newest(UUID).at == 5.0
@@ -90,9 +47,8 @@ def test_deep_reads_rest_in_proportion_to_what_they_took(host) -> None:
 
 
 def test_a_restarted_qemu_has_no_deep_reading(host) -> None:
-    root, _, processes = host
-    deep = DeepReads(root.kernel, 4096, cpu_percent=1.0, interval=60.0)
-    deep.want({UUID: processes.read(UUID, "web")})
+    deep = DeepReads(host.kernel, 4096, cpu_percent=1.0, interval=60.0)
+    deep.want({UUID: process_memory(host.kernel, 4711)})
     deep.read_next(now=0.0)
     deep.want({UUID: builders.process(pid=5000)})
     assert deep.newest(UUID) is None
@@ -107,7 +63,7 @@ def test_a_defect_in_one_deep_read_keeps_no_other_from_being_made(host, monkeypa
         return DeepMemory(at, 0, 0, 0)
 
     monkeypatch.setattr("memhint.agent.deep_reads.deep_memory", read)
-    deep = DeepReads(host[0].kernel, 4096, cpu_percent=100.0, interval=0.01)
+    deep = DeepReads(host.kernel, 4096, cpu_percent=100.0, interval=0.01)
     deep.want({"a": builders.process(pid=1), "b": builders.process(pid=2)})
     deep.start()
     try:
@@ -242,7 +198,6 @@ def test_a_host_has_one_agent() -> None:
 
 
 def test_a_share_of_nothing_reads_nothing(host) -> None:
-    root, _, _ = host
-    deep = DeepReads(root.kernel, 4096, cpu_percent=0.0, interval=60.0)
+    deep = DeepReads(host.kernel, 4096, cpu_percent=0.0, interval=60.0)
     deep.start()
     assert deep._thread is None

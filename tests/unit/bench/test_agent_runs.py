@@ -35,7 +35,7 @@ def test_they_run_and_are_defined_as_guests_are(definitions: dict[str, Definitio
 def test_their_processes_are_found_by_their_pid_files(tmp_path: Path) -> None:
     with vm_processes(2) as processes:
         write_node(tmp_path, {uuid: process.pid for uuid, process in processes.items()})
-        found = Processes(KernelRoot(), tmp_path, 4096)
-        for number, (uuid, process) in enumerate(processes.items()):
-            assert found.read(uuid, f"vm-{number}").pid == process.pid
+        names = {uuid: f"vm-{number}" for number, uuid in enumerate(processes)}
+        found, _ = Processes(KernelRoot(), tmp_path, 4096, wait=60.0).read(names, {})
+        assert {uuid: one.pid for uuid, one in found.items()} == {uuid: one.pid for uuid, one in processes.items()}
     assert all(process.poll() is not None for process in processes.values())
