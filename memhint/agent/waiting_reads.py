@@ -18,7 +18,7 @@ K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 
 WAIT = 0.2  # seconds of a cycle: one takes some 40 us, and those of a large host some ms
-_FIRST = 5  # times that for one of which nothing is known: its VM counts as not observed, its memory as other work's
+_FIRST = 10  # times that for one of which nothing is known: its VM counts as not observed, its memory as other work's
 AT_ONCE = 4  # threads: memhint has one VM separated at a time, so more hang only where others do such things, too
 _STEPS = 4  # of that wait: when nothing came in one of them, another thread goes on with the others
 
