@@ -44,7 +44,9 @@ class ProviderStore(Protocol):
     def adopt(self, provider: str, name: str, ratio: float, *, again: bool = False) -> ProviderRecord:
         """Remember the ratio that was found, once."""
 
-    def begin(self, standing: ProviderRecord, ratio: float, holder: str) -> bool:
+    def begin(
+        self, standing: ProviderRecord, intended: float | None, holder: str, read: ProviderRecord | None = None
+    ) -> bool:
         """Take the turn to write."""
 
     def end(self, provider: str, holder: str, ratio: float | None, tenure: Tenure, detail: str) -> None:
@@ -161,6 +163,7 @@ class CapacityWriter:
                 # After the provider: what another controller has written meanwhile must not look like a stranger's.
                 standing = self._standings.adopt(provider, view.host, self._found(provider, known.provider))
             assert known is not None
+            read = standing  # as the database has it
             lost = self._lost(provider, standing, known.provider)
             if lost is not None:
                 if not view.stale and (epoch_rank(view.epoch), view.sequence) < lost.plan:
@@ -178,16 +181,27 @@ class CapacityWriter:
                     suspected = found
                     continue
             if lost is not None and decision.why is DecisionReason.UNCHANGED:
-                self._tell_again(provider, standing, known.provider, decision)
+                self._tell_again(provider, standing, read, known.provider, decision)
                 return
             if decision.ratio is None or not self._write:
                 self._leave(provider, view, standing, decision)
                 self._done[provider] = plan
                 return
-            if not self._standings.begin(standing, decision.ratio, self._holder):
+            now = known.provider
+            if standing.intended is not None and not _same(decision.ratio, standing.intended):
+                # The store has room for one write that is not confirmed, and so there is never a second one.
+                if not self._standings.begin(standing, standing.intended, self._holder, read):
+                    return
+                settled = self._settled(provider, now, standing)
+                if settled is None:
+                    self._rest(attempt)
+                    continue
+                now, standing = settled
+                read = standing
+            if not self._standings.begin(standing, decision.ratio, self._holder, read):
                 return  # another controller writes, or there is a newer plan: the next round looks again
             self._left[provider] = _Left(_plan(standing), standing.adopted, standing.written, decision.ratio)
-            if self._wrote(provider, view, known.provider, standing, decision):
+            if self._wrote(provider, view, now, standing, decision):
                 self._done.pop(provider, None)
                 return
             self._rest(attempt)
@@ -209,16 +223,9 @@ class CapacityWriter:
     ) -> bool:
         """Write; False where the provider has changed since it was read."""
         assert decision.ratio is not None
-        try:
-            after = self._placement.set_ratio(provider, known.inventory, decision.ratio)
-        except Outdated:
-            self.counts["outdated"] += 1
-            self._standings.end(provider, self._holder, None, standing.tenure, standing.detail)
+        after = self._put(provider, known, standing, decision.ratio)
+        if after is None:
             return False
-        except OpenStackError:
-            # Whether it was written is not known. ``intended`` stays, so that it is recognised when it was.
-            self._standings.end(provider, self._holder, None, standing.tenure, standing.detail)
-            raise
         self._left[provider] = _Left(_plan(standing), standing.adopted, decision.ratio, None)
         self._standings.end(provider, self._holder, decision.ratio, decision.tenure, "")
         self._known[provider] = _ProviderReading(replace(known, inventory=after), self._clock(), frozenset(view.memory))
@@ -230,6 +237,40 @@ class CapacityWriter:
             self._mark(provider)
             self._known.pop(provider, None)  # a trait moves the generation
         return True
+
+    def _settled(
+        self, provider: str, known: Provider, standing: ProviderRecord
+    ) -> tuple[Provider, ProviderRecord] | None:
+        """Have a write that is not confirmed land no more, if it has not: write once more the ratio that is there.
+
+        That moves the provider's generation, which each write names. None where the provider has changed since it was
+        read, as by that very write.
+        """
+        ratio = known.inventory.ratio
+        self._left[provider] = _Left(_plan(standing), standing.adopted, standing.written, standing.intended)
+        after = self._put(provider, known, standing, ratio)
+        if after is None:
+            return None
+        self._left[provider] = _Left(_plan(standing), standing.adopted, ratio, None)
+        self._standings.end(provider, self._holder, ratio, standing.tenure, standing.detail)
+        LOG.info("%s: a write of %g was not confirmed; the ratio is %g", standing.host, standing.intended, ratio)
+        return replace(known, inventory=after), replace(standing, written=ratio, intended=None)
+
+    def _put(self, provider: str, known: Provider, standing: ProviderRecord, ratio: float) -> Inventory | None:
+        """The inventory after the write; None, and the turn given back, where Placement says that it has changed.
+
+        ``intended`` stays then too: a request without an answer is repeated on its way, by keystoneauth or by a proxy,
+        and where the first one was carried out it is the second that finds the provider changed.
+        """
+        try:
+            return self._placement.set_ratio(provider, known.inventory, ratio)
+        except Outdated:
+            self.counts["outdated"] += 1
+            self._standings.end(provider, self._holder, None, standing.tenure, standing.detail)
+            return None
+        except OpenStackError:
+            self._standings.end(provider, self._holder, None, standing.tenure, standing.detail)
+            raise
 
     def _found(self, provider: str, known: Provider) -> float:
         """The ratio that memhint came to, for a provider of which the database knows nothing, or nothing any more."""
@@ -243,13 +284,15 @@ class CapacityWriter:
             return None
         return left if _same(now, left.written, left.intended) else None
 
-    def _tell_again(self, provider: str, standing: ProviderRecord, known: Provider, decision: Decision) -> None:
-        """Have the database know again that the ratio is memhint's."""
-        ratio = known.inventory.ratio
-        if self._standings.begin(standing, ratio, self._holder):
-            self._left[provider] = _Left(_plan(standing), standing.adopted, ratio, None)
-            self._standings.end(provider, self._holder, ratio, decision.tenure, "")
+    def _tell_again(
+        self, provider: str, standing: ProviderRecord, read: ProviderRecord, known: Provider, decision: Decision
+    ) -> None:
+        """Have the database know again what this process wrote, and what of that is not confirmed."""
+        if self._standings.begin(standing, standing.intended, self._holder, read):
+            self._left[provider] = _Left(_plan(standing), standing.adopted, standing.written, standing.intended)
+            self._standings.end(provider, self._holder, None, decision.tenure, "")
             self._told.pop(standing.host, None)
+            ratio = known.inventory.ratio
             LOG.info("%s: the database knows again that the ratio %g is memhint's", standing.host, ratio)
 
     def _see_to_mark(self, provider: str, standing: ProviderRecord | None) -> None:

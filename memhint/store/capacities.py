@@ -11,13 +11,13 @@ from collections.abc import Callable
 from sqlalchemy import Connection, select
 
 from memhint.objects.epoch import epoch_rank
-from memhint.objects.provider import ProviderRecord, Tenure
+from memhint.objects.provider import SAME, ProviderRecord, Tenure
 from memhint.store.clock import database_clock, goes_on
 from memhint.store.engine import Database
 from memhint.store.tables import capacity, host
 from memhint.store.upsert import add_new
 
-TURN = 60.0  # seconds for which a writer that says nothing keeps its turn
+TURN = 90.0  # seconds for which a writer that says nothing keeps its turn: longer than one request may take
 
 _FIELDS = tuple(ProviderRecord.__dataclass_fields__)
 
@@ -48,18 +48,25 @@ class Capacities:
             found = self._locked(connection, provider)
             assert found is not None
             if again or found.host != name:
-                found = ProviderRecord(provider, name, found.adopted, written=ratio if again else found.written, at=now)
+                written, intended = (ratio, None) if again else (found.written, found.intended)
+                found = ProviderRecord(provider, name, found.adopted, written, intended, at=now)
                 _update(connection, found)
             return found
 
         return self._database.transact(work)
 
-    def begin(self, standing: ProviderRecord, ratio: float, holder: str) -> bool:
-        """Take the turn to write ``ratio`` for the plan that ``standing`` names; False where it is not ours to write.
+    def begin(
+        self, standing: ProviderRecord, intended: float | None, holder: str, read: ProviderRecord | None = None
+    ) -> bool:
+        """Take the turn to write for the plan that ``standing`` names; False where it is not ours to write.
 
-        That is so while somebody else writes, after a newer plan was carried out, and where the host's newest report is
-        not that plan's any more.
+        That is so while somebody else writes, after a newer plan was carried out, where the host's newest report is
+        not that plan's any more, and where something was written or begun since ``read``.
+
+        :param intended: the one ratio that may come to stand there without a confirmation
+        :param read: the standing as it was here, where ``standing`` says more of what was written
         """
+        before = read or standing
 
         def work(connection: Connection) -> bool:
             now = self._clock(connection)
@@ -70,6 +77,8 @@ class Capacities:
                 return False
             if row.holder not in ("", holder) and goes_on(row.turn_until, now, TURN):
                 return False
+            if not (_alike(row.written, before.written) and _alike(row.intended, before.intended)):
+                return False
             if _rank(standing) < (epoch_rank(row.epoch), row.sequence):
                 return False
             newest = connection.execute(
@@ -77,10 +86,11 @@ class Capacities:
             ).first()
             if newest is not None and (newest.epoch, newest.sequence) != (standing.epoch, standing.sequence):
                 return False
-            values = {"intended": ratio, "epoch": standing.epoch, "sequence": standing.sequence}
+            ratios = {"written": standing.written, "intended": intended}
+            plan = {"epoch": standing.epoch, "sequence": standing.sequence}
             turn = {"holder": holder, "turn_until": now + TURN}
             connection.execute(
-                capacity.update().where(capacity.c.provider == standing.provider).values(**values, **turn)
+                capacity.update().where(capacity.c.provider == standing.provider).values(**ratios, **plan, **turn)
             )
             return True
 
@@ -119,6 +129,10 @@ class Capacities:
 
 def _rank(standing: ProviderRecord) -> tuple[object, int]:
     return epoch_rank(standing.epoch), standing.sequence
+
+
+def _alike(one: float | None, other: float | None) -> bool:
+    return one == other or (one is not None and other is not None and abs(one - other) < SAME)
 
 
 def _standing(row: object) -> ProviderRecord:

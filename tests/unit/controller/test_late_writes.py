@@ -1,0 +1,232 @@
+"""A write whose answer is lost may land at any later time: the ratio is memhint's all the same."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from memhint.controller.capacity_writer import CapacityWriter, release
+from memhint.objects.provider import Inventory, Provider, Tenure
+from memhint.objects.units import MIB
+from memhint.openstack.errors import OpenStackError, Outdated
+from memhint.planner.capacity_write import HostCapacity, WriterSettings
+from memhint.store.database import Store, open_store
+
+PROVIDER = "11111111-1111-1111-1111-111111111111"
+ON_TIME, LATE, LOST, REPEATED = "on time", "late", "lost", "repeated"
+
+
+class Placement:
+    """One provider of 10 GiB. ``fates`` says what becomes of the next writes; the late ones land with ``land``."""
+
+    def __init__(self) -> None:
+        self.inventory = Inventory(1, 10240, 0, 1.0, {})
+        self.fates: list[str] = []
+        self.late: list[tuple[int, float]] = []
+        self.ratios: list[float] = [1.0]
+        self.meanwhile: list[Callable[[], None]] = []  # what happens right after the next reads, one each
+
+    def provider(self, uuid: str) -> Provider:
+        """As it is now."""
+        found = Provider(uuid, "a", self.inventory, {})
+        if self.meanwhile:
+            self.meanwhile.pop()()
+        return found
+
+    def set_ratio(self, uuid: str, inventory: Inventory, ratio: float) -> Inventory:
+        """Write, or have the answer lost."""
+        fate = self.fates.pop(0) if self.fates else ON_TIME
+        if fate is LATE:
+            self.late.append((inventory.generation, ratio))
+        if fate in (LATE, LOST):
+            raise OpenStackError("it did not answer in time")
+        self.land()  # what waited for the same lock comes first
+        self._put(inventory.generation, ratio)
+        if fate is REPEATED:  # the first answer was lost, and keystoneauth asked again
+            self._put(inventory.generation, ratio)
+        return self.inventory
+
+    def land(self) -> None:
+        """What was late arrives."""
+        late, self.late = self.late, []
+        for generation, ratio in late:
+            if generation == self.inventory.generation:
+                self._put(generation, ratio)
+
+    def claim(self) -> None:
+        """A VM comes or goes: it moves the generation, and no ratio."""
+        self.inventory = replace(self.inventory, generation=self.inventory.generation + 1)
+
+    def mark(self, uuid: str, *, managed: bool) -> None:
+        """No traits here."""
+
+    def _put(self, generation: int, ratio: float) -> None:
+        if generation != self.inventory.generation:
+            raise Outdated("the generation has changed")
+        self.inventory = replace(self.inventory, generation=generation + 1, ratio=ratio)
+        self.ratios.append(ratio)
+
+
+class Site:
+    """A host, and any number of controllers."""
+
+    def __init__(self, store: Store) -> None:
+        self.store, self.placement = store, Placement()
+        self.view = HostCapacity(
+            "a", PROVIDER, None, False, 0, 1024 * MIB, 0, {}, epoch="000000000000001-aaaaaaaa", sequence=1
+        )
+        self.said: list[str] = []
+
+    def writer(self, holder: str = "one") -> CapacityWriter:
+        return CapacityWriter(
+            lambda: [self.view],
+            self.store.capacities,
+            self.placement,
+            lambda _host, what: self.said.append(what),
+            WriterSettings(),
+            holder,
+            write=True,
+            refresh=0.0,
+            sleep=lambda _seconds: None,
+        )
+
+    def report(self, headroom: int) -> None:
+        """:param headroom: MiB"""
+        self.view = replace(self.view, headroom=headroom * MIB, sequence=self.view.sequence + 1)
+
+    @property
+    def ratio(self) -> float:
+        return self.placement.inventory.ratio
+
+    @property
+    def tenure(self) -> Tenure:
+        return self.store.capacities.all()[0].tenure
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    store = open_store(f"sqlite:///{tmp_path}/memhint.db")
+    yield Site(store)
+    store.close()
+
+
+@pytest.mark.parametrize("other", [False, True])
+def test_a_write_that_lands_before_the_next_one_is_no_strangers(site: Site, other: bool) -> None:
+    writer = site.writer()
+    site.placement.fates = [LATE]
+    seen = []
+    for headroom in (14000, 3000, 2000, 0):
+        site.report(headroom)
+        writer.round()
+        seen.append(site.ratio)
+        if other:
+            writer = site.writer("other")
+    assert seen == [1.0, 0.29, 0.19, 0.0]
+    assert site.tenure is Tenure.MANAGED
+
+
+def test_a_write_that_lands_after_the_next_one_was_lost_is_no_strangers(site: Site) -> None:
+    writer = site.writer()
+    for headroom, fate in ((14000, LATE), (3000, LATE), (2000, LOST), (1000, LATE)):
+        site.placement.fates = [fate]
+        site.report(headroom)
+        writer.round()
+    site.placement.land()
+    site.report(2000)
+    writer.round()
+    assert (site.ratio, site.tenure) == (0.19, Tenure.MANAGED)
+
+
+def test_a_host_that_falls_silent_is_nominal_whenever_its_last_write_lands(site: Site) -> None:
+    writer = site.writer()
+    site.report(12000)
+    writer.round()
+    site.placement.fates = [LATE]
+    site.report(14000)
+    writer.round()
+    site.view = replace(site.view, stale=True)
+    writer.round()
+    assert site.ratio == 1.0
+    assert site.placement.ratios == [1.0, 1.17, 1.36, 1.36, 1.0]  # it landed, was confirmed, and went
+    site.placement.fates = [LATE]
+    site.view = replace(site.view, stale=False)
+    site.report(14000)
+    writer.round()
+    site.placement.late.clear()
+    site.view = replace(site.view, stale=True)
+    writer.round()
+    assert max(site.placement.ratios[5:], default=1.0) == 1.0  # one that never lands is not written to be known
+
+
+def test_a_write_that_was_repeated_on_its_way_is_no_strangers(site: Site) -> None:
+    writer = site.writer()
+    site.placement.fates = [REPEATED]
+    site.report(14000)
+    writer.round()
+    assert (site.ratio, site.tenure) == (1.36, Tenure.MANAGED)
+    site.placement.fates = [REPEATED, REPEATED]
+    site.report(3000)
+    writer.round()
+    assert (site.ratio, site.tenure) == (0.29, Tenure.MANAGED)
+
+
+def test_a_lost_write_that_arrived_is_known_while_the_next_one_is_lost_too(site: Site) -> None:
+    writer = site.writer()
+    site.placement.fates = [LATE]
+    site.report(14000)
+    writer.round()
+    site.placement.land()
+    site.placement.fates = [LOST]
+    site.report(3000)
+    writer.round()
+    site.report(3000)
+    writer.round()
+    assert (site.ratio, site.tenure) == (0.29, Tenure.MANAGED)
+
+
+def test_a_stranger_is_still_seen_while_a_write_is_not_confirmed(site: Site) -> None:
+    writer = site.writer()
+    site.placement.fates = [LOST]
+    site.report(14000)
+    writer.round()
+    site.placement.inventory = replace(site.placement.inventory, generation=9, ratio=3.0)
+    site.report(3000)
+    writer.round()
+    assert (site.ratio, site.tenure) == (3.0, Tenure.CONFLICT)
+
+
+def test_what_lands_after_uninstall_lands_no_more(site: Site) -> None:
+    writer = site.writer()
+    site.placement.fates = [LATE]
+    site.report(14000)
+    writer.round()
+    release(site.store.capacities.all()[0], site.store.capacities, site.placement)
+    site.placement.land()
+    assert site.ratio == 1.0
+
+
+@pytest.mark.parametrize("trial", range(6))
+def test_whatever_is_late_and_whoever_writes_it_never_ends_in_a_conflict(site: Site, trial: int) -> None:
+    chance = random.Random(trial)
+    writers = [site.writer("one"), site.writer("two")]
+    for _ in range(40):
+        site.placement.fates = chance.choices((ON_TIME, LATE, LOST, REPEATED), (4, 3, 1, 1), k=3)
+        if chance.random() < 0.3:
+            site.placement.claim()
+        if chance.random() < 0.3:
+            site.placement.land()
+        site.report(chance.randrange(0, 15000))
+        if chance.random() < 0.1:  # it ended, and knows nothing
+            writers[0] = site.writer("one")
+        one, other = chance.sample(writers, 2)
+        if chance.random() < 0.5:
+            site.placement.meanwhile = [other.round] * chance.choice((1, 1, 2))
+        one.round()
+    site.placement.fates, site.placement.meanwhile = [], []
+    site.report(2000)
+    writers[0].round()
+    assert (site.ratio, site.tenure) == (0.19, Tenure.MANAGED)
