@@ -54,6 +54,13 @@ OPTS: list[cfg.Opt] = [
         ],
         help="What holds for a compute that memhint has never told of, while it tells of others.",
     ),
+    cfg.DictOpt(
+        "providers",
+        default={},
+        help="UUIDs of the computes of hosts whose name in memhint is neither host nor hypervisor_hostname of the "
+        "compute: HOST:UUID,HOST:UUID, as [openstack] providers of the controllers. Another host's word for a compute "
+        "counts for nothing unless it stands here.",
+    ),
     *(
         cfg.FloatOpt(
             f"{name}_max_ratio",

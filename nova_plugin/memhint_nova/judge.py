@@ -13,12 +13,13 @@ observed, so what a VM has not touched yet is never promised twice.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from memhint_nova.claims import Said
 from memhint_nova.host import Host
 from memhint_nova.reason import Reason
-from memhint_nova.snapshot import Doubt, Snapshot
+from memhint_nova.snapshot import Snapshot
 from memhint_nova.wish import Wish
 
 OPT_OUT_KEY, OPT_OUT_VALUE = "memhint:overcommit", "deny"  # in an aggregate's metadata
@@ -45,6 +46,7 @@ class Rules:
     reserved: int
     psi_limit: float | None
     pass_unknown: bool
+    said: Said = field(default_factory=lambda: Said({}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +83,20 @@ class Judge:
 
     def known(self, compute: Compute) -> Host | Reason:
         """What is known of a compute, or why nothing is that could be used."""
-        found = self.snapshot.by_provider.get(compute.uuid)  # type: ignore[arg-type]
+        uuid, names = compute.uuid, (compute.host, compute.nodename)
+        found: Host | None = None
+        for one in self.snapshot.by_provider.get(uuid, ()) if uuid is not None else ():
+            if not self.rules.said.speaks_for(one.name, one.provider, names):
+                continue
+            if found is None or found.expires < self.now:
+                found = one
+            elif one.expires >= self.now:
+                return Reason.MISMATCH
         if found is None:
             if self.snapshot.at is None:
                 return Reason.NO_DATA
             hosts = self.snapshot.hosts
             return Reason.MISMATCH if compute.host in hosts or compute.nodename in hosts else Reason.UNKNOWN
-        if isinstance(found, Doubt):
-            return Reason.MISMATCH
         return found if found.expires >= self.now else Reason.STALE
 
     def left(self, compute: Compute, known: Host) -> float:

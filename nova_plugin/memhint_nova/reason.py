@@ -10,7 +10,7 @@ class Reason(StrEnum):
 
     NO_DATA = "no_data"  # nothing was ever heard from memhint: nominal accounting, and it is full
     UNKNOWN = "unknown"  # memhint tells of other hosts, not of this one: nominal accounting, and it is full
-    MISMATCH = "mismatch"  # a host of this name is there under another compute's UUID, or none: the same
+    MISMATCH = "mismatch"  # a host of this name has another compute's UUID or none, or two are this one: the same
     STALE = "stale"  # the newest report is too old: the same
     PRESSURE = "pressure"  # the host's agent admits nothing
     SWAP_IN = "swap_in"  # the same, because the host swaps in

@@ -9,6 +9,7 @@ from oslo_config import cfg
 
 from memhint_nova import conf as memhint_conf
 from memhint_nova import transport
+from memhint_nova.claims import Said
 from memhint_nova.client import HostsClient
 from memhint_nova.counts import Counts
 from memhint_nova.judge import Judge, Rules
@@ -31,6 +32,7 @@ class Shared:
             reserved=self._conf.reserved_host_memory_mb,
             psi_limit=options.psi_limit or None,
             pass_unknown=options.unknown_hosts == "pass",
+            said=Said(options.providers),
         )
         return Judge(self.refresher.view(), rules, time.monotonic())
 

@@ -4,23 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from enum import Enum
 
 from memhint_nova.host import Host
 
 
-class Doubt(Enum):
-    """Why there is no host to a compute, where the snapshot has an answer to that."""
-
-    TWICE = "twice"  # two hosts say that they are this compute
-
-
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All hosts by name, and those that say which compute they are by its UUID."""
+    """All hosts by name, and by the UUID of a compute all that say that they are it."""
 
     hosts: Mapping[str, Host] = field(default_factory=dict)
-    by_provider: Mapping[str, Host | Doubt] = field(default_factory=dict)
+    by_provider: Mapping[str, tuple[Host, ...]] = field(default_factory=dict)
     token: str | None = None  # where the next look begins
     at: float | None = None  # of the last answer, on the monotonic clock; None before the first
 
@@ -33,10 +26,11 @@ class Snapshot:
             hosts.pop(name, None)
         for one in changed:
             hosts[one.name] = _newer(hosts.get(one.name), one)
-        by_provider: dict[str, Host | Doubt] = {}
+        claimants: dict[str, list[Host]] = {}
         for one in hosts.values():
             if one.provider is not None:
-                by_provider[one.provider] = Doubt.TWICE if one.provider in by_provider else one
+                claimants.setdefault(one.provider, []).append(one)
+        by_provider = {provider: tuple(claim) for provider, claim in claimants.items()}
         return Snapshot(hosts, by_provider, token, at)
 
     def without_news(self, at: float) -> Snapshot:

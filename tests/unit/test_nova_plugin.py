@@ -5,12 +5,14 @@ from __future__ import annotations
 import ast
 import re
 import sys
+from itertools import product
 from pathlib import Path
 
 import pytest
 
 from memhint.objects.policy import KEYS, NOVA_KEYS
 from memhint.objects.report import STALE_PERIODS
+from memhint.planner.claims import canonical, speaks_for
 from memhint.planner.pressure import PressureSample, alarms
 from memhint.planner.settings import PlannerSettings, PressureThresholds
 from tests.unit.programs import ROOT, load
@@ -56,6 +58,27 @@ def test_both_sides_agree_on_what_they_do_not_tell_each_other() -> None:
     assert PlannerSettings().overhead == 128 << 20
     overhead = (PLUGIN / "conf.py").read_text().partition('"overhead_mib",')[2]
     assert overhead.split("default=")[1].startswith("128,")
+
+
+NAMES = [
+    "compute-1",
+    "Compute-1",
+    "compute-1.example.org",
+    "compute-1.example.org.",
+    "compute-1.example.net",
+    "compute-2",
+]
+NAMES += ["compute-10", "example.compute-1", "rack-7", "", ".", "straße", "STRASSE.example.org"]
+UUIDS = ["2f1b4c9e-5a55-4a53-9d4e-0c6a3d1b7f10", "11111111-1111-4111-8111-111111111111"]
+
+
+@pytest.mark.parametrize("said", [{}, {"rack-7": UUIDS[0].upper()}, {"compute-1": UUIDS[1], "rack-7": "none"}])
+def test_controllers_and_plugin_take_the_same_hosts_word_for_a_compute(said) -> None:
+    plugin = module("claims")
+    for host, uuid, name in product(NAMES, UUIDS, NAMES):
+        assert plugin.Said(said).speaks_for(host, uuid, (name,)) == speaks_for(host, uuid, name, said), (host, name)
+    for text in ("", "x", UUIDS[0].upper(), f"{{{UUIDS[0]}}}", UUIDS[0][:-1]):
+        assert plugin.canonical(text) == canonical(text)
 
 
 def imports(path: Path) -> set[str]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from memhint_nova.claims import Said
 from memhint_nova.host import host
 from memhint_nova.judge import Judge, Rules
 from memhint_nova.reason import Reason
@@ -92,13 +95,64 @@ def test_no_psi_limit_leaves_pressure_to_the_agent() -> None:
         ([told(2)], Reason.UNKNOWN),
         ([told(2, name="host-1")], Reason.MISMATCH),
         ([told(provider=None)], Reason.MISMATCH),
-        ([told(), told(name="liar")], Reason.MISMATCH),
+        ([told(), told(name="host-1.example.org")], Reason.MISMATCH),
+        ([told(name="liar")], Reason.UNKNOWN),
     ],
 )
 def test_without_usable_data_nominal_accounting_decides(hosts, reason) -> None:
     asked = judge(*hosts)
     assert asked.veto(Compute(free_ram_mb=2048), vm(2048)) is None
     assert asked.veto(Compute(free_ram_mb=2047), vm(2048)) is reason
+
+
+FULL = Compute(free_ram_mb=-2048, num_instances=5)
+
+
+@pytest.mark.parametrize("compute", [Compute(), FULL])
+@pytest.mark.parametrize("own", [[], [told()], [told(headroom=0)], [told(state="silent")], [told(admitting=False)]])
+@pytest.mark.parametrize(
+    "claim",
+    [
+        told(name="liar"),
+        told(name="liar", headroom=60 * GIB),
+        told(name="liar", admitting=False),
+        told(name="liar", state="silent"),
+        told(name="host-1.liar.example.org", headroom=60 * GIB),
+    ],
+)
+@pytest.mark.parametrize("pass_unknown", [False, True])
+def test_the_claim_of_a_host_of_another_name_changes_nothing(compute, own, claim, pass_unknown) -> None:
+    compute = replace(compute, host="host-1", nodename="host-1.example.org")
+    rules = replace(RULES, pass_unknown=pass_unknown)
+    without = judge(*own, told(9), rules=rules)
+    claimed = [judge(*order, told(9), rules=rules) for order in ([*own, claim], [claim, *own])]
+    for memory in (64, 1024, 20000):
+        assert {one.veto(compute, vm(memory)) for one in claimed} == {without.veto(compute, vm(memory))}
+    assert {one.weighed(compute) for one in claimed} == {without.weighed(compute)}
+
+
+def roomy(**changes):
+    return told(**{"headroom": 60 * GIB, **changes})
+
+
+@pytest.mark.parametrize("name", ["host-1", "HOST-1", "host-1.example.org", "node-1", "node-1.example.org."])
+def test_a_host_is_the_compute_by_either_name_with_or_without_domain(name) -> None:
+    compute = replace(FULL, host="host-1", nodename="node-1.example.org")
+    assert judge(roomy(name=name)).veto(compute, vm(1024)) is None
+
+
+def test_a_host_that_was_renamed_is_known_by_its_new_name_while_the_old_one_is_silent() -> None:
+    for old in ("old", "host-1.example.org"):
+        assert judge(roomy(name=old, state="silent"), roomy()).veto(FULL, vm(1024)) is None
+
+
+def test_the_operators_word_joins_names_that_differ_and_is_the_last() -> None:
+    rules = replace(RULES, said=Said({"rack-7": provider(1).upper()}))
+    assert judge(roomy(name="rack-7"), rules=rules).veto(FULL, vm(1024)) is None
+    assert judge(roomy(name="rack-7"), told(headroom=0), rules=rules).veto(FULL, vm(1024)) is None
+    assert judge(roomy(name="rack-7", provider=provider(2)), rules=rules).veto(FULL, vm(1024)) is Reason.UNKNOWN
+    assert judge(roomy(), rules=rules).veto(FULL, vm(1024)) is Reason.MISMATCH
+    assert judge(roomy(name="rack-7")).veto(FULL, vm(1024)) is Reason.UNKNOWN
 
 
 def test_before_the_first_answer_nominal_accounting_decides() -> None:
@@ -223,7 +277,7 @@ def test_nobody_gets_in_beyond_the_headroom_whatever_nova_counts(
     asked = judge(told(headroom=headroom, assigned=assigned, domains=domains))
     if asked.veto(compute, vm(need)) is None:
         assert need + 128 <= headroom / MIB
-        before = asked.left(compute, asked.snapshot.by_provider[provider(1)])
+        before = asked.left(compute, asked.snapshot.hosts["host-1"])
         compute.place(need)
         # what is placed is charged, unless VMs that Nova does not know hide it
-        assert asked.left(compute, asked.snapshot.by_provider[provider(1)]) <= before
+        assert asked.left(compute, asked.snapshot.hosts["host-1"]) <= before

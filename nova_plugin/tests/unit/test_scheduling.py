@@ -16,7 +16,7 @@ from memhint_nova.weigher import MemhintWeigher
 from nova import objects
 from nova.scheduler import filters, weights
 
-from tests.told import GIB, Aggregate, told
+from tests.told import GIB, Aggregate, provider, told
 from tests.unit.nova_objects import host_state, request
 
 CONF = nova.conf.CONF
@@ -76,6 +76,17 @@ def test_hosts_without_measured_room_are_vetoed_logged_and_counted(known, caplog
     assert "2 of 3 hosts do not get instance 6c2a9a5c" in caplog.text
     assert "headroom 1 (host-2: headroom 1024 MiB, 0 of it placed and not seen yet, for 2048 + 128)" in caplog.text
     assert "pressure 1 (host-3: memory pressure 12 %)" in caplog.text
+
+
+def test_the_option_joins_names_that_differ(known) -> None:
+    known(told(1, name="rack-7", headroom=60 * GIB))
+    full = host_state(1, used_mb=18000)
+    assert passed(request(2048), full) == []
+    CONF.set_override("providers", {"rack-7": provider(1)}, "memhint")
+    try:
+        assert passed(request(2048), full) == ["host-1"]
+    finally:
+        CONF.clear_override("providers", "memhint")
 
 
 def test_each_vm_of_one_request_takes_of_the_headroom(known) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memhint_nova.host import host
-from memhint_nova.snapshot import Doubt, Snapshot
+from memhint_nova.snapshot import Snapshot
 
 from tests.told import provider, told
 
@@ -26,10 +26,11 @@ def test_a_whole_list_replaces() -> None:
     assert set(first.with_news([read(2)], (), "b", 110.0, whole=True).hosts) == {"host-2"}
 
 
-def test_two_hosts_that_say_they_are_one_compute_are_both_doubted() -> None:
-    two = [read(1), read(2, provider=provider(1))]
-    for order in (two, two[::-1]):
-        assert Snapshot().with_news(order, (), "a", 100.0, whole=True).by_provider == {provider(1): Doubt.TWICE}
+def test_all_that_say_they_are_one_compute_are_kept() -> None:
+    one, two = read(1), read(2, provider=provider(1))
+    found = Snapshot().with_news([one, two], (), "a", 100.0, whole=True)
+    assert found.by_provider == {provider(1): (one, two)}
+    assert found.with_news((), ["host-2"], "b", 101.0, whole=False).by_provider == {provider(1): (one,)}
 
 
 def test_an_older_report_does_not_replace_a_newer_one_but_another_life_does() -> None:
