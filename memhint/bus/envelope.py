@@ -27,6 +27,7 @@ _WINDOW = 2**23  # bytes that unpacking may keep in memory: what compressing at 
 _PAYS = 512  # bytes below which compressing is not tried
 _LEVEL = 3
 LARGEST = 4 * 2**20  # bytes of a message's text, packed or not: a report has 2.8 KiB for each VM, so 1.3 MiB for 500
+MOST = 5000  # points, events and requests in one record: ten times what an agent of any version sends
 
 
 class MessageKind(StrEnum):
@@ -116,6 +117,10 @@ def decode_text(plain: bytes) -> Envelope:
             one.request.check()
     except (RecordDamaged, ReclaimError) as error:
         raise Poison(f"its content cannot be read: {error}") from error
+    if isinstance(content, Record):
+        many = len(content.points) + len(content.events) + len(content.reclaims)
+        if many > MOST:
+            raise Poison(f"its {many} points, events and requests are more than {MOST}")
     envelope = Envelope(head.kind, head.host, head.epoch, head.sequence, head.clock, content, text.decode())
     hosts = {content.host} if isinstance(content, Report) else {one.host for one in content.events}
     same_cycle = isinstance(content, Record) or (content.epoch, content.sequence) == (envelope.epoch, envelope.sequence)

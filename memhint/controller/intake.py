@@ -12,7 +12,7 @@ from memhint.bus.rabbit_consumer import HandlerUnavailable
 from memhint.bus.record import Record
 from memhint.objects.report import Report
 from memhint.store import Store
-from memhint.store.errors import StoreDamaged, StoreError, StoreRefused
+from memhint.store.errors import StoreDamaged, StoreError, StoreFailed, StoreRefused
 from memhint.store.fleet import HostRecord, State
 from memhint.store.rows.points import TIDY_EVERY
 
@@ -55,6 +55,10 @@ class Intake:
             self._keep(batch)
             return [None] * len(batch)
         except (StoreRefused, StoreDamaged):
+            return [self._alone(one) for one in batch]
+        except StoreFailed as error:  # so may one of them be, or their number
+            LOG.error("a batch could not be kept, each of its messages is tried by itself: %s", error)
+            self._rehearse()
             return [self._alone(one) for one in batch]
         except StoreError as error:
             raise HandlerUnavailable(str(error)) from error
@@ -109,11 +113,29 @@ class Intake:
             self.counts["silenced"] += 1
             LOG.warning("%s is silent: its data count for nothing any more", host)
 
+    def _rehearse(self) -> None:
+        """Whether the store takes what is not to blame.
+
+        :raises HandlerUnavailable: when it does not
+        """
+        try:
+            self._fleet.rehearse()
+        except StoreError as error:
+            raise HandlerUnavailable(str(error)) from error
+
     def _alone(self, one: Envelope) -> str | None:
         try:
-            self._keep([one])
+            try:
+                self._keep([one])
+            except StoreFailed as error:  # whatever it was may be over: once more, where the store is well
+                LOG.error("a message of %r could not be kept, it is tried once more: %s", one.host, error)
+                self._rehearse()
+                self._keep([one])
         except (StoreRefused, StoreDamaged) as error:
             return str(error)[:300]
+        except StoreFailed as error:
+            self._rehearse()
+            return f"keeping it fails: {error}"[:300]
         except StoreError as error:
             raise HandlerUnavailable(str(error)) from error
         except Exception as error:

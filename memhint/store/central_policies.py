@@ -16,6 +16,7 @@ from memhint.objects.policy import Origin, parse_policy
 from memhint.store import revisions
 from memhint.store.clock import database_clock
 from memhint.store.engine import Database
+from memhint.store.parts import parts
 from memhint.store.retention import proven
 from memhint.store.tables import central_policy, domain, policy
 from memhint.store.upsert import upsert
@@ -70,11 +71,13 @@ class CentralPolicies:
     def on(self, hosts: Sequence[str]) -> dict[str, dict[str, Wishes]]:
         """The wishes for the VMs that these hosts have, by host and UUID; hosts without any are not there."""
         with self._database.read() as connection:
-            query = select(domain.c.host, domain.c.uuid).where(
-                domain.c.host.in_(list(hosts)), domain.c.uuid.in_(select(central_policy.c.domain_uuid))
-            )
-            places = connection.execute(query).all()
-            held = _held(connection, sorted({place.uuid for place in places})) if places else {}
+            places: list[tuple[str, str]] = []
+            for some in parts(hosts):
+                query = select(domain.c.host, domain.c.uuid).where(
+                    domain.c.host.in_(some), domain.c.uuid.in_(select(central_policy.c.domain_uuid))
+                )
+                places += [(row.host, row.uuid) for row in connection.execute(query)]
+            held = _held(connection, sorted({uuid for _, uuid in places}))
         found: dict[str, dict[str, Wishes]] = {}
         for host, uuid in places:
             if uuid in held:
@@ -92,8 +95,9 @@ class CentralPolicies:
             connection.execute(update(central_policy).where(there).values(seen=now))
             old = select(central_policy.c.domain_uuid).where(central_policy.c.seen < now - keep)
             gone = connection.execute(old).scalars().all()
-            for table in (policy, central_policy):
-                connection.execute(delete(table).where(table.c.domain_uuid.in_(gone)))
+            for some in parts(gone):
+                for table in (policy, central_policy):
+                    connection.execute(delete(table).where(table.c.domain_uuid.in_(some)))
             return len(gone)
 
         return self._database.transact(work)
@@ -110,12 +114,13 @@ class CentralPolicies:
 def _held(connection: Connection, uuids: Sequence[str]) -> dict[str, Wishes]:
     mine = (policy.c.domain_uuid == central_policy.c.domain_uuid) & (policy.c.origin == str(Origin.OPERATOR))
     query = select(central_policy.c.domain_uuid, central_policy.c.version, policy.c.key, policy.c.value)
-    query = query.select_from(central_policy).outerjoin(policy, mine).where(central_policy.c.domain_uuid.in_(uuids))
+    query = query.select_from(central_policy).outerjoin(policy, mine)
     values: dict[str, dict[str, str]] = {}
     versions: dict[str, int] = {}
-    for row in connection.execute(query):
-        versions[row.domain_uuid] = row.version
-        wished = values.setdefault(row.domain_uuid, {})
-        if row.key is not None:
-            wished[row.key] = row.value
+    for some in parts(uuids):
+        for row in connection.execute(query.where(central_policy.c.domain_uuid.in_(some))):
+            versions[row.domain_uuid] = row.version
+            wished = values.setdefault(row.domain_uuid, {})
+            if row.key is not None:
+                wished[row.key] = row.value
     return {uuid: Wishes(uuid, versions[uuid], values[uuid]) for uuid in versions}

@@ -41,6 +41,18 @@ _SESSION = "SET SESSION sql_mode = CONCAT(@@SESSION.sql_mode, ',NO_BACKSLASH_ESC
 # the others. PostgreSQL's SQLSTATE, MariaDB's error numbers.
 _READ_ONLY = ("25006", 1290, 1792, 1836, 1047)
 _DEADLOCKS = ("40001", "40P01", 1213, 1205)  # PostgreSQL's SQLSTATEs, MariaDB's error numbers
+# What comes of the state that a database is in, and not of what it is told: no room, no memory, no rights, no such
+# table, shutting down, another one in the way. Classes of SQLSTATEs and some whole ones; MariaDB's numbers, and those
+# of its client from 2000 on.
+_STATES = ("08", "25", "28", "3D", "40", "53", "55", "57", "58", "42501", "42P01", "42703")
+_NUMBERS = {
+    *(1020, 1021, 1030, 1037, 1040, 1041, 1042, 1043, 1044, 1045, 1047, 1049, 1053, 1054, 1114, 1129, 1130, 1142, 1143),
+    *(1146, 1158, 1159, 1160, 1161, 1180, 1203, 1205, 1206, 1213, 1226, 1227, 1290, 1317, 1412, 1792, 1836, 1927, 1969),
+    *range(2000, 3000),
+    3024,
+    4031,
+}
+_TOLD = (1, 18, 20, 25)  # SQLite's primary codes of what it is told: ERROR, TOOBIG, MISMATCH, RANGE
 # What drivers say of bytes that they do not understand, as of a proxy, and do not take for an error of the database.
 _GARBLED = (struct.error, IndexError, AttributeError, AssertionError, UnicodeDecodeError)
 _NO_DATABASE = (*_GARBLED, LookupError, TypeError, ValueError, RuntimeError)  # while connecting: no value is sent yet
@@ -213,6 +225,19 @@ def _in_the_way(error: BaseException | None) -> bool:
     return isinstance(error, DBAPIError) and _is_one_of(error.orig, _DEADLOCKS)
 
 
+def _may_be_told(error: SQLAlchemyError) -> bool:
+    """Whether the error may come of what the database was told, so that the same again would end the same way."""
+    if not isinstance(error, DBAPIError) or error.connection_invalidated:
+        return False
+    said = error.orig
+    if (code := getattr(said, "sqlite_errorcode", None)) is not None:
+        return code & 0xFF in _TOLD and "no such" not in str(said)
+    if (state := getattr(said, "sqlstate", None)) is not None:
+        return not str(state).startswith(_STATES)
+    number = said.args[0] if said is not None and said.args else None
+    return number not in _NUMBERS
+
+
 def _is_one_of(said: BaseException | None, codes: tuple[str | int, ...]) -> bool:
     return getattr(said, "sqlstate", None) in codes or bool(said and said.args and said.args[0] in codes)
 
@@ -236,6 +261,8 @@ def _connected(engine: Engine) -> Iterator[Connection]:
     """
     try:
         connection = engine.connect()
+    except DBAPIError as error:  # nothing was told yet
+        raise trouble(redacted(engine.url), _what(error), refused=False) from error
     except _NO_DATABASE as error:
         raise StoreError(f"{redacted(engine.url)}: no database answers there: {error!r}; see [store] url") from error
     with connection:
@@ -272,10 +299,14 @@ def _translated(url: URL) -> Iterator[None]:
     try:
         yield
     except SQLAlchemyError as error:
-        what = " ".join(str(getattr(error, "orig", None) or error).split())
+        what = _what(error)
         refused = isinstance(error, (DataError, IntegrityError)) or (
             not isinstance(error, DBAPIError) and isinstance(error, StatementError)
         )
-        raise trouble(redacted(url), what, refused=refused) from error
+        raise trouble(redacted(url), what, refused=refused, told=_may_be_told(error)) from error
     except (OverflowError, UnicodeEncodeError) as error:  # drivers say it in their own way
         raise StoreRefused(f"{redacted(url)}: {error}") from error
+
+
+def _what(error: SQLAlchemyError) -> str:
+    return " ".join(str(getattr(error, "orig", None) or error).split())

@@ -23,6 +23,10 @@ class StoreRefused(StoreError):
     """The database is there and does not take a value: the same again would end the same way."""
 
 
+class StoreFailed(StoreError):
+    """The database answered with an error that nothing in its state explains: what it was told may be to blame."""
+
+
 class ChangesExpired(StoreError):
     """What has changed since then can no longer be told: a whole list is needed."""
 

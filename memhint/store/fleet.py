@@ -16,13 +16,16 @@ from memhint.objects.counted import counted
 from memhint.objects.epoch import epoch_rank
 from memhint.objects.event import Event
 from memhint.objects.history import HistoryPoint
-from memhint.objects.reclaim import Reclaim
+from memhint.objects.lever import LeverName
+from memhint.objects.reclaim import Reclaim, ReclaimRequest
 from memhint.objects.report import STALE_PERIODS, Report
+from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.store import codec, revisions
 from memhint.store.clock import database_clock
 from memhint.store.engine import Database
 from memhint.store.events import Events
 from memhint.store.history import History
+from memhint.store.parts import parts
 from memhint.store.reclaims import Reclaims
 from memhint.store.retention import proven
 from memhint.store.rows.lines import Seen
@@ -30,8 +33,13 @@ from memhint.store.summaries import Summaries
 from memhint.store.tables import host, host_event, report
 from memhint.store.upsert import add_new, upsert
 
+_NOBODY = "(rehearsal)"  # no host's name: whatever is written of it is taken back
 DRIFT = 5e-4  # seconds per second by which two clocks may run apart
 _POISON_SPAN = 600.0  # seconds in which refused messages of one sender are one event
+
+
+class _TakenBack(Exception):
+    """Ends a transaction of which nothing is to be kept."""
 
 
 class HostEventKind(StrEnum):
@@ -122,6 +130,16 @@ class Fleet:
         """
         return self._database.transact(lambda connection: self._take(connection, states, records))
 
+    def rehearse(self) -> None:
+        """Whether the database takes the like of what hosts tell: something of everything is written, and taken back.
+
+        :raises StoreError: when it does not
+        """
+        try:
+            self._database.transact(self._rehearse)
+        except _TakenBack:
+            return
+
     def sweep(self) -> tuple[str, ...]:
         """Mark the hosts that were silent for three periods; those that were not marked before.
 
@@ -200,13 +218,25 @@ class Fleet:
             over = (host.c.silent == 1) & (host.c.heard < now - keep)
             names = sorted(connection.execute(select(host.c.name).where(over)).scalars())
             gone = [one.name for one in _locked(connection, names) if one.silent and one.heard < now - keep]
-            for table, column in ((report, report.c.host), (host, host.c.name)):
-                if gone:
-                    connection.execute(delete(table).where(column.in_(gone)))
+            for some in parts(gone):
+                for table, column in ((report, report.c.host), (host, host.c.name)):
+                    connection.execute(delete(table).where(column.in_(some)))
             self._summaries.forget(connection, gone, now)
             return tuple(gone)
 
         return self._database.transact(work)
+
+    def _rehearse(self, connection: Connection) -> None:
+        now = self._clock(connection)
+        _locked(connection, [_NOBODY])
+        upsert(connection, report, {"host": _NOBODY, "epoch": "", "sequence": 0, "at": now, "document": "{}"})
+        self._history.add(connection, [(_NOBODY, HistoryPoint(now, 0, 0, 0, 0, 0, 0, 0, None))])
+        verdict = Verdict(Answer.PENDING, Reason.NONE)
+        self._events.add(connection, [Event(now, _NOBODY, _NOBODY, LeverName.CACHE, "", verdict)])
+        asked = ReclaimRequest(_NOBODY, _NOBODY, None, 0.0, 1.0, _NOBODY, _NOBODY, now, now + 1.0)
+        self._reclaims.record(connection, [(_NOBODY, Reclaim(asked))])
+        _note(connection, [HostEvent(now, _NOBODY, HostEventKind.LOST)])
+        raise _TakenBack
 
     def _take(
         self, connection: Connection, states: Sequence[State], records: Sequence[HostRecord]
@@ -303,8 +333,12 @@ def _hosts(connection: Connection, names: Sequence[str] | None) -> tuple[HostSta
     columns = [host.c[name] for name in HostState.__dataclass_fields__]
     query = select(*columns).order_by(host.c.name)
     # Always in the same order: two batches with the same hosts wait for each other instead of ending each other.
-    query = query.where(host.c.epoch != "") if names is None else query.where(host.c.name.in_(names)).with_for_update()
-    return tuple(HostState(**{**row._mapping, "silent": bool(row.silent)}) for row in connection.execute(query))
+    if names is None:
+        asked = [query.where(host.c.epoch != "")]
+    else:
+        asked = [query.where(host.c.name.in_(some)).with_for_update() for some in parts(sorted(names))]
+    rows = (row for one in asked for row in connection.execute(one))
+    return tuple(HostState(**{**row._mapping, "silent": bool(row.silent)}) for row in rows)
 
 
 def _row(one: HostState) -> dict[str, object]:

@@ -15,6 +15,7 @@ from memhint.objects.instance import Instance
 from memhint.store import revisions
 from memhint.store.clock import database_clock, goes_on
 from memhint.store.engine import Database
+from memhint.store.parts import parts
 from memhint.store.tables import domain, instance, instance_look
 from memhint.store.upsert import add_new, upsert_many
 
@@ -64,13 +65,16 @@ class Instances:
             if not self._ours(connection, look, now + TURN):
                 return False
             names = ("uuid", "project", "hypervisor")
-            query = select(*(instance.c[name] for name in names)).where(instance.c.uuid.in_([*there, *gone]))
-            before = {row.uuid: tuple(row) for row in connection.execute(query)}
+            before: dict[str, tuple[Any, ...]] = {}
+            for some in parts([*there, *gone]):
+                query = select(*(instance.c[name] for name in names)).where(instance.c.uuid.in_(some))
+                before |= {row.uuid: tuple(row) for row in connection.execute(query)}
             news = [
                 one.uuid for one in there.values() if before.get(one.uuid) != (one.uuid, one.project, one.hypervisor)
             ]
             news += [uuid for uuid in gone if uuid in before]
-            connection.execute(delete(instance).where(instance.c.uuid.in_(gone)))
+            for some in parts(gone):
+                connection.execute(delete(instance).where(instance.c.uuid.in_(some)))
             rows = [{**{name: getattr(one, name) for name in names}, "look": look.number} for one in there.values()]
             upsert_many(connection, instance, rows)
             _told(connection, news, now)
@@ -159,4 +163,5 @@ def _told(connection: Connection, uuids: Sequence[str], now: float) -> None:
     """Lines of these VMs show something else now: who asks for changes is told."""
     if uuids:
         number = revisions.take(connection, now)
-        connection.execute(update(domain).where(domain.c.uuid.in_(uuids)).values(revision=number))
+        for some in parts(uuids):
+            connection.execute(update(domain).where(domain.c.uuid.in_(some)).values(revision=number))

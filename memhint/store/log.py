@@ -15,6 +15,7 @@ from memhint.objects.words import read_word
 from memhint.store.engine import Database
 from memhint.store.errors import ChangesExpired, MarkerError
 from memhint.store.instances import belongs, followed
+from memhint.store.parts import parts
 from memhint.store.tables import domain, event, host_event
 
 LEVER = "lever"  # the kind of what a lever did; a host's events have kinds of their own
@@ -130,8 +131,10 @@ def _ends(connection: Connection) -> tuple[int, ...]:
 def _named(connection: Connection, found: Sequence[LogEntry]) -> tuple[LogEntry, ...]:
     """With the names of the VMs, as their hosts have them now."""
     uuids = sorted({one.domain for one in found if one.domain is not None})
-    query = select(domain.c.uuid, domain.c.name).where(domain.c.uuid.in_(uuids))
-    names = {uuid: name for uuid, name in connection.execute(query)} if uuids else {}
+    names: dict[str, str] = {}
+    for some in parts(uuids):
+        query = select(domain.c.uuid, domain.c.name).where(domain.c.uuid.in_(some))
+        names |= {uuid: name for uuid, name in connection.execute(query)}
     return tuple(replace(one, domain_name=names.get(one.domain)) if one.domain else one for one in found)
 
 

@@ -15,6 +15,7 @@ from memhint.objects.promise import HostPromises, KeptPromises, PromisedHour
 from memhint.planner.backtest import HOUR
 from memhint.store.clock import database_clock, is_past
 from memhint.store.engine import Database
+from memhint.store.parts import parts
 from memhint.store.tables import host, host_summary, promise_host, promise_hour
 from memhint.store.upsert import add_new
 
@@ -46,8 +47,9 @@ class Promises:
             now = self._clock(connection)
             left = select(promise_host.c.host).where(promise_host.c.host.not_in(select(host.c.name)))
             gone = list(connection.execute(left).scalars())
-            for table in (promise_hour, promise_host) if gone else ():
-                connection.execute(delete(table).where(table.c.host.in_(gone)))
+            for some in parts(gone):
+                for table in (promise_hour, promise_host):
+                    connection.execute(delete(table).where(table.c.host.in_(some)))
             looked = func.coalesce(promise_host.c.looked, 0.0)
             late = select(host_summary.c.name, host_summary.c.reserve, promise_host.c.until)
             late = late.outerjoin(promise_host, promise_host.c.host == host_summary.c.name)

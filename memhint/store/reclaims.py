@@ -12,6 +12,7 @@ from memhint.objects.reclaim import Reclaim, ReclaimState, Stop, released
 from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.store.engine import Database
 from memhint.store.instances import belongs, followed
+from memhint.store.parts import parts
 from memhint.store.retention import proven
 from memhint.store.rows.reclaims import ENDED, OPEN, changing, parse_reclaim, reclaim_row
 from memhint.store.tables import domain, reclaim
@@ -155,8 +156,10 @@ class Reclaims:
             by_id.setdefault(one.request.id, []).append((host, one))
         if not by_id:
             return
-        query = select(reclaim.c.id, reclaim.c.host, reclaim.c.document).where(reclaim.c.id.in_(sorted(by_id)))
-        there = {row.id: (row.host, row.document) for row in connection.execute(query.with_for_update())}
+        there: dict[str, tuple[str, str]] = {}
+        for names in parts(sorted(by_id)):
+            query = select(reclaim.c.id, reclaim.c.host, reclaim.c.document).where(reclaim.c.id.in_(names))
+            there |= {row.id: (row.host, row.document) for row in connection.execute(query.with_for_update())}
         rows = []
         for name, news in sorted(by_id.items()):
             place, document = there.get(name, (news[0][0], None))

@@ -12,6 +12,7 @@ from sqlalchemy import Connection, delete, select, update
 from memhint.objects.summary import DomainSummary, domain_summaries
 from memhint.store import revisions
 from memhint.store.domain_history import DomainHistory
+from memhint.store.parts import parts
 from memhint.store.rows.lines import Seen, domain_line, fingerprint, host_line
 from memhint.store.rows.revisions import DOMAIN, HOST
 from memhint.store.tables import domain
@@ -33,8 +34,10 @@ class Summaries:
         if not seen:
             return
         names = [one.report.host for one in seen]
-        made = connection.execute(select(table.c.name, table.c.at).where(table.c.name.in_(names)))
-        before = {row.name: row.at for row in made}
+        before: dict[str, float] = {}
+        for some in parts(names):
+            made = connection.execute(select(table.c.name, table.c.at).where(table.c.name.in_(some)))
+            before |= {row.name: row.at for row in made}
         there = _fingerprints(connection, names)
         lines: list[DomainSummary] = []
         points: list[DomainSummary] = []
@@ -58,14 +61,16 @@ class Summaries:
         """Mark hosts as silent, in the caller's transaction."""
         if names:
             number = revisions.take(connection, now)
-            connection.execute(update(table).where(table.c.name.in_(names)).values(silent=1, revision=number))
+            for some in parts(names):
+                connection.execute(update(table).where(table.c.name.in_(some)).values(silent=1, revision=number))
 
     def forget(self, connection: Connection, names: Sequence[str], now: float) -> None:
         """Drop hosts and their VMs, in the caller's transaction."""
         if names:
             number = revisions.take(connection, now)
             _remove(connection, _fingerprints(connection, names), number, now)
-            connection.execute(delete(table).where(table.c.name.in_(names)))
+            for some in parts(names):
+                connection.execute(delete(table).where(table.c.name.in_(some)))
             revisions.bury(connection, HOST, names, number, now)
 
     def tidy(self, now: float) -> None:
@@ -77,8 +82,11 @@ class Summaries:
 
 
 def _fingerprints(connection: Connection, names: Sequence[str]) -> dict[tuple[str, str], int]:
-    query = select(domain.c.host, domain.c.uuid, domain.c.fingerprint).where(domain.c.host.in_(names))
-    return {(host, uuid): known for host, uuid, known in connection.execute(query)}
+    found: dict[tuple[str, str], int] = {}
+    for some in parts(names):
+        query = select(domain.c.host, domain.c.uuid, domain.c.fingerprint).where(domain.c.host.in_(some))
+        found |= {(host, uuid): known for host, uuid, known in connection.execute(query)}
+    return found
 
 
 def _remove(connection: Connection, gone: Iterable[tuple[str, str]], number: int, now: float) -> None:
@@ -86,5 +94,6 @@ def _remove(connection: Connection, gone: Iterable[tuple[str, str]], number: int
     for host, uuid in gone:
         by_host.setdefault(host, []).append(uuid)
     for host, uuids in by_host.items():
-        connection.execute(delete(domain).where(domain.c.host == host, domain.c.uuid.in_(uuids)))
+        for some in parts(uuids):
+            connection.execute(delete(domain).where(domain.c.host == host, domain.c.uuid.in_(some)))
     revisions.bury(connection, DOMAIN, {uuid for uuids in by_host.values() for uuid in uuids}, number, now)

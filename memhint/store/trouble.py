@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from memhint.store.errors import StoreDamaged, StoreError, StoreRefused
+from memhint.store.errors import StoreDamaged, StoreError, StoreFailed, StoreRefused
 
 
-def trouble(name: str, what: str, *, refused: bool) -> StoreError:
+def trouble(name: str, what: str, *, refused: bool, told: bool = False) -> StoreError:
     """The error for what the driver said.
 
     :param name: of the database, as it may be shown
     :param refused: it does not take a value
+    :param told: what it was told may be to blame, and not the state that it is in
     """
     if "malformed" in what or "not a database" in what:
         return StoreDamaged(
@@ -18,7 +19,7 @@ def trouble(name: str, what: str, *, refused: bool) -> StoreError:
         )
     if refused:
         return StoreRefused(f"{name}: {what}")
-    return StoreError(f"{name}: {what}{_advice(what)}")
+    return (StoreFailed if told else StoreError)(f"{name}: {what}{_advice(what)}")
 
 
 def _advice(what: str) -> str:

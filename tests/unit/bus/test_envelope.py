@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from memhint.bus import envelope
 from memhint.bus.envelope import ZSTD, Envelope, MessageKind, decode, encode
 from memhint.bus.errors import Poison
+from memhint.bus.rabbit_publisher import _AT_ONCE as AT_ONCE
 from memhint.bus.record import Record
 from memhint.objects.event import Event
 from memhint.objects.history import point_of
@@ -137,3 +138,18 @@ def test_any_byte_that_changed_is_poison_or_a_whole_message(at: int, byte: int) 
     spoiled[at % len(spoiled)] = byte
     with contextlib.suppress(Poison):
         assert isinstance(decode(bytes(spoiled), encoding), Envelope)
+
+
+def test_a_record_of_more_than_any_agent_sends_is_refused() -> None:
+    (point,) = record().body.points
+    events = tuple(replace(one, at=NOW) for one in record().body.events)
+    full = Record((point,) * (envelope.MOST - 2), events, 0, (Reclaim(builders.reclaim_request()),))
+    sent = replace(record(), body=full)
+    assert decode(*encode(sent)) == sent
+    more = replace(full, points=(*full.points, point))
+    with pytest.raises(Poison, match=f"{envelope.MOST + 1} points, events and requests"):
+        decode(*encode(replace(sent, body=more)))
+
+
+def test_an_agents_largest_record_is_far_from_what_is_refused() -> None:
+    assert envelope.MOST >= 10 * AT_ONCE

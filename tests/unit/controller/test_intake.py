@@ -1,16 +1,21 @@
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from sqlalchemy import event
 
 from memhint.bus.envelope import Envelope, MessageKind
 from memhint.bus.rabbit_consumer import HandlerUnavailable
 from memhint.bus.record import Record
 from memhint.controller.intake import Intake
 from memhint.objects.report import Report
-from memhint.store.errors import StoreDamaged, StoreError, StoreRefused
+from memhint.store import open_store
+from memhint.store.errors import StoreDamaged, StoreError, StoreFailed, StoreRefused
 from memhint.store.fleet import HostRecord, State
 from memhint.store.rows.points import TIDY_EVERY
 from tests.unit import builders
@@ -23,12 +28,22 @@ class FakeFleet:
         self.looks: list[Sequence[Report]] = []
         self.bad = -1
         self.error: Exception | None = None
+        self.fails: dict[int, list[Exception]] = {}  # by sequence, one after the other
+        self.unwell: Exception | None = None
+
+    def rehearse(self) -> None:
+        self.done.append("rehearse")
+        if self.unwell is not None:
+            raise self.unwell
 
     def take(self, states: Sequence[State], records: Sequence[HostRecord] = ()) -> tuple[Report, ...]:
         if self.error is not None:
             raise self.error
         if self.bad in [one.report.sequence for one in states]:
             raise StoreRefused("it does not fit")
+        for one in states:
+            if left := self.fails.get(one.report.sequence):
+                raise left.pop(0)
         self.taken.append(([one.report.sequence for one in states], [one.host for one in records]))
         return tuple(one.report for one in states)
 
@@ -140,3 +155,74 @@ def test_whether_messages_could_be_kept_is_whether_the_store_takes_a_look() -> N
         handler.ready()
     for fleet.error in (StoreDamaged("one row of it is none"), ZeroDivisionError("a defect")):
         handler.ready()
+
+
+FAILED = StoreFailed("number of parameters must be between 0 and 65535")
+
+
+def test_one_message_at_which_the_store_fails_keeps_none_of_the_others(caplog: pytest.LogCaptureFixture) -> None:
+    fleet = FakeFleet()
+    fleet.fails = {2: [FAILED] * 3}
+    answers = intake(fleet, [0.0]).take([state(1), state(2), RECORD])
+    assert answers == [None, f"keeping it fails: {FAILED}", None]
+    assert fleet.taken == [([1], []), ([], ["host-a"])]
+    assert "a message of 'host-a' could not be kept" in caplog.text
+
+
+def test_a_store_that_fails_at_anything_refuses_nobody() -> None:
+    fleet = FakeFleet()
+    fleet.fails, fleet.unwell = {1: [FAILED] * 9}, StoreError("the disk is full")
+    with pytest.raises(HandlerUnavailable, match="the disk is full"):
+        intake(fleet, [0.0]).take([state(1), state(2)])
+    assert fleet.taken == []
+    fleet.unwell = StoreFailed("everything fails")
+    with pytest.raises(HandlerUnavailable, match="everything fails"):
+        intake(fleet, [0.0]).take([state(1)])
+
+
+@pytest.mark.parametrize("after", [StoreError("deadlock detected"), StoreError("it is away")])
+def test_a_store_that_is_away_while_a_message_is_tried_by_itself_refuses_nobody(after: StoreError) -> None:
+    fleet = FakeFleet()
+    fleet.fails = {1: [FAILED, FAILED, after]}
+    with pytest.raises(HandlerUnavailable, match=str(after)):
+        intake(fleet, [0.0]).take([state(1)])
+
+
+def test_a_message_is_refused_by_no_first_failure() -> None:
+    fleet = FakeFleet()
+    fleet.fails = {1: [FAILED, FAILED]}
+    assert intake(fleet, [0.0]).take([state(1)]) == [None]
+    assert fleet.taken == [([1], [])]
+
+
+def test_a_rehearsal_leaves_nothing_and_finds_what_a_store_does_not_take(tmp_path: Path) -> None:
+    store = open_store(f"sqlite:///{tmp_path}/memhint.db")
+    store.fleet.rehearse()
+    with store.database.write() as connection:
+        for table in ("host", "report", "host_history", "event", "reclaim", "host_event"):
+            assert connection.exec_driver_sql(f"SELECT COUNT(*) FROM {table}").scalar() == 0, table
+        connection.exec_driver_sql("DROP TABLE event")
+    with pytest.raises(StoreError, match="no such table"):
+        store.fleet.rehearse()
+    store.close()
+
+
+def test_hosts_whose_messages_no_statement_can_hold_keep_no_other_host_waiting(tmp_path: Path) -> None:
+    store = open_store(f"sqlite:///{tmp_path}/memhint.db")
+    handler = Intake(store, 5.0, 3600.0)
+
+    @event.listens_for(store.database.engine, "do_execute")
+    @event.listens_for(store.database.engine, "do_executemany")
+    def fail(_cursor, _statement, parameters, _context) -> None:
+        if "evil" in str(parameters):
+            error = sqlite3.OperationalError("too many SQL variables")
+            error.sqlite_errorcode = sqlite3.SQLITE_ERROR  # type: ignore[attr-defined]
+            raise error
+
+    epoch = "001700000000000-0000000a"
+    good = replace(state(1), body=builders.report(host="host-a", epoch=epoch))
+    evil = replace(state(2), body=builders.report(host="evil", epoch=epoch))
+    answers = handler.take([evil, good, evil])
+    assert [one is None for one in answers] == [False, True, False]
+    assert [one.name for one in store.fleet.hosts()] == ["host-a"]
+    store.close()
