@@ -39,7 +39,7 @@ class Judge:
         if until > known:
             # Of what is older only the worst of each hour is kept, which does not say how it began.
             since = max(known, until - self._history.keep.five_minutes)
-            points = (one for one in self._history.of(due.host, since) if one.at < until)
+            points = self._history.of(due.host, since, until)
             hours = self._promises.add(due.host, judged(points, due.reserve), until)
             broken = [one for one in hours if not one.held]
             self.counts["broken"] += len(broken)

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from sqlalchemy import ColumnElement, Connection, text
 
+AHEAD = 86_400.0
+"""Seconds by which a moment that a host tells may be ahead: what is kept of a later one would not grow old."""
+
 _CLOCKS = {
     "sqlite": "SELECT (julianday('now') - 2440587.5) * 86400.0",
     "postgresql": "SELECT extract(epoch FROM clock_timestamp())",

@@ -6,9 +6,11 @@ at the same time. Silence is judged by one clock, the database's.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 
 from sqlalchemy import Connection, delete, select
 
@@ -21,12 +23,12 @@ from memhint.objects.reclaim import Reclaim, ReclaimRequest
 from memhint.objects.report import STALE_PERIODS, Report
 from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.store import codec, revisions
-from memhint.store.clock import database_clock
+from memhint.store.clock import AHEAD, database_clock
 from memhint.store.engine import Database
 from memhint.store.events import Events
 from memhint.store.history import History
 from memhint.store.parts import parts
-from memhint.store.reclaims import Reclaims
+from memhint.store.reclaims import MOST_OPEN, Reclaims
 from memhint.store.retention import proven
 from memhint.store.rows.lines import Seen
 from memhint.store.summaries import Summaries
@@ -50,7 +52,7 @@ class HostEventKind(StrEnum):
     SILENT = "silent"  # nothing for three periods: its data count for nothing
     RETURNED = "returned"
     LOST = "lost"  # its spool was full: history or events are missing
-    POISON = "poison"  # it sent what is no message of memhint
+    POISON = "poison"  # it sent what is no message of memhint, or more than is taken of one host
     MIGRATION = "migration"  # Nova was asked to move a VM away from it
     CAPACITY = "capacity"  # its allocation ratio was written, or was not, and why
 
@@ -147,7 +149,9 @@ class Fleet:
 
         :raises StoreError: when the database fails
         """
-        self._database.transact(lambda connection: self._reclaims.presume(connection, self._clock(connection)))
+        after: str | None = ""
+        while after is not None:
+            after = self._database.transact(partial(self._presume, after))
         return self._database.transact(self._sweep)
 
     def refused(self, user: str, why: str) -> None:
@@ -156,8 +160,7 @@ class Fleet:
         :raises StoreError: when the database fails
         """
         with self._database.write() as connection:
-            at = self._clock(connection) // _POISON_SPAN * _POISON_SPAN
-            _note(connection, [HostEvent(at, user, HostEventKind.POISON, why)])
+            _note(connection, [_poison(user, why, self._clock(connection))])
 
     def tell(self, name: str, kind: HostEventKind, detail: str) -> None:
         """Note what happened to a host just now.
@@ -226,6 +229,9 @@ class Fleet:
 
         return self._database.transact(work)
 
+    def _presume(self, after: str, connection: Connection) -> str | None:
+        return self._reclaims.presume(connection, self._clock(connection), after)
+
     def _rehearse(self, connection: Connection) -> None:
         now = self._clock(connection)
         _locked(connection, [_NOBODY])
@@ -245,6 +251,7 @@ class Fleet:
         names = sorted({one.report.host for one in states} | {one.host for one in records})
         known = {one.name: one for one in _locked(connection, names)}
         before = dict(known)
+        records, ahead = _of_now(records, now)
         newest: dict[str, State] = {}
         happened: list[HostEvent] = []
         for one in states:
@@ -263,8 +270,8 @@ class Fleet:
         upsert(connection, host, *(_row(one) for name, one in known.items() if one != before[name]))
         self._history.add(connection, [(record.host, point) for record in records for point in record.points])
         self._events.add(connection, [event for record in records for event in record.events])
-        _note(connection, happened)
-        self._reclaims.record(connection, [(record.host, one) for record in records for one in record.reclaims])
+        many = self._reclaims.record(connection, [(record.host, one) for record in records for one in record.reclaims])
+        _note(connection, [*happened, *_left_out(ahead, many, now)])
         seen = [Seen(one.report, known[name].heard, known[name].silent) for name, one in newest.items()]
         self._summaries.write(connection, seen, now)
         return tuple(one.report for one in newest.values())
@@ -303,6 +310,36 @@ def _heard(known: HostState, new: State, now: float) -> HostState | None:
     return HostState(
         made.host, made.epoch, made.sequence, made.period, heard, begin, known.silent and still, known.lost
     )
+
+
+def _of_now(records: Sequence[HostRecord], now: float) -> tuple[list[HostRecord], Counter[str]]:
+    """The records without what is of a moment far ahead, which would never grow old; how much that was, by host."""
+    kept: list[HostRecord] = []
+    ahead: Counter[str] = Counter()
+    for record in records:
+        points = tuple(one for one in record.points if one.at <= now + AHEAD)
+        events = tuple(one for one in record.events if one.at <= now + AHEAD)
+        reclaims = tuple(one for one in record.reclaims if one.request.at <= now + AHEAD)
+        kept.append(replace(record, points=points, events=events, reclaims=reclaims))
+        ahead[record.host] += sum(map(len, (record.points, record.events, record.reclaims)))
+        ahead[record.host] -= sum(map(len, (points, events, reclaims)))
+    return kept, +ahead
+
+
+def _left_out(ahead: Counter[str], many: Counter[str], now: float) -> Iterable[HostEvent]:
+    for name in sorted(ahead | many):
+        why = []
+        if ahead[name]:
+            what = counted(ahead[name], "point, event or request is", "points, events or requests are")
+            why.append(f"{what} left out, more than a day ahead: see its clock, and the database's")
+        if many[name]:
+            why.append(f"{counted(many[name], 'request is', 'requests are')} left out: {MOST_OPEN} have not ended")
+        yield _poison(name, "; ".join(why), now)
+
+
+def _poison(name: str, why: str, now: float) -> HostEvent:
+    """One in ten minutes of a host is kept: the others are of the same moment."""
+    return HostEvent(now // _POISON_SPAN * _POISON_SPAN, name, HostEventKind.POISON, why)
 
 
 def _changes(before: HostState, after: HostState, now: float) -> Iterable[HostEvent]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, cast, func, select
+from typing import Any
+
+from sqlalchemy import BigInteger, Select, Subquery, cast, func, select
 
 from memhint.objects.history import HistoryPoint
+from memhint.store.clock import AHEAD, database_clock
 from memhint.store.engine import Database
 from memhint.store.tables import host_history
 
@@ -24,7 +27,7 @@ class FleetHistory:
 
         Each host counts with its worst of that time: the least of what is left, the most of what is used. ``psi`` is
         the worst of any host. A host that told nothing in that time is not in the sums; where only hours are left of
-        it, it is in those of the steps at which they begin.
+        it, it is in those of the steps at which they begin. What lies more than a day ahead is in none.
 
         :raises StoreError: when the database fails
         """
@@ -38,12 +41,9 @@ class FleetHistory:
         query = select(begin, *worst).where(table.c.at >= since)
         if until is not None:
             query = query.where(table.c.at < until)
-        of_host = query.group_by(begin, table.c.host).subquery()
-        sums = [cast(func.sum(of_host.c[name]), BigInteger).label(name) for name in (*_LEAST, *_MOST)]
-        columns = [of_host.c.begin, *sums, func.max(of_host.c.psi).label("psi"), func.max(of_host.c.span).label("span")]
-        summed = select(*columns).group_by(of_host.c.begin).order_by(of_host.c.begin)
         with self._database.read() as connection:
-            rows = connection.execute(summed).mappings().all()
+            query = query.where(table.c.at <= database_clock(connection) + AHEAD)
+            rows = connection.execute(_summed(query.group_by(begin, table.c.host).subquery())).mappings().all()
         return tuple(
             HistoryPoint(
                 at=float(row["begin"]),
@@ -53,3 +53,9 @@ class FleetHistory:
             )
             for row in rows
         )
+
+
+def _summed(of_host: Subquery) -> Select[Any]:
+    sums = [cast(func.sum(of_host.c[name]), BigInteger).label(name) for name in (*_LEAST, *_MOST)]
+    columns = [of_host.c.begin, *sums, func.max(of_host.c.psi).label("psi"), func.max(of_host.c.span).label("span")]
+    return select(*columns).group_by(of_host.c.begin).order_by(of_host.c.begin)

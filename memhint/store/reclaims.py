@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import Connection, Select, delete, insert, select, update
+from sqlalchemy import Connection, Select, delete, func, insert, select, update
 
 from memhint.objects.reclaim import Reclaim, ReclaimState, Stop, released
 from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.store.engine import Database
 from memhint.store.instances import belongs, followed
-from memhint.store.parts import parts
+from memhint.store.parts import AT_ONCE, parts
 from memhint.store.retention import proven
 from memhint.store.rows.reclaims import ENDED, OPEN, changing, parse_reclaim, reclaim_row
 from memhint.store.tables import domain, reclaim
@@ -21,6 +22,8 @@ from memhint.store.upsert import add_new, upsert
 _STAGES = (ReclaimState.QUEUED, ReclaimState.RUNNING, ReclaimState.HOLDING)
 PRESUMED = "controller"  # the owner of what is said to have ended because its host says nothing
 _GRACE = 60.0  # seconds beyond a request's own times until that is said
+MOST_OPEN = 1000  # requests of one host that have not ended: those beyond are not taken from its records
+_TOLD = 100  # requests of which a host is told with one report
 _LATE = 600.0  # the same for one that has begun: its agent tells when it is back
 
 
@@ -137,30 +140,37 @@ class Reclaims:
     def waiting(self, hosts: Sequence[str]) -> tuple[HostReclaim, ...]:
         """What these hosts should have been told of: requests that wait, and those that were taken back.
 
+        Of each host the oldest hundred: the others follow when these have begun or ended.
+
         :raises StoreDamaged: when one cannot be read
         :raises StoreError: when the database fails
         """
         mine = reclaim.c.host.in_(list(hosts)) & reclaim.c.state.in_(OPEN)
         waits = (reclaim.c.state == str(ReclaimState.QUEUED)) | reclaim.c.interrupted.is_not(None)
-        query = select(reclaim.c.host, reclaim.c.document, reclaim.c.interrupted).where(mine, waits)
+        number = func.row_number().over(partition_by=reclaim.c.host, order_by=(reclaim.c.at, reclaim.c.id))
+        first = select(reclaim.c.id, number.label("turn")).where(mine, waits).subquery()
+        query = select(reclaim.c.host, reclaim.c.document, reclaim.c.interrupted)
+        query = query.join(first, first.c.id == reclaim.c.id).where(first.c.turn <= _TOLD)
         with self._database.read() as connection:
             return tuple(_listed(*row) for row in connection.execute(query.order_by(reclaim.c.at, reclaim.c.id)))
 
-    def record(self, connection: Connection, told: Iterable[tuple[str, Reclaim]]) -> None:
+    def record(self, connection: Connection, told: Iterable[tuple[str, Reclaim]]) -> Counter[str]:
         """Take what agents say of requests, by host, in the caller's transaction, in whatever order it comes.
 
-        What has ended stays as it ended, and nothing goes back. No host speaks of another's requests.
+        What has ended stays as it ended, and nothing goes back. No host speaks of another's requests. Of a host that
+        has ``MOST_OPEN`` that have not ended, no other one is taken that has not: how many so were left out, by host.
         """
         by_id: dict[str, list[tuple[str, Reclaim]]] = {}
         for host, one in told:
             by_id.setdefault(one.request.id, []).append((host, one))
         if not by_id:
-            return
+            return Counter()
         there: dict[str, tuple[str, str]] = {}
         for names in parts(sorted(by_id)):
             query = select(reclaim.c.id, reclaim.c.host, reclaim.c.document).where(reclaim.c.id.in_(names))
             there |= {row.id: (row.host, row.document) for row in connection.execute(query.with_for_update())}
         rows = []
+        opened: dict[str, list[Reclaim]] = {}
         for name, news in sorted(by_id.items()):
             place, document = there.get(name, (news[0][0], None))
             before = now = None if document is None else parse_reclaim(document)
@@ -168,19 +178,38 @@ class Reclaims:
                 if host == place and (now is None or _place(one) > _place(now)):
                     # The request is as it was asked for: the agent's copy counts by the agent's clock.
                     now = one if before is None else replace(one, request=before.request)
-            if now is not None and now != before:
+            if now is None or now == before:
+                continue
+            if before is None and not now.state.ended:
+                opened.setdefault(place, []).append(now)
+            else:
                 rows.append(reclaim_row(place, now))
+        left_out: Counter[str] = Counter()
+        for host, ones in opened.items():
+            room = self._room(connection, host)
+            ones.sort(key=lambda one: (one.request.at, one.request.id))
+            rows += [reclaim_row(host, one) for one in ones[:room]]
+            left_out[host] += len(ones[room:])
         upsert(connection, reclaim, *rows)
+        return +left_out
 
-    def presume(self, connection: Connection, now: float) -> None:
+    @staticmethod
+    def _room(connection: Connection, host: str) -> int:
+        there = select(func.count()).where(reclaim.c.host == host, reclaim.c.state.in_(OPEN))
+        return max(0, MOST_OPEN - int(connection.execute(there).scalar_one()))
+
+    def presume(self, connection: Connection, now: float, after: str = "") -> str | None:
         """End what no agent will tell of any more, in the caller's transaction. If one does, that counts.
+
+        It looks at some hundred that follow ``after``, and returns the last of them; None where there are no more.
 
         :param now: unix seconds on the database's clock
         """
-        over = reclaim.c.state.in_(OPEN) & (reclaim.c.at < now - _GRACE)
-        query = select(reclaim.c.host, reclaim.c.document).where(over).order_by(reclaim.c.id)
+        over = reclaim.c.state.in_(OPEN) & (reclaim.c.at < now - _GRACE) & (reclaim.c.id > after)
+        query = select(reclaim.c.id, reclaim.c.host, reclaim.c.document).where(over).order_by(reclaim.c.id)
+        found = connection.execute(query.limit(AT_ONCE).with_for_update()).all()
         rows = []
-        for host, document in connection.execute(query.with_for_update()).all():
+        for _, host, document in found:
             one = parse_reclaim(document)
             last = one.request.expires + _GRACE
             if one.state is not ReclaimState.QUEUED:
@@ -188,6 +217,7 @@ class Reclaims:
             if now > last:
                 rows.append(reclaim_row(host, _presumed(one, now)))
         upsert(connection, reclaim, *rows)
+        return str(found[-1].id) if len(found) == AT_ONCE else None
 
     def tidy(self, connection: Connection, now: float) -> None:
         """Drop those of every host that ended too long ago, in the caller's transaction."""

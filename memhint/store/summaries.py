@@ -11,6 +11,7 @@ from sqlalchemy import Connection, delete, select, update
 
 from memhint.objects.summary import DomainSummary, domain_summaries
 from memhint.store import revisions
+from memhint.store.clock import AHEAD
 from memhint.store.domain_history import DomainHistory
 from memhint.store.parts import parts
 from memhint.store.rows.lines import Seen, domain_line, fingerprint, host_line
@@ -44,7 +45,9 @@ class Summaries:
         for one in seen:
             found = {line.uuid: line for line in domain_summaries(one.report)}  # each once, whatever a report says
             lines += found.values()
-            if self._history.due(one.report.host, before.get(one.report.host), one.report.at):
+            if one.report.at <= now + AHEAD and self._history.due(
+                one.report.host, before.get(one.report.host), one.report.at
+            ):
                 points += found.values()
         rows = [(line, fingerprint(line)) for line in lines]
         changed = [row for row in rows if there.pop((row[0].host, row[0].uuid), None) != row[1]]
