@@ -9,7 +9,7 @@ from typing import Protocol
 
 from memhint.objects.instance import Instance
 from memhint.openstack.errors import OpenStackError
-from memhint.store.instances import Instances, InstanceSync
+from memhint.store.instances import TURN, Instances, InstanceSync
 
 LOG = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ class Follower:
 
         :raises StoreError: when the database fails
         """
-        look = self._instances.begin()
+        look = self._instances.begin(max(TURN, self._pause) + OVERLAP)
         if look is None:
             return False
         try:
@@ -55,7 +55,9 @@ class Follower:
         return done
 
     def _look(self, look: InstanceSync) -> bool:
-        whole = look.last is None or look.whole is None or look.begun - look.whole >= WHOLE
+        # What lies ahead was begun while the clock was wrong: what changed since cannot be told by it.
+        known = look.last is not None and look.last <= look.begun
+        whole = not known or look.whole is None or not 0 <= look.begun - look.whole < WHOLE
         since = None if whole or look.last is None else _iso(look.last - OVERLAP)
         for part in self._nova.instances(since):
             if not self._instances.keep(look, part):

@@ -20,7 +20,7 @@ from memhint.store.tables import domain, instance, instance_look
 from memhint.store.upsert import add_new, upsert_many
 
 TURN = 120.0  # seconds for which a look that says nothing keeps its turn
-_FARTHEST = 86_400.0  # seconds: a turn that would last longer is of a clock that was wrong
+_FARTHEST = 86_400.0  # seconds that no turn lasts
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +40,17 @@ class Instances:
         self._database = database
         self._clock = clock
 
-    def begin(self) -> InstanceSync | None:
-        """Take the turn to look; None while it is another one's, or too early for the next."""
+    def begin(self, longest: float = _FARTHEST) -> InstanceSync | None:
+        """Take the turn to look; None while it is another one's, or too early for the next.
+
+        :param longest: seconds: a turn that would last longer is of a clock that was wrong
+        """
 
         def work(connection: Connection) -> InstanceSync | None:
             now = self._clock(connection)
             add_new(connection, instance_look, {"id": 1, "number": 0, "turn_until": 0.0})
             row = connection.execute(select(instance_look).with_for_update()).one()
-            if goes_on(row.turn_until, now, _FARTHEST):
+            if goes_on(row.turn_until, now, longest):
                 return None
             number = row.number + 1
             connection.execute(update(instance_look).values(number=number, turn_until=now + TURN))

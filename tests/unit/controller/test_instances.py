@@ -83,3 +83,19 @@ def test_a_list_that_breaks_off_drops_nothing_and_is_begun_again(
     assert follower.round()
     assert nova.asked == [None] * 5
     assert store.instances.of(WEB) is None
+
+
+@pytest.mark.parametrize("ahead", [2 * WHOLE, 365 * 86_400.0])
+def test_all_are_asked_for_once_the_databases_clock_was_set_back(store: Store, ahead: float) -> None:
+    clock, nova = Clock(), Nova((Instance(WEB, "blue", "a"),))
+    follower = Follower(Instances(store.database, clock), nova, pause=30.0)
+    clock.now = BEGIN + ahead
+    assert follower.round()
+    clock.now = BEGIN + 31.0
+    nova.parts = ((Instance(DB, "red", "b"),),)  # made meanwhile
+    assert follower.round()
+    assert nova.asked == [None, None]
+    assert store.instances.of(DB) == Instance(DB, "red", "b")
+    clock.now += 31.0
+    assert follower.round()
+    assert nova.asked[-1] is not None
