@@ -152,6 +152,17 @@ def belongs(project: str, by_nova: bool) -> ColumnElement[bool]:
     return (domain.c.project == project) & ~_disputed(domain.c)
 
 
+def told_by_its_host(host: Any, uuid: Any, project: str, by_nova: bool) -> ColumnElement[bool]:
+    """Whether the VM that a host told something of is this project's, and one that the host has now, in SQL.
+
+    What a host tells of VMs that it does not even say that it has is for nobody but operators.
+
+    :param host: the column of what was told that has its host; ``uuid``: the one that has the VM
+    """
+    one = select(domain.c.uuid).where(domain.c.host == host, domain.c.uuid == uuid, belongs(project, by_nova))
+    return one.correlate(host.table).exists()
+
+
 def _disputed(line: Any) -> ColumnElement[bool]:
     other = domain.alias()
     return (

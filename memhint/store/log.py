@@ -14,7 +14,7 @@ from memhint.objects.verdict import Answer, Reason
 from memhint.objects.words import read_word
 from memhint.store.engine import Database
 from memhint.store.errors import ChangesExpired, MarkerError
-from memhint.store.instances import belongs, followed
+from memhint.store.instances import followed, told_by_its_host
 from memhint.store.parts import parts
 from memhint.store.tables import domain, event, host_event
 
@@ -144,7 +144,7 @@ def _queries(which: LogFilter, by_nova: bool) -> Iterable[tuple[int, Select[Any]
         if which.domain is not None:
             query = query.where(event.c.subject == which.domain)
         if which.project is not None:
-            query = query.where(event.c.subject.in_(select(domain.c.uuid).where(belongs(which.project, by_nova))))
+            query = query.where(told_by_its_host(event.c.host, event.c.subject, which.project, by_nova))
         if which.answers:
             query = query.where(event.c.answer.in_([str(answer) for answer in which.answers]))
         yield 0, query

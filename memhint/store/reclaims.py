@@ -12,11 +12,11 @@ from sqlalchemy import Connection, Select, delete, func, insert, select, update
 from memhint.objects.reclaim import Reclaim, ReclaimState, Stop, released
 from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.store.engine import Database
-from memhint.store.instances import belongs, followed
+from memhint.store.instances import followed, told_by_its_host
 from memhint.store.parts import AT_ONCE, parts
 from memhint.store.retention import proven
 from memhint.store.rows.reclaims import ENDED, OPEN, changing, parse_reclaim, reclaim_row
-from memhint.store.tables import domain, reclaim
+from memhint.store.tables import reclaim
 from memhint.store.upsert import add_new, upsert
 
 _STAGES = (ReclaimState.QUEUED, ReclaimState.RUNNING, ReclaimState.HOLDING)
@@ -105,7 +105,7 @@ class Reclaims:
         :param before: moment and id of the last one that is known
         :param uuids: of VMs, where only some may be seen
         :param since: made at this moment or later, in unix seconds
-        :param project: to VMs of this project that a host has
+        :param project: to VMs of this project, on the hosts that have them now
         :raises StoreDamaged: when one cannot be read
         :raises StoreError: when the database fails
         """
@@ -122,8 +122,8 @@ class Reclaims:
             query = query.where((reclaim.c.at < at) | ((reclaim.c.at == at) & (reclaim.c.id > name)))
         with self._database.read() as connection:
             if project is not None:
-                mine = select(domain.c.uuid).where(belongs(project, followed(connection)))
-                query = query.where(reclaim.c.domain_uuid.in_(mine))
+                by_nova = followed(connection)
+                query = query.where(told_by_its_host(reclaim.c.host, reclaim.c.domain_uuid, project, by_nova))
             rows = connection.execute(query.order_by(reclaim.c.at.desc(), reclaim.c.id).limit(limit)).all()
         return tuple(_listed(*row) for row in rows)
 

@@ -8,11 +8,12 @@ from itertools import count
 import pytest
 
 from memhint.objects.domain import DomainFacts
+from memhint.objects.event import Event
 from memhint.objects.instance import Instance, same_host
 from memhint.objects.reclaim import Reclaim
-from memhint.store import Store
+from memhint.store import Store, open_store
 from memhint.store.domains import DomainFilter
-from memhint.store.fleet import State
+from memhint.store.fleet import HostRecord, State
 from memhint.store.instances import Instances
 from memhint.store.log import Log, LogFilter
 from tests.unit import builders
@@ -94,6 +95,26 @@ def test_events_and_requests_follow_the_same_word(store: Store) -> None:
     look(store, Instance(WEB, "blue", "host-a"))
     assert store.reclaims.page(project="red") == log.page(LogFilter(project="red"), 10).items == ()
     assert len(store.reclaims.page(project="blue")) == len(log.page(LogFilter(project="blue"), 10).items) == 1
+
+
+@pytest.mark.parametrize("nova", [False, True])
+def test_a_project_sees_no_events_and_requests_of_a_host_that_has_not_the_vm(url: str, nova: bool) -> None:
+    store = open_store(url)  # of all hosts
+    claims(store, "host-a", "blue", WEB)
+    claims(store, "evil", "red", DB)
+    if nova:
+        look(store, Instance(WEB, "blue", "host-a"), Instance(DB, "red", "evil"))
+    made = builders.lever_state(subject=WEB)
+    for number, name in enumerate(("host-a", "evil")):
+        told = Reclaim(builders.reclaim_request(id=f"req-{number}", uuid=WEB))
+        event = Event(NOW, name, WEB, made.lever, made.desired, made.verdict)
+        store.fleet.take([], [HostRecord(name, (), (event,), 0, (told,))])
+    log = Log(store.database)
+    for project, hosts in (("blue", ["host-a"]), ("red", [])):
+        assert [one.host for one in store.reclaims.page(project=project)] == hosts
+        assert [one.host for one in log.page(LogFilter(project=project), 10).items] == hosts
+    assert len(store.reclaims.page()) == len(log.page(LogFilter(kind="lever"), 10).items) == 2
+    store.close()
 
 
 def test_a_first_list_that_is_not_whole_changes_nothing_yet(store: Store) -> None:
