@@ -128,7 +128,7 @@ class Intake:
             try:
                 self._keep([one])
             except StoreFailed as error:  # whatever it was may be over: once more, where the store is well
-                LOG.error("a message of %r could not be kept, it is tried once more: %s", one.host, error)
+                LOG.info("a message of %r could not be kept, it is tried once more: %s", one.host, error)
                 self._rehearse()
                 self._keep([one])
         except (StoreRefused, StoreDamaged) as error:

@@ -44,13 +44,16 @@ _DEADLOCKS = ("40001", "40P01", 1213, 1205)  # PostgreSQL's SQLSTATEs, MariaDB's
 # What comes of the state that a database is in, and not of what it is told: no room, no memory, no rights, no such
 # table, shutting down, another one in the way. Classes of SQLSTATEs and some whole ones; MariaDB's numbers, and those
 # of its client from 2000 on.
-_STATES = ("08", "25", "28", "3D", "40", "53", "55", "57", "58", "42501", "42P01", "42703")
+_STATES = (
+    *("08", "0A", "25", "26", "28", "3D", "40", "53", "55", "57", "58"),  # 0A: tables were upgraded meanwhile
+    *("42501", "42703", "42P01", "42P05", "XX001", "XX002"),
+)
 _NUMBERS = {
     *(1020, 1021, 1030, 1037, 1040, 1041, 1042, 1043, 1044, 1045, 1047, 1049, 1053, 1054, 1114, 1129, 1130, 1142, 1143),
     *(1146, 1158, 1159, 1160, 1161, 1180, 1203, 1205, 1206, 1213, 1226, 1227, 1290, 1317, 1412, 1792, 1836, 1927, 1969),
+    *(1105, 1223, 3024, 4031),
     *range(2000, 3000),
-    3024,
-    4031,
+    *range(9000, 10_000),  # a proxy's
 }
 _TOLD = (1, 18, 20, 25)  # SQLite's primary codes of what it is told: ERROR, TOOBIG, MISMATCH, RANGE
 # What drivers say of bytes that they do not understand, as of a proxy, and do not take for an error of the database.

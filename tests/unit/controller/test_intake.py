@@ -160,13 +160,12 @@ def test_whether_messages_could_be_kept_is_whether_the_store_takes_a_look() -> N
 FAILED = StoreFailed("number of parameters must be between 0 and 65535")
 
 
-def test_one_message_at_which_the_store_fails_keeps_none_of_the_others(caplog: pytest.LogCaptureFixture) -> None:
+def test_one_message_at_which_the_store_fails_keeps_none_of_the_others() -> None:
     fleet = FakeFleet()
     fleet.fails = {2: [FAILED] * 3}
     answers = intake(fleet, [0.0]).take([state(1), state(2), RECORD])
     assert answers == [None, f"keeping it fails: {FAILED}", None]
     assert fleet.taken == [([1], []), ([], ["host-a"])]
-    assert "a message of 'host-a' could not be kept" in caplog.text
 
 
 def test_a_store_that_fails_at_anything_refuses_nobody() -> None:
