@@ -21,7 +21,7 @@ from lab.guest_image import KINDS, guest_image
 from lab.host import Host, add_all
 from lab.keeper import Keeper
 from lab.sizes import GIB, MIB, format_size
-from lab.state import HostRecord, LabRecord, StateFile, check_name
+from lab.state import HostRecord, LabRecord, StateFile, check_name, claim
 from lab.teardown import teardown
 from lab.waiting import wait_for
 
@@ -157,7 +157,7 @@ class Lab:
         booted = self.image(self.kernel, self.agent)
         self.emulator_program(self.emulator)
         self.record.accel = kvm.choose(self.record.accel, booted)
-        self._claim()
+        claim(self.directory)
         try:
             if keep:
                 self._keeper = Keeper(self.directory)
@@ -211,17 +211,6 @@ class Lab:
                 f"{format_size(available)} this machine has available: "
                 "give a smaller --budget, or fewer hosts"
             )
-
-    def _claim(self) -> None:
-        """Take the name; fails when a lab has it."""
-        self.directory.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            self.directory.mkdir()
-        except FileExistsError:
-            raise StateError(
-                f"there is a lab {self.name} already: lab/lab down --name {self.name}, or choose another name"
-            ) from None
-        (self.directory / "lock").touch()
 
     def _take_zram_off(self, hosts: int) -> None:
         """Compressed swap keeps its pages in the machine's memory, where no cgroup shows them: budgets pay for it."""

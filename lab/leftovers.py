@@ -17,7 +17,7 @@ from lab.cgroup import PARENT, HostCgroup, detect
 from lab.errors import StateError
 from lab.ksm import put_back_left
 from lab.process import Process, end_all
-from lab.state import StateFile, existing
+from lab.state import StateFile, existing, is_lab
 from lab.teardown import teardown
 
 OWNER = "MEMHINT_OWNER"
@@ -48,8 +48,7 @@ def sweep(labs: Path) -> list[str]:
     """
     said = []
     for name in existing(labs):
-        if _dead(labs / name):
-            teardown(labs / name)
+        if _dead(labs / name) and teardown(labs / name):
             said.append(f"lab {name}")
     if put_back_left():
         said.append("settings of this machine's KSM")
@@ -64,7 +63,10 @@ def sweep(labs: Path) -> list[str]:
     for file in swap.active():
         if not Path(file).exists():
             continue  # of somebody with another root directory, as in a container: it is not here to be judged
-        if Path(file).is_relative_to(labs) and not Path(file).parent.joinpath("state.json").exists():
+        folder = Path(file).parent
+        # Only a lab's: the machine's own swap may be below the same directory.
+        ours = file == str(labs / folder.name / "swap") and is_lab(folder)
+        if ours and not StateFile(folder).exists():
             swap.remove(Path(file))
             said.append(f"swap file {file}")
     for folder in _folders():

@@ -5,14 +5,21 @@ from __future__ import annotations
 import json
 import re
 import threading
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import IO
 
 from lab.errors import StateError
 from lab.process import Process
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,23}\Z")
 _FILE = "state.json"
+_FRESH = "state.new"
+
+LOCK = "lock"
+"""The file that makes a directory a lab's, by the word in it. It comes first, and goes last."""
+_WORD = "memhint lab\n"
 
 
 def check_name(name: str) -> str:
@@ -87,7 +94,7 @@ class StateFile:
     def save(self, record: LabRecord) -> None:
         """Replace what is on disk."""
         with self._lock:
-            fresh = self._path.with_suffix(".new")
+            fresh = self.directory / _FRESH
             fresh.write_text(json.dumps(asdict(record), indent=1))
             fresh.rename(self._path)
 
@@ -120,6 +127,55 @@ class StateFile:
         return LabRecord(**data, hosts=hosts)
 
 
+def claim(directory: Path) -> None:
+    """Make the directory of a new lab; StateError when something is there already."""
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with suppress(FileExistsError):  # an empty one is of a start that was killed before the next step
+            directory.mkdir()
+        if any(directory.iterdir()):
+            raise FileExistsError
+        with (directory / LOCK).open("x") as lock:
+            lock.write(_WORD)
+    except (FileExistsError, NotADirectoryError):
+        if is_lab(directory):
+            raise StateError(
+                f"there is a lab {directory.name} already: lab/lab down --name {directory.name}, or choose another name"
+            ) from None
+        raise StateError(f"{directory} holds something else than a lab: choose another name") from None
+
+
+def sign(lock: IO[str]) -> None:
+    """Put a lab's word into the lock of one that is about to be removed: what told that it is a lab may go first."""
+    lock.seek(0)
+    lock.write(_WORD)
+    lock.flush()
+
+
+def is_lab(directory: Path) -> bool:
+    """Whether all in it is a lab's, so that it may be removed.
+
+    Older versions had nothing in the lock: there the record tells, or that nothing is there which it could tell of.
+    """
+    if not _NAME.match(directory.name) or directory.is_symlink():
+        return False
+    lock = directory / LOCK
+    try:
+        if lock.is_symlink() or not lock.is_file():
+            return False
+        if lock.stat().st_size:
+            return lock.stat().st_size == len(_WORD) and lock.read_bytes() == _WORD.encode()
+        if {path.name for path in directory.iterdir()} <= {LOCK, "keeper.log", _FRESH}:
+            return True
+        begins = f'{{\n "name": {json.dumps(directory.name)},\n "accel":'
+        return any(
+            path.is_file() and path.read_text(errors="replace").startswith(begins)
+            for path in (directory / _FILE, directory / _FRESH)
+        )
+    except OSError:
+        return False
+
+
 def existing(labs: Path) -> list[str]:
     """Names of the labs that have a directory in `labs`."""
-    return sorted(path.name for path in labs.iterdir() if path.is_dir()) if labs.exists() else []
+    return sorted(path.name for path in labs.iterdir() if is_lab(path)) if labs.is_dir() else []

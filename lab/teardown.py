@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
+from typing import IO
 
 from lab import swap
 from lab.cgroup import PARENT, HostCgroup, detect
 from lab.errors import HostError, StateError
 from lab.process import end_all
-from lab.state import StateFile
+from lab.state import LOCK, StateFile, is_lab, sign
 
 GRACE = 2.0
 """Seconds that processes get between SIGTERM and SIGKILL."""
@@ -20,15 +23,17 @@ AGENT_GRACE = 40.0
 
 
 def teardown(directory: Path) -> bool:
-    """End everything of the lab in `directory` and remove it; False when there was nothing."""
+    """End everything of the lab in `directory` and remove it; False when there is none, whatever else is there."""
+    if not is_lab(directory):
+        return False
     try:
-        lock = (directory / "lock").open("w")
+        lock = (directory / LOCK).open("r+")
     except FileNotFoundError:
         return False
     with lock:
-        # A keeper and a user may come at the same time: the second finds nothing left.
+        # A keeper and a user may come at the same time: the second finds nothing left, or a lab that was started since.
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not directory.exists():
+        if not _is_of(lock, directory):
             return False
         agents, recorded = [], []
         swap_file = directory / "swap"
@@ -54,8 +59,30 @@ def teardown(directory: Path) -> bool:
         for cgroup in cgroups:
             cgroup.remove()
         swap.remove(swap_file)
-        shutil.rmtree(directory)
+        _remove(directory, lock)
         return True
+
+
+def _is_of(lock: IO[str], directory: Path) -> bool:
+    """Whether the lock is the one that is there now."""
+    try:
+        return os.path.samestat(os.fstat(lock.fileno()), (directory / LOCK).stat())
+    except FileNotFoundError:
+        return False
+
+
+def _remove(directory: Path, lock: IO[str]) -> None:
+    """Remove all of it, the lock last: if this is killed, what is left is still a lab's."""
+    sign(lock)
+    while rest := [path for path in directory.iterdir() if path.name != LOCK]:
+        for path in rest:
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+    (directory / LOCK).unlink()
+    with suppress(OSError):  # a new lab has taken the name since the line above
+        directory.rmdir()
 
 
 def _cgroups_of(lab: str) -> list[str]:

@@ -16,7 +16,7 @@ from lab.cgroup import HostCgroup
 from lab.process import Process
 from lab.servers.directory import ServerDirectory
 from lab.sizes import MIB
-from lab.state import HostRecord, LabRecord, StateFile
+from lab.state import HostRecord, LabRecord, StateFile, claim
 from lab.waiting import wait_for
 
 RUN = """\
@@ -74,7 +74,7 @@ def test_a_lab_whose_keeper_was_killed_too_is_ended(tmp_path: Path, alive: bool)
     own = Process.of(os.getpid())
     assert own is not None
     directory = tmp_path / "lab-1"
-    directory.mkdir()
+    claim(directory)
     holder = own if alive else Process(own.pid, own.started - 1)
     host = HostRecord("host-1", "u", "lab-1.host-1", {"holder": holder})
     StateFile(directory).save(LabRecord("lab-1", "tcg", True, 1, 0, None, 0, [host]))
