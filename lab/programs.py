@@ -61,8 +61,10 @@ def require_all() -> None:
 def run(
     argv: Sequence[str], what: str, error: type[LabError], cwd: Path | None = None, env: dict[str, str] | None = None
 ) -> str:
-    """Standard output of `argv`; `error` with its standard error when it fails."""
+    """Standard output of `argv`, untranslated; `error` with its standard error when it fails."""
     command = [find(argv[0]) if "/" not in argv[0] else argv[0], *argv[1:]]
+    # C.UTF-8 would not do: there LANGUAGE still has programs translate.
+    env = {**(os.environ if env is None else env), "LC_ALL": "C"}
     try:
         done = subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=env, check=False)
     except OSError as reason:
