@@ -1,6 +1,7 @@
 """What a demo needs of the machine, looked at before anything is installed: `python3 lab/preflight.py demo`.
 
-A program of its own, and only the standard library: the virtualenv is made after it.
+A program of its own, and only the standard library: the virtualenv is made after it. Python 3.7 has to do, so that one
+that is too old for the rest is told.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 GIB = 1 << 30
+PYTHON = (3, 11)
+"""The oldest that memhint runs with."""
 CAPABILITIES = {"CAP_SYS_ADMIN": 21, "CAP_NET_ADMIN": 12}
 """What making namespaces, mounts, swap and networks takes; the numbers are those of linux/capability.h."""
 
@@ -50,21 +53,22 @@ def problems(demo: str, root: Path = Path("/")) -> list[str]:
     found = []
     if os.geteuid() != 0:
         found.append(f"it makes namespaces, cgroups and swap, which takes root: run `sudo make {demo}`")
-    elif missing := _rights(root):
+    else:
+        found += _rights(root)
+    if sys.version_info[:2] < PYTHON:
+        needed, here = (".".join(map(str, one)) for one in (PYTHON, sys.version_info[:2]))
         found.append(
-            f"root lacks {' and '.join(missing)} here, which namespaces and swap take: in a container, run it on the"
-            " machine itself or make the container privileged"
+            f"it takes Python {needed} or later, and {sys.executable} is {here}: run `make {demo} PYTHON=/path/to/it`"
         )
     if platform.machine() != "x86_64":
         found.append(f"its guests are x86-64, this machine is {platform.machine()}: run it on an x86-64 machine")
-    if shutil.which("apt-get") is None:
-        found.append("it takes its packages from Debian's or Ubuntu's apt-get, which is not here")
+    found += _distribution(root)
     found += _memory(need.memory, root)
     found += _disk(need)
     cgroups = _memory_cgroup(root)
     if cgroups is None:
         found.append("no cgroup hierarchy has a memory controller: boot without cgroup_disable=memory")
-    elif not os.access(cgroups, os.W_OK):
+    elif os.geteuid() == 0 and not os.access(cgroups, os.W_OK):
         found.append(
             f"{cgroups} cannot be written: in a container, run it on the machine itself or make the container"
             " privileged"
@@ -79,7 +83,30 @@ def _rights(root: Path) -> list[str]:
     for line in (root / "proc/self/status").read_text().splitlines():
         if line.startswith("CapEff:"):
             held = int(line.split()[1], 16)
-            return [name for name, bit in CAPABILITIES.items() if not held >> bit & 1]
+            missing = [name for name, bit in CAPABILITIES.items() if not held >> bit & 1]
+            if missing:
+                return [
+                    f"root lacks {' and '.join(missing)} here, which namespaces and swap take: in a container, run it"
+                    " on the machine itself or make the container privileged"
+                ]
+    return []
+
+
+def _distribution(root: Path) -> list[str]:
+    """Debian's archive has all packages, and the kernels of the guests; those of its descendants need not."""
+    where = "run it on Debian 12 or 13, such as in a virtual machine"
+    said = {}
+    try:
+        for line in (root / "etc/os-release").read_text(errors="replace").splitlines():
+            name, _, value = line.partition("=")
+            said[name] = value.strip().strip("\"'")
+    except OSError:
+        pass  # not every chroot has it
+    if said.get("ID", "debian") != "debian":
+        name = said.get("PRETTY_NAME") or said.get("NAME") or said["ID"]
+        return [f"its packages and the kernels of its guests are Debian's, and this is {name}: {where}"]
+    if shutil.which("apt-get") is None:
+        return [f"it takes its packages from Debian's apt-get, which is not here: {where}"]
     return []
 
 
@@ -148,9 +175,14 @@ def _disk(need: Need) -> list[str]:
 
 
 def _existing(path: Path) -> Path:
-    while not path.exists():
+    """The nearest directory that is there, as far as this user may look."""
+    while True:
+        try:
+            if path.exists() or path == path.parent:
+                return path
+        except OSError:
+            pass  # below a directory that is closed to the user
         path = path.parent
-    return path
 
 
 def _memory_cgroup(root: Path) -> Path | None:
@@ -167,7 +199,7 @@ def _memory_cgroup(root: Path) -> Path | None:
 
 
 def _gib(size: int) -> str:
-    return f"{size / GIB:.1f}".removesuffix(".0")
+    return f"{size / GIB:.1f}".replace(".0", "")
 
 
 if __name__ == "__main__":

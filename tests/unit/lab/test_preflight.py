@@ -1,5 +1,7 @@
 """What stands in the way of a demo is said before anything is installed."""
 
+import ast
+import configparser
 import os
 import shutil
 import subprocess
@@ -13,6 +15,9 @@ from lab.demo.scenario import Settings
 from lab.openstack.packing import Settings as PackingSettings
 
 GIB = 1 << 30
+DEBIAN = 'PRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\nNAME="Debian GNU/Linux"\nVERSION_ID="12"\nID=debian\n'
+UBUNTU = 'PRETTY_NAME="Ubuntu 24.04.1 LTS"\nNAME="Ubuntu"\nID=ubuntu\nID_LIKE=debian\n'
+MINT = 'NAME="Linux Mint"\nID="linuxmint"\nID_LIKE="ubuntu debian"\n'
 
 
 @pytest.fixture
@@ -21,6 +26,8 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("proc/self", "dev/net", "sys/fs/cgroup"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "dev/net/tun").touch()
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc/os-release").write_text(DEBIAN)
     (tmp_path / "proc/meminfo").write_text(f"MemTotal: 1 kB\nMemAvailable: {20 * GIB // 1024} kB\n")
     (tmp_path / "proc/self/status").write_text("Name:\tx\nCapEff:\t000001ffffffffff\n")
     (tmp_path / "proc/self/mounts").write_text("cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n")
@@ -39,8 +46,75 @@ def test_a_fitting_machine_has_no_problem(machine: Path, demo: str) -> None:
 
 def test_who_is_not_root_is_told_how(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # as cgroups are closed to him on every machine
     (text,) = preflight.problems("demo", machine)
     assert "sudo make demo" in text
+
+
+@pytest.mark.parametrize(
+    ("release", "name"), [(UBUNTU, "Ubuntu 24.04.1 LTS"), (MINT, "Linux Mint"), ("ID=odd\n", "odd")]
+)
+def test_another_distribution_is_told_before_its_packages_are_installed(machine: Path, release: str, name: str) -> None:
+    (machine / "etc/os-release").write_text(release)
+    (text,) = preflight.problems("demo", machine)
+    assert f"this is {name}: run it on Debian 12 or 13" in text
+
+
+@pytest.mark.parametrize("release", [None, "", "garbage\n", "ID='debian'\n", DEBIAN.replace("12", "13")])
+def test_debian_is_not_refused_nor_what_does_not_say(machine: Path, release: str | None) -> None:
+    (machine / "etc/os-release").unlink()
+    if release is not None:
+        (machine / "etc/os-release").write_text(release)
+    assert preflight.problems("demo", machine) == []
+
+
+def test_no_apt_get(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    (text,) = preflight.problems("demo", machine)
+    assert "apt-get, which is not here: run it on Debian 12 or 13" in text
+
+
+def test_a_python_that_is_too_old(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "version_info", (3, 9, 2))
+    (text,) = preflight.problems("demo", machine)
+    assert "Python 3.11 or later" in text
+    assert "is 3.9: " in text
+    assert "`make demo PYTHON=" in text
+
+
+def test_it_says_so_with_an_old_python() -> None:
+    source = Path(preflight.__file__).read_text()
+    ast.parse(source, feature_version=(3, 7))
+    assert "removesuffix" not in source  # nor removeprefix: of 3.9
+    assert "removeprefix" not in source
+
+
+def test_the_python_is_that_of_the_package() -> None:
+    package = configparser.ConfigParser()
+    package.read(Path(__file__).parents[3] / "setup.cfg")
+    assert package["metadata"]["python_requires"] == f">={preflight.PYTHON[0]}.{preflight.PYTHON[1]}"
+
+
+def test_directories_that_are_closed_to_the_user(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as /root, who has it as HOME and is not root."""
+    closed = machine / "closed"
+    closed.mkdir()
+    monkeypatch.setenv("MEMHINT_LAB_DIR", str(closed / "labs/of/mine"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(closed / "cache"))
+    monkeypatch.delenv("MEMHINT_CACHE", raising=False)
+    real = Path.exists
+
+    def exists(path: Path) -> bool:
+        if closed in path.parents:
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path)
+
+    monkeypatch.setattr(Path, "exists", exists)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: shutil._ntuple_diskusage(0, 0, 2 * GIB))
+    root, disk = preflight.problems("demo", machine)
+    assert "sudo make demo" in root
+    assert f"of disk below {closed}, and 2 are free" in disk
 
 
 def test_too_little_memory(machine: Path) -> None:
