@@ -21,6 +21,15 @@ _STAMPED = (
 )
 
 
+# As apt does it: an index that cannot be read is worth a warning, unless it is told that it is an error.
+OFFLINE = """\
+echo could not resolve the name of the mirror >&2
+case "$*" in
+*" install "*) exit 100 ;;
+*APT::Update::Error-Mode=any*) exit 100 ;;
+esac"""
+
+
 class Machine:
     """The commands that setup asks for what the machine has, as scripts that write down how they are called."""
 
@@ -63,7 +72,7 @@ def machine(tmp_path: Path) -> Machine:
     found = Machine(tmp_path)
     found.command("dpkg-query", "echo install ok installed")
     found.command("id", "echo 0")
-    found.command("apt-get", "echo could not resolve the name of the mirror >&2; exit 100")
+    found.command("apt-get", OFFLINE)
     return found
 
 
@@ -83,7 +92,35 @@ def test_offline_the_first_time_it_asks_whether_the_machine_is_online(machine: M
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].endswith("is this machine online? It has to be, until everything is installed")
     assert "could not resolve the name of the mirror" in done.stderr
-    assert not any(" install " in one for one in machine.calls("apt-get"))
+    tries = [one for one in machine.calls("apt-get") if " update " in one]
+    assert 2 < len(tries) < 10
+    assert done.stdout.count("it is tried again in 10 s") == len(tries) - 1
+
+
+def test_another_apt_that_reads_the_index_is_waited_for_longer(machine: Machine) -> None:
+    machine.command("dpkg-query", "exit 1")
+    machine.command("apt-get", "echo E: Could not get lock /var/lib/apt/lists/lock. >&2; exit 100")
+    assert machine.setup().returncode == 1
+    assert len([one for one in machine.calls("apt-get") if " update " in one]) == 12
+
+
+def test_one_broken_source_keeps_nobody_from_what_the_others_have(machine: Machine) -> None:
+    machine.command("dpkg-query", "exit 1")
+    machine.command("apt-get", 'case "$*" in *Error-Mode=any*) exit 100 ;; esac')
+    done = machine.setup(PYTHON=str(machine.command("python", "exit 1")))
+    assert "the index cannot be read whole" in done.stdout
+    assert "Debian packages: done in" in done.stdout
+    assert "is this machine online?" not in done.stderr
+    assert done.stderr.endswith("set PYTHON=/path/to/python3.11\n")  # the next thing it asks for
+
+
+def test_what_cannot_be_installed_is_not_laid_to_the_network_where_the_index_was_read(machine: Machine) -> None:
+    machine.command("dpkg-query", "exit 1")
+    machine.command("apt-get", 'case "$*" in *" install "*) echo E: Broken packages; exit 100 ;; esac')
+    done = machine.setup()
+    assert done.returncode == 1
+    assert "E: Broken packages" in done.stderr
+    assert "is this machine online?" not in done.stderr
 
 
 def test_offline_without_a_virtualenv_it_asks_the_same(machine: Machine) -> None:
