@@ -5,7 +5,10 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import signal
 import subprocess
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -36,6 +39,9 @@ class Machine:
     def __init__(self, folder: Path) -> None:
         self.venv = folder / "venv"
         self.folder = folder / "bin"
+        self.root = folder / "root"
+        (self.root / "usr/sbin").mkdir(parents=True)
+        self.policy = self.root / "usr/sbin/policy-rc.d"
         self._calls = folder / "calls"
         self.folder.mkdir()
         self._calls.touch()
@@ -60,9 +66,21 @@ class Machine:
 
     def setup(self, **environment: str) -> subprocess.CompletedProcess[str]:
         """Run it."""
-        around = {**os.environ, "PATH": f"{self.folder}:{os.environ['PATH']}", **environment}
-        return subprocess.run(
-            [ROOT / "tools/setup", self.venv], capture_output=True, text=True, check=False, env=around, timeout=60
+        with self.started(**environment) as process:
+            out, err = process.communicate(timeout=60)
+        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+    def started(self, **environment: str) -> subprocess.Popen[str]:
+        """Start it, with a process group as on a terminal."""
+        around = {**os.environ, "PATH": f"{self.folder}:{os.environ['PATH']}", "MEMHINT_SETUP_ROOT": str(self.root)}
+        return subprocess.Popen(
+            [ROOT / "tools/setup", self.venv],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**around, **environment},
+            start_new_session=True,
         )
 
 
@@ -121,6 +139,128 @@ def test_what_cannot_be_installed_is_not_laid_to_the_network_where_the_index_was
     assert done.returncode == 1
     assert "E: Broken packages" in done.stderr
     assert "is this machine online?" not in done.stderr
+
+
+def until(true: Callable[[], bool]) -> None:
+    """Wait for it."""
+    end = time.monotonic() + 30
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+# Says what may start a service while packages are installed.
+ASKS = """\
+case "$*" in *" install "*)
+    if [ -e {policy} ]; then {policy} postgresql start; echo $? >{answer}; else echo none >{answer}; fi ;;
+esac"""
+
+
+def test_no_service_of_a_package_is_started(machine: Machine, tmp_path: Path) -> None:
+    machine.command("dpkg-query", "exit 1")
+    machine.command("apt-get", ASKS.format(policy=machine.policy, answer=tmp_path / "answer"))
+    machine.setup(PYTHON=str(machine.command("python", "exit 1")))
+    assert (tmp_path / "answer").read_text() == "101\n"
+    assert not machine.policy.exists()
+
+
+def test_a_policy_of_the_machine_is_left_alone(machine: Machine, tmp_path: Path) -> None:
+    machine.policy.write_text("#!/bin/sh\nexit 104\n")
+    machine.policy.chmod(0o755)
+    machine.command("dpkg-query", "exit 1")
+    machine.command("apt-get", ASKS.format(policy=machine.policy, answer=tmp_path / "answer"))
+    machine.setup(PYTHON=str(machine.command("python", "exit 1")))
+    assert (tmp_path / "answer").read_text() == "104\n"
+    assert machine.policy.read_text() == "#!/bin/sh\nexit 104\n"
+
+
+# Goes on until it is let, or told to end by something else than ctrl-c, which the shell keeps from it.
+STAYS = """\
+case "$*" in *" install "*)
+    echo {said} >&3
+    touch {there}
+    until [ -e {go} ]; do /bin/sleep 0.01; done
+    touch {ended} ;;
+esac"""
+
+
+@pytest.mark.parametrize("said", ["pmstatus:dpkg:10:unpacking", "dlstatus:1:10:retrieving"])
+def test_interrupted_it_leaves_no_policy_behind_and_starts_nothing(machine: Machine, tmp_path: Path, said: str) -> None:
+    there, go, ended = (tmp_path / name for name in ("there", "go", "ended"))
+    machine.command("dpkg-query", "exit 1")
+    machine.command("apt-get", STAYS.format(said=said, there=there, go=go, ended=ended))
+    with machine.started() as process:
+        try:
+            until(there.exists)
+            assert machine.policy.exists()
+            os.killpg(process.pid, signal.SIGINT)
+            assert process.stdout is not None
+            if said.startswith("pmstatus"):
+                until(lambda: "dpkg ends what it has begun" in process.stdout.readline())  # type: ignore[union-attr]
+                assert machine.policy.exists()
+                go.touch()
+            process.communicate(timeout=30)
+        finally:
+            go.touch()
+    assert process.returncode == 130
+    assert ended.exists() is said.startswith("pmstatus")
+    assert not machine.policy.exists()
+
+
+def test_the_policy_of_a_setup_that_was_killed_is_removed_the_next_time(machine: Machine, tmp_path: Path) -> None:
+    there, go = tmp_path / "there", tmp_path / "go"
+    machine.command("dpkg-query", "exit 1")
+    machine.command("apt-get", STAYS.format(said="x", there=there, go=go, ended=tmp_path / "ended"))
+    with machine.started() as process:
+        try:
+            until(there.exists)
+            process.kill()
+        finally:
+            go.touch()
+    assert machine.policy.exists()
+    machine.command("dpkg-query", "echo install ok installed")
+    machine.setup(PYTHON=str(machine.command("python", "exit 1")))
+    assert not machine.policy.exists()
+
+
+# A unit each of the machine, of a server that it had, and of what apt-get has installed.
+UNITS = """\
+[ "$1" = list-unit-files ] || exit 0
+printf '%s enabled enabled\n' ssh.service prometheus.service
+[ ! -e {installed} ] || printf '%s enabled enabled\n' logrotate.timer postgresql.service rabbitmq-server.service"""
+
+
+def test_servers_that_were_installed_are_disabled(machine: Machine, tmp_path: Path) -> None:
+    (machine.root / "run/systemd/system").mkdir(parents=True)
+    machine.command("dpkg-query", "exit 1")
+    machine.command("systemctl", UNITS.format(installed=tmp_path / "installed"))
+    machine.command("apt-get", f'case "$*" in *" install "*) touch {tmp_path}/installed ;; esac')
+    done = machine.setup(PYTHON=str(machine.command("python", "exit 1")))
+    assert "disabled: postgresql.service rabbitmq-server.service\n" in done.stdout
+    (disabled,) = [one for one in machine.calls("systemctl") if " disable " in one]
+    assert disabled.split()[-2:] == ["postgresql.service", "rabbitmq-server.service"]
+
+
+def test_without_systemd_nothing_is_disabled(machine: Machine) -> None:
+    machine.command("dpkg-query", "exit 1")
+    machine.command("systemctl", "exit 1")
+    machine.command("apt-get", "exit 0")
+    machine.setup(PYTHON=str(machine.command("python", "exit 1")))
+    assert machine.calls("systemctl") == []
+
+
+def test_no_package_is_removed_for_it(machine: Machine) -> None:
+    body = """\
+case " $* " in
+*" --no-remove "*) echo E: Packages need to be removed but remove is disabled.; exit 100 ;;
+*" -s "*) printf '%s\n' 'Remv mysql-server-8.0 [8.0.36]' 'Inst mariadb-server (10.11)' ;;
+esac"""
+    machine.command("dpkg-query", "exit 1")
+    machine.command("apt-get", body)
+    done = machine.setup()
+    assert done.returncode == 1
+    assert "mysql-server-8.0" in done.stderr.splitlines()[-1]
+    assert "mariadb" not in done.stderr.splitlines()[-1]
 
 
 def test_offline_without_a_virtualenv_it_asks_the_same(machine: Machine) -> None:
