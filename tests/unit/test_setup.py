@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import signal
@@ -14,14 +13,21 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-_STAMPED = (
-    "requirements.txt",
-    "test-requirements.txt",
-    "setup.cfg",
-    "setup.py",
-    "pyproject.toml",
-    "memhint/kernel/_pages.c",
-)
+MINE = """\
+case "$*" in
+-V) echo Python {version} ;;
+"-m venv "*)
+    mkdir -p "$3/bin"
+    echo "command = /usr/bin/python3 -m venv $(realpath "$3")" >"$3/pyvenv.cfg"
+    cp {inside} "$3/bin/python" ;;
+esac"""
+"""A Python that makes virtualenvs."""
+INSIDE = """\
+case "$*" in
+-V) echo Python {version} ;;
+*"pip install"*) {installs} ;;
+esac"""
+"""The Python in them."""
 
 
 # As apt does it: an index that cannot be read is worth a warning, unless it is told that it is an error.
@@ -54,6 +60,11 @@ class Machine:
         path.chmod(0o755)
         return path
 
+    def python(self, version: str = "3.11.2", installs: str = "exit 0") -> str:
+        """A Python, with what its virtualenvs do to install something."""
+        inside = self.command(f"inside-{version}", INSIDE.format(version=version, installs=installs))
+        return str(self.command(f"python-{version}", MINE.format(version=version, inside=inside)))
+
     def link(self, name: str) -> None:
         """Have a command of this machine, for where these are the only ones."""
         found = shutil.which(name)
@@ -63,6 +74,10 @@ class Machine:
     def calls(self, name: str) -> list[str]:
         """How a command was called."""
         return [line for line in self._calls.read_text().splitlines() if line.startswith(f"{name} ")]
+
+    def made(self) -> list[str]:
+        """Which virtualenvs were made."""
+        return [line for line in self._calls.read_text().splitlines() if " -m venv " in line]
 
     def setup(self, **environment: str) -> subprocess.CompletedProcess[str]:
         """Run it."""
@@ -95,13 +110,21 @@ def machine(tmp_path: Path) -> Machine:
 
 
 def test_offline_and_all_installed_it_does_nothing(machine: Machine) -> None:
-    machine.venv.mkdir()
-    digest = hashlib.sha256(b"".join((ROOT / name).read_bytes() for name in _STAMPED)).hexdigest()
-    (machine.venv / ".stamp").write_text(f"{digest}\n")
-    done = machine.setup(PYTHON=str(machine.command("python", "exit 0")))
+    assert machine.setup(PYTHON=machine.python()).returncode == 0
+    python = machine.python(installs="exit 1")
+    calls = machine.made()
+    done = machine.setup(PYTHON=python)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert machine.calls("apt-get") == []
-    assert [one for one in machine.calls("python") if " -c " not in one] == []
+    assert machine.made() == calls
+
+
+def test_a_python_that_is_too_old_is_told_before_packages_are_installed(machine: Machine) -> None:
+    machine.command("dpkg-query", "exit 1")
+    done = machine.setup(PYTHON=str(machine.command("python", "exit 1")))
+    assert done.returncode == 1
+    assert done.stderr == "setup: Python 3.11 or later is needed; set PYTHON=/path/to/python3.11\n"
+    assert machine.calls("apt-get") == []
 
 
 def test_offline_the_first_time_it_asks_whether_the_machine_is_online(machine: Machine) -> None:
@@ -125,11 +148,10 @@ def test_another_apt_that_reads_the_index_is_waited_for_longer(machine: Machine)
 def test_one_broken_source_keeps_nobody_from_what_the_others_have(machine: Machine) -> None:
     machine.command("dpkg-query", "exit 1")
     machine.command("apt-get", 'case "$*" in *Error-Mode=any*) exit 100 ;; esac')
-    done = machine.setup(PYTHON=str(machine.command("python", "exit 1")))
+    done = machine.setup(PYTHON=machine.python())
     assert "the index cannot be read whole" in done.stdout
     assert "Debian packages: done in" in done.stdout
-    assert "is this machine online?" not in done.stderr
-    assert done.stderr.endswith("set PYTHON=/path/to/python3.11\n")  # the next thing it asks for
+    assert done.returncode == 0
 
 
 def test_what_cannot_be_installed_is_not_laid_to_the_network_where_the_index_was_read(machine: Machine) -> None:
@@ -159,7 +181,7 @@ esac"""
 def test_no_service_of_a_package_is_started(machine: Machine, tmp_path: Path) -> None:
     machine.command("dpkg-query", "exit 1")
     machine.command("apt-get", ASKS.format(policy=machine.policy, answer=tmp_path / "answer"))
-    machine.setup(PYTHON=str(machine.command("python", "exit 1")))
+    machine.setup(PYTHON=machine.python())
     assert (tmp_path / "answer").read_text() == "101\n"
     assert not machine.policy.exists()
 
@@ -169,7 +191,7 @@ def test_a_policy_of_the_machine_is_left_alone(machine: Machine, tmp_path: Path)
     machine.policy.chmod(0o755)
     machine.command("dpkg-query", "exit 1")
     machine.command("apt-get", ASKS.format(policy=machine.policy, answer=tmp_path / "answer"))
-    machine.setup(PYTHON=str(machine.command("python", "exit 1")))
+    machine.setup(PYTHON=machine.python())
     assert (tmp_path / "answer").read_text() == "104\n"
     assert machine.policy.read_text() == "#!/bin/sh\nexit 104\n"
 
@@ -219,7 +241,7 @@ def test_the_policy_of_a_setup_that_was_killed_is_removed_the_next_time(machine:
             go.touch()
     assert machine.policy.exists()
     machine.command("dpkg-query", "echo install ok installed")
-    machine.setup(PYTHON=str(machine.command("python", "exit 1")))
+    machine.setup(PYTHON=machine.python())
     assert not machine.policy.exists()
 
 
@@ -235,7 +257,7 @@ def test_servers_that_were_installed_are_disabled(machine: Machine, tmp_path: Pa
     machine.command("dpkg-query", "exit 1")
     machine.command("systemctl", UNITS.format(installed=tmp_path / "installed"))
     machine.command("apt-get", f'case "$*" in *" install "*) touch {tmp_path}/installed ;; esac')
-    done = machine.setup(PYTHON=str(machine.command("python", "exit 1")))
+    done = machine.setup(PYTHON=machine.python())
     assert "disabled: postgresql.service rabbitmq-server.service\n" in done.stdout
     (disabled,) = [one for one in machine.calls("systemctl") if " disable " in one]
     assert disabled.split()[-2:] == ["postgresql.service", "rabbitmq-server.service"]
@@ -245,7 +267,7 @@ def test_without_systemd_nothing_is_disabled(machine: Machine) -> None:
     machine.command("dpkg-query", "exit 1")
     machine.command("systemctl", "exit 1")
     machine.command("apt-get", "exit 0")
-    machine.setup(PYTHON=str(machine.command("python", "exit 1")))
+    machine.setup(PYTHON=machine.python())
     assert machine.calls("systemctl") == []
 
 
@@ -264,12 +286,123 @@ esac"""
 
 
 def test_offline_without_a_virtualenv_it_asks_the_same(machine: Machine) -> None:
-    pip = '"$3/bin/pip"'
-    body = f'[ "$2" = venv ] || exit 0\nmkdir -p "$3/bin"; printf "#!/bin/sh\\nexit 1\\n" >{pip}; chmod +x {pip}'
-    done = machine.setup(PYTHON=str(machine.command("python", body)))
+    done = machine.setup(PYTHON=machine.python(installs="exit 1"))
     assert done.returncode == 1
     assert "the virtualenv could not be made (above): is this machine online?" in done.stderr
     assert not (machine.venv / ".stamp").exists()
+
+
+def test_a_virtualenv_that_is_whole_is_not_made_anew(machine: Machine) -> None:
+    machine.setup(PYTHON=machine.python())
+    (machine.venv / ".stamp").write_text("of other requirements\n")
+    (machine.venv / "kept").touch()
+    done = machine.setup(PYTHON=machine.python())
+    assert done.returncode == 0
+    assert len(machine.made()) == 1
+    assert (machine.venv / "kept").exists()
+    assert (machine.venv / ".stamp").read_text() != "of other requirements\n"
+
+
+def break_off(venv: Path) -> None:
+    """As ctrl-c leaves it: pip comes last."""
+    shutil.rmtree(venv)
+    (venv / "bin").mkdir(parents=True)
+    (venv / "pyvenv.cfg").write_text(f"command = /usr/bin/python3 -m venv {venv}\n")
+    (venv / "bin/python").write_text('#!/bin/sh\ncase "$*" in -V) echo Python 3.11.2 ;; *pip*) exit 1 ;; esac\n')
+    (venv / "bin/python").chmod(0o755)
+
+
+def break_off_at_once(venv: Path) -> None:
+    """The same, with directories only."""
+    shutil.rmtree(venv)
+    (venv / "bin").mkdir(parents=True)
+    (venv / "lib64").symlink_to("lib")
+
+
+def empty(venv: Path) -> None:
+    """All has gone but the stamp."""
+    stamp = (venv / ".stamp").read_text()
+    shutil.rmtree(venv)
+    venv.mkdir()
+    (venv / ".stamp").write_text(stamp)
+
+
+def upgrade(venv: Path) -> None:
+    """Python is another, and has no library here."""
+    python = venv / "bin/python"
+    python.write_text('#!/bin/sh\ncase "$*" in -V) echo Python 3.13.5 ;; *pip*) exit 1 ;; esac\n')
+
+
+def move(venv: Path) -> None:
+    """It was made elsewhere: what is in bin names a Python there."""
+    (venv / "pyvenv.cfg").write_text("command = /usr/bin/python3 -m venv /home/alice/memhint/.venv\n")
+    (venv / ".stamp").write_text("of another place\n")
+
+
+@pytest.mark.parametrize("harm", [break_off, break_off_at_once, empty, upgrade, move])
+def test_a_virtualenv_that_is_not_whole_is_made_anew(machine: Machine, harm: Callable[[Path], None]) -> None:
+    for name in ("python3", "python"):  # where PYTHON is not set
+        shutil.copy(machine.python(), machine.folder / name)
+    assert machine.setup(PYTHON="").returncode == 0
+    harm(machine.venv)
+    done = machine.setup(PYTHON="")
+    assert done.returncode == 0, done.stderr
+    assert len(machine.made()) == 2
+    again = machine.setup(PYTHON="")
+    assert (again.returncode, again.stdout) == (0, "")
+
+
+def test_another_python_is_taken_only_where_it_is_asked_for(machine: Machine) -> None:
+    shutil.copy(machine.python(), machine.folder / "python3")
+    machine.setup(PYTHON=machine.python("3.13.1"))
+    assert machine.setup(PYTHON="").stdout == ""
+    assert len(machine.made()) == 1
+    machine.setup(PYTHON=machine.python("3.12.1"))
+    assert len(machine.made()) == 2
+
+
+@pytest.mark.parametrize("names", [("thesis",), ("bin/python", "thesis"), ("lib/deep/thesis", ".stamp")])
+def test_what_is_no_virtualenv_is_not_removed(machine: Machine, names: tuple[str, ...]) -> None:
+    for name in names:
+        (machine.venv / name).parent.mkdir(parents=True, exist_ok=True)
+        (machine.venv / name).write_text("#!/bin/sh\n")
+        (machine.venv / name).chmod(0o755)
+    done = machine.setup(PYTHON=machine.python())
+    assert done.returncode == 1
+    assert "is no virtualenv" in done.stderr
+    assert all((machine.venv / name).exists() for name in names)
+    assert machine.made() == []
+
+
+def test_two_at_once_make_it_once(machine: Machine, tmp_path: Path) -> None:
+    there, go = tmp_path / "there", tmp_path / "go"
+    python = machine.python(installs=f"touch {there}; until [ -e {go} ]; do /bin/sleep 0.01; done")
+    with machine.started(PYTHON=python) as first, machine.started(PYTHON=python) as second:
+        try:
+            until(there.exists)
+            said: list[str] = []
+            for process in (first, second):
+                assert process.stdout is not None
+                said.append(process.stdout.readline())
+            assert sorted("waiting" in line for line in said) == [False, True]
+        finally:
+            go.touch()
+        for process in (first, second):
+            process.communicate(timeout=30)
+            assert process.returncode == 0
+    assert len(machine.made()) == 1
+    assert len([one for one in machine.calls("inside-3.11.2") if "requirements.txt" in one]) == 1
+
+
+def test_ctrl_c_ends_what_it_runs(machine: Machine, tmp_path: Path) -> None:
+    there = tmp_path / "there"
+    python = machine.python(installs=f"echo $$ >{there}; exec /bin/sleep 100")
+    with machine.started(PYTHON=python) as process:
+        until(lambda: there.exists() and there.read_text() != "")
+        os.killpg(process.pid, signal.SIGINT)
+        process.communicate(timeout=30)
+    assert process.returncode == 130
+    until(lambda: not Path(f"/proc/{there.read_text().strip()}").exists())
 
 
 def test_who_is_not_root_and_has_no_sudo_is_told_what_is_missing(machine: Machine) -> None:
