@@ -22,10 +22,13 @@ preflight-%:
 setup:  ## install what is missing: Debian packages and a virtualenv
 	@tools/setup $(VENV)
 
-demo: preflight-demo setup  ## real guests give memory back, and more VMs run on it (demo-out/); PATCHED=1 builds the patched pieces first, KEEP=1 leaves it and its dashboard up
+setup-%:
+	@tools/setup --for $* $(VENV)
+
+demo: preflight-demo setup-demo  ## real guests give memory back, and more VMs run on it (demo-out/); PATCHED=1 builds the patched pieces first, KEEP=1 leaves it and its dashboard up
 	@$(BIN)/python -m lab.demo $(if $(filter 1,$(PATCHED)),--patched) $(if $(filter 0,$(PATCHED)),--stock) $(if $(filter 1,$(KEEP)),--keep)
 
-demo-openstack: preflight-demo-openstack setup  ## the same on a real OpenStack: Nova lets in what fits; its packages are installed into the cache first
+demo-openstack: preflight-demo-openstack setup-demo-openstack  ## the same on a real OpenStack: Nova lets in what fits; its packages are installed into the cache first
 	@$(BIN)/python -m lab.openstack.demo
 
 # Most of a test's time is spent waiting for guests and servers, so a machine bears more of them than it has processors.

@@ -45,6 +45,7 @@ class Machine:
     def __init__(self, folder: Path) -> None:
         self.venv = folder / "venv"
         self.folder = folder / "bin"
+        self.words: tuple[str, ...] = ()
         self.root = folder / "root"
         (self.root / "usr/sbin").mkdir(parents=True)
         self.policy = self.root / "usr/sbin/policy-rc.d"
@@ -89,7 +90,7 @@ class Machine:
         """Start it, with a process group as on a terminal."""
         around = {**os.environ, "PATH": f"{self.folder}:{os.environ['PATH']}", "MEMHINT_SETUP_ROOT": str(self.root)}
         return subprocess.Popen(
-            [ROOT / "tools/setup", self.venv],
+            [ROOT / "tools/setup", *self.words, self.venv],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -403,6 +404,43 @@ def test_ctrl_c_ends_what_it_runs(machine: Machine, tmp_path: Path) -> None:
         process.communicate(timeout=30)
     assert process.returncode == 130
     until(lambda: not Path(f"/proc/{there.read_text().strip()}").exists())
+
+
+@pytest.mark.parametrize(
+    ("words", "there", "absent"),
+    [
+        ((), {"qemu-system-x86", "postgresql", "mariadb-server", "rabbitmq-server", "spin"}, set()),
+        (
+            ("--for", "demo"),
+            {"qemu-system-x86", "ninja-build"},
+            {"postgresql", "mariadb-server", "rabbitmq-server", "spin"},
+        ),
+        (
+            ("--for", "demo-openstack"),
+            {"qemu-system-x86", "mariadb-server", "rabbitmq-server"},
+            {"postgresql", "prometheus", "chromium-headless-shell"},
+        ),
+    ],
+)
+def test_a_demo_has_no_packages_of_the_tests(
+    machine: Machine, words: tuple[str, ...], there: set[str], absent: set[str]
+) -> None:
+    machine.command("dpkg-query", "exit 1")
+    machine.command("apt-get", "exit 100")
+    machine.words = words
+    (said,) = [line for line in machine.setup(PYTHON=machine.python()).stdout.splitlines() if ": missing: " in line]
+    missing = set(said.partition(": missing: ")[2].split())
+    assert there <= missing
+    assert not absent & missing
+
+
+@pytest.mark.parametrize("words", [("--for",), ("--for", "nothing"), ("--help",)])
+def test_words_that_it_does_not_know(machine: Machine, words: tuple[str, ...]) -> None:
+    machine.words = words
+    done = machine.setup(PYTHON=machine.python())
+    assert done.returncode == 2
+    assert "usage: tools/setup" in done.stderr
+    assert machine.made() == []
 
 
 def test_who_is_not_root_and_has_no_sudo_is_told_what_is_missing(machine: Machine) -> None:
