@@ -197,6 +197,20 @@ def test_a_policy_of_the_machine_is_left_alone(machine: Machine, tmp_path: Path)
     assert machine.policy.read_text() == "#!/bin/sh\nexit 104\n"
 
 
+def test_through_sudo_it_is_the_same(machine: Machine, tmp_path: Path) -> None:
+    machine.command("id", "echo 1000")
+    machine.command("sudo", 'exec 3>&- 8>&-\nMEMHINT_IS_ROOT=1 exec "$@"')  # it closes what is open
+    asks = ASKS.format(policy=machine.policy, answer=tmp_path / "answer")
+    says = 'case "$*" in *" install "*) echo pmstatus:x:1:y >&3 || exit 100 ;; esac'
+    machine.command("apt-get", f'[ -n "$MEMHINT_IS_ROOT" ] || exit 100\n{asks}\n{says}')
+    machine.command("dpkg-query", "exit 1")
+    done = machine.setup(PYTHON=machine.python())
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "answer").read_text() == "101\n"
+    assert not machine.policy.exists()
+    assert any(" rm -f " in one for one in machine.calls("sudo"))
+
+
 # Goes on until it is let, or told to end by something else than ctrl-c, which the shell keeps from it.
 STAYS = """\
 case "$*" in *" install "*)
