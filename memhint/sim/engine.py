@@ -139,7 +139,7 @@ class Run:
         self._swapped = 0.0  # bytes and steps
         self._stormed = self._over_in_storm = 0  # hosts and steps
         self._asked = self._placed = 0  # of those whom an empty host could take by flavors
-        self._asked_memory = self._placed_memory = 0.0
+        self._asked_memory = self._placed_memory = self._killed_memory = 0.0  # the same, in bytes
         self._bounds = np.zeros(len(BOUNDS), dtype=np.int64)
         self._series = Series(
             placed=np.zeros(fleet.steps, dtype=np.int64),
@@ -154,8 +154,11 @@ class Run:
         gone = np.flatnonzero(self.table["departure"] <= step)
         self.departed += gone.size
         self._remove(gone)
-        use = self._use(step)
-        self._observe(step, use)
+        use = self._footprints(step)
+        self._observe(step, use)  # before the kernel kills: a host that runs out is over, whoever goes then
+        if self._killed_for_want(use):
+            use = self._footprints(step)
+            self._demand = self._demand_of(use)
         if isinstance(self._policy, Planned):
             self._plan(step, use)
         self.table["former"][:] = use
@@ -171,14 +174,18 @@ class Run:
         if isinstance(self._policy, Planned):
             self._predictor.move(source, target, len(self.table))
 
-    def _use(self, step: int) -> Floats:
-        """Each VM's footprint, after the kernel has killed whom it must."""
-        use = self._footprints(step)
+    def _demand_of(self, use: Floats) -> Floats:
+        """What each host is asked for, its other work included."""
+        by_host: Floats = np.bincount(self.table["host"], weights=use, minlength=self._fleet.hosts)
+        return by_host + self._fleet.shape.other
+
+    def _killed_for_want(self, use: Floats) -> bool:
+        """Whether the kernel has killed VMs, of hosts on which they exceed memory and swap."""
         most = self._fleet.shape.pool + self._fleet.shape.swap - self._fleet.shape.other
         total = np.bincount(self.table["host"], weights=use, minlength=self._fleet.hosts)
         out = np.flatnonzero(total > most)
         if not out.size:
-            return use
+            return False
         self._ooms += out.size
         victims: list[int] = []
         for host in out:
@@ -190,8 +197,10 @@ class Run:
             victims.extend(there[: int(np.searchsorted(freed, over)) + 1])
         self.killed += len(victims)
         self._guaranteed_killed += int(self.table["guaranteed"][victims].sum())
+        memory = self.table["memory"][victims]
+        self._killed_memory += float(memory[memory + self._overhead <= self._usable].sum())
         self._remove(np.array(sorted(victims), dtype=np.int64))
-        return self._footprints(step)
+        return True
 
     def _footprints(self, step: int) -> Floats:
         fleet, table = self._fleet, self.table
@@ -205,8 +214,7 @@ class Run:
 
     def _observe(self, step: int, use: Floats) -> None:
         shape = self._fleet.shape
-        demand = np.bincount(self.table["host"], weights=use, minlength=self._fleet.hosts) + shape.other
-        self._demand = demand
+        demand = self._demand = self._demand_of(use)
         over = demand - (shape.pool - self._reserve)
         self._worst = max(self._worst, float(over.max()) / shape.pool)
         violating = over > 0
@@ -216,7 +224,7 @@ class Run:
             held = self.table["guaranteed"]
             own = np.bincount(self.table["host"], weights=use * held, minlength=self._fleet.hosts) + shape.other
             self._guaranteed_over += int((own > shape.pool - self._reserve)[self.table["host"][held]].sum())
-        self._swapped += float(np.maximum(0.0, demand - shape.pool).sum())
+        self._swapped += float(np.clip(demand - shape.pool, 0.0, shape.swap).sum())
         if self._fleet.storms.size and self._fleet.storms[step]:
             self._stormed += self._fleet.hosts
             self._over_in_storm += int(violating.sum())
@@ -339,7 +347,8 @@ class Run:
     def _placed_share(self) -> float:
         if not self._asked:
             return 1.0
-        return max(0.0, min((self._placed - self.killed) / self._asked, self._placed_memory / self._asked_memory))
+        memory = (self._placed_memory - self._killed_memory) / self._asked_memory
+        return max(0.0, min((self._placed - self.killed) / self._asked, memory))
 
 
 def ratio_steps(wanted: Floats, usable: int, most: float | Floats) -> Floats:

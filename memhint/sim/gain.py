@@ -23,14 +23,14 @@ def host_gains(outcomes: Sequence[SimulationResult]) -> list[float | None]:
 def oracle_shares(outcomes: Sequence[SimulationResult], gains: Sequence[float | None]) -> list[float | None]:
     """Which part of the oracle's gain over nominal each policy has.
 
-    None for a policy that violates more than `SAFE`: what it gains more, it takes from its VMs; and for all of them
-    where nominal or the oracle is not among them, or the oracle gains nothing.
+    None for a policy that violates more than `SAFE`, or has VMs killed: what it gains more, it takes from its VMs; and
+    for all of them where nominal or the oracle is not among them, or the oracle gains nothing.
     """
     by_name = {one.policy: gain for one, gain in zip(outcomes, gains, strict=True)}
     nominal, oracle = by_name.get("nominal"), by_name.get("oracle")
     if nominal is None or oracle is None or oracle <= nominal:
         return [None] * len(outcomes)
     return [
-        None if gain is None or one.violation_share > SAFE else (gain - nominal) / (oracle - nominal)
+        None if gain is None or one.killed or one.violation_share > SAFE else (gain - nominal) / (oracle - nominal)
         for one, gain in zip(outcomes, gains, strict=True)
     ]

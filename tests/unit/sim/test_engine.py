@@ -226,6 +226,11 @@ def test_out_of_memory_kills_the_largest_until_the_rest_fits() -> None:
     # 74 GiB on 63: without the VM of 32 GiB it fits
     assert (outcome.admitted, outcome.killed, outcome.oom_events) == (5, 1, 1)
     assert outcome.series.placed.tolist() == [5, 4]
+    # It ran out, though what is left fits; and who was killed was not placed, nor was its memory.
+    assert outcome.violation_share == 0.5
+    assert outcome.worst > 0
+    assert outcome.placed_share == pytest.approx(42 / 74)
+    assert outcome.swapped_gib_hours == 0
 
 
 def test_most_headroom_spreads_and_first_fit_packs() -> None:
