@@ -172,13 +172,26 @@ def _on_the_kernel_for_hosts(scale: Scale, patience: float, say: Say) -> list[Ho
 
 
 def targets(found: Mapping[str, Mapping[str, Sequence[Merged]]], hosts: Sequence[HostRun]) -> tuple[Verdict, ...]:
-    """memhint with ranges against flat-out KSM, the median of each. What did not merge enough misses them."""
+    """memhint with ranges against flat-out KSM, the median of each. What did not merge enough misses them.
+
+    All stop once as much has merged. Who has merged more than that when it is looked at is given nothing for it, but
+    where the target is of a byte.
+    """
     much, little = found.values()
     off = [
-        abs(one.estimated - one.saved) / max(1, one.saved) for arms in found.values() for one in arms[PARTS_FLAT.name]
+        abs(one.estimated - one.saved) / max(1, one.saved)
+        for arms in found.values()
+        for way in WAYS
+        if way.ranges
+        for one in arms[way.name]
     ]
     return (
-        Verdict("of flat-out KSM's CPU per merged byte", GOAL_CPU, None, _ratio(much, PARTS_FLAT, lambda one: one.cpu)),
+        Verdict(
+            "of flat-out KSM's CPU per merged byte",
+            GOAL_CPU,
+            None,
+            _ratio(much, PARTS_FLAT, lambda one: one.cpu / max(1, one.pages)),
+        ),
         Verdict("of flat-out KSM's time", GOAL_TIME, None, _ratio(much, PARTS_FLAT, lambda one: one.seconds)),
         Verdict(
             "of flat-out KSM's CPU where 5 % can merge",
@@ -197,7 +210,7 @@ def _ratio(arms: Mapping[str, Sequence[Merged]], way: ArmSetup, cost: Callable[[
     def each(name: str) -> float:
         if not all(one.enough for one in arms[name]):
             return _NEVER
-        return figure([cost(one) / max(1, one.pages) for one in arms[name]]).median
+        return figure([cost(one) for one in arms[name]]).median
 
     base = each(FLAT.name)
     return _NEVER if base in (0.0, _NEVER) else min(_NEVER, each(way.name) / base)

@@ -6,7 +6,7 @@ from collections import Counter
 
 from bench.host_ksm import HostRun, host_table
 from bench.merging_data import RUN, kinds_of, pages_of
-from bench.suite.dedup import FLAT, PARTS_FLAT, Merged, targets
+from bench.suite.dedup import FLAT, KNOWN_FLAT, PARTS, PARTS_FLAT, Merged, targets
 
 
 def test_a_third_is_a_vms_own_and_the_rest_all_have() -> None:
@@ -42,13 +42,17 @@ def hosts(one: float = 10.0, two: float = 5.0, enough: bool = True) -> list[Host
     ]
 
 
-def merged(seconds: float, cpu: float, enough: bool = True) -> list[Merged]:
-    return [Merged(seconds, cpu - 0.5, 0.5, 1000, 1 << 30, enough, estimated=101, saved=100)]
+def merged(seconds: float, cpu: float, enough: bool = True, pages: int = 1000, estimated: int = 101) -> list[Merged]:
+    return [Merged(seconds, cpu - 0.5, 0.5, pages, 1 << 30, enough, estimated=estimated, saved=100)]
+
+
+def arms(flat: list[Merged], ranges: list[Merged]) -> dict[str, list[Merged]]:
+    return {FLAT.name: flat, PARTS.name: ranges, PARTS_FLAT.name: ranges, KNOWN_FLAT.name: ranges}
 
 
 def test_targets_hold_ranges_against_ksm_flat_out() -> None:
-    much = {FLAT.name: merged(10.0, 8.0), PARTS_FLAT.name: merged(5.0, 4.0)}
-    little = {FLAT.name: merged(10.0, 8.0), PARTS_FLAT.name: merged(5.0, 2.0)}
+    much = arms(merged(10.0, 8.0), merged(5.0, 4.0))
+    little = arms(merged(10.0, 8.0), merged(5.0, 2.0))
     cpu, time, where_little, workers, estimate = targets({"much": much, "little": little}, hosts())
     assert (cpu.measured, time.measured, where_little.measured) == (0.5, 0.5, 0.25)
     assert (cpu.met, time.met, where_little.met) == (True, True, False)
@@ -56,8 +60,19 @@ def test_targets_hold_ranges_against_ksm_flat_out() -> None:
     assert (estimate.measured, estimate.met) == (0.01, True)
 
 
+def test_who_has_merged_more_by_the_last_look_is_given_nothing_for_it_where_no_byte_is_asked_for() -> None:
+    seen = arms(merged(10.0, 8.0), merged(5.0, 4.0, pages=2000))
+    cpu, time, where_little, *_ = targets({"much": seen, "little": seen}, hosts())
+    assert (cpu.measured, time.measured, where_little.measured) == (0.25, 0.5, 0.5)
+
+
+def test_the_worst_estimate_counts_of_whatever_arm() -> None:
+    seen = arms(merged(10.0, 8.0), merged(5.0, 4.0)) | {PARTS.name: merged(5.0, 4.0, estimated=90)}
+    assert targets({"much": seen, "little": seen}, hosts())[-1].measured == 0.1
+
+
 def test_what_did_not_merge_enough_misses_the_targets() -> None:
-    much = {FLAT.name: merged(10.0, 8.0), PARTS_FLAT.name: merged(5.0, 4.0, enough=False)}
+    much = arms(merged(10.0, 8.0), merged(5.0, 4.0, enough=False))
     assert not any(one.met for one in targets({"much": much, "little": much}, hosts(enough=False))[:4])
 
 
