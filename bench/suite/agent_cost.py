@@ -22,7 +22,8 @@ FLEET = 512 * GIB  # of mapped memory, for which a round of deep reads is worked
 _ABOUT = """
 The real cycle (observe, plan, publish into SQLite) over real processes; libvirt and the guests are stand-ins, except in
 the rows of the whole agent. Those are `memhint agent` as it is started, with its threads, its store and its connections
-to a libvirtd: beside real guests, and on VMs of libvirt's test driver, which have processes and no guests. Deep reads
+to a libvirtd, at the shipped period: beside real guests, and on VMs of libvirt's test driver, which have processes
+and no guests to ask. Deep reads
 (PSS, huge pages, NUMA nodes) are apart: they grow with the memory that is mapped, so they run on a thread of their own
 with a budget of CPU, and everything else is as fresh as ever.
 """
@@ -40,11 +41,11 @@ def measure(scale: Scale, say: Say) -> Result:
         arms.append(_cycle(f"{vms} VM{'s' if vms > 1 else ''}", figure(told["cpu"]), told["rss"]))
     guests = 1 if smoke else 6
     say(f"the whole agent beside {guests} guests")
-    whole = agent_runs.real_agent(guests, 5 if smoke else 20)
+    whole = agent_runs.real_agent(guests, 2 if smoke else 12)
     arms.append(_cycle(f"the whole agent, {guests} real guests", figure([whole["cpu"]]), whole["rss"]))
     most = max(seen)
     say(f"the whole agent on {most} VMs of libvirt's test driver")
-    crowded = agent_runs.crowded_agent(most, 5 if smoke else 20)
+    crowded = agent_runs.crowded_agent(most, 2 if smoke else 12)
     require(crowded["vms"] == most, f"the agent has seen {crowded['vms']} of {most} VMs")
     arms.append(_cycle(f"the whole agent, {most} VMs", figure([crowded["cpu"]]), crowded["rss"]))
     say("deep reads")
