@@ -238,7 +238,7 @@ class Fleet:
         upsert(connection, report, {"host": _NOBODY, "epoch": "", "sequence": 0, "at": now, "document": "{}"})
         self._history.add(connection, [(_NOBODY, HistoryPoint(now, 0, 0, 0, 0, 0, 0, 0, None))])
         verdict = Verdict(Answer.PENDING, Reason.NONE)
-        self._events.add(connection, [Event(now, _NOBODY, _NOBODY, LeverName.CACHE, "", verdict)])
+        self._events.add(connection, [Event(now, _NOBODY, _NOBODY, LeverName.LADDER, "", verdict)])
         asked = ReclaimRequest(_NOBODY, _NOBODY, None, 0.0, 1.0, _NOBODY, _NOBODY, now, now + 1.0)
         self._reclaims.record(connection, [(_NOBODY, Reclaim(asked))])
         _note(connection, [HostEvent(now, _NOBODY, HostEventKind.LOST)])
