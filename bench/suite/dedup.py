@@ -183,7 +183,7 @@ def targets(found: Mapping[str, Mapping[str, Sequence[Merged]]], hosts: Sequence
         for arms in found.values()
         for way in WAYS
         if way.ranges
-        for one in arms[way.name]
+        for one in arms.get(way.name, ())  # not each is there at the smallest scale
     ]
     return (
         Verdict(
