@@ -176,7 +176,7 @@ class Run:
 
     def _demand_of(self, use: Floats) -> Floats:
         """What each host is asked for, its other work included."""
-        by_host: Floats = np.bincount(self.table["host"], weights=use, minlength=self._fleet.hosts)
+        by_host = np.bincount(self.table["host"], weights=use, minlength=self._fleet.hosts).astype(np.float64)
         return by_host + self._fleet.shape.other
 
     def _killed_for_want(self, use: Floats) -> bool:
