@@ -181,9 +181,8 @@ class Run:
 
     def _killed_for_want(self, use: Floats) -> bool:
         """Whether the kernel has killed VMs, of hosts on which they exceed memory and swap."""
-        most = self._fleet.shape.pool + self._fleet.shape.swap - self._fleet.shape.other
-        total = np.bincount(self.table["host"], weights=use, minlength=self._fleet.hosts)
-        out = np.flatnonzero(total > most)
+        most = self._fleet.shape.pool + self._fleet.shape.swap
+        out = np.flatnonzero(self._demand > most)
         if not out.size:
             return False
         self._ooms += out.size
@@ -192,7 +191,7 @@ class Run:
             there = np.flatnonzero(self.table["host"] == host)
             # The kernel takes who is guaranteed last: memhint lowers its score.
             there = there[np.lexsort((-use[there], self.table["guaranteed"][there]))]
-            over = total[host] - most
+            over = self._demand[host] - most
             freed = np.cumsum(use[there])
             victims.extend(there[: int(np.searchsorted(freed, over)) + 1])
         self.killed += len(victims)
