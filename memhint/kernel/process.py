@@ -135,7 +135,7 @@ def find_by_comm(root: KernelRoot, names: frozenset[str]) -> dict[str, int]:
     found: dict[str, int] = {}
     for pid in sorted(int(entry) for entry in root.names("proc") if entry.isascii() and entry.isdigit()):
         try:
-            comm = root.read_text(f"proc/{pid}/comm").rstrip("\n")
+            comm = program_name(root, pid)
         except KernelInterfaceError:
             continue  # it ended between the listing and the look
         if comm in wanted:
