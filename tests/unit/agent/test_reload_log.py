@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -15,16 +13,9 @@ from memhint.agent.service import AgentService
 from memhint.conf.load import load
 from memhint.store.host_store import HostStore
 
+pytestmark = pytest.mark.usefixtures("logs_as_before")
+
 NOTHING = SimpleNamespace(settle=lambda seconds: None, close=lambda: None, inherit=lambda before: None)
-
-
-@pytest.fixture(autouse=True)
-def handlers() -> Iterator[None]:
-    root = logging.getLogger()
-    before, level = list(root.handlers), root.level
-    yield
-    root.handlers[:] = before
-    root.setLevel(level)
 
 
 @pytest.mark.parametrize(("named", "found"), [(None, "memhint-agent.log"), ("named.log", "named.log")])

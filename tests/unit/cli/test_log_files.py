@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,20 +10,13 @@ from oslo_config import cfg
 
 from tests.unit.cli.conftest import Bench
 
+pytestmark = pytest.mark.usefixtures("logs_as_before")
+
 RUNS = {
     "agent": "memhint.agent.service.run",
     "controller": "memhint.controller.service.run",
     "api": "memhint.api.server.run",
 }
-
-
-@pytest.fixture(autouse=True)
-def handlers() -> Iterator[None]:
-    root = logging.getLogger()
-    before, level = list(root.handlers), root.level
-    yield
-    root.handlers[:] = before
-    root.setLevel(level)
 
 
 @pytest.fixture(params=RUNS)

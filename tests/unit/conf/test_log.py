@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,16 +9,9 @@ from memhint.conf.errors import ConfigError
 from memhint.conf.load import load
 from memhint.conf.log import Once, set_up
 
+pytestmark = pytest.mark.usefixtures("logs_as_before")
+
 LOG = logging.getLogger("memhint.test")
-
-
-@pytest.fixture(autouse=True)
-def handlers() -> Iterator[None]:
-    root = logging.getLogger()
-    before, level = list(root.handlers), root.level
-    yield
-    root.handlers[:] = before
-    root.setLevel(level)
 
 
 def _file(tmp_path: Path, text: str) -> Path:

@@ -1,0 +1,26 @@
+"""What unit tests of several packages share."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+
+@pytest.fixture
+def logs_as_before() -> Iterator[None]:
+    """Whoever sets up a service's log changes the handlers of this process, and quiets the libraries that it uses."""
+    root = logging.getLogger()
+    handlers, level, levels = list(root.handlers), root.level, _levels()
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    for name in _levels():
+        logging.getLogger(name).setLevel(levels.get(name, logging.NOTSET))
+
+
+def _levels() -> dict[str, int]:
+    """Of every logger, as it was set."""
+    known = logging.getLogger().manager.loggerDict
+    return {name: one.level for name, one in known.items() if isinstance(one, logging.Logger)}
