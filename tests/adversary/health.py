@@ -1,4 +1,8 @@
-"""What an attack costs everybody else: how long /healthz takes while it lasts."""
+"""What an attack costs everybody else: how long /healthz takes while it lasts.
+
+Among other tests it is not the clock that is looked at, for it counts what all of them do: it is what the server itself
+works between the question and its answer.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,8 @@ import threading
 import time
 from types import TracebackType
 
-from tests.adversary.scale import HEALTHY_WITHIN
+from bench.cpu import cpu_seconds
+from tests.adversary.scale import HEALTHY_WITHIN, HEALTHY_WORK, WHOLE
 from tests.functional.api_server import ApiServer
 
 
@@ -18,6 +23,7 @@ class Health:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self.took: list[float] = []
+        self.work: list[float] = []
         self.wrong: list[object] = []
 
     def __enter__(self) -> Health:
@@ -30,11 +36,13 @@ class Health:
         if kind is None:
             assert not self.wrong, self.wrong[:3]
             assert self.took
-            assert max(self.took) < HEALTHY_WITHIN, f"/healthz took {max(self.took):.2f} s"
+            took, work = max(self.took), max(self.work)
+            said = f"/healthz took {took:.2f} s, in which the server worked {work:.2f} s"
+            assert took < HEALTHY_WITHIN if WHOLE else work < HEALTHY_WORK, said
 
     def more(self, times: int) -> None:
         """Until it was asked so many times more."""
-        wanted, end = len(self.took) + times, time.monotonic() + 60
+        wanted, end = len(self.took) + times, time.monotonic() + 120
         while len(self.took) < wanted:
             assert not self.wrong, self.wrong[:3]
             assert time.monotonic() < end, "/healthz does not answer"
@@ -42,8 +50,8 @@ class Health:
 
     def _run(self) -> None:
         while not self._stop.wait(0.05):
-            began = time.monotonic()
-            connection = self._server.connection(30)
+            began, work = time.monotonic(), cpu_seconds(self._server.process.pid)
+            connection = self._server.connection(60)
             try:
                 connection.request("GET", "/healthz")
                 status = connection.getresponse().status
@@ -53,4 +61,5 @@ class Health:
                 self.wrong.append(error)
             finally:
                 connection.close()
+            self.work.append(cpu_seconds(self._server.process.pid) - work)
             self.took.append(time.monotonic() - began)

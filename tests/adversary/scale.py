@@ -11,6 +11,9 @@ WHOLE = "MEMHINT_DRILL" in os.environ
 HEALTHY_WITHIN = 1.0 if WHOLE else 10.0
 """Seconds for an answer of /healthz, and for an agent's answer to a question."""
 
+HEALTHY_WORK = 5.0
+"""Seconds of its own processor time that the API may work between the question and its answer of /healthz."""
+
 PERIOD, LASTS = (10.0, 30.0) if WHOLE else (2.0, 6.0)
 """Seconds between two reports of an honest host, and of an attack: more than the periods that a report may be old."""
 
