@@ -102,10 +102,13 @@ class Honest:
     def heard(self) -> float | None:
         return next((one.heard for one in self._store.fleet.hosts() if one.name == "host-b"), None)
 
-    def worst_age(self, seconds: float) -> float:
-        """Report each period for so long; the greatest age that the newest report of this host came to."""
-        end, due, worst = time.monotonic() + seconds, time.monotonic(), 0.0
-        while time.monotonic() < end:
+    def worst_age(self, seconds: float, enough: Callable[[], bool] = lambda: True) -> float:
+        """Report each period for so long; the greatest age that the newest report of this host came to.
+
+        :param enough: whether it may end then, within a minute
+        """
+        began, due, worst = time.monotonic(), time.monotonic(), 0.0
+        while (passed := time.monotonic() - began) < seconds or (passed < 60 and not enough()):
             if time.monotonic() >= due:
                 self.report()
                 due += PERIOD
@@ -217,7 +220,7 @@ def test_hostile_host_sends_as_much_as_it_can_and_other_hosts_stay_fresh(
         process = psutil.Process(running.pid)
         before = process.memory_info().rss
         with sending(rabbitmq, send) as sent:
-            worst = honest.worst_age(LASTS)
+            worst = honest.worst_age(LASTS, lambda: sent[0] > 1000)
             most, cpu = process.memory_info().rss, sum(process.cpu_times()[:2])
         print(f"\n{attack}: {sent[0]} messages, age {worst:.1f} s, cpu {cpu:.1f} s, rss +{(most - before) >> 20} MiB")
         assert sent[0] > 1000
@@ -263,16 +266,12 @@ def test_hostile_host_fills_the_queue_of_answers_and_others_are_still_asked(rabb
         until(lambda: _asked(asker, "host-a") is not None and bool(learnt))
         for _ in range(3):
             assert _asked(asker, "host-a") == "CommandTimeout"
-            began = time.monotonic()
-            assert asker.ask(Command("host-b", "echo", "", {"a": 1})).outcome is CommandStatus.DONE
-            assert time.monotonic() - began < HEALTHY_WITHIN
+            _answers_soon(asker, "host-b")
         # Nor do questions that it leaves unanswered keep others waiting, however many wait.
         waiting = [threading.Thread(target=_asked, args=(asker, "host-a"), daemon=True) for _ in range(20)]
         for one in waiting:
             one.start()
-        began = time.monotonic()
-        assert asker.ask(Command("host-b", "echo", "", {"a": 1})).outcome is CommandStatus.DONE
-        assert time.monotonic() - began < HEALTHY_WITHIN
+        _answers_soon(asker, "host-b")
         for one in waiting:
             one.join(20)
     finally:
@@ -282,9 +281,17 @@ def test_hostile_host_fills_the_queue_of_answers_and_others_are_still_asked(rabb
         agent.close()
 
 
+def _answers_soon(asker: Asker, host: str) -> None:
+    """If need be when it is asked again: beside other tests an answer takes its time."""
+    began = time.monotonic()
+    until(lambda: _asked(asker, host) is None, HEALTHY_WITHIN)
+    assert time.monotonic() - began < HEALTHY_WITHIN
+
+
 def _asked(asker: Asker, host: str) -> str | None:
+    """What came of a question; None: it was done."""
     try:
-        asker.ask(Command(host, "echo", "", {}))
+        outcome = asker.ask(Command(host, "echo", "", {})).outcome
     except BusError as error:
         return type(error).__name__
-    return None
+    return None if outcome is CommandStatus.DONE else str(outcome)
