@@ -22,7 +22,7 @@ from memhint.conf.policy import host_inputs
 from memhint.objects.codec import to_plain
 from memhint.objects.lever import LeverName, LeverState
 from memhint.objects.levers import LEVERS
-from memhint.objects.policy import KEYS, Origin, Policy, PolicySetting, effective, parse_policy
+from memhint.objects.policy import KEYS, Origin, Policy, PolicySetting, check_agree, effective, parse_policy
 from memhint.objects.report import STALE_PERIODS, DomainReport, Report
 from memhint.objects.verdict import Answer, Reason
 from memhint.store.host_store import HostStore
@@ -106,8 +106,10 @@ An operator's wish is stronger than metadata, flavor, aggregate and host, and su
             **host_inputs(conf),
         }
         kept = {name: value for name, value in inputs.get(Origin.OPERATOR, {}).items() if name not in wishes.unset}
+        wished = {**kept, **wishes.values}
+        check_agree(wished, wishes.values)
         before = effective(inputs)
-        after = effective({**inputs, Origin.OPERATOR: {**kept, **wishes.values}})
+        after = effective({**inputs, Origin.OPERATOR: wished})
         self._report = report
         if parsed_args.dry_run:
             from memhint.planner.foresee import foresee  # with all that the planner knows of levers

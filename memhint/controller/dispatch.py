@@ -63,7 +63,7 @@ class Dispatch(Protocol):
     def set_policy(self, uuid: str, values: Mapping[str, str | None]) -> Delivery:
         """Change an operator's wishes for one VM, all or none; None takes one back.
 
-        :raises PolicyError: on an unknown key or value
+        :raises PolicyError: on an unknown key or value, or where they would contradict each other
         :raises NoSuchDomain: where no host has this VM and there is no wish for it
         :raises WishedOnHost: where something is wished on its host that ``values`` does not name
         """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -177,7 +177,7 @@ KEYS: Mapping[str, PolicyKey] = {
 
 
 def parse_policy(items: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Checked policy values by key.
+    """Checked policy values by key, each for itself. Whether they agree is what who sets them is told (`check_agree`).
 
     :raises PolicyError: on an unknown key or a value that the key does not take
     """
@@ -187,12 +187,21 @@ def parse_policy(items: Iterable[tuple[str, str]]) -> dict[str, str]:
         if key is None:
             raise PolicyError(f"{name!r} is not a policy key: use {', '.join(KEYS)}")
         values[name] = key.check(value)
-    _agree(values.get("fast_min", ""), values.get("fast_max", ""))
     return values
 
 
-def _agree(least: str, most: str) -> None:
-    """:raises PolicyError: when a minimum is above its maximum; what cannot be compared here is compared per VM"""
+def check_agree(values: Mapping[str, str], named: Collection[str]) -> None:
+    """For who sets wishes: that those which will hold together can. What one needs the VM's size for is seen per VM.
+
+    What contradicts itself and came another way, as from a flavor, is refused by the lever, for that VM alone.
+
+    :param values: all that will be wished
+    :param named: of these keys somebody says something now; of others nothing is asked
+    :raises PolicyError: when a minimum is above its maximum
+    """
+    if not {"fast_min", "fast_max"} & set(named):
+        return
+    least, most = values.get("fast_min", ""), values.get("fast_max", "")
     if least.endswith("%") == most.endswith("%"):
         low, high = part_of(least, 100 * MIB), part_of(most, 100 * MIB)
         if low is not None and high is not None and low > high:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, delete, select, update
 
-from memhint.objects.policy import Origin, parse_policy
+from memhint.objects.policy import Origin, check_agree, parse_policy
 from memhint.store import revisions
 from memhint.store.clock import database_clock
 from memhint.store.engine import Database
@@ -49,7 +49,7 @@ class CentralPolicies:
     def set(self, uuid: str, values: Mapping[str, str], unset: Iterable[str] = ()) -> Wishes:
         """Change wishes for one VM, all or none.
 
-        :raises PolicyError: on an unknown key or value
+        :raises PolicyError: on an unknown key or value, or where they would contradict each other
         """
         checked, dropped = parse_policy(values.items()), set(unset)
 
@@ -58,6 +58,7 @@ class CentralPolicies:
             held = _held(connection, [uuid]).get(uuid)
             old = {} if held is None else held.values
             new = {**{key: value for key, value in old.items() if key not in dropped}, **checked}
+            check_agree(new, checked)
             self._write(connection, Wishes(uuid, version, new))
             return Wishes(uuid, version, new)
 

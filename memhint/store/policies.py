@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from sqlalchemy import Connection, delete, select
 
-from memhint.objects.policy import Origin, parse_policy
+from memhint.objects.policy import Origin, check_agree, parse_policy
 from memhint.store.engine import Database
 from memhint.store.errors import StoreDamaged
 from memhint.store.rows.policies import Inputs, StoredPolicies, read_wishes, wish_row
@@ -43,13 +43,14 @@ class Policies:
     def set_operator(self, uuid: str, values: Mapping[str, str], unset: Iterable[str] = ()) -> None:
         """Change an operator's wishes for one VM, all or none.
 
-        :raises PolicyError: on an unknown key or value
+        :raises PolicyError: on an unknown key or value, or where they would contradict each other
         :raises StoreError: when the database fails
         """
         checked = parse_policy(values.items())
         with self._database.write() as connection:
             _drop(connection, uuid, Origin.OPERATOR, unset)
             self._put(connection, uuid, Origin.OPERATOR, checked)
+            check_agree(_operator(connection, uuid), checked)
 
     def replace(self, uuid: str, origin: Origin, values: Mapping[str, str]) -> None:
         """Make these all the wishes of one origin. Writes nothing where they are so already.
@@ -105,3 +106,8 @@ def _drop(connection: Connection, uuid: str, origin: Origin, keys: Iterable[str]
     connection.execute(
         delete(policy).where(policy.c.domain_uuid == uuid, policy.c.origin == str(origin), policy.c.key.in_(list(keys)))
     )
+
+
+def _operator(connection: Connection, uuid: str) -> dict[str, str]:
+    mine = (policy.c.domain_uuid == uuid, policy.c.origin == str(Origin.OPERATOR))
+    return {row.key: row.value for row in connection.execute(select(policy.c.key, policy.c.value).where(*mine))}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from memhint.api.policies import policies as rules
 from memhint.api.route import ApiResponse, Call
 from memhint.controller.dispatch import NoSuchDomain, WishedOnHost, check_named
 from memhint.objects.codec import to_plain
-from memhint.objects.policy import PolicyError, parse_policy
+from memhint.objects.policy import PolicyError, check_agree, parse_policy
 from memhint.objects.report import DomainReport
 from memhint.objects.summary import DomainSummary
 from memhint.planner.foresee import foresee
@@ -75,7 +75,9 @@ def _change(call: Call, known: _PolicyBefore, values: Mapping[str, str | None]) 
     except WishedOnHost as error:
         raise _on_host(error) from None
     kept = {name: value for name, value in known.wishes.items() if name not in values}
-    after = over({**kept, **{name: value for name, value in values.items() if value is not None}}, known.others)
+    wished = {**kept, **{name: value for name, value in values.items() if value is not None}}
+    _agree(wished, values)
+    after = over(wished, known.others)
     body: dict[str, Any] = {"policy": after, "changes": _changes(before, after)}
     if call.query.get("dry_run"):
         states = () if known.one is None else foresee(known.one, _values(before), _values(after))
@@ -85,9 +87,18 @@ def _change(call: Call, known: _PolicyBefore, values: Mapping[str, str | None]) 
             body["delivery"] = to_plain(call.parts.dispatch.set_policy(known.line.uuid, values))
         except WishedOnHost as error:
             raise _on_host(error) from None
+        except PolicyError as error:  # with what somebody else has wished meanwhile
+            raise bad_request("policy.invalid", str(error)) from None
         except NoSuchDomain:
             raise not_found("domain", "no host has this VM now") from None
     return ApiResponse(body, headers={"ETag": f'"{_tag(after)}"'})
+
+
+def _agree(wished: Mapping[str, str], named: Collection[str]) -> None:
+    try:
+        check_agree(wished, named)
+    except PolicyError as error:
+        raise bad_request("policy.invalid", str(error)) from None
 
 
 def _on_host(error: WishedOnHost) -> Problem:

@@ -6,7 +6,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Mapping
 
-from memhint.objects.policy import Origin, parse_policy
+from memhint.objects.policy import Origin, check_agree, parse_policy
 from memhint.store.light.database import Database
 from memhint.store.light.rows import places, upsert
 from memhint.store.rows.policies import StoredPolicies, read_wishes, wish_row
@@ -29,13 +29,14 @@ class Policies:
     def set_operator(self, uuid: str, values: Mapping[str, str], unset: Iterable[str] = ()) -> None:
         """Change an operator's wishes for one VM, all or none.
 
-        :raises PolicyError: on an unknown key or value
+        :raises PolicyError: on an unknown key or value, or where they would contradict each other
         """
         checked, names = parse_policy(values.items()), tuple(unset)
         drop = f"DELETE FROM policy WHERE domain_uuid = ? AND origin = ? AND key IN {places(names)}"
         with self._database.write() as connection:
             connection.execute(drop, (uuid, str(Origin.OPERATOR), *names))
             self._put(connection, uuid, Origin.OPERATOR, checked)
+            check_agree(_operator(connection, uuid), checked)
 
     def replace(self, uuid: str, origin: Origin, values: Mapping[str, str]) -> None:
         """Make these all the wishes of one origin.
@@ -53,3 +54,8 @@ class Policies:
     def _put(self, connection: sqlite3.Connection, uuid: str, origin: Origin, values: Mapping[str, str]) -> None:
         rows = (wish_row(uuid, origin, key, value, self._clock()) for key, value in values.items())
         upsert(connection, "policy", *rows)
+
+
+def _operator(connection: sqlite3.Connection, uuid: str) -> dict[str, str]:
+    query = "SELECT key, value FROM policy WHERE domain_uuid = ? AND origin = ?"
+    return dict(connection.execute(query, (uuid, str(Origin.OPERATOR))).fetchall())

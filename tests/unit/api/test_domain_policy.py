@@ -72,6 +72,17 @@ def test_what_no_key_takes_changes_nothing(site: Site, path: str, values: dict[s
     assert policy(site.get(path)) == before
 
 
+@pytest.mark.parametrize("how", ["", "?dry_run=true"])
+def test_what_contradicts_an_earlier_wish_changes_nothing(site: Site, path: str, how: str) -> None:
+    put(site, path, {"fast_min": "60%"})
+    before = policy(site.get(path))
+    answer = put(site, path + how, {"fast_max": "40%", "overcommit": "deny"})
+    assert answer.status_code == 400
+    assert answer.get_json()["errors"][0]["code"] == "memhint.policy.invalid"
+    assert "fast_min=60% is more than fast_max=40%" in answer.get_json()["errors"][0]["detail"]
+    assert policy(site.get(path)) == before
+
+
 def test_who_says_which_state_he_saw_changes_that_or_nothing(site: Site, path: str) -> None:
     seen = site.get(path).headers["ETag"]
     changed = put(site, path, {"balloon": "allow"}, headers={"If-Match": seen})

@@ -109,6 +109,16 @@ def test_a_policy_that_cannot_be_keeps_nothing(
     assert store.policies.inputs(WEB) == {}
 
 
+def test_what_contradicts_an_earlier_wish_is_not_kept_and_keeps_no_later_one_from_the_host(fleet: Fleet) -> None:
+    fleet.report()
+    fleet.dispatch.set_policy(WEB, {"guest_actions": "allow"})
+    fleet.dispatch.set_policy(WEB, {"fast_min": "60%"})
+    with pytest.raises(PolicyError, match="fast_max"):
+        fleet.dispatch.set_policy(WEB, {"fast_max": "40%"})
+    assert fleet.dispatch.set_policy(WEB, {"guest_actions": "deny"}).taken
+    assert fleet.asked[-1].arguments["values"] == {"guest_actions": "deny", "fast_min": "60%"}
+
+
 @pytest.mark.parametrize("kind", ["fleet", "embedded"])
 def test_nobody_can_be_asked_what_no_host_has(fleet: Fleet, store: Store, kind: str) -> None:
     dispatch = fleet.dispatch if kind == "fleet" else EmbeddedDispatch(store)

@@ -6,7 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memhint.objects.policy import KEYS, PRECEDENCE, Origin, Policy, PolicyError, QosClass, effective, parse_policy
+from memhint.objects.policy import (
+    KEYS,
+    PRECEDENCE,
+    Origin,
+    Policy,
+    PolicyError,
+    QosClass,
+    check_agree,
+    effective,
+    parse_policy,
+)
 from memhint.objects.policy_values import Choice, Name, WholeNumber
 from memhint.objects.units import MIB
 
@@ -51,6 +61,16 @@ def test_a_value_that_a_key_does_not_take_is_named_with_what_it_takes(name: str,
         parse_policy([(name, value)])
     assert name in str(caught.value)
     assert KEYS[name].kind.accepted in str(caught.value)
+
+
+def test_values_that_contradict_each_other_are_refused_where_somebody_sets_one() -> None:
+    for values in ({"fast_min": "60%", "fast_max": "40%"}, {"fast_min": "2048", "fast_max": "1024"}):
+        assert parse_policy(values.items()) == values  # each is one for itself: a flavor may say so
+        with pytest.raises(PolicyError, match=r"fast_min=.* is more than fast_max="):
+            check_agree(values, ["fast_max"])
+        check_agree(values, ["overcommit"])  # what was wrong before keeps nobody from saying something else
+    check_agree({"fast_min": "60%", "fast_max": "1024"}, ["fast_max"])  # that takes the VM's size
+    check_agree({"fast_min": "60%"}, ["fast_min"])
 
 
 @given(st.sampled_from(list(KEYS)), st.text(max_size=12) | st.integers().map(str))

@@ -370,6 +370,8 @@ def test_an_operators_wishes_are_changed_all_or_none(tmp_path: Path, empty: Path
         before = store.policies.read(WEB)
         with pytest.raises(PolicyError):
             store.policies.set_operator(WEB, {"dedup": "on", "reporting": "perhaps"}, ["reporting"])
+        with pytest.raises(PolicyError):
+            store.policies.set_operator(WEB, {"fast_min": "60%", "fast_max": "40%"})
         with pytest.raises(StoreRefused):
             store.policies.set_operator(WEB, {"dedup": "on"}, ["reporting", "\udc80"])
         assert store.policies.read(WEB) == before

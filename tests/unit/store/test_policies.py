@@ -56,6 +56,17 @@ def test_an_operators_changes_hold_together_or_not_at_all(store: Store) -> None:
     assert store.policies.inputs() == wanted
 
 
+def test_what_contradicts_an_operators_earlier_wish_is_refused(store: Store) -> None:
+    store.policies.set_operator(WEB, {"fast_min": "60%", "overcommit": "allow"})
+    with pytest.raises(PolicyError, match="fast_max"):
+        store.policies.set_operator(WEB, {"fast_max": "40%", "overcommit": "deny"})
+    assert store.policies.inputs() == {WEB: {Origin.OPERATOR: {"fast_min": "60%", "overcommit": "allow"}}}
+    store.policies.set_operator(WEB, {"fast_max": "40%"}, unset=["fast_min"])
+    # A flavor's values are checked by Nova each for itself: the lever refuses that VM, and nothing fails here.
+    store.policies.replace(WEB, Origin.FLAVOR, {"fast_min": "60%", "fast_max": "40%"})
+    assert store.policies.inputs()[WEB][Origin.FLAVOR] == {"fast_min": "60%", "fast_max": "40%"}
+
+
 @pytest.mark.parametrize(("key", "value"), [("colour", "red"), ("reporting", "perhaps")])
 def test_what_no_key_takes_is_not_stored(store: Store, key: str, value: str) -> None:
     with pytest.raises(PolicyError):
