@@ -174,7 +174,7 @@ class Cycle:
             sight=view.seen.sight,
             estimated=estimated,
             unread=view.unread,
-            missing=view.missing,
+            missing=view.missing_unnamed,
             growth=growth,
         )
 

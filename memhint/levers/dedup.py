@@ -203,10 +203,12 @@ class DedupLever(HostLever[DedupPlan]):
         ]
         if unverified and not dry_run:
             self._ksm.pause()
-            held = Verdict(
-                Answer.REFUSED, Reason.NOT_VERIFIED, f"KSM does not run while {', '.join(unverified)} may be merged"
+            # Only the host's own verdict names VMs: those of members are read by their projects.
+            held, host_s = (
+                Verdict(Answer.REFUSED, Reason.NOT_VERIFIED, f"KSM does not run while {who} may be merged")
+                for who in ("a VM that must not", ", ".join(unverified))
             )
-            return PassResult({**verdicts, **dict.fromkeys(plan.members, held)}, held)
+            return PassResult({**verdicts, **dict.fromkeys(plan.members, held)}, host_s)
         for domain in inside:
             runs = domain.state is DomainState.RUNNING
             verdict = self._merge.let_in(domain, host, dry_run=dry_run) if runs else PAUSED

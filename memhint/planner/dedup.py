@@ -118,7 +118,8 @@ def plan_dedup(
     for project, others in asking.items():
         if project in chosen:
             continue
-        detail = f"project {one_pool} has this host's one pool of merged pages; {apart.otherwise}"
+        # Whose VMs these are may read it: it says of nobody else who he is.
+        detail = f"another project has this host's one pool of merged pages; {apart.otherwise}"
         verdicts.update((one.uuid, Verdict(Answer.REFUSED, Reason.TENANT, detail)) for one in others)
     willing = [one for project in asking if project in chosen for one in asking[project]]
     resting = {one.uuid: rest for one in willing if (rest := rest_of(progress.breaks, one, auto.now)) is not None}
@@ -167,7 +168,7 @@ def _turns(
 def as_before(plan: DedupPlan, policies: Mapping[str, Policy], auto: AutoState, missing: str) -> DedupPlan:
     """The same without a new word on who merges: KSM knows no groups, so that takes all VMs, and whose they are.
 
-    :param missing: what is not known of them
+    :param missing: what is not known of them, without a VM's name: each VM's project reads it
     """
     held = resting(missing)
     asking = {uuid: held for uuid, policy in policies.items() if policy.dedup is not Mode.OFF}

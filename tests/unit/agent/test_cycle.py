@@ -176,7 +176,9 @@ def test_nothing_is_done_to_a_vm_of_which_nobody_knows_what_it_is(host: FakeHost
     assert host.agents["uuid-web"].commands()
     web = next(one for one in by_name(report)["web"].levers if one.lever is LeverName.DEDUP)
     assert (web.verdict.answer, web.verdict.reason) == (Answer.REFUSED, Reason.NOT_VERIFIED)
-    assert "the definition of db" in web.verdict.detail
+    own = next(one for one in report.levers if one.lever is LeverName.DEDUP)
+    assert "the definition of db cannot be read" in own.verdict.detail
+    assert "db" not in web.verdict.detail  # whose VM this is does not read what others are called
     assert not [one for one in report.plan.actions if one.lever is LeverName.DEDUP]
     host.definitions.missing = set()
     host.run_cycles()

@@ -197,7 +197,11 @@ def test_ksm_does_not_run_while_somebody_cannot_be_kept_out(host: Host) -> None:
     assert (own.answer, own.reason) == (Answer.REFUSED, Reason.NOT_VERIFIED)
     assert verdicts["c"].reason is Reason.NOT_VERIFIED
     assert host.knob("run") == "0"
-    assert verdicts["a"].answer is Answer.REFUSED
+    assert own.detail == f"KSM does not run while {host.domains[2].name} may be merged"
+    assert (verdicts["a"].answer, verdicts["a"].detail) == (
+        Answer.REFUSED,
+        "KSM does not run while a VM that must not may be merged",  # its project reads this
+    )
 
 
 def test_a_vm_whose_definition_says_merge_off_is_unmarked_though_its_qemu_marked_it(host: Host) -> None:

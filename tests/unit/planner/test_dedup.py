@@ -43,6 +43,9 @@ def test_a_second_project_is_refused_and_told_why() -> None:
     assert found.members == {"vm-1", "vm-2"}
     assert found.verdicts["vm-4"].answer is Answer.REFUSED
     assert found.verdicts["vm-4"].reason is Reason.TENANT
+    assert "another project has" in found.verdicts["vm-4"].detail
+    assert found.project is not None
+    assert found.project not in found.verdicts["vm-4"].detail
 
 
 def test_the_project_that_merges_keeps_the_pool_while_it_has_two() -> None:
