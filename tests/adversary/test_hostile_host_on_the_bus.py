@@ -86,8 +86,12 @@ class Honest:
 
     def __enter__(self) -> Honest:
         self._agent.start()
-        self.report()
-        until(lambda: self.heard() is not None)
+        try:
+            self.report()
+            until(lambda: self.heard() is not None)
+        except BaseException:
+            self._agent.close()  # the next test has a host of this name, too
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
