@@ -15,6 +15,7 @@ NAMES: tuple[str, ...] = (
     "tiering",
     "next_allocation",
     "wake",
+    "waking",
     "memhog",
     "thp",
     "pagefault",

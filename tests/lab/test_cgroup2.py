@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from lab.sizes import MIB
+from lab.tiny_guest import tiny_guest
 from lab.virtual_host import VirtualHost
-from tests.lab.tiny_guest import tiny_guest
 
 SIZE = 16 * MIB
 # A share of time that a VM which uses all of its memory reaches on any machine, however slow

@@ -17,9 +17,9 @@ import pytest
 
 from lab.sizes import MIB
 from lab.system_container import Done, SystemContainer
+from lab.tiny_guest import tiny_guest
 from lab.waiting import wait_for
 from tests import debian_package
-from tests.lab.tiny_guest import tiny_guest
 
 DOC = Path(__file__).resolve().parents[2] / "doc" / "install.md"
 VM_SIZE = 64 * MIB

@@ -11,8 +11,8 @@ import pytest
 
 from lab.patched import host_kernel_folder
 from lab.sizes import MIB
+from lab.tiny_guest import tiny_guest
 from lab.virtual_host import VirtualHost
-from tests.lab.tiny_guest import tiny_guest
 
 EMPTY = 2 * MIB  # of each VM's memory, in the test of empty pages
 NOBODY = dict.fromkeys("abcde", 0)

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from lab.sizes import MIB
+from lab.tiny_guest import waking_guest
 from lab.virtual_host import VirtualHost
-from tests.lab.tiny_guest import waking_guest
 
 SIZE = 64 * MIB
 GOAL = 0.45  # resident, of a guest that uses 30 %

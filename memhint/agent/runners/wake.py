@@ -12,6 +12,7 @@ from memhint.agent.runners.runner import LeverRunner, RunnerContext
 from memhint.agent.view import HostSnapshot
 from memhint.kernel.errors import KernelInterfaceError
 from memhint.kernel.guest_advice import GuestAdvice
+from memhint.kernel.root import KernelRoot
 from memhint.kernel.swap_reads import SwapQueue, SwapReads
 from memhint.levers.lever import Stop
 from memhint.levers.read_ahead import ReadAhead, ReadAheadSettings, read_ahead
@@ -152,10 +153,12 @@ class WakeRunner(LeverRunner):
             self._rests[instance] = self._clock() + REST
 
 
-def build(context: RunnerContext) -> WakeRunner:
-    """The runner of a host."""
-    root, reads = context.root, SwapReads(context.root)
-    settings = ReadAheadSettings(per_second=context.conf.swap_out.read_ahead_mib * MIB)
+def reader(root: KernelRoot, room: Callable[[], int], settings: ReadAheadSettings) -> Read:
+    """What reads ahead.
+
+    :param room: bytes that the host can give away and keep its reserve
+    """
+    reads = SwapReads(root)
 
     def read(instance: str, stop: Stop) -> ReadAhead:
         pid = int(instance.partition(":")[0])
@@ -163,7 +166,7 @@ def build(context: RunnerContext) -> WakeRunner:
             return read_ahead(
                 guest,
                 lambda: reads.of(pid),
-                wake_room(root, pid, context.room),
+                wake_room(root, pid, room),
                 SwapQueue(root).waiting,
                 settings,
                 clock=time.monotonic,
@@ -171,5 +174,12 @@ def build(context: RunnerContext) -> WakeRunner:
                 stop=stop,
             )
 
+    return read
+
+
+def build(context: RunnerContext) -> WakeRunner:
+    """The runner of a host."""
+    settings = ReadAheadSettings(per_second=context.conf.swap_out.read_ahead_mib * MIB)
     enabled = bool(settings.per_second) and not context.dry_run
-    return WakeRunner(WakeWatch(reads, time.monotonic), read, enabled=enabled)
+    watch = WakeWatch(SwapReads(context.root), time.monotonic)
+    return WakeRunner(watch, reader(context.root, context.room, settings), enabled=enabled)
