@@ -69,21 +69,19 @@ class SleepingGuest:
         """How often it has waited for a page from a disk."""
         return int(Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[9])
 
-    def put_away(self) -> int:
-        """Have all of it go to swap, and out of the kernel's swap cache; bytes that are there."""
+    def put_away(self) -> None:
+        """Have all of it go to swap, and out of the kernel's swap cache."""
 
-        def squeezed() -> int | None:
+        def squeezed() -> bool:
             with suppress(CgroupError, OSError):  # some of it cannot go, and some not yet
                 if self._cgroup.version == 2:
                     (self._cgroup.memory_path / "memory.reclaim").write_text(str(self.size))
                 else:
                     self._cgroup.set_limits(MIB, 4 * self.size)
             out = process_memory(KernelRoot(), self.pid).swap
-            return out if out >= _ALL * self.size and self._cgroup.usage() < self.size // 4 else None
+            return out >= _ALL * self.size and self._cgroup.usage() < self.size // 4
 
-        return wait_for(
-            squeezed, _PATIENCE, "its memory to go to swap", seen=lambda: f"{self._cgroup.usage()} bytes left"
-        )
+        wait_for(squeezed, _PATIENCE, "its memory to go to swap", seen=lambda: f"{self._cgroup.usage()} bytes are left")
 
     def close(self) -> None:
         """End it."""
