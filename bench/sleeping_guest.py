@@ -23,6 +23,7 @@ from memhint.levers.wake_watch import WakeWatch
 from memhint.objects.units import MIB
 
 _ALL = 0.98  # of the guest's memory: QEMU has some of its own that it works with
+_LEAST = 16 * MIB  # what the cgroup may hold while all is to go, where it is told so: less than QEMU needs
 _PATIENCE = 120.0  # seconds until all is in swap
 
 
@@ -77,11 +78,14 @@ class SleepingGuest:
                 if self._cgroup.version == 2:
                     (self._cgroup.memory_path / "memory.reclaim").write_text(str(self.size))
                 else:
-                    self._cgroup.set_limits(MIB, 4 * self.size)
+                    self._cgroup.set_limits(_LEAST, 4 * self.size)
             out = process_memory(KernelRoot(), self.pid).swap
             return out >= _ALL * self.size and self._cgroup.usage() < self.size // 4
 
-        wait_for(squeezed, _PATIENCE, "its memory to go to swap", seen=lambda: f"{self._cgroup.usage()} bytes are left")
+        try:
+            wait_for(squeezed, _PATIENCE, "its memory to go to swap", seen=lambda: f"{self._cgroup.usage()} bytes left")
+        finally:
+            self._cgroup.set_limits(2 * self.size, 4 * self.size)
 
     def close(self) -> None:
         """End it."""
