@@ -110,7 +110,8 @@ examples:
   memhint openstack uninstall
   memhint openstack uninstall compute-7    take one host out
 
-A ratio that somebody else has changed since is left as it is. Set [openstack] capacity = off afterwards.
+Controllers may go on meanwhile. A ratio that somebody else has changed since is left as it is. Set [openstack]
+capacity = off afterwards.
 """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -127,8 +128,11 @@ A ratio that somebody else has changed since is left as it is. Set [openstack] c
             def back(one: ProviderRecord) -> str:
                 if not parsed_args.dry_run:
                     return release(one, store.capacities, placement)
+                one = store.capacities.one(one.provider) or one  # controllers may have written since
                 now = placement.inventory(one.provider).ratio
-                return f"{now:g} -> {one.adopted:g}" if one.ours(now) else "left as it is: somebody else has changed it"
+                if one.may_go_back(now):
+                    return f"{now:g} -> {one.adopted:g}"
+                return "left as it is: somebody else has changed it"
 
             return self.each(self.chosen(store, parsed_args.hosts), back)
 

@@ -55,6 +55,9 @@ class ProviderStore(Protocol):
     def note(self, provider: str, tenure: Tenure, detail: str) -> bool:
         """Say how memhint stands to a provider."""
 
+    def release(self, provider: str, detail: str) -> ProviderRecord | None:
+        """Have nobody begin to write any more; how memhint stands to the provider then."""
+
 
 Tell = Callable[[str, str], None]
 """Takes a host's name and what happened to its capacity, for the record of events."""
@@ -417,16 +420,20 @@ def _silent(standing: ProviderRecord) -> HostCapacity:
 def release(standing: ProviderRecord, standings: ProviderStore, placement: PlacementApi) -> str:
     """Put back the ratio that was found, where memhint's own is still there; what became of it, in words.
 
+    Controllers may write meanwhile.
+
+    :param standing: as it was at any time before
     :raises OpenStackError: when Placement cannot be asked, or the provider changes all the time
     :raises StoreError: when the database fails
     """
     for _ in range(TRIES):
         try:
+            # First of all no controller may begin any more. One that has begun has read the provider before: either
+            # its write is seen here, and known by what it intended, or the one from here has it land no more.
+            standing = standings.release(standing.provider, "uninstalled") or standing
             known = placement.provider(standing.provider)
             now, said = known.inventory.ratio, "left as it is: somebody else has changed it"
-            # First of all no controller may write any more, or a controller would put its own back at once.
-            standings.note(standing.provider, Tenure.RELEASED, "uninstalled")
-            if standing.ours(now):
+            if standing.may_go_back(now):
                 placement.set_ratio(standing.provider, known.inventory, standing.adopted)
                 said = f"{now:g} -> {standing.adopted:g}"
             placement.mark(standing.provider, managed=False)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import logging
-import time
 import uuid
-from collections.abc import Callable
 from typing import Protocol
 
 from memhint.objects.ladder import Rung
@@ -43,7 +41,6 @@ class Shedder:
         fleet: Fleet,
         nova: NovaApi,
         pause: float,
-        clock: Callable[[], float] = time.time,
     ) -> None:
         """:param pause: seconds between two migrations from one host."""
         self._hosts = hosts
@@ -51,7 +48,6 @@ class Shedder:
         self._fleet = fleet
         self._nova = nova
         self._pause = pause
-        self._clock = clock
 
     def round(self) -> int:
         """Ask for one VM of each host that needs it; how many were asked for.
@@ -71,7 +67,9 @@ class Shedder:
             return False
 
     def _one(self, host: HostSummary) -> bool:
-        if host.state is not Freshness.FRESH or host.provider is None or self._lately(host.name):
+        if host.state is not Freshness.FRESH or host.provider is None:
+            return False
+        if self._fleet.happened_lately(host.name, HostEventKind.MIGRATION, self._pause):
             return False
         report = self._reports.newest(host.name)
         named = report.plan.relief.migrate if report is not None else None
@@ -100,10 +98,6 @@ class Shedder:
         LOG.warning("%s: %s is not moved: %s", host, server, why)
         self._fleet.tell(host, HostEventKind.MIGRATION, f"{server}: refused: {why}")
         return False
-
-    def _lately(self, name: str) -> bool:
-        asked = (one.at for one in self._fleet.host_events(50, name) if one.kind is HostEventKind.MIGRATION)
-        return any(self._clock() - at < self._pause for at in asked)
 
 
 def _canonical(text: str) -> str | None:

@@ -67,3 +67,7 @@ class ProviderRecord:
         """Whether Placement's present ratio is one that memhint left there."""
         ours = (self.adopted if self.written is None else self.written, self.intended)
         return any(one is not None and abs(one - ratio) < SAME for one in ours)
+
+    def may_go_back(self, ratio: float) -> bool:
+        """Whether nobody else's ratio goes where the one that was found is put back, be it there already."""
+        return self.ours(ratio) or abs(self.adopted - ratio) < SAME

@@ -70,11 +70,11 @@ def decide(view: HostCapacity, known: Provider, standing: ProviderRecord, settin
     a resize, thus has to fit into H'. H' is H less QEMU's overhead for as many VMs as H has places for.
     """
     now = known.inventory.ratio
+    if standing.tenure is Tenure.RELEASED:
+        return Decision(Tenure.RELEASED, DecisionReason.RELEASED, detail=standing.detail)
     if view.forced_ratio is not None:
         detail = f"unset [DEFAULT] ram_allocation_ratio ({view.forced_ratio:g}) on {view.host}, then adopt it"
         return Decision(Tenure.REFUSED, DecisionReason.FORCED, detail=detail)
-    if standing.tenure is Tenure.RELEASED:
-        return Decision(Tenure.RELEASED, DecisionReason.RELEASED)
     if not standing.ours(now):
         detail = f"memhint left {standing.adopted if standing.written is None else standing.written:g}, found {now:g}"
         return Decision(Tenure.CONFLICT, DecisionReason.FOREIGN, detail=detail)

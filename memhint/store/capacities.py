@@ -7,6 +7,7 @@ at the host: a plan that is not the newest one any more is not carried out, and 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from sqlalchemy import Connection, select
 
@@ -20,6 +21,7 @@ from memhint.store.upsert import add_new
 TURN = 90.0  # seconds for which a writer that says nothing keeps its turn: longer than one request may take
 
 _FIELDS = tuple(ProviderRecord.__dataclass_fields__)
+_OF_ONE = select(*(capacity.c[name] for name in _FIELDS))
 
 
 class Capacities:
@@ -35,10 +37,17 @@ class Capacities:
         with self._database.read() as connection:
             return tuple(_standing(row._mapping) for row in connection.execute(query))
 
+    def one(self, provider: str) -> ProviderRecord | None:
+        """The standing of one provider now."""
+        with self._database.read() as connection:
+            row = connection.execute(_OF_ONE.where(capacity.c.provider == provider)).first()
+        return None if row is None else _standing(row._mapping)
+
     def adopt(self, provider: str, name: str, ratio: float, *, again: bool = False) -> ProviderRecord:
         """Remember the ratio that was found, once; the standing as it is then.
 
-        :param again: forget what was written and why it stopped, as an operator asks for. The ratio found first stays
+        :param again: forget what was written and why it stopped, as an operator asks for. The ratio found first stays.
+            Nothing else takes a released provider back
         """
 
         def work(connection: Connection) -> ProviderRecord:
@@ -49,7 +58,10 @@ class Capacities:
             assert found is not None
             if again or found.host != name:
                 written, intended = (ratio, None) if again else (found.written, found.intended)
-                found = ProviderRecord(provider, name, found.adopted, written, intended, at=now)
+                new = ProviderRecord(provider, name, found.adopted, written, intended, at=now)
+                if found.tenure is Tenure.RELEASED and not again:
+                    new = replace(new, tenure=found.tenure, detail=found.detail)
+                found = new
                 _update(connection, found)
             return found
 
@@ -97,10 +109,16 @@ class Capacities:
         return self._database.transact(work)
 
     def end(self, provider: str, holder: str, ratio: float | None, tenure: Tenure, detail: str) -> None:
-        """Give the turn back. ``ratio`` is what was written and confirmed, None where that is not known."""
+        """Give the turn back. ``ratio`` is what was written and confirmed, None where that is not known.
+
+        A provider that was released in this turn stays so.
+        """
 
         def work(connection: Connection) -> None:
-            values: dict[str, object] = {"tenure": str(tenure), "detail": detail[:1000], "at": self._clock(connection)}
+            found = self._locked(connection, provider)
+            values: dict[str, object] = {"at": self._clock(connection)}
+            if found is not None and found.tenure is not Tenure.RELEASED:
+                values |= {"tenure": str(tenure), "detail": detail[:1000]}
             if ratio is not None:
                 values |= {"written": ratio, "intended": None}
             ours = (capacity.c.provider == provider) & (capacity.c.holder == holder)
@@ -109,21 +127,36 @@ class Capacities:
         self._database.transact(work)
 
     def note(self, provider: str, tenure: Tenure, detail: str) -> bool:
-        """Say how memhint stands to a provider without writing; whether that is news."""
+        """Say how memhint stands to a provider without writing; whether that is news. One that is released stays so."""
 
         def work(connection: Connection) -> bool:
             found = self._locked(connection, provider)
-            if found is None or (found.tenure is tenure and found.detail == detail[:1000]):
+            if found is None or found.tenure is Tenure.RELEASED:
                 return False
-            values = {"tenure": str(tenure), "detail": detail[:1000], "at": self._clock(connection)}
-            connection.execute(capacity.update().where(capacity.c.provider == provider).values(**values))
+            if found.tenure is tenure and found.detail == detail[:1000]:
+                return False
+            _update(connection, replace(found, tenure=tenure, detail=detail[:1000], at=self._clock(connection)))
             return True
 
         return self._database.transact(work)
 
+    def release(self, provider: str, detail: str) -> ProviderRecord | None:
+        """Have nobody begin to write any more; the standing as it is then, None where memhint never came there.
+
+        Who is in its turn may still write ``intended``, and nothing else.
+        """
+
+        def work(connection: Connection) -> ProviderRecord | None:
+            found = self._locked(connection, provider)
+            if found is not None and found.tenure is not Tenure.RELEASED:
+                found = replace(found, tenure=Tenure.RELEASED, detail=detail[:1000], at=self._clock(connection))
+                _update(connection, found)
+            return found
+
+        return self._database.transact(work)
+
     def _locked(self, connection: Connection, provider: str) -> ProviderRecord | None:
-        query = select(*(capacity.c[name] for name in _FIELDS)).where(capacity.c.provider == provider).with_for_update()
-        row = connection.execute(query).first()
+        row = connection.execute(_OF_ONE.where(capacity.c.provider == provider).with_for_update()).first()
         return None if row is None else _standing(row._mapping)
 
 

@@ -23,7 +23,7 @@ from memhint.objects.reclaim import Reclaim, ReclaimRequest
 from memhint.objects.report import STALE_PERIODS, Report
 from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.store import codec, revisions
-from memhint.store.clock import AHEAD, database_clock
+from memhint.store.clock import AHEAD, database_clock, is_past
 from memhint.store.engine import Database
 from memhint.store.events import Events
 from memhint.store.history import History
@@ -191,6 +191,16 @@ class Fleet:
             return tuple(
                 HostEvent(at, who, HostEventKind(kind), why) for at, who, kind, why in connection.execute(query)
             )
+
+    def happened_lately(self, name: str, kind: HostEventKind, seconds: float) -> bool:
+        """Whether this happened to a host within so many seconds, by the database's clock, whatever else did since.
+
+        :raises StoreError: when the database fails
+        """
+        with self._database.read() as connection:
+            past = is_past(host_event.c.at, self._clock(connection), seconds)
+            query = select(host_event.c.id).where(host_event.c.host == name, host_event.c.kind == str(kind), ~past)
+            return connection.execute(query.limit(1)).first() is not None
 
     def tidy(self) -> None:
         """Thin out what has grown old, of every host. Any number of processes may do it at any time.

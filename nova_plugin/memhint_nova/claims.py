@@ -23,7 +23,16 @@ class Said:
             return self._by_host[host] == provider
         if provider in self._taken:
             return False  # it is another host's
-        return host in names or _is_named(host, names)
+        return bears_name(host, names)
+
+    def hosts_of(self, provider: str | None) -> tuple[str, ...]:
+        """The hosts that the operator says are the compute of this UUID."""
+        return tuple(host for host, uuid in self._by_host.items() if uuid is not None and uuid == provider)
+
+
+def bears_name(host: str, names: tuple[str, ...]) -> bool:
+    """Whether a host is called as the compute of these names is, with or without domain."""
+    return host in names or _is_named(host, names)
 
 
 @lru_cache(1 << 16)
@@ -48,4 +57,9 @@ def same_host(one: str, other: str) -> bool:
         return True
     if "." in mine and "." in theirs:
         return False
-    return mine.partition(".")[0] == theirs.partition(".")[0]
+    return short_name(mine) == short_name(theirs)
+
+
+def short_name(name: str) -> str:
+    """A host's name without its domain: the same for all names of one host."""
+    return name.casefold().rstrip(".").partition(".")[0]

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from memhint_nova.claims import Said
+from memhint_nova.claims import Said, bears_name, short_name
 from memhint_nova.host import Host
 from memhint_nova.reason import Reason
 from memhint_nova.snapshot import Snapshot
@@ -61,7 +61,7 @@ class Judge:
         """Why this compute does not get the VM; None where it may."""
         found = self.known(compute)
         if isinstance(found, Reason):
-            if found is Reason.UNKNOWN and (self.rules.pass_unknown or compute.hypervisor_type == "ironic"):
+            if (found is Reason.UNKNOWN and self.rules.pass_unknown) or compute.hypervisor_type == "ironic":
                 return None
             if compute.free_ram_mb < wish.need:
                 return found
@@ -93,11 +93,22 @@ class Judge:
             elif one.expires >= self.now:
                 return Reason.MISMATCH
         if found is None:
-            if self.snapshot.at is None:
+            if not self.snapshot.by_short_name:
                 return Reason.NO_DATA
-            hosts = self.snapshot.hosts
-            return Reason.MISMATCH if compute.host in hosts or compute.nodename in hosts else Reason.UNKNOWN
+            return Reason.MISMATCH if self._told_of(uuid, names) else Reason.UNKNOWN
         return found if found.expires >= self.now else Reason.STALE
+
+    def _told_of(self, uuid: str | None, names: tuple[str, ...]) -> bool:
+        """Whether memhint tells of a host that is to be this compute, whatever it says of itself."""
+        snapshot = self.snapshot
+        for name in names:
+            if any(bears_name(one, names) for one in snapshot.by_short_name.get(short_name(name), ())):
+                return True
+        for name in self.rules.said.hosts_of(uuid):
+            known = snapshot.hosts.get(name)
+            if name in snapshot.unread or (known is not None and known.provider is None):
+                return True
+        return False
 
     def left(self, compute: Compute, known: Host) -> float:
         """Measured headroom less what was placed and is not seen yet; below 0 where more was placed."""

@@ -8,9 +8,9 @@ from enum import StrEnum
 class Reason(StrEnum):
     """A veto's type: in the log, in the counts and in doc/nova.md."""
 
-    NO_DATA = "no_data"  # nothing was ever heard from memhint: nominal accounting, and it is full
+    NO_DATA = "no_data"  # memhint tells of no host, or nothing was ever heard from it: nominal accounting, it is full
     UNKNOWN = "unknown"  # memhint tells of other hosts, not of this one: nominal accounting, and it is full
-    MISMATCH = "mismatch"  # a host of this name has another compute's UUID or none, or two are this one: the same
+    MISMATCH = "mismatch"  # a host of this name has another UUID or none, or is not understood, or two are it: the same
     STALE = "stale"  # the newest report is too old: the same
     PRESSURE = "pressure"  # the host's agent admits nothing
     SWAP_IN = "swap_in"  # the same, because the host swaps in

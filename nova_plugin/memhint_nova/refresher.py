@@ -125,7 +125,8 @@ class Refresher:
             self._snapshot = before.without_news(now)
             self._counts.add({"looks.unchanged": 1})
             return
-        self._snapshot = before.with_news(self._read(news.hosts, now), news.deleted, news.token, now, news.whole)
+        found, unread = self._read(news.hosts, now)
+        self._snapshot = before.with_news(found, news.deleted, news.token, now, news.whole, unread)
         self._counts.add({"looks.whole" if news.whole else "looks.changes": 1})
 
     def pause(self, failures: int) -> float:
@@ -133,15 +134,19 @@ class Refresher:
         longest = min(max(LONGEST_PAUSE, self._interval), self._interval * 2.0 ** min(failures, 10))
         return longest * (0.9 + 0.2 * self._chance() if not failures else 0.5 + 0.5 * self._chance())
 
-    def _read(self, told: tuple[Mapping[str, Any], ...], now: float) -> list[Host]:
-        found = []
+    def _read(self, told: tuple[Mapping[str, Any], ...], now: float) -> tuple[list[Host], list[str]]:
+        """The hosts, and the names of those that are not understood."""
+        found, unread = [], []
         wall = self._wall()
         bad: list[str] = []
         for one in told:
             try:
                 found.append(host(one, wall, now))
             except BadHost as error:
-                bad.append(f"{str(one.get('name'))[:64]!r}: {error}")
+                name = one.get("name")
+                bad.append(f"{str(name)[:64]!r}: {error}")
+                if isinstance(name, str):
+                    unread.append(name)
         if bad:
             self._counts.add({"looks.bad_host": len(bad)})
             LOG.warning(
@@ -150,7 +155,7 @@ class Refresher:
                 len(told),
                 bad[0],
             )
-        return found
+        return found, unread
 
     def _failed(self, why: str, failures: int) -> None:
         self._counts.add({"looks.failed": 1})

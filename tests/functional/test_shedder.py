@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -73,6 +74,39 @@ def test_the_named_vm_is_asked_for_once_in_the_pause_by_however_many_controllers
     assert [shedder(store, nova).round(), shedder(store, nova).round()] == [1, 0]
     assert nova.asked == [builders.WEB]
     assert events(store) == [f"{builders.WEB}: asked Nova for a live migration"]
+
+
+@pytest.mark.parametrize("kind", [HostEventKind.RESTARTED, HostEventKind.CAPACITY])
+def test_the_pause_is_kept_whatever_else_happens_to_the_host(store: Store, kind: HostEventKind) -> None:
+    pressed(store)
+    nova, clock = Nova(), [time.time()]
+    store.fleet._clock = lambda _connection: clock[0]
+    assert shedder(store, nova).round() == 1
+    for number in range(60):
+        clock[0] += 0.01  # of one moment and kind one event is kept
+        store.fleet.tell("host-a", kind, f"epoch {number}")
+    assert shedder(store, nova).round() == 0
+    assert shedder(store, nova, pause=0.0).round() == 1
+
+
+def test_one_hosts_pause_is_not_anothers(store: Store) -> None:
+    for name in ("host-0", "host-a"):
+        pressed(store, host=name)
+    nova = Nova()
+    store.fleet.tell("host-0", HostEventKind.MIGRATION, f"{builders.WEB}: asked Nova for a live migration")
+    assert shedder(store, nova).round() == 1
+
+
+@pytest.mark.parametrize("ahead", [-1e8, 1e8])
+def test_the_pause_is_one_of_the_databases_clock(store: Store, ahead: float) -> None:
+    pressed(store)
+    nova, clock = Nova(), [time.time()]
+    store.fleet._clock = lambda _connection: clock[0]
+    store.fleet.tell("host-a", HostEventKind.MIGRATION, "of a time that has not come, or is long past")
+    clock[0] += ahead
+    assert [shedder(store, nova).round(), shedder(store, nova).round()] == [1, 0]
+    clock[0] += 301.0
+    assert [shedder(store, nova).round(), shedder(store, nova).round()] == [1, 0]
 
 
 def test_a_vm_that_nova_moves_already_is_not_asked_for(store: Store) -> None:

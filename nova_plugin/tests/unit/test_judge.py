@@ -8,9 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from memhint_nova.claims import Said
+from memhint_nova.client import News
+from memhint_nova.counts import Counts
 from memhint_nova.host import host
 from memhint_nova.judge import Judge, Rules
 from memhint_nova.reason import Reason
+from memhint_nova.refresher import Refresher
 from memhint_nova.snapshot import Snapshot
 from memhint_nova.wish import Wish, wish
 
@@ -180,8 +183,73 @@ def test_unknown_hosts_can_be_left_to_the_other_filters_but_known_ones_cannot() 
     assert Judge(Snapshot(), rules, NOW).veto(full, vm(2048)) is Reason.NO_DATA
 
 
-def test_bare_metal_is_left_alone() -> None:
-    assert judge(told(2)).veto(Compute(free_ram_mb=0, hypervisor_type="ironic"), vm(2048)) is None
+OPEN = replace(RULES, pass_unknown=True)
+CROWDED = Compute(free_ram_mb=-100_000)
+
+
+class Looks:
+    """A server that tells of these hosts."""
+
+    def __init__(self, *hosts, whole=True) -> None:
+        self._news = News(hosts, (), "t", whole)
+
+    def look(self, token):
+        return self._news
+
+
+def looked(*looks, rules=OPEN) -> Judge:
+    """With what is known after these looks."""
+    refresher = Refresher(lambda: None, Counts(), 5.0, clock=lambda: NOW, wall=lambda: 1000.0)
+    for one in looks:
+        refresher.refresh(one)
+    return Judge(refresher._snapshot, rules, NOW)
+
+
+BAD = [{"psi": 100.5}, {"period": 7200.0}, {"detail": "x" * 5000}, {"provider": "none"}, {"headroom": None}]
+
+
+@pytest.mark.parametrize("bad", BAD)
+@pytest.mark.parametrize("name", ["host-1", "HOST-1", "host-1.example.org"])
+def test_a_host_that_is_not_understood_is_not_left_to_the_other_filters(bad, name) -> None:
+    asked = looked(Looks(told(name=name, **bad), told(2)))
+    assert asked.veto(CROWDED, vm(2048)) is Reason.MISMATCH
+    assert asked.veto(Compute(), vm(2048)) is None
+    assert asked.veto(replace(CROWDED, host="host-3", nodename="host-3", uuid=provider(3)), vm(2048)) is None
+
+
+def test_a_host_is_understood_or_not_as_it_was_last_told_of() -> None:
+    bad, good, other = Looks(told(psi=200.0), told(2)), Looks(told(), whole=False), Looks(told(2))
+    assert looked(bad, good).veto(CROWDED, vm(2048)) is Reason.HEADROOM
+    assert looked(bad, Looks(told(2), whole=False)).veto(CROWDED, vm(2048)) is Reason.MISMATCH
+    assert looked(other, Looks(told(psi=200.0), whole=False)).veto(CROWDED, vm(2048)) is Reason.MISMATCH
+    assert looked(bad, other).veto(CROWDED, vm(2048)) is None  # it is no more
+
+
+def test_a_host_that_the_operator_names_is_not_left_to_the_other_filters_either() -> None:
+    rules = replace(OPEN, said=Said({"rack-7": provider(1)}))
+    for rack in (told(name="rack-7", psi=200.0), told(name="rack-7", provider=None)):
+        assert looked(Looks(rack, told(2)), rules=rules).veto(CROWDED, vm(2048)) is Reason.MISMATCH
+        assert looked(Looks(rack, told(2))).veto(CROWDED, vm(2048)) is None
+
+
+@pytest.mark.parametrize("looks", [[Looks()], [Looks(told(2)), Looks()]])
+def test_a_list_of_no_hosts_leaves_nobody_to_the_other_filters(looks) -> None:
+    assert looked(*looks).veto(CROWDED, vm(2048)) is Reason.NO_DATA
+    assert looked(*looks).veto(Compute(), vm(2048)) is None
+
+
+@pytest.mark.parametrize("name", ["host-1", "HOST-1.", "host-1.example.org"])
+def test_a_host_without_uuid_is_known_with_or_without_domain(name) -> None:
+    full = replace(CROWDED, host="host-1.example.org", nodename="host-1.example.org")
+    assert looked(Looks(told(name=name, provider=None), told(2))).veto(full, vm(2048)) is Reason.MISMATCH
+    stranger = Looks(told(name="host-1.other.example.org", provider=None))
+    assert looked(stranger).veto(full, vm(2048)) is None
+
+
+@pytest.mark.parametrize("hosts", [[], [told(2)], [told(provider=None)], [told(psi=200.0)]])
+def test_bare_metal_is_left_alone(hosts) -> None:
+    asked = looked(Looks(*hosts), rules=RULES)
+    assert asked.veto(Compute(free_ram_mb=0, hypervisor_type="ironic"), vm(2048)) is None
 
 
 def test_overcommit_deny_needs_nominal_room_beside_headroom() -> None:

@@ -209,6 +209,87 @@ def test_what_lands_after_uninstall_lands_no_more(site: Site) -> None:
     assert site.ratio == 1.0
 
 
+def test_uninstall_knows_what_was_written_since_its_list_was_read(site: Site) -> None:
+    writer = site.writer()
+    site.report(12000)
+    writer.round()
+    (old,) = site.store.capacities.all()
+    site.report(14000)
+    writer.round()
+    assert release(old, site.store.capacities, site.placement) == "1.36 -> 1"
+    assert (site.ratio, site.tenure) == (1.0, Tenure.RELEASED)
+
+
+def test_uninstall_in_the_midst_of_a_write_has_the_last_word(site: Site) -> None:
+    writer = site.writer()
+    site.report(12000)
+    writer.round()
+    (old,) = site.store.capacities.all()
+    site.report(14000)
+    written = site.placement.set_ratio
+
+    def set_ratio(uuid: str, inventory: Inventory, ratio: float) -> Inventory:
+        site.placement.set_ratio = written
+        after = written(uuid, inventory, ratio)
+        release(old, site.store.capacities, site.placement)
+        return after
+
+    site.placement.set_ratio = set_ratio
+    for _ in range(2):
+        writer.round()
+        site.report(14000)
+    assert (site.ratio, site.tenure) == (1.0, Tenure.RELEASED)
+
+
+def test_a_write_in_its_turn_when_uninstall_comes_lands_no_more(site: Site) -> None:
+    writer = site.writer()
+    site.report(12000)
+    writer.round()
+    (old,) = site.store.capacities.all()
+    site.report(14000)
+    written = site.placement.set_ratio
+
+    def set_ratio(uuid: str, inventory: Inventory, ratio: float) -> Inventory:
+        site.placement.set_ratio = written
+        release(old, site.store.capacities, site.placement)
+        return written(uuid, inventory, ratio)
+
+    site.placement.set_ratio = set_ratio
+    for _ in range(2):
+        writer.round()
+        site.report(14000)
+    assert (site.ratio, site.tenure) == (1.0, Tenure.RELEASED)
+
+
+def test_a_host_that_was_put_back_is_not_told_as_somebody_elses(site: Site) -> None:
+    site.report(14000)
+    site.writer().round()
+    (old,) = site.store.capacities.all()
+    assert release(old, site.store.capacities, site.placement) == "1.36 -> 1"
+    (old,) = site.store.capacities.all()
+    assert release(old, site.store.capacities, site.placement) == "1 -> 1"
+    site.placement.inventory = replace(site.placement.inventory, ratio=3.0)
+    assert "somebody else" in release(old, site.store.capacities, site.placement)
+
+
+def test_what_a_controller_sees_and_hosts_are_called_takes_no_host_back(site: Site) -> None:
+    site.report(14000)
+    writer = site.writer()
+    writer.round()
+    (old,) = site.store.capacities.all()
+    release(old, site.store.capacities, site.placement)
+    site.store.capacities.note(PROVIDER, Tenure.NOMINAL, "of a round that began before")
+    assert site.tenure is Tenure.RELEASED
+    site.view = replace(site.view, forced_ratio=1.5)
+    for name in ("a", "a.example.org"):
+        site.view = replace(site.view, host=name)
+        site.report(14000)
+        writer.round()
+        assert (site.ratio, site.tenure) == (1.0, Tenure.RELEASED)
+    site.store.capacities.adopt(PROVIDER, "a", 1.0, again=True)
+    assert site.tenure is Tenure.MANAGED
+
+
 @pytest.mark.parametrize("trial", range(6))
 def test_whatever_is_late_and_whoever_writes_it_never_ends_in_a_conflict(site: Site, trial: int) -> None:
     chance = random.Random(trial)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from oslo_config import cfg
 
 from memhint.conf.openstack import OPTS
+from memhint.objects.provider import Tenure
 from memhint.openstack.session import WHOLE
 from memhint.store import Store
 from memhint.store.capacities import TURN, Capacities
@@ -54,3 +55,20 @@ def test_a_write_that_is_not_confirmed_is_known_under_another_name_of_the_host_t
     assert store.capacities.begin(standing, 2.0, "one")
     assert store.capacities.adopt(PROVIDER, "host-b", 1.0).intended == 2.0
     assert store.capacities.adopt(PROVIDER, "host-b", 3.0, again=True).intended is None
+
+
+def test_the_end_of_a_turn_takes_no_released_provider_back(store: Store) -> None:
+    standing = store.capacities.adopt(PROVIDER, "host-a", 1.0)
+    assert store.capacities.begin(standing, 2.0, "one")
+    released = store.capacities.release(PROVIDER, "uninstalled")
+    assert released is not None
+    assert (released.tenure, released.intended) == (Tenure.RELEASED, 2.0)
+    store.capacities.end(PROVIDER, "one", 2.0, Tenure.MANAGED, "")
+    (after,) = store.capacities.all()
+    assert (after.tenure, after.detail, after.written) == (Tenure.RELEASED, "uninstalled", 2.0)
+    assert not store.capacities.begin(after, 3.0, "other")
+
+
+def test_a_provider_that_memhint_never_came_to_is_not_released(store: Store) -> None:
+    assert store.capacities.release(PROVIDER, "uninstalled") is None
+    assert store.capacities.all() == ()
