@@ -2,12 +2,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
+from lab.servers.directory import wait_until
 from memhint.objects.policy import Origin
 from memhint.store import open_store
 from tests.functional.dashboard.browser import Window
 from tests.functional.dashboard.served import Api, Filled
+
+# Counts an answer once the page has done with it what it does.
+_COUNT_ANSWERS = """() => {
+    const json = Response.prototype.json;
+    window.answers = 0;
+    Response.prototype.json = async function () {
+        const found = await json.call(this);
+        setTimeout(() => (window.answers += this.url.includes("dry_run") ? 1 : 0));
+        return found;
+    };
+}"""
 
 
 def wishes(store: Filled, uuid: str) -> dict[str, str]:
@@ -49,6 +61,29 @@ def test_a_wish_is_tried_dry_then_applied_then_taken_back(page: Page, api: Api, 
     dialog.get_by_role("button", name="Dry run").click()
     dialog.get_by_role("button", name="Apply").click()
     expect(row).to_contain_text("default")
+    assert wishes(store, uuid) == {}
+
+
+def test_a_dry_run_of_values_that_were_changed_meanwhile_allows_nothing(page: Page, api: Api, store: Filled) -> None:
+    uuid = store.fleet.most_unreported
+    page.goto(f"{api.dashboard}#/vms/{uuid}")
+    page.get_by_role("button", name="Edit policy").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("dedup").select_option("auto")
+    asked: list[Route] = []
+    page.route("**/policy?dry_run=true", lambda one: asked.append(one))
+    page.evaluate(_COUNT_ANSWERS)
+    dialog.get_by_role("button", name="Dry run").click()
+    wait_until(lambda: bool(page.evaluate("1")) and bool(asked), "the dry run to be asked for")
+    dialog.get_by_label("balloon", exact=True).select_option("allow")
+    asked[0].continue_()
+    wait_until(lambda: page.evaluate("window.answers") == 1, "the answer to be taken in")
+    assert dialog.get_by_role("button", name="Apply").is_disabled()
+    expect(dialog.get_by_role("table", name="What would change")).to_have_count(0)
+    page.unroute("**/policy?dry_run=true")
+    dialog.get_by_role("button", name="Dry run").click()
+    expect(dialog.get_by_role("table", name="What would change").get_by_role("row")).to_have_count(3)
+    expect(dialog.get_by_role("button", name="Apply")).to_be_enabled()
     assert wishes(store, uuid) == {}
 
 

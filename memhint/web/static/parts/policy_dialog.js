@@ -27,6 +27,7 @@ export async function openPolicy(domain, done) {
   const preview = h("button", { type: "submit", value: "dry", classes: "primary", disabled: true }, "Dry run");
   const apply = h("button", { type: "submit", value: "apply", disabled: true, title: "A dry run first" }, "Apply");
   const outcome = h("div", { classes: "outcome", role: "status" });
+  let edits = 0;
 
   const rows = POLICY_KEYS.filter((key) => policy[key.name]).map((key) => {
     const now = policy[key.name];
@@ -44,6 +45,7 @@ export async function openPolicy(domain, done) {
     "form",
     {
       oninput: () => {
+        edits += 1;
         preview.disabled = !Object.keys(wishes()).length;
         ready(false);
         fill(outcome);
@@ -84,6 +86,7 @@ export async function openPolicy(domain, done) {
 
   async function send(dryRun) {
     const body = { policy: wishes() };
+    const sent = edits;
     preview.disabled = true;
     apply.disabled = true;
     try {
@@ -94,6 +97,7 @@ export async function openPolicy(domain, done) {
         signal: dialog.signal,
       });
       if (dryRun) {
+        if (edits !== sent) return; // of values that stand there no more
         fill(outcome, changes(data));
         ready(true);
         outcome.scrollIntoView({ block: "end" });
@@ -105,9 +109,9 @@ export async function openPolicy(domain, done) {
       dialog.close();
       done?.(data.policy);
     } catch (error) {
-      if (error.name !== "AbortError") fill(outcome, problem(error));
+      if (error.name !== "AbortError" && (!dryRun || edits === sent)) fill(outcome, problem(error));
     } finally {
-      preview.disabled = false;
+      preview.disabled = !Object.keys(wishes()).length;
     }
   }
 }
