@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+import pytest
 from playwright.sync_api import Page, Route, expect
 
 from lab.servers.directory import wait_until
@@ -98,6 +99,33 @@ def test_a_value_that_a_key_does_not_take_is_refused_in_words(
     expect(dialog.get_by_role("alert")).to_contain_text("min_mb")
     expect(dialog.get_by_role("button", name="Apply")).to_be_disabled()
     window.complaints.clear()  # Chromium tells the console of every 400
+
+
+@pytest.mark.parametrize(("refused", "word"), [(True, "refused"), (False, "pending")])
+def test_a_wish_that_its_host_has_not_taken_is_told_so(
+    page: Page, api: Api, store: Filled, refused: bool, word: str
+) -> None:
+    uuid = store.fleet.most_unreported
+    page.goto(f"{api.dashboard}#/vms/{uuid}")
+    page.get_by_role("button", name="Edit policy").click()
+    dialog = page.get_by_role("dialog")
+
+    def undelivered(one: Route) -> None:
+        answer = one.fetch()
+        delivery = {"taken": False, "detail": "compute-0085: no such key", "refused": refused}
+        one.fulfill(response=answer, json={**answer.json(), "delivery": delivery})
+
+    page.route("**/policy", lambda one: undelivered(one) if one.request.method == "PUT" else one.fallback())
+    dialog.get_by_label("dedup").select_option("auto")
+    dialog.get_by_role("button", name="Dry run").click()
+    dialog.get_by_role("button", name="Apply").click()
+    expect(dialog.get_by_role("status")).to_contain_text("compute-0085: no such key")
+    expect(dialog.get_by_role("status")).to_contain_text(word)
+    expect(page.get_by_role("table", name="Policy of this VM").get_by_role("row", name="dedup")).to_contain_text("auto")
+    expect(dialog.get_by_role("button", name="Apply")).to_have_count(0)
+    dialog.get_by_role("button", name="Close").click()
+    expect(dialog).to_have_count(0)
+    somebody(store, uuid, {}, ["dedup"])
 
 
 def test_a_link_leads_straight_to_the_policy(page: Page, api: Api, store: Filled) -> None:

@@ -105,9 +105,13 @@ export async function openPolicy(domain, done) {
         announce(`Dry run: ${counted(data.changes?.length ?? 0, "change")}`);
         return;
       }
+      done?.(data.policy);
+      if (data.delivery?.taken === false) {
+        dialog.fill(undelivered(data.delivery));
+        return;
+      }
       announce("The policy was stored.");
       dialog.close();
-      done?.(data.policy);
     } catch (error) {
       if (error.name !== "AbortError" && (!dryRun || edits === sent)) fill(outcome, problem(error));
     } finally {
@@ -192,6 +196,25 @@ function changes(data) {
           ),
         )
       : null,
+  );
+}
+
+/** What was stored and does not hold yet: its host was not reached, or does not take it. */
+function undelivered({ refused, detail }) {
+  return h(
+    "div",
+    { classes: "outcome", role: "status" },
+    h(
+      "div",
+      { classes: "result" },
+      h(
+        "h3",
+        null,
+        badge(refused ? "refused" : "pending"),
+        refused ? " Stored, and not what holds" : " Stored, and not at its host yet",
+      ),
+      h("p", null, detail),
+    ),
   );
 }
 

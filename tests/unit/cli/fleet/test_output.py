@@ -133,6 +133,29 @@ def test_a_wish_that_has_not_arrived_is_told(desk: Desk) -> None:
     assert "Stored, and not at its host yet: its agent is away." in desk.run("policy", "set", VM, "dedup=on").out
 
 
+@pytest.mark.parametrize("words", [["set", VM, "dedup=on"], ["clear", VM]])
+def test_a_wish_that_its_host_refuses_fails_each_time(desk: Desk, words: list[str]) -> None:
+    change = {"key": "dedup", "before": {"value": "off", "origin": "default"}, "after": {"value": "on", "origin": "x"}}
+    delivery = {"taken": False, "detail": "host-a does not take it: no such key", "refused": True}
+    for changes in ([change], []):
+        body = {"policy": {}, "changes": changes, "delivery": delivery}
+        for how in ([], ["-f", "json"]):
+            desk.server.replies = [Reply(body=body)]
+            result = desk.run("policy", *words, *how)
+            assert result.code == Exit.REFUSED
+            assert "stored, and not what holds: host-a does not take it: no such key" in result.err
+            assert "it holds already" not in result.out
+
+
+def test_a_wish_that_has_not_arrived_is_told_again(desk: Desk) -> None:
+    body = {"policy": {}, "changes": [], "delivery": {"taken": False, "detail": "its agent is away", "refused": False}}
+    desk.server.replies = [Reply(body=body)]
+    result = desk.run("policy", "set", VM, "dedup=on")
+    assert result.code == 0
+    assert "Stored, and not at its host yet: its agent is away." in result.out
+    assert "it holds already" not in result.out
+
+
 @pytest.mark.parametrize("words", [["dedup"], ["=on"], ["dedup=on", "dedup=off"]])
 def test_what_is_no_wish_is_not_sent(desk: Desk, words: list[str]) -> None:
     assert desk.run("policy", "set", VM, *words).code == 2
