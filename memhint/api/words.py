@@ -19,6 +19,7 @@ from werkzeug.exceptions import RequestEntityTooLarge
 from memhint.api.errors import Problem, bad_request
 from memhint.api.limits import BODY_MOST
 from memhint.api.route import JSON, Schema
+from memhint.api.schemas.common import UUID
 from memhint.objects.strict_json import NotJson, finite, no_constant
 
 DEPTH_MOST = 32  # of a body; none of the schemas is half as deep
@@ -150,7 +151,7 @@ def _value(text: str, schema: Schema) -> Any:
         if not math.isfinite(number):
             raise ValueError("say a number")
         return number
-    return text
+    return text.lower() if schema == UUID else text  # as it is kept
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -55,6 +55,7 @@ class Delivery:
 
     taken: bool
     detail: str = ""
+    refused: bool = False  # it was reached, and does not take it
 
 
 class Dispatch(Protocol):
@@ -171,7 +172,7 @@ class FleetDispatch:
             return Delivery(False, f"{reply.detail}; it is told when {command.host} reports")
         if reply.outcome is not CommandStatus.DONE:
             LOG.error("%s refuses %s: %s", command.host, command.name, reply.detail)
-            return Delivery(False, f"{command.host} does not take it: {reply.detail}")
+            return Delivery(False, f"{command.host} does not take it: {reply.detail}", refused=True)
         return Delivery(True)
 
     def _epoch(self, host: str) -> str | None:

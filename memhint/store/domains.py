@@ -99,7 +99,8 @@ class Domains:
     def changed(self, since: str, which: DomainFilter = EVERY) -> Changes[DomainSummary]:
         """What changed since a token by more than next to nothing, and the UUIDs that no host has any more.
 
-        With a filter, what no longer passes it is not told.
+        Of a VM that several hosts have all lines are told where one changed, or one is no more. With a filter, what no
+        longer passes it is not told.
 
         :raises ChangesExpired: where that cannot be told any more
         :raises StoreError: when the database fails
@@ -109,9 +110,9 @@ class Domains:
             token = revisions.newest(connection)
             # A VM that left one host and is on another one has not changed there.
             left = select(tombstone.c.name).where(tombstone.c.kind == DOMAIN, tombstone.c.revision > number)
-            query = _filtered(which, followed(connection)).where(
-                or_(domain.c.revision > number, domain.c.uuid.in_(left))
-            )
+            every = domain.alias()
+            moved = select(every.c.uuid).where(every.c.revision > number)
+            query = _filtered(which, followed(connection)).where(or_(domain.c.uuid.in_(moved), domain.c.uuid.in_(left)))
             rows = connection.execute(query.order_by(domain.c.uuid, domain.c.host)).all()
             gone = left.where(tombstone.c.name.not_in(select(domain.c.uuid)))
             deleted = tuple(connection.execute(gone.order_by(tombstone.c.name)).scalars())

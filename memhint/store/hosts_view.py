@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sqlalchemy import BigInteger, ColumnElement, Connection, Row, RowMapping, Select, case, select, type_coerce
+from sqlalchemy import BigInteger, ColumnElement, Connection, Row, RowMapping, Select, case, not_, select, type_coerce
 
 from memhint.objects.plan import Bound
 from memhint.objects.report import STALE_PERIODS
@@ -68,7 +68,8 @@ class HostsView:
             return str(revisions.newest(connection))
 
     def changed(self, since: str) -> Changes[HostSummary]:
-        """What changed since a token. A host that only grows stale does not change before it is silent.
+        """What changed since a token. A host that only grows stale does not change before it is silent: see
+        ``grown_stale``.
 
         :raises ChangesExpired: where that cannot be told any more
         :raises StoreError: when the database fails
@@ -87,6 +88,27 @@ class HostsView:
             deleted = tuple(connection.execute(gone.order_by(tombstone.c.name)).scalars())
         return Changes(items, deleted, str(token))
 
+    def now(self) -> float:
+        """This moment on the database's clock.
+
+        :raises StoreError: when the database fails
+        """
+        with self._database.read() as connection:
+            return self._clock(connection)
+
+    def grown_stale(self, since: float | None) -> tuple[tuple[HostSummary, ...], float]:
+        """The hosts that grew stale after a moment and are not called silent, and the moment of this look.
+
+        :param since: on the database's clock; with None or a moment that has not come yet all that are stale now
+        :raises StoreError: when the database fails
+        """
+        with self._database.read() as connection:
+            now = self._clock(connection)
+            query = select(host_summary).where(host_summary.c.silent == 0, _is_old(now)).order_by(host_summary.c.name)
+            if since is not None and since <= now:
+                query = query.where(not_(_is_old(since)))
+            return tuple(_summary(row, now) for row in connection.execute(query)), now
+
     def _some(self, query: Select[Any]) -> tuple[HostSummary, ...]:
         with self._database.read() as connection:
             now = self._clock(connection)
@@ -99,9 +121,13 @@ def _sorted_by(name: str, now: float) -> ColumnElement[Any]:
     shown = host_summary.c
     if name != "headroom":
         return shown[name]
-    old = (shown.silent == 1) | (now - shown.heard > STALE_PERIODS * shown.period)
+    old = (shown.silent == 1) | _is_old(now)
     least = case((shown.nominal_headroom < shown.headroom, shown.nominal_headroom), else_=shown.headroom)
     return type_coerce(case((old, case((least < 0, 0), else_=least)), else_=shown.headroom), BigInteger)
+
+
+def _is_old(now: float) -> ColumnElement[bool]:
+    return now - host_summary.c.heard > STALE_PERIODS * host_summary.c.period
 
 
 _SAME = tuple(

@@ -14,7 +14,7 @@ from memhint.store.database import Store
 from memhint.store.log import Cursor, Log
 
 MEDIA = "text/event-stream"
-_ID = re.compile(r"([0-9]{1,19})(?:-([0-9]{1,18})-([0-9]{1,18}))?")
+_ID = re.compile(r"([0-9]{1,19})(?:-([0-9]{1,18})-([0-9]{1,18})(?:-([0-9]{1,18}))?)?")
 
 
 def follow(call: Call) -> ApiResponse:
@@ -36,17 +36,22 @@ def follow(call: Call) -> ApiResponse:
 
 
 def looker(store: Store, log: Log) -> Callable[[str | None], Change]:
-    """How the hub looks. An id is a token of the hosts, and how far both tables of events were read."""
+    """How the hub looks. An id is a token of the hosts, how far both tables of events were read, and when: a host that
+    falls silent changes nothing in the store before a controller notes it, and is told as it grows stale.
+    """
+    view = store.hosts_view
 
     def look(since: str | None) -> Change:
-        token, cursor = _parse(since)
+        token, cursor, moment = _parse(since)
         if token is None:
-            return Change(_id(store.hosts_view.token(), log.cursor()), (), ())
+            return Change(_id(view.token(), log.cursor(), view.now()), (), ())
         happened, cursor = log.after(cursor, EVENTS_MOST) if cursor is not None else ((), log.cursor())
-        changes = store.hosts_view.changed(token)
+        changes = view.changed(token)
+        stale, now = view.grown_stale(moment)
+        found = {one.name: one for one in (*changes.items, *stale)}
         return Change(
-            _id(changes.token, cursor),
-            tuple(map(hosts.item_of, changes.items)),
+            _id(changes.token, cursor, now),
+            tuple(map(hosts.item_of, found.values())),
             tuple(changes.deleted),
             tuple(map(events.item_of, happened)),
         )
@@ -54,13 +59,14 @@ def looker(store: Store, log: Log) -> Callable[[str | None], Change]:
     return look
 
 
-def _parse(since: str | None) -> tuple[str | None, Cursor | None]:
+def _parse(since: str | None) -> tuple[str | None, Cursor | None, float | None]:
     found = _ID.fullmatch(since or "")
     if found is None:
-        return None, None
-    token, levers, of_hosts = found.groups()
-    return token, None if levers is None else Cursor(int(levers), int(of_hosts))
+        return None, None, None
+    token, levers, of_hosts, moment = found.groups()
+    cursor = None if levers is None else Cursor(int(levers), int(of_hosts))
+    return token, cursor, None if moment is None else int(moment) / 1000
 
 
-def _id(token: str, cursor: Cursor) -> str:
-    return f"{token}-{cursor.levers}-{cursor.hosts}"
+def _id(token: str, cursor: Cursor, moment: float) -> str:
+    return f"{token}-{cursor.levers}-{cursor.hosts}-{int(1000 * moment)}"

@@ -45,7 +45,13 @@ UPDATE: Schema = {
     "properties": {
         "policy": POLICY,
         "changes": {"type": "array", "items": _CHANGE},
-        "delivery": record({"taken": schema_of(bool), "detail": schema_of(str)}),
+        "delivery": record(
+            {
+                "taken": schema_of(bool),
+                "detail": schema_of(str),
+                "refused": {**schema_of(bool), "description": "its host was reached, and does not take it"},
+            }
+        ),
         "levers": {
             "type": "array",
             "items": LEVER,

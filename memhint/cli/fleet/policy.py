@@ -8,6 +8,7 @@ from typing import Any
 
 from cliff.show import ShowOne
 
+from memhint.cli.exits import CliError, Exit
 from memhint.cli.fleet.base import FleetCommand, FleetShow, Rows, machine_rows
 from memhint.cli.fleet.records import lever_line, policy_value
 from memhint.cli.fleet.vms import add_vm
@@ -49,6 +50,10 @@ class _Change(FleetCommand, ShowOne):
 
     def produce_output(self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Sequence[Any]) -> int:
         """What changes, and in a dry run what the levers would do."""
+        delivery = self._answer.get("delivery") or {"taken": True}
+        if delivery.get("refused"):
+            text = f"{parsed_args.vm}: the wish is stored, and not what holds: {delivery.get('detail')}"
+            self.failure = CliError(Exit.REFUSED, text)
         table = self.table(parsed_args)
         if table is None:
             super().produce_output(parsed_args, column_names, data)
@@ -61,7 +66,7 @@ class _Change(FleetCommand, ShowOne):
         ]
         if rows:
             table.emit_list(("Key", "Before", "After"), rows, out, parsed_args)
-        else:
+        elif delivery.get("taken"):
             out.write("Nothing changes: it holds already.\n")
         levers = self._answer.get("levers") or []
         if levers:
@@ -70,10 +75,8 @@ class _Change(FleetCommand, ShowOne):
             )
         if parsed_args.dry_run:
             out.write("Dry run: nothing was stored.\n")
-        elif rows:
-            out.write(
-                clean(f"{_stored(self._answer)} See what becomes of it: {self.named('vm show')} {parsed_args.vm}\n")
-            )
+        elif not delivery.get("refused") and (rows or not delivery.get("taken")):
+            out.write(clean(f"{_stored(delivery)} See what becomes of it: {self.named('vm show')} {parsed_args.vm}\n"))
         return 0
 
     def answered(self, parsed_args: argparse.Namespace, answer: Item) -> Rows:
@@ -126,7 +129,6 @@ examples:
         return self.answered(parsed_args, client.clear_policy(uuid, dry_run=parsed_args.dry_run))
 
 
-def _stored(answer: Item) -> str:
-    """Whether its host has it by now, where the server says so."""
-    delivery = answer.get("delivery") or {"taken": True}
+def _stored(delivery: Item) -> str:
+    """Whether its host has it by now."""
     return "Stored." if delivery.get("taken") else f"Stored, and not at its host yet: {delivery.get('detail')}."

@@ -12,11 +12,12 @@ from memhint.cli.fleet.records import hold_line, verdict_line
 from memhint.cli.fleet.times import moment as moment_word
 from memhint.cli.fleet.times import unix
 from memhint.cli.fleet.vms import add_vm
+from memhint.cli.fleet.watch import AWAY
 from memhint.cli.reclaim_form import NEEDS, SETTLED, add_limits, failure_of
 from memhint.cli.wait import going_on, wait_for
 from memhint.cli.words import moment, size
 from memhint.client.client import Client, Item
-from memhint.client.errors import Unreachable
+from memhint.client.errors import ClientError, Unreachable
 from memhint.client.find import find_uuid
 from memhint.objects.reclaim import TIME_TO_LIVE, TIMEOUT, ReclaimState
 from memhint.objects.units import parse_size
@@ -78,23 +79,36 @@ examples:
 
     def _wait(self, client: Client, queued: Item) -> Item:
         """The request as it ended or holds, or as it is when waiting longer makes no sense."""
+        number, away = str(queued["id"]), False
 
         def look() -> Item | None:
-            now = client.one_reclaim(str(queued["id"]))
+            nonlocal away
+            try:
+                now = client.one_reclaim(number)
+            except AWAY as error:  # a restart of the API, say: the request goes on
+                if not away:
+                    self.app.stderr.write(f"{error}; asking for request {number} again\n")
+                away = True
+                return None
+            away = False
             return now if now.get("state") in SETTLED else None
 
         seconds = TIME_TO_LIVE + float(queued.get("timeout") or TIMEOUT) + _PATIENCE
-        with going_on(self.app.stderr, f"it goes on; to end it: {self.named('reclaim interrupt')} {queued['id']}"):
-            settled = wait_for(
-                look,
-                seconds,
-                clock=time.monotonic,
-                sleep=time.sleep,
-                terminal=self.app.stderr,
-                text="waiting for the agent…",
-                step=_STEP,
-            )
-        return settled or client.one_reclaim(str(queued["id"]))
+        try:
+            with going_on(self.app.stderr, f"it goes on; to end it: {self.named('reclaim interrupt')} {number}"):
+                settled = wait_for(
+                    look,
+                    seconds,
+                    clock=time.monotonic,
+                    sleep=time.sleep,
+                    terminal=self.app.stderr,
+                    text="waiting for the agent…",
+                    step=_STEP,
+                )
+            return settled or client.one_reclaim(number)
+        except ClientError as error:
+            where = f"request {number} may go on: see {self.named('reclaim show')} {number}"
+            raise CliError(self.exit_of(error), f"{self.line_of(error)}; {where}") from error
 
     def _end(self, vm: str, found: Item) -> CliError | None:
         look = f"is its agent running? see: {self.named('reclaim show')} {found.get('id')}"

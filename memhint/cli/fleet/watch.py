@@ -124,39 +124,52 @@ class _View:
         self._command = command
         self._args = parsed_args
         self._screen = Screen(command.app.stdout)
-        self._items: dict[str, Item] = {}
+        self._items: dict[str, list[Item]] = {}  # while several hosts say that they have a VM, it has a line of each
 
     def begin(self, items: Iterable[Item]) -> None:
         """The whole list."""
-        self._items = {str(one[self._command.key]): one for one in items if self._command.wanted(self._args, one)}
-        self._show(list(self._items.values()), [])
+        self._items = {name: lines for name, lines in self._wanted(items).items() if lines}
+        self._show(self._lines(), [])
 
     def change(self, found: Changes) -> None:
-        """Some of it has changed."""
-        came, gone = [], [name for name in found.deleted if self._items.pop(name, None) is not None]
-        for one in found.items:
-            name = str(one[self._command.key])
-            if self._command.wanted(self._args, one):
-                self._items[name] = one
-                came.append(one)
+        """Some of it has changed: all lines of these items are told."""
+        came: list[Item] = []
+        gone = [name for name in found.deleted if self._items.pop(name, None) is not None]
+        for name, lines in self._wanted(found.items).items():
+            if lines:
+                self._items[name] = lines
+                came += lines
             elif self._items.pop(name, None) is not None:
                 gone.append(name)
         if came or gone:
             self._show(came, gone)
+
+    def _wanted(self, items: Iterable[Item]) -> dict[str, list[Item]]:
+        """The lines of each item that are of the list; none where it has others only."""
+        found: dict[str, list[Item]] = {}
+        for one in items:
+            lines = found.setdefault(str(one[self._command.key]), [])
+            if self._command.wanted(self._args, one):
+                lines.append(one)
+        return found
+
+    def _lines(self) -> list[Item]:
+        return [one for lines in self._items.values() for one in lines]
 
     def _show(self, came: Sequence[Item], gone: Sequence[str]) -> None:
         command, args = self._command, self._args
         if args.formatter == "json":
             tell(command.app.stdout, {command.member: came, "deleted": gone})
             return
-        shown = arranged(self._items.values(), args.sort or "name", args.limit)
+        lines = self._lines()
+        shown = arranged(lines, args.sort or "name", args.limit)
         names, rows = command.rows(args, shown)
         titles, selector = command._generate_columns_and_selector(args, names)
         if selector:
             rows = [list(command._compress_iterable(row, selector)) for row in rows]
         text = io.StringIO()
         command.formatter.emit_list(titles, rows, text, args)
-        self._screen.show(text.getvalue(), f"{len(shown)} of {len(self._items)}, memory in MiB. Ctrl-C ends it.")
+        self._screen.show(text.getvalue(), f"{len(shown)} of {len(lines)}, memory in MiB. Ctrl-C ends it.")
 
 
 def add_watch(parser: argparse.ArgumentParser) -> None:

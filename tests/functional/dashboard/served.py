@@ -70,12 +70,17 @@ class Filled:
     def url(self) -> str:
         return f"sqlite:///{self.file}"
 
-    def report(self, host: int, **changes: object) -> None:
-        """A newer report of a host, with other terms of its capacity."""
+    def report(self, host: int, period: float | None = None, **changes: object) -> None:
+        """A newer report of a host, with another period, or other terms of its capacity."""
         now = time.time()
         known = self.fleet.report(host, now)
         capacity = replace(known.plan.capacity, **changes)  # type: ignore[arg-type]
-        newer = replace(known, sequence=self.newer(now), plan=replace(known.plan, capacity=capacity))
+        newer = replace(
+            known,
+            sequence=self.newer(now),
+            period=period or known.period,
+            plan=replace(known.plan, capacity=capacity),
+        )
         store = open_store(self.url, create=False)
         store.fleet.take([State(newer, self.fleet.clock(now) + PERIOD)])
         store.close()

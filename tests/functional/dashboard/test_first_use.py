@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from lab.servers.directory import wait_until
 from memhint.objects.reclaim import Reclaim, ReclaimState, Stop, released
@@ -76,6 +76,26 @@ def test_what_was_tried_dry_must_be_tried_again_once_it_is_changed(window: Windo
     expect(page.get_by_role("button", name="Reclaim now")).to_be_enabled()
     page.get_by_label("Amount, MiB").fill("100")
     expect(page.get_by_role("button", name="Reclaim now")).to_be_disabled()
+
+
+def test_a_dry_run_of_an_amount_that_was_changed_meanwhile_allows_nothing(
+    window: Window, store: Filled, agent: Agent
+) -> None:
+    page = window.page
+    page.goto(f"{page.url}#/vms/{store.fleet.most_unreported}")
+    page.get_by_role("button", name="Reclaim memory").click()
+    dialog = page.get_by_role("dialog")
+    asked: list[Route] = []
+    page.route("**/v1/reclaims", lambda one: asked.append(one))
+    dialog.get_by_role("button", name="Dry run").click()
+    wait_until(lambda: bool(page.evaluate("1")) and bool(asked), "the dry run to be asked for")
+    dialog.get_by_label("Amount, MiB").fill("100")
+    asked[0].continue_()
+    expect(dialog).to_contain_text("would ask for 24576 MiB")
+    assert dialog.get_by_role("button", name="Reclaim now").is_disabled()
+    page.unroute("**/v1/reclaims")
+    dialog.get_by_role("button", name="Dry run").click()
+    expect(dialog.get_by_role("button", name="Reclaim now")).to_be_enabled()
 
 
 def test_a_hold_shows_what_is_taken_back_until_it_is_ended(window: Window, store: Filled, agent: Agent) -> None:

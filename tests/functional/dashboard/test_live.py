@@ -23,6 +23,38 @@ def test_a_report_is_seen_without_a_reload(window: Window, store: Filled) -> Non
     assert page.evaluate("window.same")
 
 
+def test_a_host_that_falls_silent_is_seen_without_a_reload(
+    template: Filled, tmp_path_factory, open_window: Callable[..., Window]
+) -> None:
+    store = template.copy(tmp_path_factory.mktemp("own"))
+    api = Api(store)
+    api.start()
+    try:
+        fleet, host = open_window().page, open_window().page
+        fleet.goto(api.dashboard)
+        host.goto(f"{api.dashboard}#/hosts/compute-0003")
+        expect(fleet.locator("#live")).to_have_text("live")
+        expect(host.locator("#live")).to_have_text("live")
+        late = fleet.get_by_label("The fleet in figures").locator(".figure", has_text="Hosts").first
+        expect(late).to_contain_text(re.compile(r"\d+ late"))
+        before = int(re.search(r"(\d+) late", late.text_content() or "")[1])  # type: ignore[index]
+        for page in (fleet, host):
+            page.evaluate("window.same = true")
+        store.report(3, period=5.0, headroom=77 * GIB)
+        expect(host.locator(".states")).to_contain_text("every 5 s")
+        expect(host.locator(".states")).to_contain_text("admitting")
+        cell = fleet.locator("[data-host=compute-0003]")
+        expect(cell).to_have_text("~")  # nobody calls it silent: there is no controller
+        expect(cell).not_to_have_attribute("aria-label", re.compile("headroom 77.0 GiB"))
+        expect(late).to_contain_text(f"{before + 1} late")
+        expect(host.locator(".states")).to_contain_text("stale")
+        expect(host.locator(".states")).to_contain_text("admits no VM")
+        for page in (fleet, host):
+            assert page.evaluate("window.same")
+    finally:
+        api.stop()
+
+
 def test_an_event_that_comes_before_the_list_does_stays(window: Window, store: Filled) -> None:
     page = window.page
     expect(page.locator("#live")).to_have_text("live")

@@ -2,12 +2,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from playwright.sync_api import Page, expect
+import pytest
+from playwright.sync_api import Page, Route, expect
 
+from lab.servers.directory import wait_until
 from memhint.objects.policy import Origin
 from memhint.store import open_store
 from tests.functional.dashboard.browser import Window
 from tests.functional.dashboard.served import Api, Filled
+
+# Counts an answer once the page has done with it what it does.
+_COUNT_ANSWERS = """() => {
+    const json = Response.prototype.json;
+    window.answers = 0;
+    Response.prototype.json = async function () {
+        const found = await json.call(this);
+        setTimeout(() => (window.answers += this.url.includes("dry_run") ? 1 : 0));
+        return found;
+    };
+}"""
 
 
 def wishes(store: Filled, uuid: str) -> dict[str, str]:
@@ -52,6 +65,29 @@ def test_a_wish_is_tried_dry_then_applied_then_taken_back(page: Page, api: Api, 
     assert wishes(store, uuid) == {}
 
 
+def test_a_dry_run_of_values_that_were_changed_meanwhile_allows_nothing(page: Page, api: Api, store: Filled) -> None:
+    uuid = store.fleet.most_unreported
+    page.goto(f"{api.dashboard}#/vms/{uuid}")
+    page.get_by_role("button", name="Edit policy").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("dedup").select_option("auto")
+    asked: list[Route] = []
+    page.route("**/policy?dry_run=true", lambda one: asked.append(one))
+    page.evaluate(_COUNT_ANSWERS)
+    dialog.get_by_role("button", name="Dry run").click()
+    wait_until(lambda: bool(page.evaluate("1")) and bool(asked), "the dry run to be asked for")
+    dialog.get_by_label("balloon", exact=True).select_option("allow")
+    asked[0].continue_()
+    wait_until(lambda: page.evaluate("window.answers") == 1, "the answer to be taken in")
+    assert dialog.get_by_role("button", name="Apply").is_disabled()
+    expect(dialog.get_by_role("table", name="What would change")).to_have_count(0)
+    page.unroute("**/policy?dry_run=true")
+    dialog.get_by_role("button", name="Dry run").click()
+    expect(dialog.get_by_role("table", name="What would change").get_by_role("row")).to_have_count(3)
+    expect(dialog.get_by_role("button", name="Apply")).to_be_enabled()
+    assert wishes(store, uuid) == {}
+
+
 def test_a_value_that_a_key_does_not_take_is_refused_in_words(
     page: Page, api: Api, store: Filled, window: Window
 ) -> None:
@@ -63,6 +99,33 @@ def test_a_value_that_a_key_does_not_take_is_refused_in_words(
     expect(dialog.get_by_role("alert")).to_contain_text("min_mb")
     expect(dialog.get_by_role("button", name="Apply")).to_be_disabled()
     window.complaints.clear()  # Chromium tells the console of every 400
+
+
+@pytest.mark.parametrize(("refused", "word"), [(True, "refused"), (False, "pending")])
+def test_a_wish_that_its_host_has_not_taken_is_told_so(
+    page: Page, api: Api, store: Filled, refused: bool, word: str
+) -> None:
+    uuid = store.fleet.most_unreported
+    page.goto(f"{api.dashboard}#/vms/{uuid}")
+    page.get_by_role("button", name="Edit policy").click()
+    dialog = page.get_by_role("dialog")
+
+    def undelivered(one: Route) -> None:
+        answer = one.fetch()
+        delivery = {"taken": False, "detail": "compute-0085: no such key", "refused": refused}
+        one.fulfill(response=answer, json={**answer.json(), "delivery": delivery})
+
+    page.route("**/policy", lambda one: undelivered(one) if one.request.method == "PUT" else one.fallback())
+    dialog.get_by_label("dedup").select_option("auto")
+    dialog.get_by_role("button", name="Dry run").click()
+    dialog.get_by_role("button", name="Apply").click()
+    expect(dialog.get_by_role("status")).to_contain_text("compute-0085: no such key")
+    expect(dialog.get_by_role("status")).to_contain_text(word)
+    expect(page.get_by_role("table", name="Policy of this VM").get_by_role("row", name="dedup")).to_contain_text("auto")
+    expect(dialog.get_by_role("button", name="Apply")).to_have_count(0)
+    dialog.get_by_role("button", name="Close").click()
+    expect(dialog).to_have_count(0)
+    somebody(store, uuid, {}, ["dedup"])
 
 
 def test_a_link_leads_straight_to_the_policy(page: Page, api: Api, store: Filled) -> None:

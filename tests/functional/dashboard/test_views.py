@@ -2,14 +2,16 @@ from __future__ import annotations
 
 import re
 import time
+from dataclasses import replace
 
 from playwright.sync_api import Page, expect
 
 from memhint.objects.promise import PromisedHour
 from memhint.objects.units import GIB
 from memhint.store import open_store
+from memhint.store.fleet import State
 from tests.functional.dashboard.browser import Window
-from tests.functional.dashboard.served import Api, Filled
+from tests.functional.dashboard.served import PERIOD, Api, Filled
 
 
 def test_the_map_is_filtered_by_what_is_in_the_address(page: Page, api: Api, store: Filled) -> None:
@@ -109,6 +111,20 @@ def test_vms_are_searched_by_name_and_host(page: Page, api: Api) -> None:
     page.get_by_label("Name").fill("web")
     expect(rows.filter(has_not_text="web")).to_have_count(0)
     expect(rows.filter(has_text="compute-0005").first).to_be_visible()
+
+
+def test_a_vm_that_two_hosts_claim_has_a_row_of_each(page: Page, api: Api, store: Filled) -> None:
+    fleet, now = store.fleet, time.time()
+    victim = fleet.report(3, now).domains[0]
+    other = fleet.report(4, now)
+    opened = open_store(store.url, create=False)
+    claim = replace(other, sequence=store.newer(now), domains=(*other.domains, victim))
+    opened.fleet.take([State(claim, fleet.clock(now) + PERIOD)])
+    opened.close()
+    page.goto(f"{api.dashboard}#/vms?name={victim.observation.name}&sort=host:asc")
+    rows = page.get_by_role("table", name="VMs").locator("tbody tr").filter(has_text=victim.observation.name)
+    expect(rows.filter(has_text=fleet.name(3))).to_have_count(1)
+    expect(rows.filter(has_text=fleet.name(4))).to_have_count(1)
 
 
 def test_more_vms_than_a_page_are_fetched_when_asked(page: Page, api: Api) -> None:

@@ -239,6 +239,17 @@ def test_a_vm_that_moves_is_where_it_runs(kept: Store, clock: Clock) -> None:
     assert [(one.uuid, one.host) for one in changes.items] == [("vm-0", "host-b")]
 
 
+def test_of_a_vm_that_two_hosts_have_both_lines_are_told_when_one_changes(kept: Store, clock: Clock) -> None:
+    take(kept, clock, report(1, 24 * MIB, MIB), report(1, 0, host="host-b"))
+    token = kept.domains.token()
+    take(kept, clock, report(2, 64 * MIB, host="host-b"))
+    changes = kept.domains.changed(token)
+    assert [(one.uuid, one.host, one.unreported) for one in changes.items] == [
+        ("vm-0", "host-a", 24 * MIB),
+        ("vm-0", "host-b", 64 * MIB),
+    ]
+
+
 def test_an_older_report_changes_nothing(kept: Store, clock: Clock) -> None:
     take(kept, clock, report(5, 64 * MIB))
     token = kept.domains.token()

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from memhint.controller.dispatch import Delivery
+from memhint.bus.commands import CommandStatus, Reply
+from memhint.controller.dispatch import Delivery, FleetDispatch
 from memhint.objects.policy import Origin, effective
 from tests.unit.api.site import Site
 
@@ -102,6 +103,22 @@ def test_a_vm_shows_the_same_policy_in_full(site: Site, path: str) -> None:
     assert set(domain["reclaimable_by"]) <= {"reporting", "cache", "dedup", "balloon", "swap_out"}
 
 
+@pytest.mark.parametrize(
+    ("status", "refused"),
+    [(CommandStatus.FAILED, True), (CommandStatus.UNKNOWN, True), (CommandStatus.EPOCH, False)],
+)
+def test_a_wish_that_its_host_refuses_is_told_so_each_time(
+    site: Site, path: str, status: CommandStatus, refused: bool
+) -> None:
+    dispatch = FleetDispatch(site.store, lambda command: Reply(status, command.epoch or "", "no such key"))
+    site.application.parts = replace(site.application.parts, inputs=None, dispatch=dispatch)
+    for changes in (1, 0):
+        answer = put(site, path, {"balloon": "allow"}).get_json()
+        assert len(answer["changes"]) == changes
+        assert (answer["delivery"]["taken"], answer["delivery"]["refused"]) == (False, refused)
+        assert "no such key" in answer["delivery"]["detail"]
+
+
 def test_in_a_fleet_an_operators_wish_on_the_host_is_kept_and_what_only_the_host_knows_is_unknown(
     site: Site, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -126,7 +143,11 @@ def test_in_a_fleet_an_operators_wish_on_the_host_is_kept_and_what_only_the_host
     site.application.parts = replace(site.application.parts, inputs=None, dispatch=Away())  # type: ignore[arg-type]
     assert policy(site.get(path))["dedup"] == {"value": "on", "origin": "operator"}
     answer = put(site, path, {"dedup": None})
-    assert answer.get_json()["delivery"] == {"taken": False, "detail": "no agent listens"}
+    assert answer.get_json()["delivery"] == {
+        "taken": False,
+        "detail": "no agent listens",
+        "refused": False,
+    }
     assert policy(answer)["dedup"] == {"value": None, "origin": None}
     assert told == [(uuid, {"dedup": None})]
     assert site.ask("DELETE", f"{path}?dry_run=true").get_json()["changes"][0]["key"] == "dedup"

@@ -109,6 +109,17 @@ def test_refusals_are_the_pulls_that_something_stood_against(site: Site) -> None
     assert {**one, "kind": "lever"} in events
 
 
+@pytest.mark.parametrize("name", ["events", "refusals", "reclaims"])
+def test_a_uuid_in_capitals_is_the_same_vm(site: Site, name: str) -> None:
+    refused = site.get("/v1/refusals").get_json()["refusals"]
+    uuid = next(one["domain"] for one in refused if one["domain"].upper() != one["domain"])
+    for _ in range(2):
+        assert site.ask("POST", "/v1/reclaims", json={"domain": uuid, "reason": "a test"}).status_code == 202
+    found = follow(site, f"/v1/{name}?limit=1&domain={uuid}", name)
+    assert found
+    assert follow(site, f"/v1/{name}?limit=1&domain={uuid.upper()}", name) == found
+
+
 @pytest.mark.parametrize(
     "plain",
     [

@@ -8,11 +8,13 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from memhint.api import stream
+from memhint.api.handlers.stream import looker
 from memhint.api.stream import Change, Crowded, Hub
+from memhint.store.clock import database_clock
 from memhint.store.errors import ChangesExpired, StoreError
 from memhint.store.fleet import State
 from tests.unit import builders
-from tests.unit.api.site import Site
+from tests.unit.api.site import FLEET, Site
 
 
 class Looks:
@@ -57,6 +59,11 @@ def until(condition: Callable[[], bool]) -> None:
 def names(message: bytes) -> list[str]:
     data = next(line for line in message.decode().splitlines() if line.startswith("data: "))
     return [one["name"] for one in json.loads(data.removeprefix("data: "))["hosts"]]
+
+
+def states(message: bytes) -> set[str]:
+    data = next(line for line in message.decode().splitlines() if line.startswith("data: "))
+    return {one["state"] for one in json.loads(data.removeprefix("data: "))["hosts"]}
 
 
 def test_everybody_who_listens_is_told_and_one_thread_looks(hub: Hub, looks: Looks) -> None:
@@ -191,6 +198,45 @@ def test_hosts_and_events_of_the_store_come_with_an_id_to_begin_with_again(
     next(messages)
     assert b'"kind":"appeared"' in next(messages)
     again.close()
+
+
+def test_a_host_that_nobody_calls_silent_is_told_as_it_grows_stale(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(site.application.parts.hub, "_every", 0.01)
+    ahead = 0.0
+    monkeypatch.setattr(site.store.hosts_view, "_clock", lambda connection: database_clock(connection) + ahead)
+    listed = site.get("/v1/hosts").get_json()
+    fresh = [one["name"] for one in listed["hosts"] if one["state"] == "fresh"]
+    answer = site.get("/v1/stream", headers={"Last-Event-ID": listed["changed"]}, buffered=False)
+    messages = answer.iter_encoded()
+    next(messages)
+    assert b"event: hosts" not in next(messages)
+    ahead = 3 * FLEET.shape.period + 60.0
+    told = next(messages)
+    answer.close()
+    assert names(told) == fresh
+    assert states(told) == {"stale"}
+    last = told.decode().split("\n")[0].removeprefix("id: ")
+
+    for since, expected in ((listed["changed"], fresh), (last, None)):
+        answer = site.get(f"/v1/stream?since={since}", buffered=False)
+        messages = answer.iter_encoded()
+        next(messages)
+        found = next(messages)
+        answer.close()
+        assert (names(found) if b"event: hosts" in found else None) == expected
+
+
+def test_an_id_of_a_clock_that_was_ahead_hides_no_host(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    ahead = 3 * FLEET.shape.period + 60.0
+    monkeypatch.setattr(site.store.hosts_view, "_clock", lambda connection: database_clock(connection) + ahead)
+    look = looker(site.store, site.application.parts.log)
+    now = look(None)
+    assert now.hosts == ()
+    token, levers, of_hosts, moment = now.token.split("-")
+    later = look(f"{token}-{levers}-{of_hosts}-{int(moment) + 86_400_000}")
+    assert {one["state"] for one in later.hosts} == {"stale"}
+    assert later.token.split("-")[:3] == [token, levers, of_hosts]
+    assert look(later.token).hosts == ()
 
 
 def test_an_id_that_is_too_old_is_told_so(site: Site) -> None:

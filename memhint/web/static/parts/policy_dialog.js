@@ -27,6 +27,7 @@ export async function openPolicy(domain, done) {
   const preview = h("button", { type: "submit", value: "dry", classes: "primary", disabled: true }, "Dry run");
   const apply = h("button", { type: "submit", value: "apply", disabled: true, title: "A dry run first" }, "Apply");
   const outcome = h("div", { classes: "outcome", role: "status" });
+  let edits = 0;
 
   const rows = POLICY_KEYS.filter((key) => policy[key.name]).map((key) => {
     const now = policy[key.name];
@@ -44,6 +45,7 @@ export async function openPolicy(domain, done) {
     "form",
     {
       oninput: () => {
+        edits += 1;
         preview.disabled = !Object.keys(wishes()).length;
         ready(false);
         fill(outcome);
@@ -84,6 +86,7 @@ export async function openPolicy(domain, done) {
 
   async function send(dryRun) {
     const body = { policy: wishes() };
+    const sent = edits;
     preview.disabled = true;
     apply.disabled = true;
     try {
@@ -94,6 +97,7 @@ export async function openPolicy(domain, done) {
         signal: dialog.signal,
       });
       if (dryRun) {
+        if (edits !== sent) return; // of values that stand there no more
         fill(outcome, changes(data));
         ready(true);
         outcome.scrollIntoView({ block: "end" });
@@ -101,13 +105,17 @@ export async function openPolicy(domain, done) {
         announce(`Dry run: ${counted(data.changes?.length ?? 0, "change")}`);
         return;
       }
+      done?.(data.policy);
+      if (data.delivery?.taken === false) {
+        dialog.fill(undelivered(data.delivery));
+        return;
+      }
       announce("The policy was stored.");
       dialog.close();
-      done?.(data.policy);
     } catch (error) {
-      if (error.name !== "AbortError") fill(outcome, problem(error));
+      if (error.name !== "AbortError" && (!dryRun || edits === sent)) fill(outcome, problem(error));
     } finally {
-      preview.disabled = false;
+      preview.disabled = !Object.keys(wishes()).length;
     }
   }
 }
@@ -188,6 +196,25 @@ function changes(data) {
           ),
         )
       : null,
+  );
+}
+
+/** What was stored and does not hold yet: its host was not reached, or does not take it. */
+function undelivered({ refused, detail }) {
+  return h(
+    "div",
+    { classes: "outcome", role: "status" },
+    h(
+      "div",
+      { classes: "result" },
+      h(
+        "h3",
+        null,
+        badge(refused ? "refused" : "pending"),
+        refused ? " Stored, and not what holds" : " Stored, and not at its host yet",
+      ),
+      h("p", null, detail),
+    ),
   );
 }
 

@@ -65,6 +65,7 @@ export function openReclaim(domain, done) {
   let working = false;
   let ending = null; // of which reclaim the end was asked for
   let shown = "";
+  let edits = 0;
 
   const form = h(
     "form",
@@ -73,7 +74,10 @@ export function openReclaim(domain, done) {
         event.preventDefault();
         if (!working) send(event.submitter !== really);
       },
-      oninput: () => allow(false),
+      oninput: () => {
+        edits += 1;
+        allow(false);
+      },
     },
     h(
       "p",
@@ -116,6 +120,7 @@ export function openReclaim(domain, done) {
     dry.disabled = true;
     really.disabled = true;
     shown = "";
+    const sent = edits;
     fill(outcome, h("p", null, dryRun ? "Asking what would happen…" : "Sending the request…"));
     const body = {
       domain: domain.uuid,
@@ -150,10 +155,10 @@ export function openReclaim(domain, done) {
         show(reclaim);
         if (reclaim.state === "holding" && !settled) {
           settled = true;
-          finish(reclaim, dryRun);
+          finish(reclaim, dryRun, sent);
         }
       }
-      finish(reclaim, dryRun);
+      finish(reclaim, dryRun, sent);
     } catch (error) {
       if (error.name === "AbortError") return;
       fill(outcome, problem(error));
@@ -236,10 +241,10 @@ export function openReclaim(domain, done) {
     }
   }
 
-  function finish(reclaim, dryRun) {
-    const good = reclaim.state === "done";
-    allow(dryRun && good);
-    if (dryRun && good) really.focus();
+  function finish(reclaim, dryRun, sent) {
+    const tried = dryRun && reclaim.state === "done" && edits === sent; // what stands there now
+    allow(tried);
+    if (tried) really.focus();
     announce(
       dryRun
         ? `Dry run: ${reclaim.verdict?.answer ?? reclaim.state}`

@@ -54,7 +54,7 @@ export function domainsView({ place, title, fleet, query, signal }) {
   );
   const table = dataTable({
     caption: "VMs",
-    id: (domain) => domain.uuid,
+    id: (domain) => `${domain.uuid}/${domain.host}`, // several hosts may say that they have it
     sort,
     onSort: (next) => {
       sort = next;

@@ -147,7 +147,7 @@ export function hostView({ place, title, fleet, parts, query, signal }) {
     fill(
       state,
       h("span", { title: HOST_STATE[host.state] }, badge(host.state)),
-      host.admitting ? badge("admitting", "good") : badge("admits no VM", "warn"),
+      host.admitting && host.state === "fresh" ? badge("admitting", "good") : badge("admits no VM", "warn"),
       h(
         "span",
         { classes: "small" },

@@ -105,6 +105,32 @@ def test_a_request_is_followed_to_its_end(desk: Desk, monkeypatch: pytest.Monkey
     assert (f"reclaim of {VM}: x: so it went" in result.err) == (code != 0)
 
 
+@pytest.mark.parametrize("away", [Reply(hang_up=True), Reply(503, problem(503)), Reply(429, problem(429))])
+def test_a_request_is_followed_on_when_the_api_was_away(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, away: Reply
+) -> None:
+    monkeypatch.setattr("memhint.cli.fleet.reclaims._STEP", 0.0)
+    queued = {"id": "r1", "state": "queued", "timeout": 60.0}
+    known = [Reply(200, {"reclaim": {**queued, "state": state}}) for state in ("running", "done")]
+    desk.server.replies = [Reply(200, {"reclaim": queued}), *[away] * 6, known[0], *[away] * 3, known[1]]
+    result = desk.run("reclaim", "create", VM, "-f", "value", "-c", "state")
+    assert (result.code, result.out) == (0, "done\n")
+    assert result.err.count("asking for request r1 again") == 2
+
+
+@pytest.mark.parametrize(("status", "code"), [(503, 6), (403, 7)])
+def test_a_request_that_cannot_be_followed_is_named(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, status: int, code: int
+) -> None:
+    monkeypatch.setattr("memhint.cli.fleet.reclaims._STEP", 0.0)
+    monkeypatch.setattr("memhint.cli.fleet.reclaims.TIME_TO_LIVE", -1000.0)
+    queued = Reply(200, {"reclaim": {"id": "r1", "state": "queued", "timeout": 60.0}})
+    desk.server.replies = [queued, *[Reply(status, problem(status))] * 6]
+    result = desk.run("reclaim", "create", VM)
+    assert result.code == code
+    assert "request r1 may go on: see memhint reclaim show r1" in result.err
+
+
 def test_a_request_is_followed_until_it_holds(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("memhint.cli.fleet.reclaims._STEP", 0.0)
     held = {"since": 0.0, "until": 600.0, "kept": 1, "used": 1, "again": 5 << 20, "rounds": 1, "stop": None}
@@ -131,6 +157,29 @@ def test_a_wish_that_has_not_arrived_is_told(desk: Desk) -> None:
     body = {"policy": {}, "changes": [change], "delivery": {"taken": False, "detail": "its agent is away"}}
     desk.server.replies = [Reply(body=body)]
     assert "Stored, and not at its host yet: its agent is away." in desk.run("policy", "set", VM, "dedup=on").out
+
+
+@pytest.mark.parametrize("words", [["set", VM, "dedup=on"], ["clear", VM]])
+def test_a_wish_that_its_host_refuses_fails_each_time(desk: Desk, words: list[str]) -> None:
+    change = {"key": "dedup", "before": {"value": "off", "origin": "default"}, "after": {"value": "on", "origin": "x"}}
+    delivery = {"taken": False, "detail": "host-a does not take it: no such key", "refused": True}
+    for changes in ([change], []):
+        body = {"policy": {}, "changes": changes, "delivery": delivery}
+        for how in ([], ["-f", "json"]):
+            desk.server.replies = [Reply(body=body)]
+            result = desk.run("policy", *words, *how)
+            assert result.code == Exit.REFUSED
+            assert "stored, and not what holds: host-a does not take it: no such key" in result.err
+            assert "it holds already" not in result.out
+
+
+def test_a_wish_that_has_not_arrived_is_told_again(desk: Desk) -> None:
+    body = {"policy": {}, "changes": [], "delivery": {"taken": False, "detail": "its agent is away", "refused": False}}
+    desk.server.replies = [Reply(body=body)]
+    result = desk.run("policy", "set", VM, "dedup=on")
+    assert result.code == 0
+    assert "Stored, and not at its host yet: its agent is away." in result.out
+    assert "it holds already" not in result.out
 
 
 @pytest.mark.parametrize("words", [["dedup"], ["=on"], ["dedup=on", "dedup=off"]])

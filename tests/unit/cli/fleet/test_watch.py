@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pytest
 
 from memhint.cli.exits import Exit
+from memhint.objects.units import MIB
 from tests.unit.cli.fleet.conftest import Desk
 from tests.unit.client.fake_server import Asked, Reply, problem
 
@@ -29,8 +30,8 @@ def answers(desk: Desk, streams: Iterator[Reply], lists: Iterator[Reply]) -> Non
     desk.server.answer = answer
 
 
-def listed(member: str, *found: object) -> Reply:
-    return Reply(body={member: list(found), "changed": "1"})
+def listed(member: str, *found: object, deleted: Iterable[str] = ()) -> Reply:
+    return Reply(body={member: list(found), "deleted": list(deleted), "changed": "1"})
 
 
 def test_hosts_are_read_again_when_the_list_fails_after_a_loss(desk: Desk) -> None:
@@ -58,3 +59,44 @@ def test_a_watch_that_does_not_begin_says_why(desk: Desk) -> None:
     for words in (("hosts", "--watch"), ("events", "--watch")):
         answers(desk, iter([Reply(pieces=BEGIN)]), iter([Reply(503, problem(503))] * 3))
         assert desk.run(*words).code != Exit.DONE
+
+
+def claimed(host: str, unreported: int) -> dict[str, object]:
+    """What a host says of one VM."""
+    return {"uuid": "v", "name": "v", "host": host, "unreported": unreported}
+
+
+def watched(desk: Desk, looks: Iterable[Reply], *words: str) -> list[tuple[list[tuple[str, int]], list[str]]]:
+    """What a watch of VMs tells of hosts and deleted VMs, by what it is answered whenever something happens."""
+    happened = b'event: hosts\ndata: {"hosts": [], "deleted": []}\n\n'
+    answers(desk, iter([Reply(pieces=[*BEGIN, happened]), MAY_NOT]), iter(looks))
+    told = [json.loads(line) for line in desk.run("vms", "--watch", "-f", "json", *words).out.splitlines()]
+    return [([(one["host"], one["unreported"]) for one in each["domains"]], each["deleted"]) for each in told]
+
+
+def test_no_host_that_claims_a_vm_hides_the_line_of_another(desk: Desk) -> None:
+    true, liar = claimed("honest-1", 24), claimed("liar-9", 0)
+    looks = [listed("domains", true, liar), listed("domains", true, claimed("liar-9", 8)), listed("domains", true)]
+    assert watched(desk, looks) == [
+        ([("honest-1", 24), ("liar-9", 0)], []),
+        ([("honest-1", 24), ("liar-9", 8)], []),
+        ([("honest-1", 24)], []),
+    ]
+
+
+def test_a_table_has_the_lines_of_each_host_that_claims_a_vm(desk: Desk) -> None:
+    true, liar = claimed("honest-1", 24), claimed("liar-9", 0)
+    looks = [listed("domains", true, liar), listed("domains", true, claimed("liar-9", 8 * MIB))]
+    answers(desk, iter([Reply(pieces=BEGIN), MAY_NOT]), iter(looks))
+    out = desk.run("vms", "--watch").out
+    assert [out.count(host) for host in ("honest-1", "liar-9", "2 of 2, memory")] == [2, 2, 2]
+
+
+def test_a_claim_drops_no_line_of_the_host_that_is_watched(desk: Desk) -> None:
+    true, liar = claimed("honest-1", 24), claimed("liar-9", 0)
+    looks = [listed("domains", true), listed("domains", true, liar), listed("domains", liar)]
+    assert watched(desk, looks, "--host", "honest-1") == [
+        ([("honest-1", 24)], []),
+        ([("honest-1", 24)], []),
+        ([], ["v"]),
+    ]
