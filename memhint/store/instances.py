@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, case, delete, null, select, update
+from sqlalchemy import ColumnElement, Connection, Select, case, delete, null, select, update
 
 from memhint.objects.instance import Instance
 from memhint.store import revisions
@@ -148,8 +148,14 @@ def project_of(line: Any, by_nova: bool) -> ColumnElement[Any]:
 def belongs(project: str, by_nova: bool) -> ColumnElement[bool]:
     """Whether the VM of a line of ``domain`` is this project's, in SQL."""
     if by_nova:
-        return domain.c.uuid.in_(select(instance.c.uuid).where(instance.c.project == project))
+        return domain.c.uuid.in_(said_to_belong(project, by_nova))
     return (domain.c.project == project) & ~_disputed(domain.c)
+
+
+def said_to_belong(project: str, by_nova: bool) -> Select[tuple[str]]:
+    """The VMs of which somebody says that they are this project's, in SQL: by these, what is told of them is found."""
+    table = instance if by_nova else domain
+    return select(table.c.uuid).where(table.c.project == project)
 
 
 def told_by_its_host(host: Any, uuid: Any, project: str, by_nova: bool) -> ColumnElement[bool]:

@@ -14,7 +14,7 @@ from memhint.objects.verdict import Answer, Reason
 from memhint.objects.words import read_word
 from memhint.store.engine import Database
 from memhint.store.errors import ChangesExpired, MarkerError
-from memhint.store.instances import followed, told_by_its_host
+from memhint.store.instances import followed, said_to_belong, told_by_its_host
 from memhint.store.parts import parts
 from memhint.store.tables import domain, event, host_event
 
@@ -144,6 +144,8 @@ def _queries(which: LogFilter, by_nova: bool) -> Iterable[tuple[int, Select[Any]
         if which.domain is not None:
             query = query.where(event.c.subject == which.domain)
         if which.project is not None:
+            # Of a project without events, or without VMs, the second condition alone would read all events there are.
+            query = query.where(event.c.subject.in_(said_to_belong(which.project, by_nova)))
             query = query.where(told_by_its_host(event.c.host, event.c.subject, which.project, by_nova))
         if which.answers:
             query = query.where(event.c.answer.in_([str(answer) for answer in which.answers]))
@@ -164,12 +166,12 @@ def _common(table: Table, which: LogFilter, more: Sequence[str]) -> Select[Any]:
 
 def _older(table: Table, rank: int, after: tuple[float, int, int]) -> Any:
     at, last_rank, number = after
-    same = table.c.at == at
     if rank < last_rank:
         return table.c.at < at
     if rank > last_rank:
-        return or_(table.c.at < at, same)
-    return or_(table.c.at < at, and_(same, table.c.id < number))
+        return table.c.at <= at
+    # The first half says nothing new: by it, databases begin at that place of the index.
+    return and_(table.c.at <= at, or_(table.c.at < at, table.c.id < number))
 
 
 def _parse(marker: str) -> tuple[float, int, int]:

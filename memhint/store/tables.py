@@ -104,6 +104,8 @@ event = Table(
     Column("reason", String(32), nullable=False),
     Column("detail", Text, nullable=False),
     Index("ix_event_host_at", "host", "at"),
+    Index("ix_event_at", "at", "id"),
+    Index("ix_event_subject_at", "subject", "at"),
     Index("ux_event_once", "host", "at", "lever", "subject", unique=True),
 )
 
@@ -314,4 +316,5 @@ host_event = Table(
     Column("kind", String(16), nullable=False),
     Column("detail", Text, nullable=False),
     Index("ux_host_event_once", "host", "at", "kind", unique=True),
+    Index("ix_host_event_at", "at", "id"),
 )

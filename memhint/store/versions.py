@@ -17,6 +17,7 @@ REVISIONS = (
     "0010",
     "0011",
     "0012",
+    "0013",
 )  # every one that this memhint knows, oldest first
 HEAD = REVISIONS[-1]
 

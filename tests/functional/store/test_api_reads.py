@@ -9,14 +9,20 @@ from dataclasses import replace
 import pytest
 
 from lab.fleet.fill import fill
+from memhint.objects.event import Event
+from memhint.objects.lever import LeverName
 from memhint.objects.reclaim import Reclaim
+from memhint.objects.verdict import Answer, Verdict
 from memhint.store import Store
 from memhint.store.errors import MarkerError
+from memhint.store.fleet import HostRecord
 from memhint.store.fleet_history import FleetHistory
 from memhint.store.log import LEVER, REFUSED, Log, LogEntry, LogFilter
 from memhint.store.reclaims import Reclaims
+from memhint.store.tables import host_event
 from tests.unit import builders
 from tests.unit.api.site import FLEET, HOSTS, OWN
+from tests.unit.store.plans import plans_of
 
 
 @pytest.fixture
@@ -47,6 +53,37 @@ def test_the_log_is_one_list_in_parts(filled: Store, which: LogFilter) -> None:
     assert [one.at for one in whole] == sorted((one.at for one in whole), reverse=True)
     for limit in (1, 2, len(whole)):
         assert follow(log, which, limit) == list(whole)
+
+
+@pytest.mark.parametrize(
+    ("which", "index", "further"),
+    [
+        (LogFilter(), "ix_event_at", False),
+        (LogFilter(), "ix_event_at", True),
+        (LogFilter(kind="appeared"), "ix_host_event_at", False),
+        (LogFilter(domain=str(uuid.UUID(int=7))), "ix_event_subject_at", False),
+        (LogFilter(project="nobody"), "ix_event_subject_at", False),
+    ],
+)
+def test_the_log_is_found_by_its_indexes(store: Store, which: LogFilter, index: str, further: bool) -> None:
+    now, verdict = time.time(), Verdict(Answer.APPLIED)
+    for host in range(3):
+        name = f"host-{host}"
+        told = tuple(
+            Event(now - second, name, str(uuid.UUID(int=second % 300)), LeverName.REPORTING, "on", verdict)
+            for second in range(3000)
+        )
+        store.fleet.take([], [HostRecord(name, (), told, 0)])
+    with store.database.write() as connection:
+        rows = [{"at": now - second, "host": "host-0", "kind": "appeared", "detail": ""} for second in range(3000)]
+        connection.execute(host_event.insert(), rows)
+    with store.database.write() as connection:
+        for table in ("event", "host_event", "domain"):
+            word = "ANALYZE TABLE" if connection.dialect.name in ("mysql", "mariadb") else "ANALYZE"
+            connection.exec_driver_sql(f"{word} {table}").close()
+    marker = f"{now - 1500.0},0,9" if further else None
+    plans = plans_of(store.database, lambda: Log(store.database).page(which, 1, marker))
+    assert index in plans, plans
 
 
 def test_the_log_of_a_project_has_its_vms_only(filled: Store) -> None:
