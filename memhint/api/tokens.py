@@ -40,15 +40,23 @@ class Entry:
         words = [self.name, ",".join(self.roles), self.digest, *([self.project] if self.project else [])]
         return " ".join(words)
 
+    @property
+    def boundless(self) -> bool:
+        """Whether it has a project and sees all others nevertheless: only a reader is held to one."""
+        return self.project is not None and set(self.roles) != {"reader"}
+
 
 def create(name: str, roles: Iterable[str], project: str | None = None) -> tuple[str, Entry]:
     """A new random token and its entry.
 
-    :raises TokenFileError: on a name, role or project that an entry cannot have
+    :raises TokenFileError: on a name, role or project that an entry cannot have, and on a project that bounds nothing
     """
     token = secrets.token_urlsafe(32)
     words = [name, ",".join(roles), digest(token), *([project] if project else [])]
-    return token, _entry(words)
+    entry = _entry(words)
+    if entry.boundless:
+        raise TokenFileError("only a reader is held to a project: a token of another role sees every project")
+    return token, entry
 
 
 def digest(token: str) -> str:
@@ -140,11 +148,19 @@ class Tokens:
         if len(data) > _LARGEST:
             raise TokenFileError(f"{self._path} is larger than {_LARGEST} bytes")
         try:
-            return parse(data.decode())
+            entries = parse(data.decode())
         except UnicodeDecodeError:
             raise TokenFileError(f"{self._path} is not UTF-8 text") from None
         except TokenFileError as error:
             raise TokenFileError(f"{self._path}, {error}") from None
+        for one in entries:
+            if one.boundless:
+                LOG.warning(
+                    "%s: the token of %s has a project and sees every project: only a reader is held to one",
+                    self._path,
+                    one.name,
+                )
+        return entries
 
 
 def _mark(found: os.stat_result) -> tuple[int, ...]:

@@ -31,7 +31,7 @@ The token is shown once, on stderr, and kept nowhere. Standard output is the lin
             choices=("admin", "service", "reader"),
             help="may be given more than once",
         )
-        parser.add_argument("--project", metavar="ID", help="a reader's: it sees the VMs of this project only")
+        parser.add_argument("--project", metavar="ID", help="a reader's alone: it sees the VMs of this project only")
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         """Print both."""

@@ -19,12 +19,32 @@ def put(path: Path, *entries: Entry | str) -> Path:
 
 
 def test_a_new_token_is_found_by_its_line_and_is_not_in_it(tmp_path: Path) -> None:
-    token, entry = create("alice", ["reader", "service"], "p-1")
+    token, entry = create("alice", ["reader"], "p-1")
     assert len(token) >= 43
     assert token not in entry.line()
     assert create("alice", ["reader"])[0] != create("alice", ["reader"])[0]
     found = Tokens(put(tmp_path / "t", "# who may in", "", entry)).find(token)
-    assert found == Entry("alice", ("reader", "service"), digest(token), "p-1")
+    assert found == Entry("alice", ("reader",), digest(token), "p-1")
+    token, entry = create("nova", ["reader", "service"])
+    found = Tokens(put(tmp_path / "t", entry)).find(token)
+    assert found == Entry("nova", ("reader", "service"), digest(token))
+
+
+@pytest.mark.parametrize("roles", [["admin"], ["service"], ["reader", "service"]])
+def test_no_token_is_made_whose_project_would_bound_nothing(roles: list[str]) -> None:
+    with pytest.raises(TokenFileError, match="reader"):
+        create("shop", roles, "p-1")
+
+
+def test_a_line_whose_project_bounds_nothing_is_told_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+    (token, wide), (_, narrow) = create("shop", ["admin"]), create("green", ["reader"], "p-2")
+    known = Tokens(put(tmp_path / "t", narrow, f"{wide.line()} p-1"))
+    assert [(one.levelname, "shop" in one.getMessage()) for one in caplog.records] == [("WARNING", True)]
+    assert wide.digest not in caplog.text
+    found = known.find(token)
+    assert found is not None  # it held before
+    assert found.roles == ("admin",)
 
 
 def test_what_is_not_a_token_is_nobodys(tmp_path: Path) -> None:

@@ -19,7 +19,10 @@ def test_the_printed_line_lets_the_printed_token_in(tmp_path: Path, capsys: pyte
     assert (found.name, found.roles, found.project) == ("shop", ("reader",), "p-1")
 
 
-@pytest.mark.parametrize("words", [["a b", "--role", "reader"], ["a"], ["a", "--role", "root"]])
+WIDE = ["a", "--role", "reader", "--role", "admin", "--project", "p-1"]  # which sees every project
+
+
+@pytest.mark.parametrize("words", [["a b", "--role", "reader"], ["a"], ["a", "--role", "root"], WIDE])
 def test_what_no_line_can_say_is_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["token", "create", *words]) == 2
     assert capsys.readouterr().out == ""
