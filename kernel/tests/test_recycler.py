@@ -28,6 +28,8 @@ NOBODY, IDLE, AT_WORK = 0, 1, 2
 PAGE = 4096
 CHUNK = 1 << 20
 PAIRS = 20000
+FEW_BLOCKS = 2 * 1024  # pages of two blocks of the largest order, one with what the host is at work on
+ADDED_BLOCKS = 4  # of 128 MiB, a section each
 STOPS = 3  # number of the change after which the guest stands still
 STEP = 1000  # pairs of a CPU, after which it is known that all of them were right
 
@@ -163,6 +165,10 @@ class PlayedCase(RecyclerCase):
         """Pages in the hands of the host."""
         return int(self.guest.run(f"cat {PLAY}/busy"))
 
+    def pieces(self) -> int:
+        """Pieces of the table that the host was told of."""
+        return int(self.guest.run(f"cat {PLAY}/pieces"))
+
     def use_all(self) -> None:
         """Use nearly all memory that is free, and free it."""
         free = int(self.guest.run("grep MemAvailable /proc/meminfo").split()[1]) // 1024
@@ -226,6 +232,19 @@ class PlayedHostTest(PlayedCase):
         self.guest.wait_until(lambda: self.free_pages() > free - 16 * PAGES_PER_MIB, "all memory to be free")
         self.add_up()
         assert int(self.guest.run(f"cat {PARAMETERS}/aside_max_us")) > 1000
+
+    def test_others_pass_over_what_is_busy(self) -> None:
+        self.guest.set(enabled=0)
+        self.use_all()  # what was reported is not any more
+        self.hold_pages()
+        self.guest.set(enabled=1)
+        for _ in range(2):
+            self.guest.set(flush_pages=MIB * PAGES_PER_MIB)
+            self.guest.wait_until(lambda: self.guest.get("flush_pages") == "0", "the flush to end")
+        self.guest.wait_until(lambda: self.guest.unreported() <= FEW_BLOCKS, "all but what is busy to be reported")
+        self.guest.run("echo 1 > /proc/sys/vm/compact_memory")
+        # that was all with the host at work
+        assert self.table()["busy"] > 100
 
     def test_disabled_while_pages_are_busy(self) -> None:
         held = self.hold_pages()
@@ -303,6 +322,20 @@ class HotplugTest(PlayedCase):
         table = self.right()
         self.play(host=AT_WORK)
         return table["free"] + table["recycled"]
+
+    def test_added_while_the_host_does_not_answer(self) -> None:
+        self.hold_pages()
+        before, online = self.pieces(), self.blocks("online")
+        self.plug(512)
+        self.guest.wait_until(lambda: self.blocks("online") == online + ADDED_BLOCKS, "the memory to be online")
+        assert self.pieces() == before
+        # told of nothing yet, and of all of it once it answers
+        self.play(hold=0)
+        self.guest.wait_until(lambda: self.pieces() == before + ADDED_BLOCKS, "the host to be told of all memory")
+        self.play(host=IDLE)
+        self.right()
+        self.plug(0)
+        assert self.pieces() == before
 
     def test_stays_while_the_host_is_at_work(self) -> None:
         self.plug(512)

@@ -3,7 +3,8 @@
  *
  * A guest with two processors and a host with two threads share the states of two pages. The guest writes what it takes,
  * and looks at it again; the host drops pages that it won. A thread of the host may stop for good between any two steps.
- * With EVENTS the host has one thread, and meanwhile the guest is copied to another host, or takes the table back.
+ * With EVENTS the host has one thread, and meanwhile the guest is copied to another host, or takes the table back: then one
+ * of its processors marks no more, then the other, and the marks are wiped.
  *
  * What must hold:
  *   - what the guest wrote is there for as long as it uses the page; what it takes to be zero is zero
@@ -17,6 +18,7 @@
 
 #define PAGES   2
 #define ROUNDS  (2 - _pid % 2)  /* one processor takes two pages, the other one */
+#define MARKS   on[_pid % 2]
 
 #define USED      0
 #define FREE      1
@@ -54,6 +56,8 @@ bool dirty[PAGES];      /* written since it was copied */
 byte copied[PAGES];     /* content on the other host */
 
 bool table = true;      /* the host may write to it */
+bool on[2] = true;      /* whether a processor marks pages, and looks at marks */
+bool known = true;      /* whether a page that is marked as zero need not be cleared */
 bool copying = false;
 byte inside = 0;        /* threads of the host between winning a page and ending it */
 byte dead = 0;          /* of these, how many stopped for good */
@@ -78,25 +82,27 @@ inline win(p, won)
 #endif
 }
 
-/* taken: the page is the guest's; zero: and it need not be cleared */
-inline take(p, taken, zero)
+/* taken: the page is the guest's */
+inline take(p, taken)
 {
 #ifdef BREAK_PLAIN_TAKE
         byte seen;
         seen = state[p];
         if
         :: seen == FREE -> state[p] = USED; taken = true
-        :: seen == RECYCLED -> state[p] = ZERO; taken = true; zero = true
+        :: seen == RECYCLED -> state[p] = ZERO; taken = true
         :: else
         fi
 #else
         atomic {
                 if
-                :: state[p] == FREE -> state[p] = USED; taken = true
-                :: state[p] == RECYCLED -> state[p] = ZERO; taken = true; zero = true
+                :: !MARKS -> taken = true
+                :: MARKS && state[p] == FREE -> state[p] = USED; taken = true
+                :: MARKS && state[p] == RECYCLED -> state[p] = ZERO; taken = true
 #ifdef BREAK_TAKES_BUSY
-                :: state[p] == BUSY -> state[p] = USED; taken = true
+                :: MARKS && state[p] == BUSY -> state[p] = USED; taken = true
 #endif
+                :: MARKS && (state[p] == USED || state[p] == ZERO) -> taken = true /* it was freed without a mark */
                 :: else
                 fi
         }
@@ -106,7 +112,7 @@ inline take(p, taken, zero)
 active [2] proctype guest()
 {
         byte round, p;
-        bool mine, taken, zero;
+        bool mine, taken;
 
         do
         :: round == ROUNDS -> break
@@ -115,7 +121,6 @@ active [2] proctype guest()
                 atomic {
                         round++;
                         taken = false;
-                        zero = false;
                         mine = false;
                         if
                         :: listed[0] -> p = 0; listed[0] = false; mine = true
@@ -128,13 +133,13 @@ active [2] proctype guest()
 #ifdef BREAK_WAITS
                         (state[p] != BUSY);
 #endif
-                        take(p, taken, zero);
+                        take(p, taken);
                         if
                         :: !taken -> listed[p] = true   /* set aside, and back on the lists in the end */
                         :: taken ->
                                 if
-                                :: zero ->
-                                        assert(content[p] == NOTHING);
+                                :: MARKS && state[p] == ZERO ->
+                                        assert(!known || content[p] == NOTHING);
 #ifndef BREAK_STAYS_ZERO
                                         state[p] = USED
 #endif
@@ -143,7 +148,7 @@ active [2] proctype guest()
                                 atomic { content[p] = WRITTEN; dirty[p] = true };
                                 assert(content[p] == WRITTEN);
                                 /* freed to a per-CPU list, and used again from there: no mark tells */
-                                assert(state[p] != ZERO || content[p] == NOTHING);
+                                assert(!known || !on[0] && !on[1] || state[p] != ZERO || content[p] == NOTHING);
                                 assert(content[p] == WRITTEN);
                                 content[p] = LEFT;
 #ifdef BREAK_MARKS_EARLY
@@ -151,10 +156,12 @@ active [2] proctype guest()
                                 content[p] = WRITTEN;
                                 assert(content[p] == WRITTEN);
 #endif
-                                if
-                                :: table -> state[p] = FREE
-                                :: else -> state[p] = USED
-                                fi;
+                                atomic {
+                                        if
+                                        :: MARKS && (state[p] == USED || state[p] == ZERO) -> state[p] = FREE
+                                        :: else /* what is marked keeps its mark */
+                                        fi
+                                };
                                 listed[p] = true
                         fi
                 :: else
@@ -240,7 +247,15 @@ active proctype event()
         if
         :: dead > 0
         :: guests == 0
-        :: atomic { (table && NONE_INSIDE) -> table = false }
+        :: atomic { (table && NONE_INSIDE) -> table = false };
+#ifndef BREAK_STILL_KNOWN
+                known = false;
+#endif
+                if
+                :: on[0] = false; on[1] = false
+                :: on[1] = false; on[0] = false
+                fi;
+                atomic { state[0] = USED; state[1] = USED }
         :: copying = true;
                 if
                 :: NONE_BEFORE -> /* copying begins when no thread is between winning a page and ending it */

@@ -11,7 +11,8 @@ import pytest
 MODEL = Path(__file__).with_name("recycler.pml")
 PAGE = MODEL.parents[2] / "doc/recycler.md"
 BREAKS = sorted(set(re.findall(r"BREAK_\w+", MODEL.read_text())) - {"BREAK_"})
-ONLY_EVENTS = {"BREAK_ANSWERS_EARLY", "BREAK_GIVES_WHILE_COPIED"}  # a copy, or a table that is taken back, shows them
+# a copy, or a table that is taken back, shows them
+ONLY_EVENTS = {"BREAK_ANSWERS_EARLY", "BREAK_GIVES_WHILE_COPIED", "BREAK_STILL_KNOWN"}
 SAFETY = ("-DSAFETY", "-DNOCLAIM")
 
 
