@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -15,9 +16,9 @@ _EXCLUDING: Mapping[str, frozenset[str] | None] = {  # None: any value counts
     "hw:locked_memory": _TRUE,
     "hw:mem_encryption": _TRUE,
     "hw:pmem": None,
-    "resources:VGPU": None,
     "accel:device_profile": None,
 }
+_VGPU = re.compile(r"resources[^:]*:VGPU")  # in a group of its own too: resources1:VGPU
 IMAGE_PROPERTIES = ("hw_locked_memory", "hw_mem_encryption")
 
 
@@ -69,5 +70,8 @@ def excluded_by(extra_specs: Mapping[str, str]) -> str | None:
     for name, values in _EXCLUDING.items():
         said = extra_specs.get(name)
         if said is not None and (values is None or str(said).strip().lower() in values):
+            return f"the flavor says {name}={said!r}"
+    for name, said in extra_specs.items():
+        if _VGPU.fullmatch(name):
             return f"the flavor says {name}={said!r}"
     return None

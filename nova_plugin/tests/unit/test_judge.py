@@ -271,13 +271,22 @@ def test_an_aggregate_can_opt_its_hosts_out() -> None:
 
 @pytest.mark.parametrize(
     "specs",
-    [{"hw:locked_memory": "True"}, {"hw:mem_encryption": "1"}, {"hw:pmem": "6GB"}, {"resources:VGPU": "1"}],
+    [
+        {"hw:locked_memory": "True"},
+        {"hw:mem_encryption": "1"},
+        {"hw:pmem": "6GB"},
+        {"resources:VGPU": "1"},
+        {"resources1:VGPU": "1"},
+        {"resources_GPU-2:VGPU": "1"},
+    ],
 )
 def test_a_vm_whose_memory_never_comes_back_needs_nominal_room(specs) -> None:
     tight = Compute(free_ram_mb=1000, total_usable_ram_mb=1000 + 4096 + 512)
     assert judge(told()).veto(tight, wish(2048, specs, NO_LIMITS)) is Reason.EXCLUDED_FLAVOR
     assert judge(told()).veto(tight, wish(2048, {"hw:locked_memory": "false"}, NO_LIMITS)) is None
     assert judge(told()).veto(tight, wish(2048, {}, NO_LIMITS, "it has a device")) is Reason.EXCLUDED_FLAVOR
+    for other in ("resources1:VCPU", "resources:VGPU_DISPLAY_HEAD", "trait:VGPU", "trait:resources:VGPU"):
+        assert judge(told()).veto(tight, wish(2048, {other: "1"}, NO_LIMITS)) is None
 
 
 def test_a_class_can_be_kept_below_a_ratio() -> None:
