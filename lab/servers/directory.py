@@ -16,7 +16,7 @@ from pathlib import Path
 from lab import leftovers
 from lab.errors import LabError
 
-PATIENCE = 90.0  # seconds for a server to come up on a machine that is busy with something else
+PATIENCE = 300.0  # seconds for a server to come up on a machine that is busy with something else
 _CONFINE = Path(__file__).resolve().parents[1] / "confine.py"
 _MEMORY = Path("/dev/shm")
 _ROOM = 2 << 30  # bytes: some servers side by side, and a container's 64 MiB are none

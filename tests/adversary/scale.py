@@ -17,5 +17,5 @@ HEALTHY_WORK = 5.0
 PERIOD, LASTS = (10.0, 30.0) if WHOLE else (2.0, 6.0)
 """Seconds between two reports of an honest host, and of an attack: more than the periods that a report may be old."""
 
-PERIODS = 2 if WHOLE else 10
-"""How many periods the newest report of an honest host may be old."""
+OLD = 2 * PERIOD if WHOLE else 120.0
+"""Seconds that the newest report of an honest host may be old."""

@@ -33,7 +33,7 @@ from tests.unit.builders import NOW
 EPOCH = "001700000000000-0000000a"
 
 
-def until(true: Callable[[], bool], seconds: float = 120.0) -> None:
+def until(true: Callable[[], bool], seconds: float = 300.0) -> None:
     end = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < end, "it did not come to that"
