@@ -17,7 +17,7 @@ from memhint.store import Store, open_store
 from tests.functional import one_agent
 from tests.unit.builders import WEB
 
-PATIENCE = 60.0  # seconds; never reached unless a test fails
+PATIENCE = 180.0  # seconds; never reached unless a test fails
 KEPT_PERIODS = 6
 
 

@@ -19,7 +19,7 @@ from tests.functional.processes import ROOT
 from tests.unit.api.site import FLEET, PEOPLE
 
 _ADDRESS = re.compile(r"the API is at (https?)://127\.0\.0\.1:(\d+),")
-PATIENCE = 60.0
+PATIENCE = 180.0
 
 
 def fill_store(url: str) -> None:

@@ -30,7 +30,7 @@ PEOPLE: Mapping[str, tuple[str, str | None]] = {
     "reader": ("reader", None),
     "own": ("reader", "violet"),
 }
-PATIENCE = 60.0
+PATIENCE = 180.0
 _ADDRESS = re.compile(r"the API is at (https?://127\.0\.0\.1:\d+),")
 
 

@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwr
 _NAMES = ("chromium-headless-shell", "chromium", "chromium-browser")
 CHROMIUM = os.environ.get("MEMHINT_CHROMIUM") or next(filter(None, map(shutil.which, _NAMES)), "/usr/bin/chromium")
 SIZE: ViewportSize = {"width": 1280, "height": 800}
-PATIENCE = 60_000  # ms: other work may load the machine
+PATIENCE = 180_000  # ms: other work may load the machine
 # Only what a person did, and never what a script did on their behalf.
 _COUNTS = """addEventListener("click", (event) => {
     if (event.isTrusted) window.clicks = (window.clicks ?? 0) + 1;
