@@ -38,19 +38,20 @@ class HostSnapshot:
     @property
     def missing(self) -> str | None:
         """What keeps the VMs as a whole from being known, and whose they are; None where they are known."""
-        names = ", ".join(one.name for one in self.seen.domains if one.uuid in self.seen.unread)
-        return self._missing(names)
+        return self._missing(named=True)
 
     @property
     def missing_unnamed(self) -> str | None:
         """The same for what VMs' projects read: it names no VM."""
-        return self._missing("a VM")
+        return self._missing(named=False)
 
-    def _missing(self, names: str) -> str | None:
+    def _missing(self, *, named: bool) -> str | None:
         if not self.seen.listed:
             return "libvirt has not said which VMs there are"
         if self.seen.outdated:
             return "libvirt has not said for a while which VMs there are"
         if self.seen.unread:
+            unread = (one.name for one in self.seen.domains if one.uuid in self.seen.unread)
+            names = ", ".join(unread) if named else "a VM"
             return f"the definition of {names} cannot be read"
         return None

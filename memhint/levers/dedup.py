@@ -204,11 +204,8 @@ class DedupLever(HostLever[DedupPlan]):
         if unverified and not dry_run:
             self._ksm.pause()
             # Only the host's own verdict names VMs: those of members are read by their projects.
-            held, host_s = (
-                Verdict(Answer.REFUSED, Reason.NOT_VERIFIED, f"KSM does not run while {who} may be merged")
-                for who in ("a VM that must not", ", ".join(unverified))
-            )
-            return PassResult({**verdicts, **dict.fromkeys(plan.members, held)}, host_s)
+            held = dict.fromkeys(plan.members, _rests("a VM that must not"))
+            return PassResult({**verdicts, **held}, _rests(", ".join(unverified)))
         for domain in inside:
             runs = domain.state is DomainState.RUNNING
             verdict = self._merge.let_in(domain, host, dry_run=dry_run) if runs else PAUSED
@@ -378,3 +375,7 @@ def build(context: LeverContext) -> DedupLever:
         context.ranges,
         context.arrivals,
     )
+
+
+def _rests(who: str) -> Verdict:
+    return Verdict(Answer.REFUSED, Reason.NOT_VERIFIED, f"KSM does not run while {who} may be merged")

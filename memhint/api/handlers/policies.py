@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,10 +32,8 @@ def update(call: Call) -> ApiResponse:
     """Merge an operator's wishes; with dry_run only show what would change."""
     line = find(call, rules.UPDATE)
     given: Mapping[str, str | None] = call.body["policy"]
-    try:
+    with _invalid():
         checked = parse_policy((name, value) for name, value in given.items() if value is not None)
-    except PolicyError as error:
-        raise bad_request("policy.invalid", str(error)) from None
     return _change(call, _known(call, line), {name: checked.get(name) for name in given})
 
 
@@ -76,7 +75,8 @@ def _change(call: Call, known: _PolicyBefore, values: Mapping[str, str | None]) 
         raise _on_host(error) from None
     kept = {name: value for name, value in known.wishes.items() if name not in values}
     wished = {**kept, **{name: value for name, value in values.items() if value is not None}}
-    _agree(wished, values)
+    with _invalid():
+        check_agree(wished, values)
     after = over(wished, known.others)
     body: dict[str, Any] = {"policy": after, "changes": _changes(before, after)}
     if call.query.get("dry_run"):
@@ -84,19 +84,20 @@ def _change(call: Call, known: _PolicyBefore, values: Mapping[str, str | None]) 
         return ApiResponse({**body, "levers": [lever(state) for state in states]})
     if values:
         try:
-            body["delivery"] = to_plain(call.parts.dispatch.set_policy(known.line.uuid, values))
+            with _invalid():  # with what somebody else has wished meanwhile
+                body["delivery"] = to_plain(call.parts.dispatch.set_policy(known.line.uuid, values))
         except WishedOnHost as error:
             raise _on_host(error) from None
-        except PolicyError as error:  # with what somebody else has wished meanwhile
-            raise bad_request("policy.invalid", str(error)) from None
         except NoSuchDomain:
             raise not_found("domain", "no host has this VM now") from None
     return ApiResponse(body, headers={"ETag": f'"{_tag(after)}"'})
 
 
-def _agree(wished: Mapping[str, str], named: Collection[str]) -> None:
+@contextmanager
+def _invalid() -> Iterator[None]:
+    """What is no policy is the client's fault."""
     try:
-        check_agree(wished, named)
+        yield
     except PolicyError as error:
         raise bad_request("policy.invalid", str(error)) from None
 
