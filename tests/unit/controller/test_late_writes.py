@@ -220,39 +220,23 @@ def test_uninstall_knows_what_was_written_since_its_list_was_read(site: Site) ->
     assert (site.ratio, site.tenure) == (1.0, Tenure.RELEASED)
 
 
-def test_uninstall_in_the_midst_of_a_write_has_the_last_word(site: Site) -> None:
+@pytest.mark.parametrize("written_first", [True, False], ids=["has the last word", "has it land no more"])
+def test_uninstall_in_the_midst_of_a_write(site: Site, written_first: bool) -> None:
     writer = site.writer()
     site.report(12000)
     writer.round()
     (old,) = site.store.capacities.all()
     site.report(14000)
-    written = site.placement.set_ratio
+    write = site.placement.set_ratio
 
     def set_ratio(uuid: str, inventory: Inventory, ratio: float) -> Inventory:
-        site.placement.set_ratio = written
-        after = written(uuid, inventory, ratio)
+        site.placement.set_ratio = write
+        if written_first:
+            after = write(uuid, inventory, ratio)
+            release(old, site.store.capacities, site.placement)
+            return after
         release(old, site.store.capacities, site.placement)
-        return after
-
-    site.placement.set_ratio = set_ratio
-    for _ in range(2):
-        writer.round()
-        site.report(14000)
-    assert (site.ratio, site.tenure) == (1.0, Tenure.RELEASED)
-
-
-def test_a_write_in_its_turn_when_uninstall_comes_lands_no_more(site: Site) -> None:
-    writer = site.writer()
-    site.report(12000)
-    writer.round()
-    (old,) = site.store.capacities.all()
-    site.report(14000)
-    written = site.placement.set_ratio
-
-    def set_ratio(uuid: str, inventory: Inventory, ratio: float) -> Inventory:
-        site.placement.set_ratio = written
-        release(old, site.store.capacities, site.placement)
-        return written(uuid, inventory, ratio)
+        return write(uuid, inventory, ratio)
 
     site.placement.set_ratio = set_ratio
     for _ in range(2):
