@@ -22,9 +22,9 @@ from memhint.levers.read_ahead import ReadAheadSettings
 from memhint.levers.wake_watch import WakeWatch
 from memhint.objects.units import MIB
 
-_ALL = 0.98  # of the guest's memory: QEMU has some of its own that it works with
-_LEAST = 16 * MIB  # what the cgroup may hold while all is to go, where it is told so: less than QEMU needs
-_PATIENCE = 120.0  # seconds until all is in swap
+_LEAST = 16 * MIB  # what the cgroup may hold while all is to go, where it is told so: it cannot be nothing
+_LEFT = _LEAST + 4 * MIB  # of the guest's memory, at most: some of what the cgroup holds may be the guest's
+_PATIENCE = 300.0  # seconds until all is in swap
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +79,18 @@ class SleepingGuest:
                     (self._cgroup.memory_path / "memory.reclaim").write_text(str(self.size))
                 else:
                     self._cgroup.set_limits(_LEAST, 4 * self.size)
-            out = process_memory(KernelRoot(), self.pid).swap
-            return out >= _ALL * self.size and self._cgroup.usage() < self.size // 4
+            return self._swapped() >= self.size - _LEFT and self._cgroup.usage() < _LEFT
+
+        def seen() -> str:
+            return f"{self._swapped()} of {self.size} bytes in swap, {self._cgroup.usage()} left in memory"
 
         try:
-            wait_for(squeezed, _PATIENCE, "its memory to go to swap", seen=lambda: f"{self._cgroup.usage()} bytes left")
+            wait_for(squeezed, _PATIENCE, "its memory to go to swap", seen=seen)
         finally:
             self._cgroup.set_limits(2 * self.size, 4 * self.size)
+
+    def _swapped(self) -> int:
+        return process_memory(KernelRoot(), self.pid).swap
 
     def close(self) -> None:
         """End it."""
