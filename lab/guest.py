@@ -25,7 +25,7 @@ from lab.worker import WORK_DEADLINE, Worker
 if TYPE_CHECKING:
     from lab.contexts import HostContext
 
-BOOT_DEADLINE = 120.0
+BOOT_DEADLINE = 300.0
 """Seconds until a guest that does not answer counts as failed; several may share one emulating core."""
 INSTALLED_BOOT_DEADLINE = 600.0
 """The same for one with an init system, services and a disk to check, each of them emulated."""

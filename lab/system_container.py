@@ -23,7 +23,7 @@ from lab.programs import find
 from lab.started import Started
 from lab.waiting import wait_for
 
-BOOT_DEADLINE = 120.0
+BOOT_DEADLINE = 300.0
 COMMAND_DEADLINE = 300.0  # seconds
 _ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LC_ALL": "C.UTF-8"}
 # Run in a mount namespace of its own: the overlay goes with it. None of it has to last, so nobody waits for the disk.

@@ -26,17 +26,23 @@ LOG = logging.getLogger(__name__)
 REQUEST_MOST = 10.0  # seconds for all of a request: handshake, headers and body
 ANSWER_MOST = 60.0  # seconds for a client to take all of an answer, or one message of a stream
 SHORT = 0.05  # seconds that a client may keep a thread waiting while others have none
-SHORTEST = 0.01  # the same, where many more wait than there are threads: less, or the last of them waits for long
+SHORTEST = 0.02  # the same, where many more wait than there are threads: less, or the last of them waits for long
 EVERY = 0.01  # seconds between two looks
+LOOK_MOST = 0.02  # seconds that count between two looks: what is more, this process waited for a processor
 KNOWN = "memhint.known"  # in the environment of a request: to be called when the caller has shown who it is
 THERE = "memhint.there"  # and this one tells whether the client has not hung up
 _ONCE = (b"Content-Length", b"Transfer-Encoding", b"Host")
 
 
 class Connection(server.HTTPConnection):
-    """One client's. ``waiting`` is since when a thread waits for the client, None while it does not."""
+    """One client's.
+
+    ``waiting`` is since when a thread waits for the client, None while it does not; ``since`` the same by the clock of
+    those who wait.
+    """
 
     waiting: float | None = None
+    since = 0.0
     known = False
     sending = False
     streams = False
@@ -45,7 +51,7 @@ class Connection(server.HTTPConnection):
     def communicate(self) -> bool:
         """Serve one request; whether to keep the connection."""
         self.known = self.sending = False  # each request shows it again
-        self.waiting = time.monotonic()
+        self.await_client()
         self.server.waiters.add(self)
         try:
             if isinstance(self.socket, ssl.SSLSocket) and self.socket.version() is None:
@@ -58,14 +64,27 @@ class Connection(server.HTTPConnection):
             self.waiting = None
             self.server.waiters.discard(self)
 
+    def await_client(self) -> None:
+        """From now on a thread waits for the client."""
+        self.since = self.server.waiters.clock
+        self.waiting = time.monotonic()
+
     def there(self) -> bool:
         """Whether the client has not hung up. It is asked of the kernel: nothing is read."""
+        return self._polled(select.POLLRDHUP) is False
+
+    def idle(self) -> bool:
+        """Whether nothing of this client's waits for us: it sends nothing, or takes nothing."""
+        return self._polled(select.POLLOUT if self.sending else select.POLLIN) is False
+
+    def _polled(self, events: int) -> bool | None:
+        """Whether one of them is there; None when the socket is closed on this side."""
         poll = select.poll()
         try:
-            poll.register(self.socket, select.POLLRDHUP)
-        except (OSError, ValueError):  # closed on this side
-            return False
-        return not poll.poll(0)
+            poll.register(self.socket, events)
+        except (OSError, ValueError):
+            return None
+        return bool(poll.poll(0))
 
     def hang_up(self) -> None:
         """Have the thread that waits for this client go on with others."""
@@ -152,7 +171,7 @@ class Request(server.HTTPRequest):
         # An answer's time is that of all of it; a stream has no end, and each message has its own.
         if self.conn.waiting is None:
             self.conn.sending = True
-            self.conn.waiting = time.monotonic()
+            self.conn.await_client()
         try:
             how(*words)
         finally:
@@ -186,11 +205,17 @@ class Gateway(wsgi.Gateway_10):
 
 
 class Waiters:
-    """Connections that threads work at, and who of them is hung up on."""
+    """Connections that threads work at, and who of them is hung up on.
 
-    def __init__(self) -> None:
+    ``clock`` counts the seconds in which this process was not short of processors: on a busy machine a thread may have
+    no time to read what has long come, and that is not its client's fault.
+    """
+
+    def __init__(self, now: float) -> None:
         self._lock = threading.Lock()
         self._all: set[Connection] = set()
+        self._looked = now
+        self.clock = 0.0
 
     def add(self, one: Connection) -> None:
         """A thread has taken it up."""
@@ -204,13 +229,18 @@ class Waiters:
 
     def look(self, queued: int, now: float) -> list[Connection]:
         """Whose time is over, and for each of ``queued`` without a thread one who keeps a thread waiting."""
+        self.clock += min(now - self._looked, LOOK_MOST)
+        self._looked = now
         with self._lock:
             found = [(one, now - one.waiting) for one in self._all if one.waiting is not None and not one.hung_up]
             working = len(self._all)
         late = [one for one, age in found if age > (ANSWER_MOST if one.sending else REQUEST_MOST)]
+        if not queued:
+            return late
         short = SHORT if queued <= working else max(SHORTEST, SHORT * working / queued)
-        others = [(one.known, -age, id(one), one) for one, age in found if age > short and not one.streams]
-        return late + [one for *_, one in sorted(others)[:queued] if one not in late]
+        patient = [(one, self.clock - one.since) for one, _ in found if not one.streams and one not in late]
+        others = [(one.known, -age, id(one), one) for one, age in patient if age > short and one.idle()]
+        return late + [one for *_, one in sorted(others)[:queued]]
 
 
 class Server(wsgi.Server):
@@ -221,7 +251,7 @@ class Server(wsgi.Server):
     def __init__(self, *words: Any, **more: Any) -> None:
         super().__init__(*words, **more)
         self.gateway = Gateway
-        self.waiters = Waiters()
+        self.waiters = Waiters(time.monotonic())
         self._ended = threading.Event()
 
     def serve(self) -> None:
