@@ -45,7 +45,13 @@ class ProviderStore(Protocol):
         """Remember the ratio that was found, once."""
 
     def begin(
-        self, standing: ProviderRecord, intended: float | None, holder: str, read: ProviderRecord | None = None
+        self,
+        standing: ProviderRecord,
+        intended: float | None,
+        holder: str,
+        read: ProviderRecord | None = None,
+        *,
+        vouched: bool = True,
     ) -> bool:
         """Take the turn to write."""
 
@@ -184,7 +190,7 @@ class CapacityWriter:
                     suspected = found
                     continue
             if lost is not None and decision.why is DecisionReason.UNCHANGED:
-                self._tell_again(provider, standing, read, known.provider, decision)
+                self._tell_again(view, standing, read, known.provider, decision)
                 return
             if decision.ratio is None or not self._write:
                 self._leave(provider, view, standing, decision)
@@ -193,7 +199,7 @@ class CapacityWriter:
             now = known.provider
             if standing.intended is not None and not _same(decision.ratio, standing.intended):
                 # The store has room for one write that is not confirmed, and so there is never a second one.
-                if not self._standings.begin(standing, standing.intended, self._holder, read):
+                if not self._begin(view, standing, standing.intended, read):
                     return
                 settled = self._settled(provider, now, standing)
                 if settled is None:
@@ -201,7 +207,7 @@ class CapacityWriter:
                     continue
                 now, standing = settled
                 read = standing
-            if not self._standings.begin(standing, decision.ratio, self._holder, read):
+            if not self._begin(view, standing, decision.ratio, read):
                 return  # another controller writes, or there is a newer plan: the next round looks again
             self._left[provider] = _Left(_plan(standing), standing.adopted, standing.written, decision.ratio)
             if self._wrote(provider, view, now, standing, decision):
@@ -220,6 +226,11 @@ class CapacityWriter:
         self._known[provider] = known
         self._names[provider] = known.provider.name
         return known
+
+    def _begin(
+        self, view: HostCapacity, standing: ProviderRecord, intended: float | None, read: ProviderRecord
+    ) -> bool:
+        return self._standings.begin(standing, intended, self._holder, read, vouched=view.vouched)
 
     def _wrote(
         self, provider: str, view: HostCapacity, known: Provider, standing: ProviderRecord, decision: Decision
@@ -288,10 +299,11 @@ class CapacityWriter:
         return left if _same(now, left.written, left.intended) else None
 
     def _tell_again(
-        self, provider: str, standing: ProviderRecord, read: ProviderRecord, known: Provider, decision: Decision
+        self, view: HostCapacity, standing: ProviderRecord, read: ProviderRecord, known: Provider, decision: Decision
     ) -> None:
         """Have the database know again what this process wrote, and what of that is not confirmed."""
-        if self._standings.begin(standing, standing.intended, self._holder, read):
+        provider = standing.provider
+        if self._begin(view, standing, standing.intended, read):
             self._left[provider] = _Left(_plan(standing), standing.adopted, standing.written, standing.intended)
             self._standings.end(provider, self._holder, None, decision.tenure, "")
             self._told.pop(standing.host, None)
@@ -414,6 +426,7 @@ def _silent(standing: ProviderRecord) -> HostCapacity:
         slot_overhead=0,
         epoch=standing.epoch,
         sequence=standing.sequence,
+        vouched=False,
     )
 
 

@@ -25,6 +25,7 @@ class HostCapacity:
     memory: Mapping[str, int] = field(default_factory=dict)  # plugged into each VM that the plan counted, by UUID
     epoch: str = ""
     sequence: int = -1
+    vouched: bool = True  # False: no report speaks of the provider any more, and so this is no plan
 
 
 @dataclass(frozen=True, slots=True)
