@@ -99,11 +99,13 @@ class Capacities:
                 return False
             if not (_alike(row.written, before.written) and _alike(row.intended, before.intended)):
                 return False
-            if _rank(standing) < (epoch_rank(row.epoch), row.sequence):
-                return False
             asked = select(host.c.epoch, host.c.sequence).where(host.c.name == standing.host)
             newest = connection.execute(asked).first() if vouched else None
             if newest is not None and (newest.epoch, newest.sequence) != (standing.epoch, standing.sequence):
+                return False
+            # Which life of an agent is its newest, the fleet has judged: it also takes one whose epoch went back.
+            heard = newest is not None and standing.epoch != row.epoch
+            if not heard and _rank(standing) < (epoch_rank(row.epoch), row.sequence):
                 return False
             ratios = {"written": standing.written, "intended": intended}
             plan = {"epoch": standing.epoch, "sequence": standing.sequence}
