@@ -49,8 +49,9 @@ class OpenStackThread:
         options = conf.openstack
         self._interval = options.interval
         self._stop = threading.Event()
+        views = CapacityViews(store.database, store.hosts_view)
         self._writer = CapacityWriter(
-            CapacityViews(store.database, store.hosts_view).read,
+            views.read,
             store.capacities,
             placement_of(conf),
             lambda host, what: store.fleet.tell(host, HostEventKind.CAPACITY, what),
@@ -59,6 +60,7 @@ class OpenStackThread:
             write=options.capacity == "write",
             refresh=options.refresh,
             stopped=self._stop.is_set,
+            renewed=views.one,
         )
         self._shedder: Shedder | None = None
         if options.migrate:
