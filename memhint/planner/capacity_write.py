@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from memhint.objects.provider import Provider, ProviderRecord, Tenure
+from memhint.objects.provider import SAME, Provider, ProviderRecord, Tenure
 from memhint.objects.units import MIB
 from memhint.planner.ratio import QUANTUM, ratio
 
@@ -83,7 +83,8 @@ def decide(view: HostCapacity, known: Provider, standing: ProviderRecord, settin
         wanted, tenure, why = nominal(standing), Tenure.NOMINAL, DecisionReason.SILENT
     else:
         wanted, tenure, why = _wanted(view, known, settings), Tenure.MANAGED, DecisionReason.HEADROOM
-    if abs(wanted - now) < settings.quantum / 2:
+    # What is too much is lowered by however little. Less than SAME is a database's rounding.
+    if now - wanted < SAME and wanted - now < settings.quantum / 2:
         return Decision(tenure, DecisionReason.UNCHANGED)
     return Decision(tenure, why, wanted, f"{now:g} -> {wanted:g}")
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import struct
 from dataclasses import replace
 
 import pytest
@@ -96,6 +97,31 @@ def test_a_compute_that_writes_its_own_ratio_is_refused_and_told_which_option() 
 def test_what_was_given_back_is_not_taken_again() -> None:
     found = decide(view(9999), provider(1.0, {}), replace(STANDING, tenure=Tenure.RELEASED), SETTINGS)
     assert found.ratio is None
+
+
+@pytest.mark.parametrize("now", [1.004, 1.00002])
+def test_a_ratio_above_what_is_wanted_falls_by_however_little(now: float) -> None:
+    found = decide(view(11520), provider(now, {}), replace(STANDING, adopted=now), SETTINGS)
+    assert (found.ratio, found.why) == (1.0, DecisionReason.HEADROOM)
+    silent = decide(view(0, stale=True), provider(now, {}), replace(STANDING, written=now), SETTINGS)
+    assert (silent.ratio, silent.tenure) == (1.0, Tenure.NOMINAL)
+
+
+@pytest.mark.parametrize("now", [0.996, 1.0 - 1e-7, 1.0 + 1e-7])
+def test_a_ratio_that_is_only_a_little_below_or_rounded_by_a_database_stays(now: float) -> None:
+    found = decide(view(11520), provider(now, {}), replace(STANDING, adopted=now), SETTINGS)
+    assert (found.ratio, found.why) == (None, DecisionReason.UNCHANGED)
+
+
+@given(headroom=st.integers(0, 300000), total=st.integers(1024, 40000), per=st.sampled_from([1, 10, 64, 100, 10000]))
+def test_what_was_written_is_written_no_second_time(headroom: int, total: int, per: int) -> None:
+    """Also where a database keeps it as a number of four bytes."""
+    settings = WriterSettings(most=100.0, quantum=1 / per)
+    found = decide(view(headroom), provider(200.0, {}, total), replace(STANDING, written=200.0), settings)
+    assert found.ratio is not None
+    (kept,) = struct.unpack("f", struct.pack("f", found.ratio))
+    again = decide(view(headroom), provider(kept, {}, total), replace(STANDING, written=found.ratio), settings)
+    assert again.why is DecisionReason.UNCHANGED
 
 
 @given(
