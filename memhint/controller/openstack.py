@@ -13,6 +13,7 @@ from oslo_config import cfg
 
 from memhint.controller.capacity_writer import CapacityWriter
 from memhint.controller.shedder import Shedder
+from memhint.objects.units import MIB
 from memhint.openstack import nova, placement
 from memhint.openstack.session import service
 from memhint.planner.capacity_write import WriterSettings
@@ -55,7 +56,7 @@ class OpenStackThread:
             store.capacities,
             placement_of(conf),
             lambda host, what: store.fleet.tell(host, HostEventKind.CAPACITY, what),
-            WriterSettings(options.max_ratio, options.quantum, options.providers),
+            WriterSettings(options.max_ratio, options.quantum, options.smallest_vm_mib * MIB, options.providers),
             f"{socket.gethostname()[:30]}-{os.getpid()}-{uuid.uuid4().hex[:8]}",
             write=options.capacity == "write",
             refresh=options.refresh,

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 import struct
 from dataclasses import replace
 
@@ -12,7 +13,7 @@ from memhint.objects.units import MIB
 from memhint.planner.capacity_write import DecisionReason, HostCapacity, WriterSettings, decide
 
 VMS = [f"00000000-0000-0000-0000-00000000000{number}" for number in range(9)]
-SETTINGS = WriterSettings(most=2.0)
+SETTINGS = WriterSettings(most=2.0, smallest=1024 * MIB)
 STANDING = ProviderRecord("rp", "host", adopted=1.0)
 
 
@@ -124,6 +125,28 @@ def test_what_was_written_is_written_no_second_time(headroom: int, total: int, p
     assert again.why is DecisionReason.UNCHANGED
 
 
+@pytest.mark.parametrize(
+    ("least", "slot", "wanted"),
+    [(256, 1024, 0.66), (512, 1024, 0.8), (1024, 1024, 0.88), (4096, 1024, 0.88), (4096, 4096, 0.96), (256, 64, 0.33)],
+)
+def test_the_room_pays_qemus_part_for_as_many_of_the_smallest_vms_as_fit(least: int, slot: int, wanted: float) -> None:
+    """The least of the operator's size and of the one that the host counts its places in."""
+    seen = view(10240, slot=(slot + 128) * MIB)
+    assert decide(seen, provider(9.0, {}), replace(STANDING, written=9.0), _least(least)).ratio == wanted
+
+
+def test_as_shipped_small_vms_take_no_more_than_the_headroom() -> None:
+    """40 GiB of headroom once let 142 VMs of 256 MiB in, which take 53 GiB."""
+    seen, written = view(40960), replace(STANDING, written=99.0)
+    found = decide(seen, provider(99.0, {}, 40960), written, WriterSettings(most=9.0))
+    assert found.ratio is not None
+    assert int(40960 * found.ratio) // 256 * (256 + 128) <= 40960
+
+
+def _least(mib: int) -> WriterSettings:
+    return WriterSettings(most=9.0, smallest=mib * MIB)
+
+
 @given(
     headroom=st.integers(0, 30000),
     known=st.integers(0, 5),
@@ -147,3 +170,26 @@ def test_what_placement_then_admits_always_fits_into_the_headroom(
     left = (total - reserved) * found.ratio - sum(claims.values())
     room = headroom * 1024 / 1152
     assert left <= room - unknown * size + 1e-6
+
+
+@given(
+    headroom=st.integers(0, 300000),
+    known=st.integers(0, 5),
+    unknown=st.integers(0, 4),
+    smallest=st.integers(1, 4096),
+    larger=st.integers(0, 4096),
+    slot=st.integers(1, 8192),
+    overhead=st.integers(0, 512),
+    total=st.integers(1024, 400000),
+)
+def test_no_number_of_vms_of_any_size_from_the_smallest_on_takes_more_than_the_headroom(
+    headroom: int, known: int, unknown: int, smallest: int, larger: int, slot: int, overhead: int, total: int
+) -> None:
+    size = smallest + larger
+    claims = dict.fromkeys(VMS[: known + unknown], size)
+    seen = view(headroom, *VMS[:known], size=size, slot=(slot + overhead) * MIB, slot_overhead=overhead * MIB)
+    found = decide(seen, provider(99.0, claims, total), replace(STANDING, written=99.0), _least(smallest))
+    assert found.ratio is not None
+    left = total * found.ratio - sum(claims.values())
+    if left >= 0:
+        assert (unknown + math.floor((left + 1e-6) / size)) * (size + overhead) <= headroom
