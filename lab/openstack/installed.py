@@ -47,6 +47,7 @@ capacity = write
 interval = 0.5
 instances_interval = 1
 max_ratio = 16
+smallest_vm_mib = 1024
 auth_url = {auth_url}
 password = {password}
 """

@@ -26,6 +26,14 @@ OPTS = (
         max=1,
         help="Steps in which the allocation ratio moves, always rounded down.",
     ),
+    cfg.IntOpt(
+        "smallest_vm_mib",
+        default=256,
+        min=1,
+        help="Size in MiB of the smallest VM that Nova may place on these hosts. Placement counts no overhead of QEMU:"
+        " the ratio leaves room for that of as many such VMs as fit. More is room for more large VMs, and too much"
+        " promised where many small ones come at once.",
+    ),
     cfg.FloatOpt(
         "refresh",
         default=60.0,

@@ -45,7 +45,13 @@ class ProviderStore(Protocol):
         """Remember the ratio that was found, once."""
 
     def begin(
-        self, standing: ProviderRecord, intended: float | None, holder: str, read: ProviderRecord | None = None
+        self,
+        standing: ProviderRecord,
+        intended: float | None,
+        holder: str,
+        read: ProviderRecord | None = None,
+        *,
+        vouched: bool = True,
     ) -> bool:
         """Take the turn to write."""
 
@@ -99,11 +105,13 @@ class CapacityWriter:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
         stopped: Callable[[], bool] = lambda: False,
+        renewed: Callable[[str], HostCapacity | None] | None = None,
     ) -> None:
         """:param holder: a name of this process that no other controller has
         :param write: False to say only what would be written
         :param refresh: seconds after which a provider is read again without a reason
         :param stopped: whether to leave the providers that are left to the next round
+        :param renewed: a host by its name, as it tells when its turn comes; None: as ``views`` had it
         """
         self._views = views
         self._standings = standings
@@ -116,13 +124,14 @@ class CapacityWriter:
         self._clock = clock
         self._sleep = sleep
         self._stopped = stopped
+        self._renewed = renewed
         self._known: dict[str, _ProviderReading] = {}
         self._done: dict[str, tuple[object, ...]] = {}  # the plan that was carried out last, by provider
         self._left: dict[str, _Left] = {}  # by provider
         self._marked: set[str] = set()  # providers that bear the trait, as far as this process has seen to it
         self._names: dict[str, str] = {}  # of providers, in Placement
         self._told: dict[str, str] = {}
-        self.counts: Counter[str] = Counter()  # written, outdated, failed, conflict, refused, unverified
+        self.counts: Counter[str] = Counter()  # written, outdated, overtaken, failed, conflict, refused, unverified
 
     def round(self) -> None:
         """Look at every host that has a provider, and write what has to be written. A host that fails is tried again.
@@ -135,7 +144,8 @@ class CapacityWriter:
             # Its agent speaks of it no more, and so nothing vouches for its ratio.
             if provider not in views and provider not in unknown:
                 views[provider] = _silent(standing)
-        for provider, view in views.items():
+        lower = {one for one, view in views.items() if self._lowers(one, view, standings.get(one))}
+        for provider, view in sorted(views.items(), key=lambda one: one[0] not in lower):
             if self._stopped():  # with a Placement that hangs all of them would take many minutes
                 return
             try:
@@ -153,8 +163,21 @@ class CapacityWriter:
                 LOG.exception("%s: its ratio is not written", view.host)
                 self._say(view.host, f"not written, tried again: {type(error).__name__}")
 
+    def _lowers(self, provider: str, view: HostCapacity, standing: ProviderRecord | None) -> bool:
+        """Whether less is wanted than stands there, as far as is remembered: that must not wait for all others."""
+        known = self._known.get(provider)
+        if known is None or standing is None:
+            return False
+        try:
+            decision = decide(view, known.provider, standing, self._settings)
+        except Exception:  # what to say of it is said when its turn comes
+            LOG.debug("%s: it is not known what it wants", view.host, exc_info=True)
+            return True
+        return decision.ratio is not None and decision.ratio < known.provider.inventory.ratio
+
     def _one(self, provider: str, view: HostCapacity, standing: ProviderRecord | None) -> None:
-        plan = (view.epoch, view.sequence, view.stale, view.forced_ratio, standing and standing.tenure)
+        tenure = standing.tenure if standing is not None else None
+        plan = _carried_out(view, tenure)
         known = self._known.get(provider)
         old = known is None or self._clock() - known.at >= self._refresh or known.domains != frozenset(view.memory)
         if self._done.get(provider) == plan and not old:
@@ -163,6 +186,10 @@ class CapacityWriter:
         for attempt in range(TRIES):
             if old or standing is None:
                 known = self._read(provider, view)
+                found = self._now(provider, view)
+                if found is None:
+                    return  # the next round sees who speaks for the provider now
+                view, plan = found, _carried_out(found, tenure)
                 # After the provider: what another controller has written meanwhile must not look like a stranger's.
                 standing = self._standings.adopt(provider, view.host, self._found(provider, known.provider))
             assert known is not None
@@ -179,12 +206,12 @@ class CapacityWriter:
                 continue
             if decision.why is DecisionReason.FOREIGN:
                 # Provider and standing are two reads, between which another controller may have written.
-                found = (known.provider.inventory.generation, standing.written, standing.intended)
-                if found != suspected:
-                    suspected = found
+                seen = (known.provider.inventory.generation, standing.written, standing.intended)
+                if seen != suspected:
+                    suspected = seen
                     continue
             if lost is not None and decision.why is DecisionReason.UNCHANGED:
-                self._tell_again(provider, standing, read, known.provider, decision)
+                self._tell_again(view, standing, read, known.provider, decision)
                 return
             if decision.ratio is None or not self._write:
                 self._leave(provider, view, standing, decision)
@@ -193,7 +220,7 @@ class CapacityWriter:
             now = known.provider
             if standing.intended is not None and not _same(decision.ratio, standing.intended):
                 # The store has room for one write that is not confirmed, and so there is never a second one.
-                if not self._standings.begin(standing, standing.intended, self._holder, read):
+                if not self._begin(view, standing, standing.intended, read):
                     return
                 settled = self._settled(provider, now, standing)
                 if settled is None:
@@ -201,7 +228,7 @@ class CapacityWriter:
                     continue
                 now, standing = settled
                 read = standing
-            if not self._standings.begin(standing, decision.ratio, self._holder, read):
+            if not self._begin(view, standing, decision.ratio, read):
                 return  # another controller writes, or there is a newer plan: the next round looks again
             self._left[provider] = _Left(_plan(standing), standing.adopted, standing.written, decision.ratio)
             if self._wrote(provider, view, now, standing, decision):
@@ -209,6 +236,17 @@ class CapacityWriter:
                 return
             self._rest(attempt)
         raise OpenStackError(f"the provider changed {TRIES} times while its ratio was to be written")
+
+    def _now(self, provider: str, view: HostCapacity) -> HostCapacity | None:
+        """What the host tells at this moment: with many hosts a round is longer than a period, and the turn to write is
+        for the newest report alone. None where the host speaks of another provider by now, or of none.
+        """
+        if self._renewed is None or not view.vouched:
+            return view
+        found = self._renewed(view.host)
+        if found is None or found.provider is None or canonical(found.provider) != provider:
+            return None
+        return replace(found, provider=provider)
 
     def _read(self, provider: str, view: HostCapacity) -> _ProviderReading:
         try:
@@ -220,6 +258,14 @@ class CapacityWriter:
         self._known[provider] = known
         self._names[provider] = known.provider.name
         return known
+
+    def _begin(
+        self, view: HostCapacity, standing: ProviderRecord, intended: float | None, read: ProviderRecord
+    ) -> bool:
+        if self._standings.begin(standing, intended, self._holder, read, vouched=view.vouched):
+            return True
+        self.counts["overtaken"] += 1
+        return False
 
     def _wrote(
         self, provider: str, view: HostCapacity, known: Provider, standing: ProviderRecord, decision: Decision
@@ -288,10 +334,11 @@ class CapacityWriter:
         return left if _same(now, left.written, left.intended) else None
 
     def _tell_again(
-        self, provider: str, standing: ProviderRecord, read: ProviderRecord, known: Provider, decision: Decision
+        self, view: HostCapacity, standing: ProviderRecord, read: ProviderRecord, known: Provider, decision: Decision
     ) -> None:
         """Have the database know again what this process wrote, and what of that is not confirmed."""
-        if self._standings.begin(standing, standing.intended, self._holder, read):
+        provider = standing.provider
+        if self._begin(view, standing, standing.intended, read):
             self._left[provider] = _Left(_plan(standing), standing.adopted, standing.written, standing.intended)
             self._standings.end(provider, self._holder, None, decision.tenure, "")
             self._told.pop(standing.host, None)
@@ -395,6 +442,10 @@ class CapacityWriter:
             self._tell(host, what)
 
 
+def _carried_out(view: HostCapacity, tenure: Tenure | None) -> tuple[object, ...]:
+    return view.epoch, view.sequence, view.stale, view.forced_ratio, tenure
+
+
 def _plan(standing: ProviderRecord) -> tuple[int, int]:
     return epoch_rank(standing.epoch), standing.sequence
 
@@ -414,6 +465,7 @@ def _silent(standing: ProviderRecord) -> HostCapacity:
         slot_overhead=0,
         epoch=standing.epoch,
         sequence=standing.sequence,
+        vouched=False,
     )
 
 

@@ -12,7 +12,8 @@ from memhint.bus.envelope import Envelope
 from memhint.bus.rabbit_consumer import Handler, HandlerUnavailable
 
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)  # seconds of one batch
-WRITES = ("written", "outdated", "failed", "conflict", "refused", "unverified")  # as CapacityWriter.counts has them
+# As CapacityWriter.counts has them.
+WRITES = ("written", "outdated", "overtaken", "failed", "conflict", "refused", "unverified")
 
 
 class Metered:
@@ -119,7 +120,8 @@ class Counts:
         )
         writes = CounterMetricFamily(
             "memhint_controller_ratio_writes",
-            "Allocation ratios: written, outdated and begun again, failed, left alone (conflict, refused, unverified)",
+            "Allocation ratios: written, outdated and begun again, overtaken by a newer report or another controller,"
+            " failed, left alone (conflict, refused, unverified)",
             labels=["outcome"],
         )
         found = self._writes()

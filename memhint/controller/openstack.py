@@ -13,6 +13,7 @@ from oslo_config import cfg
 
 from memhint.controller.capacity_writer import CapacityWriter
 from memhint.controller.shedder import Shedder
+from memhint.objects.units import MIB
 from memhint.openstack import nova, placement
 from memhint.openstack.session import service
 from memhint.planner.capacity_write import WriterSettings
@@ -49,16 +50,18 @@ class OpenStackThread:
         options = conf.openstack
         self._interval = options.interval
         self._stop = threading.Event()
+        views = CapacityViews(store.database, store.hosts_view)
         self._writer = CapacityWriter(
-            CapacityViews(store.database, store.hosts_view).read,
+            views.read,
             store.capacities,
             placement_of(conf),
             lambda host, what: store.fleet.tell(host, HostEventKind.CAPACITY, what),
-            WriterSettings(options.max_ratio, options.quantum, options.providers),
+            WriterSettings(options.max_ratio, options.quantum, options.smallest_vm_mib * MIB, options.providers),
             f"{socket.gethostname()[:30]}-{os.getpid()}-{uuid.uuid4().hex[:8]}",
             write=options.capacity == "write",
             refresh=options.refresh,
             stopped=self._stop.is_set,
+            renewed=views.one,
         )
         self._shedder: Shedder | None = None
         if options.migrate:

@@ -9,7 +9,7 @@ from enum import StrEnum
 from memhint.objects.domain import DomainState
 from memhint.objects.ladder import Rung
 from memhint.objects.levers import LEVERS
-from memhint.objects.plan import Bound, Demand
+from memhint.objects.plan import Bound, Demand, DemandReason
 from memhint.objects.report import DomainReport, Report
 from memhint.objects.tier_sizing import Load, load_of
 
@@ -169,7 +169,7 @@ def host_summary(report: Report, heard: float) -> HostSummary:
         agent=report.agent,
         pool=capacity.pool,
         reserve=capacity.reserve,
-        assigned=capacity.assigned,
+        assigned=_assigned(report),
         footprint=capacity.footprint,
         resident=capacity.resident,
         available=seen.memory.available,
@@ -205,6 +205,24 @@ def host_summary(report: Report, heard: float) -> HostSummary:
         gaps=len(report.gaps) + len(seen.gaps) + sum(len(one.observation.gaps) for one in report.domains),
         load=load_of([one.observation for one in report.domains], capacity.pool - capacity.reserve),
     )
+
+
+def _assigned(report: Report) -> int:
+    """What the VMs were given: their memory, and for each the overhead.
+
+    A VM's A is more where it uses more, as a QEMU does that takes more than the overhead. That was given to nobody, and
+    who compares the sum with Nova's claims must not take it for a VM that is in the sum already.
+    """
+    given = report.plan.capacity.assigned
+    if not report.slot_overhead:  # by an agent that does not tell
+        return given
+    memory = {one.observation.uuid: one.observation.facts.memory for one in report.domains}  # 0: its size is not known
+    beyond = sum(
+        max(0, one.assigned - memory[one.uuid] - report.slot_overhead)
+        for one in report.plan.demands
+        if memory.get(one.uuid) and one.reason is not DemandReason.OUTSIDE
+    )
+    return max(0, given - beyond)
 
 
 def domain_summaries(report: Report) -> list[DomainSummary]:

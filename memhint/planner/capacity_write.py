@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from memhint.objects.provider import Provider, ProviderRecord, Tenure
+from memhint.objects.provider import SAME, Provider, ProviderRecord, Tenure
 from memhint.objects.units import MIB
 from memhint.planner.ratio import QUANTUM, ratio
 
@@ -25,17 +25,20 @@ class HostCapacity:
     memory: Mapping[str, int] = field(default_factory=dict)  # plugged into each VM that the plan counted, by UUID
     epoch: str = ""
     sequence: int = -1
+    vouched: bool = True  # False: no report speaks of the provider any more, and so this is no plan
 
 
 @dataclass(frozen=True, slots=True)
 class WriterSettings:
     """``most`` is the largest ratio that is ever written, ``quantum`` the steps it moves in.
 
+    ``smallest``: bytes of the smallest VM that comes to the hosts, without QEMU's overhead.
     ``providers``: the operator's word, UUID of the provider by name of the host, where the two bear different names.
     """
 
     most: float = 1.5
     quantum: float = QUANTUM
+    smallest: int = 256 * MIB
     providers: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -67,7 +70,7 @@ def decide(view: HostCapacity, known: Provider, standing: ProviderRecord, settin
 
     (N + H') / (total − reserved), where N counts the claims of those VMs that the plan behind the headroom H has
     counted, each at most at the memory it really has. A claim that the plan does not know yet, or the growing half of
-    a resize, thus has to fit into H'. H' is H less QEMU's overhead for as many VMs as H has places for.
+    a resize, thus has to fit into H'. H' is H less QEMU's overhead for as many of the smallest VMs as fit into H.
     """
     now = known.inventory.ratio
     if standing.tenure is Tenure.RELEASED:
@@ -82,7 +85,8 @@ def decide(view: HostCapacity, known: Provider, standing: ProviderRecord, settin
         wanted, tenure, why = nominal(standing), Tenure.NOMINAL, DecisionReason.SILENT
     else:
         wanted, tenure, why = _wanted(view, known, settings), Tenure.MANAGED, DecisionReason.HEADROOM
-    if abs(wanted - now) < settings.quantum / 2:
+    # What is too much is lowered by however little. Less than SAME is a database's rounding.
+    if now - wanted < SAME and wanted - now < settings.quantum / 2:
         return Decision(tenure, DecisionReason.UNCHANGED)
     return Decision(tenure, why, wanted, f"{now:g} -> {wanted:g}")
 
@@ -96,7 +100,9 @@ def _wanted(view: HostCapacity, known: Provider, settings: WriterSettings) -> fl
     counted = sum(
         min(claimed, view.memory[uuid] // MIB) for uuid, claimed in known.allocations.items() if uuid in view.memory
     )
-    guest_part = max(0, view.slot - view.slot_overhead)
-    room = max(0, view.headroom) * guest_part // view.slot // MIB if view.slot > 0 else 0
+    # Placement counts no overhead, so each MiB that it may claim has to bring its part of one.
+    smallest = max(0, min(settings.smallest, view.slot - view.slot_overhead))
+    whole = smallest + view.slot_overhead
+    room = max(0, view.headroom) * smallest // whole // MIB if whole > 0 else 0
     inventory = known.inventory
     return ratio(counted, room, inventory.total, inventory.reserved, settings.most, settings.quantum)

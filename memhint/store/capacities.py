@@ -68,7 +68,13 @@ class Capacities:
         return self._database.transact(work)
 
     def begin(
-        self, standing: ProviderRecord, intended: float | None, holder: str, read: ProviderRecord | None = None
+        self,
+        standing: ProviderRecord,
+        intended: float | None,
+        holder: str,
+        read: ProviderRecord | None = None,
+        *,
+        vouched: bool = True,
     ) -> bool:
         """Take the turn to write for the plan that ``standing`` names; False where it is not ours to write.
 
@@ -77,6 +83,8 @@ class Capacities:
 
         :param intended: the one ratio that may come to stand there without a confirmation
         :param read: the standing as it was here, where ``standing`` says more of what was written
+        :param vouched: False where no report speaks of the provider any more: then ``standing`` names the plan that
+            was carried out last, and that the host goes on reporting is no reason to wait
         """
         before = read or standing
 
@@ -91,12 +99,13 @@ class Capacities:
                 return False
             if not (_alike(row.written, before.written) and _alike(row.intended, before.intended)):
                 return False
-            if _rank(standing) < (epoch_rank(row.epoch), row.sequence):
-                return False
-            newest = connection.execute(
-                select(host.c.epoch, host.c.sequence).where(host.c.name == standing.host)
-            ).first()
+            asked = select(host.c.epoch, host.c.sequence).where(host.c.name == standing.host)
+            newest = connection.execute(asked).first() if vouched else None
             if newest is not None and (newest.epoch, newest.sequence) != (standing.epoch, standing.sequence):
+                return False
+            # Which life of an agent is its newest, the fleet has judged: it also takes one whose epoch went back.
+            heard = newest is not None and standing.epoch != row.epoch
+            if not heard and _rank(standing) < (epoch_rank(row.epoch), row.sequence):
                 return False
             ratios = {"written": standing.written, "intended": intended}
             plan = {"epoch": standing.epoch, "sequence": standing.sequence}

@@ -35,6 +35,18 @@ class CapacityViews:
         # A report that comes in between the two reads makes the plan older than its VMs; the writer's turn finds out.
         return tuple(_view(one, self._memory[one.name][1]) for one in hosts)
 
+    def one(self, name: str) -> HostCapacity | None:
+        """One host, as its newest report tells; None where it is not there.
+
+        :raises StoreError: when the database fails
+        """
+        found = self._hosts.one(name)
+        if found is None:
+            return None
+        if self._plan(name) != (found.epoch, found.sequence):
+            self._renew([found])
+        return _view(found, self._memory[name][1])
+
     def _plan(self, name: str) -> tuple[str, int] | None:
         known = self._memory.get(name)
         return known[0] if known else None

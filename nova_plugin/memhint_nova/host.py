@@ -45,7 +45,7 @@ class Host:
     provider: str | None  # the compute node's UUID, lower case; None where the agent does not know it
     expires: float  # on this process's monotonic clock
     headroom: float  # MiB that may be promised
-    assigned: float  # MiB of all VMs, QEMU's overhead included
+    assigned: float  # MiB of all VMs, with the overhead of each and no more
     domains: int
     admitting: bool
     detail: str

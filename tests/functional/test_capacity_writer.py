@@ -24,7 +24,8 @@ from memhint.openstack.placement import Placement as Client
 from memhint.openstack.session import service
 from memhint.planner.capacity_write import HostCapacity, WriterSettings
 from memhint.store.database import Store, open_store
-from memhint.store.tables import capacity
+from memhint.store.tables import capacity, host
+from memhint.store.upsert import upsert
 from tests.functional.servers.placement import Placement
 from tests.functional.servers.running import running
 
@@ -75,7 +76,10 @@ class Fleet:
         before = self.views[name]
         if "headroom" in news:
             news["headroom"] *= MIB
-        self.views[name] = replace(before, sequence=before.sequence + 1, **news)
+        after = self.views[name] = replace(before, sequence=before.sequence + 1, **news)
+        words = {"epoch": after.epoch, "sequence": after.sequence, "period": 10.0, "silent": 0, "lost": 0}
+        with self.store.database.write() as connection:
+            upsert(connection, host, {"name": name, **words, "heard": 0.0, "clock_begin": 0.0})
 
     def provider(self, name: str) -> str:
         provider = self.views[name].provider
@@ -155,7 +159,7 @@ def test_a_host_that_no_report_speaks_of_any_more_is_nominal_too(fleet: Fleet) -
     fleet.report(name, headroom=19000)
     writer.round()
     provider = fleet.provider(name)
-    del fleet.views[name]
+    fleet.report(name, provider=None)
     writer.round()
     assert fleet.placement.ratio(provider) == 1.0
 

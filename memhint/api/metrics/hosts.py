@@ -13,7 +13,7 @@ from memhint.objects.summary import Freshness, HostSummary
 _BYTES = {
     "pool": "Memory that VMs and everything else share",
     "reserve": "Memory that the host keeps",
-    "assigned": "Memory that the VMs were given, with QEMU's own",
+    "assigned": "Memory that the VMs were given, with the overhead of each",
     "footprint": "What the VMs would cost without dedup and swap",
     "resident": "Host memory behind the VMs now",
     "available": "What the kernel could give now",

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+import struct
 from dataclasses import replace
 
 import pytest
@@ -11,7 +13,7 @@ from memhint.objects.units import MIB
 from memhint.planner.capacity_write import DecisionReason, HostCapacity, WriterSettings, decide
 
 VMS = [f"00000000-0000-0000-0000-00000000000{number}" for number in range(9)]
-SETTINGS = WriterSettings(most=2.0)
+SETTINGS = WriterSettings(most=2.0, smallest=1024 * MIB)
 STANDING = ProviderRecord("rp", "host", adopted=1.0)
 
 
@@ -98,6 +100,53 @@ def test_what_was_given_back_is_not_taken_again() -> None:
     assert found.ratio is None
 
 
+@pytest.mark.parametrize("now", [1.004, 1.00002])
+def test_a_ratio_above_what_is_wanted_falls_by_however_little(now: float) -> None:
+    found = decide(view(11520), provider(now, {}), replace(STANDING, adopted=now), SETTINGS)
+    assert (found.ratio, found.why) == (1.0, DecisionReason.HEADROOM)
+    silent = decide(view(0, stale=True), provider(now, {}), replace(STANDING, written=now), SETTINGS)
+    assert (silent.ratio, silent.tenure) == (1.0, Tenure.NOMINAL)
+
+
+@pytest.mark.parametrize("now", [0.996, 1.0 - 1e-7, 1.0 + 1e-7])
+def test_a_ratio_that_is_only_a_little_below_or_rounded_by_a_database_stays(now: float) -> None:
+    found = decide(view(11520), provider(now, {}), replace(STANDING, adopted=now), SETTINGS)
+    assert (found.ratio, found.why) == (None, DecisionReason.UNCHANGED)
+
+
+@given(headroom=st.integers(0, 300000), total=st.integers(1024, 40000), per=st.sampled_from([1, 10, 64, 100, 10000]))
+def test_what_was_written_is_written_no_second_time(headroom: int, total: int, per: int) -> None:
+    """Also where a database keeps it as a number of four bytes."""
+    settings = WriterSettings(most=100.0, quantum=1 / per)
+    found = decide(view(headroom), provider(200.0, {}, total), replace(STANDING, written=200.0), settings)
+    assert found.ratio is not None
+    (kept,) = struct.unpack("f", struct.pack("f", found.ratio))
+    again = decide(view(headroom), provider(kept, {}, total), replace(STANDING, written=found.ratio), settings)
+    assert again.why is DecisionReason.UNCHANGED
+
+
+@pytest.mark.parametrize(
+    ("least", "slot", "wanted"),
+    [(256, 1024, 0.66), (512, 1024, 0.8), (1024, 1024, 0.88), (4096, 1024, 0.88), (4096, 4096, 0.96), (256, 64, 0.33)],
+)
+def test_the_room_pays_qemus_part_for_as_many_of_the_smallest_vms_as_fit(least: int, slot: int, wanted: float) -> None:
+    """The least of the operator's size and of the one that the host counts its places in."""
+    seen = view(10240, slot=(slot + 128) * MIB)
+    assert decide(seen, provider(9.0, {}), replace(STANDING, written=9.0), _least(least)).ratio == wanted
+
+
+def test_as_shipped_small_vms_take_no_more_than_the_headroom() -> None:
+    """40 GiB of headroom once let 142 VMs of 256 MiB in, which take 53 GiB."""
+    seen, written = view(40960), replace(STANDING, written=99.0)
+    found = decide(seen, provider(99.0, {}, 40960), written, WriterSettings(most=9.0))
+    assert found.ratio is not None
+    assert int(40960 * found.ratio) // 256 * (256 + 128) <= 40960
+
+
+def _least(mib: int) -> WriterSettings:
+    return WriterSettings(most=9.0, smallest=mib * MIB)
+
+
 @given(
     headroom=st.integers(0, 30000),
     known=st.integers(0, 5),
@@ -121,3 +170,26 @@ def test_what_placement_then_admits_always_fits_into_the_headroom(
     left = (total - reserved) * found.ratio - sum(claims.values())
     room = headroom * 1024 / 1152
     assert left <= room - unknown * size + 1e-6
+
+
+@given(
+    headroom=st.integers(0, 300000),
+    known=st.integers(0, 5),
+    unknown=st.integers(0, 4),
+    smallest=st.integers(1, 4096),
+    larger=st.integers(0, 4096),
+    slot=st.integers(1, 8192),
+    overhead=st.integers(0, 512),
+    total=st.integers(1024, 400000),
+)
+def test_no_number_of_vms_of_any_size_from_the_smallest_on_takes_more_than_the_headroom(
+    headroom: int, known: int, unknown: int, smallest: int, larger: int, slot: int, overhead: int, total: int
+) -> None:
+    size = smallest + larger
+    claims = dict.fromkeys(VMS[: known + unknown], size)
+    seen = view(headroom, *VMS[:known], size=size, slot=(slot + overhead) * MIB, slot_overhead=overhead * MIB)
+    found = decide(seen, provider(99.0, claims, total), replace(STANDING, written=99.0), _least(smallest))
+    assert found.ratio is not None
+    left = total * found.ratio - sum(claims.values())
+    if left >= 0:
+        assert (unknown + math.floor((left + 1e-6) / size)) * (size + overhead) <= headroom

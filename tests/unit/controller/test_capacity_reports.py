@@ -1,0 +1,222 @@
+"""The capacity writer over reports that really came in: the views and what fences a write are the store's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memhint.controller import capacity_writer
+from memhint.controller.capacity_writer import CapacityWriter
+from memhint.objects.provider import Inventory, NovaCompute, Provider, Tenure
+from memhint.objects.units import MIB
+from memhint.openstack.errors import Outdated
+from memhint.planner.capacity_write import Decision, HostCapacity, WriterSettings, decide
+from memhint.store.capacity_views import CapacityViews
+from memhint.store.database import Store, open_store
+from memhint.store.fleet import State
+from tests.unit import builders
+
+PROVIDERS = {name: str(number) * 8 + "-1111-1111-1111-111111111111" for number, name in enumerate("abc", 1)}
+EPOCH = "000000000000001-aaaaaaaa"
+
+
+class Placement:
+    """Three empty providers of 10 GiB. ``meanwhile`` takes each request, and the provider's name."""
+
+    def __init__(self) -> None:
+        inventory = Inventory(1, 10240, 0, 1.5, {})
+        self.now = {uuid: Provider(uuid, name, inventory, {}) for name, uuid in PROVIDERS.items()}
+        self.written: list[str] = []  # names of providers, in the order of the writes
+        self.meanwhile: Callable[[str, str], None] = lambda _request, _name: None
+
+    def provider(self, uuid: str) -> Provider:
+        """As it is now."""
+        found = self.now[uuid]
+        self.meanwhile("read", found.name)
+        return found
+
+    def set_ratio(self, uuid: str, inventory: Inventory, ratio: float) -> Inventory:
+        """Write."""
+        found = self.now[uuid]
+        if inventory.generation != found.inventory.generation:
+            raise Outdated("the generation has changed")
+        after = replace(inventory, generation=inventory.generation + 1, ratio=ratio)
+        self.now[uuid] = replace(found, inventory=after)
+        self.written.append(found.name)
+        self.meanwhile("write", found.name)
+        return after
+
+    def mark(self, uuid: str, *, managed: bool) -> None:
+        """No traits here."""
+
+
+class Site:
+    """Hosts that report again and again, and their providers."""
+
+    def __init__(self, store: Store) -> None:
+        self.store, self.placement = store, Placement()
+        self.views = CapacityViews(store.database, store.hosts_view)
+        self.sequences: dict[str, int] = {}
+        self.providers: dict[str, str] = {}
+
+    def writer(self, settings: WriterSettings | None = None) -> CapacityWriter:
+        return CapacityWriter(
+            self.views.read,
+            self.store.capacities,
+            self.placement,
+            lambda _host, _what: None,
+            settings or WriterSettings(),
+            "one",
+            write=True,
+            refresh=0.0,
+            sleep=lambda _seconds: None,
+            renewed=self.views.one,
+        )
+
+    def report(self, host: str, headroom: int = 0, provider: str | None = None, epoch: str = EPOCH) -> None:
+        """:param headroom: MiB"""
+        self.sequences[host] = self.sequences.get(host, 0) + 1
+        made = builders.report(
+            host=host,
+            epoch=epoch,
+            sequence=self.sequences[host],
+            slot=1024 * MIB,
+            domains=(),
+            plan=builders.plan(capacity=builders.capacity(headroom=headroom * MIB), demands=()),
+            nova=NovaCompute(provider) if provider else None,
+        )
+        assert self.store.fleet.take([State(made, 10.0 * made.sequence)])
+
+    def ratio(self, name: str) -> float:
+        return self.placement.now[PROVIDERS[name]].inventory.ratio
+
+    def tenure(self, name: str) -> Tenure:
+        (found,) = (one for one in self.store.capacities.all() if one.provider == PROVIDERS[name])
+        return found.tenure
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    store = open_store(f"sqlite:///{tmp_path}/memhint.db")
+    yield Site(store)
+    store.close()
+
+
+@pytest.mark.parametrize("now", [None, PROVIDERS["c"]])
+def test_a_provider_that_its_host_speaks_of_no_more_is_nominal(site: Site, now: str | None) -> None:
+    writer = site.writer()
+    site.report("a", 3072, PROVIDERS["a"])
+    writer.round()
+    assert site.ratio("a") == 0.3
+    for _ in range(2):
+        site.report("a", 3072, now)
+        writer.round()
+    assert (site.ratio("a"), site.tenure("a")) == (1.0, Tenure.NOMINAL)
+    assert site.placement.written == ["a", "a"]
+    site.report("a", 3072, PROVIDERS["a"])
+    writer.round()
+    assert (site.ratio("a"), site.tenure("a")) == (0.3, Tenure.MANAGED)
+
+
+def test_a_provider_whose_name_two_hosts_bear_is_nominal(site: Site) -> None:
+    writer = site.writer()
+    site.report("a", 3072, PROVIDERS["a"])
+    writer.round()
+    for _ in range(2):
+        site.report("a", 3072, PROVIDERS["a"])
+        site.report("a.example.org", 5120, PROVIDERS["a"])
+        writer.round()
+    assert (site.ratio("a"), site.tenure("a")) == (1.0, Tenure.NOMINAL)
+
+
+def test_a_provider_that_the_operator_gives_to_a_host_that_is_not_there_is_nominal(site: Site) -> None:
+    site.report("a", 3072, PROVIDERS["a"])
+    site.writer().round()
+    site.report("a", 3072, PROVIDERS["a"])
+    site.writer(WriterSettings(providers={"b": PROVIDERS["a"]})).round()
+    assert (site.ratio("a"), site.tenure("a")) == (1.0, Tenure.NOMINAL)
+
+
+@pytest.mark.parametrize("slow", [("write", "a"), ("read", "b")])
+def test_a_host_that_reports_again_before_its_turn_comes_is_written_for_its_newest_report(
+    site: Site, slow: tuple[str, str]
+) -> None:
+    """Rounds over many hosts last longer than a period."""
+    newest: list[int] = []
+
+    def meanwhile(request: str, name: str) -> None:
+        if (request, name) == slow:
+            newest.append(4096 + 512 * len(newest))
+            site.report("b", newest[-1], PROVIDERS["b"])
+
+    writer = site.writer()
+    site.report("b", 1024, PROVIDERS["b"])
+    site.placement.meanwhile = meanwhile
+    for headroom in (2048, 3072):
+        site.report("a", headroom, PROVIDERS["a"])
+        writer.round()
+        assert site.ratio("b") == int(newest[-1] / 102.4) / 100
+    assert site.ratio("a") == 0.3
+    assert writer.counts["overtaken"] == 0
+
+
+@pytest.mark.parametrize("now", [None, PROVIDERS["c"]])
+def test_what_a_host_says_no_more_when_its_turn_comes_is_not_written(site: Site, now: str | None) -> None:
+    writer = site.writer()
+    site.report("b", 1024, PROVIDERS["b"])
+    site.report("a", 2048, PROVIDERS["a"])
+    site.placement.meanwhile = lambda request, _name: site.report("b", 1024, now) if request == "write" else None
+    writer.round()
+    assert site.ratio("b") == 1.5
+    assert [one.host for one in site.store.capacities.all()] == ["a"], "nor is it remembered as memhint's"
+
+
+def test_a_turn_that_is_refused_is_counted_and_comes_in_the_next_round(site: Site) -> None:
+    writer = site.writer()
+    site.report("a", 2048, PROVIDERS["a"])
+    begin = site.store.capacities.begin
+    (standing, before) = site.store.capacities.adopt(PROVIDERS["a"], "a", 1.5), site.views.one("a")
+    assert before is not None
+    standing = replace(standing, epoch=before.epoch, sequence=before.sequence)
+    assert begin(standing, 1.5, "another controller")
+    writer.round()
+    assert (site.ratio("a"), writer.counts["overtaken"]) == (1.5, 1)
+    site.store.capacities.end(PROVIDERS["a"], "another controller", 1.5, Tenure.MANAGED, "")
+    writer.round()
+    assert (site.ratio("a"), writer.counts["overtaken"]) == (0.2, 1)
+
+
+def test_lower_ratios_do_not_wait_for_the_others(site: Site) -> None:
+    writer = site.writer()
+    for _ in range(2):
+        for name in "abc":
+            site.report(name, 5120, PROVIDERS[name])
+        writer.round()
+    site.placement.written.clear()
+    for name, headroom in (("a", 6144), ("b", 5120), ("c", 4096)):
+        site.report(name, headroom, PROVIDERS[name])
+    writer.round()
+    assert site.placement.written == ["c", "a"]
+
+
+def test_a_host_whose_numbers_have_no_answer_keeps_no_other_one_waiting(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(view: HostCapacity, *others: Any) -> Decision:
+        if view.host == "a":
+            raise ZeroDivisionError
+        return decide(view, *others)
+
+    writer = site.writer()
+    for headroom in (5120, 5120, 4096):
+        for name in "abc":
+            site.report(name, headroom, PROVIDERS[name])
+        if headroom == 4096:
+            monkeypatch.setattr(capacity_writer, "decide", fails)
+        writer.round()
+    assert [site.ratio(name) for name in "abc"] == [0.5, 0.4, 0.4]
+    assert writer.counts["failed"] == 1
