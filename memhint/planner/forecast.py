@@ -56,7 +56,7 @@ def forecast(
     demands = demands_of(domains, policies, past, now, settings, predictor, nodes_of(host), table)
     inside = [domain for domain, one in zip(domains, demands, strict=True) if one.reason is not DemandReason.OUTSIDE]
     resident = sum(domain.process.rss for domain in inside if domain.process)
-    saving = _ksm_saving(host, inside)
+    saving = _ksm_saving(host, inside, state.ksm_saving)
     missed = _missed(state, inside, past)
     other = state.other.lasting(settings.other_window, now).add(
         now, max(0.0, host.pool - host.memory.available - (resident + missed - saving))
@@ -100,13 +100,24 @@ def nodes_of(host: HostObservation) -> int:
     return sum(node.total > 0 for node in host.numa)
 
 
-def _ksm_saving(host: HostObservation, domains: Sequence[DomainObservation]) -> int:
-    """What unmerging would bring back, less the zero pages that VMs' footprints count already."""
+def _ksm_saving(host: HostObservation, domains: Sequence[DomainObservation], before: int) -> int:
+    """What unmerging would bring back, less the zero pages that VMs' footprints count already.
+
+    While KSM cannot be read it is no less than ``before``, nor than what is merged of these VMs: all that a process
+    holds where its kernel does not say.
+    """
     if host.ksm is None:
-        return 0
+        return max(before, sum(map(_merged, domains))) if host.unread("ksm") else 0
     counted = sum(one.process.ksm_zero or 0 for one in domains if one.process)
     zero = max(0, (host.ksm.zero_pages or 0) * host.page_size - counted)
     return host.ksm.pages_sharing * host.page_size + zero
+
+
+def _merged(domain: DomainObservation) -> int:
+    process = domain.process
+    if process is None:
+        return 0
+    return process.rss if process.ksm_merging is None else process.ksm_merging
 
 
 def _missed(state: PlannerState, domains: Sequence[DomainObservation], past: Mapping[str, Past]) -> int:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from memhint.objects.domain import DomainObservation
-from memhint.objects.gap import GapReason
 from memhint.objects.host import HostObservation
 from memhint.objects.plan import Demand, DemandReason
 from memhint.planner.settings import PlannerSettings
@@ -41,7 +40,7 @@ def tightest(
     there: what comes next may be all of one cell's, and a cell is bound to its own nodes. While the nodes cannot be
     read there is no room.
     """
-    if _unread(host) and any(domain.facts.numa_strict for domain in domains):
+    if host.unread("numa") and any(domain.facts.numa_strict for domain in domains):
         return 0
     with_memory = {node.node: node for node in host.numa if node.total > 0}
     if len(with_memory) < 2:
@@ -60,8 +59,3 @@ def tightest(
         for one, taken in ((with_memory[node], taken) for node, taken in coming.items())
     ]
     return min(rooms, default=None)
-
-
-def _unread(host: HostObservation) -> bool:
-    """Whether there may be nodes that nobody could look at; a kernel without NUMA has none."""
-    return any(gap.what == "numa" and gap.reason is not GapReason.UNSUPPORTED for gap in host.gaps)

@@ -110,6 +110,7 @@ def plan(
             past=seen.past,
             other=seen.other if clear else state.other.lasting(settings.other_window, now),
             fault_in=seen.fault_in,
+            ksm_saving=state.ksm_saving if host.unread("ksm") else seen.sums.ksm_saving,
             storms=seen.storms,
             earned=earned,
             footprint=seen.footprint,

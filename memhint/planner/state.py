@@ -34,6 +34,7 @@ class PlannerState(DedupState):
     tops: Mapping[str, int] = field(default_factory=dict)  # by QEMU process: its largest footprint since it was at rest
     tuning: Mapping[str, Tuning] = field(default_factory=dict)  # as asked for last
     migrate: str | None = None
+    ksm_saving: int = 0  # bytes, as KSM was read last
     storms: Storms = field(default_factory=Storms)
     earned: Earned = field(default_factory=Earned)
     headroom: int = 0  # as promised last, or as it would have been had all VMs been seen
