@@ -38,7 +38,7 @@ def tightest(
     room = free + page cache − node reserve − Σ(D − RSS) of the VMs bound to it, where the reserve is no less than what
     the kernel itself keeps free. A VM that is bound to several nodes weighs on each with all that may come to lie
     there: what comes next may be all of one cell's, and a cell is bound to its own nodes. While the nodes cannot be
-    read there is no room.
+    read, or what the kernel keeps of them, there is no room.
     """
     if host.unread("numa") and any(domain.facts.numa_strict for domain in domains):
         return 0
@@ -54,6 +54,8 @@ def tightest(
         most = dict(zip(facts.numa_nodes, facts.numa_most, strict=False))
         for node in [node for node in facts.numa_nodes if node in with_memory] or list(with_memory):
             coming[node] = coming.get(node, 0) + min(more, most.get(node, more))
+    if coming and host.unread("watermarks"):
+        return 0
     rooms = [
         one.free + one.file - max(settings.node_reserve_of(one.total), one.kept) - taken
         for one, taken in ((with_memory[node], taken) for node, taken in coming.items())
