@@ -57,10 +57,10 @@ def forecast(
     inside = [domain for domain, one in zip(domains, demands, strict=True) if one.reason is not DemandReason.OUTSIDE]
     resident = sum(domain.process.rss for domain in inside if domain.process)
     saving = _ksm_saving(host, inside, state.ksm_saving)
-    missed = _missed(state, inside, past)
-    other = state.other.lasting(settings.other_window, now).add(
-        now, max(0.0, host.pool - host.memory.available - (resident + missed - saving))
-    )
+    others = host.pool - host.memory.available - resident - _missed(state, inside, past)
+    # While KSM cannot be read what it saves at most counts for now; what is remembered is what is known.
+    known = state.ksm_saving if host.unread("ksm") else saving
+    other = state.other.lasting(settings.other_window, now).add(now, max(0.0, others + known))
     footprint = {past[one.uuid].instance: one.process.footprint for one in inside if one.process}
     # What one has that arrives, or is starting, comes by no will of its own, and counts in full as it is.
     running = {past[one.uuid].instance for one in inside if one.process and one.state is DomainState.RUNNING}
@@ -73,7 +73,7 @@ def forecast(
         available=host.memory.available,
         resident=resident,
         ksm_saving=saving,
-        other=int(other.peak()),
+        other=int(max(other.peak(), others + saving)),
         swap=swap_backing(host, inside),
         fault_in_rate=fault_in.quantile(0.99),
         node=tightest(host, domains, demands, settings),

@@ -75,8 +75,8 @@ def plan(
     ran_short = is_scarce(asked.ladder, settings.ladder) or _killed(host, state)
     look = _look(seen, ran_short, settings)
     promised, remembered = _promised(seen, look, asked.ladder, state, now, sight, settings)
-    if not clear:
-        # Of a VM that nobody named all that it holds is other work's, so that VMs seem not to fit.
+    if not clear or host.unread("ksm"):
+        # All that a VM holds that nobody named is other work's, and so is all that KSM may save: VMs seem not to fit.
         look = replace(look, assigned=0, failed=ran_short)
     earned = next_earned(state.earned, look, now) if _may_earn(settings) else Earned()
     cycle = HostCycle(

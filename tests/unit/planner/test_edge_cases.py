@@ -12,9 +12,10 @@ from memhint.objects.gap import Gap, GapReason
 from memhint.objects.host import NumaNode
 from memhint.objects.plan import Bound, DemandReason, PredictorName
 from memhint.objects.units import GIB, MIB
+from memhint.planner.earned_ratio import evidence
 from memhint.planner.plan import Planned, plan
 from memhint.planner.state import PlannerState, start
-from tests.unit.planner.worlds import LATER, PAGE, SETTINGS, Vm, World, capacity_of
+from tests.unit.planner.worlds import LATER, PAGE, SETTINGS, Vm, World, capacity_of, earned_by
 
 OVERHEAD = SETTINGS.overhead
 IDLE = Vm(8 * GIB, 1 * GIB, 1 * GIB)
@@ -156,6 +157,25 @@ def test_what_ksm_saved_when_it_was_read_last_counts_on_where_processes_say_less
         found = without_ksm(merged, state, now, 0, GapReason.UNREADABLE)
         assert found.plan.capacity.ksm_saving == 2 * GIB
         state = found.state
+
+
+@pytest.mark.parametrize("merging", [4 * GIB, None])
+def test_one_cycle_without_ksm_costs_the_promise_of_that_cycle_only(merging: int | None) -> None:
+    merged = World(MERGED, free=57 * GIB, merged=3 * GIB)
+    state = replace(merged.look(merged.first_look(SETTINGS), LATER, SETTINGS).state, earned=earned_by(300))
+    unread = without_ksm(merged, state, LATER + 10, merging, GapReason.UNREADABLE)
+    assert unread.plan.capacity.headroom < merged.look(state, LATER + 10, SETTINGS).plan.capacity.headroom
+    assert evidence(unread.state.earned).share == 300
+    assert merged.look(unread.state, LATER + 20, SETTINGS).plan == merged.look(state, LATER + 20, SETTINGS).plan
+
+
+def test_other_work_is_remembered_while_ksm_cannot_be_read() -> None:
+    merged = World(MERGED, free=57 * GIB, merged=3 * GIB)
+    state = merged.look(merged.first_look(SETTINGS), LATER, SETTINGS).state
+    busy = replace(merged, free=37 * GIB, other=22 * GIB)
+    found = without_ksm(busy, state, LATER + 10, 4 * GIB, GapReason.UNREADABLE)
+    assert found.plan.capacity.other > 22 * GIB
+    assert merged.look(found.state, LATER + 20, SETTINGS).plan.capacity.other == 22 * GIB
 
 
 def test_a_kernel_without_ksm_saves_nothing() -> None:
