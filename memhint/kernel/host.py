@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from memhint.kernel.buddy import free_in_blocks
 from memhint.kernel.errors import InterfaceMissing, KernelInterfaceError
-from memhint.kernel.hugetlb import hugetlb_pools
+from memhint.kernel.hugetlb import all_pools, hugetlb_pools
 from memhint.kernel.ksm import read_ksm
 from memhint.kernel.memcg import cgroup_memory, cgroup_oom_kills, cgroup_swap_activity
 from memhint.kernel.meminfo import machine_memory
@@ -50,6 +50,10 @@ def observe_host(
             gaps.append(error.gap(what))
             return None
 
+    pools = part("hugetlb", lambda: hugetlb_pools(root))
+    if pools is None:
+        # Their memory is not there for others because a file of theirs is not.
+        pools = all_pools(root)
     return HostObservation(
         at=at,
         memory=memory,
@@ -59,7 +63,7 @@ def observe_host(
         ksm=part("ksm", lambda: read_ksm(root)),
         thp=part("thp", lambda: read_thp(root)),
         oom_kills=part("oom_kills", lambda: _oom_kills(root, memory_cgroup)),
-        hugetlb=part("hugetlb", lambda: hugetlb_pools(root)) or (),
+        hugetlb=pools,
         numa=_nodes(part("numa", lambda: numa_nodes(root)) or (), part("watermarks", lambda: watermarks(root)) or {}),
         tiers=part("memory_tiers", lambda: _tiers(root)) or (),
         huge=part("huge_activity", lambda: huge_activity(root)),

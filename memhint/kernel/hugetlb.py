@@ -1,10 +1,11 @@
-"""/sys/kernel/mm/hugepages: the pools of explicit huge pages."""
+"""/sys/kernel/mm/hugepages: the pools of explicit huge pages, and what /proc/meminfo says of all of them."""
 
 from __future__ import annotations
 
 import re
 
 from memhint.kernel.errors import InterfaceMissing
+from memhint.kernel.meminfo import read_meminfo
 from memhint.kernel.root import KernelRoot
 from memhint.objects.host import HugetlbPool
 from memhint.objects.units import KIB
@@ -24,6 +25,17 @@ def hugetlb_pools(root: KernelRoot) -> tuple[HugetlbPool, ...]:
         return ()
     sizes = sorted(int(match[1]) for name in names if (match := _POOL.fullmatch(name)))
     return tuple(_pool(root, size) for size in sizes)
+
+
+def all_pools(root: KernelRoot) -> tuple[HugetlbPool, ...]:
+    """One pool with the memory of all, in pages of a KiB; what of it is free is not known, and counts as taken.
+
+    Empty where the kernel does not say (before Linux 4.19).
+
+    :raises KernelInterfaceError: when it cannot be read or makes no sense
+    """
+    fields = read_meminfo(root)
+    return (HugetlbPool(KIB, fields.kib("Hugetlb") // KIB, 0),) if "Hugetlb" in fields.values else ()
 
 
 def _pool(root: KernelRoot, size: int) -> HugetlbPool:

@@ -43,6 +43,15 @@ def read_ksm(root: KernelRoot) -> Ksm:
     :raises InterfaceMissing: when the kernel is built without KSM
     :raises KernelInterfaceError: when a file cannot be read or makes no sense
     """
+    try:
+        return _read(root)
+    except InterfaceMissing as error:
+        if not root.exists(_DIRECTORY):
+            raise
+        raise InterfaceMalformed(error.path, "KSM is there without it") from error
+
+
+def _read(root: KernelRoot) -> Ksm:
     run = _number(root, "run")
     if run > 2:
         raise InterfaceMalformed(root.path(f"{_DIRECTORY}/run"), f"run is {run}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from memhint.objects.gap import Gap
+from memhint.objects.gap import Gap, GapReason
 from memhint.objects.ranges import Count, Moment, Percent, Size
 from memhint.objects.words import Word
 
@@ -162,6 +162,10 @@ class HostObservation:
         """Bytes that VMs on ordinary pages and everything else share. A memory cgroup does not pay for huge pages."""
         taken = self.hugetlb_bytes if self.memory.scope is Scope.MACHINE else 0
         return max(0, self.memory.total - taken)
+
+    def unread(self, what: str) -> bool:
+        """Whether a part may be there that nobody could look at; what the kernel does not have is not there."""
+        return any(gap.what == what and gap.reason is not GapReason.UNSUPPORTED for gap in self.gaps)
 
     @property
     def ksm_saving(self) -> int:

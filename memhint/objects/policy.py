@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from memhint.objects.policy_keys import KEYS, NOVA_KEYS, PolicyKey, check_agree, parse_policy
+from memhint.objects.policy_keys import KEYS, NOVA_KEYS, PolicyKey, check_agree, parse_policy, read_wishes
 from memhint.objects.policy_values import Consent, Mode, PolicyError, QosClass, is_whole, part_of
 from memhint.objects.units import MIB
 from memhint.objects.words import Word, read_word
@@ -26,6 +26,7 @@ __all__ = [
     "check_agree",
     "effective",
     "parse_policy",
+    "read_wishes",
     "remembered",
 ]
 

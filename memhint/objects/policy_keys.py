@@ -190,6 +190,24 @@ def parse_policy(items: Iterable[tuple[str, str]]) -> dict[str, str]:
     return values
 
 
+def read_wishes(items: Iterable[tuple[str, str]]) -> tuple[dict[str, str], list[str]]:
+    """Checked policy values of one who cannot be told what is wrong, and what is: a misspelt wish is never a consent.
+
+    A wrong value counts as the key's opt-out, and as not said where it has none. An unknown key counts as not said.
+    """
+    values: dict[str, str] = {}
+    faults: list[str] = []
+    for name, value in items:
+        try:
+            values.update(parse_policy([(name, value)]))
+        except PolicyError as error:
+            opt_out = KEYS[name].opt_out if name in KEYS else None
+            if opt_out is not None:
+                values[name] = str(opt_out)
+            faults.append(str(error) if opt_out is None else f"{error}; it counts as {opt_out}")
+    return values, faults
+
+
 def check_agree(values: Mapping[str, str], named: Collection[str]) -> None:
     """For who sets wishes: that those which will hold together can. What one needs the VM's size for is seen per VM.
 

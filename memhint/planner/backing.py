@@ -28,4 +28,10 @@ def _own(host: HostObservation, domains: Iterable[DomainObservation]) -> int:
         return min(own, max(0, host.vms.swap - host.memory.swap_in_memory))
     # A page that KSM merged takes its place once, and each of its VMs has it among its own. Which were merged is
     # forgotten once they are swapped, and nothing here counts them once.
-    return 0 if host.ksm is not None and (host.ksm.run or host.ksm.full_scans or host.ksm.pages_shared) else own
+    return 0 if _may_have_merged(host) else own
+
+
+def _may_have_merged(host: HostObservation) -> bool:
+    if host.ksm is None:
+        return host.unread("ksm")
+    return bool(host.ksm.run or host.ksm.full_scans or host.ksm.pages_shared)

@@ -56,11 +56,11 @@ def forecast(
     demands = demands_of(domains, policies, past, now, settings, predictor, nodes_of(host), table)
     inside = [domain for domain, one in zip(domains, demands, strict=True) if one.reason is not DemandReason.OUTSIDE]
     resident = sum(domain.process.rss for domain in inside if domain.process)
-    saving = _ksm_saving(host, inside)
-    missed = _missed(state, inside, past)
-    other = state.other.lasting(settings.other_window, now).add(
-        now, max(0.0, host.pool - host.memory.available - (resident + missed - saving))
-    )
+    saving = _ksm_saving(host, inside, state.ksm_saving)
+    others = host.pool - host.memory.available - resident - _missed(state, inside, past)
+    # While KSM cannot be read what it saves at most counts for now; what is remembered is what is known.
+    known = state.ksm_saving if host.unread("ksm") else saving
+    other = state.other.lasting(settings.other_window, now).add(now, max(0.0, others + known))
     footprint = {past[one.uuid].instance: one.process.footprint for one in inside if one.process}
     # What one has that arrives, or is starting, comes by no will of its own, and counts in full as it is.
     running = {past[one.uuid].instance for one in inside if one.process and one.state is DomainState.RUNNING}
@@ -73,7 +73,7 @@ def forecast(
         available=host.memory.available,
         resident=resident,
         ksm_saving=saving,
-        other=int(other.peak()),
+        other=int(max(other.peak(), others + saving)),
         swap=swap_backing(host, inside),
         fault_in_rate=fault_in.quantile(0.99),
         node=tightest(host, domains, demands, settings),
@@ -100,13 +100,24 @@ def nodes_of(host: HostObservation) -> int:
     return sum(node.total > 0 for node in host.numa)
 
 
-def _ksm_saving(host: HostObservation, domains: Sequence[DomainObservation]) -> int:
-    """What unmerging would bring back, less the zero pages that VMs' footprints count already."""
+def _ksm_saving(host: HostObservation, domains: Sequence[DomainObservation], before: int) -> int:
+    """What unmerging would bring back, less the zero pages that VMs' footprints count already.
+
+    While KSM cannot be read it is no less than ``before``, nor than what is merged of these VMs: all that a process
+    holds where its kernel does not say.
+    """
     if host.ksm is None:
-        return 0
+        return max(before, sum(map(_merged, domains))) if host.unread("ksm") else 0
     counted = sum(one.process.ksm_zero or 0 for one in domains if one.process)
     zero = max(0, (host.ksm.zero_pages or 0) * host.page_size - counted)
     return host.ksm.pages_sharing * host.page_size + zero
+
+
+def _merged(domain: DomainObservation) -> int:
+    process = domain.process
+    if process is None:
+        return 0
+    return process.rss if process.ksm_merging is None else process.ksm_merging
 
 
 def _missed(state: PlannerState, domains: Sequence[DomainObservation], past: Mapping[str, Past]) -> int:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from memhint.objects.domain import DomainObservation
-from memhint.objects.gap import GapReason
 from memhint.objects.host import HostObservation
 from memhint.objects.plan import Demand, DemandReason
 from memhint.planner.settings import PlannerSettings
@@ -39,9 +38,9 @@ def tightest(
     room = free + page cache − node reserve − Σ(D − RSS) of the VMs bound to it, where the reserve is no less than what
     the kernel itself keeps free. A VM that is bound to several nodes weighs on each with all that may come to lie
     there: what comes next may be all of one cell's, and a cell is bound to its own nodes. While the nodes cannot be
-    read there is no room.
+    read, or what the kernel keeps of them, there is no room.
     """
-    if _unread(host) and any(domain.facts.numa_strict for domain in domains):
+    if host.unread("numa") and any(domain.facts.numa_strict for domain in domains):
         return 0
     with_memory = {node.node: node for node in host.numa if node.total > 0}
     if len(with_memory) < 2:
@@ -55,13 +54,10 @@ def tightest(
         most = dict(zip(facts.numa_nodes, facts.numa_most, strict=False))
         for node in [node for node in facts.numa_nodes if node in with_memory] or list(with_memory):
             coming[node] = coming.get(node, 0) + min(more, most.get(node, more))
+    if coming and host.unread("watermarks"):
+        return 0
     rooms = [
         one.free + one.file - max(settings.node_reserve_of(one.total), one.kept) - taken
         for one, taken in ((with_memory[node], taken) for node, taken in coming.items())
     ]
     return min(rooms, default=None)
-
-
-def _unread(host: HostObservation) -> bool:
-    """Whether there may be nodes that nobody could look at; a kernel without NUMA has none."""
-    return any(gap.what == "numa" and gap.reason is not GapReason.UNSUPPORTED for gap in host.gaps)

@@ -71,12 +71,13 @@ def plan(
     """
     seen = forecast(host, domains, policies, state, now, settings, growth)
     asked = ask(host, domains, policies, unread, seen, state, now, settings)
-    promised, remembered = _promised(seen, asked.ladder, state, now, sight, settings)
     clear = sight is Sight.CLEAR
-    look = _look(seen, asked.ladder, settings)
-    if not clear:
-        # Of a VM that nobody named all that it holds is other work's, so that VMs seem not to fit.
-        look = replace(look, assigned=0, failed=is_scarce(asked.ladder, settings.ladder))
+    ran_short = is_scarce(asked.ladder, settings.ladder) or _killed(host, state)
+    look = _look(seen, ran_short, settings)
+    promised, remembered = _promised(seen, look, asked.ladder, state, now, sight, settings)
+    if not clear or host.unread("ksm"):
+        # All that a VM holds that nobody named is other work's, and so is all that KSM may save: VMs seem not to fit.
+        look = replace(look, assigned=0, failed=ran_short)
     earned = next_earned(state.earned, look, now) if _may_earn(settings) else Earned()
     cycle = HostCycle(
         host=host,
@@ -110,8 +111,10 @@ def plan(
             past=seen.past,
             other=seen.other if clear else state.other.lasting(settings.other_window, now),
             fault_in=seen.fault_in,
+            ksm_saving=state.ksm_saving if host.unread("ksm") else seen.sums.ksm_saving,
             storms=seen.storms,
             earned=earned,
+            oom_kills=state.oom_kills if host.oom_kills is None else host.oom_kills,
             footprint=seen.footprint,
             counters=counters_of(host),
             ladder=asked.ladder,
@@ -134,11 +137,17 @@ def plan(
 
 
 def _promised(
-    seen: Forecast, ladder: LadderState, state: PlannerState, now: float, sight: Sight, settings: PlannerSettings
+    seen: Forecast,
+    look: UsageSample,
+    ladder: LadderState,
+    state: PlannerState,
+    now: float,
+    sight: Sight,
+    settings: PlannerSettings,
 ) -> tuple[Capacity, int]:
     """The capacity with what is promised of it, and the headroom to remember. Nothing is promised blind."""
     proven = evidence(state.earned) if _may_earn(settings) else None
-    if proven is not None and _look(seen, ladder, settings).failed:
+    if proven is not None and look.failed:
         proven = replace(proven, share=ALL)
     found = capacity(seen.sums, seen.demands, learnt(settings, seen.storms.percent), proven)
     promised = _promise(found, ladder, state, now, settings)
@@ -156,8 +165,16 @@ def _may_earn(settings: PlannerSettings) -> bool:
     return settings.earned_max_ratio > settings.max_ratio
 
 
-def _look(seen: Forecast, ladder: LadderState, settings: PlannerSettings) -> UsageSample:
-    """What this cycle adds to the evidence. The host runs short where VMs do not fit, or rungs say that it does."""
+def _killed(host: HostObservation, state: PlannerState) -> bool:
+    """Whether a process was killed for want of memory since that was counted last.
+
+    Of a VM that is killed in its cgroup, or for the want of a node, nothing else says that it did not fit.
+    """
+    return host.oom_kills is not None and state.oom_kills is not None and host.oom_kills > state.oom_kills
+
+
+def _look(seen: Forecast, ran_short: bool, settings: PlannerSettings) -> UsageSample:
+    """What this cycle adds to the evidence. VMs that do not fit say that the host runs short, too."""
     sums = seen.sums
     base = sums.pool - settings.reserve_of(sums.pool)
     inside = [one for one in seen.demands if one.reason is not DemandReason.OUTSIDE]
@@ -166,7 +183,7 @@ def _look(seen: Forecast, ladder: LadderState, settings: PlannerSettings) -> Usa
         use=sum(one.footprint for one in settled),
         assigned=sum(one.assigned for one in settled),
         base=base,
-        failed=sum(one.footprint for one in inside) > base - sums.other or is_scarce(ladder, settings.ladder),
+        failed=sum(one.footprint for one in inside) > base - sums.other or ran_short,
     )
 
 

@@ -22,8 +22,10 @@ def long_ago(state: PlannerState) -> PlannerState:
         fault_in=state.fault_in,
         past=state.past,
         predictor=state.predictor,
+        ksm_saving=state.ksm_saving,
         storms=replace(state.storms, hours=()),
         earned=state.earned,
+        oom_kills=state.oom_kills,
     )
 
 
@@ -45,7 +47,9 @@ def after_boot(state: PlannerState, now: float, settings: PlannerSettings, away:
         other=state.other.moved(state.at, now),
         fault_in=state.fault_in.moved(state.at, now),
         past={uuid: _past(one, state.at, now, settings.forecast_window) for uuid, one in state.past.items()},
+        ksm_saving=0,  # no page is merged any more
         storms=replace(moved.storms, worst=state.storms.worst.moved(state.at, now)),
+        oom_kills=None,  # counted from 0 again
         earned=Earned() if away is None or away < 0 else on_another_clock(state.earned, now, away),
     )
 

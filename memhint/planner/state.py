@@ -34,8 +34,10 @@ class PlannerState(DedupState):
     tops: Mapping[str, int] = field(default_factory=dict)  # by QEMU process: its largest footprint since it was at rest
     tuning: Mapping[str, Tuning] = field(default_factory=dict)  # as asked for last
     migrate: str | None = None
+    ksm_saving: int = 0  # bytes, as KSM was read last
     storms: Storms = field(default_factory=Storms)
     earned: Earned = field(default_factory=Earned)
+    oom_kills: int | None = None  # as counted last
     headroom: int = 0  # as promised last, or as it would have been had all VMs been seen
     predictor: str = ""  # whose past it is
     split: Mapping[str, float] = field(default_factory=dict)  # by QEMU process: seconds since pieces were taken of it
@@ -45,8 +47,19 @@ class PlannerState(DedupState):
 
 
 def unlisted(state: PlannerState, now: PlannerState) -> PlannerState:
-    """What is remembered after a cycle without a list of the VMs: nothing of any VM is forgotten."""
-    return replace(state, at=now.at, headroom=now.headroom, ladder=now.ladder, counters=now.counters)
+    """What is remembered after a cycle without a list of the VMs: nothing of any VM is forgotten.
+
+    Such a cycle earns nothing; what a shortage costs is lost in it, too.
+    """
+    return replace(
+        state,
+        at=now.at,
+        headroom=now.headroom,
+        ladder=now.ladder,
+        counters=now.counters,
+        earned=now.earned,
+        oom_kills=now.oom_kills,
+    )
 
 
 def start(settings: PlannerSettings) -> PlannerState:

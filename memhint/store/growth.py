@@ -75,16 +75,21 @@ class Growth:
         return self._database.transact(work)
 
     def points(self, name: str) -> dict[str, list[Point]]:
-        """The worst of each hour of a host's VMs, oldest first, as far as no other host says that it has them."""
+        """The worst of each hour of a host's VMs, oldest first, as far as no other host says that it has them.
+
+        Others may have written points of them before. So a VM never had more memory than this host says that it has:
+        whoever lies can only make it use more of it.
+        """
         other = domain.alias()
         claimed = select(other.c.uuid).where(other.c.uuid == domain.c.uuid, other.c.host != name).exists()
-        mine = select(domain.c.uuid).where(
+        mine = select(domain.c.uuid, domain.c.assigned).where(
             domain.c.host == name, domain.c.demand_reason.in_(_FORECAST), ~claimed.correlate(domain)
         )
         with self._database.read() as connection:
             own = select(host_summary.c.slot_overhead).where(host_summary.c.name == name)
             overhead = connection.execute(own).scalar() or 0
-            uuids = list(connection.execute(mine.order_by(domain.c.uuid).limit(VMS)).scalars())
+            has = {uuid: int(size) for uuid, size in connection.execute(mine.order_by(domain.c.uuid).limit(VMS))}
+        uuids = list(has)
         found: dict[str, list[Point]] = {uuid: [] for uuid in uuids}
         begin = (domain_history.c.bucket - domain_history.c.bucket % HOUR).label("begin")
         for first in range(0, len(uuids), _AT_ONCE):
@@ -98,7 +103,8 @@ class Growth:
             query = query.group_by(domain_history.c.uuid, begin).order_by(domain_history.c.uuid, begin)
             with self._database.read() as connection:
                 for uuid, at, use, assigned in connection.execute(query):
-                    found[uuid].append((float(at), int(use), max(int(assigned) + overhead, int(use))))
+                    most = min(int(assigned), has[uuid]) + overhead
+                    found[uuid].append((float(at), int(use), max(most, int(use))))
         return found
 
     def keep_tally(self, name: str, tally: Tally) -> None:

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 from memhint.objects.domain import DomainFacts
 from memhint.objects.ownership import Mark
-from memhint.objects.policy import NOVA_KEYS, PolicyError, parse_policy
+from memhint.objects.policy import NOVA_KEYS, read_wishes
 from memhint.virt.errors import DomainXMLError
 from memhint.virt.huge_pages import hugetlb_bytes
 from memhint.virt.marks import read_marks
@@ -165,8 +165,7 @@ def _flavor_specs(metadata: ElementTree.Element | None) -> tuple[dict[str, str],
         name = spec.get("name", "")
         if not name.startswith(SPEC_PREFIX) or name.removeprefix(SPEC_PREFIX) in NOVA_KEYS:
             continue
-        try:
-            values.update(parse_policy([(name.removeprefix(SPEC_PREFIX), (spec.text or "").strip())]))
-        except PolicyError as error:
-            faults.append(f"flavor extra spec {name}: {error}")
+        said, wrong = read_wishes([(name.removeprefix(SPEC_PREFIX), (spec.text or "").strip())])
+        values.update(said)
+        faults += [f"flavor extra spec {name}: {fault}" for fault in wrong]
     return values, faults

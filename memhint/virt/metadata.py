@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from memhint.objects.policy import PolicyError, parse_policy
+from memhint.objects.policy import read_wishes
 
 NAMESPACE = "urn:memhint:policy:1"
 PREFIX = "memhint"
@@ -15,18 +15,6 @@ TAG = f"{{{NAMESPACE}}}policy"
 
 
 def read_policy(metadata: ElementTree.Element | None) -> tuple[dict[str, str], list[str]]:
-    """The policy in a domain's ``<metadata>``, and what in it was wrong.
-
-    A value that is wrong counts as not said: the others hold.
-    """
+    """The policy in a domain's ``<metadata>``, and what in it was wrong; the others hold."""
     element = metadata.find(TAG) if metadata is not None else None
-    if element is None:
-        return {}, []
-    values: dict[str, str] = {}
-    faults: list[str] = []
-    for name, value in element.attrib.items():
-        try:
-            values.update(parse_policy([(name, value)]))
-        except PolicyError as error:
-            faults.append(str(error))
-    return values, faults
+    return ({}, []) if element is None else read_wishes(element.attrib.items())

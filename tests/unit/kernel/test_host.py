@@ -73,6 +73,16 @@ def test_a_broken_hugetlb_pool_is_a_gap(fake: FakeRoot) -> None:
     assert [gap.what for gap in seen.gaps] == ["hugetlb"]
 
 
+@pytest.mark.parametrize(("line", "taken"), [("Hugetlb:        2097152 kB", 2 * GIB), ("", 0)])
+def test_the_memory_of_pools_that_cannot_be_read_is_nobody_elses(fake: FakeRoot, line: str, taken: int) -> None:
+    text = recorded.MEMINFO.replace("Hugetlb:               0 kB", line)
+    fake.host().write("proc/meminfo", text).write("sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", "x")
+    seen = observe_host(fake.kernel, 0.0)
+    assert [(gap.what, gap.reason) for gap in seen.gaps] == [("hugetlb", GapReason.MALFORMED)]
+    assert seen.hugetlb_bytes == taken
+    assert seen.pool == seen.memory.total - taken
+
+
 def test_a_memory_cgroup_alone_keeps_the_machines_pressure(fake: FakeRoot) -> None:
     seen = observe_host(v1(fake.host()).kernel, 0.0, memory_cgroup=V1)
     assert (seen.memory.scope, seen.memory.total) == (Scope.CGROUP, 3 * GIB)

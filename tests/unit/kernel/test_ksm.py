@@ -49,6 +49,12 @@ def test_no_ksm_is_missing(fake: FakeRoot) -> None:
         read_ksm(fake.kernel)
 
 
+@pytest.mark.parametrize("name", ["run", "pages_sharing", "full_scans", "use_zero_pages"])
+def test_ksm_that_lacks_a_part_is_there_and_makes_no_sense(fake: FakeRoot, name: str) -> None:
+    with pytest.raises(InterfaceMalformed, match=name):
+        read_ksm(fake.host().remove(f"{KSM}/{name}").kernel)
+
+
 @pytest.mark.parametrize("text", ["-1\n", "18446744073709551615\n"])
 def test_a_zero_page_counter_below_zero_is_unknown(fake: FakeRoot, text: str) -> None:
     assert read_ksm(fake.host().write(f"{KSM}/ksm_zero_pages", text).kernel).zero_pages is None

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from memhint.objects.gap import Gap, GapReason
 from memhint.objects.host import VmsCgroup
 from memhint.objects.plan import Bound
 from memhint.objects.units import GIB
@@ -45,6 +48,12 @@ def test_pages_that_ksm_merged_count_once_as_the_cgroup_has_them_and_not_at_all_
     ten = swapped(*[GIB] * 10)  # one and the same GiB
     assert swap_backing(host(29 * GIB, vms=1 * GIB, ksm=True), ten) == 4 * GIB
     assert swap_backing(host(29 * GIB, ksm=True), ten) == 3 * GIB
+
+
+@pytest.mark.parametrize(("reason", "backed"), [(GapReason.UNREADABLE, 3 * GIB), (GapReason.UNSUPPORTED, 13 * GIB)])
+def test_where_ksm_cannot_be_read_pages_may_have_been_merged(reason: GapReason, backed: int) -> None:
+    unread = replace(host(29 * GIB), gaps=(Gap("ksm", reason),))
+    assert swap_backing(unread, swapped(*[GIB] * 10)) == backed
 
 
 def test_swap_that_the_cgroup_may_use_and_others_have_taken_is_not_there() -> None:

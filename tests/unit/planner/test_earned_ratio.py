@@ -23,9 +23,10 @@ from memhint.planner.earned_ratio import (
     suffices,
 )
 from memhint.planner.explain import capacity_steps, cost_of, earned_words, spare_words
-from memhint.planner.resume import long_ago
+from memhint.planner.plan import Sight
+from memhint.planner.resume import after_boot, long_ago
 from memhint.planner.settings import PlannerSettings
-from memhint.planner.state import PlannerState, start
+from memhint.planner.state import PlannerState, start, unlisted
 from memhint.store import codec
 from tests.unit import builders
 from tests.unit.planner.worlds import LATER, SETTINGS, Vm, World, earned_by
@@ -163,6 +164,55 @@ def test_a_host_that_runs_short_promises_as_one_that_earned_nothing_at_once() ->
     assert found.evidence == Evidence(NEEDED, ALL)
     assert found.max_ratio == 1.5
     assert not found.together
+
+
+def unlisted_cycles(world: World, state: PlannerState) -> PlannerState:
+    """Ten cycles before libvirt has said which VMs there are."""
+    for place in range(10):
+        state = unlisted(state, world.look(state, LATER + 30.0 * place, MAY, Sight.BLIND).state)
+    return state
+
+
+def test_a_shortage_before_libvirt_has_listed_the_vms_costs_all() -> None:
+    state = replace(start(MAY), earned=OFTEN)
+    short = World((), free=GIB, other=63 * GIB, psi=90.0)
+    assert evidence(unlisted_cycles(short, state).earned) == Evidence(NEEDED, ALL)
+    assert evidence(unlisted_cycles(World((), free=60 * GIB), state).earned) == evidence(OFTEN)
+
+
+def test_a_process_that_was_killed_for_want_of_memory_costs_all_whatever_is_free() -> None:
+    world = replace(host(14, GIB), killed=7)
+    state = replace(world.first_look(MAY), earned=OFTEN)
+    found = replace(world, killed=8).look(state, LATER, MAY)
+    assert found.plan.capacity.evidence == Evidence(NEEDED, ALL)
+    assert found.plan.capacity.max_ratio == 1.5
+    assert evidence(found.state.earned).share == ALL
+    assert evidence(world.look(state, LATER, MAY).state.earned).share == 300  # those before are none of now
+
+
+@pytest.mark.parametrize("sight", [Sight.STALE, Sight.BLIND])
+def test_nor_does_it_matter_whether_the_vms_were_seen_then(sight: Sight) -> None:
+    world = host(14, GIB)
+    state = replace(world.first_look(MAY), earned=OFTEN)
+    planned = replace(world, killed=1).look(state, LATER, MAY, sight).state
+    assert evidence(planned.earned) == Evidence(NEEDED, ALL)
+    blind = unlisted(state, planned)
+    assert evidence(blind.earned) == Evidence(NEEDED, ALL)
+    assert blind.oom_kills == 1
+
+
+def test_a_kill_is_seen_once_it_can_be_counted_again_and_by_an_agent_that_was_away() -> None:
+    world = host(14, GIB)
+    state = replace(world.first_look(MAY), earned=OFTEN)
+    unread = replace(world, killed=None).look(state, LATER, MAY).state
+    assert evidence(unread.earned).share == 300
+    killed = replace(world, killed=1)
+    assert evidence(killed.look(unread, LATER + 10, MAY).state.earned).share == ALL
+    assert evidence(killed.look(long_ago(state), LATER + 10, MAY).state.earned).share == ALL
+    # A boot counts from 0 again.
+    booted = after_boot(replace(state, oom_kills=5), LATER, MAY, 60.0)
+    assert evidence(world.look(booted, LATER + 10, MAY).state.earned).share == 300
+    assert booted.oom_kills is None
 
 
 @pytest.mark.parametrize("policy", [{"class": "guaranteed"}, {"overcommit": "deny"}])

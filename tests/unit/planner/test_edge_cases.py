@@ -8,12 +8,14 @@ from itertools import pairwise
 import pytest
 
 from memhint.objects.domain import DomainState
+from memhint.objects.gap import Gap, GapReason
 from memhint.objects.host import NumaNode
 from memhint.objects.plan import Bound, DemandReason, PredictorName
 from memhint.objects.units import GIB, MIB
-from memhint.planner.plan import plan
-from memhint.planner.state import start
-from tests.unit.planner.worlds import LATER, PAGE, SETTINGS, Vm, World, capacity_of
+from memhint.planner.earned_ratio import evidence
+from memhint.planner.plan import Planned, plan
+from memhint.planner.state import PlannerState, start
+from tests.unit.planner.worlds import LATER, PAGE, SETTINGS, Vm, World, capacity_of, earned_by
 
 OVERHEAD = SETTINGS.overhead
 IDLE = Vm(8 * GIB, 1 * GIB, 1 * GIB)
@@ -115,6 +117,72 @@ def test_with_ksm_on_nothing_more_is_promised_than_with_every_page_apart() -> No
     apart = World(vms, free=54 * GIB)
     merged = replace(apart, merged=3 * GIB, free=57 * GIB)
     assert capacity_of(merged).headroom == capacity_of(apart).headroom
+
+
+MERGED = (replace(IDLE, rss=4 * GIB), replace(IDLE, rss=4 * GIB))
+
+
+def without_ksm(world: World, state: PlannerState, now: float, merging: int | None, reason: GapReason) -> Planned:
+    """The world's next look, in which KSM could not be read, and each VM's process says that so much is merged."""
+    domains = [vm.seen(number, vm.rss, vm.swap) for number, vm in enumerate(world.vms)]
+    domains = [replace(one, process=replace(one.process, ksm_merging=merging)) for one in domains]
+    host = replace(world.host(world.free), ksm=None, gaps=(Gap("ksm", reason),))
+    return plan(host, domains, world.policies(), state, now, SETTINGS)
+
+
+@pytest.mark.parametrize("merging", [2 * GIB, None])
+@pytest.mark.parametrize("reason", [GapReason.UNREADABLE, GapReason.MALFORMED])
+@pytest.mark.parametrize("known", [False, True])
+def test_while_ksm_cannot_be_read_no_more_is_promised_than_with_it(
+    known: bool, reason: GapReason, merging: int | None
+) -> None:
+    merged = World(MERGED, free=57 * GIB, merged=3 * GIB)
+    state = merged.first_look(SETTINGS)
+    if not known:
+        state = replace(state, ksm_saving=0)
+    read = merged.look(state, LATER, SETTINGS).plan.capacity
+    found = without_ksm(merged, state, LATER, merging, reason)
+    assert (found.plan.capacity.model, found.plan.capacity.now) <= (read.model, read.now)
+    assert found.plan.capacity.back <= read.back
+    assert found.plan.capacity.headroom <= read.headroom
+    # Nor once the hour is forgotten in which it was read.
+    later = without_ksm(merged, found.state, LATER + 2 * SETTINGS.other_window, merging, reason).plan.capacity
+    assert later.headroom <= read.headroom
+
+
+def test_what_ksm_saved_when_it_was_read_last_counts_on_where_processes_say_less() -> None:
+    merged = World(MERGED, free=57 * GIB, merged=2 * GIB)
+    state = merged.first_look(SETTINGS)
+    for now in (LATER, LATER + 60):
+        found = without_ksm(merged, state, now, 0, GapReason.UNREADABLE)
+        assert found.plan.capacity.ksm_saving == 2 * GIB
+        state = found.state
+
+
+@pytest.mark.parametrize("merging", [4 * GIB, None])
+def test_one_cycle_without_ksm_costs_the_promise_of_that_cycle_only(merging: int | None) -> None:
+    merged = World(MERGED, free=57 * GIB, merged=3 * GIB)
+    state = replace(merged.look(merged.first_look(SETTINGS), LATER, SETTINGS).state, earned=earned_by(300))
+    unread = without_ksm(merged, state, LATER + 10, merging, GapReason.UNREADABLE)
+    assert unread.plan.capacity.headroom < merged.look(state, LATER + 10, SETTINGS).plan.capacity.headroom
+    assert evidence(unread.state.earned).share == 300
+    assert merged.look(unread.state, LATER + 20, SETTINGS).plan == merged.look(state, LATER + 20, SETTINGS).plan
+
+
+def test_other_work_is_remembered_while_ksm_cannot_be_read() -> None:
+    merged = World(MERGED, free=57 * GIB, merged=3 * GIB)
+    state = merged.look(merged.first_look(SETTINGS), LATER, SETTINGS).state
+    busy = replace(merged, free=37 * GIB, other=22 * GIB)
+    found = without_ksm(busy, state, LATER + 10, 4 * GIB, GapReason.UNREADABLE)
+    assert found.plan.capacity.other > 22 * GIB
+    assert merged.look(found.state, LATER + 20, SETTINGS).plan.capacity.other == 22 * GIB
+
+
+def test_a_kernel_without_ksm_saves_nothing() -> None:
+    apart = World(MERGED, free=54 * GIB)
+    state = apart.first_look(SETTINGS)
+    found = without_ksm(apart, state, LATER, None, GapReason.UNSUPPORTED).plan.capacity
+    assert (found.ksm_saving, found.headroom) == (0, capacity_of(apart).headroom)
 
 
 def test_zero_pages_of_ksm_are_counted_once() -> None:

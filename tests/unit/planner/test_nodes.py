@@ -42,6 +42,14 @@ def test_nothing_is_promised_while_nodes_that_vms_are_bound_to_cannot_be_read(
     assert tightest(host, [vm], [builders.demand(demand=0)], PlannerSettings()) == room
 
 
+@pytest.mark.parametrize(("strict", "room"), [(True, 0), (False, None)])
+def test_while_it_is_not_known_what_the_kernel_keeps_of_a_node_it_has_no_room(strict: bool, room: int | None) -> None:
+    vm = builders.domain_observation(facts=builders.facts(numa_strict=strict, numa_nodes=(0,) if strict else ()))
+    nodes = (NumaNode(0, 100 * GIB, 90 * GIB), NumaNode(1, 100 * GIB, 12 * GIB))
+    host = replace(builders.host_observation(), numa=nodes, gaps=(Gap("watermarks", GapReason.MALFORMED),))
+    assert tightest(host, [vm], [builders.demand(demand=0)], PlannerSettings()) == room
+
+
 def room_beside(*, resident: int, most: tuple[int, ...] = (8 * GIB, 8 * GIB)) -> int | None:
     """What a guest of 16 GiB with a cell on each of two nodes leaves, where 12 GiB of one of them are free."""
     facts = builders.facts(memory=16 * GIB, numa_strict=True, numa_nodes=(0, 1), numa_most=most)

@@ -80,6 +80,7 @@ class World:
     hugetlb: int = 0
     nodes: tuple[NumaNode, ...] = ()
     psi: float = 0.0
+    killed: int | None = 0  # for want of memory
 
     @property
     def total(self) -> int:
@@ -98,6 +99,7 @@ class World:
             hugetlb=(HugetlbPool(2 * MIB, self.hugetlb // (2 * MIB), 0),),
             numa=self.nodes,
             pressure=builders.pressure(some_avg10=self.psi),
+            oom_kills=self.killed,
         )
 
     def look(

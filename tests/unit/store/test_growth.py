@@ -115,6 +115,22 @@ def test_the_worst_of_each_hour_of_those_that_have_a_forecast_is_looked_at(store
     assert store.growth.points("nobody") == {}
 
 
+def test_what_another_host_has_said_of_a_vm_makes_its_memory_no_larger(store: Store) -> None:
+    report(store, "host-a", 128 * MIB, excluded=(DB, OLD))
+    report(store, "host-b", 128 * MIB, excluded=(DB, OLD))
+    assert store.growth.points("host-a") == {}
+    with store.database.write() as connection:
+        connection.execute(domain_history.delete())
+        rows = []
+        # The second is of host-b; in the third hour the VM had not been made larger yet.
+        for at, memory in ((0, 4 * GIB), (60, 2**47), (3600, 2 * GIB)):
+            rows.append({"uuid": WEB, "span": 0, "at": at, "bucket": at, "assigned": memory, "footprint": GIB})
+        connection.execute(domain_history.insert(), rows)
+        connection.execute(domain.delete().where(domain.c.host == "host-b"))  # it says no more that it has the VM
+    points = [(0.0, GIB, 4 * GIB + 128 * MIB), (3600.0, GIB, 2 * GIB + 128 * MIB)]
+    assert store.growth.points("host-a") == {WEB: points}
+
+
 def test_of_a_host_with_many_vms_some_are_looked_at(store: Store) -> None:
     report(store, "host-a")
     with store.database.write() as connection:

@@ -4,6 +4,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from memhint.objects.policy import KEYS, PolicyError, PolicyKey
 from memhint.objects.units import GIB, MIB
 from memhint.virt.domain_xml import parse_domain, reporting_attribute, with_reporting
 from memhint.virt.errors import DomainXMLError
@@ -58,7 +59,7 @@ def test_a_nova_instance() -> None:
     assert facts.memory == 1 * GIB
     assert facts.project == "0b5e8d7a4c1f4f0f9d0e6a7b8c9d0e1f"
     assert facts.flavor_specs == {"reporting": "off"}
-    assert facts.policy == {"dedup": "on"}
+    assert facts.policy == {"dedup": "on", "guest_actions": "deny"}
     assert (facts.balloon, facts.reporting_offered, facts.stats_period, facts.guest_agent) == (True, True, 10, True)
     pinned = [facts.hugepages, facts.locked, facts.vfio, facts.confidential, facts.shared_memory]
     assert not any(pinned)
@@ -111,6 +112,29 @@ def test_a_misspelt_key_and_a_wrong_value_are_told_and_the_rest_holds() -> None:
     assert len(faults) == 2
     assert any("guest_actions='maybe'" in fault for fault in faults)
     assert any("memhint:frp" in fault for fault in faults)
+
+
+def with_wishes(key: str, value: str) -> str:
+    """A domain that says so of one key in its flavor and in its own metadata."""
+    specs = f"<nova:extraSpecs><nova:extraSpec name='memhint:{key}'>{value}</nova:extraSpec></nova:extraSpecs>"
+    nova = "xmlns:nova='http://openstack.org/xmlns/libvirt/nova/1.1'"
+    own = f"<m:policy xmlns:m='urn:memhint:policy:1' {key}='{value}'/>"
+    return domain(f"<metadata><nova:instance {nova}><nova:flavor>{specs}</nova:flavor></nova:instance>{own}</metadata>")
+
+
+@pytest.mark.parametrize("value", ["Deny", "Guaranteed", ""])
+@pytest.mark.parametrize("key", KEYS.values(), ids=KEYS)
+def test_a_wrong_value_is_an_opt_out_where_there_is_one_and_else_not_said(key: PolicyKey, value: str) -> None:
+    try:
+        said = {key.name: key.check(value)}  # a name, such as a project's, may be spelt so
+    except PolicyError:
+        said = {} if key.opt_out is None else {key.name: key.opt_out}
+    found = parse_domain(with_wishes(key.name, value))
+    assert found.facts.flavor_specs == found.facts.policy == said
+    wrong = key.opt_out is not None or not said
+    assert len(found.faults) == 2 * wrong
+    assert all(f"{key.name}={value!r}" in fault for fault in found.faults)
+    assert all((f"counts as {key.opt_out}" in fault) == (key.opt_out is not None) for fault in found.faults)
 
 
 @pytest.mark.parametrize(
