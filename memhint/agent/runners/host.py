@@ -69,6 +69,7 @@ class HostRunner(LeverRunner, Generic[PlanT]):
     def undo(self, view: HostSnapshot, deadline: float) -> list[str]:
         """Put back what was changed, once the pass under way has ended."""
         name, lever, seen = self._lever.name, self._lever, view.seen
+        lever.stopping()
         if not seen.listed:
             return []
         lever.interrupt()
