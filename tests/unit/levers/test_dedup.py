@@ -516,6 +516,50 @@ def test_one_vm_leaves_and_the_others_go_on(host: Host) -> None:
     assert host.knob("run") == "1"
 
 
+def test_a_vm_that_was_let_in_by_half_is_kept_out_as_it_leaves(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That it was verified to be out says nothing any more, once its QEMU was told to merge."""
+    host.asks = {"b": "on"}
+    host.reconcile()
+    assert host.merging() == {"b"}
+    host.asks["a"] = "on"
+    real = FakeMonitor.set
+
+    def breaks_off(self, path: str, name: str, value: object) -> None:
+        real(self, path, name, value)
+        if value is True:
+            raise LibvirtCallFailed("no answer for the second of its objects")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FakeMonitor, "set", breaks_off)
+        verdicts, _ = host.reconcile()
+    assert verdicts["a"].answer is Answer.FAILED
+    assert host.merging() == {"a", "b"}
+    assert host.lever.read(host.domains[0], host.seen()) is not Observed.OFF
+    host.asks = {"b": "on"}
+    _, own = host.reconcile()
+    assert own.ok
+    assert host.merging() == {"b"}
+
+
+def test_a_vm_that_was_put_back_by_half_is_kept_out_again(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    host.reconcile()
+    asked, host.asks = host.asks, {}
+    real = FakeMonitor.set
+
+    def breaks_off(self, path: str, name: str, value: object) -> None:
+        real(self, path, name, value)
+        if value is True and self is host.monitors["d"]:
+            raise LibvirtCallFailed("no answer for the second of its objects")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FakeMonitor, "set", breaks_off)
+        assert not host.reconcile()[1].ok
+    assert "d" in host.merging()
+    host.asks = asked
+    assert host.reconcile()[1].ok
+    assert host.merging() == {"a", "b"}
+
+
 def test_separating_needs_headroom(host: Host) -> None:
     host.reconcile()
     host.domains[0] = replace(host.domains[0], process=replace(host.domains[0].process, ksm_merging=700 * MIB))
