@@ -251,7 +251,11 @@ class DedupLever(HostLever[DedupPlan]):
         self._pause_beside()
 
     def _pause_beside(self) -> None:
-        threading.Thread(target=self._ksm.pause, name="dedup-arrival", daemon=True).start()
+        try:
+            threading.Thread(target=self._ksm.pause, name="dedup-arrival", daemon=True).start()
+        except RuntimeError as error:  # no host has threads without end
+            LOG.warning("KSM is stopped while its caller waits: %s", error)
+            self._ksm.pause()
 
     def hold(self) -> Verdict:
         """While it is not known who may merge: KSM rests, where memhint runs it. Nothing is separated, or forgotten."""

@@ -87,7 +87,8 @@ class VmRunner(LeverRunner):
             return [f"{name} of every VM: a pass is still under way"]
         self._stop.clear()
         # Of all VMs: whatever holds for one of which that cannot be read, what was taken is given back.
-        self._pass.begin(lambda: self._run({}, view.seen.domains, view.policies))
+        if not self._pass.begin(lambda: self._run({}, view.seen.domains, view.policies)):
+            return [f"{name} of every VM: no thread could be started"]
         if not self._pass.settle(deadline / 2):
             return [f"{name} of every VM: giving back takes too long"]
         if self._unknown is not None:

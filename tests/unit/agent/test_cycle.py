@@ -697,6 +697,49 @@ def test_a_store_that_is_away_as_an_agent_ends_that_saw_no_vm_is_named(host: Fak
     assert "what is left is not known: the disk is full" in left
 
 
+def no_threads(monkeypatch: pytest.MonkeyPatch, name: str, times: int) -> None:
+    """Of this name none can be started, for so many times."""
+    left = [name] * times
+    real = threading.Thread.start
+
+    def start(self: threading.Thread) -> None:
+        if self.name in left:
+            left.remove(self.name)
+            raise RuntimeError("can't start new thread")
+        real(self)
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+
+
+@pytest.mark.parametrize("name", ["dedup", "balloon"])
+def test_a_pass_for_which_there_is_no_thread_is_begun_by_the_next_cycle(
+    host: FakeHost, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    no_threads(monkeypatch, name, 1)
+    report = host.run_cycles(1)
+    assert host.recorder.reports == [report]
+    (runner,) = [one for one in host.cycle._parts.runners if name in one.names]
+    assert runner.settle(0.0)
+    begun: list[bool] = []
+    first = "knows" if name == "dedup" else "owned"  # what a pass asks of the lever before all else
+    monkeypatch.setattr(runner._lever, first, lambda *_: begun.append(True) or {})
+    host.cycle.run()
+    assert runner.settle(WAIT_S)
+    assert begun == [True]
+
+
+@pytest.mark.parametrize("name", ["dedup", "balloon"])
+def test_where_there_is_no_thread_to_put_back_it_is_named(
+    host: FakeHost, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host.run_cycles(2)
+    no_threads(monkeypatch, name, 1)
+    (left,) = host.cycle.undo(WAIT_S)
+    assert left.startswith(name)
+    assert "no thread could be started" in left
+    assert host.cycle.undo(WAIT_S) == []
+
+
 def of_cache(report, name: str):
     domain = by_name(report)[name]
     (lever,) = (one for one in domain.levers if one.lever is LeverName.CACHE)

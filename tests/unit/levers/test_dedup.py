@@ -362,6 +362,19 @@ def test_ksm_stops_at_once_where_a_vm_starts_and_goes_on_when_it_is_out(host: Ho
     assert (host.knob("run"), host.merging()) == ("1", {"a", "b"})
 
 
+def test_ksm_stops_where_a_vm_starts_though_there_is_no_thread_for_it(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host.reconcile()
+
+    def start(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    host.arrive("e", 15, "p2")
+    assert host.knob("run") == "0"
+
+
 def test_a_member_that_is_paused_is_left_as_it_is(host: Host) -> None:
     plan = host.plan()
     host.reconcile()
