@@ -140,10 +140,22 @@ class Cycle:
             # What the ones before did not need is there for all that follow.
             kept_for_later -= runner.share * deadline
             spare = until - self._clock() - kept_for_later
-            left += runner.undo(view, max(runner.share * deadline, spare))
-        if view.missing is not None and not view.seen.listed and self._parts.marks.all():
-            left.append(f"{view.missing}; the marks are kept for the next start")
-        return left
+            try:
+                left += runner.undo(view, max(runner.share * deadline, spare))
+            except Exception as error:  # a defect in one must not keep the others from it
+                name = ", ".join(runner.names) or type(runner).__name__
+                LOG.exception("putting back failed: %s", name)
+                left.append(f"{name}: {type(error).__name__}: {error}")
+        return left + self._kept(view)
+
+    def _kept(self, view: HostSnapshot) -> list[str]:
+        """What is left because nobody has said which VMs there are, in words."""
+        if view.missing is None or view.seen.listed:
+            return []
+        try:
+            return [f"{view.missing}; the marks are kept for the next start"] if self._parts.marks.all() else []
+        except StoreError as error:
+            return [f"what is left is not known: {error}"]
 
     def end(self) -> None:
         """Say that the host goes down in order: what it has earned then outlives its boot."""

@@ -190,7 +190,11 @@ class Guests:
         until = self._clock() + deadline
         for uuid, wish in wishes.items():
             thread = threading.Thread(target=self._undo_one, args=(uuid, wish, done, until), name="undo", daemon=True)
-            thread.start()
+            try:
+                thread.start()
+            except RuntimeError as error:  # no host has threads without end
+                done[uuid] = Verdict(Answer.FAILED, Reason.KERNEL, str(error))
+                continue
             threads.append(thread)
         for thread in threads:
             thread.join(max(0.0, until - self._clock()))

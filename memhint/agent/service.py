@@ -103,12 +103,14 @@ class AgentService:
                 self._reload = False
                 agent = self._reloaded(agent, store)
         LOG.info("stopping: putting back what was changed")
-        if host_stops():
-            agent.cycle.end()  # before what may take so long that the host does not wait for it
-        left = agent.cycle.undo(UNDO_DEADLINE)
-        for problem in left:
-            LOG.error("not put back: %s", problem)
-        agent.close()
+        try:
+            if host_stops():
+                agent.cycle.end()  # before what may take so long that the host does not wait for it
+            left = agent.cycle.undo(UNDO_DEADLINE)
+            for problem in left:
+                LOG.error("not put back: %s", problem)
+        finally:
+            agent.close()
         return 1 if left else 0
 
     def _cycle(self, agent: Agent) -> None:

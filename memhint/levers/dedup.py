@@ -239,11 +239,23 @@ class DedupLever(HostLever[DedupPlan]):
 
         A pass under way may take minutes, as the monitor of a busy VM does, and nobody waits for that here.
         """
-        threading.Thread(target=self._ksm.pause, name="dedup-arrival", daemon=True).start()
+        self._pause_beside()
 
     def knows(self, arrivals: int) -> None:
         """See HostLever."""
         self._ksm.knows(arrivals)
+
+    def stopping(self) -> None:
+        """KSM stops at once, for nobody keeps out who starts from now on. No pass under way switches it on again."""
+        self._ksm.end()
+        self._pause_beside()
+
+    def _pause_beside(self) -> None:
+        try:
+            threading.Thread(target=self._ksm.pause, name="dedup-arrival", daemon=True).start()
+        except RuntimeError as error:  # no host has threads without end
+            LOG.warning("KSM is stopped while its caller waits: %s", error)
+            self._ksm.pause()
 
     def hold(self) -> Verdict:
         """While it is not known who may merge: KSM rests, where memhint runs it. Nothing is separated, or forgotten."""
@@ -279,7 +291,7 @@ class DedupLever(HostLever[DedupPlan]):
             yield LeverState(self.name, subject, "on" if on else "off", observed, verdict)
 
     def undo(self, domains: Sequence[DomainObservation], host: HostObservation) -> Verdict:
-        """Separate what memhint merged, stop KSM and put every setting back that memhint changed."""
+        """Stop KSM, separate what memhint merged and put every setting back that memhint changed."""
         return self._stop(domains, host, dry_run=False)
 
     # -- going back ----------------------------------------------------------------------------------------------------
@@ -291,8 +303,11 @@ class DedupLever(HostLever[DedupPlan]):
             return Verdict(Answer.UNCHANGED)
         if dry_run:
             return Verdict(
-                Answer.PLANNED, Reason.DRY_RUN, "separate what was merged, stop KSM and restore its settings"
+                Answer.PLANNED, Reason.DRY_RUN, "stop KSM, separate what was merged and restore its settings"
             )
+        # First of all: to separate takes minutes, may fail, and may be broken off, and KSM would go on over those that
+        # start meanwhile.
+        self._ksm.pause()
         by_uuid = {one.uuid: one for one in domains if one.process is not None}
         problems = []
         merged = set()  # VMs that stay so for now: their marks are kept, and the next pass tries again

@@ -194,6 +194,11 @@ class MergeFlags:
         self._known[domain.process.instance] = _VerifiedFlag(merge, domain.facts.memory)
         self._marked.pop(domain.process.instance, None)
 
+    def _unknow(self, instance: str) -> None:
+        """What was verified holds no more once its QEMU is told anything else, whatever comes of that."""
+        self._known.pop(instance, None)
+        self._marked.pop(instance, None)
+
     def _verify(self, domain: DomainObservation, merge: bool) -> Verdict:
         """Ask the host's kernel: QEMU answers success whatever its madvise did."""
         assert domain.process is not None
@@ -210,6 +215,7 @@ class MergeFlags:
         self._ledger.put(
             Mark(domain.uuid, MERGE_KNOB, str(before).lower(), after, domain.process.instance, self._now())
         )
+        self._unknow(domain.process.instance)
 
     def let_in(self, domain: DomainObservation, host: HostObservation, *, dry_run: bool) -> Verdict:
         """Let a member merge: the ranges that are worth it, or all of it, or nothing where no page has an equal."""
@@ -291,8 +297,7 @@ class MergeFlags:
         assert domain.process is not None
         LOG.warning("ranges of %s could not be marked: %s", domain.name, why)
         self._whole.add(domain.process.instance)
-        self._known.pop(domain.process.instance, None)
-        self._marked.pop(domain.process.instance, None)
+        self._unknow(domain.process.instance)
         self.set(domain, False, host, dry_run=False)
         return Verdict(Answer.FAILED, Reason.HYPERVISOR, f"its ranges could not be marked: {why}")
 
@@ -338,14 +343,13 @@ class MergeFlags:
         if domain is None or domain.process is None or domain.process.instance != mark.instance:
             self._ledger.remove(mark.subject, mark.knob)
             return []
+        self._unknow(mark.instance)
         try:
             monitor = self._monitor(mark.subject)
             for path in monitor.memory_backends():
                 monitor.set(path, "merge", mark.before == "true")
         except VirtError as error:
             return [f"{domain.name}: {error.detail}"]
-        self._known.pop(mark.instance, None)
-        self._marked.pop(mark.instance, None)
         self._ledger.remove(mark.subject, mark.knob)
         return []
 

@@ -48,10 +48,15 @@ class HostKsm:
         self._now = now
         self._arrivals = arrivals
         self._known = 0  # arrivals that the pass under way has looked at
+        self._ended = False
 
     def knows(self, arrivals: int) -> None:
         """So many arrivals have been looked at: KSM may run over them, once all is done that the pass has to do."""
         self._known = arrivals
+
+    def end(self) -> None:
+        """Never switch KSM on again. Waits for nothing: who pauses it now, too, has it rest for good."""
+        self._ended = True
 
     def owned(self) -> bool:
         """Whether it was memhint that switched KSM on, in this boot of the host."""
@@ -83,6 +88,8 @@ class HostKsm:
                 self._put_back(mark)
             for knob, value in switch_on:
                 with self._arrivals.lock:
+                    if self._ended:
+                        return Verdict(Answer.PENDING, Reason.INTERRUPTED, "KSM rests: the agent stops")
                     if self._arrivals.count != self._known:
                         return Verdict(Answer.PENDING, Reason.NOT_VERIFIED, _NEWCOMER)
                     self._write_marked(knob, value)

@@ -165,6 +165,13 @@ class HostLever(ABC, Generic[PlanT]):
         """End a pass under way early, where that can be; called before somebody waits for one."""
         return
 
+    def stopping(self) -> None:
+        """The agent stops: what must not go on with nobody there ends at once, whatever pass is under way.
+
+        Must not wait. What was changed is put back after that pass.
+        """
+        return
+
     def hold(self) -> Verdict:
         """While not all VMs are known: do no more than is right whichever VMs there are."""
         return Verdict(Answer.UNCHANGED)

@@ -91,8 +91,9 @@ class QosLever:
         work = Pass(self._root, self._host_boot, self._ledger.all())
         if not work.marks:
             return Verdict(Answer.UNCHANGED)
-        self._forget(work, set())
-        verdicts = [self._put_back(mark, work) for mark in work.of_vms()] + self._settle(work)
+        unknown = self._forget(work, set())
+        verdicts = [unknown.get(mark.instance) or self._put_back(mark, work) for mark in work.of_vms()]
+        verdicts += self._settle(work)
         problems = [verdict for verdict in verdicts if not verdict.ok]
         if not problems:
             return Verdict(Answer.APPLIED, Reason.NONE, "every VM's class is taken back")
@@ -216,11 +217,16 @@ class QosLever:
             change = Change(CGROUPS, mark.knob, f"{path}/{MIN}", mark.after, amount_text(want), mark.instance)
             self._write(change, work)
 
-    def _forget(self, work: Pass, running: set[str]) -> None:
-        """Marks of processes that ended hold for nothing any more."""
+    def _forget(self, work: Pass, running: set[str]) -> dict[str, Verdict]:
+        """Marks of processes that ended hold for nothing any more; by instance, why that is not known of one."""
+        unknown = {}
         for mark in work.of_vms():
-            if mark.instance not in running and not instance_runs(self._root, mark.instance):
-                self._drop(mark, work)
+            try:
+                if mark.instance not in running and not instance_runs(self._root, mark.instance):
+                    self._drop(mark, work)
+            except KernelInterfaceError as error:
+                unknown[mark.instance] = Verdict(Answer.FAILED, Reason.KERNEL, str(error))
+        return unknown
 
     def _drop(self, mark: Mark, work: Pass) -> None:
         self._ledger.remove(mark.subject, mark.knob)

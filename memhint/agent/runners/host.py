@@ -69,12 +69,14 @@ class HostRunner(LeverRunner, Generic[PlanT]):
     def undo(self, view: HostSnapshot, deadline: float) -> list[str]:
         """Put back what was changed, once the pass under way has ended."""
         name, lever, seen = self._lever.name, self._lever, view.seen
+        lever.stopping()
         if not seen.listed:
             return []
         lever.interrupt()
         if not self._last.passes.settle(deadline / 2):
             return [f"{name}: a pass is still under way"]
-        self._begin(None, lambda: PassResult({}, lever.undo(seen.domains, seen.host)))
+        if not self._begin(None, lambda: PassResult({}, lever.undo(seen.domains, seen.host))):
+            return [f"{name}: no thread could be started; the marks are kept for the next start"]
         if not self._last.passes.settle(deadline / 2):
             return [f"{name}: putting back takes too long; the marks are kept for the next start"]
         verdict = self._last.read()[1].host
@@ -92,8 +94,8 @@ class HostRunner(LeverRunner, Generic[PlanT]):
         """Begin nothing more; a pass under way ends as early as it can."""
         self._lever.interrupt()
 
-    def _begin(self, plan: PlanT | None, work: Callable[[], PassResult]) -> None:
-        self._last.passes.begin(lambda: self._run(plan, work))
+    def _begin(self, plan: PlanT | None, work: Callable[[], PassResult]) -> bool:
+        return self._last.passes.begin(lambda: self._run(plan, work))
 
     def _run(self, plan: PlanT | None, work: Callable[[], PassResult]) -> None:
         try:

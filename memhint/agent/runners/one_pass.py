@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
+
+LOG = logging.getLogger(__name__)
 
 
 class OnePass:
@@ -19,11 +22,16 @@ class OnePass:
         return self._thread is not None and self._thread.is_alive()
 
     def begin(self, run: Callable[[], None]) -> bool:
-        """Begin a pass unless one is under way."""
+        """Begin a pass unless one is under way; whether it has begun."""
         if self.under_way:
             return False
-        self._thread = threading.Thread(target=run, name=self._name, daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=run, name=self._name, daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:  # no host has threads without end
+            LOG.warning("a pass of %s is begun later: %s", self._name, error)
+            return False
+        self._thread = thread
         return True
 
     def settle(self, timeout: float) -> bool:

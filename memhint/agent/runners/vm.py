@@ -55,6 +55,7 @@ class VmRunner(LeverRunner):
         self._pass = OnePass(str(lever.name))
         self._rests: frozenset[str | None] | None = None
         """The processes that ran in the last pass, if it was asked for nothing, and had nothing to give back."""
+        self._unknown: StoreError | None = None  # why the last pass does not know what was taken
         self._pulled: Mapping[str, _Pulled] = {}
 
     def pull(self, view: HostSnapshot, planned: Planned) -> None:
@@ -86,11 +87,20 @@ class VmRunner(LeverRunner):
             return [f"{name} of every VM: a pass is still under way"]
         self._stop.clear()
         # Of all VMs: whatever holds for one of which that cannot be read, what was taken is given back.
-        self._submit({}, view.seen.domains, view.policies)
+        if not self._pass.begin(lambda: self._run({}, view.seen.domains, view.policies)):
+            return [f"{name} of every VM: no thread could be started"]
         if not self._pass.settle(deadline / 2):
             return [f"{name} of every VM: giving back takes too long"]
+        if self._unknown is not None:
+            return [f"{name} of every VM: what was taken is not known: {self._unknown}"]
+        # What was taken of a VM that is shut off has ended with its process.
+        off = {one.uuid for one in view.seen.domains if one.state is DomainState.SHUTOFF}
         with self._lock:
-            return [f"{name} of {uuid}: {one.verdict}" for uuid, one in self._pulled.items() if not one.verdict.ok]
+            return [
+                f"{name} of {uuid}: {one.verdict}"
+                for uuid, one in self._pulled.items()
+                if not one.verdict.ok or (one.verdict.answer is Answer.PENDING and uuid not in off)
+            ]
 
     def settle(self, timeout: float) -> bool:
         """Wait for the pass under way."""
@@ -118,10 +128,12 @@ class VmRunner(LeverRunner):
     def _run(
         self, wishes: Mapping[str, int], domains: Sequence[DomainObservation], policies: Mapping[str, Policy]
     ) -> None:
+        self._rests = self._unknown = None  # until the pass has come to its end
         try:
             owned = self._lever.owned()
         except StoreError as error:
             LOG.error("what %s took is not known now: %s", self._lever.name, error)
+            self._unknown = error
             return
         pulled: dict[str, _Pulled] = {}
         for one in domains:

@@ -87,8 +87,7 @@ class WakeRunner(LeverRunner):
             return
         self._some.set()
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="wakes", daemon=True)
-            self._thread.start()
+            self._thread = _started(threading.Thread(target=self._run, name="wakes", daemon=True))
 
     def settle(self, timeout: float) -> bool:
         """Wait for what is read now."""
@@ -131,9 +130,9 @@ class WakeRunner(LeverRunner):
             self._reading = {name: one for name, one in self._reading.items() if one.is_alive()}
             if instance in self._rests or instance in self._reading or len(self._reading) >= AT_ONCE:
                 return
-            thread = threading.Thread(target=self._ahead, args=(instance,), name="read-ahead", daemon=True)
-            self._reading[instance] = thread
-            thread.start()
+            thread = _started(threading.Thread(target=self._ahead, args=(instance,), name="read-ahead", daemon=True))
+            if thread is not None:
+                self._reading[instance] = thread
 
     def _ahead(self, instance: str) -> None:
         try:
@@ -151,6 +150,16 @@ class WakeRunner(LeverRunner):
             LOG.exception("reading ahead failed")
         with self._lock:
             self._rests[instance] = self._clock() + REST
+
+
+def _started(thread: threading.Thread) -> threading.Thread | None:
+    """The thread, or None where it could not be started: no host has threads without end."""
+    try:
+        thread.start()
+    except RuntimeError as error:
+        LOG.warning("%s is begun later: %s", thread.name, error)
+        return None
+    return thread
 
 
 def reader(root: KernelRoot, room: Callable[[], int], settings: ReadAheadSettings) -> Read:

@@ -12,8 +12,11 @@ from pathlib import Path
 import pytest
 
 from memhint.agent.reclaimable import returned
+from memhint.agent.runners.runner import LeverRunner
 from memhint.guest.commands import GET_MEMINFO, RECLAIM_MEMORY
 from memhint.guest.errors import GuestAgentAbsent
+from memhint.kernel.errors import InterfaceUnreadable
+from memhint.levers.balloon import BALLOON_KNOB
 from memhint.levers.dedup_merge import MERGE_KNOB
 from memhint.objects.domain import DomainState
 from memhint.objects.gap import GapReason
@@ -504,6 +507,44 @@ def test_a_guest_that_falls_silent_while_stopping_is_said_to_be_left(host: FakeH
     assert agent.files["/sys/module/page_reporting/parameters/page_reporting_order"].strip() == "9"
 
 
+@pytest.mark.parametrize("lacking", [1, 3])
+def test_where_there_is_no_thread_for_a_guest_the_others_are_put_back(
+    host: FakeHost, lacking: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = host.agents["uuid-db"]
+    agent.files.update(
+        {
+            "/sys/module/page_reporting/parameters/page_reporting_order": "9\n",
+            "/sys/bus/virtio/devices/virtio0/device": "0x0005\n",
+            "/sys/bus/virtio/devices/virtio0/features": "0000010000\n",
+            "/sys/bus/virtio/drivers/virtio_balloon/virtio0/device": "0x0005\n",
+        }
+    )
+    agent.release = "6.1.0-50-cloud-amd64"
+    host.definitions.known["uuid-db"] = Definition(
+        builders.facts(memory=4 * GIB, policy={"reporting": "off", "guest_actions": "allow"})
+    )
+    host.recorder.replace = lambda uuid, origin, values: None
+    host.run_cycles(2)
+    asked: list[str] = []
+    real = threading.Thread.start
+
+    def start(self: threading.Thread) -> None:
+        if self.name == "undo":
+            asked.append(self.name)
+            if len(asked) <= lacking:
+                raise RuntimeError("can't start new thread")
+        real(self)
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    left = host.cycle.undo(WAIT_S)
+    order = agent.files["/sys/module/page_reporting/parameters/page_reporting_order"].strip()
+    if lacking == 3:
+        assert (order, left) == ("11", ["reporting of uuid-db: failed (kernel): can't start new thread"])
+    else:
+        assert (order, left) == ("9", [])
+
+
 def test_a_host_whose_vms_are_not_seen_does_not_admit(host: FakeHost) -> None:
     host.stats_error = CallTimeout("hangs")
     assert not host.run_cycles(1).plan.pressure.admitting
@@ -624,6 +665,79 @@ def test_an_idle_best_effort_vm_is_ballooned_under_pressure_and_gets_it_back(hos
     assert state.verdict.ok
     assert host.cycle.undo(WAIT_S) == []
     assert host.balloons[-1] == ("uuid-db", 4 * GIB)
+
+
+class Broken(LeverRunner):
+    """A lever that fails as it is undone, in a way that nobody foresaw."""
+
+    names = (LeverName.THP,)
+
+    def pull(self, view, planned) -> None:
+        pass
+
+    def undo(self, view, deadline):
+        raise InterfaceUnreadable("/proc/1/stat", "Input/output error")
+
+
+def test_a_lever_that_cannot_be_undone_keeps_no_other_from_it_and_is_named(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path, more=lambda note: (Broken(),))
+    host.run_cycles(1)
+    (instance,) = [one.process.instance for one in host.cycle._seen.domains if one.uuid == "uuid-web"]
+    host.ledger.put(Mark("uuid-web", BALLOON_KNOB, str(4 * GIB), str(2 * GIB), instance, 1.0))
+    assert host.cycle.undo(WAIT_S) == ["thp: InterfaceUnreadable: /proc/1/stat: Input/output error"]
+    assert host.balloons == [("uuid-web", 4 * GIB)]
+
+
+def test_a_store_that_is_away_as_an_agent_ends_that_saw_no_vm_is_named(host: FakeHost, monkeypatch) -> None:
+    host.stats_error = CallTimeout("hangs")
+    host.run_cycles(1)
+    monkeypatch.setattr(host.ledger, "all", lambda: (_ for _ in ()).throw(StoreError("the disk is full")))
+    left = host.cycle.undo(WAIT_S)
+    assert "qos: the disk is full" in left
+    assert "what is left is not known: the disk is full" in left
+
+
+def no_threads(monkeypatch: pytest.MonkeyPatch, name: str, times: int) -> None:
+    """Of this name none can be started, for so many times."""
+    left = [name] * times
+    real = threading.Thread.start
+
+    def start(self: threading.Thread) -> None:
+        if self.name in left:
+            left.remove(self.name)
+            raise RuntimeError("can't start new thread")
+        real(self)
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+
+
+@pytest.mark.parametrize("name", ["dedup", "balloon"])
+def test_a_pass_for_which_there_is_no_thread_is_begun_by_the_next_cycle(
+    host: FakeHost, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    no_threads(monkeypatch, name, 1)
+    report = host.run_cycles(1)
+    assert host.recorder.reports == [report]
+    (runner,) = [one for one in host.cycle._parts.runners if name in one.names]
+    assert runner.settle(0.0)
+    begun: list[bool] = []
+    first = "knows" if name == "dedup" else "owned"  # what a pass asks of the lever before all else
+    monkeypatch.setattr(runner._lever, first, lambda *_: begun.append(True) or {})
+    host.cycle.run()
+    assert runner.settle(WAIT_S)
+    assert begun == [True]
+
+
+@pytest.mark.parametrize("name", ["dedup", "balloon"])
+def test_where_there_is_no_thread_to_put_back_it_is_named(
+    host: FakeHost, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host.run_cycles(2)
+    no_threads(monkeypatch, name, 1)
+    (left,) = host.cycle.undo(WAIT_S)
+    assert left.startswith(name)
+    assert "no thread could be started" in left
+    assert host.cycle.undo(WAIT_S) == []
 
 
 def of_cache(report, name: str):

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import signal
 import threading
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from memhint.agent import service as services
 from memhint.agent.service import AgentService
 from memhint.conf.load import load
+from memhint.store.host_store import HostStore
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
@@ -20,3 +24,19 @@ def test_a_signal_waits_for_no_lock(number: int) -> None:
         handler.join(10.0)
         assert not handler.is_alive()
     assert (service._stop, service._reload) == (number == signal.SIGTERM, number == signal.SIGHUP)
+
+
+def test_an_agent_lets_go_of_everything_whatever_comes_of_putting_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = []
+
+    def undo(deadline: float) -> list[str]:
+        raise RuntimeError("a defect")
+
+    agent = SimpleNamespace(cycle=SimpleNamespace(undo=undo), close=lambda: closed.append(True))
+    service = AgentService(load([]))
+    monkeypatch.setattr(service, "_build", lambda *_: cast("Any", agent))
+    monkeypatch.setattr(services, "host_stops", lambda: False)
+    service._on_signal(signal.SIGTERM, None)
+    with pytest.raises(RuntimeError, match="a defect"):
+        service._serve(cast("HostStore", None))
+    assert closed == [True]

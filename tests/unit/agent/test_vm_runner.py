@@ -15,6 +15,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from lab.waiting import wait_for
 from memhint.agent.applied import Applied
 from memhint.agent.news import News
 from memhint.agent.runners.vm import VmRunner
@@ -41,7 +42,9 @@ class Toy(VmLever):
     def __init__(self) -> None:
         self.held: dict[str, int] = {}
         self.failing: set[str] = set()
+        self.waiting: set[str] = set()
         self.broken = self.away = False
+        self.lingers = False  # who gives, gives until it is told to stop
         self.inside = 0
         self.most_inside = 0
         self.pulls = 0
@@ -60,11 +63,15 @@ class Toy(VmLever):
         self.most_inside = max(self.most_inside, self.inside)
         self.pulls += 1
         self.go.wait(PATIENCE)
+        if self.lingers and wish is not None:
+            wait_for(stop, PATIENCE, "the pull to be told to stop", interval=0.001)
         try:
             if self.broken:
                 raise RuntimeError("a defect")
             if domain.uuid in self.failing:
                 return Verdict(Answer.FAILED, Reason.HYPERVISOR, "it does not answer")
+            if domain.uuid in self.waiting:
+                return Verdict(Answer.PENDING, Reason.NOT_RUNNING)
             if self.held.get(domain.uuid) == wish:
                 return Verdict(Answer.UNCHANGED)
             if wish is None:
@@ -222,10 +229,10 @@ class Schedules(RuleBasedStateMachine):
         assert self.toy.most_inside <= 1
 
     def teardown(self) -> None:
-        """Undone on a calm host: every pull was told once, nothing is held of a VM that is there, and it says so."""
-        assert self.runner.settle(PATIENCE)
-        assert len(self.noted) == self.toy.pulls
+        """Undone within a pull: every pull was told once, nothing is held of a VM that is there, and it says so."""
         self.toy.failing, self.toy.broken, self.toy.away = set(), False, False
+        self.toy.lingers = True
+        self.runner.pull(self._view(), asking(balloon=dict.fromkeys(VMS, 9)))
         assert self.runner.undo(self._view(), 2 * PATIENCE) == []
         assert not self.toy.held.keys() & self.there.keys()
         assert len(self.noted) == self.toy.pulls
@@ -297,6 +304,44 @@ def test_what_could_not_be_given_back_is_told() -> None:
     toy.failing = {VMS[0]}
     (left,) = runner.undo(view, 2 * PATIENCE)
     assert left.startswith(f"balloon of {VMS[0]}: failed")
+
+
+def test_what_is_being_taken_in_the_end_is_given_back_though_the_host_was_calm() -> None:
+    toy = Toy()
+    runner = runner_of(toy)
+    view = view_of([vm(uuid) for uuid in VMS], POLICIES)
+    runner.pull(view, CALM)
+    assert runner.settle(PATIENCE)
+    toy.lingers = True
+    runner.pull(view, asking(balloon={VMS[0]: 1}))
+    wait_for(lambda: toy.inside, PATIENCE, "the pull to begin")
+    assert runner.undo(view, 2 * PATIENCE) == []
+    assert toy.changes == [(VMS[0], "1"), (VMS[0], "None")]
+    assert toy.held == {}
+
+
+def test_a_store_that_is_away_in_the_end_is_told() -> None:
+    toy = Toy()
+    runner = runner_of(toy)
+    view = view_of([vm(VMS[0])], POLICIES)
+    runner.pull(view, asking(balloon={VMS[0]: 1}))
+    assert runner.settle(PATIENCE)
+    toy.away = True
+    assert runner.undo(view, 2 * PATIENCE) == ["balloon of every VM: what was taken is not known: away"]
+    toy.away = False
+    assert runner.undo(view, 2 * PATIENCE) == []
+
+
+@pytest.mark.parametrize("state", [DomainState.PAUSED, DomainState.SHUTOFF])
+def test_what_waits_in_the_end_is_told_where_the_vm_is_still_there(state: DomainState) -> None:
+    """What was taken of one that is shut off has ended with its process."""
+    toy = Toy()
+    runner = runner_of(toy)
+    runner.pull(view_of([vm(VMS[0])], POLICIES), asking(balloon={VMS[0]: 1}))
+    assert runner.settle(PATIENCE)
+    toy.waiting = {VMS[0]}
+    left = runner.undo(view_of([replace(vm(VMS[0]), state=state)], POLICIES), 2 * PATIENCE)
+    assert left == ([f"balloon of {VMS[0]}: pending (not_running)"] if state is DomainState.PAUSED else [])
 
 
 def test_in_the_end_it_is_given_back_also_by_a_vm_of_which_nothing_is_known() -> None:

@@ -139,6 +139,28 @@ def test_a_vm_that_is_read_for_long_holds_no_other_and_only_so_many_are_read_at_
     assert host.runner.settle(WAIT_S)
 
 
+@pytest.mark.parametrize("name", ["wakes", "read-ahead"])
+def test_where_there_is_no_thread_it_is_begun_later(host: Host, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, refused = threading.Thread.start, []
+
+    def start(self: threading.Thread) -> None:
+        if self.name == name and not refused:
+            refused.append(name)
+            raise RuntimeError("can't start new thread")
+        real(self)
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    host.pull({1: 4096})
+    assert host.runner.settle(0.0)
+    host.pull({1: 4096})
+    host.wakes("1:1")
+    host.looked()
+    assert host.runner.settle(WAIT_S)
+    host.wakes("1:1")
+    until(lambda: host.read == ["1:1"])
+    assert refused == [name]
+
+
 def test_one_that_is_switched_off_or_closed_watches_nobody() -> None:
     host = Host(enabled=False)
     host.pull({1: 4096})

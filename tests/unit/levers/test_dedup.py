@@ -7,23 +7,27 @@ import pytest
 
 from lab.memory_ledger import MemoryLedger
 from lab.waiting import wait_for
+from memhint.agent.runners.host import HostRunner
 from memhint.kernel.errors import InterfaceUnreadable, WriteRejected
 from memhint.kernel.ksm import KsmKnob
 from memhint.kernel.root import KernelRoot
 from memhint.levers.arrivals import Arrivals
 from memhint.levers.dedup import DedupLever, DedupSettings
+from memhint.levers.dedup_merge import MERGE_KNOB
 from memhint.objects.domain import DomainState
 from memhint.objects.gap import Gap, GapReason
-from memhint.objects.lever import Observed
+from memhint.objects.lever import LeverName, Observed
 from memhint.objects.merge_ranges import RangeChoice
-from memhint.objects.ownership import HOST
+from memhint.objects.ownership import HOST, Mark
 from memhint.objects.policy import Origin, effective
 from memhint.objects.units import GIB, MIB
 from memhint.objects.verdict import Answer, Reason
 from memhint.planner.dedup import plan_dedup
 from memhint.planner.dedup_pace import Pace
+from memhint.store.errors import StoreError
 from memhint.virt.errors import LibvirtCallFailed
 from tests.unit import builders
+from tests.unit.agent.views import asking, view_of
 from tests.unit.kernel.fake_root import FakeRoot
 from tests.unit.levers.fakes import FakeMonitor
 
@@ -358,6 +362,19 @@ def test_ksm_stops_at_once_where_a_vm_starts_and_goes_on_when_it_is_out(host: Ho
     assert (host.knob("run"), host.merging()) == ("1", {"a", "b"})
 
 
+def test_ksm_stops_where_a_vm_starts_though_there_is_no_thread_for_it(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host.reconcile()
+
+    def start(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    host.arrive("e", 15, "p2")
+    assert host.knob("run") == "0"
+
+
 def test_a_member_that_is_paused_is_left_as_it_is(host: Host) -> None:
     plan = host.plan()
     host.reconcile()
@@ -512,6 +529,50 @@ def test_one_vm_leaves_and_the_others_go_on(host: Host) -> None:
     assert host.knob("run") == "1"
 
 
+def test_a_vm_that_was_let_in_by_half_is_kept_out_as_it_leaves(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That it was verified to be out says nothing any more, once its QEMU was told to merge."""
+    host.asks = {"b": "on"}
+    host.reconcile()
+    assert host.merging() == {"b"}
+    host.asks["a"] = "on"
+    real = FakeMonitor.set
+
+    def breaks_off(self, path: str, name: str, value: object) -> None:
+        real(self, path, name, value)
+        if value is True:
+            raise LibvirtCallFailed("no answer for the second of its objects")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FakeMonitor, "set", breaks_off)
+        verdicts, _ = host.reconcile()
+    assert verdicts["a"].answer is Answer.FAILED
+    assert host.merging() == {"a", "b"}
+    assert host.lever.read(host.domains[0], host.seen()) is not Observed.OFF
+    host.asks = {"b": "on"}
+    _, own = host.reconcile()
+    assert own.ok
+    assert host.merging() == {"b"}
+
+
+def test_a_vm_that_was_put_back_by_half_is_kept_out_again(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    host.reconcile()
+    asked, host.asks = host.asks, {}
+    real = FakeMonitor.set
+
+    def breaks_off(self, path: str, name: str, value: object) -> None:
+        real(self, path, name, value)
+        if value is True and self is host.monitors["d"]:
+            raise LibvirtCallFailed("no answer for the second of its objects")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FakeMonitor, "set", breaks_off)
+        assert not host.reconcile()[1].ok
+    assert "d" in host.merging()
+    host.asks = asked
+    assert host.reconcile()[1].ok
+    assert host.merging() == {"a", "b"}
+
+
 def test_separating_needs_headroom(host: Host) -> None:
     host.reconcile()
     host.domains[0] = replace(host.domains[0], process=replace(host.domains[0].process, ksm_merging=700 * MIB))
@@ -562,6 +623,71 @@ def test_of_vms_that_leave_no_more_are_separated_than_there_is_room_for(full: Ho
     assert [verdicts[name].reason for name in "bc"] == [Reason.HEADROOM] * 2
     assert verdicts["a"].ok
     assert own.reason is Reason.NOT_VERIFIED
+
+
+def test_in_the_end_ksm_rests_before_the_first_vm_is_separated(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To separate VMs takes minutes, and nobody keeps out those that start meanwhile."""
+    host.reconcile()
+    runs: list[str] = []
+    real = FakeMonitor.set
+
+    def watched(self, path: str, name: str, value: object) -> None:
+        runs.append(host.knob("run"))
+        real(self, path, name, value)
+
+    monkeypatch.setattr(FakeMonitor, "set", watched)
+    assert host.lever.undo(host.domains, host.seen()).ok
+    assert runs
+    assert set(runs) == {"0"}
+
+
+def full_disk(mark: Mark) -> None:
+    raise StoreError("the disk is full")
+
+
+def test_in_the_end_ksm_rests_though_the_store_takes_no_mark(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    host.reconcile()
+    monkeypatch.setattr(host.ledger, "put", full_disk)
+    with pytest.raises(StoreError):
+        host.lever.undo(host.domains, host.seen())
+    assert host.knob("run") == "0"
+    assert MERGE_KNOB in {mark.knob for mark in host.ledger.all()}
+
+
+def test_an_agent_that_stops_has_ksm_rest_while_a_pass_hangs_which_does_not_switch_it_on_again(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host.reconcile()
+    host.asks["c"] = "on"
+    inside, go = threading.Event(), threading.Event()
+    real = FakeMonitor.set
+
+    def hangs(self, path: str, name: str, value: object) -> None:
+        inside.set()
+        assert go.wait(WAIT_S)
+        real(self, path, name, value)
+
+    monkeypatch.setattr(FakeMonitor, "set", hangs)
+    host.root.write(f"{KSM}/sleep_millisecs", "77\n")  # which the pass writes again, before it would switch KSM on
+    runner, view = HostRunner(host.lever), view_of(host.domains, {})
+    planned = asking()
+    planned.of_host[LeverName.DEDUP] = host.plan()
+    runner.pull(view, planned)
+    assert inside.wait(WAIT_S)
+    (left,) = runner.undo(view, 0.01)
+    assert left == "dedup: a pass is still under way"
+    wait_for(lambda: host.knob("run") == "0", WAIT_S, "KSM to rest")
+    go.set()
+    assert runner.settle(WAIT_S)
+    assert (host.knob("run"), host.knob("sleep_millisecs")) == ("0", "5")
+
+
+def test_an_agent_that_lets_go_in_a_dry_run_or_is_reloaded_leaves_ksm_alone(host: Host) -> None:
+    host.reconcile()
+    for dry_run in (True, False):
+        HostRunner(host.lever, dry_run=dry_run).close()
+    wait_for(lambda: not any(one.name == "dedup-arrival" for one in threading.enumerate()), WAIT_S, "threads to end")
+    assert host.knob("run") == "1"
 
 
 def test_who_found_no_room_is_separated_once_there_is_some(full: Host) -> None:

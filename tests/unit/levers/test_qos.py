@@ -228,6 +228,25 @@ def test_a_lower_value_of_somebody_else_is_a_conflict_and_stays(host: Host, leve
     assert not host.ledger.marks
 
 
+def test_a_process_that_cannot_be_looked_at_keeps_no_other_from_its_class_or_from_being_put_back(host: Host) -> None:
+    """Whether that pid is still the VM's is not known: nothing is written there."""
+    before = host.everything()
+    host.bring(a="guaranteed", b="best-effort")
+    set_for_b = {name: text for name, text in host.everything().items() if "proc/12/" in name}
+    stat = host.text("proc/12/stat")
+    host.root.write("proc/12/stat", "what is this\n")
+    gone = host.domains.pop("b")
+    assert host.bring(a="guaranteed", c="guaranteed")["c"].verdict.answer is Answer.APPLIED
+    verdict = host.lever.undo()
+    assert (verdict.answer, verdict.reason) == (Answer.FAILED, Reason.KERNEL)
+    assert "proc/12/stat" in verdict.detail
+    assert host.everything() == {**before, **set_for_b}
+    host.domains["b"] = gone
+    host.root.write("proc/12/stat", stat)
+    assert host.lever.undo().answer is Answer.APPLIED
+    assert host.everything() == before
+
+
 def test_a_higher_value_of_somebody_else_is_theirs_from_then_on(host: Host) -> None:
     host.bring(a="guaranteed")
     host.root.write(f"{SLICE}/memory.min", f"{5 * GIB}\n")
