@@ -136,6 +136,14 @@ def test_a_balloon_that_cannot_be_memhints_is_not_taken_up(host: Host, domain: D
     assert set(host.knobs()) == {ORDER_KNOB}
 
 
+@pytest.mark.parametrize("sizes", [("all", "2"), ("\N{SUPERSCRIPT TWO}", "2"), ("4096", "half"), ("4096", "")])
+def test_a_balloon_s_mark_without_sizes_is_not_taken_up(host: Host, sizes: tuple[str, str]) -> None:
+    view = seen(vm())
+    strange = replace(SHRUNK, before=sizes[0], after=sizes[1])
+    host.marks.follow(replace(view, seen=replace(view.seen, marks={WEB: (strange,)})))
+    assert host.knobs() == {}
+
+
 def test_what_belongs_to_another_knob_is_not_taken_up(host: Host) -> None:
     view = seen(vm())
     strange = replace(FINER, knob=MERGE_KNOB)
