@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -32,6 +32,7 @@ from memhint.conf.policy import host_inputs
 from memhint.kernel.clearings import Clearings
 from memhint.kernel.root import PAGE_SIZE, KernelRoot
 from memhint.levers.arrivals import Arrivals
+from memhint.objects.ownership import Mark
 from memhint.objects.report import STALE_PERIODS
 from memhint.objects.units import MIB
 from memhint.pages.samples import PageSamples
@@ -129,7 +130,8 @@ def build(
         wake()
 
     virt = build_virt(conf, listen)
-    marks = TravellingMarks(stores.ledger, DomainMarks(virt.counting).write, TRAVELLING, STAYING)
+    carry = DomainMarks(virt.counting).write if not dry_run else _carry_nothing
+    marks = TravellingMarks(stores.ledger, carry, TRAVELLING, STAYING)
     stores = replace(stores, ledger=marks)
     guests = _build_guests(conf, virt)
     looks = page_samples(conf, root)
@@ -193,6 +195,10 @@ def build(
     if not dry_run:
         looks.start()
     return Agent(cycle, parts, guests, looks, counters, active, arrivals, virt.definitions, virt.connections)
+
+
+def _carry_nothing(uuid: str, marks: Sequence[Mark]) -> None:
+    """A dry run leaves domains as they are."""
 
 
 def _build_guests(conf: cfg.ConfigOpts, virt: Virt) -> Guests:
