@@ -372,6 +372,9 @@ def test_no_action_is_lost_where_the_record_of_the_one_before_it_fails(host: Fak
             kept.append(at)
             raise StoreError("database is locked")
 
+        def queue(self, name, at, states) -> None:
+            kept.append(at)
+
     host.cycle._news._audit = Refusing()
     for number in range(3):
         host.now += 1
