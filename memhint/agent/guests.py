@@ -87,8 +87,11 @@ class Guests:
         self._lever = lever
 
     def inherit(self, before: Guests) -> None:
-        """Wait for the conversations of an earlier one of this process that are still under way."""
+        """Go on from what guests said to an earlier one of this process, and wait for its conversations that are still
+        under way.
+        """
         self._talking = before._talking
+        self._poller.inherit(before._poller)
 
     def news(self, uuid: str) -> GuestNews:
         """The newest that one guest said."""

@@ -48,7 +48,7 @@ class ReportingRunner(LeverRunner):
         return self._guests.settled()
 
     def inherit(self, before: Self) -> None:
-        """Wait for its conversations that are still under way, guest by guest."""
+        """Go on from what guests said, and wait for its conversations that are still under way, guest by guest."""
         self._guests.inherit(before._guests)
         self._reporting.inherit(before._reporting)
 

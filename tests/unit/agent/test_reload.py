@@ -30,6 +30,7 @@ from tests.unit.guest.fake_agent import FakeAgent
 from tests.unit.levers.fakes import FakeNextBoot
 
 ALLOW = effective({Origin.OPERATOR: {"guest_actions": "allow"}})
+MEMINFO = "MemTotal: 4000000 kB\nMemFree: 3000000 kB\nMemAvailable: 3500000 kB\nCached: 9 kB\n"
 Build = Callable[[], building.Agent]
 
 
@@ -82,7 +83,7 @@ class SlowGuest:
     def runner(self, before: ReportingRunner | None = None) -> ReportingRunner:
         """Of another agent of the same process."""
         guests = Guests(
-            lambda uuid: nullcontext(FakeAgent(files={"/proc/meminfo": "MemTotal: 4000000 kB\n"})),
+            lambda uuid: nullcontext(FakeAgent(files={"/proc/meminfo": MEMINFO})),
             building.GuestTiming(),
         )
         built = ReportingRunner(guests, GuestReporting(self.ledger, lambda uuid: FakeNextBoot(), 9))
@@ -144,3 +145,15 @@ def test_what_an_earlier_agent_has_not_begun_to_set_it_does_not_set(monkeypatch:
     assert ended(old)
     assert (guest.order, guest.settings) == (9, 0)
     assert guest.ledger.all() == ()
+
+
+def test_what_a_guest_said_counts_until_it_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    guest = SlowGuest(monkeypatch)
+    guest.go_on.set()
+    old = guest.runner()
+    guest.follow(old, Tuning(order=4))
+    assert ended(old)
+    said = old._guests.news(WEB)
+    assert said.memory is not None
+    assert said.kernel is not None
+    assert guest.runner(old)._guests.news(WEB) == said
