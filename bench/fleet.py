@@ -24,6 +24,7 @@ from memhint.agent.parts import Identity, Parts
 from memhint.agent.policies import Policies
 from memhint.agent.processes import Processes
 from memhint.agent.reclaims import Reclaims
+from memhint.agent.retrying_audit import RetryingAudit
 from memhint.agent.runners.cache import CacheRunner
 from memhint.agent.runners.host import HostRunner
 from memhint.agent.runners.ladder import LadderShown
@@ -182,7 +183,7 @@ class FakeFleet:
             deep=deep,
             nova=NovaFiles(root, "/var/lib/nova/compute_id", []),
             publisher=bus,
-            audit=self._store.events,
+            audit=RetryingAudit(self._store.events),
             states=self._store.states,
             marks=TravellingMarks(marks, lambda *_: None, TRAVELLING),
         )

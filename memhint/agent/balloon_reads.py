@@ -71,6 +71,11 @@ class BalloonReads:
         """Stop; a call under way is not waited for."""
         self._stop.set()
 
+    def inherit(self, before: BalloonReads) -> None:
+        """Go on from what an earlier one of this process has read: what is not known of a recycler sets it back."""
+        with before._lock:
+            self._known = dict(before._known)
+
     def want(self, instances: Mapping[str, str]) -> None:
         """The QEMU processes that run now with a balloon that can report, by domain UUID."""
         with self._lock:

@@ -59,6 +59,7 @@ class Agent:
     guests: Guests
     samples: PageSamples
     counters: BalloonReads
+    discarded: Discarded
     active: ActiveReads
     arrivals: Arrivals
     definitions: Definitions
@@ -67,6 +68,8 @@ class Agent:
     def inherit(self, before: Agent) -> None:
         """Go on from what an earlier agent of this process saw of the same libvirt's VMs."""
         self.parts.observer.inherit(before.parts.observer)
+        self.counters.inherit(before.counters)
+        self.discarded.inherit(before.discarded)
         self.definitions.inherit(before.definitions)
         self.parts.marks.inherit(before.parts.marks)
         self.cycle.inherit(before.cycle)
@@ -139,6 +142,7 @@ def build(
         looks.inherit(before.samples)
     deep = DeepReads(root, PAGE_SIZE, conf.observe.deep_cpu_percent, conf.observe.deep_interval)
     counters = BalloonReads(lambda uuid: Monitor(virt.counting, uuid), conf.guest.interval, conf.guest.max_age)
+    discarded = Discarded(counters, conf.guest.conversation_timeout + conf.guest.call_timeout)
     # Asking QEMU's monitor taints the VM: not without the operator's leave, and not in a dry run.
     counted = conf.virt.allow_monitor_commands and not dry_run
     boot = host_boot(root)
@@ -163,7 +167,7 @@ def build(
         dry_run=dry_run,
     )
     parts = Parts(
-        observer=_build_observer(conf, root, virt, guests, deep, counters if counted else None, active, arrivals),
+        observer=_build_observer(conf, root, virt, guests, deep, discarded if counted else None, active, arrivals),
         policies=Policies(stores.policies, host_inputs(conf), dry_run=dry_run),
         samples=samples if dry_run and samples is not None else looks,
         runners=build_levers(levers),
@@ -194,11 +198,11 @@ def build(
         counters.start()
     if not dry_run:
         looks.start()
-    return Agent(cycle, parts, guests, looks, counters, active, arrivals, virt.definitions, virt.connections)
+    return Agent(cycle, parts, guests, looks, counters, discarded, active, arrivals, virt.definitions, virt.connections)
 
 
 def _carry_nothing(uuid: str, marks: Sequence[Mark]) -> None:
-    """What a dry run writes to a running domain."""
+    """A dry run leaves domains as they are."""
 
 
 def _build_guests(conf: cfg.ConfigOpts, virt: Virt) -> Guests:
@@ -222,11 +226,10 @@ def _build_observer(
     virt: Virt,
     guests: Guests,
     deep: DeepReads,
-    counters: BalloonReads | None,
+    discarded: Discarded | None,
     active: ActiveReads,
     arrivals: Arrivals,
 ) -> Observer:
-    slack = conf.guest.conversation_timeout + conf.guest.call_timeout
     return Observer(
         root,
         lambda: read_stats(virt.caller),
@@ -240,6 +243,6 @@ def _build_observer(
         list_max_age=STALE_PERIODS * conf.period,
         overhead=conf.planner.overhead_mib * MIB,
         active=active,
-        discarded=Discarded(counters, slack).join if counters is not None else tuple,
+        discarded=discarded.join if discarded is not None else tuple,
         arrivals=lambda: arrivals.count,
     )

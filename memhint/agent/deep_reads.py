@@ -69,6 +69,13 @@ class DeepReads:
         """Stop; a read under way is not waited for."""
         self._stop.set()
 
+    def inherit(self, before: DeepReads) -> None:
+        """Go on from what an earlier one of this process has read: zero pages that are not known cost nothing."""
+        if self._share <= 0:
+            return
+        with before._lock:
+            self._kept, self._tried = dict(before._kept), dict(before._tried)
+
     def want(self, processes: Mapping[str, ProcessMemory]) -> None:
         """The VMs that run now, by UUID."""
         with self._lock:

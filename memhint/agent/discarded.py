@@ -21,6 +21,10 @@ class Discarded:
         self._slack = slack
         self._pairs: dict[str, Pair] = {}
 
+    def inherit(self, before: Discarded) -> None:
+        """Go on from what an earlier one of this process found: a guest that claimed too much is not believed again."""
+        self._pairs = dict(before._pairs)
+
     def join(self, domains: Sequence[DomainObservation]) -> list[DomainObservation]:
         """The same VMs with counters and comparison, and a guest's word clamped where it claims too much."""
         instances = {one.uuid: one.process.instance for one in domains if one.process is not None and _counts(one)}

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Collection
 
 from memhint.agent.guest_lever import GuestLever, GuestWish
+from memhint.agent.turns import Turns
 from memhint.guest.capabilities import read_capabilities
 from memhint.guest.errors import GuestCommandMissing, GuestError, GuestTimeout
 from memhint.guest.protocol import GuestAgent
@@ -43,8 +44,14 @@ class GuestReporting(GuestLever):
         self._note = note
         self._lock = threading.Lock()
         self._stopping = False
-        self._pulling: dict[str, threading.Lock] = {}  # one pull or undo of a guest at a time
+        self._pulling = Turns()  # one pull or undo of a guest at a time
         self._verdicts: dict[str, tuple[tuple[Policy, Tuning], Verdict]] = {}
+
+    def inherit(self, before: GuestReporting) -> None:
+        """Wait for the pulls of an earlier one of this process that are still under way: what they mark they may not
+        have done yet, and it would look like put back.
+        """
+        self._pulling = before._pulling
 
     def pull(self, wish: GuestWish, agent: GuestAgent | None, trouble: GuestError | None = None) -> bool:
         """Pull the lever; True when something was changed in the guest.
@@ -54,7 +61,7 @@ class GuestReporting(GuestLever):
         """
         uuid, fresh = wish.domain.uuid, agent is not None
         target = ReportingTarget(wish.domain, wish.policy, agent, self._next_boot(uuid), wish.tuning, fresh)
-        with self._alone(uuid):
+        with self._pulling.of(uuid):
             if self._stopping:
                 return False
             verdict = self.lever.pull(target, wish.policy.reporting, dry_run=self._dry_run)
@@ -88,7 +95,7 @@ class GuestReporting(GuestLever):
     def put_back(self, wish: GuestWish, agent: GuestAgent | None) -> Verdict:
         """Undo what memhint changed in this guest."""
         target = ReportingTarget(wish.domain, wish.policy, agent, self._next_boot(wish.domain.uuid))
-        with self._alone(wish.domain.uuid):
+        with self._pulling.of(wish.domain.uuid):
             return self.lever.pull(target, Mode.AUTO, dry_run=False)
 
     def owned(self, among: Collection[str]) -> set[str]:
@@ -98,14 +105,10 @@ class GuestReporting(GuestLever):
     def retain(self, uuids: Collection[str]) -> None:
         """Forget all other VMs."""
         with self._lock:
-            for table in (self._verdicts, self._pulling):
-                for uuid in set(table) - set(uuids):
-                    del table[uuid]
+            for uuid in set(self._verdicts) - set(uuids):
+                del self._verdicts[uuid]
+        self._pulling.retain(uuids)
         self.lever.retain(uuids)
 
     def _read_kernel(self, agent: GuestAgent) -> GuestKernel:
         return read_guest_kernel(agent, self._wall(), read_capabilities(agent))
-
-    def _alone(self, uuid: str) -> threading.Lock:
-        with self._lock:
-            return self._pulling.setdefault(uuid, threading.Lock())

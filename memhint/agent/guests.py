@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from memhint.agent.guest_lever import GuestLever, GuestWish
 from memhint.agent.observer import GuestNews
+from memhint.agent.turns import Turns
 from memhint.backoff import Backoff
 from memhint.guest.capabilities import Capabilities, read_capabilities
 from memhint.guest.errors import GuestAgentAbsent, GuestError, GuestSilent
@@ -69,7 +70,7 @@ class Guests:
         self._clock = clock
         self._lock = threading.Lock()
         self._stopping = False
-        self._talking: dict[str, threading.Lock] = {}  # one conversation with a guest at a time
+        self._talking = Turns()  # one conversation with a guest at a time
         self._wishes: dict[str, GuestWish] = {}
         self._asked: dict[str, tuple[float, tuple[Policy, Tuning]]] = {}
         self._capabilities: dict[str, tuple[str, Capabilities]] = {}  # by domain, for one QEMU process
@@ -84,6 +85,13 @@ class Guests:
     def pull_within(self, lever: GuestLever) -> None:
         """Have this lever pulled in every conversation; said before the first one begins."""
         self._lever = lever
+
+    def inherit(self, before: Guests) -> None:
+        """Go on from what guests said to an earlier one of this process, and wait for its conversations that are still
+        under way.
+        """
+        self._talking = before._talking
+        self._poller.inherit(before._poller)
 
     def news(self, uuid: str) -> GuestNews:
         """The newest that one guest said."""
@@ -121,10 +129,11 @@ class Guests:
         now = self._clock()
         with self._lock:
             self._wishes = wishes
-            for table in (self._asked, self._capabilities, self._talking):
+            for table in (self._asked, self._capabilities):
                 for uuid in set(table) - set(wishes):
                     del table[uuid]
             due = [Task(uuid, wish.domain.facts.memory) for uuid, wish in wishes.items() if self._due(uuid, wish, now)]
+        self._talking.retain(wishes)
         self._poller.retain(wishes)
         self._lever.retain(wishes)
         taken = self._poller.submit(due)
@@ -145,7 +154,7 @@ class Guests:
             raise GuestAgentAbsent("the agent is stopping" if stopping else "[guest] enabled is off")
         if wish is None or not wish.domain.facts.guest_agent or wish.domain.state is not DomainState.RUNNING:
             raise GuestAgentAbsent("the VM does not run, or has no channel for a guest agent")
-        with self._turn(uuid), self._transport(uuid) as transport:
+        with self._talking.of(uuid), self._transport(uuid) as transport:
             yield self._agent(transport, self._timing.call_timeout + _LATE)
 
     def capabilities(self, uuid: str) -> Capabilities | None:
@@ -202,7 +211,8 @@ class Guests:
         return {uuid: done.get(uuid, late) for uuid in self._lever.owned(wishes)}
 
     def close(self) -> None:
-        """Start nothing more; what hangs is left to end with the process."""
+        """Start and pull nothing more; what hangs is left to end with the process."""
+        self._lever.stop()
         self._poller.close(timeout_s=1.0)
 
     def _due(self, uuid: str, wish: GuestWish, now: float) -> bool:
@@ -220,7 +230,7 @@ class Guests:
         if not self._enabled or not wish.domain.facts.guest_agent or wish.domain.state is not DomainState.RUNNING:
             self._lever.pull(wish, None)
             return GuestReading(self._wall())
-        with self._turn(task.uuid), self._transport(task.uuid) as transport:
+        with self._talking.of(task.uuid), self._transport(task.uuid) as transport:
             return self._talk(task, wish, self._agent(transport))
 
     def _talk(self, task: Task, wish: GuestWish, agent: GuestAgent) -> GuestReading:
@@ -252,10 +262,6 @@ class Guests:
             if done[uuid].answer is not Answer.FAILED or self._clock() + _AGAIN >= until:
                 return
             time.sleep(_AGAIN)
-
-    def _turn(self, uuid: str) -> threading.Lock:
-        with self._lock:
-            return self._talking.setdefault(uuid, threading.Lock())
 
     def _agent(self, transport: AgentTransport, timeout: int | None = None) -> GuestAgent:
         return GuestAgent(

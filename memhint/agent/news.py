@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from operator import itemgetter
 
-from memhint.agent.parts import Audit
+from memhint.agent.parts import PatientAudit
 from memhint.bus.publisher import Publisher
 from memhint.objects.lever import LeverName, LeverState
 from memhint.objects.report import Report
@@ -21,7 +21,7 @@ KEPT = 10_000  # levers of VMs of which the last change is remembered: a VM that
 class News:
     """Tells each change once: of those that were noted as they were made each, of what a report shows what is new."""
 
-    def __init__(self, publisher: Publisher, audit: Audit) -> None:
+    def __init__(self, publisher: Publisher, audit: PatientAudit) -> None:
         self._publisher = publisher
         self._audit = audit
         self._told: dict[tuple[LeverName, str], Verdict] = {}
@@ -46,17 +46,15 @@ class News:
         news = [*done, *((report.at, state) for state in shown)]
         for _, one in news:
             LOG.info("%s of %s: wished %s, seen %s: %s", one.lever, one.subject, one.desired, one.observed, one.verdict)
-        for at, told in groupby(sorted(news, key=itemgetter(0)), key=itemgetter(0)):
-            self._record(report.host, at, [state for _, state in told])
-        if not news:
-            self._record(report.host, report.at, [])  # what waits from an earlier cycle
-
-    def _record(self, host: str, at: float, states: Sequence[LeverState]) -> None:
-        """Each by itself: what one does not get written down must not keep the next from being handed over."""
-        try:
-            self._audit.record(host, at, states)
-        except StoreError as error:
-            LOG.error("working on without the store: %s", error)
+        groups = [(at, list(told)) for at, told in groupby(sorted(news, key=itemgetter(0)), key=itemgetter(0))]
+        record = self._audit.record
+        for at, told in groups or [(report.at, [])]:  # nothing new: what waits from an earlier cycle
+            try:
+                record(report.host, at, [state for _, state in told])
+            except StoreError as error:
+                LOG.error("working on without the store: %s", error)
+                # A store that is kept by others is waited for once; the rest is handed over all the same.
+                record = self._audit.queue
 
 
 def _key(state: LeverState) -> tuple[LeverName, str]:

@@ -136,6 +136,7 @@ class Observer:
         """
         self._last, self._listed_at = before._last, before._listed_at
         self._processes.inherit(before._processes)
+        self._deep.inherit(before._deep)
 
     def look(self, at: float, monotonic: float) -> Observation:
         """Observe.

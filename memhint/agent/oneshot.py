@@ -37,6 +37,8 @@ class _Nothing:
     def record(self, host: str, at: float, states: Iterable[LeverState]) -> None:
         """Drop them."""
 
+    queue = record
+
     def save(self, host: str, boot: str, state: PlannerState, ended: float | None = None) -> None:
         """Drop it."""
 

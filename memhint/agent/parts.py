@@ -30,6 +30,13 @@ class Audit(Protocol):
         """Levers whose verdict is another than before."""
 
 
+class PatientAudit(Audit, Protocol):
+    """An Audit that can also be told without a try to write it down, where the last one failed a moment ago."""
+
+    def queue(self, host: str, at: float, states: Iterable[LeverState]) -> None:
+        """As `record`, with the store's part written down when something is recorded the next time."""
+
+
 class StateStore(Protocol):
     """Where the planner's memory outlives the agent."""
 
@@ -77,7 +84,7 @@ class Parts:
     deep: DeepReads
     nova: NovaFiles
     publisher: Publisher
-    audit: Audit
+    audit: PatientAudit
     states: StateStore
     marks: TravellingMarks
     applied: Applied = field(default_factory=Applied)
@@ -91,7 +98,7 @@ class Stores:
     policies: PolicyStore
     ledger: Ledger
     publisher: Publisher
-    audit: Audit
+    audit: PatientAudit
     states: StateStore
     reclaims: ReclaimStore
     growth: Callable[[], GrowthTable | None] = no_growth

@@ -30,12 +30,19 @@ class RetryingAudit:
 
         :raises StoreError: when it waits from now on
         """
+        self.queue(host, at, states)
+        self._flush()
+
+    def queue(self, host: str, at: float, states: Iterable[LeverState]) -> None:
+        """Let it wait for the next time that something is recorded."""
         self._waiting.extend((host, at, one) for one in states)
         lost = len(self._waiting) - self._most
         for _ in range(lost):
             self._waiting.popleft()
         if lost > 0:
             LOG.error("%d events are lost: the store has taken none for long", lost)
+
+    def _flush(self) -> None:
         while self._waiting:
             first_host, first_at, _ = self._waiting[0]
             batch = []

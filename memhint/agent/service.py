@@ -16,7 +16,7 @@ from oslo_config import cfg
 from memhint.agent.build import Agent, build, host_boot
 from memhint.agent.growth import Learnt
 from memhint.agent.lock import HostLock
-from memhint.agent.parts import Audit, Stores
+from memhint.agent.parts import Audit, PatientAudit, Stores
 from memhint.agent.reclaim_store import ReclaimStore
 from memhint.agent.retrying_audit import RetryingAudit
 from memhint.agent.settings import planner_settings
@@ -179,7 +179,7 @@ class AgentService:
         bus = InProcessBus()
         if self._events is None:
             self._events = RetryingAudit(store.events)
-        audit: Audit = self._events
+        audit: PatientAudit = self._events
         reclaims: ReclaimStore = store.reclaims
         if self._rabbit is not None:
             # First, for it never waits: a store that somebody keeps must not keep the fleet from being told.
@@ -259,7 +259,7 @@ class AgentService:
 class AuditBoth:
     """The record of actions in the host's own store, and on its way to the fleet's."""
 
-    def __init__(self, store: Audit, broker: Audit) -> None:
+    def __init__(self, store: PatientAudit, broker: Audit) -> None:
         self._store = store
         self._broker = broker
 
@@ -268,6 +268,12 @@ class AuditBoth:
         told = tuple(states)
         self._broker.record(host, at, told)
         self._store.record(host, at, told)
+
+    def queue(self, host: str, at: float, states: Iterable[LeverState]) -> None:
+        """As `record`, and the host's store is not tried now."""
+        told = tuple(states)
+        self._broker.record(host, at, told)
+        self._store.queue(host, at, told)
 
 
 def _fixed(conf: cfg.ConfigOpts) -> tuple[object, ...]:

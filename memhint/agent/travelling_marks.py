@@ -7,8 +7,12 @@ small; and a guest that reports finer than it would by itself for one that was m
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 
+from memhint.agent.runners.one_pass import OnePass
+from memhint.agent.turns import Turns
 from memhint.agent.view import HostSnapshot
 from memhint.levers.lever import TakeUp
 from memhint.objects.domain import DomainObservation, DomainState
@@ -41,12 +45,22 @@ class TravellingMarks:
         self._ends = frozenset({*knobs, *staying})  # with the VM's time on this host
         self._arrived: dict[str, str] = {}  # by domain: the process whose marks have been taken up
         self._missed: dict[str, int] = {}
+        self._turns = Turns()
+        self._lock = threading.Lock()  # guards what follows
+        self._late: set[str] = set()  # VMs whose domains may not carry what the ledger has
+        self._again = OnePass("marks")
 
     def inherit(self, before: TravellingMarks) -> None:
         """Go on from an earlier one of this process: what a VM brought is taken up once. A mark that was given back may
         stand in a domain that did not take that word.
         """
         self._arrived, self._missed = dict(before._arrived), dict(before._missed)
+        # Of the earlier one a lever may still be at work.
+        self._turns, self._lock, self._late, self._again = before._turns, before._lock, before._late, before._again
+
+    def settle(self, timeout: float) -> bool:
+        """Wait for domains that are written to again, ``timeout`` seconds at most; whether that is done."""
+        return self._again.settle(timeout)
 
     def put(self, mark: Mark) -> None:
         """See Ledger."""
@@ -67,7 +81,10 @@ class TravellingMarks:
         return self._ledger.all()
 
     def follow(self, view: HostSnapshot) -> None:
-        """Take up what VMs brought that are new here, and forget what belongs to VMs that have left."""
+        """Take up what VMs brought that are new here, and forget what belongs to VMs that have left.
+
+        Domains that do not carry what they should are written to again; nobody waits for that.
+        """
         if not view.seen.listed:
             return
         try:
@@ -82,6 +99,10 @@ class TravellingMarks:
                 self._forget({one.uuid for one in view.seen.domains})
         except StoreError as error:
             LOG.error("what VMs brought along is taken up later: %s", error)
+        with self._lock:
+            late = sorted(self._late & {one.uuid for one in view.seen.domains if one.process is not None})
+        if late:
+            self._again.begin(lambda: self._carry_again(late))
 
     def _take_up(self, domain: DomainObservation, brought: Sequence[Mark]) -> None:
         for found in brought:
@@ -93,8 +114,12 @@ class TravellingMarks:
             if own is None or own.instance != mark.instance:
                 LOG.info("%s of %s is memhint's, it was %s before", mark.knob, domain.name, mark.before)
                 self._ledger.put(mark)
+        carried = {replace(mark, at=0.0) for mark in brought}
+        if any(replace(mark, at=0.0) not in carried for mark in self._travelling(domain.uuid)):
+            with self._lock:
+                self._late.add(domain.uuid)
 
-    def _forget(self, present: Collection[str]) -> None:
+    def _forget(self, present: set[str]) -> None:
         """Of VMs that have left: what was changed of them has left with them, or has ended.
 
         One that is only shut off is listed still.
@@ -105,13 +130,34 @@ class TravellingMarks:
             if mark.knob in self._ends and self._missed.get(mark.subject, 0) >= _GONE:
                 self._ledger.remove(mark.subject, mark.knob)
         self._arrived = {uuid: instance for uuid, instance in self._arrived.items() if uuid in present}
+        self._turns.retain(present)
+        with self._lock:
+            self._late &= present
 
     def _carry(self, subject: str, knob: str) -> None:
         if knob not in self._knobs:
             return
-        marks = [mark for mark in self._ledger.all() if mark.subject == subject and mark.knob in self._knobs]
         try:
-            self._write(subject, marks)
+            self._write_all(subject)
         except VirtError as error:
             # They hold on this host; a VM that leaves now leaves without them.
             LOG.warning("marks of %s are not in its domain: %s", subject, error)
+
+    def _carry_again(self, late: Sequence[str]) -> None:
+        for subject in late:
+            try:
+                self._write_all(subject)
+            except (VirtError, StoreError) as error:
+                LOG.debug("marks of %s are not in its domain yet: %s", subject, error)
+
+    def _write_all(self, subject: str) -> None:
+        """All that the ledger has of one VM, in one step: what is marked meanwhile is written after it."""
+        with self._turns.of(subject):
+            with self._lock:
+                self._late.add(subject)
+            self._write(subject, self._travelling(subject))
+            with self._lock:
+                self._late.discard(subject)
+
+    def _travelling(self, subject: str) -> list[Mark]:
+        return [mark for mark in self._ledger.all() if mark.subject == subject and mark.knob in self._knobs]

@@ -100,6 +100,15 @@ class GuestPoller:
         self._running: dict[str, bool] = {}  # True: holds a place as unproven
         self._closed = False
 
+    def inherit(self, before: GuestPoller) -> None:
+        """Go on from what guests said to an earlier one. Whom that left alone for a while is asked at once."""
+        with before._changed:
+            said = [(uuid, one) for uuid, one in before._guests.items() if one.reading is not None]
+        with self._changed:
+            for uuid, one in said:
+                guest = self._guests.setdefault(uuid, _Guest())
+                guest.reading, guest.begun, guest.proven = one.reading, one.begun, one.proven
+
     def submit(self, tasks: Iterable[Task]) -> frozenset[str]:
         """Queue the guests that are neither in flight nor in back-off. Never waits for a guest.
 

@@ -1,7 +1,8 @@
 """The balloon: shrink an idle best-effort VM under pressure, and give it all back afterwards.
 
 A guest whose balloon is inflated can run out of memory of its own. Only a balloon that deflates before the guest kills
-a process is used (``autodeflate='on'``), only where the VM's policy allows it, and never below the VM's minimum.
+a process is used (``autodeflate='on'``), only where the VM's policy allows it, and never below the VM's minimum. The
+next step waits until the guest was read with the last one done: what it uses is known for that size of its balloon.
 """
 
 from __future__ import annotations
@@ -46,6 +47,8 @@ class BalloonLever(VmLever):
         self._now = now
         # By UUID, the process and the wish that libvirt took from us. A mark alone does not say so: it is put before.
         self._asked: dict[str, tuple[str, int]] = {}
+        # By UUID, the process, what its balloon leaves it, and since when that was seen.
+        self._sizes: dict[str, tuple[str, int, float]] = {}
 
     def probe(self, domain: DomainObservation) -> Verdict:
         """Whether this VM's balloon can be used at all, its policy aside."""
@@ -80,6 +83,7 @@ class BalloonLever(VmLever):
         """
         marks = {mark.subject: mark for mark in self._ledger.all() if mark.knob == BALLOON_KNOB}
         self._asked = {uuid: asked for uuid, asked in self._asked.items() if uuid in marks}
+        self._sizes = {uuid: size for uuid, size in self._sizes.items() if uuid in marks}
         return marks
 
     def pull(
@@ -105,6 +109,11 @@ class BalloonLever(VmLever):
         refusal = _refusal(domain, policy, wish, mark, actual)
         if refusal is not None:
             return refusal
+        told = self._told(domain, process.instance, actual)
+        if mark is not None and wish < int(mark.after) and not told:
+            return Verdict(
+                Answer.PENDING, Reason.NONE, "the guest has not said yet what it uses since its balloon changed"
+            )
         if mark is not None and mark.after == str(wish) and self._asked.get(domain.uuid) == (process.instance, wish):
             return Verdict(Answer.UNCHANGED)
         words = f"{actual // MIB} to {wish // MIB} MiB"
@@ -118,6 +127,13 @@ class BalloonLever(VmLever):
             return Verdict(Answer.FAILED, Reason.HYPERVISOR, error.detail)
         self._asked[domain.uuid] = (process.instance, wish)
         return Verdict(Answer.APPLIED, Reason.NONE, words)
+
+    def _told(self, domain: DomainObservation, instance: str, actual: int) -> bool:
+        """Whether the guest was read after its balloon had the size that it has now."""
+        known = self._sizes.get(domain.uuid)
+        if known is None or known[0] != instance or abs(known[1] - actual) > TOLERANCE:
+            known = self._sizes[domain.uuid] = (instance, actual, self._now())
+        return domain.guest is not None and domain.guest.at > known[2]
 
     def _give_back(self, domain: DomainObservation, mark: Mark | None, *, dry_run: bool) -> Verdict:
         if mark is None:
@@ -149,11 +165,15 @@ def _take_up(domain: DomainObservation, mark: Mark) -> Mark | None:
     Where memory was plugged in since, more may be left to the VM than it had before.
     """
     actual = domain.balloon_actual
-    if domain.process is None or actual is None or not mark.before.isdigit():
+    if domain.process is None or actual is None or not all(_is_size(size) for size in (mark.before, mark.after)):
         return None
     if not (actual < domain.facts.memory - TOLERANCE and int(mark.before) <= domain.facts.memory):
         return None
     return replace(mark, instance=domain.process.instance)
+
+
+def _is_size(text: str) -> bool:
+    return text.isascii() and text.isdecimal()
 
 
 TRAVELLING: Mapping[str, TakeUp] = {BALLOON_KNOB: _take_up}

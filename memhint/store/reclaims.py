@@ -15,7 +15,7 @@ from memhint.store.engine import Database
 from memhint.store.instances import followed, told_by_its_host
 from memhint.store.parts import AT_ONCE, parts
 from memhint.store.retention import proven
-from memhint.store.rows.reclaims import ENDED, OPEN, changing, parse_reclaim, reclaim_row
+from memhint.store.rows.reclaims import ENDED, OPEN, changing, parse_reclaim, readable, reclaim_row
 from memhint.store.tables import reclaim
 from memhint.store.upsert import add_new, upsert
 
@@ -140,19 +140,24 @@ class Reclaims:
     def waiting(self, hosts: Sequence[str]) -> tuple[HostReclaim, ...]:
         """What these hosts should have been told of: requests that wait, and those that were taken back.
 
-        Of each host the oldest hundred: the others follow when these have begun or ended.
+        Of each host the oldest hundred: the others follow when these have begun or ended. One that cannot be read is
+        passed over.
 
-        :raises StoreDamaged: when one cannot be read
         :raises StoreError: when the database fails
         """
         mine = reclaim.c.host.in_(list(hosts)) & reclaim.c.state.in_(OPEN)
         waits = (reclaim.c.state == str(ReclaimState.QUEUED)) | reclaim.c.interrupted.is_not(None)
         number = func.row_number().over(partition_by=reclaim.c.host, order_by=(reclaim.c.at, reclaim.c.id))
         first = select(reclaim.c.id, number.label("turn")).where(mine, waits).subquery()
-        query = select(reclaim.c.host, reclaim.c.document, reclaim.c.interrupted)
+        query = select(reclaim.c.id, reclaim.c.host, reclaim.c.document, reclaim.c.interrupted)
         query = query.join(first, first.c.id == reclaim.c.id).where(first.c.turn <= _TOLD)
         with self._database.read() as connection:
-            return tuple(_listed(*row) for row in connection.execute(query.order_by(reclaim.c.at, reclaim.c.id)))
+            rows = connection.execute(query.order_by(reclaim.c.at, reclaim.c.id)).all()
+        return tuple(
+            HostReclaim(host, one, interrupted)
+            for name, host, document, interrupted in rows
+            for one in readable([(name, document)])[0]
+        )
 
     def record(self, connection: Connection, told: Iterable[tuple[str, Reclaim]]) -> Counter[str]:
         """Take what agents say of requests, by host, in the caller's transaction, in whatever order it comes.
@@ -209,8 +214,12 @@ class Reclaims:
         query = select(reclaim.c.id, reclaim.c.host, reclaim.c.document).where(over).order_by(reclaim.c.id)
         found = connection.execute(query.limit(AT_ONCE).with_for_update()).all()
         rows = []
-        for _, host, document in found:
-            one = parse_reclaim(document)
+        for name, host, document in found:
+            read, damaged = readable([(name, document)])
+            if damaged:
+                _fail(connection, name, document)
+                continue
+            (one,) = read
             last = one.request.expires + _GRACE
             if one.state is not ReclaimState.QUEUED:
                 last = one.request.expires + one.request.timeout + one.request.hold + _LATE
@@ -243,15 +252,20 @@ class Reclaims:
         return None if document is None else parse_reclaim(document)
 
     def open(self) -> tuple[Reclaim, ...]:
-        """Those of this host that have not ended, oldest first.
+        """Those of this host that have not ended, oldest first. One that cannot be read ends as failed.
 
-        :raises StoreDamaged: when one cannot be read
         :raises StoreError: when the database fails
         """
-        query = select(reclaim.c.document).where(reclaim.c.host == self._host, reclaim.c.state.in_(OPEN))
+        query = select(reclaim.c.id, reclaim.c.document)
+        query = query.where(reclaim.c.host == self._host, reclaim.c.state.in_(OPEN))
         with self._database.read() as connection:
-            documents = connection.execute(query.order_by(reclaim.c.at, reclaim.c.id)).scalars().all()
-        return tuple(parse_reclaim(one) for one in documents)
+            rows = connection.execute(query.order_by(reclaim.c.at, reclaim.c.id)).all()
+        found, damaged = readable((row.id, row.document) for row in rows)
+        if damaged:
+            with self._database.write() as connection:
+                for name, document in damaged:
+                    _fail(connection, name, document)
+        return tuple(found)
 
     def newest(self, limit: int = 100, uuid: str | None = None) -> tuple[Reclaim, ...]:
         """The newest requests of this host, newest first, to one VM or to all.
@@ -277,6 +291,12 @@ class Reclaims:
             return
         old = delete(reclaim).where(reclaim.c.host == self._host, reclaim.c.at < now - self._keep)
         connection.execute(old.where(reclaim.c.state.in_(ENDED)))
+
+
+def _fail(connection: Connection, request: str, document: str) -> None:
+    """End one whose document cannot be read."""
+    row = update(reclaim).where(reclaim.c.id == request, reclaim.c.document == document, reclaim.c.state.in_(OPEN))
+    connection.execute(row.values(state=str(ReclaimState.FAILED)))
 
 
 def _listed(host: str, document: str, interrupted: str | None) -> HostReclaim:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Self
 
 from memhint.agent.guest_reporting import GuestReporting
 from memhint.agent.guests import Guests
@@ -45,6 +46,11 @@ class ReportingRunner(LeverRunner):
     def settle(self, timeout: float) -> bool:
         """Whether every guest's conversation has had an outcome. Waits for none: each has a time limit of its own."""
         return self._guests.settled()
+
+    def inherit(self, before: Self) -> None:
+        """Go on from what guests said, and wait for its conversations that are still under way, guest by guest."""
+        self._guests.inherit(before._guests)
+        self._reporting.inherit(before._reporting)
 
     def close(self) -> None:
         """End all conversations."""

@@ -24,12 +24,13 @@ def balloons(candidates: Iterable[Candidate], settings: LadderSettings) -> dict[
             and one.may(Mechanism.BALLOON)
         ):
             continue
-        if guest is None or guest.available is None or guest.total is None or actual is None or not one.policy.minimum:
+        if guest is None or guest.available is None or actual is None or not one.policy.minimum:
             continue  # without a minimum it is not known how far it may go
         if not one.idle and actual >= facts.memory:
             continue  # one that shrank already keeps its size until the rung is left
         step = int(facts.memory * settings.balloon_step_percent / 100)
-        floor = max(one.policy.minimum, guest.total - guest.available + MARGIN)
+        # Of what the balloon leaves: a kernel whose balloon deflates itself counts what it holds in its total.
+        floor = max(one.policy.minimum, actual - guest.available + MARGIN)
         target = max(floor, actual - step) if one.idle else actual
         found[one.uuid] = min(facts.memory, target)
     return found

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sqlite3
 
-from memhint.objects.reclaim import Reclaim
+from memhint.objects.reclaim import Reclaim, ReclaimState
 from memhint.store.light.aging import proven
 from memhint.store.light.database import Database
 from memhint.store.light.rows import add, add_new, places
-from memhint.store.rows.reclaims import ENDED, OPEN, changing, parse_reclaim, reclaim_row
+from memhint.store.rows.reclaims import ENDED, OPEN, changing, parse_reclaim, readable, reclaim_row
 
 _OPEN = f"state IN {places(OPEN)}"
 
@@ -75,14 +75,16 @@ class Reclaims:
         return None if row is None else parse_reclaim(row[0])
 
     def open(self) -> tuple[Reclaim, ...]:
-        """Those of this host that have not ended, oldest first.
-
-        :raises StoreDamaged: when one cannot be read
-        """
-        query = f"SELECT document FROM reclaim WHERE host = ? AND {_OPEN} ORDER BY at, id"
+        """Those of this host that have not ended, oldest first. One that cannot be read ends as failed."""
+        query = f"SELECT id, document FROM reclaim WHERE host = ? AND {_OPEN} ORDER BY at, id"
         with self._database.read() as connection:
-            rows = connection.execute(query, (self._host, *OPEN)).fetchall()
-        return tuple(parse_reclaim(document) for (document,) in rows)
+            found, damaged = readable(connection.execute(query, (self._host, *OPEN)).fetchall())
+        if damaged:
+            end = f"UPDATE reclaim SET state = ? WHERE id = ? AND document = ? AND {_OPEN}"
+            with self._database.write() as connection:
+                for name, document in damaged:
+                    connection.execute(end, (str(ReclaimState.FAILED), name, document, *OPEN))
+        return tuple(found)
 
     def newest(self, limit: int = 100) -> tuple[Reclaim, ...]:
         """The newest requests of this host, newest first.

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterable
+
 from memhint.objects.reclaim import Reclaim, ReclaimError, ReclaimState
 from memhint.objects.words import UNKNOWN
 from memhint.store import codec
 from memhint.store.errors import StoreDamaged
 
+LOG = logging.getLogger(__name__)
 OPEN = (*(str(state) for state in ReclaimState if not state.ended), UNKNOWN)
 ENDED = tuple(str(state) for state in ReclaimState if state.ended)
 
@@ -23,6 +27,18 @@ def reclaim_row(host: str, one: Reclaim) -> dict[str, object]:
 def changing(one: Reclaim) -> dict[str, object]:
     """What changes of it as it goes on."""
     return {"state": str(one.state), "document": codec.dump(one)}
+
+
+def readable(rows: Iterable[tuple[str, str]]) -> tuple[list[Reclaim], list[tuple[str, str]]]:
+    """The requests of rows, and the id and document of those that cannot be read: they keep no other from its turn."""
+    found, damaged = [], []
+    for name, document in rows:
+        try:
+            found.append(parse_reclaim(document))
+        except StoreDamaged as error:
+            LOG.error("the request %s is passed over: %s", name, error)
+            damaged.append((name, document))
+    return found, damaged
 
 
 def parse_reclaim(document: str) -> Reclaim:

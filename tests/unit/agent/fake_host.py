@@ -89,6 +89,8 @@ class Recorder:
             raise StoreError("the disk is full")
         self.events += list(states)
 
+    queue = record
+
     def save(self, host, boot, state, ended=None) -> None:
         if self.failing:
             raise StoreError("the disk is full")

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from memhint.agent.deep_reads import _Kept
 from memhint.agent.reclaimable import returned
 from memhint.agent.runners.runner import LeverRunner
 from memhint.guest.commands import GET_MEMINFO, RECLAIM_MEMORY
@@ -18,7 +19,7 @@ from memhint.guest.errors import GuestAgentAbsent
 from memhint.kernel.errors import InterfaceUnreadable
 from memhint.levers.balloon import BALLOON_KNOB
 from memhint.levers.dedup_merge import MERGE_KNOB
-from memhint.objects.domain import DomainState
+from memhint.objects.domain import DeepMemory, DomainState
 from memhint.objects.gap import GapReason
 from memhint.objects.guest import GuestSource
 from memhint.objects.ladder import Rung
@@ -202,6 +203,22 @@ def test_a_reloaded_agent_knows_the_vms_of_the_one_before(host: FakeHost, tmp_pa
     assert set(by_name(report)) == {"web", "db", "old"}
 
 
+def test_a_reloaded_agent_goes_on_counting_zero_pages_that_walks_of_page_tables_found(host: FakeHost, tmp_path) -> None:
+    report = host.run_cycles()
+    bare = report.plan.capacity.footprint
+    for uuid, process in host.cycle._parts.deep._wanted.items():
+        host.cycle._parts.deep._kept[uuid] = _Kept(process.instance, DeepMemory(1.0, GIB, GIB, 0, zero_other=GIB))
+    before = host.run_cycles()
+    assert before.plan.capacity.footprint == bare + 3 * GIB
+    (tmp_path / "next").mkdir()
+    after = FakeHost(tmp_path / "next")
+    after.now = host.now
+    after.cycle._parts.observer.inherit(host.cycle._parts.observer)
+    after.cycle.inherit(host.cycle)
+    after.cycle.state = host.cycle.state
+    assert after.run_cycles().plan.capacity.footprint == before.plan.capacity.footprint
+
+
 def test_an_agent_that_saw_no_vm_and_changed_nothing_ends_well(host: FakeHost) -> None:
     host.stats_error = CallTimeout("hangs")
     host.run_cycles()
@@ -374,6 +391,9 @@ def test_no_action_is_lost_where_the_record_of_the_one_before_it_fails(host: Fak
         def record(self, name, at, states) -> None:
             kept.append(at)
             raise StoreError("database is locked")
+
+        def queue(self, name, at, states) -> None:
+            kept.append(at)
 
     host.cycle._news._audit = Refusing()
     for number in range(3):

@@ -71,6 +71,23 @@ def test_a_qemu_that_does_not_count_is_asked_once_in_its_life() -> None:
     assert len(qemus.asked) == 2
 
 
+def test_a_reloaded_agent_goes_on_from_what_was_counted() -> None:
+    qemus = Qemus()
+    before, after = qemus.reads(), qemus.reads()
+    before.want({"a": "1:1", "b": "2:2"})
+    before.read_next(0.0)
+    before.read_next(0.0)
+    before.close()
+    after.inherit(before)
+    after.want({"a": "1:1", "b": "9:9"})  # b was started anew
+    assert after.newest("a") == before.newest("a")
+    assert after.newest("a")[0] is not None
+    assert after.newest("b") == (None, None)
+    after.read_next(1.0)
+    assert after.read_next(1.0) > 0
+    assert qemus.asked[2:] == ["b"]
+
+
 def test_one_that_fails_is_left_alone_for_longer_and_keeps_its_last_reading_for_a_while() -> None:
     qemus = Qemus()
     reads = qemus.reads()
@@ -155,6 +172,20 @@ def test_a_guest_that_lies_is_flagged_and_cut() -> None:
     assert seen.guest.lifetime_reported == 2 * GIB  # its first claim of the pair, and nothing on top
     assert seen.guest.unreported is None
     assert "unreported" in seen.guest.clamped
+
+
+def test_a_guest_that_lied_is_not_believed_again_by_a_reloaded_agent() -> None:
+    stage = Stage()
+    for step in range(6):
+        stage.cycle(100 * MIB, step * GIB)
+    before, stage.reads = stage.joined, stage.qemus.reads()
+    stage.joined = Discarded(stage.reads, slack=2.0)
+    stage.joined.inherit(before)
+    seen = stage.cycle(100 * MIB, 6 * GIB)
+    assert seen.reporting_check is not None
+    assert seen.reporting_check.overclaims
+    assert seen.guest is not None
+    assert seen.guest.unreported is None
 
 
 @pytest.mark.parametrize("changes", [{"state": DomainState.PAUSED}, {"process": None}])

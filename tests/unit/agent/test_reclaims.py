@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+import sqlite3
+from contextlib import closing, contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +20,7 @@ from memhint.objects.reclaim import Reclaim, ReclaimError, ReclaimState, Stop
 from memhint.objects.units import MIB
 from memhint.objects.verdict import Answer, Reason
 from memhint.store.errors import StoreError
+from memhint.store.host_store import open_host_store
 from tests.unit import builders
 from tests.unit.builders import DB, NOW, WEB
 from tests.unit.guest.fake_reclaim import FakeGuest
@@ -141,6 +144,24 @@ class Bench:
 
 def queued(**changes) -> Reclaim:
     return Reclaim(builders.reclaim_request(**changes))
+
+
+def test_one_that_cannot_be_read_keeps_no_other_from_beginning(tmp_path: Path) -> None:
+    store = open_host_store(f"sqlite:///{tmp_path}/memhint.db", host="host-a")
+    for name, uuid in (("req-1", WEB), ("req-2", DB)):
+        store.reclaims.add(queued(id=name, uuid=uuid))
+    with closing(sqlite3.connect(tmp_path / "memhint.db")) as connection, connection:
+        connection.execute("UPDATE reclaim SET document = '{' WHERE id = 'req-1'")
+    bench = Bench()
+    bench.store = store.reclaims
+    bench.reclaims = bench.another()
+    bench.cycle()
+    assert bench.db.calls()
+    assert bench.web.calls() == []
+    done = store.reclaims.get("req-2")
+    assert done is not None
+    assert done.state is ReclaimState.DONE
+    store.close()
 
 
 def test_a_request_is_marked_before_the_guest_is_asked_and_kept_to_its_end() -> None:

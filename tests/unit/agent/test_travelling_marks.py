@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from lab.memory_ledger import MemoryLedger
+from memhint.agent import build as building
 from memhint.agent.build_levers import STAYING, TRAVELLING
+from memhint.agent.parts import Stores
+from memhint.agent.reclaim_store import NoRequests
 from memhint.agent.travelling_marks import TravellingMarks
 from memhint.agent.view import HostSnapshot
+from memhint.conf.load import load
 from memhint.levers.balloon import BALLOON_KNOB
 from memhint.levers.dedup_merge import MERGE_KNOB
 from memhint.levers.recycler import PACE_KNOB
@@ -23,6 +31,7 @@ from memhint.objects.units import GIB
 from memhint.planner.plan import Sight
 from memhint.virt.errors import DomainGone
 from tests.unit import builders
+from tests.unit.agent.fake_host import WAIT_S
 from tests.unit.agent.views import view_of
 
 WEB = "uuid-web"
@@ -136,6 +145,14 @@ def test_a_balloon_that_cannot_be_memhints_is_not_taken_up(host: Host, domain: D
     assert set(host.knobs()) == {ORDER_KNOB}
 
 
+@pytest.mark.parametrize("sizes", [("all", "2"), ("\N{SUPERSCRIPT TWO}", "2"), ("4096", "half"), ("4096", "")])
+def test_a_balloon_s_mark_without_sizes_is_not_taken_up(host: Host, sizes: tuple[str, str]) -> None:
+    view = seen(vm())
+    strange = replace(SHRUNK, before=sizes[0], after=sizes[1])
+    host.marks.follow(replace(view, seen=replace(view.seen, marks={WEB: (strange,)})))
+    assert host.knobs() == {}
+
+
 def test_what_belongs_to_another_knob_is_not_taken_up(host: Host) -> None:
     view = seen(vm())
     strange = replace(FINER, knob=MERGE_KNOB)
@@ -177,3 +194,81 @@ def test_a_domain_that_takes_no_marks_keeps_nobody_from_working(host: Host) -> N
     host.gone = True
     host.marks.put(SHRUNK)
     assert host.marks.get(WEB, BALLOON_KNOB) == SHRUNK
+
+
+def test_what_is_marked_while_a_domain_is_written_to_is_written_after_it(host: Host) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+    write = host.write
+
+    def slow(uuid: str, marks: Sequence[Mark]) -> None:
+        if not begun.is_set():
+            begun.set()
+            assert go_on.wait(WAIT_S)
+        write(uuid, marks)
+
+    host.marks = TravellingMarks(host.ledger, slow, TRAVELLING, STAYING)
+    threads = [threading.Thread(target=host.marks.put, args=(mark,)) for mark in (SHRUNK, FINER)]
+    threads[0].start()
+    assert begun.wait(WAIT_S)
+    threads[1].start()
+    threads[1].join(0.2)  # were it not to wait, it would be done by then
+    go_on.set()
+    for thread in threads:
+        thread.join(WAIT_S)
+    assert {mark.knob for mark in host.carried[WEB]} == {BALLOON_KNOB, ORDER_KNOB}
+
+
+def test_a_domain_that_did_not_take_its_marks_gets_them_in_a_later_cycle(host: Host) -> None:
+    host.marks.follow(seen(vm()))
+    assert host.marks.settle(WAIT_S)
+    host.carried.clear()
+    host.gone = True
+    host.marks.put(replace(SHRUNK, after=str(GIB)))
+    host.marks.follow(seen(vm()))
+    assert host.marks.settle(WAIT_S)
+    assert WEB not in host.carried
+    host.gone = False
+    after = TravellingMarks(host.ledger, host.write, TRAVELLING, STAYING)
+    after.inherit(host.marks)
+    after.follow(seen(vm()))
+    assert after.settle(WAIT_S)
+    assert list(host.carried.pop(WEB)) == list(host.ledger.all())
+    after.follow(seen(vm()))
+    assert after.settle(WAIT_S)
+    assert host.carried == {}
+
+
+def test_no_cycle_waits_for_a_domain_that_is_written_to_again(host: Host) -> None:
+    writers: list[threading.Thread] = []
+    host.gone = True
+    host.marks.put(SHRUNK)
+    host.gone = False
+    write = host.write
+    host.marks = TravellingMarks(
+        host.ledger, lambda *told: (writers.append(threading.current_thread()), write(*told))[1], TRAVELLING, STAYING
+    )
+    view = seen(vm())
+    host.marks.follow(replace(view, seen=replace(view.seen, marks={})))  # a killed agent did not come to write it
+    assert host.marks.settle(WAIT_S)
+    assert host.carried[WEB] == [SHRUNK]
+    assert threading.current_thread() not in writers
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_a_dry_run_leaves_a_domain_without_the_marks_that_it_should_carry(
+    dry_run: bool, host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "memhint.conf").write_text("[DEFAULT]\nhost_name = host-a\n[dedup]\nestimate_cpu_percent = 0\n")
+    monkeypatch.setattr(building, "DomainMarks", lambda caller: host)
+    monkeypatch.setattr(building, "build_levers", lambda context: ())
+    host.ledger.put(SHRUNK)
+    nothing = cast("Any", SimpleNamespace())
+    stores = Stores(nothing, host.ledger, nothing, nothing, nothing, NoRequests())
+    built = building.build(load([tmp_path / "memhint.conf"]), stores, "epoch", dry_run=dry_run)
+    try:
+        view = seen(vm())
+        built.parts.marks.follow(replace(view, seen=replace(view.seen, marks={})))
+        assert built.parts.marks.settle(WAIT_S)
+    finally:
+        built.close()
+    assert (WEB in host.carried) is not dry_run

@@ -123,6 +123,8 @@ class EventLog:
     def record(self, host: str, at: float, states: Sequence[LeverState]) -> None:
         self.changes += [(one.subject, one.desired) for one in states if one.verdict.answer is Answer.APPLIED]
 
+    queue = record
+
 
 class Schedules(RuleBasedStateMachine):
     """What a host goes through."""

@@ -56,6 +56,32 @@ def test_it_shrinks_in_steps_and_gives_back_what_there_was_first() -> None:
     assert host.pull(None).answer is Answer.UNCHANGED
 
 
+def test_the_next_step_waits_for_what_the_guest_says_of_its_memory_with_the_last_one_done() -> None:
+    host = Host()
+    now = 100.0
+    host.lever = BalloonLever(host.ledger, lambda uuid: host, lambda: now)
+
+    def pull(size: int, *, actual: int, at: float):
+        host.domain = replace(host.domain, balloon_actual=actual, guest=builders.guest_memory(at=at))
+        return host.pull(size)
+
+    assert pull(3 * GIB, actual=4 * GIB, at=90.0).answer is Answer.APPLIED
+    now = 110.0
+    early = pull(2 * GIB, actual=3500 * MIB, at=105.0)  # still on its way
+    assert (early.answer, early.reason) == (Answer.PENDING, Reason.NONE)
+    now = 120.0
+    assert pull(2 * GIB, actual=3 * GIB, at=115.0).answer is Answer.PENDING  # read while it was
+    now = 130.0
+    assert pull(2 * GIB, actual=3 * GIB, at=115.0).answer is Answer.PENDING
+    assert host.ledger.get(host.domain.uuid, BALLOON_KNOB).after == str(3 * GIB)
+    assert pull(3500 * MIB, actual=3 * GIB, at=115.0).answer is Answer.APPLIED  # more is not waited for
+    now = 140.0
+    assert pull(2 * GIB, actual=3500 * MIB, at=135.0).answer is Answer.PENDING
+    now = 150.0
+    assert pull(2 * GIB, actual=3500 * MIB, at=145.0).answer is Answer.APPLIED
+    assert host.set_to == [3 * GIB, 3500 * MIB, 2 * GIB]
+
+
 def test_a_qemu_that_stands_still_keeps_nobody_waiting_who_lists_the_vms() -> None:
     asked: list[str] = []
     counting = SimpleNamespace(call=lambda what, _: asked.append(what))

@@ -196,12 +196,34 @@ def test_the_largest_caches_go_first_until_the_shortage_is_covered() -> None:
     assert ask(EVERY, domains, policies, shortage=50 * MIB).cache == {"b": 64 * MIB}
 
 
-def test_a_balloon_stops_at_the_minimum_and_at_what_the_guest_uses() -> None:
-    low = vm("a", balloon_actual=1100 * MIB)
-    used = (4000 - 3000) * MIB + MARGIN
+def ballooned(actual: int, uses: int, *, counts: bool = True) -> DomainObservation:
+    """A VM of 4 GiB whose kernel keeps 96 MiB.
+
+    :param counts: whether what the balloon holds is in its total, as where a balloon deflates itself
+    """
+    held = 4 * GIB - actual
+    total = 4000 * MIB - (0 if counts else held)
+    guest = builders.guest_memory(total=total, available=4000 * MIB - held - uses)
+    return vm("a", balloon_actual=actual, guest=guest)
+
+
+@pytest.mark.parametrize("counts", [True, False])
+def test_a_balloon_stops_at_the_minimum_and_at_what_the_guest_uses(counts: bool) -> None:
+    low = ballooned(1300 * MIB, 1000 * MIB, counts=counts)
+    used = (96 + 1000) * MIB + MARGIN
     assert ask(EVERY, [low], {"a": policy(**WILLING)}).balloon == {"a": used}
     assert ask(EVERY, [low], {"a": policy(**{**WILLING, "min_mb": "2048"})}).balloon == {"a": 2048 * MIB}
     assert not ask(EVERY, [low], {"a": policy(**{**WILLING, "min_mb": "0"})}).balloon
+
+
+@pytest.mark.parametrize("counts", [True, False])
+def test_a_balloon_comes_to_rest_where_the_guest_has_its_margin_left(counts: bool) -> None:
+    seen = [4 * GIB]
+    for _ in range(20):
+        found = ask(EVERY, [ballooned(seen[-1], 1000 * MIB, counts=counts)], {"a": policy(**WILLING)})
+        seen.append(found.balloon["a"])
+    assert seen == sorted(seen, reverse=True)
+    assert ballooned(seen[-1], 1000 * MIB, counts=counts).guest.available == MARGIN
 
 
 def test_whom_to_move_is_best_effort_first_then_the_largest_and_stays_the_same() -> None:

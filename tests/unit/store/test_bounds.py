@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import event as happens
-from sqlalchemy import func, insert, select
+from sqlalchemy import func, insert, select, update
 
 from memhint.objects.event import Event
 from memhint.objects.history import HistoryPoint, point_of
@@ -139,6 +139,19 @@ def test_a_sweep_ends_all_that_are_over_some_hundred_at_a_time(site: Site) -> No
     ended = [one.reclaim for one in site.store.reclaims.page(limit=2 * many, state=ReclaimState.EXPIRED)]
     assert len(ended) == many
     assert site.store.reclaims.get("a-waiting") == waits
+
+
+def test_a_damaged_request_keeps_no_host_from_being_told_of_others_and_ends_with_a_sweep(site: Site) -> None:
+    ones = [asked(number, NOW - 3600.0) for number in range(2)]
+    site.hear(*ones)
+    with site.store.database.write() as connection:
+        connection.execute(update(reclaim).where(reclaim.c.id == ones[0].request.id).values(document="{"))
+    assert [one.reclaim for one in site.store.reclaims.waiting(["host-a"])] == ones[1:]
+    site.fleet.sweep()
+    with site.store.database.read() as connection:
+        states = connection.execute(select(reclaim.c.state).order_by(reclaim.c.id)).scalars().all()
+    assert states == ["failed", "expired"]
+    assert site.store.reclaims.waiting(["host-a"]) == ()
 
 
 def test_a_host_is_told_of_the_oldest_hundred_and_no_other_host_waits_for_it(site: Site) -> None:

@@ -364,6 +364,23 @@ def test_a_damaged_record_is_told_as_the_whole_store_tells_it(tmp_path: Path, em
     assert told[0] == told[1]
 
 
+def test_a_damaged_request_is_passed_over_and_ends(tmp_path: Path, empty: Path) -> None:
+    for number, store in enumerate(both(tmp_path, empty)):
+        good = Reclaim(builders.reclaim_request(id="req-2"))
+        store.reclaims.add(Reclaim(builders.reclaim_request(id="req-1")))
+        store.reclaims.add(good)
+        path = (tmp_path / "whole.db", tmp_path / "light.db")[number]
+        spoilt(path, "UPDATE reclaim SET document = '{', interrupted = 'no more' WHERE id = 'req-1'")
+        assert store.reclaims.open() == (good,)
+        assert store.reclaims.interrupted() == {}
+        store.close()
+        with sqlite3.connect(path) as connection:
+            assert connection.execute("SELECT id, state FROM reclaim ORDER BY id").fetchall() == [
+                ("req-1", "failed"),
+                ("req-2", "queued"),
+            ]
+
+
 def test_an_operators_wishes_are_changed_all_or_none(tmp_path: Path, empty: Path) -> None:
     for store in both(tmp_path, empty):
         store.policies.set_operator(WEB, {"reporting": "off"})
