@@ -111,3 +111,11 @@ def test_the_configuration_that_is_shipped_sets_nothing_and_names_what_is_there(
 def test_the_sample_is_beside_that_of_the_policy() -> None:
     (line,) = re.findall(r'^install -m 0644 (.+) "\$share"$', STAGE, re.MULTILINE)
     assert {"etc/memhint.conf.sample", "etc/policy.yaml.sample"} <= set(line.split())
+
+
+def test_the_page_gives_the_ratios_back_before_it_stops_and_removes_what_does_it() -> None:
+    page = (ROOT / "doc" / "install.md").read_text().split("\n## Uninstall\n")[1]
+    steps = [
+        page.index(f"       {words}") for words in ("memhint openstack uninstall\n", "systemctl disable", "rm -rf /opt")
+    ]
+    assert steps == sorted(steps)
