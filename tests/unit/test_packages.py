@@ -21,6 +21,11 @@ SCRIPTS = {
     "deb": (DEB, r"DEBIAN/postinst\" <<'END'\n(.*?)^END$"),
     "rpm": (SPEC, r"^%post\n(.*?)^%preun$"),
 }
+# The same before its files go, with the word by which each is told that they do.
+REMOVALS = {
+    "deb": (DEB, r"DEBIAN/prerm\" <<'END'\n(.*?)^END$", "remove"),
+    "rpm": (SPEC, r"^%preun\n(.*?)^%postun$", "0"),
+}
 PROGRAMS = ("systemd-sysusers", "systemd-tmpfiles", "systemctl")
 # chgrp fails as the real one does. There is no group memhint on the tests' machine.
 CHGRP = '#!/bin/sh\ntest -e "$2" || { echo "chgrp: cannot access $2" >&2; exit 1; }\necho "$@" >>"$CALLS"\n'
@@ -51,11 +56,15 @@ def _program(path: Path, text: str) -> None:
 def _installed(host: Path, kind: str) -> tuple[int, str, str]:
     """The exit code of a package's script, what it said, and whose group it changed."""
     text, pattern = SCRIPTS[kind]
+    return _run(host, text, pattern, "configure", "0~before")
+
+
+def _run(host: Path, text: str, pattern: str, *words: str) -> tuple[int, str, str]:
     (script,) = re.findall(pattern, text, re.MULTILINE | re.DOTALL)
     script = re.sub(r"(?<!\S)/(opt|etc)/", rf"{host}/\1/", script)
     path, calls = f"{host / 'bin'}:{os.environ['PATH']}", host / "calls"
     done = subprocess.run(
-        ["sh", "-c", script, "script", "configure", "0~before"],
+        ["sh", "-c", script, "script", *words],
         env={"PATH": path, "CALLS": str(calls)}, capture_output=True, text=True, check=False, timeout=60,
     )  # fmt: skip
     return done.returncode, done.stdout + done.stderr, calls.read_text() if calls.exists() else ""
@@ -71,6 +80,29 @@ def test_the_user_memhint_may_read_the_configuration(kind: str, host: Path) -> N
     file = host / "etc" / "memhint" / "memhint.conf"
     file.touch()
     assert _installed(host, kind) == (0, "", f"memhint {file}\n")
+
+
+@pytest.mark.parametrize("kind", REMOVALS)
+def test_a_removal_names_the_vms_that_need_what_goes(kind: str, host: Path) -> None:
+    assert _run(host, *REMOVALS[kind])[:2] == (0, "")
+    machines = host / "etc" / "libvirt" / "qemu"
+    machines.mkdir(parents=True)
+    (machines / "large.xml").write_text("<emulator>/usr/bin/qemu-system-x86_64</emulator>\n")
+    assert _run(host, *REMOVALS[kind])[:2] == (0, "")
+    (machines / "small.xml").write_text("<emulator>/usr/bin/memhint-small-pages</emulator>\n")
+    code, said, _ = _run(host, *REMOVALS[kind])
+    assert code == 0
+    assert f"{machines}/small.xml" in said
+    assert "large.xml" not in said
+    assert "/usr/share/doc/memhint/install.md" in said
+
+
+@pytest.mark.parametrize(("kind", "word"), [("deb", "upgrade"), ("rpm", "1")])
+def test_an_upgrade_names_none(kind: str, word: str, host: Path) -> None:
+    machines = host / "etc" / "libvirt" / "qemu"
+    machines.mkdir(parents=True)
+    (machines / "small.xml").write_text("<emulator>/usr/bin/memhint-small-pages</emulator>\n")
+    assert _run(host, *REMOVALS[kind][:2], word)[:2] == (0, "")
 
 
 def _conffiles() -> dict[str, Path]:
