@@ -151,3 +151,21 @@ def test_the_page_gives_the_ratios_back_before_it_stops_and_removes_what_does_it
         page.index(f"       {words}") for words in ("memhint openstack uninstall\n", "systemctl disable", "rm -rf /opt")
     ]
     assert steps == sorted(steps)
+
+
+def test_the_page_has_all_that_the_api_reads_in_place_before_it_starts() -> None:
+    page = (ROOT / "doc" / "install.md").read_text().split("\n## The API\n")[1].split("\n## ")[0]
+    words = (
+        "memhint token create",
+        "chgrp memhint",
+        "memhint-api.service.d/single-host.conf\n",
+        "daemon-reload",
+        "restart",
+    )
+    steps = [re.search(rf"^    .*{re.escape(word)}", page, re.MULTILINE) for word in words]
+    places = [step.start() for step in steps if step]
+    assert len(places) == len(words)
+    assert places == sorted(places)
+    (share,) = re.findall(r"/usr/share/memhint/\S+\.conf", page)
+    (line,) = re.findall(r'^install -m 0644 (.+) "\$share"$', STAGE, re.MULTILINE)
+    assert f"etc/systemd/{Path(share).name}" in line.split()
