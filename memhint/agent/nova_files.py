@@ -36,7 +36,7 @@ class NovaFiles:
         try:
             text = self._root.read_text(self._compute_id, _LARGEST).strip()
         except InterfaceMissing:
-            return None, ()
+            return None, self._unknown()
         except KernelInterfaceError as error:
             return None, (error.gap(_WHAT),)
         try:
@@ -48,6 +48,14 @@ class NovaFiles:
             self._read_of = stamps
             self._ratio, self._gaps = self._forced()
         return NovaCompute(provider, self._ratio), self._gaps
+
+    def _unknown(self) -> tuple[Gap, ...]:
+        """A nova-compute that is configured and has no id here: in a container, or elsewhere than as shipped."""
+        for name in self._config_files:
+            if self._root.exists(name):
+                told = f"{name} is there, and {self._compute_id} is not: see [nova] compute_id"
+                return (Gap(_WHAT, GapReason.UNREADABLE, told),)
+        return ()
 
     def _stamp(self, name: str) -> object:
         try:

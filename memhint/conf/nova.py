@@ -11,7 +11,7 @@ OPTS = (
         "compute_id",
         default="/var/lib/nova/compute_id",
         help="Path of the file in which nova-compute keeps the UUID of its compute node. Where there is none, this "
-        "host is not part of an OpenStack.",
+        "host is not part of an OpenStack, and a gap if one of config_files is there.",
     ),
     cfg.ListOpt(
         "config_files",

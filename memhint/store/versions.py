@@ -45,5 +45,6 @@ def refuse_newer(found: str, name: str) -> None:
     if found not in REVISIONS:
         raise StoreVersion(
             f"{name} is of a newer memhint ({found}, this one knows up to {HEAD}): "
-            "upgrade memhint, or choose another place with [store] url"
+            "upgrade memhint, put back the copy of the store from before its upgrade, "
+            "or choose another place with [store] url"
         )

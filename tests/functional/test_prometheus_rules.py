@@ -54,6 +54,13 @@ def test_each_alert_has_a_case_before_its_time_and_one_after() -> None:
     assert expected == {alert: {True, False} for alert in ALERTS}
 
 
+def test_a_backlog_is_told_before_a_queue_is_full() -> None:
+    bounds = re.findall(r"memhint-(\w+) '.*\"max-length\": (\d+)", (ROOT / "doc" / "install.md").read_text())
+    told = re.findall(r'depth\{queue="(\w+)"\}\) > (\d+)', ALERTS["MemhintBacklog"]["expr"])
+    assert {queue for queue, _ in told} == {"state", "record"}
+    assert all(2 * int(depth) <= int(dict(bounds)[queue]) for queue, depth in told)
+
+
 @pytest.mark.parametrize("alert", ALERTS)
 def test_each_alert_says_how_bad_it_is_and_where_to_read_on(alert: str) -> None:
     rule = ALERTS[alert]

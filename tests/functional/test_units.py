@@ -57,6 +57,14 @@ def test_no_unit_is_more_exposed_than_it_has_to_be(unit: str) -> None:
     assert float(score[1]) <= MOST[unit]
 
 
+@pytest.mark.parametrize("unit", UNITS)
+def test_each_process_can_measure_itself(unit: str) -> None:
+    # prometheus_client has no process_* without btime of /proc/stat.
+    text = (ETC / "systemd" / f"{unit}.service").read_text()
+    assert "ProcSubset=pid" not in text
+    assert unit == "memhint-agent" or "ProtectProc=invisible\n" in text
+
+
 def test_the_single_host_drop_in_leaves_the_api_without_any_capability(installed: Path) -> None:
     place = installed / "memhint-api.service.d"
     place.mkdir()

@@ -9,6 +9,8 @@ from typing import Any
 
 import yaml
 
+from memhint.conf.load import load
+
 ROOT = Path(__file__).parents[2]
 KOLLA = ROOT / "etc" / "kolla"
 PLUGIN = ROOT / "nova_plugin" / "memhint_nova"
@@ -49,4 +51,19 @@ def test_its_mounts_are_those_of_the_containers_page() -> None:
     (play,) = yaml.safe_load((KOLLA / "memhint-agent.yml").read_text())
     mounts = play["tasks"][-1]["kolla_container"]["volumes"]
     page = (ROOT / "doc/containers.md").read_text()
-    assert set(mounts) == set(re.findall(r"-v (/\S+:\S+)", page))
+    # What nova-compute keeps in the host's own directories, it keeps in a volume and a directory of kolla's.
+    nova = {"/var/lib/nova:ro": "/var/lib/nova:/var/lib/nova:ro", "/etc/nova:ro": "/etc/nova:/etc/nova:ro"}
+    as_on_a_host = {nova.get(mount.partition(":")[2], mount) for mount in mounts}
+    assert as_on_a_host == set(re.findall(r"-v (/\S+:\S+)", page))
+    assert as_on_a_host >= set(nova.values())
+
+
+def test_the_agent_sees_the_nova_compute_of_its_host() -> None:
+    (play,) = yaml.safe_load((KOLLA / "memhint-agent.yml").read_text())
+    mounts = play["tasks"][-1]["kolla_container"]["volumes"]
+    inside = {mount.split(":")[1] for mount in mounts}
+    conf = load([])
+    for name in (conf.nova.compute_id, *conf.nova.config_files):
+        assert str(Path(name).parent) in inside
+    assert "{{ nova_instance_datadir_volume | default('nova_compute') }}:/var/lib/nova:ro" in mounts
+    assert "{{ node_config_directory }}/nova-compute:/etc/nova:ro" in mounts

@@ -21,6 +21,11 @@ SCRIPTS = {
     "deb": (DEB, r"DEBIAN/postinst\" <<'END'\n(.*?)^END$"),
     "rpm": (SPEC, r"^%post\n(.*?)^%preun$"),
 }
+# The same before its files go, with the word by which each is told that they do.
+REMOVALS = {
+    "deb": (DEB, r"DEBIAN/prerm\" <<'END'\n(.*?)^END$", "remove"),
+    "rpm": (SPEC, r"^%preun\n(.*?)^%postun$", "0"),
+}
 PROGRAMS = ("systemd-sysusers", "systemd-tmpfiles", "systemctl")
 # chgrp fails as the real one does. There is no group memhint on the tests' machine.
 CHGRP = '#!/bin/sh\ntest -e "$2" || { echo "chgrp: cannot access $2" >&2; exit 1; }\necho "$@" >>"$CALLS"\n'
@@ -51,11 +56,15 @@ def _program(path: Path, text: str) -> None:
 def _installed(host: Path, kind: str) -> tuple[int, str, str]:
     """The exit code of a package's script, what it said, and whose group it changed."""
     text, pattern = SCRIPTS[kind]
+    return _run(host, text, pattern, "configure", "0~before")
+
+
+def _run(host: Path, text: str, pattern: str, *words: str) -> tuple[int, str, str]:
     (script,) = re.findall(pattern, text, re.MULTILINE | re.DOTALL)
     script = re.sub(r"(?<!\S)/(opt|etc)/", rf"{host}/\1/", script)
     path, calls = f"{host / 'bin'}:{os.environ['PATH']}", host / "calls"
     done = subprocess.run(
-        ["sh", "-c", script, "script", "configure", "0~before"],
+        ["sh", "-c", script, "script", *words],
         env={"PATH": path, "CALLS": str(calls)}, capture_output=True, text=True, check=False, timeout=60,
     )  # fmt: skip
     return done.returncode, done.stdout + done.stderr, calls.read_text() if calls.exists() else ""
@@ -71,6 +80,29 @@ def test_the_user_memhint_may_read_the_configuration(kind: str, host: Path) -> N
     file = host / "etc" / "memhint" / "memhint.conf"
     file.touch()
     assert _installed(host, kind) == (0, "", f"memhint {file}\n")
+
+
+@pytest.mark.parametrize("kind", REMOVALS)
+def test_a_removal_names_the_vms_that_need_what_goes(kind: str, host: Path) -> None:
+    assert _run(host, *REMOVALS[kind])[:2] == (0, "")
+    machines = host / "etc" / "libvirt" / "qemu"
+    machines.mkdir(parents=True)
+    (machines / "large.xml").write_text("<emulator>/usr/bin/qemu-system-x86_64</emulator>\n")
+    assert _run(host, *REMOVALS[kind])[:2] == (0, "")
+    (machines / "small.xml").write_text("<emulator>/usr/bin/memhint-small-pages</emulator>\n")
+    code, said, _ = _run(host, *REMOVALS[kind])
+    assert code == 0
+    assert f"{machines}/small.xml" in said
+    assert "large.xml" not in said
+    assert "/usr/share/doc/memhint/install.md" in said
+
+
+@pytest.mark.parametrize(("kind", "word"), [("deb", "upgrade"), ("rpm", "1")])
+def test_an_upgrade_names_none(kind: str, word: str, host: Path) -> None:
+    machines = host / "etc" / "libvirt" / "qemu"
+    machines.mkdir(parents=True)
+    (machines / "small.xml").write_text("<emulator>/usr/bin/memhint-small-pages</emulator>\n")
+    assert _run(host, *REMOVALS[kind][:2], word)[:2] == (0, "")
 
 
 def _conffiles() -> dict[str, Path]:
@@ -111,3 +143,29 @@ def test_the_configuration_that_is_shipped_sets_nothing_and_names_what_is_there(
 def test_the_sample_is_beside_that_of_the_policy() -> None:
     (line,) = re.findall(r'^install -m 0644 (.+) "\$share"$', STAGE, re.MULTILINE)
     assert {"etc/memhint.conf.sample", "etc/policy.yaml.sample"} <= set(line.split())
+
+
+def test_the_page_gives_the_ratios_back_before_it_stops_and_removes_what_does_it() -> None:
+    page = (ROOT / "doc" / "install.md").read_text().split("\n## Uninstall\n")[1]
+    steps = [
+        page.index(f"       {words}") for words in ("memhint openstack uninstall\n", "systemctl disable", "rm -rf /opt")
+    ]
+    assert steps == sorted(steps)
+
+
+def test_the_page_has_all_that_the_api_reads_in_place_before_it_starts() -> None:
+    page = (ROOT / "doc" / "install.md").read_text().split("\n## The API\n")[1].split("\n## ")[0]
+    words = (
+        "memhint token create",
+        "chgrp memhint",
+        "memhint-api.service.d/single-host.conf\n",
+        "daemon-reload",
+        "restart",
+    )
+    steps = [re.search(rf"^    .*{re.escape(word)}", page, re.MULTILINE) for word in words]
+    places = [step.start() for step in steps if step]
+    assert len(places) == len(words)
+    assert places == sorted(places)
+    (share,) = re.findall(r"/usr/share/memhint/\S+\.conf", page)
+    (line,) = re.findall(r'^install -m 0644 (.+) "\$share"$', STAGE, re.MULTILINE)
+    assert f"etc/systemd/{Path(share).name}" in line.split()

@@ -29,6 +29,15 @@ def test_a_host_without_nova_is_no_gap(tree: Path) -> None:
     assert files(tree).read() == (None, ())
 
 
+def test_a_nova_compute_whose_id_is_not_to_be_seen_is_a_gap(tree: Path) -> None:
+    (tree / "etc/nova/nova-cpu.conf").write_text("[DEFAULT]\n")
+    compute, (gap,) = files(tree).read()
+    assert compute is None
+    assert (gap.what, gap.reason) == ("nova-compute", GapReason.UNREADABLE)
+    assert "/etc/nova/nova-cpu.conf is there, and /var/lib/nova/compute_id is not" in gap.detail
+    assert "[nova] compute_id" in gap.detail
+
+
 def test_a_compute_that_leaves_the_ratio_alone(tree: Path) -> None:
     (tree / "var/lib/nova/compute_id").write_text(UUID.upper() + "\n")
     (tree / "etc/nova/nova.conf").write_text("[DEFAULT]\ncpu_allocation_ratio = 4\n[x]\nram_allocation_ratio = 7\n")

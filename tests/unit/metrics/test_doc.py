@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import sqlite3
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -32,8 +34,10 @@ def controller() -> Intake:
 
 
 @pytest.fixture
-def families(make_site: Callable[..., Site]) -> dict[str, list[Family]]:  # noqa: F811
+def families(make_site: Callable[..., Site], tmp_path: Path) -> dict[str, list[Family]]:  # noqa: F811
     site = make_site()
+    with closing(sqlite3.connect(tmp_path / "site-0" / "memhint.db")) as store, store:
+        store.execute("UPDATE host_summary SET rungs = 'admission'")
     site.get("/v1/hosts")
     site.store.promises.add("compute-0001", [PromisedHour(time.time(), 1, 1)], 0.0)
     api = site.get("/metrics").get_data(as_text=True)

@@ -297,7 +297,8 @@ SPOILS: dict[str, tuple[Callable[[Path], object], type[StoreError], str]] = {
     "newer": (
         lambda path: spoilt(path, "UPDATE alembic_version SET version_num = '9999'"),
         StoreVersion,
-        r"of a newer memhint \(9999, this one knows up to",
+        r"of a newer memhint \(9999, this one knows up to \d+\): "
+        r"upgrade memhint, put back the copy of the store from before its upgrade, or choose another place",
     ),
     "no database": (lambda path: path.write_text("no database\n" * 400), StoreDamaged, "then move that away"),
     "torn": (torn, StoreDamaged, "then move that away"),
