@@ -119,7 +119,8 @@ def test_pages_that_are_equal_where_they_are_glanced_at_are_no_candidates(vms: d
     vms[1] = Vm([b"page-%d" % page for page in range(100)])  # zeros behind that
     found = find(vms)
     assert (found.round.candidates, saving(found)) == (0, 0)
-    assert found.round.read == 100 * PART + 100 * PAGE_SIZE
+    # What lies between the parts is read, too, where pages happen to lie side by side in the machine's memory.
+    assert 100 * PART <= found.round.read - 100 * PAGE_SIZE <= 100 * PAGE_SIZE
     assert found.ranges["1"].ranges == ()
 
 
