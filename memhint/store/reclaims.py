@@ -94,7 +94,6 @@ class Reclaims:
         limit: int = 100,
         before: tuple[float, str] | None = None,
         uuid: str | None = None,
-        uuids: Sequence[str] | None = None,
         host: str | None = None,
         state: ReclaimState | None = None,
         since: float | None = None,
@@ -103,7 +102,6 @@ class Reclaims:
         """Requests, newest first.
 
         :param before: moment and id of the last one that is known
-        :param uuids: of VMs, where only some may be seen
         :param since: made at this moment or later, in unix seconds
         :param project: to VMs of this project, on the hosts that have them now
         :raises StoreDamaged: when one cannot be read
@@ -113,8 +111,6 @@ class Reclaims:
         for column, wanted in ((reclaim.c.domain_uuid, uuid), (reclaim.c.host, host), (reclaim.c.state, state)):
             if wanted is not None:
                 query = query.where(column == str(wanted))
-        if uuids is not None:
-            query = query.where(reclaim.c.domain_uuid.in_(list(uuids)))
         if since is not None:
             query = query.where(reclaim.c.at >= since)
         if before is not None:
@@ -253,8 +249,8 @@ class Reclaims:
             documents = connection.execute(query.order_by(reclaim.c.at, reclaim.c.id)).scalars().all()
         return tuple(parse_reclaim(one) for one in documents)
 
-    def newest(self, limit: int = 100, uuid: str | None = None) -> tuple[Reclaim, ...]:
-        """The newest requests of this host, newest first, to one VM or to all.
+    def newest(self, limit: int = 100) -> tuple[Reclaim, ...]:
+        """The newest requests of this host, newest first.
 
         :raises StoreDamaged: when one cannot be read
         :raises StoreError: when the database fails
@@ -262,8 +258,6 @@ class Reclaims:
         query = select(reclaim.c.document)
         if self._host:
             query = query.where(reclaim.c.host == self._host)
-        if uuid is not None:
-            query = query.where(reclaim.c.domain_uuid == uuid)
         with self._database.read() as connection:
             query = query.order_by(reclaim.c.at.desc(), reclaim.c.id).limit(limit)
             return tuple(parse_reclaim(one) for one in connection.execute(query).scalars().all())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import select
 
-from memhint.objects.history import HistoryPoint, point_of
+from memhint.objects.history import point_of
 from memhint.objects.report import Report
 from memhint.store import codec, revisions
 from memhint.store.engine import Database
@@ -79,10 +79,3 @@ class Reports:
         """
         with self._database.read() as connection:
             return tuple(connection.execute(select(report.c.host).order_by(report.c.host)).scalars())
-
-    def history(self, host: str, since: float = 0.0) -> tuple[HistoryPoint, ...]:
-        """A host's key numbers from ``since`` (unix seconds) on, oldest first.
-
-        :raises StoreError: when the database fails
-        """
-        return self._history.of(host, since)

@@ -50,7 +50,7 @@ def test_a_broker_whose_disk_is_full_costs_nothing_but_time(broker: RabbitMQ, tm
         agent.publish(builders.report(epoch=EPOCH, sequence=len(sent), at=sent[-1], period=600.0))
 
     def points() -> list[float]:
-        return [one.at for one in store.reports.history("host-a")]
+        return [one.at for one in store.history.of("host-a")]
 
     try:
         cycle()

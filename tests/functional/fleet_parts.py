@@ -71,11 +71,11 @@ class Agents:
 
     def taken(self, store: Store) -> int:
         """The fewest points that the store has of a host."""
-        return min(len(store.reports.history(host)) for host in self._publishers)
+        return min(len(store.history.of(host)) for host in self._publishers)
 
     def complete(self, store: Store) -> bool:
         """Whether the store has all that was sent: points and newest reports each once, and every event."""
-        points = all([one.at for one in store.reports.history(host)] == self.sent for host in self._publishers)
+        points = all([one.at for one in store.history.of(host)] == self.sent for host in self._publishers)
         newest = [one.sequence for one in store.fleet.hosts()] == [len(self.sent)] * len(self._publishers)
         # What belongs to one cycle may come in several messages, its events last.
         return points and newest and len(store.events.newest(10_000)) >= len(self.sent) * len(self._publishers)

@@ -79,7 +79,7 @@ def test_nothing_is_lost_or_counted_twice_when_controllers_and_broker_are_killed
                 agent.record(host, sent[-1], [builders.lever_state()])
 
     def taken(host: str) -> list[float]:
-        return [point.at for point in store.reports.history(host)]
+        return [point.at for point in store.history.of(host)]
 
     first = controllers.start()
     controllers.start()

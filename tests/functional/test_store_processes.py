@@ -41,7 +41,7 @@ def rest(process: subprocess.Popen[str]) -> list[str]:
 def whole(store: Store) -> bool:
     """Whether each report has its point."""
     report = store.reports.newest("host-a")
-    return report is not None and len(store.reports.history("host-a")) == report.sequence
+    return report is not None and len(store.history.of("host-a")) == report.sequence
 
 
 def done(process: subprocess.Popen[str]) -> str:

@@ -88,7 +88,7 @@ def test_the_newest_is_decided_by_epoch_and_sequence_whatever_order_they_come_in
 def test_what_comes_twice_counts_once(fleet: Fleet, store: Store) -> None:
     for batch in ([past(1, 2)], [past(2, 3), past(1)], [past(3, 2, 1)]):
         fleet.take([], batch)
-    assert [point.at - NOW for point in store.reports.history("host-a")] == [1, 2, 3]
+    assert [point.at - NOW for point in store.history.of("host-a")] == [1, 2, 3]
     assert sorted(one.at - NOW for one in store.events.newest()) == [1, 2, 3]
 
 
@@ -178,7 +178,7 @@ def test_controllers_that_do_the_same_at_once_do_it_once(url: str, clock: Clock)
 
     in_threads([takes(fleet, seed) for seed, fleet in enumerate(fleets)])
     assert [(one.name, one.sequence) for one in fleets[0].hosts()] == [(one, 7) for one in hosts]
-    assert [len(stores[0].reports.history(one)) for one in hosts] == [8] * 6
+    assert [len(stores[0].history.of(one)) for one in hosts] == [8] * 6
     assert len(stores[0].events.newest(1000)) == 48
     clock.now += 8 * PERIOD + 31
     swept = in_threads([one.sweep for one in fleets] * 2)
@@ -195,7 +195,7 @@ def test_a_batch_that_the_database_refuses_leaves_nothing(fleet: Fleet, store: S
         fleet.take([state(1), state(1, host="h" * 300)], [past(1)])
     assert fleet.hosts() == ()
     assert store.reports.newest() is None
-    assert store.reports.history("host-a") == ()
+    assert store.history.of("host-a") == ()
 
 
 def test_refused_messages_of_one_sender_are_one_event_in_ten_minutes(fleet: Fleet, clock: Clock) -> None:

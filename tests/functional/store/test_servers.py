@@ -34,7 +34,7 @@ def test_a_store_goes_on_when_its_server_was_killed_and_is_back(url: str, reques
     found = store.reports.newest()
     assert found is not None
     assert found.sequence == 3
-    assert [point.at - NOW for point in store.reports.history("host-a")] == [0, 20]
+    assert [point.at - NOW for point in store.history.of("host-a")] == [0, 20]
     store.close()
 
 
@@ -192,8 +192,8 @@ def test_history_becomes_the_worst_of_five_minutes_then_of_an_hour(url: str) -> 
             store.reports.save(builders.report(host=host, at=start + 200 * number, observation=seen))
 
     def points() -> list[tuple[float, int, int, int, float | None]]:
-        found = store.reports.history("host-a")
-        assert len(store.reports.history("host-b")) == len(found)
+        found = store.history.of("host-a")
+        assert len(store.history.of("host-b")) == len(found)
         return [(one.at - start, one.span, one.available, one.swap_used, one.psi) for one in found]
 
     assert points() == [(0, 0, 7, 7, None), (200, 0, 3, 3, 0.5), (400, 0, 5, 5, 0.5)]
