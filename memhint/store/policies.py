@@ -16,7 +16,10 @@ from memhint.store.upsert import upsert
 
 
 class Policies:
-    """Policies in the store, keyed by domain UUID. Values are checked on their way in and on their way out."""
+    """Policies in the store, keyed by domain UUID. Values are checked on their way in and on their way out.
+
+    Every method raises StoreError when the database fails.
+    """
 
     def __init__(self, database: Database, clock: Callable[[], float] = time.time) -> None:
         self._database = database
@@ -26,7 +29,6 @@ class Policies:
         """Change an operator's wishes for one VM, all or none.
 
         :raises PolicyError: on an unknown key or value, or where they would contradict each other
-        :raises StoreError: when the database fails
         """
         checked = parse_policy(values.items())
         with self._database.write() as connection:
@@ -38,7 +40,6 @@ class Policies:
         """Make these all the wishes of one origin. Writes nothing where they are so already.
 
         :raises PolicyError: on an unknown key or value
-        :raises StoreError: when the database fails
         """
         checked = parse_policy(values.items())
         before = self.read(uuid)
@@ -52,7 +53,6 @@ class Policies:
         """Every wish of every VM (or of one), by UUID and origin.
 
         :raises StoreDamaged: on a key, value or origin that does not exist
-        :raises StoreError: when the database fails
         """
         found = self.read(uuid)
         for what in found.unreadable.values():
@@ -60,10 +60,7 @@ class Policies:
         return found.inputs
 
     def read(self, uuid: str | None = None) -> StoredPolicies:
-        """The same, for who can do without one VM's: what does not exist is told by VM, and all else is there.
-
-        :raises StoreError: when the database fails
-        """
+        """The same, for who can do without one VM's: what does not exist is told by VM, and all else is there."""
         query = select(policy.c.domain_uuid, policy.c.origin, policy.c.key, policy.c.value)
         if uuid is not None:
             query = query.where(policy.c.domain_uuid == uuid)
