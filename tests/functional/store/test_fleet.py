@@ -16,6 +16,7 @@ from memhint.store import Store, open_store
 from memhint.store.errors import StoreRefused
 from memhint.store.fleet import Fleet, HostEventKind, HostRecord, State
 from memhint.store.summaries import Summaries
+from tests.clock import Clock
 from tests.unit import builders
 from tests.unit.builders import NOW
 
@@ -23,19 +24,9 @@ FIRST, SECOND = "001700000000000-0000000a", "001700000000001-0000000b"
 PERIOD = 10.0
 
 
-class Clock:
-    """The database's clock, in the test's hand."""
-
-    def __init__(self) -> None:
-        self.now = NOW
-
-    def __call__(self, _: object) -> float:
-        return self.now
-
-
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(NOW)
 
 
 def fleet_of(store: Store, clock: Clock) -> Fleet:
