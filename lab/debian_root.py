@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import json
 import os
 import re
 import subprocess
@@ -15,9 +14,10 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from lab.errors import ImageError
-from lab.packages import apt_stamp
+from lab.packages import asked
 from lab.paths import cache_dir
 from lab.programs import find, run
 from qemu.qemubuild import Apt, BuildError
@@ -79,23 +79,18 @@ def debian_root(release: str, packages: Sequence[str] = HOST_PACKAGES, tell: Tel
 
 
 def _newest(apt: ReleaseApt, packages: Sequence[str], tell: Tell) -> list[str]:
-    """What apt would install, asked again only when this machine's apt has learnt something since."""
+    """What apt would install."""
+
+    def ask() -> dict[str, Any]:
+        tell(f"asking for the packages of {apt.release}")
+        try:
+            apt.update()
+        except (BuildError, subprocess.CalledProcessError) as reason:
+            raise ImageError(f"the package lists of {apt.release} cannot be had: {reason}") from reason
+        return {"versions": apt.would_install(packages)}
+
     key = hashlib.sha256(" ".join(packages).encode()).hexdigest()[:12]
-    known, stamp = apt.dir / f"versions-{key}.json", apt_stamp()
-    try:
-        answer = json.loads(known.read_text())
-        if answer["stamp"] == stamp:
-            return [str(line) for line in answer["versions"]]
-    except (OSError, ValueError, KeyError, TypeError):
-        pass  # never asked, or asked by another version of this program
-    tell(f"asking for the packages of {apt.release}")
-    try:
-        apt.update()
-    except (BuildError, subprocess.CalledProcessError) as reason:
-        raise ImageError(f"the package lists of {apt.release} cannot be had: {reason}") from reason
-    versions = apt.would_install(packages)
-    known.write_text(json.dumps({"stamp": stamp, "versions": versions}))
-    return versions
+    return asked(apt.dir / f"versions-{key}.json", ask, lambda found: [str(line) for line in found["versions"]])
 
 
 def _install(final: Path, apt: ReleaseApt, packages: Sequence[str]) -> None:
