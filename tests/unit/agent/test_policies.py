@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from memhint.agent.policies import Policies
 from memhint.objects.domain import DomainFacts
 from memhint.objects.policy import Origin
-from memhint.store import Store, open_store
+from memhint.store import Store
 
 CONTRADICTING = {"fast_min": "60%", "fast_max": "40%"}
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    opened = open_store(f"sqlite:///{tmp_path}/m.db")
-    yield opened
-    opened.close()
 
 
 @pytest.mark.parametrize("origin", [Origin.METADATA, Origin.FLAVOR])

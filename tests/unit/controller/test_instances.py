@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from memhint.controller.instances import OVERLAP, WHOLE, Follower
 from memhint.objects.instance import Instance
 from memhint.openstack.errors import OpenStackError
-from memhint.store import Store, open_store
+from memhint.store import Store
 from memhint.store.instances import Instances
 from tests.clock import Clock
 
@@ -31,13 +30,6 @@ class Nova:
         yield from self.parts
         if self.error is not None:
             raise self.error
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    opened = open_store(f"sqlite:///{tmp_path}/memhint.db")
-    yield opened
-    opened.close()
 
 
 def test_all_are_asked_for_once_and_then_what_has_changed(store: Store) -> None:
