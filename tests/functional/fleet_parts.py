@@ -12,10 +12,15 @@ from memhint.bus.rabbit_publisher import RabbitPublisher
 from memhint.bus.spool import Spool
 from memhint.store import Store
 from tests.functional.processes import ROOT
+from tests.functional.servers.rabbitmq import RabbitMQ
 from tests.unit import builders
 
 EPOCH = "001700000000000-0000000a"
 HOSTS = ("host-a", "host-b")
+
+
+def links(broker: RabbitMQ, user: str) -> LinkSettings:
+    return LinkSettings((broker.url(user),), timeout=10, heartbeat=10, backoff_max=1.0)
 
 
 class Controllers:

@@ -13,20 +13,18 @@ import pytest
 
 from memhint.bus.rabbit_publisher import RabbitPublisher
 from memhint.bus.spool import Spool
-from memhint.bus.topology import DEAD, RECORD, STATE, declare
+from memhint.bus.topology import DEAD, RECORD, STATE
 from memhint.store import Store, open_store
-from tests.functional.fleet_parts import EPOCH, HOSTS, Controllers
+from tests.functional.fleet_parts import EPOCH, HOSTS, Controllers, links
 from tests.functional.processes import ROOT
 from tests.functional.servers.rabbitmq import CONTROLLER, RabbitMQ
-from tests.functional.test_bus import links, until
 from tests.unit import builders
+from tests.waiting import until
 
 
 @pytest.fixture(params=["postgresql"])
 def config(request: pytest.FixtureRequest, rabbitmq: RabbitMQ, tmp_path: Path) -> Iterator[Path]:
-    with rabbitmq.connect() as connection:
-        declare(connection.channel())
-    rabbitmq.purge(STATE, RECORD, DEAD)
+    rabbitmq.begin()
     server = request.getfixturevalue("postgres")
     name = "memhint_controllers"
     path = tmp_path / "memhint.conf"

@@ -12,8 +12,8 @@ from sqlalchemy import text
 from memhint.objects.policy import Origin
 from memhint.store import Store, StoreError, open_store
 from tests.functional.processes import ROOT, start
-from tests.functional.test_bus import until
 from tests.unit import builders
+from tests.waiting import until
 
 
 @pytest.fixture
