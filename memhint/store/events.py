@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import Connection, delete
 
 from memhint.objects.event import Event
-from memhint.objects.lever import LeverName, LeverState
-from memhint.objects.verdict import Answer, Reason, Verdict
-from memhint.objects.words import read_word
+from memhint.objects.lever import LeverState
 from memhint.store.engine import Database
 from memhint.store.retention import proven
 from memhint.store.rows.events import event_row
 from memhint.store.tables import event
 from memhint.store.upsert import add_new
-
-_FIELDS = tuple(event.c[name] for name in ("at", "host", "subject", "lever", "desired", "answer", "reason", "detail"))
 
 
 class Events:
@@ -47,19 +43,3 @@ class Events:
         """Drop what is too old by ``now`` (unix seconds), of every host."""
         with self._database.write() as connection:
             connection.execute(delete(event).where(event.c.at < now - self._keep))
-
-    def newest(self, limit: int = 100, subject: str | None = None) -> tuple[Event, ...]:
-        """The newest events, newest first, of one subject or of all."""
-        query = select(*_FIELDS).order_by(event.c.id.desc()).limit(limit)
-        if subject is not None:
-            query = query.where(event.c.subject == subject)
-        with self._database.read() as connection:
-            rows = connection.execute(query).all()
-        return tuple(_event(*row) for row in rows)
-
-
-def _event(
-    at: float, host: str, subject: str, lever: str, desired: str, answer: str, reason: str, detail: str
-) -> Event:
-    verdict = Verdict(read_word(Answer, answer), read_word(Reason, reason), detail)
-    return Event(at, host, subject, read_word(LeverName, lever), desired, verdict)

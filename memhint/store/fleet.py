@@ -169,17 +169,6 @@ class Fleet:
         with self._database.read() as connection:
             return _hosts(connection, None)
 
-    def host_events(self, limit: int = 100, name: str | None = None) -> tuple[HostEvent, ...]:
-        """The newest events, newest first, of one host or of all."""
-        columns = (host_event.c.at, host_event.c.host, host_event.c.kind, host_event.c.detail)
-        query = select(*columns).order_by(host_event.c.id.desc()).limit(limit)
-        if name is not None:
-            query = query.where(host_event.c.host == name)
-        with self._database.read() as connection:
-            return tuple(
-                HostEvent(at, who, HostEventKind(kind), why) for at, who, kind, why in connection.execute(query)
-            )
-
     def happened_lately(self, name: str, kind: HostEventKind, seconds: float) -> bool:
         """Whether this happened to a host within so many seconds, by the database's clock, whatever else did since."""
         with self._database.read() as connection:

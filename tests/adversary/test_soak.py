@@ -36,6 +36,7 @@ from tests.functional.api_server import ApiServer, fill_store
 from tests.functional.fleet_parts import EPOCH, Controllers, links
 from tests.functional.servers.rabbitmq import CONTROLLER, RabbitMQ
 from tests.functional.test_api_fuzz import FUZZED
+from tests.told import happened
 from tests.unit import builders
 from tests.waiting import until
 
@@ -172,7 +173,7 @@ def test_nothing_ends_and_nothing_grows(fleet: Fleet) -> None:
             oldest = max(oldest, fleet.age() or 0.0)
     # Some of it is kept, and some is refused: a drill at which nothing arrives shows nothing.
     until(lambda: any(one.name == HOSTILE and one.epoch for one in fleet.store.fleet.hosts()))
-    until(lambda: any(one.kind is HostEventKind.POISON for one in fleet.store.fleet.host_events(50, HOSTILE)))
+    until(lambda: any(one.kind == HostEventKind.POISON for one in happened(fleet.store, HOSTILE)))
     print(f"{sent} messages, answers {statuses}, oldest report of another host {oldest:.1f} s, memory {memory[::99]}")
     assert fleet.controller.poll() is None, fleet.controllers.log()[-4000:]
     assert fleet.api.process.poll() is None, fleet.api.log[-4000:]

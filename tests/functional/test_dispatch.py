@@ -33,6 +33,7 @@ from tests.functional import one_agent
 from tests.functional.fleet_parts import links
 from tests.functional.servers.rabbitmq import CONTROLLER, RabbitMQ
 from tests.functional.test_controller import Controllers
+from tests.told import pulls
 from tests.unit.builders import WEB
 from tests.waiting import until
 
@@ -160,10 +161,10 @@ def test_a_wish_and_a_request_reach_the_agent_and_what_comes_of_them_comes_back(
     assert found.returned is not None
     # The record of actions goes both ways: to the host's own store and to the fleet's.
     own = open_store(f"sqlite:///{site.agents_config.parent}/agent.db", host="host-a")
-    until(lambda: any(one.subject == WEB for one in site.store.events.newest()))
+    until(lambda: any(one.domain == WEB for one in pulls(site.store)))
     assert own.reclaims.get(done) is not None
-    told = {(one.at, one.lever, one.subject) for one in own.events.newest(1000)}
-    until(lambda: {(one.at, one.lever, one.subject) for one in site.store.events.newest(1000)} >= told)
+    told = {(one.at, one.lever, one.domain) for one in pulls(own)}
+    until(lambda: {(one.at, one.lever, one.domain) for one in pulls(site.store)} >= told)
     own.close()
     assert site.end() == 0
 

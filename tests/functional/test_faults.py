@@ -17,6 +17,7 @@ from memhint.bus.topology import DEAD, RECORD, STATE
 from memhint.store import open_store
 from tests.functional.fleet_parts import HOSTS, Agents, Controllers
 from tests.functional.servers.rabbitmq import RabbitMQ, wait_for_queues
+from tests.told import happened
 from tests.waiting import until
 
 
@@ -68,7 +69,7 @@ def test_a_cluster_of_three_goes_on_without_any_one_node(cluster: Cluster, postg
         until(lambda: agents.complete(store))
         agents.check_events(store)
         until(lambda: drained(cluster))
-        assert sorted(str(one.kind) for one in store.fleet.host_events()) == ["appeared", "appeared"]
+        assert sorted(one.kind for one in happened(store)) == ["appeared", "appeared"]
     finally:
         agents.close()
         controllers.close()
