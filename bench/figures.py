@@ -121,11 +121,6 @@ class Figure:
     highest: float
     runs: int
 
-    @property
-    def spread(self) -> float:
-        """Highest minus lowest."""
-        return self.highest - self.lowest
-
     def times(self, factor: float) -> Figure:
         """The same in another unit; `factor` is above 0."""
         return Figure(self.median * factor, self.lowest * factor, self.highest * factor, self.runs)

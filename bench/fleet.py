@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import NoReturn
 
 from lab.waiting import wait_for
@@ -118,9 +117,7 @@ class FakeFleet:
         self._cycle = self._make(KernelRoot())
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stack.close()
         self._store.close()
 

@@ -8,7 +8,6 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 
 from lab.cgroup import HostCgroup
 from lab.errors import CgroupError
@@ -116,9 +115,7 @@ class SleepingGuest:
     def __enter__(self) -> SleepingGuest:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from lab.errors import ImageError
 from lab.image import locked
-from lab.packages import Package, apt_stamp, candidate, fetch, unpack
+from lab.packages import Package, asked, fetch, offered, unpack
 from lab.paths import cache_dir
 from lab.programs import find, run
 from qemu.qemubuild import Apt
@@ -57,29 +57,20 @@ def build_disk(tell: Callable[[str], None]) -> BuildDisk:
 
 
 def _newest(root: Path) -> tuple[list[Package], str]:
-    """The packages and the source's version, asked again only when apt's own knowledge has changed since."""
-    known, stamp = root / "build-disk-packages.json", apt_stamp()
-    try:
-        answer = json.loads(known.read_text())
-        if answer["stamp"] == stamp and [name for name, _ in answer["tools"]] == list(TOOLS):
-            return [Package(*one) for one in answer["tools"]], str(answer["source"])
-    except (OSError, ValueError, KeyError, TypeError):
-        pass  # never asked, or asked by another version of this program
-    tools = []
-    for name in TOOLS:
-        found = candidate(name)
-        if found is None:
-            raise ImageError(f"apt offers no {name}: run apt-get update")
-        tools.append(found)
-    apt = Apt(root / f"apt-{RELEASE}", RELEASE)
-    apt.update()
-    source = str(apt.newest(SOURCE, UPSTREAM))
-    fresh = known.with_suffix(f".{os.getpid()}")
-    fresh.write_text(
-        json.dumps({"stamp": stamp, "tools": [(one.name, one.version) for one in tools], "source": source})
-    )
-    fresh.rename(known)
-    return tools, source
+    """The packages and the source's version."""
+
+    def ask() -> dict[str, Any]:
+        tools = [offered(name) for name in TOOLS]
+        apt = Apt(root / f"apt-{RELEASE}", RELEASE)
+        apt.update()
+        return {"tools": [(one.name, one.version) for one in tools], "source": str(apt.newest(SOURCE, UPSTREAM))}
+
+    def read(found: dict[str, Any]) -> tuple[list[Package], str]:
+        if [name for name, _ in found["tools"]] != list(TOOLS):
+            raise ValueError("asked for others")
+        return [Package(*one) for one in found["tools"]], str(found["source"])
+
+    return asked(root / "build-disk-packages.json", ask, read)
 
 
 def _key(tools: list[Package], source: str) -> str:

@@ -1,4 +1,4 @@
-"""Debian releases as root directories and as disks to boot from, made by mmdebstrap and kept in the cache.
+"""Debian releases as root directories, made by mmdebstrap and kept in the cache.
 
 The key is what is in it: the version of every package that apt would install now, and how they are installed.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import json
 import os
 import re
 import subprocess
@@ -15,12 +14,12 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from lab.errors import ImageError
-from lab.packages import apt_stamp
+from lab.packages import asked
 from lab.paths import cache_dir
 from lab.programs import find, run
-from lab.sizes import GIB
 from qemu.qemubuild import Apt, BuildError
 
 RELEASES = {"bookworm": "6.1", "trixie": "6.12"}
@@ -30,8 +29,6 @@ HOST_PACKAGES = (
     "qemu-system-x86", "apparmor", "python3", "sqlite3", "logrotate", "procps", "kmod",
 )  # fmt: skip
 """What a host with systemd, libvirt and QEMU has, before memhint comes to it."""
-DISK_SIZE = 4 * GIB
-"""Bytes of a disk; what is not written takes no room."""
 _MMDEBSTRAP = (
     "mmdebstrap", "--quiet", "--mode=root", "--variant=minbase", "--format=directory",
     '--aptopt=APT::Install-Recommends "false"', '--aptopt=Acquire::Retries "10"',
@@ -65,29 +62,6 @@ def debian_root(release: str, packages: Sequence[str] = HOST_PACKAGES, tell: Tel
 
     :raises ImageError: when the release is not known, or apt or mmdebstrap fail
     """
-    return _made(release, packages, tell) / "root"
-
-
-def debian_disk(release: str, packages: Sequence[str] = HOST_PACKAGES, tell: Tell = lambda _: None) -> Path:
-    """The same root as an ext4 file system of DISK_SIZE bytes; machines boot from snapshots of it.
-
-    :raises ImageError: when the release is not known, or apt, mmdebstrap or mke2fs fail
-    """
-    folder = _made(release, packages, tell)
-    disk = folder / "disk.raw"
-    with _locked(release):
-        if not disk.exists():
-            tell(f"writing a disk of {release}")
-            new = disk.with_suffix(".new")
-            new.unlink(missing_ok=True)
-            size = f"{DISK_SIZE // 1024}K"
-            words = ["mke2fs", "-q", "-t", "ext4", "-m", "0", "-d", str(folder / "root"), str(new), size]
-            run(words, "making the disk", ImageError)
-            new.rename(disk)
-    return disk
-
-
-def _made(release: str, packages: Sequence[str], tell: Tell) -> Path:
     if release not in RELEASES:
         raise ImageError(f"release {release!r} is not one of {', '.join(RELEASES)}")
     base = cache_dir() / "lab" / "debian"
@@ -101,27 +75,22 @@ def _made(release: str, packages: Sequence[str], tell: Tell) -> Path:
             tell(f"installing {len(versions)} packages of {release} into a directory")
             _install(final, apt, packages)
             (final / "packages.txt").write_text("".join(f"{line}\n" for line in versions))
-    return final
+    return final / "root"
 
 
 def _newest(apt: ReleaseApt, packages: Sequence[str], tell: Tell) -> list[str]:
-    """What apt would install, asked again only when this machine's apt has learnt something since."""
+    """What apt would install."""
+
+    def ask() -> dict[str, Any]:
+        tell(f"asking for the packages of {apt.release}")
+        try:
+            apt.update()
+        except (BuildError, subprocess.CalledProcessError) as reason:
+            raise ImageError(f"the package lists of {apt.release} cannot be had: {reason}") from reason
+        return {"versions": apt.would_install(packages)}
+
     key = hashlib.sha256(" ".join(packages).encode()).hexdigest()[:12]
-    known, stamp = apt.dir / f"versions-{key}.json", apt_stamp()
-    try:
-        answer = json.loads(known.read_text())
-        if answer["stamp"] == stamp:
-            return [str(line) for line in answer["versions"]]
-    except (OSError, ValueError, KeyError, TypeError):
-        pass  # never asked, or asked by another version of this program
-    tell(f"asking for the packages of {apt.release}")
-    try:
-        apt.update()
-    except (BuildError, subprocess.CalledProcessError) as reason:
-        raise ImageError(f"the package lists of {apt.release} cannot be had: {reason}") from reason
-    versions = apt.would_install(packages)
-    known.write_text(json.dumps({"stamp": stamp, "versions": versions}))
-    return versions
+    return asked(apt.dir / f"versions-{key}.json", ask, lambda found: [str(line) for line in found["versions"]])
 
 
 def _install(final: Path, apt: ReleaseApt, packages: Sequence[str]) -> None:
@@ -169,8 +138,3 @@ def programs_argv(root: Path) -> list[str]:
     pairs = (word for pair in mounts_of(root) for word in pair)
     unshare = (find("unshare"), "--mount", "--propagation", "slave", "--")
     return [*unshare, "/bin/sh", "-e", "-c", _WITH_MOUNTS, "with-mounts", *pairs, "--"]
-
-
-def chroot_argv(root: Path) -> list[str]:
-    """Words before a command that runs with a root of its own, in namespaces that go with it."""
-    return [find("unshare"), "--mount", "--", find("chroot"), str(root)]

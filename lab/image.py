@@ -11,7 +11,6 @@ import gzip
 import hashlib
 import json
 import lzma
-import os
 import re
 import shutil
 import tempfile
@@ -19,11 +18,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from lab import patched
 from lab.cpio import Archive
 from lab.errors import ImageError
-from lab.packages import KERNEL_SERIES, Package, apt_stamp, candidate, dependencies, fetch, kernel_package, unpack
+from lab.packages import KERNEL_SERIES, Package, asked, candidate, dependencies, fetch, kernel_package, offered, unpack
 from lab.paths import cache_dir
 from lab.programs import find, run
 from lab.sizes import GIB
@@ -96,24 +96,13 @@ def build(series: str, progress: Progress | None = None, agent: str = "stock") -
 
 
 def _packages(series: str, known: Path) -> tuple[Package, Package]:
-    """The newest kernel and guest agent packages, asked again only when apt's own knowledge has changed since."""
-    stamp = apt_stamp()
-    try:
-        answer = json.loads(known.read_text())
-        if answer["stamp"] == stamp:
-            return Package(*answer["kernel"]), Package(*answer["agent"])
-    except (OSError, ValueError, KeyError, TypeError):
-        pass  # never asked, or asked by another version of this program
-    kernel = kernel_package(series)
-    agent = candidate(AGENT_PACKAGE)
-    if agent is None:
-        raise ImageError(f"apt offers no {AGENT_PACKAGE}: run apt-get update")
-    fresh = known.with_suffix(f".{os.getpid()}")
-    fresh.write_text(
-        json.dumps({"stamp": stamp, "kernel": [kernel.name, kernel.version], "agent": [agent.name, agent.version]})
-    )
-    fresh.rename(known)
-    return kernel, agent
+    """The newest kernel and guest agent packages."""
+
+    def ask() -> dict[str, Any]:
+        kernel, agent = kernel_package(series), offered(AGENT_PACKAGE)
+        return {"kernel": [kernel.name, kernel.version], "agent": [agent.name, agent.version]}
+
+    return asked(known, ask, lambda found: (Package(*found["kernel"]), Package(*found["agent"])))
 
 
 def _key(parts: _Parts) -> str:

@@ -8,7 +8,6 @@ import threading
 import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import TypeVar
 
 from lab import image, kvm, patched, paths, programs, swap
@@ -102,9 +101,7 @@ class Lab:
         self.up(keep=True)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.down()
 
     @property

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import os
 import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
 from lab.errors import ImageError, UnknownKernel
 from lab.programs import find, run
+
+T = TypeVar("T")
 
 # Series a guest may boot, and the packages that lead to the newest build of each.
 KERNEL_SERIES = {
@@ -44,6 +50,14 @@ def candidate(name: str) -> Package | None:
     return Package(name, match.group(1))
 
 
+def offered(name: str) -> Package:
+    """The same of one that is needed. Raises ImageError where apt knows none."""
+    found = candidate(name)
+    if found is None:
+        raise ImageError(f"apt offers no {name}: run apt-get update")
+    return found
+
+
 def apt_stamp() -> str:
     """Changes whenever apt's package lists or sources may have: their names and modification times, hashed."""
     digest = hashlib.sha256()
@@ -51,6 +65,23 @@ def apt_stamp() -> str:
         for file in sorted(Path(folder).glob("*")):
             digest.update(f"{file} {file.stat().st_mtime_ns}\n".encode())
     return digest.hexdigest()
+
+
+def asked(known: Path, ask: Callable[[], dict[str, Any]], read: Callable[[dict[str, Any]], T]) -> T:
+    """What `read` makes of what `ask` finds by apt, which takes seconds: `known` keeps it for as long as apt's own
+    knowledge does not change. What `read` refuses by a ValueError, KeyError or TypeError is asked for again."""
+    stamp = apt_stamp()
+    try:
+        kept = json.loads(known.read_text())
+        if kept["stamp"] == stamp:
+            return read(kept)
+    except (OSError, ValueError, KeyError, TypeError):
+        pass  # never asked, or asked by another version of this program
+    found = ask()
+    fresh = known.with_suffix(f".{os.getpid()}")
+    fresh.write_text(json.dumps({"stamp": stamp, **found}))
+    fresh.rename(known)
+    return read(found)
 
 
 def dependencies(name: str) -> list[str]:

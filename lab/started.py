@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import TracebackType
 from typing import Self
 
 
@@ -25,7 +24,5 @@ class Started:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, reason: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

@@ -28,7 +28,7 @@ from lab.cpio import Archive
 from lab.emulated_cpu import EMULATED_CPU
 from lab.errors import BootError, ImageError, WorkError
 from lab.image import APPLETS, libraries, locked, modules_of
-from lab.packages import Package, apt_stamp, candidate, dependencies, fetch, kernel_package, unpack
+from lab.packages import Package, asked, dependencies, fetch, kernel_package, offered, unpack
 from lab.paths import cache_dir
 from lab.programs import find, run
 from lab.sizes import MIB
@@ -256,34 +256,20 @@ def _image(root: Path) -> Path:
 
 
 def _packages(known: Path) -> list[Package]:
-    """The newest of all that goes into it, kernel first.
+    """The newest of all that goes into it, kernel first."""
 
-    Apt takes seconds to say which: it is asked again only when its own knowledge has changed since.
-    """
-    stamp = apt_stamp()
-    with suppress(OSError, ValueError, KeyError, TypeError):
-        answer = json.loads(known.read_text())
-        if answer["stamp"] == stamp:
-            return [Package(*one) for one in answer["packages"]]
-    found = [kernel_package(KERNEL), *_python(), *map(_wanted, ("cryptsetup-bin", *_QEMU))]
-    fresh = known.with_suffix(f".{os.getpid()}")
-    fresh.write_text(json.dumps({"stamp": stamp, "packages": [[one.name, one.version] for one in found]}))
-    fresh.rename(known)
-    return found
+    def ask() -> dict[str, Any]:
+        found = [kernel_package(KERNEL), *_python(), *map(offered, ("cryptsetup-bin", *_QEMU))]
+        return {"packages": [[one.name, one.version] for one in found]}
 
-
-def _wanted(name: str) -> Package:
-    found = candidate(name)
-    if found is None:
-        raise ImageError(f"apt offers no {name}: run apt-get update")
-    return found
+    return asked(known, ask, lambda found: [Package(*one) for one in found["packages"]])
 
 
 def _python() -> list[Package]:
     """The packages of the distribution's Python: interpreter, and both halves of its library."""
     (interpreter,) = (name for name in dependencies("python3-minimal") if name.startswith("python3."))
     version = interpreter.removesuffix("-minimal")
-    return [_wanted(name) for name in (interpreter, f"lib{version}-minimal", f"lib{version}-stdlib")]
+    return [offered(name) for name in (interpreter, f"lib{version}-minimal", f"lib{version}-stdlib")]
 
 
 def _build(final: Path, packages: list[Package], debs: Path) -> None:

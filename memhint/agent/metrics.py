@@ -55,14 +55,9 @@ class AgentMetrics:
             ["lever", "answer"],
             registry=registry,
         )
-        self._huge = HugeMetrics()
-        registry.register(self._huge)
-        self._active = ActiveMetrics()
-        registry.register(self._active)
-        self._recycler = RecyclerMetrics()
-        registry.register(self._recycler)
-        self._merging = MergingMetrics()
-        registry.register(self._merging)
+        self._more = (HugeMetrics(), ActiveMetrics(), RecyclerMetrics(), MergingMetrics())
+        for one in self._more:
+            registry.register(one)
         for lever in LeverName:  # each is there from the start, so that the first one is seen as an increase
             for answer in Answer:
                 self._verdicts.labels(lever, answer)
@@ -83,10 +78,8 @@ class AgentMetrics:
         self._unreadable.set(sum(any(gap.what == POLICY for gap in one.observation.gaps) for one in report.domains))
         for reason in GapReason:
             self._gaps.labels(reason).set(gaps[reason])
-        self._huge.take(report)
-        self._active.take(report)
-        self._recycler.take(report)
-        self._merging.take(report)
+        for more in self._more:
+            more.take(report)
 
     def record(self, host: str, at: float, states: Iterable[LeverState]) -> None:
         """Count verdicts that are news."""

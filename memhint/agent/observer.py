@@ -76,11 +76,6 @@ class Observation:
     arrivals: int = 0
     """How many VMs, and parts of their memory, had come when this look began."""
 
-    @property
-    def complete(self) -> bool:
-        """Whether every VM is there, with all that decides what may be done to it."""
-        return self.listed and not self.unread
-
 
 class Observer:
     """Looks. A part that fails becomes a gap; only the host's own memory is indispensable."""

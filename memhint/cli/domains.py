@@ -10,7 +10,7 @@ from cliff.lister import Lister
 
 from memhint.cli import words
 from memhint.cli.base import HostCommand
-from memhint.cli.find import find_domain, need_vms
+from memhint.cli.find import demand_of, find_domain, need_vms
 from memhint.cli.table import Mib, Seconds, clean
 from memhint.objects.active import ActiveMemory
 from memhint.objects.codec import to_plain
@@ -20,7 +20,6 @@ from memhint.objects.domain import DeepMemory
 from memhint.objects.lever import LeverName
 from memhint.objects.levers import LEVERS, Figure
 from memhint.objects.merging import Merging
-from memhint.objects.plan import Demand
 from memhint.objects.report import DomainReport, Report
 
 _LISTED = tuple((one, one.listed) for one in LEVERS.values() if one.listed is not None)
@@ -91,7 +90,7 @@ def domain_of(report: Report, one: DomainReport, now: float) -> dict[str, Any]:
     """A VM for machines: bytes and seconds, null is unknown."""
     seen = one.observation
     plain = to_plain(seen)
-    demand = _demand(report, one)
+    demand = demand_of(report, one)
     return {
         "name": seen.name,
         "uuid": seen.uuid,
@@ -121,7 +120,7 @@ def domain_of(report: Report, one: DomainReport, now: float) -> dict[str, Any]:
 
 def _row(report: Report, one: DomainReport, now: float) -> dict[str, Any]:
     seen, guest = one.observation, one.observation.guest
-    demand = _demand(report, one)
+    demand = demand_of(report, one)
     return {
         "Name": seen.name,
         "State": str(seen.state),
@@ -152,7 +151,7 @@ def _row(report: Report, one: DomainReport, now: float) -> dict[str, Any]:
 
 def _details(report: Report, one: DomainReport, now: float) -> dict[str, str]:
     seen, guest = one.observation, one.observation.guest
-    demand = _demand(report, one)
+    demand = demand_of(report, one)
     rows = {
         "Name": seen.name,
         "UUID": seen.uuid,
@@ -229,10 +228,6 @@ def _merging(found: Merging) -> str:
 def _discarded(found: BalloonReporting) -> str:
     skipped = f", {words.size(found.skipped)} skipped" if found.skipped else ""
     return f"{words.size(found.discarded.bytes)} of {words.size(found.reported.bytes)} reported{skipped}"
-
-
-def _demand(report: Report, one: DomainReport) -> Demand | None:
-    return next((demand for demand in report.plan.demands if demand.uuid == one.observation.uuid), None)
 
 
 def _age(one: DomainReport, now: float) -> float | None:

@@ -11,14 +11,14 @@ from cliff.show import ShowOne
 from memhint.cli import words
 from memhint.cli.base import HostCommand
 from memhint.cli.errors import CliError, Exit
-from memhint.cli.find import find_domain, name_of
+from memhint.cli.find import demand_of, find_domain, name_of
 from memhint.cli.plan import show_levers
 from memhint.cli.table import Mib, Table, clean
 from memhint.cli.tier import BOUNDS, add_tier
 from memhint.objects.codec import to_plain
 from memhint.objects.counted import counted
 from memhint.objects.exclusion import Mechanism
-from memhint.objects.plan import Bound, Demand, DemandReason
+from memhint.objects.plan import Bound, DemandReason
 from memhint.objects.report import DomainReport, Report
 from memhint.objects.tier_sizing import TierSizing
 from memhint.planner.exclusions import forbidden
@@ -107,7 +107,7 @@ examples:
                 Mib(one.footprint),
                 Mib(one.demand),
                 Mib(one.assigned - one.demand if one.reason is not DemandReason.OUTSIDE else 0),
-                _why(one),
+                words.why(one),
             )
             for one in report.plan.demands
         ]
@@ -133,12 +133,12 @@ examples:
     def _show_domain(self, table: Table, parsed_args: argparse.Namespace, one: DomainReport) -> None:
         report, out = self._report, self.app.stdout
         found = domain_of(report, one, self._settings)
-        demand = _demand(report, one)
+        demand = demand_of(report, one)
         if demand is None:
             out.write(f"{clean(one.observation.name)} is not in this plan.\n")
             return
         out.write(f"Demand of {clean(one.observation.name)}: {Mib(demand.demand).human_readable()} MiB of ")
-        out.write(f"{Mib(demand.assigned).human_readable()} assigned, {clean(_why(demand))}\n")
+        out.write(f"{Mib(demand.assigned).human_readable()} assigned, {clean(words.why(demand))}\n")
         self._steps(table, parsed_args, demand_steps(demand, one.observation))
         cost, bound = found["cost"], Bound(found["bound"])
         out.write(
@@ -191,7 +191,7 @@ def host_of(report: Report, settings: PlannerSettings, tier: int | None = None) 
 
 def domain_of(report: Report, one: DomainReport, settings: PlannerSettings) -> dict[str, Any]:
     """One VM for machines: bytes."""
-    demand, capacity = _demand(report, one), report.plan.capacity
+    demand, capacity = demand_of(report, one), report.plan.capacity
     excluded = demand.excluded if demand else ()
     ways = {way: forbidden(excluded, way) for way in Mechanism}
     return {
@@ -221,11 +221,3 @@ def _domain(report: Report, subject: str | None) -> DomainReport | None:
     if subject is None or (subject in (HOST, report.host) and subject not in names):
         return None
     return find_domain(report, subject)
-
-
-def _demand(report: Report, one: DomainReport) -> Demand | None:
-    return next((demand for demand in report.plan.demands if demand.uuid == one.observation.uuid), None)
-
-
-def _why(demand: Demand) -> str:
-    return f"{demand.reason}: {demand.detail}" if demand.detail else str(demand.reason)

@@ -1,10 +1,11 @@
-"""A VM by what a person types."""
+"""A VM by what a person types, and what a report has of it."""
 
 from __future__ import annotations
 
 import difflib
 
 from memhint.cli.errors import CliError, Exit
+from memhint.objects.plan import Demand
 from memhint.objects.report import DomainReport, Report
 
 
@@ -48,3 +49,8 @@ def name_of(report: Report, subject: str) -> str:
         if one.observation.uuid == subject:
             return one.observation.name
     return subject
+
+
+def demand_of(report: Report, one: DomainReport) -> Demand | None:
+    """What a VM of the report may come to need; None where the plan does not say."""
+    return next((demand for demand in report.plan.demands if demand.uuid == one.observation.uuid), None)

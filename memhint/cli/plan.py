@@ -96,7 +96,7 @@ examples:
         terms.append(("nominal", Mib(words.nominal(capacity)), "pool - reserve - assigned, for comparison"))
         table.emit_list(("Term", "MiB", "Meaning"), terms, out, parsed_args)
         demands = [
-            (name_of(report, one.uuid), Mib(one.assigned), Mib(one.footprint), Mib(one.demand), _why(one))
+            (name_of(report, one.uuid), Mib(one.assigned), Mib(one.footprint), Mib(one.demand), words.why(one))
             for one in report.plan.demands
         ]
         if demands:
@@ -142,7 +142,3 @@ def show_levers(
     ]
     if rows:
         table.emit_list(("Subject", "Lever", "Desired", "Observed", "Verdict"), rows, out, parsed_args)
-
-
-def _why(demand: Any) -> str:
-    return f"{demand.reason}: {demand.detail}" if demand.detail else str(demand.reason)

@@ -9,7 +9,7 @@ from memhint.objects.counted import counted
 from memhint.objects.discarded import Agreement, ReportingCheck
 from memhint.objects.gap import Gap
 from memhint.objects.ladder import EnteredRung
-from memhint.objects.plan import Bound, Capacity, PressureVerdict
+from memhint.objects.plan import Bound, Capacity, Demand, PressureVerdict
 from memhint.objects.policy import KEYS, PolicySetting
 from memhint.objects.reclaim import Hold
 from memhint.objects.units import mib
@@ -37,6 +37,11 @@ def headroom(capacity: Capacity) -> str:
 def nominal(capacity: Capacity) -> int | None:
     """The headroom by assigned memory alone, in bytes; None where what VMs were given is not known."""
     return None if capacity.blind else capacity.nominal_headroom()
+
+
+def why(demand: Demand) -> str:
+    """Why a VM may come to need what it may come to need."""
+    return f"{demand.reason}: {demand.detail}" if demand.detail else str(demand.reason)
 
 
 def ladder(rungs: Sequence[EnteredRung]) -> str:

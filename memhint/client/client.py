@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import parse_qs, quote, urlsplit
 
 from memhint.client.errors import BadAnswer
@@ -13,6 +13,8 @@ from memhint.client.follow import News, follow
 from memhint.client.transport import Document, Query, Transport
 
 PAGE = 1000  # items in one part of a list: the most that the server gives
+
+T = TypeVar("T")
 
 Item = Mapping[str, Any]
 
@@ -75,7 +77,7 @@ class Client:
         :param tier: bytes of slower memory of which `tier` tells; None: a quarter, a half and all of its memory for VMs
         :raises NotFound: when no agent of this name has reported
         """
-        return _object(self._transport.get(f"/v1/hosts/{_part(name)}", {"tier": tier}), "host")
+        return _member(self._transport.get(f"/v1/hosts/{_part(name)}", {"tier": tier}), "host", dict)
 
     def host_history(self, name: str, **when: float | int | None) -> Sequence[Item]:
         """A host's key numbers, oldest first; ``since`` and ``until`` in unix seconds, ``step`` in seconds.
@@ -90,7 +92,7 @@ class Client:
 
     def promises(self, since: float | None = None) -> Item:
         """In how many hours the hosts' promises held, and whose did not; of the last week, or since unix seconds."""
-        return _object(self._transport.get("/v1/promises", {"since": since}), "promises")
+        return _member(self._transport.get("/v1/promises", {"since": since}), "promises", dict)
 
     # VMs
 
@@ -114,7 +116,7 @@ class Client:
 
         :raises NotFound: when no host has it, or the caller may not see it
         """
-        return _object(self._transport.get(f"/v1/domains/{_part(uuid)}"), "domain")
+        return _member(self._transport.get(f"/v1/domains/{_part(uuid)}"), "domain", dict)
 
     def domain_history(self, uuid: str, **when: float | int | None) -> Sequence[Item]:
         """A VM's key numbers, oldest first; parameters as of `host_history`.
@@ -131,7 +133,7 @@ class Client:
         :raises NotFound: when no host has it, or the caller may not see it
         """
         answer = self._transport.get(f"/v1/domains/{_part(uuid)}/policy")
-        return Policy(_object(answer, "policy"), answer.etag)
+        return Policy(_member(answer, "policy", dict), answer.etag)
 
     def set_policy(
         self, uuid: str, values: Mapping[str, str | None], *, dry_run: bool = False, if_match: str | None = None
@@ -170,7 +172,7 @@ class Client:
         wanted = list(hosts)
         if wanted:
             body["hosts"] = wanted
-        return _object(self._transport.send("POST", "/v1/plans", body, again=True), "plan")
+        return _member(self._transport.send("POST", "/v1/plans", body, again=True), "plan", dict)
 
     def reclaim(self, domain: str, reason: str, **how: object) -> Item:
         """Ask a guest to give back page cache, and return the request as it was queued.
@@ -181,7 +183,7 @@ class Client:
         :param how: ``bytes`` (at most), ``psi_limit`` (percent), ``timeout`` and ``hold`` (seconds), ``dry_run``
         """
         body = {"domain": domain, "reason": reason, **{name: one for name, one in how.items() if one is not None}}
-        return _object(self._transport.send("POST", "/v1/reclaims", body), "reclaim")
+        return _member(self._transport.send("POST", "/v1/reclaims", body), "reclaim", dict)
 
     def reclaims(self, *, limit: int | None = None, **which: object) -> Iterator[Item]:
         """Requests to reclaim, newest first. ``which`` filters by ``domain``, ``host``, ``state`` and ``since``."""
@@ -192,14 +194,14 @@ class Client:
 
         :raises NotFound: when there is none, or the caller may not see it
         """
-        return _object(self._transport.get(f"/v1/reclaims/{_part(number)}"), "reclaim")
+        return _member(self._transport.get(f"/v1/reclaims/{_part(number)}"), "reclaim", dict)
 
     def interrupt(self, number: str) -> Item:
         """End a request early.
 
         :raises Conflict: when it has ended already
         """
-        return _object(self._transport.send("DELETE", f"/v1/reclaims/{_part(number)}"), "reclaim")
+        return _member(self._transport.send("DELETE", f"/v1/reclaims/{_part(number)}"), "reclaim", dict)
 
     # What happened
 
@@ -247,39 +249,25 @@ class Client:
         changed: str | None = None
         for answer in self._pages(path, query):
             # The first part's: what changes while the others are fetched is told again rather than not at all.
-            changed = changed or _text(answer, "changed")
+            changed = changed or _member(answer, "changed", str)
             items.extend(_list(answer, name))
         return Listing(items, changed or "")
 
     def _changes(self, path: str, name: str, query: Query) -> Changes:
         answer = self._transport.get(path, query)
-        return Changes(_list(answer, name), _part_of(answer, "deleted"), _text(answer, "changed"))
-
-
-def _object(answer: Document, name: str) -> dict[str, Any]:
-    found = answer.body.get(name)
-    if not isinstance(found, dict):
-        raise _other(name)
-    return found
+        return Changes(_list(answer, name), _member(answer, "deleted", list), _member(answer, "changed", str))
 
 
 def _list(answer: Document, name: str) -> list[dict[str, Any]]:
-    found = _part_of(answer, name)
+    found = _member(answer, name, list)
     if not all(isinstance(one, dict) for one in found):
         raise _other(name)
     return found
 
 
-def _part_of(answer: Document, name: str) -> list[Any]:
+def _member(answer: Document, name: str, kind: type[T]) -> T:
     found = answer.body.get(name)
-    if not isinstance(found, list):
-        raise _other(name)
-    return found
-
-
-def _text(answer: Document, name: str) -> str:
-    found = answer.body.get(name)
-    if not isinstance(found, str):
+    if not isinstance(found, kind):
         raise _other(name)
     return found
 

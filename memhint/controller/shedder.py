@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-import uuid
 from typing import Protocol
 
 from memhint.objects.ladder import Rung
 from memhint.objects.summary import Freshness, HostSummary
 from memhint.openstack.errors import NotThere, OpenStackError
 from memhint.openstack.nova import Placed
+from memhint.planner.claims import canonical
 from memhint.store.errors import StoreError
 from memhint.store.fleet import Fleet, HostEventKind
 from memhint.store.hosts_view import HostsView
@@ -75,8 +75,8 @@ class Shedder:
         named = report.plan.relief.migrate if report is not None else None
         if report is None or named is None:
             return False
-        server = _canonical(named)
-        if server is None or server not in {_canonical(one.observation.uuid) for one in report.domains}:
+        server = canonical(named)  # it becomes part of a path at Nova
+        if server is None or server not in {canonical(one.observation.uuid) for one in report.domains}:
             return self._refused(host.name, f"{named!r:.60}", "the host does not report such a VM")
         try:
             placed = self._nova.placed(server)
@@ -98,11 +98,3 @@ class Shedder:
         LOG.warning("%s: %s is not moved: %s", host, server, why)
         self._fleet.tell(host, HostEventKind.MIGRATION, f"{server}: refused: {why}")
         return False
-
-
-def _canonical(text: str) -> str | None:
-    """A UUID as everybody writes it; None for what is none. It becomes part of a path at Nova."""
-    try:
-        return str(uuid.UUID(text))
-    except ValueError:
-        return None

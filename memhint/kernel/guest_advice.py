@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Protocol
 
 from memhint.kernel.errors import InterfaceMissing, InterfaceUnreadable, KernelInterfaceError, ProcessGone
@@ -35,9 +34,7 @@ class Guest(Protocol):
     def __enter__(self) -> Guest:
         """Itself."""
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Let go of the process."""
 
     def look(self) -> GuestRam:
@@ -53,9 +50,7 @@ class Sleeper(Protocol):
     def __enter__(self) -> Sleeper:
         """Itself."""
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Let go of the process."""
 
     def swapped(self) -> Iterator[Swapped]:

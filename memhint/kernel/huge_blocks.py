@@ -11,7 +11,6 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from types import TracebackType
 from typing import Protocol
 
 from memhint.kernel.errors import InterfaceMissing, InterfaceUnreadable, KernelInterfaceError, ProcessGone
@@ -47,9 +46,7 @@ class Blocks(Protocol):
     def __enter__(self) -> Blocks:
         """Itself."""
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Let go of the process."""
 
     def small(self) -> Iterator[Block]:

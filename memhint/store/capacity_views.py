@@ -16,7 +16,10 @@ _AT_ONCE = 500  # hosts in one question for their VMs
 
 
 class CapacityViews:
-    """Reads the VMs of a host only when it has a newer report. Not for several threads."""
+    """Reads the VMs of a host only when it has a newer report. Not for several threads.
+
+    Every method raises StoreError when the database fails.
+    """
 
     def __init__(self, database: Database, hosts: HostsView) -> None:
         self._database = database
@@ -24,10 +27,7 @@ class CapacityViews:
         self._memory: dict[str, tuple[tuple[str, int], dict[str, int]]] = {}
 
     def read(self) -> tuple[HostCapacity, ...]:
-        """Every host that has a provider, as its newest report tells.
-
-        :raises StoreError: when the database fails
-        """
+        """Every host that has a provider, as its newest report tells."""
         hosts = [one for one in self._hosts.all() if one.provider is not None]
         here = {one.name for one in hosts}
         self._memory = {name: known for name, known in self._memory.items() if name in here}

@@ -39,7 +39,7 @@ _FIELDS = tuple(one.name for one in fields(DomainPoint))
 
 
 class DomainHistory:
-    """The history of every VM in the store."""
+    """The history of every VM in the store. Every method raises StoreError when the database fails."""
 
     def __init__(self, database: Database, keep: DomainKeep) -> None:
         self._database = database
@@ -54,10 +54,7 @@ class DomainHistory:
         add_many(connection, domain_history, [domain_point(one) for one in summaries])
 
     def of(self, uuid: str, since: float = 0.0, until: float | None = None) -> tuple[DomainPoint, ...]:
-        """A VM's points from ``since`` to ``until`` (unix seconds), oldest first, whatever their length.
-
-        :raises StoreError: when the database fails
-        """
+        """A VM's points from ``since`` to ``until`` (unix seconds), oldest first, whatever their length."""
         query = select(*(domain_history.c[name] for name in _FIELDS))
         query = query.where(domain_history.c.uuid == uuid, domain_history.c.at >= since)
         if until is not None:
@@ -66,10 +63,7 @@ class DomainHistory:
             return tuple(DomainPoint(*row) for row in connection.execute(query.order_by(domain_history.c.at)))
 
     def tidy(self, now: float) -> None:
-        """Thin out what has grown old by ``now`` (unix seconds). Any number of processes may do it at any time.
-
-        :raises StoreError: when the database fails
-        """
+        """Thin out what has grown old by ``now`` (unix seconds). Any number of processes may do it at any time."""
         with self._database.alone() as connection:
             before = now - self._keep.points
             thin(

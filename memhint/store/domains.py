@@ -39,7 +39,10 @@ EVERY = DomainFilter()
 
 
 class Domains:
-    """A line of each VM of each host's newest report. While one moves, two hosts have it."""
+    """A line of each VM of each host's newest report. While one moves, two hosts have it.
+
+    Every method raises StoreError when the database fails.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -56,7 +59,6 @@ class Domains:
         """Part of the list, in the order of one of DOMAIN_SORT_KEYS.
 
         :raises MarkerError: on a marker or an order that there is not
-        :raises StoreError: when the database fails
         """
         if sort not in DOMAIN_SORT_KEYS:
             raise MarkerError(f"no list is sorted by {sort[:40]!r}: use {', '.join(DOMAIN_SORT_KEYS)}")
@@ -73,10 +75,7 @@ class Domains:
         return Page(items, order.marker(rows[limit - 1]) if len(rows) > limit else None)
 
     def one(self, uuid: str) -> DomainSummary | None:
-        """One VM; None where no host has it. Where two have it: where Nova runs it, who is heard, and where it runs.
-
-        :raises StoreError: when the database fails
-        """
+        """One VM; None where no host has it. Where two have it: where Nova runs it, who is heard, and where it runs."""
         runs = case((domain.c.state == str(DomainState.RUNNING), 0), else_=1)
         with self._database.read() as connection:
             query = _filtered(EVERY, followed(connection)).where(domain.c.uuid == uuid)
@@ -89,10 +88,7 @@ class Domains:
         return found[0] if found else None
 
     def token(self) -> str:
-        """The token of this moment: what changes from now on is newer.
-
-        :raises StoreError: when the database fails
-        """
+        """The token of this moment: what changes from now on is newer."""
         with self._database.read() as connection:
             return str(revisions.newest(connection))
 
@@ -103,7 +99,6 @@ class Domains:
         longer passes it is not told.
 
         :raises ChangesExpired: where that cannot be told any more
-        :raises StoreError: when the database fails
         """
         with self._database.read() as connection:
             number = revisions.since(connection, since)

@@ -4,33 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import Connection, delete
 
 from memhint.objects.event import Event
-from memhint.objects.lever import LeverName, LeverState
-from memhint.objects.verdict import Answer, Reason, Verdict
-from memhint.objects.words import read_word
+from memhint.objects.lever import LeverState
 from memhint.store.engine import Database
 from memhint.store.retention import proven
 from memhint.store.rows.events import event_row
 from memhint.store.tables import event
 from memhint.store.upsert import add_new
 
-_FIELDS = tuple(event.c[name] for name in ("at", "host", "subject", "lever", "desired", "answer", "reason", "detail"))
-
 
 class Events:
-    """Events in the store. ``keep`` is the seconds for which they stay."""
+    """Events in the store. ``keep`` is the seconds for which they stay.
+
+    Every method raises StoreError when the database fails.
+    """
 
     def __init__(self, database: Database, keep: float) -> None:
         self._database = database
         self._keep = keep
 
     def record(self, host: str, at: float, states: Iterable[LeverState]) -> None:
-        """Add pulls, and drop the host's events that are too old by now, where the clock can be trusted.
-
-        :raises StoreError: when the database fails
-        """
+        """Add pulls, and drop the host's events that are too old by now, where the clock can be trusted."""
         rows = [event_row(Event(at, host, one.subject, one.lever, one.desired, one.verdict)) for one in states]
         if not rows:
             return
@@ -44,28 +40,6 @@ class Events:
         add_new(connection, event, *map(event_row, events))
 
     def tidy(self, now: float) -> None:
-        """Drop what is too old by ``now`` (unix seconds), of every host.
-
-        :raises StoreError: when the database fails
-        """
+        """Drop what is too old by ``now`` (unix seconds), of every host."""
         with self._database.write() as connection:
             connection.execute(delete(event).where(event.c.at < now - self._keep))
-
-    def newest(self, limit: int = 100, subject: str | None = None) -> tuple[Event, ...]:
-        """The newest events, newest first, of one subject or of all.
-
-        :raises StoreError: when the database fails
-        """
-        query = select(*_FIELDS).order_by(event.c.id.desc()).limit(limit)
-        if subject is not None:
-            query = query.where(event.c.subject == subject)
-        with self._database.read() as connection:
-            rows = connection.execute(query).all()
-        return tuple(_event(*row) for row in rows)
-
-
-def _event(
-    at: float, host: str, subject: str, lever: str, desired: str, answer: str, reason: str, detail: str
-) -> Event:
-    verdict = Verdict(read_word(Answer, answer), read_word(Reason, reason), detail)
-    return Event(at, host, subject, read_word(LeverName, lever), desired, verdict)

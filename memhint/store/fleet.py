@@ -102,7 +102,10 @@ class HostRecord:
 
 
 class Fleet:
-    """The hosts in the store. ``keep`` is the seconds for which their events stay."""
+    """The hosts in the store. ``keep`` is the seconds for which their events stay.
+
+    Every method raises StoreError when the database fails.
+    """
 
     def __init__(
         self,
@@ -128,7 +131,6 @@ class Fleet:
         Returns the reports that are the newest of their hosts now.
 
         :raises StoreRefused: when the database does not accept something in it
-        :raises StoreError: when the database fails
         """
         return self._database.transact(lambda connection: self._take(connection, states, records))
 
@@ -146,8 +148,6 @@ class Fleet:
         """Mark the hosts that were silent for three periods; those that were not marked before.
 
         Requests to reclaim that no agent tells of any more are ended too.
-
-        :raises StoreError: when the database fails
         """
         after: str | None = ""
         while after is not None:
@@ -155,58 +155,29 @@ class Fleet:
         return self._database.transact(self._sweep)
 
     def refused(self, user: str, why: str) -> None:
-        """Note that a message of this sender was refused: once in ten minutes.
-
-        :raises StoreError: when the database fails
-        """
+        """Note that a message of this sender was refused: once in ten minutes."""
         with self._database.write() as connection:
             _note(connection, [_poison(user, why, self._clock(connection))])
 
     def tell(self, name: str, kind: HostEventKind, detail: str) -> None:
-        """Note what happened to a host just now.
-
-        :raises StoreError: when the database fails
-        """
+        """Note what happened to a host just now."""
         with self._database.write() as connection:
             _note(connection, [HostEvent(self._clock(connection), name, kind, detail)])
 
     def hosts(self) -> tuple[HostState, ...]:
-        """Every host, by name.
-
-        :raises StoreError: when the database fails
-        """
+        """Every host, by name."""
         with self._database.read() as connection:
             return _hosts(connection, None)
 
-    def host_events(self, limit: int = 100, name: str | None = None) -> tuple[HostEvent, ...]:
-        """The newest events, newest first, of one host or of all.
-
-        :raises StoreError: when the database fails
-        """
-        columns = (host_event.c.at, host_event.c.host, host_event.c.kind, host_event.c.detail)
-        query = select(*columns).order_by(host_event.c.id.desc()).limit(limit)
-        if name is not None:
-            query = query.where(host_event.c.host == name)
-        with self._database.read() as connection:
-            return tuple(
-                HostEvent(at, who, HostEventKind(kind), why) for at, who, kind, why in connection.execute(query)
-            )
-
     def happened_lately(self, name: str, kind: HostEventKind, seconds: float) -> bool:
-        """Whether this happened to a host within so many seconds, by the database's clock, whatever else did since.
-
-        :raises StoreError: when the database fails
-        """
+        """Whether this happened to a host within so many seconds, by the database's clock, whatever else did since."""
         with self._database.read() as connection:
             past = is_past(host_event.c.at, self._clock(connection), seconds)
             query = select(host_event.c.id).where(host_event.c.host == name, host_event.c.kind == str(kind), ~past)
             return connection.execute(query.limit(1)).first() is not None
 
     def tidy(self) -> None:
-        """Thin out what has grown old, of every host. Any number of processes may do it at any time.
-
-        :raises StoreError: when the database fails
-        """
+        """Thin out what has grown old, of every host. Any number of processes may do it at any time."""
         with self._database.write() as connection:
             now = self._clock(connection)
             revisions.tidy(connection, now)
@@ -219,10 +190,7 @@ class Fleet:
         self._summaries.tidy(now)
 
     def forget(self, keep: float) -> tuple[str, ...]:
-        """Drop the hosts that were silent for ``keep`` seconds, with what is known of their VMs; which ones.
-
-        :raises StoreError: when the database fails
-        """
+        """Drop the hosts that were silent for ``keep`` seconds, with what is known of their VMs; which ones."""
 
         def work(connection: Connection) -> tuple[str, ...]:
             now = self._clock(connection)

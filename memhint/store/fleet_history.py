@@ -17,7 +17,7 @@ _MOST = ("assigned", "footprint", "resident", "swap_used")
 
 
 class FleetHistory:
-    """Sums over the hosts in the store."""
+    """Sums over the hosts in the store. Every method raises StoreError when the database fails."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -28,8 +28,6 @@ class FleetHistory:
         Each host counts with its worst of that time: the least of what is left, the most of what is used. ``psi`` is
         the worst of any host. A host that told nothing in that time is not in the sums; where only hours are left of
         it, it is in those of the steps at which they begin. What lies more than a day ahead is in none.
-
-        :raises StoreError: when the database fails
         """
         table = host_history
         whole = cast(table.c.at, BigInteger)

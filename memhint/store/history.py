@@ -17,7 +17,7 @@ from memhint.store.upsert import add_new
 
 
 class History:
-    """The history of every host in the store."""
+    """The history of every host in the store. Every method raises StoreError when the database fails."""
 
     def __init__(self, database: Database, keep: Keep, clock: Callable[[Connection], float] = database_clock) -> None:
         self._database = database
@@ -32,8 +32,6 @@ class History:
         """A host's points from ``since`` to ``until`` (unix seconds), oldest first, whatever their length.
 
         Those of more than a day ahead are not there: whoever told them had a clock that was wrong, or lied.
-
-        :raises StoreError: when the database fails
         """
         columns = [host_history.c[one.name] for one in fields(HistoryPoint)]
         query = select(*columns).where(host_history.c.host == host, host_history.c.at >= since)
@@ -44,10 +42,7 @@ class History:
             return tuple(HistoryPoint(*row) for row in connection.execute(query.order_by(host_history.c.at)))
 
     def tidy(self, now: float) -> None:
-        """Thin out what has grown old by ``now`` (unix seconds). Any number of processes may do it at any time.
-
-        :raises StoreError: when the database fails
-        """
+        """Thin out what has grown old by ``now`` (unix seconds). Any number of processes may do it at any time."""
         keep = self.keep
         with self._database.alone() as connection:
             _thin(connection, 0, FIVE_MINUTES, now - keep.raw)

@@ -23,7 +23,10 @@ from memhint.store.tables import host_summary, tombstone
 
 
 class HostsView:
-    """A line of each host that ever reported. What is stale is shown as stale: see HostSummary.as_of."""
+    """A line of each host that ever reported. What is stale is shown as stale: see HostSummary.as_of.
+
+    Every method raises StoreError when the database fails.
+    """
 
     def __init__(self, database: Database, clock: Callable[[Connection], float] = database_clock) -> None:
         self._database = database
@@ -35,7 +38,6 @@ class HostsView:
         """Part of the list, in the order of one of HOST_SORT_KEYS.
 
         :raises MarkerError: on a marker or an order that there is not
-        :raises StoreError: when the database fails
         """
         with self._database.read() as connection:
             now = self._clock(connection)
@@ -45,25 +47,16 @@ class HostsView:
         return Page(items, order.marker(rows[limit - 1]) if len(rows) > limit else None)
 
     def one(self, name: str) -> HostSummary | None:
-        """One host; None where there is none.
-
-        :raises StoreError: when the database fails
-        """
+        """One host; None where there is none."""
         found = self._some(select(host_summary).where(host_summary.c.name == name))
         return found[0] if found else None
 
     def all(self) -> tuple[HostSummary, ...]:
-        """Every host, by name.
-
-        :raises StoreError: when the database fails
-        """
+        """Every host, by name."""
         return self._some(select(host_summary).order_by(host_summary.c.name))
 
     def token(self) -> str:
-        """The token of this moment: what changes from now on is newer.
-
-        :raises StoreError: when the database fails
-        """
+        """The token of this moment: what changes from now on is newer."""
         with self._database.read() as connection:
             return str(revisions.newest(connection))
 
@@ -72,7 +65,6 @@ class HostsView:
         ``grown_stale``.
 
         :raises ChangesExpired: where that cannot be told any more
-        :raises StoreError: when the database fails
         """
         with self._database.read() as connection:
             number = revisions.since(connection, since)
@@ -89,10 +81,7 @@ class HostsView:
         return Changes(items, deleted, str(token))
 
     def now(self) -> float:
-        """This moment on the database's clock.
-
-        :raises StoreError: when the database fails
-        """
+        """This moment on the database's clock."""
         with self._database.read() as connection:
             return self._clock(connection)
 
@@ -100,7 +89,6 @@ class HostsView:
         """The hosts that grew stale after a moment and are not called silent, and the moment of this look.
 
         :param since: on the database's clock; with None or a moment that has not come yet all that are stale now
-        :raises StoreError: when the database fails
         """
         with self._database.read() as connection:
             now = self._clock(connection)

@@ -67,7 +67,7 @@ class Cursor:
 
 
 class Log:
-    """Both tables of events."""
+    """Both tables of events. Every method raises StoreError when the database fails."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -76,7 +76,6 @@ class Log:
         """Up to ``limit`` of them, newest first.
 
         :raises MarkerError: on a marker that this did not make
-        :raises StoreError: when the database fails
         """
         after = _parse(marker) if marker is not None else None
         found: list[tuple[tuple[float, int, int], LogEntry]] = []
@@ -96,10 +95,7 @@ class Log:
         return LogPage(named, None if last is None else f"{-last[0]!r},{last[1]},{-last[2]}")
 
     def cursor(self) -> Cursor:
-        """Where the log ends now.
-
-        :raises StoreError: when the database fails
-        """
+        """Where the log ends now."""
         with self._database.read() as connection:
             return Cursor(*_ends(connection))
 
@@ -107,7 +103,6 @@ class Log:
         """What came since, oldest first, ``limit`` of each table at most, and where that ends.
 
         :raises ChangesExpired: where the log ends before that cursor: the database has lost what was read
-        :raises StoreError: when the database fails
         """
         ends = [cursor.levers, cursor.hosts]
         found: list[LogEntry] = []

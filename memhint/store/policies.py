@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import ColumnElement, Connection, delete, select
 
 from memhint.objects.policy import Origin, check_agree, parse_policy
 from memhint.store.engine import Database
@@ -16,39 +16,23 @@ from memhint.store.upsert import upsert
 
 
 class Policies:
-    """Policies in the store, keyed by domain UUID. Values are checked on their way in and on their way out."""
+    """Policies in the store, keyed by domain UUID. Values are checked on their way in and on their way out.
+
+    Every method raises StoreError when the database fails.
+    """
 
     def __init__(self, database: Database, clock: Callable[[], float] = time.time) -> None:
         self._database = database
         self._clock = clock
 
-    def set(self, uuid: str, origin: Origin, key: str, value: str) -> None:
-        """Keep one wish.
-
-        :raises PolicyError: on an unknown key or value
-        :raises StoreError: when the database fails
-        """
-        checked = parse_policy([(key, value)])
-        with self._database.write() as connection:
-            self._put(connection, uuid, origin, checked)
-
-    def unset(self, uuid: str, origin: Origin, key: str) -> None:
-        """Forget one wish; it is no error where there is none.
-
-        :raises StoreError: when the database fails
-        """
-        with self._database.write() as connection:
-            _drop(connection, uuid, origin, [key])
-
     def set_operator(self, uuid: str, values: Mapping[str, str], unset: Iterable[str] = ()) -> None:
         """Change an operator's wishes for one VM, all or none.
 
         :raises PolicyError: on an unknown key or value, or where they would contradict each other
-        :raises StoreError: when the database fails
         """
         checked = parse_policy(values.items())
         with self._database.write() as connection:
-            _drop(connection, uuid, Origin.OPERATOR, unset)
+            connection.execute(delete(policy).where(*_of_operator(uuid), policy.c.key.in_(list(unset))))
             self._put(connection, uuid, Origin.OPERATOR, checked)
             check_agree(_operator(connection, uuid), checked)
 
@@ -56,7 +40,6 @@ class Policies:
         """Make these all the wishes of one origin. Writes nothing where they are so already.
 
         :raises PolicyError: on an unknown key or value
-        :raises StoreError: when the database fails
         """
         checked = parse_policy(values.items())
         before = self.read(uuid)
@@ -66,19 +49,10 @@ class Policies:
             connection.execute(delete(policy).where(policy.c.domain_uuid == uuid, policy.c.origin == str(origin)))
             self._put(connection, uuid, origin, checked)
 
-    def forget(self, uuid: str) -> None:
-        """Drop every wish for a VM that is no more.
-
-        :raises StoreError: when the database fails
-        """
-        with self._database.write() as connection:
-            connection.execute(delete(policy).where(policy.c.domain_uuid == uuid))
-
     def inputs(self, uuid: str | None = None) -> dict[str, Inputs]:
         """Every wish of every VM (or of one), by UUID and origin.
 
         :raises StoreDamaged: on a key, value or origin that does not exist
-        :raises StoreError: when the database fails
         """
         found = self.read(uuid)
         for what in found.unreadable.values():
@@ -86,10 +60,7 @@ class Policies:
         return found.inputs
 
     def read(self, uuid: str | None = None) -> StoredPolicies:
-        """The same, for who can do without one VM's: what does not exist is told by VM, and all else is there.
-
-        :raises StoreError: when the database fails
-        """
+        """The same, for who can do without one VM's: what does not exist is told by VM, and all else is there."""
         query = select(policy.c.domain_uuid, policy.c.origin, policy.c.key, policy.c.value)
         if uuid is not None:
             query = query.where(policy.c.domain_uuid == uuid)
@@ -102,12 +73,10 @@ class Policies:
             upsert(connection, policy, wish_row(uuid, origin, key, value, self._clock()))
 
 
-def _drop(connection: Connection, uuid: str, origin: Origin, keys: Iterable[str]) -> None:
-    connection.execute(
-        delete(policy).where(policy.c.domain_uuid == uuid, policy.c.origin == str(origin), policy.c.key.in_(list(keys)))
-    )
+def _of_operator(uuid: str) -> tuple[ColumnElement[bool], ...]:
+    return policy.c.domain_uuid == uuid, policy.c.origin == str(Origin.OPERATOR)
 
 
 def _operator(connection: Connection, uuid: str) -> dict[str, str]:
-    mine = (policy.c.domain_uuid == uuid, policy.c.origin == str(Origin.OPERATOR))
-    return {row.key: row.value for row in connection.execute(select(policy.c.key, policy.c.value).where(*mine))}
+    query = select(policy.c.key, policy.c.value).where(*_of_operator(uuid))
+    return {row.key: row.value for row in connection.execute(query)}

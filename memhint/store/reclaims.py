@@ -40,6 +40,7 @@ class Reclaims:
     """The requests of one host in the store, or of all where ``host`` is empty.
 
     ``keep`` is the seconds for which those that ended stay.
+    Every method raises StoreError when the database fails.
     """
 
     def __init__(self, database: Database, host: str, keep: float) -> None:
@@ -52,7 +53,6 @@ class Reclaims:
 
         :param host: which one's, where that is not the store's own
         :raises ReclaimError: on one that no guest could be asked
-        :raises StoreError: when the database fails
         """
         with self._database.write() as connection:
             self._prune(connection, new.request.at)
@@ -62,26 +62,19 @@ class Reclaims:
         """Queue a request, unless it is there already, in whatever state.
 
         :raises ReclaimError: on one that no guest could be asked
-        :raises StoreError: when the database fails
         """
         with self._database.write() as connection:
             self._prune(connection, new.request.at)
             add_new(connection, reclaim, reclaim_row(self._host, new))
 
     def interrupt(self, request: str, why: str) -> None:
-        """Note that a request shall end, where it has not; the agent that has begun it looks for that.
-
-        :raises StoreError: when the database fails
-        """
+        """Note that a request shall end, where it has not; the agent that has begun it looks for that."""
         row = update(reclaim).where(reclaim.c.id == request, reclaim.c.state.in_(OPEN), reclaim.c.interrupted.is_(None))
         with self._database.write() as connection:
             connection.execute(row.values(interrupted=why.replace("\0", "")[:200]))
 
     def interrupted(self) -> dict[str, str]:
-        """Why requests of this host that have not ended shall end, by id.
-
-        :raises StoreError: when the database fails
-        """
+        """Why requests of this host that have not ended shall end, by id."""
         query = select(reclaim.c.id, reclaim.c.interrupted)
         query = query.where(reclaim.c.host == self._host, reclaim.c.state.in_(OPEN))
         with self._database.read() as connection:
@@ -94,7 +87,6 @@ class Reclaims:
         limit: int = 100,
         before: tuple[float, str] | None = None,
         uuid: str | None = None,
-        uuids: Sequence[str] | None = None,
         host: str | None = None,
         state: ReclaimState | None = None,
         since: float | None = None,
@@ -103,18 +95,14 @@ class Reclaims:
         """Requests, newest first.
 
         :param before: moment and id of the last one that is known
-        :param uuids: of VMs, where only some may be seen
         :param since: made at this moment or later, in unix seconds
         :param project: to VMs of this project, on the hosts that have them now
         :raises StoreDamaged: when one cannot be read
-        :raises StoreError: when the database fails
         """
         query = self._listed()
         for column, wanted in ((reclaim.c.domain_uuid, uuid), (reclaim.c.host, host), (reclaim.c.state, state)):
             if wanted is not None:
                 query = query.where(column == str(wanted))
-        if uuids is not None:
-            query = query.where(reclaim.c.domain_uuid.in_(list(uuids)))
         if since is not None:
             query = query.where(reclaim.c.at >= since)
         if before is not None:
@@ -131,7 +119,6 @@ class Reclaims:
         """One request by its id, with its host; None where there is none.
 
         :raises StoreDamaged: when it cannot be read
-        :raises StoreError: when the database fails
         """
         with self._database.read() as connection:
             row = connection.execute(self._listed().where(reclaim.c.id == request)).first()
@@ -142,8 +129,6 @@ class Reclaims:
 
         Of each host the oldest hundred: the others follow when these have begun or ended. One that cannot be read is
         passed over.
-
-        :raises StoreError: when the database fails
         """
         mine = reclaim.c.host.in_(list(hosts)) & reclaim.c.state.in_(OPEN)
         waits = (reclaim.c.state == str(ReclaimState.QUEUED)) | reclaim.c.interrupted.is_not(None)
@@ -233,10 +218,7 @@ class Reclaims:
         connection.execute(delete(reclaim).where(reclaim.c.at < now - self._keep, reclaim.c.state.in_(ENDED)))
 
     def save(self, changed: Reclaim) -> bool:
-        """Keep how far a request has come. One that has ended stays as it ended: then this is False.
-
-        :raises StoreError: when the database fails
-        """
+        """Keep how far a request has come. One that has ended stays as it ended: then this is False."""
         row = update(reclaim).where(reclaim.c.id == changed.request.id, reclaim.c.state.in_(OPEN))
         with self._database.write() as connection:
             return connection.execute(row.values(changing(changed))).rowcount == 1
@@ -245,17 +227,13 @@ class Reclaims:
         """One request by its id; None where there is none.
 
         :raises StoreDamaged: when it cannot be read
-        :raises StoreError: when the database fails
         """
         with self._database.read() as connection:
             document = connection.execute(select(reclaim.c.document).where(reclaim.c.id == request)).scalar()
         return None if document is None else parse_reclaim(document)
 
     def open(self) -> tuple[Reclaim, ...]:
-        """Those of this host that have not ended, oldest first. One that cannot be read ends as failed.
-
-        :raises StoreError: when the database fails
-        """
+        """Those of this host that have not ended, oldest first. One that cannot be read ends as failed."""
         query = select(reclaim.c.id, reclaim.c.document)
         query = query.where(reclaim.c.host == self._host, reclaim.c.state.in_(OPEN))
         with self._database.read() as connection:
@@ -267,17 +245,14 @@ class Reclaims:
                     _fail(connection, name, document)
         return tuple(found)
 
-    def newest(self, limit: int = 100, uuid: str | None = None) -> tuple[Reclaim, ...]:
-        """The newest requests of this host, newest first, to one VM or to all.
+    def newest(self, limit: int = 100) -> tuple[Reclaim, ...]:
+        """The newest requests of this host, newest first.
 
         :raises StoreDamaged: when one cannot be read
-        :raises StoreError: when the database fails
         """
         query = select(reclaim.c.document)
         if self._host:
             query = query.where(reclaim.c.host == self._host)
-        if uuid is not None:
-            query = query.where(reclaim.c.domain_uuid == uuid)
         with self._database.read() as connection:
             query = query.order_by(reclaim.c.at.desc(), reclaim.c.id).limit(limit)
             return tuple(parse_reclaim(one) for one in connection.execute(query).scalars().all())

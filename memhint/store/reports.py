@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import select
 
-from memhint.objects.history import HistoryPoint, point_of
+from memhint.objects.history import point_of
 from memhint.objects.report import Report
 from memhint.store import codec, revisions
 from memhint.store.engine import Database
@@ -18,7 +18,7 @@ from memhint.store.upsert import upsert
 
 
 class Reports:
-    """Reports in the store."""
+    """Reports in the store. Every method raises StoreError when the database fails."""
 
     def __init__(self, database: Database, history: History, summaries: Summaries) -> None:
         self._database = database
@@ -27,10 +27,7 @@ class Reports:
         self._tidied: float | None = None
 
     def save(self, new: Report) -> None:
-        """Make this the host's newest report and add its key numbers to the history, all or nothing.
-
-        :raises StoreError: when the database fails
-        """
+        """Make this the host's newest report and add its key numbers to the history, all or nothing."""
         row = {
             "host": new.host,
             "epoch": new.epoch,
@@ -55,7 +52,6 @@ class Reports:
         """The newest report of a host, or of all; None where there is none.
 
         :raises StoreDamaged: when it cannot be read
-        :raises StoreError: when the database fails
         """
         query = select(report.c.document).order_by(report.c.at.desc()).limit(1)
         if host is not None:
@@ -65,24 +61,11 @@ class Reports:
         return None if document is None else codec.parse(document)
 
     def last_epoch(self, host: str) -> str | None:
-        """The life of the agent that made the newest report of a host; None where there is none.
-
-        :raises StoreError: when the database fails
-        """
+        """The life of the agent that made the newest report of a host; None where there is none."""
         with self._database.read() as connection:
             return connection.execute(select(report.c.epoch).where(report.c.host == host)).scalar()
 
     def hosts(self) -> tuple[str, ...]:
-        """Every host that has a report, by name.
-
-        :raises StoreError: when the database fails
-        """
+        """Every host that has a report, by name."""
         with self._database.read() as connection:
             return tuple(connection.execute(select(report.c.host).order_by(report.c.host)).scalars())
-
-    def history(self, host: str, since: float = 0.0) -> tuple[HistoryPoint, ...]:
-        """A host's key numbers from ``since`` (unix seconds) on, oldest first.
-
-        :raises StoreError: when the database fails
-        """
-        return self._history.of(host, since)

@@ -12,7 +12,7 @@ from memhint.store.upsert import upsert
 
 
 class PlannerStates:
-    """The newest planner state of each host."""
+    """The newest planner state of each host. Every method raises StoreError when the database fails."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -21,7 +21,6 @@ class PlannerStates:
         """Keep a state. Its clock counts from the host's boot, which ``boot`` names.
 
         :param ended: unix seconds at which the agent ends, where this is the last state of its life
-        :raises StoreError: when the database fails
         """
         row = {"host": host, "boot": boot, "document": codec.dump(state), "ended": ended}
         with self._database.write() as connection:
@@ -31,7 +30,6 @@ class PlannerStates:
         """The state of a host in its present boot; None where there is none.
 
         :raises StoreDamaged: when it cannot be read
-        :raises StoreError: when the database fails
         """
         query = select(planner_state.c.document).where(planner_state.c.host == host, planner_state.c.boot == boot)
         with self._database.read() as connection:
@@ -42,7 +40,6 @@ class PlannerStates:
         """The last state of a host in another boot than this, and when that one went down in order; None without one.
 
         :raises StoreDamaged: when it cannot be read
-        :raises StoreError: when the database fails
         """
         columns = planner_state.c.document, planner_state.c.ended
         query = select(*columns).where(planner_state.c.host == host, planner_state.c.boot != boot)

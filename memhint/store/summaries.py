@@ -22,7 +22,10 @@ from memhint.store.upsert import prepare_many
 
 
 class Summaries:
-    """The writer. Its caller has the hosts' rows locked until the transaction ends."""
+    """The writer. Its caller has the hosts' rows locked until the transaction ends.
+
+    Every method raises StoreError when the database fails.
+    """
 
     def __init__(self, history: DomainHistory) -> None:
         self._history = history
@@ -77,10 +80,7 @@ class Summaries:
             revisions.bury(connection, HOST, names, number, now)
 
     def tidy(self, now: float) -> None:
-        """Thin out the history of VMs that has grown old by ``now`` (unix seconds).
-
-        :raises StoreError: when the database fails
-        """
+        """Thin out the history of VMs that has grown old by ``now`` (unix seconds)."""
         self._history.tidy(now)
 
 

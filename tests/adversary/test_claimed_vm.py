@@ -13,17 +13,16 @@ import pytest
 
 from memhint.bus.rabbit_publisher import RabbitPublisher
 from memhint.bus.spool import Spool
-from memhint.bus.topology import DEAD, RECORD, STATE, declare
 from memhint.objects.instance import Instance
 from memhint.objects.policy import Origin, effective
 from memhint.store import Store, open_store
 from tests.functional.api_server import ApiServer
-from tests.functional.fleet_parts import EPOCH, Controllers
+from tests.functional.fleet_parts import EPOCH, Controllers, links
 from tests.functional.servers.rabbitmq import CONTROLLER, RabbitMQ
-from tests.functional.test_bus import links, until
 from tests.unit import builders
 from tests.unit.api.site import OTHER, OWN
 from tests.unit.builders import WEB
+from tests.waiting import until
 
 HONEST, HOSTILE = "host-b", "host-a"
 FORGED = {"guest_actions": "allow", "swap_out": "allow", "dedup": "on", "project": OTHER}
@@ -81,9 +80,7 @@ class Site:
 
 @pytest.fixture
 def site(rabbitmq: RabbitMQ, tmp_path: Path) -> Iterator[Site]:
-    with rabbitmq.connect() as connection:
-        declare(connection.channel())
-    rabbitmq.purge(STATE, RECORD, DEAD)
+    rabbitmq.begin()
     made = Site(rabbitmq, tmp_path)
     yield made
     made.close()

@@ -11,21 +11,19 @@ import pytest
 
 from memhint.bus.rabbit_publisher import RabbitPublisher
 from memhint.bus.spool import Spool
-from memhint.bus.topology import DEAD, RECORD, STATE, declare
+from memhint.bus.topology import DEAD
 from memhint.store import open_store
 from tests.adversary.scale import HEALTHY_WITHIN
 from tests.functional.api_server import ApiServer
-from tests.functional.fleet_parts import EPOCH, Controllers
+from tests.functional.fleet_parts import EPOCH, Controllers, links
 from tests.functional.servers.rabbitmq import CONTROLLER, RabbitMQ
-from tests.functional.test_bus import links, until
 from tests.unit import builders
+from tests.waiting import until
 
 
 @pytest.fixture
 def broker(rabbitmq: RabbitMQ) -> Iterator[RabbitMQ]:
-    with rabbitmq.connect() as connection:
-        declare(connection.channel())
-    rabbitmq.purge(STATE, RECORD, DEAD)
+    rabbitmq.begin()
     yield rabbitmq
     rabbitmq.control("set_disk_free_limit", "10MB")
 
@@ -50,7 +48,7 @@ def test_a_broker_whose_disk_is_full_costs_nothing_but_time(broker: RabbitMQ, tm
         agent.publish(builders.report(epoch=EPOCH, sequence=len(sent), at=sent[-1], period=600.0))
 
     def points() -> list[float]:
-        return [one.at for one in store.reports.history("host-a")]
+        return [one.at for one in store.history.of("host-a")]
 
     try:
         cycle()

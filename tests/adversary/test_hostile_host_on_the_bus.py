@@ -23,14 +23,14 @@ from memhint.bus.errors import BusError
 from memhint.bus.link import LOST
 from memhint.bus.rabbit_publisher import RabbitPublisher
 from memhint.bus.spool import Spool
-from memhint.bus.topology import DEAD, RECORD, REPLY, REPORT, STATE, command_queue, declare
+from memhint.bus.topology import DEAD, REPLY, REPORT, STATE, command_queue
 from memhint.store import Store, open_store
 from tests.adversary.scale import HEALTHY_WITHIN, LASTS, OLD, PERIOD
-from tests.functional.fleet_parts import EPOCH, Controllers
+from tests.functional.fleet_parts import EPOCH, Controllers, links
 from tests.functional.processes import ROOT
 from tests.functional.servers.rabbitmq import CONTROLLER, RabbitMQ
-from tests.functional.test_bus import links, until
 from tests.unit import builders
+from tests.waiting import until
 
 
 @pytest.fixture(scope="module")
@@ -43,9 +43,7 @@ def bounded(rabbitmq: RabbitMQ) -> RabbitMQ:
 
 @pytest.fixture
 def config(bounded: RabbitMQ, tmp_path: Path) -> Path:
-    with bounded.connect() as connection:
-        declare(connection.channel())
-    bounded.purge(STATE, RECORD, DEAD)
+    bounded.begin()
     path = tmp_path / "memhint.conf"
     path.write_text(
         f"[store]\nurl = sqlite:///{tmp_path}/memhint.db\n"
@@ -241,8 +239,7 @@ def test_hostile_host_sends_as_much_as_it_can_and_other_hosts_stay_fresh(
 
 
 def test_hostile_host_fills_the_queue_of_answers_and_others_are_still_asked(rabbitmq: RabbitMQ, tmp_path: Path) -> None:
-    with rabbitmq.connect() as connection:
-        declare(connection.channel())
+    rabbitmq.begin()
     agent = RabbitPublisher(
         links(rabbitmq, "host-b"),
         "host-b",

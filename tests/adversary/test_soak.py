@@ -27,17 +27,18 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 from lab.servers.postgres import Postgres
 from memhint.bus.rabbit_publisher import RabbitPublisher
 from memhint.bus.spool import Spool
-from memhint.bus.topology import DEAD, RECORD, REPORT, STATE, declare
+from memhint.bus.topology import REPORT
 from memhint.objects.units import MIB
 from memhint.store import Store, open_store
 from memhint.store.fleet import HostEventKind
 from tests.adversary.test_mutated_messages import RECORDED, mutated
 from tests.functional.api_server import ApiServer, fill_store
-from tests.functional.fleet_parts import EPOCH, Controllers
+from tests.functional.fleet_parts import EPOCH, Controllers, links
 from tests.functional.servers.rabbitmq import CONTROLLER, RabbitMQ
 from tests.functional.test_api_fuzz import FUZZED
-from tests.functional.test_bus import links, until
+from tests.told import happened
 from tests.unit import builders
+from tests.waiting import until
 
 SECONDS = float(os.environ.get("MEMHINT_SOAK_SECONDS", "10"))
 FLAT_FROM = 300.0  # seconds of a run from which on memory is looked at
@@ -95,9 +96,7 @@ class Fleet:
 
 @pytest.fixture
 def fleet(rabbitmq: RabbitMQ, postgres: Postgres, tmp_path: Path) -> Iterator[Fleet]:
-    with rabbitmq.connect() as connection:
-        declare(connection.channel())
-    rabbitmq.purge(STATE, RECORD, DEAD)
+    rabbitmq.begin()
     made = Fleet(rabbitmq, postgres, tmp_path)
     yield made
     made.close()
@@ -174,7 +173,7 @@ def test_nothing_ends_and_nothing_grows(fleet: Fleet) -> None:
             oldest = max(oldest, fleet.age() or 0.0)
     # Some of it is kept, and some is refused: a drill at which nothing arrives shows nothing.
     until(lambda: any(one.name == HOSTILE and one.epoch for one in fleet.store.fleet.hosts()))
-    until(lambda: any(one.kind is HostEventKind.POISON for one in fleet.store.fleet.host_events(50, HOSTILE)))
+    until(lambda: any(one.kind == HostEventKind.POISON for one in happened(fleet.store, HOSTILE)))
     print(f"{sent} messages, answers {statuses}, oldest report of another host {oldest:.1f} s, memory {memory[::99]}")
     assert fleet.controller.poll() is None, fleet.controllers.log()[-4000:]
     assert fleet.api.process.poll() is None, fleet.api.log[-4000:]

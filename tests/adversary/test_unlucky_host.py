@@ -6,7 +6,7 @@ import signal
 import sqlite3
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,7 @@ from memhint.objects.report import Report
 from memhint.store import Store, open_store
 from tests.functional import one_agent
 from tests.unit.builders import WEB
+from tests.waiting import until
 
 PATIENCE = 180.0  # seconds; never reached unless a test fails
 KEPT_PERIODS = 6
@@ -60,13 +61,6 @@ class Host:
     def attempts(self) -> int:
         """How many reports the store did not take."""
         return self.log.read_text().count("store did not take report")
-
-
-def until(found: Callable[[], object]) -> None:
-    end = time.monotonic() + PATIENCE
-    while not found():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 @pytest.fixture

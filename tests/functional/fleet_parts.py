@@ -12,10 +12,16 @@ from memhint.bus.rabbit_publisher import RabbitPublisher
 from memhint.bus.spool import Spool
 from memhint.store import Store
 from tests.functional.processes import ROOT
+from tests.functional.servers.rabbitmq import RabbitMQ
+from tests.told import pulls
 from tests.unit import builders
 
 EPOCH = "001700000000000-0000000a"
 HOSTS = ("host-a", "host-b")
+
+
+def links(broker: RabbitMQ, user: str) -> LinkSettings:
+    return LinkSettings((broker.url(user),), timeout=10, heartbeat=10, backoff_max=1.0)
 
 
 class Controllers:
@@ -71,18 +77,18 @@ class Agents:
 
     def taken(self, store: Store) -> int:
         """The fewest points that the store has of a host."""
-        return min(len(store.reports.history(host)) for host in self._publishers)
+        return min(len(store.history.of(host)) for host in self._publishers)
 
     def complete(self, store: Store) -> bool:
         """Whether the store has all that was sent: points and newest reports each once, and every event."""
-        points = all([one.at for one in store.reports.history(host)] == self.sent for host in self._publishers)
+        points = all([one.at for one in store.history.of(host)] == self.sent for host in self._publishers)
         newest = [one.sequence for one in store.fleet.hosts()] == [len(self.sent)] * len(self._publishers)
         # What belongs to one cycle may come in several messages, its events last.
-        return points and newest and len(store.events.newest(10_000)) >= len(self.sent) * len(self._publishers)
+        return points and newest and len(pulls(store)) >= len(self.sent) * len(self._publishers)
 
     def check_events(self, store: Store) -> None:
         """Every event is there once, and nothing was dropped on the way."""
-        events = sorted((one.host, one.at) for one in store.events.newest(10_000))
+        events = sorted((one.host, one.at) for one in pulls(store))
         assert events == sorted((host, at) for host in self._publishers for at in self.sent)
         assert [one.lost for one in store.fleet.hosts()] == [0] * len(self._publishers)
 

@@ -41,7 +41,7 @@ def read_times(url: str, times: str) -> None:
         assert report is not None
         assert report.sequence >= last
         last = report.sequence
-        store.reports.history("host-a")
+        store.history.of("host-a")
     print(last, flush=True)
 
 

@@ -17,13 +17,13 @@ from typing import Any
 
 import pytest
 
-from memhint.bus.topology import declare
 from memhint.store import open_store
 from memhint.store.fleet import State
 from tests.functional.api_server import PATIENCE, ApiServer, fill_store
 from tests.functional.processes import ROOT
 from tests.functional.servers.rabbitmq import CONTROLLER, RabbitMQ
 from tests.unit import builders
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -58,13 +58,6 @@ def until_line(answer: HTTPResponse, beginning: bytes) -> bytes:
         assert line, "the stream has ended"
         if line.startswith(beginning):
             return line
-
-
-def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def test_it_serves_streams_and_ends_when_told_to(start: Callable[..., ApiServer], url: str) -> None:
@@ -213,8 +206,7 @@ def test_its_log_has_a_line_for_each_request_and_no_query(start: Callable[..., A
 def test_in_a_fleet_wishes_are_kept_whether_host_or_broker_is_there(
     tmp_path: Path, url: str, rabbitmq: RabbitMQ
 ) -> None:
-    with rabbitmq.connect() as connection:
-        declare(connection.channel())
+    rabbitmq.begin()
     server = ApiServer(tmp_path, url, more=f"[bus]\nurls = {rabbitmq.url(CONTROLLER)}\n")
     try:
         assert json.loads(server.get("/healthz", None)[1])["bus"] == "ok"

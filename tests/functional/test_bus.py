@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,19 +25,12 @@ from memhint.bus.rabbit_consumer import HandlerUnavailable, RabbitConsumer
 from memhint.bus.rabbit_publisher import RabbitPublisher
 from memhint.bus.spool import Spool
 from memhint.bus.topology import DEAD, RECORD, REPLY, REPORT, STATE, command_queue, declare
+from tests.functional.fleet_parts import EPOCH, links
 from tests.functional.processes import ROOT
 from tests.functional.servers.rabbitmq import CONTROLLER, RabbitMQ
 from tests.unit import builders
 from tests.unit.builders import NOW
-
-EPOCH = "001700000000000-0000000a"
-
-
-def until(true: Callable[[], bool], seconds: float = 300.0) -> None:
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, "it did not come to that"
-        time.sleep(0.02)
+from tests.waiting import until
 
 
 class Kept:
@@ -109,15 +102,9 @@ class Slow(Kept):
         return super().take(batch)
 
 
-def links(broker: RabbitMQ, user: str) -> LinkSettings:
-    return LinkSettings((broker.url(user),), timeout=10, heartbeat=10, backoff_max=1.0)
-
-
 @pytest.fixture
 def broker(rabbitmq: RabbitMQ) -> RabbitMQ:
-    with rabbitmq.connect() as connection:
-        declare(connection.channel())
-    rabbitmq.purge(STATE, RECORD, DEAD)
+    rabbitmq.begin()
     return rabbitmq
 
 

@@ -13,20 +13,19 @@ import pytest
 
 from memhint.bus.rabbit_publisher import RabbitPublisher
 from memhint.bus.spool import Spool
-from memhint.bus.topology import DEAD, RECORD, STATE, declare
+from memhint.bus.topology import DEAD, RECORD, STATE
 from memhint.store import Store, open_store
-from tests.functional.fleet_parts import EPOCH, HOSTS, Controllers
+from tests.functional.fleet_parts import EPOCH, HOSTS, Controllers, links
 from tests.functional.processes import ROOT
 from tests.functional.servers.rabbitmq import CONTROLLER, RabbitMQ
-from tests.functional.test_bus import links, until
+from tests.told import happened, pulls
 from tests.unit import builders
+from tests.waiting import until
 
 
 @pytest.fixture(params=["postgresql"])
 def config(request: pytest.FixtureRequest, rabbitmq: RabbitMQ, tmp_path: Path) -> Iterator[Path]:
-    with rabbitmq.connect() as connection:
-        declare(connection.channel())
-    rabbitmq.purge(STATE, RECORD, DEAD)
+    rabbitmq.begin()
     server = request.getfixturevalue("postgres")
     name = "memhint_controllers"
     path = tmp_path / "memhint.conf"
@@ -79,7 +78,7 @@ def test_nothing_is_lost_or_counted_twice_when_controllers_and_broker_are_killed
                 agent.record(host, sent[-1], [builders.lever_state()])
 
     def taken(host: str) -> list[float]:
-        return [point.at for point in store.reports.history(host)]
+        return [point.at for point in store.history.of(host)]
 
     first = controllers.start()
     controllers.start()
@@ -97,13 +96,13 @@ def test_nothing_is_lost_or_counted_twice_when_controllers_and_broker_are_killed
     until(lambda: all(taken(host) == sent for host in HOSTS))
     until(lambda: [one.sequence for one in store.fleet.hosts()] == [len(sent)] * 2)
     # What belongs to one cycle may come in several messages, its events last.
-    until(lambda: len(store.events.newest(10_000)) >= len(sent) * len(HOSTS))
-    events = store.events.newest(10_000)
+    until(lambda: len(pulls(store)) >= len(sent) * len(HOSTS))
+    events = pulls(store)
     assert sorted((one.host, one.at) for one in events) == sorted((host, at) for host in HOSTS for at in sent)
     assert [one.lost for one in store.fleet.hosts()] == [0, 0]
     until(lambda: rabbitmq.depth(STATE) == rabbitmq.depth(RECORD) == 0)
     assert rabbitmq.depth(DEAD) == 0
-    assert sorted(str(one.kind) for one in store.fleet.host_events()) == ["appeared", "appeared"]
+    assert sorted(one.kind for one in happened(store)) == ["appeared", "appeared"]
 
 
 def test_several_controllers_tell_once_that_a_host_is_silent_and_end_when_they_are_told_to(
@@ -114,11 +113,11 @@ def test_several_controllers_tell_once_that_a_host_is_silent_and_end_when_they_a
     agents["host-a"].publish(builders.report(host="host-a", epoch=EPOCH, sequence=1, at=time.time(), period=600.0))
     until(lambda: len(store.fleet.hosts()) == 1)
     agents["host-b"].publish(builders.report(host="host-b", epoch=EPOCH, sequence=1, at=time.time(), period=10.0))
-    until(lambda: [str(one.kind) for one in store.fleet.host_events(name="host-b")][:1] == ["silent"])
+    until(lambda: [one.kind for one in happened(store, "host-b")][:1] == ["silent"])
     agents["host-b"].publish(builders.report(host="host-b", epoch=EPOCH, sequence=2, at=time.time(), period=600.0))
-    until(lambda: str(store.fleet.host_events(name="host-b")[0].kind) == "returned")
-    assert [str(one.kind) for one in store.fleet.host_events(name="host-b")] == ["returned", "silent", "appeared"]
-    assert [str(one.kind) for one in store.fleet.host_events(name="host-a")] == ["appeared"]
+    until(lambda: happened(store, "host-b")[0].kind == "returned")
+    assert [one.kind for one in happened(store, "host-b")] == ["returned", "silent", "appeared"]
+    assert [one.kind for one in happened(store, "host-a")] == ["appeared"]
     for process in running:
         process.send_signal(signal.SIGTERM)
     assert [process.wait(60) for process in running] == [0, 0]

@@ -15,7 +15,7 @@ from pika.exceptions import ChannelClosedByBroker
 from memhint.bus.asker import Asker
 from memhint.bus.courier import Command, Courier
 from memhint.bus.errors import BusError
-from memhint.bus.topology import DEAD, RECORD, STATE, command_queue, declare
+from memhint.bus.topology import command_queue
 from memhint.conf.load import load
 from memhint.controller.dispatch import Dispatch, WishedOnHost, dispatch_of
 from memhint.controller.messages import interrupt_command, policy_command, reclaim_command
@@ -30,10 +30,12 @@ from memhint.store.central_policies import Wishes
 from memhint.store.reclaims import HostReclaim
 from memhint.version import version
 from tests.functional import one_agent
+from tests.functional.fleet_parts import links
 from tests.functional.servers.rabbitmq import CONTROLLER, RabbitMQ
-from tests.functional.test_bus import links, until
 from tests.functional.test_controller import Controllers
+from tests.told import pulls
 from tests.unit.builders import WEB
+from tests.waiting import until
 
 _NOT_FOUND = 404  # as AMQP has it
 
@@ -130,9 +132,7 @@ def url(request: pytest.FixtureRequest) -> Iterator[str]:
 
 @pytest.fixture
 def site(rabbitmq: RabbitMQ, url: str, tmp_path: Path) -> Iterator[Site]:
-    with rabbitmq.connect() as connection:
-        declare(connection.channel())
-    rabbitmq.purge(STATE, RECORD, DEAD)
+    rabbitmq.begin()
     made = Site(tmp_path, rabbitmq, url)
     yield made
     made.close()
@@ -161,10 +161,10 @@ def test_a_wish_and_a_request_reach_the_agent_and_what_comes_of_them_comes_back(
     assert found.returned is not None
     # The record of actions goes both ways: to the host's own store and to the fleet's.
     own = open_store(f"sqlite:///{site.agents_config.parent}/agent.db", host="host-a")
-    until(lambda: any(one.subject == WEB for one in site.store.events.newest()))
+    until(lambda: any(one.domain == WEB for one in pulls(site.store)))
     assert own.reclaims.get(done) is not None
-    told = {(one.at, one.lever, one.subject) for one in own.events.newest(1000)}
-    until(lambda: {(one.at, one.lever, one.subject) for one in site.store.events.newest(1000)} >= told)
+    told = {(one.at, one.lever, one.domain) for one in pulls(own)}
+    until(lambda: {(one.at, one.lever, one.domain) for one in pulls(site.store)} >= told)
     own.close()
     assert site.end() == 0
 

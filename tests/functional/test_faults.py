@@ -13,11 +13,12 @@ from lab.servers.mariadb import MariaDB
 from lab.servers.postgres import Postgres
 from lab.servers.rabbitmq import definitions
 from lab.servers.rabbitmq_cluster import Cluster
-from memhint.bus.topology import DEAD, RECORD, STATE, declare
+from memhint.bus.topology import DEAD, RECORD, STATE
 from memhint.store import open_store
 from tests.functional.fleet_parts import HOSTS, Agents, Controllers
 from tests.functional.servers.rabbitmq import RabbitMQ, wait_for_queues
-from tests.functional.test_bus import until
+from tests.told import happened
+from tests.waiting import until
 
 
 def configured(place: Path, database: str, urls: list[str]) -> Path:
@@ -68,7 +69,7 @@ def test_a_cluster_of_three_goes_on_without_any_one_node(cluster: Cluster, postg
         until(lambda: agents.complete(store))
         agents.check_events(store)
         until(lambda: drained(cluster))
-        assert sorted(str(one.kind) for one in store.fleet.host_events()) == ["appeared", "appeared"]
+        assert sorted(one.kind for one in happened(store)) == ["appeared", "appeared"]
     finally:
         agents.close()
         controllers.close()
@@ -80,9 +81,7 @@ def test_a_cluster_of_three_goes_on_without_any_one_node(cluster: Cluster, postg
 def test_a_database_that_is_killed_under_load_is_caught_up_with(
     kind: type[Postgres] | type[MariaDB], rabbitmq: RabbitMQ, tmp_path: Path
 ) -> None:
-    with rabbitmq.connect() as connection:
-        declare(connection.channel())
-    rabbitmq.purge(STATE, RECORD, DEAD)
+    rabbitmq.begin()
     server = kind()
     controllers = agents = store = None
     try:

@@ -15,7 +15,7 @@ from memhint.agent.commands import Commands
 from memhint.api.handlers.stream import looker
 from memhint.bus.rabbit_publisher import RabbitPublisher
 from memhint.bus.spool import Spool
-from memhint.bus.topology import DEAD, RECORD, STATE, declare
+from memhint.bus.topology import DEAD, RECORD, STATE
 from memhint.objects.epoch import new_epoch
 from memhint.objects.policy import Origin
 from memhint.objects.provider import NovaCompute, Tenure
@@ -24,12 +24,12 @@ from memhint.store import Store, open_store
 from memhint.store.errors import ChangesExpired
 from memhint.store.log import Log
 from tests.functional.api_server import ApiServer
-from tests.functional.fleet_parts import HOSTS, Controllers
+from tests.functional.fleet_parts import HOSTS, Controllers, links
 from tests.functional.servers.placement import Placement
 from tests.functional.servers.rabbitmq import CONTROLLER, RabbitMQ
 from tests.functional.servers.running import running
-from tests.functional.test_bus import links, until
 from tests.unit import builders
+from tests.waiting import until
 
 TOTAL = 10240  # MiB of each host
 
@@ -94,9 +94,7 @@ def placement(mariadb: MariaDB) -> Iterator[Placement]:
 def test_a_database_that_lost_its_last_commits_is_caught_up_with(
     server: Postgres, placement: Placement, rabbitmq: RabbitMQ, tmp_path: Path
 ) -> None:
-    with rabbitmq.connect() as connection:
-        declare(connection.channel())
-    rabbitmq.purge(STATE, RECORD, DEAD)
+    rabbitmq.begin()
     url = server.create("memhint")
     path = tmp_path / "memhint.conf"
     path.write_text(

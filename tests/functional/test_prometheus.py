@@ -19,7 +19,6 @@ from lab.servers.bus_users import CONTROLLER
 from lab.servers.directory import wait_until
 from lab.servers.ports import free_ports
 from memhint.api.tokens import create
-from memhint.bus.topology import declare
 from tests.functional.processes import ROOT
 from tests.functional.servers.prometheus import ETC, Prometheus
 from tests.functional.servers.rabbitmq import RabbitMQ
@@ -103,8 +102,7 @@ class Site:
 
 @pytest.fixture(scope="module")
 def site(rabbitmq: RabbitMQ, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    with rabbitmq.connect() as connection:
-        declare(connection.channel())
+    rabbitmq.begin()
     made = Site(tmp_path_factory.mktemp("prometheus"), rabbitmq)
     try:
         made.start()

@@ -17,6 +17,7 @@ from memhint.openstack.nova import Placed
 from memhint.store.capacity_views import CapacityViews
 from memhint.store.database import Store, open_store
 from memhint.store.fleet import HostEventKind, State
+from tests.told import happened
 from tests.unit import builders
 
 PROVIDER = "2f1b4c9e-5a55-4a53-9d4e-0c6a3d1b7f10"
@@ -65,7 +66,7 @@ def shedder(store: Store, nova: Nova, pause: float = 300.0) -> Shedder:
 
 
 def events(store: Store) -> list[str]:
-    return [one.detail for one in store.fleet.host_events() if one.kind is HostEventKind.MIGRATION]
+    return [one.detail for one in happened(store) if one.kind == HostEventKind.MIGRATION]
 
 
 def test_the_named_vm_is_asked_for_once_in_the_pause_by_however_many_controllers(store: Store) -> None:

@@ -12,8 +12,8 @@ from sqlalchemy import text
 from memhint.objects.policy import Origin
 from memhint.store import Store, StoreError, open_store
 from tests.functional.processes import ROOT, start
-from tests.functional.test_bus import until
 from tests.unit import builders
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def rest(process: subprocess.Popen[str]) -> list[str]:
 def whole(store: Store) -> bool:
     """Whether each report has its point."""
     report = store.reports.newest("host-a")
-    return report is not None and len(store.reports.history("host-a")) == report.sequence
+    return report is not None and len(store.history.of("host-a")) == report.sequence
 
 
 def done(process: subprocess.Popen[str]) -> str:

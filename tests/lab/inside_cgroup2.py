@@ -525,16 +525,6 @@ def watched(vm: Vm) -> Iterator[dict[str, Any]]:
         agent.join()
 
 
-def disk_speed(encrypted: bool, size: int) -> float:
-    """Bytes a second that a swap disk gives to somebody who asks for a MiB at a time."""
-    disk = os.open("/dev/mapper/swap" if encrypted else PLAIN, os.O_RDONLY | os.O_DIRECT)
-    block, began = mmap.mmap(-1, MIB), time.monotonic()
-    for at in range(0, size, MIB):
-        os.preadv(disk, [block], at)
-    os.close(disk)
-    return size / (time.monotonic() - began)
-
-
 def real_qemu(size: int, ask: int) -> dict[str, Any]:
     """A QEMU with a guest: its classes, then swapped out, then the guest touches all of its memory again."""
     with Host(vm={"size": size, "qemu": True}) as host:

@@ -10,6 +10,7 @@ from memhint.objects.ladder import Rung
 from memhint.objects.lever import LeverName, LeverState, Observed
 from memhint.objects.verdict import Answer
 from tests.lab.watch import named
+from tests.told import pulls
 
 GUEST = 1 * GIB
 LEAST = 512 * MIB
@@ -35,8 +36,8 @@ def balloon(agent: AgentProcess, name: str) -> LeverState | None:
 
 def answers(agent: AgentProcess, guest: Guest) -> set[Answer]:
     """What the events say of a VM's balloon."""
-    events = agent.store().events.newest(200, guest.uuid)
-    return {one.verdict.answer for one in events if one.lever is LeverName.BALLOON}
+    events = pulls(agent.store(), guest.uuid, 200)
+    return {one.answer for one in events if one.lever is LeverName.BALLOON}
 
 
 def shrunk(agent: AgentProcess, name: str) -> bool:

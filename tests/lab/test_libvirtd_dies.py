@@ -17,6 +17,7 @@ from memhint.objects.lever import LeverName
 from tests.lab.test_dedup import FAST, SAME, knobs, ksm_bytes, merged_memory
 from tests.lab.test_ladder import GUEST, PRESSED, WILLING, actual
 from tests.lab.watch import named
+from tests.told import pulls
 
 DEATHS = 4
 SETTINGS = {**FAST, **PRESSED}
@@ -88,6 +89,6 @@ def test_what_is_wished_holds_though_libvirtd_dies_in_the_middle() -> None:
                 seen=lambda: f"{agent.store().marks.all()}, {said()}",
             )
             wait_for(lambda: named(agent.report())["a"].policy.dedup == "off", 60.0, "the report to say so")
-            told = {one.lever for one in agent.store().events.newest(500)}
+            told = {one.lever for one in pulls(agent.store(), limit=500)}
             assert {LeverName.DEDUP, LeverName.BALLOON} <= told
     assert read_knob(KernelRoot(), KsmKnob.RUN) == before[KsmKnob.RUN]

@@ -21,6 +21,7 @@ from memhint.objects.report import Report
 from memhint.planner.pressure import PressureSample, alarms
 from memhint.planner.settings import PressureThresholds
 from memhint.store.errors import StoreError
+from tests.told import pulls
 
 GUEST = 384 * MIB
 SETTINGS = {
@@ -100,8 +101,8 @@ def admits(report: Report) -> bool:
 
 def climbed(agent: AgentProcess) -> list[int]:
     """How many rungs the ladder stood on, by its events, in their order."""
-    events = [one for one in reversed(agent.store().events.newest(2000, HOST)) if one.lever is LeverName.LADDER]
-    return [len(one.verdict.detail.split(", ")) if one.verdict.detail else 0 for one in events]
+    events = [one for one in reversed(pulls(agent.store(), HOST, 2000)) if one.lever is LeverName.LADDER]
+    return [len(one.detail.split(", ")) if one.detail else 0 for one in events]
 
 
 def test_a_storm_kills_nobody_and_the_ladder_goes_up_and_down(packed: tuple[AgentProcess, Host]) -> None:

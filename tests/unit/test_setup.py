@@ -6,11 +6,12 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
 MINE = """\
@@ -162,14 +163,6 @@ def test_what_cannot_be_installed_is_not_laid_to_the_network_where_the_index_was
     assert done.returncode == 1
     assert "E: Broken packages" in done.stderr
     assert "is this machine online?" not in done.stderr
-
-
-def until(true: Callable[[], bool]) -> None:
-    """Wait for it."""
-    end = time.monotonic() + 30
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 # Says what may start a service while packages are installed.

@@ -96,9 +96,6 @@ class Placement:
                 return answer.status_code == 204
         raise AssertionError(answer.text)
 
-    def unclaim(self, consumer: str) -> None:
-        assert self.ask("DELETE", f"/allocations/{consumer}").status_code == 204
-
     def ratio(self, provider: str) -> float:
         return float(self._memory(provider)["allocation_ratio"])
 

@@ -9,7 +9,7 @@ from lab.servers.bus_users import CONTROLLER, rights
 from lab.servers.directory import ServerDirectory, kill, wait_until
 from lab.servers.ports import free_ports
 from lab.servers.rabbitmq import PASSWORD, definitions
-from memhint.bus.topology import DEAD, RECORD, STATE
+from memhint.bus.topology import DEAD, RECORD, STATE, declare
 
 HOSTS = ("host-a", "host-b")
 _CONF = """\
@@ -41,6 +41,12 @@ class RabbitMQ(rabbitmq.RabbitMQ):
 
     def connect(self, user: str = CONTROLLER) -> pika.BlockingConnection:
         return pika.BlockingConnection(pika.URLParameters(self.url(user)))
+
+    def begin(self) -> None:
+        """Have memhint's queues, with nothing in them."""
+        with self.connect() as connection:
+            declare(connection.channel())
+        self.purge(STATE, RECORD, DEAD)
 
     def depth(self, queue: str) -> int:
         with self.connect() as connection:

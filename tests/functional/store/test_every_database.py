@@ -36,7 +36,6 @@ from tests.unit.store.test_marks import (
     test_the_first_value_before_is_kept_while_the_instance_lives,
 )
 from tests.unit.store.test_policies import (
-    test_a_vm_that_is_no_more_is_forgotten,
     test_a_wish_is_changed_and_taken_back,
     test_an_operators_changes_hold_together_or_not_at_all,
     test_replace_by_the_same_writes_nothing,

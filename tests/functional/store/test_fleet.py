@@ -16,6 +16,8 @@ from memhint.store import Store, open_store
 from memhint.store.errors import StoreRefused
 from memhint.store.fleet import Fleet, HostEventKind, HostRecord, State
 from memhint.store.summaries import Summaries
+from tests.clock import Clock
+from tests.told import happened, pulls
 from tests.unit import builders
 from tests.unit.builders import NOW
 
@@ -23,19 +25,9 @@ FIRST, SECOND = "001700000000000-0000000a", "001700000000001-0000000b"
 PERIOD = 10.0
 
 
-class Clock:
-    """The database's clock, in the test's hand."""
-
-    def __init__(self) -> None:
-        self.now = NOW
-
-    def __call__(self, _: object) -> float:
-        return self.now
-
-
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(NOW)
 
 
 def fleet_of(store: Store, clock: Clock) -> Fleet:
@@ -61,8 +53,8 @@ def past(*sequences: int, host: str = "host-a", lost: int = 0) -> HostRecord:
     return HostRecord(host, points, events, lost)
 
 
-def kinds(fleet: Fleet) -> list[str]:
-    return [str(one.kind) for one in reversed(fleet.host_events())]
+def kinds(store: Store) -> list[str]:
+    return [one.kind for one in reversed(happened(store))]
 
 
 def newest(store: Store) -> tuple[str, int]:
@@ -88,20 +80,20 @@ def test_the_newest_is_decided_by_epoch_and_sequence_whatever_order_they_come_in
 def test_what_comes_twice_counts_once(fleet: Fleet, store: Store) -> None:
     for batch in ([past(1, 2)], [past(2, 3), past(1)], [past(3, 2, 1)]):
         fleet.take([], batch)
-    assert [point.at - NOW for point in store.reports.history("host-a")] == [1, 2, 3]
-    assert sorted(one.at - NOW for one in store.events.newest()) == [1, 2, 3]
+    assert [point.at - NOW for point in store.history.of("host-a")] == [1, 2, 3]
+    assert sorted(one.at - NOW for one in pulls(store)) == [1, 2, 3]
 
 
-def test_losses_are_told_as_they_grow(fleet: Fleet, clock: Clock) -> None:
+def test_losses_are_told_as_they_grow(fleet: Fleet, store: Store, clock: Clock) -> None:
     fleet.take([state(1)])
     for lost in (0, 5, 5, 3, 7):
         clock.now += 1
         fleet.take([], [past(lost=lost)])
-    assert [one.detail for one in reversed(fleet.host_events())] == ["", "5 points and events", "2 points and events"]
+    assert [one.detail for one in reversed(happened(store))] == ["", "5 points and events", "2 points and events"]
     assert fleet.hosts()[0].lost == 7
 
 
-def test_a_silent_host_is_marked_once_and_told_when_it_is_back(fleet: Fleet, clock: Clock) -> None:
+def test_a_silent_host_is_marked_once_and_told_when_it_is_back(fleet: Fleet, store: Store, clock: Clock) -> None:
     fleet.take([state(0), state(0, host="host-b")])
     clock.now += 30.0
     assert fleet.sweep() == ()
@@ -112,16 +104,16 @@ def test_a_silent_host_is_marked_once_and_told_when_it_is_back(fleet: Fleet, clo
     assert [(one.name, one.silent) for one in fleet.hosts()] == [("host-a", True), ("host-b", False)]
     fleet.take([state(4)])
     assert [one.silent for one in fleet.hosts()] == [False, False]
-    assert kinds(fleet) == ["appeared", "appeared", "silent", "returned"]
+    assert kinds(store) == ["appeared", "appeared", "silent", "returned"]
 
 
-def test_a_report_that_was_long_under_way_is_as_old_as_it_is(fleet: Fleet, clock: Clock) -> None:
+def test_a_report_that_was_long_under_way_is_as_old_as_it_is(fleet: Fleet, store: Store, clock: Clock) -> None:
     fleet.take([state(0)])
     clock.now += 55.0
     fleet.sweep()
     fleet.take([state(2)])  # made 20 s after the first one, so 35 s ago
     assert fleet.hosts()[0].heard == pytest.approx(NOW + 20.0, abs=0.1)
-    assert kinds(fleet) == ["appeared", "silent"]
+    assert kinds(store) == ["appeared", "silent"]
 
 
 @pytest.mark.parametrize("off", [-7200.0, 7200.0])
@@ -146,7 +138,7 @@ def test_a_restarted_agent_is_told_and_one_whose_clock_went_back_is_heard_once_t
     assert fleet.sweep() == ("host-a",)
     fleet.take([state(0, FIRST)])
     assert newest(store) == (FIRST, 0)
-    assert kinds(fleet) == ["appeared", "silent", "restarted", "returned"]
+    assert kinds(store) == ["appeared", "silent", "restarted", "returned"]
 
 
 def in_threads(work: list[Callable[[], object]]) -> list[object]:
@@ -178,12 +170,12 @@ def test_controllers_that_do_the_same_at_once_do_it_once(url: str, clock: Clock)
 
     in_threads([takes(fleet, seed) for seed, fleet in enumerate(fleets)])
     assert [(one.name, one.sequence) for one in fleets[0].hosts()] == [(one, 7) for one in hosts]
-    assert [len(stores[0].reports.history(one)) for one in hosts] == [8] * 6
-    assert len(stores[0].events.newest(1000)) == 48
+    assert [len(stores[0].history.of(one)) for one in hosts] == [8] * 6
+    assert len(pulls(stores[0])) == 48
     clock.now += 8 * PERIOD + 31
     swept = in_threads([one.sweep for one in fleets] * 2)
     assert sorted(name for names in swept for name in names) == hosts  # type: ignore[attr-defined]
-    assert sorted(kinds(fleets[0])) == ["appeared"] * 6 + ["silent"] * 6
+    assert sorted(kinds(stores[0])) == ["appeared"] * 6 + ["silent"] * 6
     in_threads([one.tidy for one in fleets])
     for one in stores:
         one.close()
@@ -195,10 +187,10 @@ def test_a_batch_that_the_database_refuses_leaves_nothing(fleet: Fleet, store: S
         fleet.take([state(1), state(1, host="h" * 300)], [past(1)])
     assert fleet.hosts() == ()
     assert store.reports.newest() is None
-    assert store.reports.history("host-a") == ()
+    assert store.history.of("host-a") == ()
 
 
-def test_refused_messages_of_one_sender_are_one_event_in_ten_minutes(fleet: Fleet, clock: Clock) -> None:
+def test_refused_messages_of_one_sender_are_one_event_in_ten_minutes(fleet: Fleet, store: Store, clock: Clock) -> None:
     clock.now -= clock.now % 600
     for _ in range(5):
         fleet.refused("host-a", "it is no message\0")
@@ -206,7 +198,7 @@ def test_refused_messages_of_one_sender_are_one_event_in_ten_minutes(fleet: Flee
     fleet.refused("host-b", "neither")
     clock.now += 100
     fleet.refused("host-a", "again")
-    assert [(one.host, one.kind) for one in fleet.host_events()] == [
+    assert [(one.host, one.kind) for one in happened(store)] == [
         ("host-a", HostEventKind.POISON),
         ("host-b", HostEventKind.POISON),
         ("host-a", HostEventKind.POISON),

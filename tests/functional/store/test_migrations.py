@@ -13,6 +13,7 @@ from memhint.store import open_store, schema, versions
 from memhint.store.engine import Database, connect, parse_url
 from memhint.store.file import file_of, make_file
 from memhint.store.tables import metadata
+from tests.told import pulls
 from tests.unit import builders
 
 POINT = "10, 9, 8, 7, 6, 5, 4, 1.5"
@@ -60,12 +61,12 @@ def test_history_outlives_the_way_to_spans_and_back(database: Database, url: str
                 )
             )
     store = open_store(url)
-    first, second = store.reports.history("host-a")
+    first, second = store.history.of("host-a")
     assert first == HistoryPoint(1_700_000_000.25, 10, 9, 8, 7, 6, 5, 4, 1.5)
     assert second.at == 1_700_000_010.25
-    assert len(store.events.newest()) == 1
+    assert len(pulls(store)) == 1
     store.history.tidy(1_700_000_000 + 86_400 + 700)
-    assert [point.span for point in store.reports.history("host-a")] == [300]
+    assert [point.span for point in store.history.of("host-a")] == [300]
     store.close()
     with database.alone() as connection:
         command.downgrade(schema.scripts(connection), "0001")

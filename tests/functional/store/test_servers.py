@@ -16,6 +16,7 @@ from memhint.store.rows.names import DOMAIN_HISTORY_SIZES, DOMAIN_SIZES
 from memhint.store.rows.points import Keep
 from memhint.store.tables import domain, domain_history, event
 from memhint.store.upsert import add_many, prepare_many, upsert_many
+from tests.told import pulls
 from tests.unit import builders
 from tests.unit.builders import NOW, WEB
 
@@ -34,7 +35,7 @@ def test_a_store_goes_on_when_its_server_was_killed_and_is_back(url: str, reques
     found = store.reports.newest()
     assert found is not None
     assert found.sequence == 3
-    assert [point.at - NOW for point in store.reports.history("host-a")] == [0, 20]
+    assert [point.at - NOW for point in store.history.of("host-a")] == [0, 20]
     store.close()
 
 
@@ -53,7 +54,7 @@ def test_a_value_that_does_not_fit_is_refused_and_the_database_is_not_said_to_be
     }
     with pytest.raises(StoreRefused), store.database.write() as connection:
         connection.execute(insert(event).values(row))
-    assert store.events.newest() == ()
+    assert pulls(store) == ()
     store.close()
 
 
@@ -69,7 +70,7 @@ def test_a_text_comes_back_as_it_was(url: str, text: str) -> None:
     assert found.gaps == (gap,)
     verdict = Verdict(Answer.FAILED, Reason.HYPERVISOR, text)
     store.events.record("host-a", NOW, [builders.lever_state(verdict=verdict)])
-    assert [one.verdict for one in store.events.newest()] == [verdict]
+    assert [Verdict(one.answer, one.reason, one.detail) for one in pulls(store)] == [verdict]
     store.close()
 
 
@@ -177,7 +178,7 @@ def test_an_event_that_is_too_long_or_has_a_nul_is_kept_as_far_as_it_fits(url: s
     store = open_store(url)
     store.events.record("host-a", NOW, [builders.lever_state(desired="on\0" + "x" * 100)])
     store.events.record("host-a", NOW, [builders.lever_state(desired="told twice")])
-    (found,) = store.events.newest()
+    (found,) = pulls(store)
     assert found.desired == "on" + "x" * 62
     store.close()
 
@@ -192,8 +193,8 @@ def test_history_becomes_the_worst_of_five_minutes_then_of_an_hour(url: str) -> 
             store.reports.save(builders.report(host=host, at=start + 200 * number, observation=seen))
 
     def points() -> list[tuple[float, int, int, int, float | None]]:
-        found = store.reports.history("host-a")
-        assert len(store.reports.history("host-b")) == len(found)
+        found = store.history.of("host-a")
+        assert len(store.history.of("host-b")) == len(found)
         return [(one.at - start, one.span, one.available, one.swap_used, one.psi) for one in found]
 
     assert points() == [(0, 0, 7, 7, None), (200, 0, 3, 3, 0.5), (400, 0, 5, 5, 0.5)]

@@ -34,6 +34,7 @@ from memhint.store.rows.revisions import TOLD
 from memhint.store.summaries import Summaries
 from memhint.store.tables import host_summary as lines
 from memhint.store.tables import revision, tombstone
+from tests.clock import Clock
 from tests.unit import builders
 
 AT = BEGIN + 100_000.0
@@ -41,19 +42,9 @@ PERIOD = 10.0
 T = TypeVar("T")
 
 
-class Clock:
-    """The database's clock, in the test's hand."""
-
-    def __init__(self) -> None:
-        self.now = AT
-
-    def __call__(self, _: object) -> float:
-        return self.now
-
-
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(AT)
 
 
 @pytest.fixture

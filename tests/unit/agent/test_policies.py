@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from memhint.agent.policies import Policies
@@ -14,19 +11,11 @@ from memhint.objects.units import GIB
 from memhint.planner.plan import plan
 from memhint.planner.settings import PlannerSettings
 from memhint.planner.state import start
-from memhint.store import Store, open_store
+from memhint.store import Store
 from memhint.virt.domain_xml import parse_domain
 from tests.unit import builders
 
 CONTRADICTING = {"fast_min": "60%", "fast_max": "40%"}
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    opened = open_store(f"sqlite:///{tmp_path}/m.db")
-    yield opened
-    opened.close()
-
 
 FLAVOR = """<domain><memory unit='GiB'>8</memory><metadata>
 <nova:instance xmlns:nova="http://openstack.org/xmlns/libvirt/nova/1.1"><nova:flavor><nova:extraSpecs>

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -14,15 +13,9 @@ from memhint.levers.read_ahead import ReadAhead
 from memhint.objects.policy import Origin, Policy, effective
 from tests.unit import builders
 from tests.unit.agent.views import asking, view_of
+from tests.waiting import until
 
 WAIT_S = 20.0
-
-
-def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.005)
 
 
 class Host:

@@ -4,14 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memhint.api.limits import Buckets, client_of
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.clock import Clock
 
 
 def test_a_burst_and_then_the_rate() -> None:

@@ -4,7 +4,6 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from memhint.api.metrics.figures import Figures, FleetFigures
 from memhint.objects.summary import HostSummary
 from memhint.store.errors import StoreError
 from memhint.store.hosts_view import HostsView
+from tests.clock import Clock
 from tests.unit.api.site import HOSTS, VMS, Site
 from tests.unit.metrics.families import value, values
 
@@ -88,19 +88,9 @@ def test_requests_are_counted_by_route_and_status_and_never_by_what_a_caller_wro
     assert value(text, "memhint_api_request_duration_seconds_count", route="/v1/domains/<uuid>") == 2
 
 
-@dataclass
-class Clock:
-    """Time that goes on as a test says."""
-
-    now: float = field(default_factory=time.time)
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(time.time())
 
 
 def counted_looks(site: Site, monkeypatch: pytest.MonkeyPatch) -> list[str]:

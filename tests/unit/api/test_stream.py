@@ -15,6 +15,7 @@ from memhint.store.errors import ChangesExpired, StoreError
 from memhint.store.fleet import State
 from tests.unit import builders
 from tests.unit.api.site import FLEET, Site
+from tests.waiting import until
 
 
 class Looks:
@@ -47,13 +48,6 @@ def hub(looks: Looks) -> Iterator[Hub]:
     made = Hub(looks, 2, every=0.01)
     yield made
     made.close()
-
-
-def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.005)
 
 
 def names(message: bytes) -> list[str]:

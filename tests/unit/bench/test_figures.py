@@ -73,7 +73,7 @@ def test_a_figure_is_the_median_within_its_range(values: list[float]) -> None:
     found = figure(values)
     assert found.median == statistics.median(values)
     assert found.lowest <= found.median <= found.highest
-    assert found.spread == max(values) - min(values)
+    assert (found.lowest, found.highest) == (min(values), max(values))
     assert found.runs == len(values)
 
 
@@ -87,7 +87,7 @@ def test_percent_pairs_runs_that_began_alike(values: list[float], factor: float)
     found = percent([factor * value for value in values], values)
     assert found.median == pytest.approx(100 * (factor - 1), abs=1e-6)
     # however different the runs are from each other
-    assert found.spread == pytest.approx(0, abs=1e-6)
+    assert found.highest - found.lowest == pytest.approx(0, abs=1e-6)
 
 
 def test_percent_of_unequal_numbers_of_runs_is_refused() -> None:

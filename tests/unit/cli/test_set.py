@@ -145,8 +145,8 @@ def test_a_dry_run_stores_nothing(bench: Bench) -> None:
 
 def test_inherit_takes_a_wish_back(bench: Bench) -> None:
     save(bench)
-    bench.store.policies.set(WEB, Origin.OPERATOR, "reporting", "off")
-    bench.store.policies.set(WEB, Origin.FLAVOR, "reporting", "on")
+    bench.store.policies.set_operator(WEB, {"reporting": "off"})
+    bench.store.policies.replace(WEB, Origin.FLAVOR, {"reporting": "on"})
     bench.on_sleep = agent(bench, Verdict(Answer.APPLIED))
     result = bench.run("set", "web-1", "reporting=inherit")
     assert result.code == 0

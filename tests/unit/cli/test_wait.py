@@ -5,6 +5,7 @@ import io
 import pytest
 
 from memhint.cli.wait import wait_for
+from tests.clock import Clock
 
 
 class Terminal(io.StringIO):
@@ -14,17 +15,6 @@ class Terminal(io.StringIO):
 
     def isatty(self) -> bool:
         return self._tty
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
 
 
 def wait(until: float, seconds: float, *, tty: bool) -> tuple[str | None, str]:

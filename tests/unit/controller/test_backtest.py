@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from memhint.controller.backtest import PATIENCE, Judge
@@ -12,19 +9,12 @@ from memhint.objects.history import HistoryPoint
 from memhint.objects.promise import PromisedHour
 from memhint.objects.units import GIB
 from memhint.planner.backtest import HOUR
-from memhint.store import Store, open_store
+from memhint.store import Store
 from memhint.store.fleet import State
 from memhint.store.promises import Promises
 from tests.unit import builders
 
 BEGIN = 1_700_000_000.0 // HOUR * HOUR
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    opened = open_store(f"sqlite:///{tmp_path}/memhint.db")
-    yield opened
-    opened.close()
 
 
 class Fleet:

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -38,13 +36,6 @@ class Fleet:
     def report(self, **operator: str) -> None:
         domain = replace(builders.domain_report(), policy=builders.policy({Origin.OPERATOR: operator}))
         self.store.fleet.take([State(builders.report(epoch=EPOCH, domains=(domain,)), 10.0)])
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    opened = open_store(f"sqlite:///{tmp_path}/m.db")
-    yield opened
-    opened.close()
 
 
 @pytest.fixture
@@ -168,8 +159,8 @@ def test_a_request_that_cannot_be_is_not_kept(fleet: Fleet, changes: dict[str, A
     assert fleet.store.reclaims.newest() == ()
 
 
-def test_a_single_hosts_wishes_are_where_its_agent_looks(store: Store, tmp_path: Path) -> None:
-    agents = open_store(f"sqlite:///{tmp_path}/m.db", host="host-a")
+def test_a_single_hosts_wishes_are_where_its_agent_looks(store: Store, url: str) -> None:
+    agents = open_store(url, host="host-a")
     agents.reports.save(builders.report())
     dispatch = EmbeddedDispatch(store)
     dispatch.set_policy(WEB, {"dedup": "on", "reporting": "off"})

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from sqlalchemy import Connection
 
 from memhint.controller.instances import OVERLAP, WHOLE, Follower
 from memhint.objects.instance import Instance
 from memhint.openstack.errors import OpenStackError
-from memhint.store import Store, open_store
+from memhint.store import Store
 from memhint.store.instances import Instances
+from tests.clock import Clock
 
 WEB, DB = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"
 BEGIN = 1_700_000_000.0  # 2023-11-14T22:13:20Z
@@ -33,23 +32,8 @@ class Nova:
             raise self.error
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    opened = open_store(f"sqlite:///{tmp_path}/memhint.db")
-    yield opened
-    opened.close()
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = BEGIN
-
-    def __call__(self, _connection: Connection) -> float:
-        return self.now
-
-
 def test_all_are_asked_for_once_and_then_what_has_changed(store: Store) -> None:
-    clock, nova = Clock(), Nova((Instance(WEB, "blue", "a"),), (Instance(DB, "red", "b"),))
+    clock, nova = Clock(BEGIN), Nova((Instance(WEB, "blue", "a"),), (Instance(DB, "red", "b"),))
     follower = Follower(Instances(store.database, clock), nova, pause=30.0)
     assert follower.round()
     assert not follower.round()
@@ -69,7 +53,7 @@ def test_all_are_asked_for_once_and_then_what_has_changed(store: Store) -> None:
 def test_a_list_that_breaks_off_drops_nothing_and_is_begun_again(
     store: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
-    clock, nova = Clock(), Nova((Instance(WEB, "blue", "a"), Instance(DB, "red", "b")))
+    clock, nova = Clock(BEGIN), Nova((Instance(WEB, "blue", "a"), Instance(DB, "red", "b")))
     follower = Follower(Instances(store.database, clock), nova, pause=30.0)
     follower.round()
     clock.now += WHOLE
@@ -87,7 +71,7 @@ def test_a_list_that_breaks_off_drops_nothing_and_is_begun_again(
 
 @pytest.mark.parametrize("ahead", [2 * WHOLE, 365 * 86_400.0])
 def test_all_are_asked_for_once_the_databases_clock_was_set_back(store: Store, ahead: float) -> None:
-    clock, nova = Clock(), Nova((Instance(WEB, "blue", "a"),))
+    clock, nova = Clock(BEGIN), Nova((Instance(WEB, "blue", "a"),))
     follower = Follower(Instances(store.database, clock), nova, pause=30.0)
     clock.now = BEGIN + ahead
     assert follower.round()

@@ -17,16 +17,9 @@ from memhint.guest.errors import (
 from memhint.guest.protocol import GuestAgent, parse_answer, refusal
 from memhint.objects.gap import GapReason
 from memhint.objects.verdict import Reason
+from tests.clock import Clock
 
 from .strategies import raw_answers
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def answering(answer: object) -> GuestAgent:
@@ -155,7 +148,7 @@ def test_a_refusal_in_any_words_is_fit_for_a_log_line(error_class: str, desc: st
 
 
 def test_every_call_waits_for_no_longer_than_what_is_left_of_the_budget() -> None:
-    clock = Clock()
+    clock = Clock(100.0)
     waits: list[int] = []
 
     def transport(request: str, timeout: int) -> str:
@@ -172,7 +165,7 @@ def test_every_call_waits_for_no_longer_than_what_is_left_of_the_budget() -> Non
 
 
 def test_what_was_taken_is_released_past_the_deadline_and_in_one_second() -> None:
-    clock = Clock()
+    clock = Clock(100.0)
     waits: list[int] = []
 
     def transport(request: str, timeout: int) -> str:

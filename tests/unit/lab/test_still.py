@@ -1,18 +1,11 @@
 """A figure that has come to rest."""
 
 from lab.demo.still import Still
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.clock import Clock
 
 
 def test_a_figure_is_at_rest_once_it_has_stayed_for_long_enough() -> None:
-    clock = Clock()
+    clock = Clock(100.0)
     seen = Still(5.0, 4, clock)
     assert not seen.at_rest(100)
     clock.now += 4.9
@@ -23,7 +16,7 @@ def test_a_figure_is_at_rest_once_it_has_stayed_for_long_enough() -> None:
 
 
 def test_a_figure_that_moves_begins_anew() -> None:
-    clock = Clock()
+    clock = Clock(100.0)
     seen = Still(5.0, 4, clock)
     seen.at_rest(100)
     clock.now += 6
@@ -34,7 +27,7 @@ def test_a_figure_that_moves_begins_anew() -> None:
 
 
 def test_a_slow_drift_is_no_rest() -> None:
-    clock = Clock()
+    clock = Clock(100.0)
     seen = Still(5.0, 4, clock)
     for step in range(20):
         clock.now += 1

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lab import virtual_host
+from lab import packages, virtual_host
 from lab.errors import BootError
 from lab.packages import Package
 from lab.virtual_host import VirtualHost, compiled_file
@@ -79,9 +79,9 @@ def test_apt_is_asked_again_only_when_it_may_know_better(tmp_path: Path, monkeyp
         asked.append(name)
         return Package(name, "1")
 
-    monkeypatch.setattr(virtual_host, "apt_stamp", lambda: stamp[0])
+    monkeypatch.setattr(packages, "apt_stamp", lambda: stamp[0])
     monkeypatch.setattr(virtual_host, "kernel_package", found)
-    monkeypatch.setattr(virtual_host, "candidate", found)
+    monkeypatch.setattr(packages, "candidate", found)
     monkeypatch.setattr(virtual_host, "dependencies", lambda name: ["python3.11-minimal"])
     known = tmp_path / "known.json"
     first = virtual_host._packages(known)

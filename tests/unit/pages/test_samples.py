@@ -26,17 +26,10 @@ from memhint.pages.samples import PageSamples
 from memhint.planner.dedup_estimate import KsmPace
 from memhint.planner.dedup_settings import MergeSettings
 from memhint.planner.settings import PlannerSettings
+from tests.clock import Clock
 from tests.unit import builders
 
 ROOT = KernelRoot()
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class Vm:
@@ -56,7 +49,7 @@ class Vm:
 
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(1000.0)
 
 
 @pytest.fixture

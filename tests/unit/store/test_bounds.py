@@ -24,6 +24,7 @@ from memhint.store.rows.points import KEEP, host_point
 from memhint.store.rows.reclaims import reclaim_row
 from memhint.store.summaries import Summaries
 from memhint.store.tables import domain_history, event, host_history, reclaim
+from tests.told import happened
 from tests.unit import builders
 from tests.unit.builders import NOW
 
@@ -49,7 +50,7 @@ class Site:
             return int(connection.execute(select(func.count()).select_from(table)).scalar_one())
 
     def notes(self) -> list[str]:
-        return [one.detail for one in self.fleet.host_events() if one.kind is HostEventKind.POISON]
+        return [one.detail for one in happened(self.store) if one.kind == HostEventKind.POISON]
 
 
 @pytest.fixture

@@ -2,11 +2,12 @@ from __future__ import annotations
 
 from sqlalchemy import text
 
-from memhint.objects.event import Event
 from memhint.objects.lever import LeverName
 from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.store import Store, open_store
+from memhint.store.log import LEVER, LogEntry
 from memhint.store.rows.points import Keep
+from tests.told import pulls
 from tests.unit.builders import DB, NOW, WEB, lever_state
 from tests.unit.store.lived import lived
 
@@ -15,17 +16,18 @@ REFUSED = Verdict(Answer.REFUSED, Reason.CONSENT, "guest_actions is deny")
 
 def test_a_pull_is_kept_with_its_verdict(store: Store) -> None:
     store.events.record("host-a", NOW, [lever_state(desired="off", verdict=REFUSED)])
-    (found,) = store.events.newest()
-    assert found == Event(NOW, "host-a", WEB, LeverName.REPORTING, "off", REFUSED)
-    assert found.verdict.reason is Reason.CONSENT
+    (found,) = pulls(store)
+    told = (LeverName.REPORTING, "off", Answer.REFUSED, Reason.CONSENT)
+    assert found == LogEntry(NOW, LEVER, "host-a", "guest_actions is deny", WEB, None, *told)
+    assert found.reason is Reason.CONSENT
 
 
 def test_the_newest_come_first_and_can_be_had_by_subject(store: Store) -> None:
     for second, subject in enumerate((WEB, DB, WEB)):
         store.events.record("host-a", NOW + second, [lever_state(subject=subject)])
-    assert [one.at - NOW for one in store.events.newest()] == [2, 1, 0]
-    assert [one.at - NOW for one in store.events.newest(subject=WEB)] == [2, 0]
-    assert [one.at - NOW for one in store.events.newest(limit=1)] == [2]
+    assert [one.at - NOW for one in pulls(store)] == [2, 1, 0]
+    assert [one.at - NOW for one in pulls(store, WEB)] == [2, 0]
+    assert [one.at - NOW for one in pulls(store, limit=1)] == [2]
 
 
 def test_events_older_than_history_go(url: str) -> None:
@@ -33,7 +35,7 @@ def test_events_older_than_history_go(url: str) -> None:
     lived(store, NOW + 3601, 3600.0)
     for after in (0, 3601):
         store.events.record("host-a", NOW + after, [lever_state()])
-    assert [one.at - NOW for one in store.events.newest()] == [3601]
+    assert [one.at - NOW for one in pulls(store)] == [3601]
     store.close()
 
 
@@ -41,5 +43,5 @@ def test_an_event_of_a_newer_version_is_shown_as_unknown(store: Store) -> None:
     store.events.record("host-a", NOW, [lever_state()])
     with store.database.write() as connection:
         connection.execute(text("UPDATE event SET answer = 'perhaps'"))
-    (event,) = store.events.newest()
-    assert str(event.verdict.answer) == "unknown"
+    (event,) = pulls(store)
+    assert str(event.answer) == "unknown"

@@ -10,9 +10,9 @@ from tests.unit.builders import DB, WEB
 
 
 def test_wishes_are_kept_by_domain_and_origin(store: Store) -> None:
-    store.policies.set(WEB, Origin.OPERATOR, "reporting", "off")
-    store.policies.set(WEB, Origin.FLAVOR, "reporting", "on")
-    store.policies.set(DB, Origin.METADATA, "project", "p-1")
+    store.policies.set_operator(WEB, {"reporting": "off"})
+    store.policies.replace(WEB, Origin.FLAVOR, {"reporting": "on"})
+    store.policies.replace(DB, Origin.METADATA, {"project": "p-1"})
     assert store.policies.inputs() == {
         WEB: {Origin.OPERATOR: {"reporting": "off"}, Origin.FLAVOR: {"reporting": "on"}},
         DB: {Origin.METADATA: {"project": "p-1"}},
@@ -21,16 +21,16 @@ def test_wishes_are_kept_by_domain_and_origin(store: Store) -> None:
 
 
 def test_a_wish_is_changed_and_taken_back(store: Store) -> None:
-    store.policies.set(WEB, Origin.OPERATOR, "reporting", "off")
-    store.policies.set(WEB, Origin.OPERATOR, "reporting", "on")
+    store.policies.set_operator(WEB, {"reporting": "off"})
+    store.policies.set_operator(WEB, {"reporting": "on"})
     assert store.policies.inputs() == {WEB: {Origin.OPERATOR: {"reporting": "on"}}}
-    store.policies.unset(WEB, Origin.OPERATOR, "reporting")
-    store.policies.unset(WEB, Origin.OPERATOR, "reporting")
+    store.policies.set_operator(WEB, {}, ["reporting"])
+    store.policies.set_operator(WEB, {}, ["reporting"])
     assert store.policies.inputs() == {}
 
 
 def test_replace_drops_what_is_not_said_any_more_and_leaves_other_origins(store: Store) -> None:
-    store.policies.set(WEB, Origin.OPERATOR, "dedup", "on")
+    store.policies.set_operator(WEB, {"dedup": "on"})
     store.policies.replace(WEB, Origin.METADATA, {"reporting": "off", "dedup": "off"})
     store.policies.replace(WEB, Origin.METADATA, {"reporting": "on"})
     assert store.policies.inputs()[WEB] == {Origin.OPERATOR: {"dedup": "on"}, Origin.METADATA: {"reporting": "on"}}
@@ -70,7 +70,7 @@ def test_what_contradicts_an_operators_earlier_wish_is_refused(store: Store) -> 
 @pytest.mark.parametrize(("key", "value"), [("colour", "red"), ("reporting", "perhaps")])
 def test_what_no_key_takes_is_not_stored(store: Store, key: str, value: str) -> None:
     with pytest.raises(PolicyError):
-        store.policies.set(WEB, Origin.OPERATOR, key, value)
+        store.policies.set_operator(WEB, {key: value})
     with pytest.raises(PolicyError):
         store.policies.replace(WEB, Origin.METADATA, {key: value})
     assert store.policies.inputs() == {}
@@ -78,7 +78,7 @@ def test_what_no_key_takes_is_not_stored(store: Store, key: str, value: str) -> 
 
 @pytest.mark.parametrize("column", ["key", "value", "origin"])
 def test_what_no_key_takes_is_damage_when_it_is_stored(store: Store, column: str) -> None:
-    store.policies.set(WEB, Origin.OPERATOR, "reporting", "off")
+    store.policies.set_operator(WEB, {"reporting": "off"})
     with store.database.write() as connection:
         connection.execute(update(policy).values({column: "perhaps"}))
     with pytest.raises(StoreDamaged, match="perhaps"):
@@ -101,16 +101,9 @@ def test_one_row_that_cannot_be_read_costs_no_other_vm_its_wishes(store: Store, 
 
 
 def test_a_wish_of_a_known_key_is_written_over_one_that_cannot_be_read(store: Store) -> None:
-    store.policies.set(WEB, Origin.OPERATOR, "reporting", "off")
+    store.policies.set_operator(WEB, {"reporting": "off"})
     with store.database.write() as connection:
         connection.execute(update(policy).values({"value": "perhaps"}))
     store.policies.set_operator(WEB, {"reporting": "on"})
     assert not store.policies.read().unreadable
     assert store.policies.inputs() == {WEB: {Origin.OPERATOR: {"reporting": "on"}}}
-
-
-def test_a_vm_that_is_no_more_is_forgotten(store: Store) -> None:
-    store.policies.set(WEB, Origin.OPERATOR, "reporting", "off")
-    store.policies.set(DB, Origin.OPERATOR, "reporting", "off")
-    store.policies.forget(WEB)
-    assert set(store.policies.inputs()) == {DB}

@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, delete, func, select
+from sqlalchemy import delete, func, select
 
 from memhint.objects.promise import HostPromises, KeptPromises, PromisedHour
 from memhint.store import Store
 from memhint.store.fleet import State
 from memhint.store.promises import SHOWN, Promises
 from memhint.store.tables import host, host_summary, promise_hour
+from tests.clock import Clock
 from tests.unit import builders
 
 BEGIN = 1_700_000_000.0
 DAY = 86400.0
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = BEGIN
-
-    def __call__(self, _connection: Connection) -> float:
-        return self.now
-
-
 def opened(store: Store, *hosts: str) -> tuple[Promises, Clock]:
     for name in hosts:
         store.fleet.take([State(builders.report(host=name, epoch="000000000000001-00000000", sequence=1), 1.0)])
-    clock = Clock()
+    clock = Clock(BEGIN)
     return Promises(store.database, 30 * DAY, clock), clock
 
 

@@ -101,7 +101,8 @@ def test_the_oldest_waits_first_and_the_newest_shows_first(store: Store) -> None
         store.reclaims.add(queued(id=name, uuid=uuid, at=NOW + second))
     assert [one.request.id for one in store.reclaims.open()] == ["a", "b", "c"]
     assert [one.request.id for one in store.reclaims.newest()] == ["c", "b", "a"]
-    assert [one.request.id for one in store.reclaims.newest(uuid=WEB, limit=1)] == ["c"]
+    assert [one.request.id for one in store.reclaims.newest(limit=1)] == ["c"]
+    assert [one.reclaim.request.id for one in store.reclaims.page(uuid=WEB, limit=1)] == ["c"]
 
 
 def test_hosts_that_share_a_store_do_not_share_requests(store: Store, url: str) -> None:

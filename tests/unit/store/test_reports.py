@@ -52,16 +52,16 @@ def test_history_has_the_key_numbers_of_every_cycle(store: Store) -> None:
     store.reports.save(builders.report(at=NOW))
     quiet = builders.host_observation(pressure=None)
     store.reports.save(builders.report(at=NOW + 10, observation=quiet))
-    first, second = store.reports.history("host-a")
+    first, second = store.history.of("host-a")
     assert first == HistoryPoint(NOW, 16 * GIB, 10 * GIB, 50 * GIB, 20 * GIB, 20 * GIB, 40 * GIB, 0, 0.5)
     assert second.psi is None
-    assert store.reports.history("host-a", since=NOW + 1) == (second,)
+    assert store.history.of("host-a", since=NOW + 1) == (second,)
 
 
 def test_history_that_grows_old_is_thinned_as_reports_come(short: Store) -> None:
     for after in (0, 3599, 3601, 7200):
         short.reports.save(builders.report(at=NOW + after))
-    assert [(point.at - NOW, point.span) for point in short.reports.history("host-a")] == [
+    assert [(point.at - NOW, point.span) for point in short.history.of("host-a")] == [
         (-200, 300),
         (3599, 0),
         (3601, 0),
@@ -81,7 +81,7 @@ def test_report_and_history_are_saved_together_or_not_at_all(store: Store, monke
     found = store.reports.newest()
     assert found is not None
     assert found.sequence == 1
-    assert len(store.reports.history("host-a")) == 1
+    assert len(store.history.of("host-a")) == 1
 
 
 def test_a_damaged_document_is_said_to_be_one(store: Store) -> None:
