@@ -132,7 +132,7 @@ class Cycle:
     def undo(self, deadline: float) -> list[str]:
         """Put back what memhint changed, for at most ``deadline`` seconds; what could not be put back, in words."""
         if self._seen is None:
-            return []
+            return self._kept("this agent has not looked at its host yet")
         view = self._policies.known(self._wall(), self._seen)
         until, left = self._clock() + deadline, []
         kept_for_later = sum(runner.share for runner in self._parts.runners) * deadline
@@ -146,14 +146,13 @@ class Cycle:
                 name = ", ".join(runner.names) or type(runner).__name__
                 LOG.exception("putting back failed: %s", name)
                 left.append(f"{name}: {type(error).__name__}: {error}")
-        return left + self._kept(view)
+        # Without a list nobody has said which VMs there are.
+        return left + ([] if view.missing is None or view.seen.listed else self._kept(view.missing))
 
-    def _kept(self, view: HostSnapshot) -> list[str]:
-        """What is left because nobody has said which VMs there are, in words."""
-        if view.missing is None or view.seen.listed:
-            return []
+    def _kept(self, why: object) -> list[str]:
+        """That what is marked stays as it is, in words."""
         try:
-            return [f"{view.missing}; the marks are kept for the next start"] if self._parts.marks.all() else []
+            return [f"{why}; the marks are kept for the next start"] if self._parts.marks.all() else []
         except StoreError as error:
             return [f"what is left is not known: {error}"]
 

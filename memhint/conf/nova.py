@@ -17,6 +17,6 @@ OPTS = (
         "config_files",
         default=["/etc/nova/nova.conf"],
         help="Configuration files of nova-compute, by commas, later ones winning: looked at for ram_allocation_ratio, "
-        "which would overwrite what memhint writes.",
+        "which would overwrite what memhint writes. Empty on a host that has such a file and no nova-compute.",
     ),
 )

@@ -10,6 +10,7 @@ from memhint.planner.relief.candidate import Candidate
 from memhint.planner.settings import LadderSettings
 
 MARGIN = 128 << 20  # bytes beyond what a guest uses that a balloon leaves it
+REST = 32 << 20  # bytes: what a guest uses is never quite the same, and its balloon does not follow each change
 
 
 def balloons(candidates: Iterable[Candidate], settings: LadderSettings) -> dict[str, int]:
@@ -31,6 +32,13 @@ def balloons(candidates: Iterable[Candidate], settings: LadderSettings) -> dict[
         step = int(facts.memory * settings.balloon_step_percent / 100)
         # Of what the balloon leaves: a kernel whose balloon deflates itself counts what it holds in its total.
         floor = max(one.policy.minimum, actual - guest.available + MARGIN)
-        target = max(floor, actual - step) if one.idle else actual
+        target = max(one.policy.minimum, _towards(floor, actual, step)) if one.idle else actual
         found[one.uuid] = min(facts.memory, target)
     return found
+
+
+def _towards(floor: int, actual: int, step: int) -> int:
+    """The next size on the way to the floor; the same where it is near enough."""
+    if abs(actual - floor) < REST:
+        return actual
+    return floor if actual - step < floor + REST else actual - step

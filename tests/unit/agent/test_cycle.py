@@ -717,6 +717,15 @@ def test_a_store_that_is_away_as_an_agent_ends_that_saw_no_vm_is_named(host: Fak
     assert "what is left is not known: the disk is full" in left
 
 
+def test_an_agent_that_ends_before_it_looked_at_its_host_says_what_stays_as_it_is(host: FakeHost) -> None:
+    assert host.cycle.undo(WAIT_S) == []
+    host.ledger.put(Mark("uuid-web", BALLOON_KNOB, str(4 * GIB), str(2 * GIB), "1-2", 1.0))
+    assert host.cycle.undo(WAIT_S) == [
+        "this agent has not looked at its host yet; the marks are kept for the next start"
+    ]
+    assert host.balloons == []
+
+
 def no_threads(monkeypatch: pytest.MonkeyPatch, name: str, times: int) -> None:
     """Of this name none can be started, for so many times."""
     left = [name] * times

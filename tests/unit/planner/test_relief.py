@@ -226,6 +226,17 @@ def test_a_balloon_comes_to_rest_where_the_guest_has_its_margin_left(counts: boo
     assert ballooned(seen[-1], 1000 * MIB, counts=counts).guest.available == MARGIN
 
 
+def test_a_balloon_at_rest_does_not_follow_each_change_of_what_its_guest_uses() -> None:
+    willing = {"a": policy(**WILLING)}
+    rest = (96 + 1000) * MIB + MARGIN
+    for uses in (980, 1000, 1031):
+        assert ask(EVERY, [ballooned(rest, uses * MIB)], willing).balloon == {"a": rest}
+    assert ask(EVERY, [ballooned(rest, 1040 * MIB)], willing).balloon == {"a": rest + 40 * MIB}
+    assert ask(EVERY, [ballooned(rest, 960 * MIB)], willing).balloon == {"a": rest - 40 * MIB}
+    least = {"a": policy(**{**WILLING, "min_mb": str((rest >> 20) + 10)})}
+    assert ask(EVERY, [ballooned(rest, 1000 * MIB)], least).balloon == {"a": rest + 10 * MIB}
+
+
 def test_whom_to_move_is_best_effort_first_then_the_largest_and_stays_the_same() -> None:
     domains = [vm("a", rss=3 * GIB), vm("b", rss=1 * GIB), vm("c", rss=2 * GIB)]
     policies = {"a": policy(), "b": policy(class_="best-effort"), "c": policy(class_="best-effort")}
