@@ -148,6 +148,8 @@ class OfflineTest(HostCase):
 
     def test_memory_goes_offline_while_threads_look_at_it(self) -> None:
         self.guest.run("(ksm_threads -d -t 20 > /tmp/said 2>&1; echo $? > /tmp/ended) & true")
+        # It has kept the settings by then: while memory goes offline, KSM says that it runs in a way nobody can write.
+        self.guest.wait_until(lambda: self.guest.run("cat /sys/kernel/mm/ksm/run") != "0", "the program to begin")
         blocks = "/sys/devices/system/node/node[01]/memory[0-9]*"
         off = f"for one in {blocks}; do echo offline > $one/state; done 2> /dev/null"
         gone = f"grep -l offline {blocks}/state | wc -l"
