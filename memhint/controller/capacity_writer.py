@@ -15,6 +15,7 @@ from memhint.objects.provider import SAME, Inventory, Provider, ProviderRecord, 
 from memhint.openstack.errors import NotThere, OpenStackError, Outdated
 from memhint.planner.capacity_write import Decision, DecisionReason, HostCapacity, WriterSettings, decide
 from memhint.planner.claims import canonical, rightful
+from memhint.store.capacities import Capacities
 from memhint.store.errors import StoreError
 
 LOG = logging.getLogger(__name__)
@@ -33,36 +34,6 @@ class PlacementApi(Protocol):
 
     def mark(self, uuid: str, *, managed: bool) -> None:
         """Set or remove memhint's trait."""
-
-
-class ProviderStore(Protocol):
-    """Where it is remembered what was found and written."""
-
-    def all(self) -> tuple[ProviderRecord, ...]:
-        """Every provider that memhint ever came to."""
-
-    def adopt(self, provider: str, name: str, ratio: float, *, again: bool = False) -> ProviderRecord:
-        """Remember the ratio that was found, once."""
-
-    def begin(
-        self,
-        standing: ProviderRecord,
-        intended: float | None,
-        holder: str,
-        read: ProviderRecord | None = None,
-        *,
-        vouched: bool = True,
-    ) -> bool:
-        """Take the turn to write."""
-
-    def end(self, provider: str, holder: str, ratio: float | None, tenure: Tenure, detail: str) -> None:
-        """Give the turn back."""
-
-    def note(self, provider: str, tenure: Tenure, detail: str) -> bool:
-        """Say how memhint stands to a provider."""
-
-    def release(self, provider: str, detail: str) -> ProviderRecord | None:
-        """Have nobody begin to write any more; how memhint stands to the provider then."""
 
 
 Tell = Callable[[str, str], None]
@@ -94,7 +65,7 @@ class CapacityWriter:
     def __init__(
         self,
         views: Callable[[], Sequence[HostCapacity]],
-        standings: ProviderStore,
+        standings: Capacities,
         placement: PlacementApi,
         tell: Tell,
         settings: WriterSettings,
@@ -469,7 +440,7 @@ def _silent(standing: ProviderRecord) -> HostCapacity:
     )
 
 
-def release(standing: ProviderRecord, standings: ProviderStore, placement: PlacementApi) -> str:
+def release(standing: ProviderRecord, standings: Capacities, placement: PlacementApi) -> str:
     """Put back the ratio that was found, where memhint's own is still there; what became of it, in words.
 
     Controllers may write meanwhile.

@@ -501,7 +501,8 @@ def test_the_dedup_lever_says_why_it_does_nothing(host: FakeHost) -> None:
     assert report.levers[0].verdict.answer in (Answer.UNCHANGED, Answer.PENDING)
 
 
-def test_a_guest_that_falls_silent_while_stopping_is_said_to_be_left(host: FakeHost) -> None:
+def told_to_stop_reporting(host: FakeHost):
+    """The agent of a guest that was told so, by its module's parameter: memhint has something to put back there."""
     agent = host.agents["uuid-db"]
     agent.files.update(
         {
@@ -517,6 +518,11 @@ def test_a_guest_that_falls_silent_while_stopping_is_said_to_be_left(host: FakeH
     )
     host.recorder.replace = lambda uuid, origin, values: None
     host.run_cycles(2)
+    return agent
+
+
+def test_a_guest_that_falls_silent_while_stopping_is_said_to_be_left(host: FakeHost) -> None:
+    agent = told_to_stop_reporting(host)
     assert agent.files["/sys/module/page_reporting/parameters/page_reporting_order"].strip() == "11"
     agent.hang_at = {"guest-file-open"}
     left = host.cycle.undo(deadline=5.0)
@@ -531,32 +537,8 @@ def test_a_guest_that_falls_silent_while_stopping_is_said_to_be_left(host: FakeH
 def test_where_there_is_no_thread_for_a_guest_the_others_are_put_back(
     host: FakeHost, lacking: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    agent = host.agents["uuid-db"]
-    agent.files.update(
-        {
-            "/sys/module/page_reporting/parameters/page_reporting_order": "9\n",
-            "/sys/bus/virtio/devices/virtio0/device": "0x0005\n",
-            "/sys/bus/virtio/devices/virtio0/features": "0000010000\n",
-            "/sys/bus/virtio/drivers/virtio_balloon/virtio0/device": "0x0005\n",
-        }
-    )
-    agent.release = "6.1.0-50-cloud-amd64"
-    host.definitions.known["uuid-db"] = Definition(
-        builders.facts(memory=4 * GIB, policy={"reporting": "off", "guest_actions": "allow"})
-    )
-    host.recorder.replace = lambda uuid, origin, values: None
-    host.run_cycles(2)
-    asked: list[str] = []
-    real = threading.Thread.start
-
-    def start(self: threading.Thread) -> None:
-        if self.name == "undo":
-            asked.append(self.name)
-            if len(asked) <= lacking:
-                raise RuntimeError("can't start new thread")
-        real(self)
-
-    monkeypatch.setattr(threading.Thread, "start", start)
+    agent = told_to_stop_reporting(host)
+    no_threads(monkeypatch, "undo", lacking)
     left = host.cycle.undo(WAIT_S)
     order = agent.files["/sys/module/page_reporting/parameters/page_reporting_order"].strip()
     if lacking == 3:

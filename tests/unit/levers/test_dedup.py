@@ -321,10 +321,8 @@ def test_ksm_stops_when_a_newcomer_cannot_be_kept_out(host: Host) -> None:
     assert host.merging() == {"a", "b"}
 
 
-def test_ksm_rests_while_it_takes_long_to_keep_somebody_out(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A VM that leaves is separated for minutes, and a pass knows nothing of those that start meanwhile."""
-    host.reconcile()
-    host.asks = {"b": "on"}
+def runs_seen(host: Host, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What KSM's `run` is at each change of a QEMU from now on."""
     runs: list[str] = []
     real = FakeMonitor.set
 
@@ -333,6 +331,14 @@ def test_ksm_rests_while_it_takes_long_to_keep_somebody_out(host: Host, monkeypa
         real(self, path, name, value)
 
     monkeypatch.setattr(FakeMonitor, "set", watched)
+    return runs
+
+
+def test_ksm_rests_while_it_takes_long_to_keep_somebody_out(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A VM that leaves is separated for minutes, and a pass knows nothing of those that start meanwhile."""
+    host.reconcile()
+    host.asks = {"b": "on"}
+    runs = runs_seen(host, monkeypatch)
     host.reconcile()
     assert runs == ["0"]
     assert host.knob("run") == "1"
@@ -628,14 +634,7 @@ def test_of_vms_that_leave_no_more_are_separated_than_there_is_room_for(full: Ho
 def test_in_the_end_ksm_rests_before_the_first_vm_is_separated(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     """To separate VMs takes minutes, and nobody keeps out those that start meanwhile."""
     host.reconcile()
-    runs: list[str] = []
-    real = FakeMonitor.set
-
-    def watched(self, path: str, name: str, value: object) -> None:
-        runs.append(host.knob("run"))
-        real(self, path, name, value)
-
-    monkeypatch.setattr(FakeMonitor, "set", watched)
+    runs = runs_seen(host, monkeypatch)
     assert host.lever.undo(host.domains, host.seen()).ok
     assert runs
     assert set(runs) == {"0"}
