@@ -11,64 +11,82 @@ import hashlib
 import os
 import platform
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from lab.paths import cache_dir
 from tests.patches.command import ROOT, passes
 
 AGAIN = "MEMHINT_CHECK_AGAIN"
-FOLDERS = ("kernel", "qemu", "guest_agent", "tests/patches")
-PROGRAMS = FOLDERS[:3]
 PACKAGES = ("gcc", "libc6-dev", "qemu-system-x86", "busybox-static", "seabios", "libglib2.0-dev")
 SOURCES = ("linux-source-6.12", "linux-source-6.1")
 
 
-def passes_once(*words: str) -> None:
-    """Run a program of the checkout, unless it has passed just like this."""
-    if _note(words).exists() and os.environ.get(AGAIN) != "1":
+def passes_once(*words: str, reads: Sequence[str]) -> None:
+    """Run a program of the checkout, unless it has passed just like this.
+
+    :param reads: files and folders of the checkout that it reads: its own, and those of what it calls. What they import
+        of the lab is found by itself, and so is what of the lab is no Python.
+    """
+    if _note(words, reads).exists() and os.environ.get(AGAIN) != "1":
         print(f"{' '.join(words)} has passed before with the same content: {AGAIN}=1 runs it again")
         return
     passes(*words)
-    note = _note(words)  # of now: a check may have fetched its sources
+    note = _note(words, reads)  # of now: a check may have fetched its sources
     note.parent.mkdir(parents=True, exist_ok=True)
     note.touch()
 
 
-def _note(words: tuple[str, ...]) -> Path:
-    return cache_dir() / "passed" / digest(words)
+def patches(version: str, *lists: str) -> tuple[str, ...]:
+    """The patches of a kernel's series, to be read, and the lists that name them, such as ``series``."""
+    folder = f"kernel/patches/{version}"
+    named = [name for one in lists for name in (ROOT / folder / one).read_text().split()]
+    return tuple(f"{folder}/{name}" for name in (*lists, *named))
 
 
-def digest(words: tuple[str, ...], root: Path | None = None) -> str:
-    """Changes with the command, series and tests, the lab, compilers, emulators, sources, and the kernel underneath."""
+def _note(words: tuple[str, ...], reads: Sequence[str]) -> Path:
+    return cache_dir() / "passed" / digest(words, reads)
+
+
+def digest(words: tuple[str, ...], reads: Sequence[str], root: Path | None = None) -> str:
+    """Changes with the command, what it reads, compilers, emulators, sources, and the kernel underneath.
+
+    Raises FileNotFoundError where something of `reads` is not there.
+    """
     key = hashlib.sha256()
     for text in (*words[1:], Path(words[0]).name, platform.release(), platform.machine(), *_installed(), *_fetched()):
         key.update(text.encode() + b"\0")
     root = root or ROOT
-    for path in _files(root):
+    for path in _files(root, reads):
         key.update(str(path.relative_to(root)).encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
         key.update(bytes([path.stat().st_mode & 0o100 != 0]))
     return key.hexdigest()[:24]
 
 
-def _files(root: Path) -> Iterator[Path]:
-    """All but pages; of the lab what the programs of the series import, and what is no Python."""
-    for folder in FOLDERS:
-        yield from _within(root / folder)
-    yield from _imported(root)
-    yield from (path for path in _within(root / "lab") if path.suffix != ".py" and "openstack" not in path.parts)
+def _files(root: Path, reads: Sequence[str]) -> list[Path]:
+    """All of `reads` but pages; and of the lab, where they import anything of it, that and what is no Python."""
+    found: set[Path] = set()
+    for name in reads:
+        found.update(_within(root / name))
+    imported = _imported(root, [path for path in found if _is_python(path)])
+    if imported:
+        found.update(path for path in _within(root / "lab") if path.suffix != ".py" and "openstack" not in path.parts)
+    return sorted(found | imported)
 
 
-def _within(folder: Path) -> Iterator[Path]:
-    for path in sorted(folder.rglob("*")):
-        if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".md":
-            yield path
+def _within(path: Path) -> Iterator[Path]:
+    """The files of a folder, pages left out; a file itself."""
+    if not path.exists():
+        raise FileNotFoundError(f"a check is said to read {path}, which is not there")
+    for file in path.rglob("*") if path.is_dir() else (path,):
+        if file.is_file() and "__pycache__" not in file.parts and file.suffix != ".md":
+            yield file
 
 
-def _imported(root: Path) -> list[Path]:
+def _imported(root: Path, programs: Sequence[Path]) -> set[Path]:
     """Modules of the lab that the programs need, directly or not."""
     found: set[Path] = set()
-    left = [path for folder in PROGRAMS for path in _within(root / folder) if _is_python(path)]
+    left = list(programs)
     while left:
         for name in _names(ast.parse(left.pop().read_bytes())):
             parts = name.split(".")
@@ -79,7 +97,7 @@ def _imported(root: Path) -> list[Path]:
                 new = {path for path in (base.with_suffix(".py"), base / "__init__.py") if path.is_file()} - found
                 found |= new
                 left += new
-    return sorted(found)
+    return found
 
 
 def _is_python(path: Path) -> bool:

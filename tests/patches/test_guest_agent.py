@@ -7,4 +7,5 @@ from tests.patches.passed import passes_once
 
 @pytest.mark.parametrize("series", ["7.2", "10.0"])
 def test_the_agent(series: str) -> None:
-    passes_once("guest_agent/check", "--series", series)
+    reads = ("guest_agent", "qemu/qemubuild.py", "qemu/tests/guest.py")
+    passes_once("guest_agent/check", "--series", series, reads=reads)

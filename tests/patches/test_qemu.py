@@ -7,4 +7,4 @@ from tests.patches.passed import passes_once
 
 @pytest.mark.parametrize("part", ["style", "objects", "qtest"])
 def test_qemu(part: str) -> None:
-    passes_once("qemu/check", part)
+    passes_once("qemu/check", part, reads=("qemu", "guest_agent"))
