@@ -88,7 +88,10 @@ def domain_xml(spec: DomainSpec) -> str:
         ET.SubElement(cpu, "feature", policy="disable", name=SPOILT)
     else:
         ET.SubElement(domain, "cpu", mode="host-passthrough")
-    ET.SubElement(domain, "clock", offset="utc")
+    clock = ET.SubElement(domain, "clock", offset="utc")
+    # As OpenStack's compute service has it. A kernel that has gone on to a better timer leaves this one ticking, which
+    # costs QEMU 4 % of a core for each idle guest: six times what the guest takes.
+    ET.SubElement(clock, "timer", name="hpet", present="no")
     for event, action in (("on_poweroff", "destroy"), ("on_reboot", "restart"), ("on_crash", "destroy")):
         _text(domain, event, action)
     _devices(ET.SubElement(domain, "devices"), spec)
