@@ -35,7 +35,7 @@ demo-openstack: preflight-demo-openstack setup-demo-openstack  ## the same on a 
 AT_ONCE ?= $(shell echo $$(( $$(nproc) + 2 )))
 SIDE_BY_SIDE := -q -n $(AT_ONCE) --dist loadscope --durations=25 $(if $(SHUFFLE),--shuffle=$(SHUFFLE))
 
-test: setup  ## every test of memhint and of its patch series, several at a time; AT_ONCE=1 for one after another, SHUFFLE=7 for an order by lot within files
+test: setup  ## unit, functional, adversary and lab tests, and the patch series, several at a time; AT_ONCE=1 for one after another, SHUFFLE=7 for an order by lot within files
 	$(MAKE) --no-print-directory lint
 	$(PYTEST) $(SIDE_BY_SIDE) tests/unit tests/functional tests/adversary tests/lab tests/patches
 

@@ -23,7 +23,7 @@ STAYING: Collection[str] = in_guests.STAYING | recycler.STAYING
 def build_levers(context: RunnerContext) -> tuple[LeverRunner, ...]:
     """Every lever, in the order in which they are pulled; undone in the reverse order.
 
-    What takes long in being undone comes first, so that nothing waits for it.
+    Merging, which takes long in being undone, comes first and so is undone last: nothing waits for it.
     """
 
     def of_host(lever: HostLever[Any]) -> LeverRunner:

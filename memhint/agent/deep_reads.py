@@ -1,6 +1,6 @@
 """The reads that walk page tables (smaps_rollup, numa_maps), on a thread and a CPU budget of their own.
 
-They cost about 10 ms per GiB of 4 KiB pages: a 512 GiB host would lose seconds to one round of them.
+Each of the two costs about 10 ms per GiB of 4 KiB pages: a 512 GiB host would lose seconds to one round of them.
 """
 
 from __future__ import annotations

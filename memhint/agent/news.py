@@ -19,7 +19,7 @@ KEPT = 10_000  # levers of VMs of which the last change is remembered: a VM that
 
 
 class News:
-    """Tells each change once: of those that were noted as they were made each, of what a report shows what is new."""
+    """Tells each change once: each that was noted as it was made, and of those that a report shows the new ones."""
 
     def __init__(self, publisher: Publisher, audit: PatientAudit) -> None:
         self._publisher = publisher

@@ -30,7 +30,7 @@ class Holding:
 
     policies: Mapping[str, Policy]
     unreadable: Mapping[str, str]
-    """Of which of them a wish cannot be read, and which. Each counts in full, and nothing is done to it."""
+    """VMs of which a wish cannot be read, and which wish. Such a VM counts in full, and nothing is done to it."""
 
 
 class Policies:

@@ -1,6 +1,6 @@
 """The configuration, turned into the planner's plain settings: MiB become bytes here.
 
-A lever's own options are turned into its settings where it is built, in its own file.
+What the planner is told of single levers is made here, too; what a lever itself is told is made where it is built.
 """
 
 from __future__ import annotations

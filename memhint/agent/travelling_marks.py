@@ -1,7 +1,7 @@
 """Marks that a VM takes along: what memhint changed in a guest or of its balloon comes with it to another host.
 
-Without them the agent of that host would take a balloon that memhint inflated for somebody else's, and leave the VM
-small; and a guest that reports finer than it would by itself for one that was made so.
+Without them the agent of that host would not know what memhint did. It would take an inflated balloon for somebody
+else's and leave the VM small, and it would take a guest's finer reporting for the guest's own setting.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ class HostSnapshot:
 
     @property
     def unread(self) -> frozenset[str]:
-        """VMs of which neither the definition nor the policy is known."""
+        """VMs of which the definition or the policy is not known."""
         return self.seen.unread | self.unreadable.keys()
 
     @property

@@ -103,6 +103,6 @@ OPTS = (
         default=5.0,
         min=0.1,
         max=100,
-        help="Percent of its footprint that a cold VM is swapped out by in one period.",
+        help="Percent of its resident memory that an idle VM is swapped out by in one period.",
     ),
 )

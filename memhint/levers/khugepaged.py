@@ -82,7 +82,8 @@ class KhugepagedLever(HostLever[HugeHost]):
     def plan_of(self, planned: Planned, host: HostObservation) -> HugeHost:
         """By the rules, from what the plan asks of VMs, and by what was measured of this host.
 
-        A node with memory may come later. Where the nodes could not be read, as it was.
+        The nodes are counted again in each cycle, for one with memory may come later. Where they cannot be read, the
+        last count holds.
         """
         plan = huge_host(planned)
         if host.numa:

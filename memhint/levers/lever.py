@@ -1,4 +1,7 @@
-"""What a lever is to the agent, whatever it does inside: of one VM after another, or of the whole host."""
+"""The two kinds of levers that `VmRunner` and `HostRunner` drive: of one VM after another, or of the whole host.
+
+Reporting, cache and qos are neither: each has a runner of its own in `agent/runners/`.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,9 @@ def as_it_is(domain: DomainObservation, mark: Mark) -> Mark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeverContext:
-    """What levers are built of. Each has a function ``build`` that takes of it what the lever needs."""
+    """What levers are built of. The ``build`` of a lever takes of it what the lever needs; it is in the lever's module,
+    or in that of its runner where it has one of its own.
+    """
 
     conf: cfg.ConfigOpts
     """A lever turns its own options into plain settings."""
@@ -178,7 +183,7 @@ class HostLever(ABC, Generic[PlanT]):
 
     @abstractmethod
     def held(self, missing: str) -> Verdict:
-        """The same in words.
+        """The verdict that reports show while `hold` holds.
 
         :param missing: what is not known
         """

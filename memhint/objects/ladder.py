@@ -18,8 +18,8 @@ class Rung(Word):
     RECYCLER = "recycler"  # single free pages of idle guests are taken
     ORDER = "order"  # idle guests report smaller blocks
     DEDUP = "dedup"  # merge where the estimate pays
-    BALLOON = "balloon"  # idle best-effort guests shrink to their minimum
-    SWAP_OUT = "swap_out"  # cold guests go to swap
+    BALLOON = "balloon"  # idle best-effort guests shrink to what they use, no further than their minimum
+    SWAP_OUT = "swap_out"  # cold memory of idle guests goes to swap
     MIGRATION = "migration"  # somebody is asked to move a VM away
 
 

@@ -9,7 +9,7 @@ from memhint.objects.words import Word
 
 
 class LeverName(Word):
-    """The levers: mechanisms that give memory back, or spare it."""
+    """The levers: ways to give memory back, or to spare it."""
 
     REPORTING = "reporting"
     DEDUP = "dedup"

@@ -1,4 +1,4 @@
-"""What the pressure ladder asks for in one cycle."""
+"""What is asked of VMs in one cycle: by the pressure ladder, by policy, and of VMs of a calm host."""
 
 from __future__ import annotations
 

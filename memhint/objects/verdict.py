@@ -24,7 +24,7 @@ class Reason(Word):
     """Why, in one word that programs can count. The detail is for people."""
 
     NONE = "none"
-    CONSENT = "consent"  # guest_actions is deny
+    CONSENT = "consent"  # a policy key that allows it is missing, mostly guest_actions
     UNBIND_OPT_IN = "unbind_opt_in"  # guest_unbind is deny
     BALLOON_INFLATED = "balloon_inflated"
     MONITOR_COMMANDS = "monitor_commands"  # allow_monitor_commands is off
@@ -38,20 +38,20 @@ class Reason(Word):
     KERNEL = "kernel"  # the kernel, the guest's or the host's, does not have it
     DEVICE = "device"  # the VM was started without the device or its feature
     NEXT_BOOT = "next_boot"  # takes effect when the VM next starts
-    REARM = "rearm"  # on again, and nothing moves before the guest's next order-9 free
+    REARM = "rearm"  # on again, and nothing is reported before the guest next frees a block of its order
     NOT_RUNNING = "not_running"
     OTHER_MANAGER = "other_manager"  # ksmtuned, MOM or an operator's own setting
     TENANT = "tenant"  # would merge memory across a project boundary
     NO_PROJECT = "no_project"  # it is unknown whose VM it is
     PARTITION = "partition"  # KSM does not keep it apart from others: it could not be put into its partition
     NOT_VERIFIED = "not_verified"  # somebody's merge=off could not be verified
-    HEADROOM = "headroom"  # separating the pages needs memory the host does not have
+    HEADROOM = "headroom"  # it would take memory that the host, or the VM's minimum, does not leave
     REPORTING_OFF = "reporting_off"  # what the guest frees would not come back
     TIME_UP = "time_up"  # the time that the request gave is over
     EXPIRED = "expired"  # the request was not begun within its time to live
     INTERRUPTED = "interrupted"  # taken back, or the agent was stopped while it went on
     OPT_OUT = "opt_out"
-    PRESSURE = "pressure"  # the host runs short, and everything milder was tried
+    PRESSURE = "pressure"  # the host waits for memory, or runs short: done for that, or not done because of it
     EXCLUDED = "excluded"  # a VM like this one must not have it done: real time, a passed-through device
     NO_ESTIMATE = "no_estimate"  # auto needs an estimate that is not there, or not yet
     DOES_NOT_PAY = "does_not_pay"  # auto: merging would save too little, or cost more than it saved

@@ -65,9 +65,9 @@ def next_rest(
 ) -> tuple[dict[str, int], frozenset[str]]:
     """The processes that just came to rest after their VM gave memory back, and the tops to hand to the next look.
 
-    Coming to rest is to be idle, hardly to shrink any more, and to have shrunk since the top: the largest footprint
-    since the last rest, in bytes. A VM that holds what it took has not come to rest. It hardly shrinks if by no more
-    than an idle one may grow: what was freed goes fast while it lies in large blocks, then slowly in small ones.
+    A process has come to rest if it is idle, hardly shrinks any more, and is smaller than its top: its largest
+    footprint since the last rest, in bytes. A VM that keeps what it took has not come to rest. "Hardly" is no more than
+    an idle process may grow, and no more than GIVEN_BACK: large free blocks go back fast, then small ones slowly.
 
     :param before: footprint by process a cycle ago, bytes
     :param elapsed: seconds since then

@@ -13,8 +13,6 @@ from math import exp
 
 from memhint.objects.active import AGES, ActiveMemory
 from memhint.objects.domain import DomainObservation
-from memhint.objects.exclusion import Mechanism
-from memhint.objects.policy import QosClass
 from memhint.planner.relief.candidate import Candidate
 
 _MINUTE = 60.0  # seconds
@@ -64,9 +62,7 @@ def cold_wishes(known: Mapping[str, Cold], candidates: Iterable[Candidate]) -> d
     found = {}
     for one in candidates:
         process = one.domain.process
-        if process is None or not (one.policy.swap_out and one.idle and one.may(Mechanism.SWAP)):
-            continue
-        if one.policy.qos is QosClass.GUARANTEED or process.instance not in known:
+        if process is None or not one.may_swap or process.instance not in known:
             continue
         most = min(known[process.instance].left, process.rss - one.policy.minimum)
         if most > 0:

@@ -31,7 +31,7 @@ class Cost:
     """What one VM takes of its host's headroom, under the rule that bounds it now. Bytes."""
 
     counted: int  # D or A, as the rule counts
-    spare: int  # what the fault-in reserve is larger for it
+    spare: int  # by how much the host's spare is larger because of it
     given: int  # A − D: what others have because this VM does not use it
 
 
@@ -108,7 +108,7 @@ def demand_steps(demand: Demand, domain: DomainObservation) -> tuple[Step, ...]:
 
 
 def spare_words(capacity: Capacity, demands: Sequence[Demand], settings: PlannerSettings) -> str:
-    """Whom the fault-in reserve is made for: a VM's UUID in braces, to be replaced by its name, or what else."""
+    """What the spare is kept for: a VM, as its UUID in braces (to be replaced by its name), or something else."""
     settings = learnt(settings, capacity.storm)
     inside = _counted(demands, capacity, settings)
     kept = capacity.want + capacity.spare - _wanted(inside)

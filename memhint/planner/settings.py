@@ -85,7 +85,7 @@ class LadderSettings:
     cache_least: int = 64 << 20  # a guest with less page cache is left alone
     recycler_bytes: int = 256 << 20  # per second, of one VM
     balloon_step_percent: float = 10.0  # of the VM's memory, per cycle
-    swap_out_step_percent: float = 5.0  # of the VM's footprint, per cycle
+    swap_out_step_percent: float = 5.0  # of the VM's RSS, per cycle
     always: frozenset[Rung] = frozenset()  # of the milder ones: done to idle VMs while the host is calm, too
     split_least: int = 64 << 10  # bytes that a calm host must gain for each huge page that taking pieces splits
 
@@ -111,7 +111,7 @@ class PlannerSettings:
     raise_hysteresis_percent: float = 1.0  # of the pool
     max_ratio: float = 1.5  # the least of the host's and its aggregates'
     earned_max_ratio: float = 0.0  # how far it may rise on evidence; no further than max_ratio: it does not
-    spare_for_group: bool = True  # the fault-in reserve covers the largest anti-affinity group, not one VM only
+    spare_for_group: bool = True  # the spare covers the largest anti-affinity group, not one VM only
     growth_floor: bool = True  # no VM counts with less than the fleet's growth table says
     storm_percent: int = 10  # of VMs that come back to their full size at once, unannounced
     storm_learn: bool = False  # ... or as many as came in the worst hour of four weeks

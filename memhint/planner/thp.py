@@ -106,11 +106,10 @@ def collapses(
     *,
     calm: bool,
 ) -> dict[str, int]:
-    """Bytes of huge pages to make of each VM from which nothing takes pieces now, or of a VM that works only such as
-    are free in it.
+    """Bytes of huge pages to make, by VM. A VM gets some if nothing takes pieces of it now. A VM that works also gets
+    some while the pieces that are taken are only such as are free in it.
 
-    Those whose policy says ``auto`` have to work: an idle one gains nothing. Who was started to have small pages only
-    gets none from anybody.
+    With ``auto`` a VM has to work: an idle one gains nothing. A VM that was started to have small pages only gets none.
 
     :param taken: UUIDs of the VMs that are left alone, for what is taken of them
     :param idle: the processes that neither grow nor work

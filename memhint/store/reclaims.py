@@ -24,7 +24,7 @@ PRESUMED = "controller"  # the owner of what is said to have ended because its h
 _GRACE = 60.0  # seconds beyond a request's own times until that is said
 MOST_OPEN = 1000  # requests of one host that have not ended: those beyond are not taken from its records
 _TOLD = 100  # requests of which a host is told with one report
-_LATE = 600.0  # the same for one that has begun: its agent tells when it is back
+_LATE = 600.0  # as _GRACE, of a request that has begun: its agent tells of it when it is back
 
 
 @dataclass(frozen=True, slots=True)

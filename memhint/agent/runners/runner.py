@@ -29,7 +29,7 @@ class RunnerContext(LeverContext):
 
 
 class LeverRunner(ABC):
-    """One lever of a host. Nothing but ``undo`` waits for a guest or a QEMU.
+    """One lever of a host. Nothing but ``undo`` and ``settle`` waits for a guest or a QEMU.
 
     The cycle pulls in the order in which it has its runners, and undoes in the reverse order.
     """
@@ -43,7 +43,8 @@ class LeverRunner(ABC):
     def pull(self, view: HostSnapshot, planned: Planned) -> None:
         """Begin what the plan asks for, and give back what it does not ask for any more.
 
-        Where libvirt has not said which VMs there are, nothing is begun, forgotten or taken back.
+        Where libvirt has not said which VMs there are, nothing is asked of a VM, forgotten or given back. A lever of
+        the host may hold still meanwhile, as merging does.
         """
 
     def states(self, view: HostSnapshot, planned: Planned) -> Iterable[LeverState]:

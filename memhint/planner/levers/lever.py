@@ -11,7 +11,7 @@ from memhint.objects.estimate import DedupEstimate
 from memhint.objects.gap import Gap
 from memhint.objects.ladder import Rung
 from memhint.objects.lever import Action, LeverName, LeverState, Observed
-from memhint.objects.policy import Consent, Policy
+from memhint.objects.policy import Policy
 from memhint.objects.relief import Relief
 from memhint.objects.report import DomainReport, Reclaimable
 from memhint.objects.verdict import Answer, Reason, Verdict
@@ -116,10 +116,3 @@ def in_pieces(name: LeverName) -> Callable[[Relief, HostPlans], Collection[str]]
 def with_next_report(one: DomainReport, state: LeverState, after: Mapping[str, str | None], wish: str) -> Verdict:
     """What is wished is set."""
     return Verdict(Answer.PLANNED, Reason.DRY_RUN, f"set to {wish} {NEXT}")
-
-
-def with_consent(one: DomainReport, state: LeverState, after: Mapping[str, str | None], wish: str) -> Verdict:
-    """What is allowed is done when the host runs short."""
-    if wish != Consent.ALLOW:
-        return Verdict(Answer.UNCHANGED, Reason.NONE, "never pulled; what was taken is given back")
-    return Verdict(Answer.UNCHANGED, Reason.NONE, "pulled when the host is under pressure")

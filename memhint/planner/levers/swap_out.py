@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from memhint.objects.domain import DomainObservation
 from memhint.objects.estimate import DedupEstimate
 from memhint.objects.gap import Gap
 from memhint.objects.ladder import Rung
-from memhint.objects.lever import Action, LeverName
+from memhint.objects.lever import Action, LeverName, LeverState
+from memhint.objects.policy import Consent, QosClass
 from memhint.objects.relief import Relief
+from memhint.objects.report import DomainReport
+from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.planner.cold import cold_wishes
-from memhint.planner.levers.lever import Need, PlannedLever, in_mib, in_pieces, with_consent
+from memhint.planner.levers.lever import Need, PlannedLever, in_mib, in_pieces
 from memhint.planner.relief.swap_out import swap_outs
 from memhint.planner.splits import Splits, splits_by_swap
 
@@ -31,6 +35,16 @@ def _ask(need: Need, relief: Relief) -> Relief:
     return relief
 
 
+def _foresee(one: DomainReport, state: LeverState, after: Mapping[str, str | None], wish: str) -> Verdict:
+    if wish != Consent.ALLOW:
+        detail = "never pulled; what is in swap comes back when it is touched"
+        return Verdict(Answer.UNCHANGED, Reason.NONE, detail)
+    if after.get("class") == QosClass.GUARANTEED:
+        return Verdict(Answer.REFUSED, Reason.CONSENT, "nothing of a guaranteed VM goes to swap; set class too")
+    detail = "pulled when the host is under pressure, and always where its [ladder] always has swap_out"
+    return Verdict(Answer.UNCHANGED, Reason.NONE, detail)
+
+
 SWAP_OUT = PlannedLever(
     name=LeverName.SWAP_OUT,
     ask=_ask,
@@ -39,5 +53,5 @@ SWAP_OUT = PlannedLever(
     by_relief=in_mib(LeverName.SWAP_OUT, "out"),
     takes=in_pieces(LeverName.SWAP_OUT),
     splits=_splits,
-    foresee=with_consent,
+    foresee=_foresee,
 )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from memhint.objects.domain import DomainObservation
 from memhint.objects.exclusion import Excluded, Mechanism
-from memhint.objects.policy import Policy
+from memhint.objects.policy import Policy, QosClass
 from memhint.objects.tuning import GUESTS_OWN, Tuning
 from memhint.planner.exclusions import forbidden
 
@@ -24,6 +24,12 @@ class Candidate:
     def may(self, mechanism: Mechanism) -> bool:
         """Whether memory may be had from it by this mechanism."""
         return forbidden(self.excluded, mechanism) is None
+
+    @property
+    def may_swap(self) -> bool:
+        """Whether memory of it may go to swap now: it rests, its policy allows it, and nothing speaks against it."""
+        allowed = self.policy.swap_out and self.policy.qos is not QosClass.GUARANTEED
+        return allowed and self.idle and self.may(Mechanism.SWAP)
 
     @property
     def uuid(self) -> str:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from memhint.objects.domain import DomainObservation
-from memhint.objects.exclusion import Mechanism
 from memhint.objects.ladder import Rung
-from memhint.objects.policy import QosClass
 from memhint.planner.cold import Cold, ColdSettings, next_cold
 from memhint.planner.relief.candidate import Candidate
 from memhint.planner.settings import LadderSettings, PlannerSettings
@@ -17,15 +15,7 @@ def swap_outs(candidates: Iterable[Candidate], shortage: int, settings: LadderSe
     """Bytes to send to swap of each VM, the largest first, until what is short is covered."""
     found: dict[str, int] = {}
     left = shortage
-    holders = [
-        (one.domain.process.rss, one)
-        for one in candidates
-        if one.policy.swap_out
-        and one.policy.qos is not QosClass.GUARANTEED
-        and one.may(Mechanism.SWAP)
-        and one.idle
-        and one.domain.process
-    ]
+    holders = [(one.domain.process.rss, one) for one in candidates if one.may_swap and one.domain.process]
     for rss, one in sorted(holders, key=lambda holder: (-holder[0], holder[1].uuid)):
         if left <= 0:
             break

@@ -62,6 +62,58 @@ def test_what_a_lever_would_do(
     assert (state.verdict.answer, state.verdict.reason) == (answer, reason)
 
 
+@pytest.mark.parametrize(
+    ("lever", "policy", "answer", "reason", "said"),
+    [
+        (
+            LeverName.SWAP_OUT,
+            {"swap_out": "deny"},
+            Answer.UNCHANGED,
+            Reason.NONE,
+            "comes back when it is touched",
+        ),
+        (LeverName.SWAP_OUT, {"swap_out": "allow"}, Answer.UNCHANGED, Reason.NONE, "[ladder] always"),
+        (
+            LeverName.SWAP_OUT,
+            {"swap_out": "allow", "class": "guaranteed"},
+            Answer.REFUSED,
+            Reason.CONSENT,
+            "nothing of a guaranteed VM",
+        ),
+        (LeverName.BALLOON, {"balloon": "deny"}, Answer.UNCHANGED, Reason.NONE, "given back"),
+        (
+            LeverName.BALLOON,
+            {"balloon": "allow", "class": "burstable", "min_mb": "512"},
+            Answer.REFUSED,
+            Reason.CONSENT,
+            "best-effort",
+        ),
+        (
+            LeverName.BALLOON,
+            {"balloon": "allow", "class": "best-effort", "min_mb": "0"},
+            Answer.REFUSED,
+            Reason.LIMITS,
+            "set min_mb too",
+        ),
+        (
+            LeverName.BALLOON,
+            {"balloon": "allow", "class": "best-effort", "min_mb": "512"},
+            Answer.UNCHANGED,
+            Reason.NONE,
+            "under pressure",
+        ),
+    ],
+)
+def test_what_takes_under_pressure_says_whom_it_takes_from_and_what_comes_back(
+    lever: LeverName, policy: dict[str, str], answer: Answer, reason: Reason, said: str
+) -> None:
+    one = builders.domain_report(levers=(seen(lever, Observed.OFF),))
+    other = {lever.value: "allow" if policy[lever.value] == "deny" else "deny"}
+    (state,) = foresee(one, other, policy)
+    assert (state.verdict.answer, state.verdict.reason) == (answer, reason)
+    assert said in state.verdict.detail
+
+
 def thp_of(observation: DomainObservation, wish: str, *levers: LeverState) -> Verdict | None:
     """What is foreseen of thp; None where nothing is."""
     found = foresee(replace(builders.domain_report(levers=levers), observation=observation), DENY, {"thp": wish})
