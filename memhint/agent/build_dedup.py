@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from oslo_config import cfg
 
+from memhint.kernel.ksm import counts_zero_pages
 from memhint.kernel.native import PAGES
 from memhint.kernel.root import PAGE_SIZE, KernelRoot
 from memhint.levers import dedup
@@ -36,7 +37,7 @@ def merge_settings(conf: cfg.ConfigOpts) -> MergeSettings:
     )
 
 
-def ksm_pace(conf: cfg.ConfigOpts) -> KsmPace:
+def ksm_pace(conf: cfg.ConfigOpts, root: KernelRoot) -> KsmPace:
     """How KSM would scan, for what it would cost: at most, where memhint paces it, for that is its fast pace."""
     settings = dedup.settings_of(conf)
     return KsmPace(
@@ -45,7 +46,7 @@ def ksm_pace(conf: cfg.ConfigOpts) -> KsmPace:
         max_cpu=settings.max_cpu,
         pages_to_scan=settings.pages_to_scan or (dedup.FAST[0] if settings.advisor == dedup.ADAPTIVE else None),
         sleep_millisecs=settings.sleep_millisecs,
-        use_zero_pages=settings.use_zero_pages or settings.empty_only,
+        use_zero_pages=counts_zero_pages(root) and (settings.use_zero_pages or settings.empty_only),
         empty_only=settings.empty_only,
     )
 
@@ -80,6 +81,6 @@ def page_samples(conf: cfg.ConfigOpts, root: KernelRoot) -> PageSamples:
         options.estimate_cpu_percent,
         options.estimate_interval,
         options.estimate_settle,
-        ksm_pace(conf),
+        ksm_pace(conf, root),
         finder=finder_settings(conf),
     )

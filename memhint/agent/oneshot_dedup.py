@@ -25,7 +25,8 @@ def estimate_now(conf: cfg.ConfigOpts, settle: float) -> Report:
     :raises KernelInterfaceError: when the host's memory cannot be read
     """
     finder = finder_at_once(conf, os.cpu_count() or 1, settle)
-    samples = PageSamples(KernelRoot(), PAGE_SIZE, 100.0, math.inf, settle, ksm_pace(conf), finder=finder)
+    root = KernelRoot()
+    samples = PageSamples(root, PAGE_SIZE, 100.0, math.inf, settle, ksm_pace(conf, root), finder=finder)
     with stores_of(conf) as (stores, _):
         agent = build(conf, stores, "", dry_run=True, samples=samples)
         try:

@@ -25,6 +25,7 @@ from memhint.api.tokens import TokenFileError, Tokens
 from memhint.conf.errors import ConfigError
 from memhint.conf.policy import host_inputs
 from memhint.controller.dispatch import Dispatch
+from memhint.objects.report import STALE_PERIODS
 from memhint.objects.units import MIB
 from memhint.store.database import Store
 from memhint.store.errors import StoreError
@@ -50,7 +51,7 @@ def build(
     parts = Parts(
         store=store,
         log=log,
-        fleet_history=FleetHistory(store.database),
+        fleet_history=FleetHistory(store.database, _settle(conf)),
         dispatch=dispatch,
         enforcer=Enforcer(conf),
         hub=Hub(looker(store, log), conf.api.streams, each=conf.api.client_streams),
@@ -90,6 +91,11 @@ def address_of(listen: str) -> tuple[str, int]:
     """Host and port of an address of [api] listen."""
     host, _, port = listen.rpartition(":")
     return host.strip("[]"), int(port)
+
+
+def _settle(conf: cfg.ConfigOpts) -> float:
+    """Seconds until every host of a fleet has told what it looked at: its records wait for the next flush."""
+    return conf.bus.flush + STALE_PERIODS * conf.period if conf.bus.urls else 0.0
 
 
 def _way(conf: cfg.ConfigOpts) -> Authenticator:

@@ -96,6 +96,14 @@ def write_knob(root: KernelRoot, knob: KsmKnob, value: str) -> None:
         raise WriteRejected(root.path(relative), f"wrote {value!r}, reads {found!r}")
 
 
+def counts_zero_pages(root: KernelRoot) -> bool:
+    """Whether the kernel tells which memory became the zero page: from Linux 6.6 on.
+
+    Before, such memory is gone from its process uncounted. One write brings it back, and KSM cannot separate it.
+    """
+    return root.exists(f"{_DIRECTORY}/ksm_zero_pages")
+
+
 def _empty_only(root: KernelRoot) -> bool | None:
     found = [_number(root, knob) != 0 for knob in EMPTY_ONLY if root.exists(f"{_DIRECTORY}/{knob}")]
     return any(found) if found else None

@@ -64,10 +64,13 @@ class DedupSettings:
     empty_only: bool = False  # nothing but pages of zeros is merged
     empty_across: bool = False  # pages of zeros of several projects are merged at the same time
 
-    def knobs(self, pace: Pace = Pace.FAST, *, several: bool = False) -> list[tuple[ksm.KsmKnob, str]]:
+    def knobs(
+        self, pace: Pace = Pace.FAST, *, several: bool = False, counted: bool = True
+    ) -> list[tuple[ksm.KsmKnob, str]]:
         """The knobs in the order in which they are written; ``run`` is not among them.
 
         :param several: VMs of several projects merge
+        :param counted: the kernel tells which memory became the zero page
         """
         advisor, pages, sleep = self.advisor, self.pages_to_scan, self.sleep_millisecs
         if advisor == ADAPTIVE:
@@ -75,7 +78,7 @@ class DedupSettings:
             fast = (pages or FAST[0], FAST[1] if sleep is None else sleep)
             pages, sleep = fast if pace is Pace.FAST else SLOW
         wanted: list[tuple[ksm.KsmKnob, int | str | None]] = [
-            (ksm.KsmKnob.USE_ZERO_PAGES, int(self._zero_page(several))),
+            (ksm.KsmKnob.USE_ZERO_PAGES, int(counted and self._zero_page(several))),
             # Where a kernel can leave all but empty pages alone, members would wait for the others for ever.
             *((knob, int(self.empty_only)) for knob in ksm.EMPTY_ONLY),
             # It skips pages that found no equal so far, at most every ninth scan looks at them: those of two VMs that
@@ -134,6 +137,11 @@ class DedupLever(HostLever[DedupPlan]):
             return Verdict(Answer.UNSUPPORTED, Reason.KERNEL, "this kernel has no KSM")
         if self._settings.empty_only and host.ksm.empty_only is None:
             detail = "this kernel's KSM cannot merge empty pages only, as [dedup] zero_pages_only has it"
+            return Verdict(Answer.UNSUPPORTED, Reason.KERNEL, detail)
+        if self._settings.empty_only and not ksm.counts_zero_pages(self._root):
+            detail = (
+                "this kernel does not count pages of zeros that KSM merged: [dedup] zero_pages_only takes Linux 6.6"
+            )
             return Verdict(Answer.UNSUPPORTED, Reason.KERNEL, detail)
         if not self._settings.allow_monitor_commands:
             return Verdict(
@@ -210,7 +218,8 @@ class DedupLever(HostLever[DedupPlan]):
             runs = domain.state is DomainState.RUNNING
             verdict = self._merge.let_in(domain, host, dry_run=dry_run) if runs else PAUSED
             verdicts[domain.uuid] = _both(placed[domain.uuid], verdict) if domain.uuid in placed else verdict
-        knobs = self._settings.knobs(plan.pace, several=plan.several)
+        counted = ksm.counts_zero_pages(self._root)
+        knobs = self._settings.knobs(plan.pace, several=plan.several, counted=counted)
         return PassResult(verdicts, self._ksm.run(knobs, dry_run=dry_run))
 
     def _place(

@@ -75,6 +75,9 @@ class LibvirtAgentTransport:
             raise _translated(error) from error
 
 
+_AGENT_COMMAND_TIMEOUT = 112  # VIR_ERR_AGENT_COMMAND_TIMEOUT of libvirt 11.2, whatever the bindings know
+
+
 def _translated(error: libvirt.libvirtError) -> GuestError:
     code = error.get_error_code()
     message = error.get_error_message() or str(error)
@@ -91,7 +94,7 @@ def _translated(error: libvirt.libvirtError) -> GuestError:
         return GuestAgentAbsent(message)
     if code in (libvirt.VIR_ERR_SYSTEM_ERROR, libvirt.VIR_ERR_RPC) or "client socket is closed" in message:
         return GuestConnectionLost(message)
-    if code == libvirt.VIR_ERR_OPERATION_TIMEOUT:
+    if code in (libvirt.VIR_ERR_OPERATION_TIMEOUT, _AGENT_COMMAND_TIMEOUT):
         return GuestTimeout(message)
     # libvirt keeps the agent's own error class to itself; its words are all there is.
     return refusal("guest agent", "", message)

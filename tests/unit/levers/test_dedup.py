@@ -42,6 +42,7 @@ BEFORE = {
     "advisor_target_scan_time": "200\n",
     "advisor_max_cpu": "70\n",
     "smart_scan": "1\n",
+    "ksm_zero_pages": "0\n",
 }
 
 
@@ -177,6 +178,28 @@ def test_members_merge_and_all_others_are_out(host: Host) -> None:
     }
     assert host.lever.read(host.domains[0], host.seen()) is Observed.ON
     assert host.lever.read(host.domains[2], host.seen()) is Observed.OFF
+
+
+def test_a_kernel_that_does_not_count_pages_of_zeros_merges_none_with_the_zero_page(host: Host) -> None:
+    host.root.remove(f"{KSM}/ksm_zero_pages")
+    host.root.write(f"{KSM}/use_zero_pages", "1\n")
+    _, own = host.reconcile()
+    assert own.answer is Answer.APPLIED
+    assert (host.knob("run"), host.knob("use_zero_pages")) == ("1", "0")
+    host.lever.undo(host.domains, host.seen())
+    assert host.knob("use_zero_pages") == "1"
+
+
+def test_nothing_but_pages_of_zeros_is_not_merged_where_the_kernel_does_not_count_them(tmp_path) -> None:
+    host = Host(tmp_path, empty_only=True)
+    seen = host.seen()
+    assert seen.ksm is not None
+    seen = replace(seen, ksm=replace(seen.ksm, empty_only=False))
+    assert host.lever.probe(seen).answer is not Answer.UNSUPPORTED
+    host.root.remove(f"{KSM}/ksm_zero_pages")
+    probed = host.lever.probe(seen)
+    assert (probed.answer, probed.reason) == (Answer.UNSUPPORTED, Reason.KERNEL)
+    assert "6.6" in probed.detail
 
 
 def test_a_second_pass_asks_no_qemu(host: Host) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +29,7 @@ from tests.told import happened
 from tests.unit import builders
 from tests.unit.builders import NOW
 
+EPOCH = "000000000000001-00000000"
 CENTURY = 100 * 365 * 86400.0
 
 
@@ -172,3 +174,36 @@ def test_points_far_ahead_that_are_there_already_are_not_read(site: Site) -> Non
     assert [one.at - NOW for one in site.history.of("host-a")] == [0.0, 10.0, 20.0]
     assert [one.at - NOW for one in site.history.of("host-a", NOW + 5, NOW + 20)] == [10.0]
     assert len(FleetHistory(site.store.database).of(0.0, None, 86400)) == 1
+
+
+def test_a_fleets_points_are_sums_over_all_hosts_though_they_look_and_tell_at_different_times(site: Site) -> None:
+    now = time.time()
+    hosts = [f"host-{number}" for number in range(6)]
+    for number, host in enumerate(hosts):
+        site.fleet.take([State(builders.report(host=host, period=60.0, at=now, epoch=EPOCH), 0.0)])
+        told = now - 10 * number  # its last flush
+        rows = [
+            host_point(host, HistoryPoint(now - 3600 + 10 * number + 60 * look, 1, 1, 100, 1, 1, 1, 0, None))
+            for look in range(60)
+            if now - 3600 + 10 * number + 60 * look <= told
+        ]
+        with site.store.database.write() as connection:
+            connection.execute(insert(host_history), rows)
+    whole = FleetHistory(site.store.database, 60.0 + 3 * 60.0).of(now - 3000, None, 10)
+    assert len(whole) > 15
+    assert {one.span for one in whole} == {120}
+    # the first may have begun before what was asked for
+    assert {one.assigned for one in whole[1:]} == {100 * len(hosts)}
+    newest = FleetHistory(site.store.database).of(now - 3000, None, 10)[-1]
+    assert newest.assigned < 100 * len(hosts)
+
+
+def test_one_host_alone_has_points_as_fine_as_its_own_and_up_to_now(site: Site) -> None:
+    now = time.time()
+    site.fleet.take([State(builders.report(host="host-a", period=10.0, at=now, epoch=EPOCH), 0.0)])
+    with site.store.database.write() as connection:
+        rows = [host_point("host-a", HistoryPoint(now - 10 * look, 1, 1, 1, 1, 1, 1, 0, None)) for look in range(30)]
+        connection.execute(insert(host_history), rows)
+    found = FleetHistory(site.store.database).of(now - 200, None, 10)
+    assert len(found) >= 20
+    assert found[-1].at > now - 20

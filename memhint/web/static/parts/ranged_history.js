@@ -12,7 +12,7 @@ const RANGES = [
   ["30 d", 30 * 86_400, 600_000],
 ];
 const POINTS = 400;
-const LEAST_STEP = 10; // seconds: a fleet has no finer history
+const LEAST_STEP = 10; // seconds; the API makes it longer where hosts look less often
 
 /** @param read asks the API: ({since, step}) → {points} */
 export function rangedHistory({ label, series, read, signal }) {
