@@ -8,13 +8,15 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 from memhint.objects.instance import Instance
-from memhint.openstack.errors import OpenStackError
+from memhint.openstack.errors import NotThere, OpenStackError
+from memhint.openstack.nova import Placed
 from memhint.store.instances import TURN, Instances, InstanceSync
 
 LOG = logging.getLogger(__name__)
 
 WHOLE = 3600.0  # seconds between two looks at all servers: between them it is asked what has changed
 OVERLAP = 300.0  # seconds by which Nova's clock may differ from the database's
+_ASKED = 20  # servers that are asked for one by one before the turn is renewed
 
 
 class Listing(Protocol):
@@ -22,6 +24,9 @@ class Listing(Protocol):
 
     def instances(self, since: str | None) -> Iterator[tuple[Instance, ...]]:
         """The servers of all projects, in parts; those that changed since, where a time is given."""
+
+    def placed(self, server: str) -> Placed:
+        """Where a server runs; NotThere where there is none."""
 
 
 class Follower:
@@ -62,7 +67,25 @@ class Follower:
         for part in self._nova.instances(since):
             if not self._instances.keep(look, part):
                 return False  # it took so long that another controller has begun again
+        if whole and not self._keep_those_left_out(look):
+            return False
         self._instances.end(look, whole=whole, pause=self._pause)
+        return True
+
+    def _keep_those_left_out(self, look: InstanceSync) -> bool:
+        """Nova leaves the servers of a cell that fails out of a list, and says nothing of it: each is asked for."""
+        missing = self._instances.missing(look)
+        for begin in range(0, len(missing), _ASKED):
+            there = [one for one in missing[begin : begin + _ASKED] if self._has(one.uuid)]
+            if not self._instances.keep(look, there):
+                return False
+        return True
+
+    def _has(self, server: str) -> bool:
+        try:
+            self._nova.placed(server)
+        except NotThere:
+            return False
         return True
 
 

@@ -66,7 +66,9 @@ class OpenStackThread:
         self._shedder: Shedder | None = None
         if options.migrate:
             asked = nova_of(conf)
-            self._shedder = Shedder(store.hosts_view, store.reports, store.fleet, asked, options.migrate_pause)
+            self._shedder = Shedder(
+                store.hosts_view, store.reports, store.fleet, asked, options.migrate_pause, options.providers
+            )
         self._thread = threading.Thread(target=self._run, name="openstack", daemon=True)
 
     @property

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from typing import Protocol
 
 from memhint.objects.ladder import Rung
 from memhint.objects.summary import Freshness, HostSummary
 from memhint.openstack.errors import NotThere, OpenStackError
 from memhint.openstack.nova import Placed
-from memhint.planner.claims import canonical
+from memhint.planner.claims import canonical, speaks_for
 from memhint.store.errors import StoreError
 from memhint.store.fleet import Fleet, HostEventKind
 from memhint.store.hosts_view import HostsView
@@ -41,13 +42,17 @@ class Shedder:
         fleet: Fleet,
         nova: NovaApi,
         pause: float,
+        providers: Mapping[str, str],
     ) -> None:
-        """:param pause: seconds between two migrations from one host."""
+        """:param pause: seconds between two migrations from one host
+        :param providers: the operator's word, UUID of the provider by name of the host
+        """
         self._hosts = hosts
         self._reports = reports
         self._fleet = fleet
         self._nova = nova
         self._pause = pause
+        self._said = providers
 
     def round(self) -> int:
         """Ask for one VM of each host that needs it; how many were asked for.
@@ -75,15 +80,18 @@ class Shedder:
         named = report.plan.relief.migrate if report is not None else None
         if report is None or named is None:
             return False
-        server = canonical(named)  # it becomes part of a path at Nova
+        server, provider = canonical(named), canonical(host.provider)  # they become part of a path at Nova
         if server is None or server not in {canonical(one.observation.uuid) for one in report.domains}:
             return self._refused(host.name, f"{named!r:.60}", "the host does not report such a VM")
         try:
             placed = self._nova.placed(server)
             if placed.busy:
                 return False
-            # A host can say anything: what it may have moved is what Nova runs there.
-            if placed.hypervisor is None or placed.hypervisor != self._nova.hypervisor(host.provider):
+            # A host can say anything, of itself too: what it may have moved is what Nova runs on its own compute.
+            name = self._nova.hypervisor(provider) if provider is not None else None
+            if provider is None or name is None or not speaks_for(host.name, provider, name, self._said):
+                return self._refused(host.name, server, "it claims another compute")
+            if placed.hypervisor != name:
                 return self._refused(host.name, server, "Nova does not run it on this host's compute")
             self._nova.live_migrate(server)
         except NotThere:

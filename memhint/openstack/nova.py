@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from memhint.objects.instance import Instance
 from memhint.openstack.errors import OpenStackError
 
-MICROVERSION = "2.69"  # no force sends a migration past the scheduler, and a cell that is down leaves no gap in lists
+MICROVERSION = "2.69"  # no force sends a migration past the scheduler; a server in a cell that is down is still found
 
 _PART = 1000  # servers in one answer: as many as Nova gives at most, unless told otherwise
 _PARTS_MOST = 2000

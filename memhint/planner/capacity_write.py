@@ -82,7 +82,8 @@ def decide(view: HostCapacity, known: Provider, standing: ProviderRecord, settin
         detail = f"memhint left {standing.adopted if standing.written is None else standing.written:g}, found {now:g}"
         return Decision(Tenure.CONFLICT, DecisionReason.FOREIGN, detail=detail)
     if view.stale:
-        wanted, tenure, why = nominal(standing), Tenure.NOMINAL, DecisionReason.SILENT
+        # Silence lowers and never raises: the host may have said last that it has no room.
+        wanted, tenure, why = min(nominal(standing), now), Tenure.NOMINAL, DecisionReason.SILENT
     else:
         wanted, tenure, why = _wanted(view, known, settings), Tenure.MANAGED, DecisionReason.HEADROOM
     # What is too much is lowered by however little. Less than SAME is a database's rounding.

@@ -85,6 +85,12 @@ class Instances:
 
         return self._database.transact(work)
 
+    def missing(self, look: InstanceSync) -> tuple[Instance, ...]:
+        """Those that are known and that this look has not found."""
+        query = select(instance.c.uuid, instance.c.project, instance.c.hypervisor).where(instance.c.look < look.number)
+        with self._database.read() as connection:
+            return tuple(Instance(*row) for row in connection.execute(query))
+
     def end(self, look: InstanceSync, *, whole: bool, pause: float) -> None:
         """It is complete.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import pytest
@@ -20,7 +20,8 @@ from memhint.store.fleet import HostEventKind, State
 from tests.told import happened
 from tests.unit import builders
 
-PROVIDER = "2f1b4c9e-5a55-4a53-9d4e-0c6a3d1b7f10"
+PROVIDER, OTHER = "2f1b4c9e-5a55-4a53-9d4e-0c6a3d1b7f10", "2f1b4c9e-5a55-4a53-9d4e-0c6a3d1b7f11"
+PROVIDERS = {"host-a": PROVIDER, "host-0": OTHER}
 EPOCH = "000000000000001-00000000"
 
 
@@ -30,8 +31,8 @@ class Nova:
     def __init__(self) -> None:
         self.asked: list[str] = []
         self.is_busy = False
-        self.runs_on: str | None = "compute-1"
-        self.hypervisors = {PROVIDER: "compute-1"}
+        self.runs_on: str | None = "host-a"
+        self.hypervisors = {provider: name for name, provider in PROVIDERS.items()}
         self.error: OpenStackError | None = None
 
     def placed(self, server: str) -> Placed:
@@ -53,16 +54,17 @@ def store(url: str) -> Iterator[Store]:
     store.close()
 
 
-def pressed(store: Store, named: str = builders.WEB, **changes) -> None:
+def pressed(store: Store, named: str = builders.WEB, provider: str | None = None, **changes) -> None:
     plan = builders.plan()
     rung = EnteredRung(Rung.MIGRATION, 0.0, "psi 60 %")
     plan = replace(plan, rungs=(rung,), relief=Relief(migrate=named))
-    report = builders.report(plan=plan, nova=NovaCompute(PROVIDER), slot_overhead=128 << 20, epoch=EPOCH, **changes)
+    nova = NovaCompute(provider or PROVIDERS[changes.get("host", "host-a")])
+    report = builders.report(plan=plan, nova=nova, slot_overhead=128 << 20, epoch=EPOCH, **changes)
     store.fleet.take([State(report, 0.0)])
 
 
-def shedder(store: Store, nova: Nova, pause: float = 300.0) -> Shedder:
-    return Shedder(store.hosts_view, store.reports, store.fleet, nova, pause)
+def shedder(store: Store, nova: Nova, pause: float = 300.0, said: Mapping[str, str] | None = None) -> Shedder:
+    return Shedder(store.hosts_view, store.reports, store.fleet, nova, pause, said or {})
 
 
 def events(store: Store) -> list[str]:
@@ -145,6 +147,45 @@ def test_a_vm_that_nova_runs_elsewhere_is_not_moved(store: Store, runs_on: str |
     assert "Nova does not run it" in events(store)[0]
 
 
+@pytest.mark.parametrize("claimed", [OTHER, OTHER.upper()])
+def test_a_host_that_claims_another_hosts_compute_has_nothing_moved(store: Store, claimed: str) -> None:
+    pressed(store, provider=claimed)
+    nova = Nova()
+    nova.hypervisors = {claimed: "host-0", OTHER: "host-0"}
+    nova.runs_on = "host-0"
+    assert shedder(store, nova).round() == 0
+    assert nova.asked == []
+    assert "it claims another compute" in events(store)[0]
+
+
+@pytest.mark.parametrize("said", [{"host-0": PROVIDER}, {"host-a": OTHER}])
+def test_the_operators_word_takes_a_compute_from_the_host_that_bears_its_name(
+    store: Store, said: dict[str, str]
+) -> None:
+    pressed(store)
+    nova = Nova()
+    assert shedder(store, nova, said=said).round() == 0
+    assert nova.asked == []
+
+
+def test_the_operators_word_joins_a_host_and_a_compute_of_another_name(store: Store) -> None:
+    pressed(store)
+    nova = Nova()
+    nova.hypervisors = {PROVIDER: "compute-1"}
+    nova.runs_on = "compute-1"
+    assert shedder(store, nova, said={"host-a": PROVIDER}).round() == 1
+    assert nova.asked == [builders.WEB]
+
+
+def test_what_is_no_uuid_is_asked_of_nobody(store: Store) -> None:
+    pressed(store, provider="../servers")
+    nova = Nova()
+    nova.hypervisors = {"../servers": "host-a"}
+    assert shedder(store, nova).round() == 0
+    assert nova.asked == []
+    assert "it claims another compute" in events(store)[0]
+
+
 def test_one_hosts_trouble_keeps_no_other_from_being_helped(store: Store) -> None:
     pressed(store, host="host-0")
     pressed(store)
@@ -154,7 +195,7 @@ def test_one_hosts_trouble_keeps_no_other_from_being_helped(store: Store) -> Non
     def placed(server: str) -> Placed:
         for error in asked:
             raise error
-        return Placed("compute-1", False)
+        return Placed("host-a", False)
 
     nova.placed = placed  # type: ignore[method-assign]
     assert shedder(store, nova).round() == 1

@@ -8,7 +8,8 @@ import pytest
 
 from memhint.controller.instances import OVERLAP, WHOLE, Follower
 from memhint.objects.instance import Instance
-from memhint.openstack.errors import OpenStackError
+from memhint.openstack.errors import NotThere, OpenStackError
+from memhint.openstack.nova import Placed
 from memhint.store import Store
 from memhint.store.instances import Instances
 from tests.clock import Clock
@@ -24,6 +25,12 @@ class Nova:
         self.parts = parts
         self.asked: list[str | None] = []
         self.error: OpenStackError | None = None
+        self.left_out: set[str] = set()  # there, and in no list
+
+    def placed(self, server: str) -> Placed:
+        if server not in self.left_out:
+            raise NotThere("404")
+        return Placed(None, True)
 
     def instances(self, since: str | None) -> Iterator[tuple[Instance, ...]]:
         self.asked.append(since)
@@ -48,6 +55,21 @@ def test_all_are_asked_for_once_and_then_what_has_changed(store: Store) -> None:
     assert follower.round()
     assert nova.asked[-1] is None
     assert store.instances.of(DB) is None
+
+
+def test_servers_that_a_failed_cell_leaves_out_of_the_list_stay(store: Store) -> None:
+    clock, nova = Clock(BEGIN), Nova((Instance(WEB, "blue", "a"), Instance(DB, "red", "b")))
+    follower = Follower(Instances(store.database, clock), nova, pause=30.0)
+    follower.round()
+    nova.parts, nova.left_out = (), {WEB}
+    clock.now += WHOLE
+    assert follower.round()
+    assert store.instances.of(WEB) == Instance(WEB, "blue", "a")
+    assert store.instances.of(DB) is None
+    nova.left_out = set()
+    clock.now += WHOLE
+    assert follower.round()
+    assert store.instances.of(WEB) is None
 
 
 def test_a_list_that_breaks_off_drops_nothing_and_is_begun_again(

@@ -74,6 +74,12 @@ def test_a_silent_host_has_its_nominal_ratio(adopted: float, wanted: float) -> N
     assert (found.ratio, found.tenure) == (wanted, Tenure.NOMINAL)
 
 
+@pytest.mark.parametrize("now", [0.0, 0.4])
+def test_silence_raises_no_ratio(now: float) -> None:
+    found = decide(view(99999, stale=True), provider(now, {}), replace(STANDING, written=now), SETTINGS)
+    assert (found.ratio, found.tenure, found.why) == (None, Tenure.NOMINAL, DecisionReason.UNCHANGED)
+
+
 def test_the_operators_maximum_holds() -> None:
     assert decide(view(99999), provider(1.0, {}), STANDING, SETTINGS).ratio == 2.0
 
