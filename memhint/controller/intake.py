@@ -14,7 +14,6 @@ from memhint.objects.report import Report
 from memhint.store import Store
 from memhint.store.errors import StoreDamaged, StoreError, StoreFailed, StoreRefused
 from memhint.store.fleet import HostRecord, State
-from memhint.store.rows.points import TIDY_EVERY
 
 LOG = logging.getLogger(__name__)
 
@@ -28,21 +27,17 @@ class Intake:
         self,
         store: Store,
         sweep: float,
-        forget: float,
         look: Callable[[Sequence[Report]], None] = lambda _: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """:param sweep: seconds between two looks for silent hosts
-        :param forget: seconds after which what is gone is forgotten
         :param look: who is shown the reports that are the newest of their hosts now
         """
         self._fleet = store.fleet
-        self._policies = store.central_policies
         self._sweep = sweep
-        self._forget = forget
         self._look = look
         self._clock = clock
-        self._swept = self._tidied = clock()
+        self._swept = clock()
         self._noted: dict[str, tuple[int, float]] = {}  # by sender: left out since then
         self.counts: Counter[str] = Counter()  # sweeps, silenced, failed
 
@@ -89,18 +84,12 @@ class Intake:
         self._note(user, "messages of %r are dropped unread: %s", "it sends more than is taken of one host")
 
     def tick(self) -> None:
-        """Look for silent hosts, and for what has grown old, when it is time to."""
+        """Look for silent hosts when it is time to."""
         now = self._clock()
         try:
             if now - self._swept >= self._sweep:
                 self._swept = now
                 self._look_for_silence()
-            if now - self._tidied >= TIDY_EVERY:
-                self._tidied = now
-                self._fleet.tidy()
-                for host in self._fleet.forget(self._forget):
-                    LOG.warning("%s was silent for so long that it is forgotten", host)
-                self._policies.prune(self._forget)
         except Exception as error:  # a consumer that ends here would leave its messages to others, for nothing
             self.counts["failed"] += 1
             LOG.error(

@@ -22,8 +22,9 @@ from memhint.controller.intake import Intake
 from memhint.controller.openstack import OpenStackThread, nova_of
 from memhint.controller.reconcile import Reconciler
 from memhint.controller.rounds import Rounds
+from memhint.controller.tidying import Tidier
 from memhint.store.database import Store, open_store
-from memhint.store.rows.points import DomainKeep, Keep
+from memhint.store.rows.points import TIDY_EVERY, DomainKeep, Keep
 
 if TYPE_CHECKING:
     from memhint.controller.metrics_server import ControllerMetricsServer
@@ -67,13 +68,15 @@ class ControllerService:
             judge = Judge(store.promises, store.history)
             rounds = _follower(self._conf, store), _learner(self._conf, store), _backtest(self._conf, judge)
             beside += [one for one in rounds if one is not None]
+            tidier = Tidier(store, own.forget_days * 86400)
+            beside.append(Rounds("tidying", tidier.round, TIDY_EVERY, "what has grown old stays"))
             for one in beside:
                 one.start()
             if self._conf.openstack.capacity != "off":
                 openstack = OpenStackThread(self._conf, store)
                 openstack.start()
             reconciler = Reconciler(store, courier.send, own.resend)
-            intake = Intake(store, own.sweep, own.forget_days * 86400, reconciler.look)
+            intake = Intake(store, own.sweep, reconciler.look)
             LOG.info("controller, a sweep each %g s", self._conf.controller.sweep)
             batch = self._conf.controller.batch
             if self._conf.metrics.listen:

@@ -64,17 +64,16 @@ class DomainHistory:
 
     def tidy(self, now: float) -> None:
         """Thin out what has grown old by ``now`` (unix seconds). Any number of processes may do it at any time."""
+        thin(
+            self._database,
+            domain_history,
+            "uuid",
+            least=DOMAIN_LEAST,
+            most=DOMAIN_MOST,
+            fine=0,
+            coarse=HOUR,
+            before=now - self._keep.points,
+        )
         with self._database.alone() as connection:
-            before = now - self._keep.points
-            thin(
-                connection,
-                domain_history,
-                "uuid",
-                least=DOMAIN_LEAST,
-                most=DOMAIN_MOST,
-                fine=0,
-                coarse=HOUR,
-                before=before,
-            )
             old = domain_history.c.at < now - self._keep.hours
             connection.execute(delete(domain_history).where(domain_history.c.span == HOUR, old))

@@ -44,12 +44,20 @@ class History:
     def tidy(self, now: float) -> None:
         """Thin out what has grown old by ``now`` (unix seconds). Any number of processes may do it at any time."""
         keep = self.keep
+        self._thin(0, FIVE_MINUTES, now - keep.raw)
+        self._thin(FIVE_MINUTES, HOUR, now - keep.five_minutes)
         with self._database.alone() as connection:
-            _thin(connection, 0, FIVE_MINUTES, now - keep.raw)
-            _thin(connection, FIVE_MINUTES, HOUR, now - keep.five_minutes)
             old = delete(host_history).where(host_history.c.span == HOUR, host_history.c.at < now - keep.hours)
             connection.execute(old)
 
-
-def _thin(connection: Connection, fine: int, coarse: int, before: float) -> None:
-    thin(connection, host_history, "host", least=HOST_LEAST, most=HOST_MOST, fine=fine, coarse=coarse, before=before)
+    def _thin(self, fine: int, coarse: int, before: float) -> None:
+        thin(
+            self._database,
+            host_history,
+            "host",
+            least=HOST_LEAST,
+            most=HOST_MOST,
+            fine=fine,
+            coarse=coarse,
+            before=before,
+        )

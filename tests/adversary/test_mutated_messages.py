@@ -88,7 +88,7 @@ def read_everything(site: Site, told: list[Envelope]) -> None:
 def test_a_hostile_host_mutates_its_messages_arbitrarily(name: str, site: Site) -> None:
     store = site.store
     reconciler = Reconciler(store, lambda _: None, 0.0)
-    intake = Intake(store, 1e9, 1e9, reconciler.look)
+    intake = Intake(store, 1e9, reconciler.look)
     unmutated = RECORDED[name]
     number = {"last": 1}
     kept = {"yes": 0, "no": 0}

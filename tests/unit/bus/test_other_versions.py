@@ -53,7 +53,7 @@ def test_a_newer_agents_events_and_requests_are_kept() -> None:
 def test_a_newer_agents_messages_go_through_the_store_to_every_list(tmp_path: Path) -> None:
     site = Site(f"sqlite:///{tmp_path}/memhint.db", tmp_path, {})
     try:
-        intake = Intake(site.store, 1e9, 1e9, Reconciler(site.store, lambda _: None, 0.0).look)
+        intake = Intake(site.store, 1e9, Reconciler(site.store, lambda _: None, 0.0).look)
         assert list(intake.take([message("newer-state"), message("newer-record")])) == [None, None]
         hosts = site.get("/v1/hosts").get_json()["hosts"]
         assert [(one["name"], one["bound"]) for one in hosts] == [("host-a", "unknown")]

@@ -120,7 +120,7 @@ def test_no_word_of_an_earlier_version_is_unknown_and_each_that_it_refuses_is_me
 def test_agents_of_each_version_report_to_this_controller(version: str, tmp_path: Path) -> None:
     site = Site(f"sqlite:///{tmp_path}/memhint.db", tmp_path, {})
     try:
-        intake = Intake(site.store, 1e9, 1e9, Reconciler(site.store, lambda _: None, 0.0).look)
+        intake = Intake(site.store, 1e9, Reconciler(site.store, lambda _: None, 0.0).look)
         state, record = message(version, "state"), message(version, "record")
         assert isinstance(state.body, Report)
         assert isinstance(record.body, Record)
@@ -149,7 +149,7 @@ def test_an_agent_that_is_upgraded_and_back_again_is_one_host(tmp_path: Path) ->
             else:
                 plain = json.loads(text(version, "state"))
             plain["epoch"] = plain["body"]["epoch"] = life
-            intake = Intake(site.store, 1e9, 1e9)
+            intake = Intake(site.store, 1e9)
             assert list(intake.take([decode(json.dumps(plain).encode(), None)])) == [None]
             (host,) = site.get("/v1/hosts").get_json()["hosts"]
             assert (host["epoch"], host["state"] != "silent") == (life, True)

@@ -109,34 +109,34 @@ def site(tmp_path: Path) -> Iterator[Site]:
 @pytest.mark.parametrize("now", [None, PROVIDERS["c"]])
 def test_a_provider_that_its_host_speaks_of_no_more_is_nominal(site: Site, now: str | None) -> None:
     writer = site.writer()
-    site.report("a", 3072, PROVIDERS["a"])
+    site.report("a", 12288, PROVIDERS["a"])
     writer.round()
-    assert site.ratio("a") == 0.3
+    assert site.ratio("a") == 1.2
     for _ in range(2):
-        site.report("a", 3072, now)
+        site.report("a", 12288, now)
         writer.round()
     assert (site.ratio("a"), site.tenure("a")) == (1.0, Tenure.NOMINAL)
     assert site.placement.written == ["a", "a"]
-    site.report("a", 3072, PROVIDERS["a"])
+    site.report("a", 12288, PROVIDERS["a"])
     writer.round()
-    assert (site.ratio("a"), site.tenure("a")) == (0.3, Tenure.MANAGED)
+    assert (site.ratio("a"), site.tenure("a")) == (1.2, Tenure.MANAGED)
 
 
 def test_a_provider_whose_name_two_hosts_bear_is_nominal(site: Site) -> None:
     writer = site.writer()
-    site.report("a", 3072, PROVIDERS["a"])
+    site.report("a", 12288, PROVIDERS["a"])
     writer.round()
     for _ in range(2):
-        site.report("a", 3072, PROVIDERS["a"])
+        site.report("a", 12288, PROVIDERS["a"])
         site.report("a.example.org", 5120, PROVIDERS["a"])
         writer.round()
     assert (site.ratio("a"), site.tenure("a")) == (1.0, Tenure.NOMINAL)
 
 
 def test_a_provider_that_the_operator_gives_to_a_host_that_is_not_there_is_nominal(site: Site) -> None:
-    site.report("a", 3072, PROVIDERS["a"])
+    site.report("a", 12288, PROVIDERS["a"])
     site.writer().round()
-    site.report("a", 3072, PROVIDERS["a"])
+    site.report("a", 12288, PROVIDERS["a"])
     site.writer(WriterSettings(providers={"b": PROVIDERS["a"]})).round()
     assert (site.ratio("a"), site.tenure("a")) == (1.0, Tenure.NOMINAL)
 

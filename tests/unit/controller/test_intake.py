@@ -13,6 +13,7 @@ from memhint.bus.envelope import Envelope, MessageKind
 from memhint.bus.rabbit_consumer import HandlerUnavailable
 from memhint.bus.record import Record
 from memhint.controller.intake import Intake
+from memhint.controller.tidying import Tidier
 from memhint.objects.report import Report
 from memhint.store import open_store
 from memhint.store.errors import StoreDamaged, StoreError, StoreFailed, StoreRefused
@@ -84,7 +85,7 @@ RECORD = Envelope(MessageKind.RECORD, "host-a", "epoch-1", 1, 1.0, Record((), ()
 
 def intake(fleet: FakeFleet, clock: list[float]) -> Intake:
     store = SimpleNamespace(fleet=fleet, central_policies=FakePolicies(fleet))
-    return Intake(store, 5.0, 3600.0, fleet.looks.append, lambda: clock[0])  # type: ignore[arg-type]
+    return Intake(store, 5.0, fleet.looks.append, lambda: clock[0])  # type: ignore[arg-type]
 
 
 def test_a_batch_goes_into_one_transaction() -> None:
@@ -109,7 +110,7 @@ def test_a_store_that_is_away_refuses_nobody() -> None:
     intake(fleet, [0.0]).poison("host-a", "no message")
 
 
-def test_hosts_are_swept_and_old_things_tidied_when_it_is_time() -> None:
+def test_hosts_are_swept_when_it_is_time_and_messages_wait_for_no_tidying() -> None:
     fleet, clock = FakeFleet(), [0.0]
     one = intake(fleet, clock)
     for clock[0] in (4.9, 5.0, 9.0, 10.0):
@@ -117,7 +118,14 @@ def test_hosts_are_swept_and_old_things_tidied_when_it_is_time() -> None:
     assert fleet.done == ["sweep", "sweep"]
     clock[0] = TIDY_EVERY
     one.tick()
-    assert fleet.done == ["sweep", "sweep", "sweep", "tidy", "forget 3600", "prune 3600"]
+    assert fleet.done == ["sweep", "sweep", "sweep"]
+
+
+def test_a_round_of_tidying_drops_what_is_old_and_what_was_not_heard_of_for_long() -> None:
+    fleet = FakeFleet()
+    store = SimpleNamespace(fleet=fleet, central_policies=FakePolicies(fleet))
+    Tidier(store, 3600.0).round()  # type: ignore[arg-type]
+    assert fleet.done == ["forget 3600", "prune 3600", "tidy"]
 
 
 def test_a_sweep_that_fails_is_tried_again() -> None:
@@ -208,7 +216,7 @@ def test_a_rehearsal_leaves_nothing_and_finds_what_a_store_does_not_take(tmp_pat
 
 def test_hosts_whose_messages_no_statement_can_hold_keep_no_other_host_waiting(tmp_path: Path) -> None:
     store = open_store(f"sqlite:///{tmp_path}/memhint.db")
-    handler = Intake(store, 5.0, 3600.0)
+    handler = Intake(store, 5.0)
 
     @event.listens_for(store.database.engine, "do_execute")
     @event.listens_for(store.database.engine, "do_executemany")
