@@ -79,7 +79,7 @@ def sizes_of(scale: Scale) -> tuple[Sizes, Cycle]:
         cycle = Cycle(180.0, 24, 16 * MIB, 0.375)  # an emulated guest needs 7 s of CPU for it: two cores bear forty
         return Sizes(2 * GIB, 512 * MIB, cycle.peak, 3 * GIB, most=64), cycle
     cycle = Cycle(300.0, 24, 32 * MIB, 0.625)
-    return Sizes(4 * GIB, GIB, cycle.peak, 8 * GIB, most=100), cycle  # more guests than two cores bear would fit into 6
+    return Sizes(6 * GIB, GIB, cycle.peak, 12 * GIB, most=100), cycle
 
 
 def settings_of(cycle: Cycle) -> dict[str, Mapping[str, Any]]:
@@ -88,7 +88,7 @@ def settings_of(cycle: Cycle) -> dict[str, Mapping[str, Any]]:
 
 
 def measure(scale: Scale, say: Say) -> Result:
-    """An hour at the short scale, an hour and a half at the full one: the arms run one after another."""
+    """An hour at the short scale, hours at the full one: the arms run one after another."""
     no_other_guests()
     ksm_is_off()
     sizes, cycle = sizes_of(scale)
