@@ -14,7 +14,7 @@ from memhint.objects.summary import DomainSummary
 from memhint.store.engine import Database
 from memhint.store.rows.points import DOMAIN_LEAST, DOMAIN_MOST, HOUR, DomainKeep, domain_point
 from memhint.store.tables import domain_history
-from memhint.store.thinning import thin
+from memhint.store.thinning import Numbers, thin
 from memhint.store.upsert import add_many
 
 
@@ -36,6 +36,7 @@ class DomainPoint:
 
 
 _FIELDS = tuple(one.name for one in fields(DomainPoint))
+_OF_DOMAINS = Numbers(domain_history, "uuid", DOMAIN_LEAST, DOMAIN_MOST)
 
 
 class DomainHistory:
@@ -64,16 +65,7 @@ class DomainHistory:
 
     def tidy(self, now: float) -> None:
         """Thin out what has grown old by ``now`` (unix seconds). Any number of processes may do it at any time."""
-        thin(
-            self._database,
-            domain_history,
-            "uuid",
-            least=DOMAIN_LEAST,
-            most=DOMAIN_MOST,
-            fine=0,
-            coarse=HOUR,
-            before=now - self._keep.points,
-        )
+        thin(self._database, _OF_DOMAINS, 0, HOUR, now - self._keep.points)
         with self._database.alone() as connection:
             old = domain_history.c.at < now - self._keep.hours
             connection.execute(delete(domain_history).where(domain_history.c.span == HOUR, old))

@@ -12,8 +12,10 @@ from memhint.store.clock import AHEAD, database_clock
 from memhint.store.engine import Database
 from memhint.store.rows.points import FIVE_MINUTES, HOST_LEAST, HOST_MOST, HOUR, Keep, host_point
 from memhint.store.tables import host_history
-from memhint.store.thinning import thin
+from memhint.store.thinning import Numbers, thin
 from memhint.store.upsert import add_new
+
+_OF_HOSTS = Numbers(host_history, "host", HOST_LEAST, HOST_MOST)
 
 
 class History:
@@ -44,20 +46,8 @@ class History:
     def tidy(self, now: float) -> None:
         """Thin out what has grown old by ``now`` (unix seconds). Any number of processes may do it at any time."""
         keep = self.keep
-        self._thin(0, FIVE_MINUTES, now - keep.raw)
-        self._thin(FIVE_MINUTES, HOUR, now - keep.five_minutes)
+        thin(self._database, _OF_HOSTS, 0, FIVE_MINUTES, now - keep.raw)
+        thin(self._database, _OF_HOSTS, FIVE_MINUTES, HOUR, now - keep.five_minutes)
         with self._database.alone() as connection:
             old = delete(host_history).where(host_history.c.span == HOUR, host_history.c.at < now - keep.hours)
             connection.execute(old)
-
-    def _thin(self, fine: int, coarse: int, before: float) -> None:
-        thin(
-            self._database,
-            host_history,
-            "host",
-            least=HOST_LEAST,
-            most=HOST_MOST,
-            fine=fine,
-            coarse=coarse,
-            before=before,
-        )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +13,7 @@ from sqlalchemy import func, insert, select, update
 from memhint.objects.event import Event
 from memhint.objects.history import HistoryPoint, point_of
 from memhint.objects.reclaim import Reclaim, ReclaimState
-from memhint.store import Store, open_store
+from memhint.store import Store, fleet_history, open_store
 from memhint.store.clock import AHEAD
 from memhint.store.fleet import Fleet, HostEventKind, HostRecord, State
 from memhint.store.fleet_history import FleetHistory
@@ -176,8 +175,11 @@ def test_points_far_ahead_that_are_there_already_are_not_read(site: Site) -> Non
     assert len(FleetHistory(site.store.database).of(0.0, None, 86400)) == 1
 
 
-def test_a_fleets_points_are_sums_over_all_hosts_though_they_look_and_tell_at_different_times(site: Site) -> None:
-    now = time.time()
+def test_a_fleets_points_are_sums_over_all_hosts_though_they_look_and_tell_at_different_times(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1_800_000_000.0 + 30  # the newest step began half a minute ago: some hosts have told nothing of it
+    monkeypatch.setattr(fleet_history, "database_clock", lambda _: now)
     hosts = [f"host-{number}" for number in range(6)]
     for number, host in enumerate(hosts):
         site.fleet.take([State(builders.report(host=host, period=60.0, at=now, epoch=EPOCH), 0.0)])
@@ -198,8 +200,11 @@ def test_a_fleets_points_are_sums_over_all_hosts_though_they_look_and_tell_at_di
     assert newest.assigned < 100 * len(hosts)
 
 
-def test_one_host_alone_has_points_as_fine_as_its_own_and_up_to_now(site: Site) -> None:
-    now = time.time()
+def test_one_host_alone_has_points_as_fine_as_its_own_and_up_to_now(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1_800_000_000.0
+    monkeypatch.setattr(fleet_history, "database_clock", lambda _: now)
     site.fleet.take([State(builders.report(host="host-a", period=10.0, at=now, epoch=EPOCH), 0.0)])
     with site.store.database.write() as connection:
         rows = [host_point("host-a", HistoryPoint(now - 10 * look, 1, 1, 1, 1, 1, 1, 0, None)) for look in range(30)]
