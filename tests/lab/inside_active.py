@@ -36,7 +36,10 @@ SCRATCH = 64  # pages
 AGES = (WINDOW, 3 * WINDOW)
 SWITCH = 14.0  # seconds from the beginning of a workload of two phases to the second one
 SETTLED = 2.0  # seconds after it, for a process that is amid a round of touches just then
-PATIENCE = 120.0  # seconds more for a machine that is too busy to read in time
+PATIENCE = 300.0  # seconds more for a machine that is too busy to read in time
+LONGEST = 1.1 * WINDOW
+"""Seconds. Where a machine has no processor left, a reading comes late, and its truth is of a longer time than its window:
+of single pages at random more are touched in it. The same as DAMON found out cannot be asked of it."""
 
 
 class Player:
@@ -130,11 +133,11 @@ class _Watched:
         self._read = now
         if not seen.idle or (before is not None and before.idle[:1] == seen.idle[:1]):
             return
-        if now - began >= 1.75 * WINDOW:
-            return  # of more than one window DAMON tells the mean, of which nobody knows the truth
+        if now - began > LONGEST:
+            return
         self.found.append(
             {
-                "began": began, "active": seen.active, "truth": self._player.touched(began), "error": seen.error,
+                "began": began, "lasted": now - began, "active": seen.active, "truth": self._player.touched(began), "error": seen.error,
                 "cpu_percent": seen.cpu_percent, "idle": [[one.age, one.bytes] for one in seen.idle],
                 "idle_truth": SIZE - self._player.touched(now - AGES[-1]),
             }
