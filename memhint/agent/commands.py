@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -15,6 +16,11 @@ from memhint.objects.reclaim import Reclaim, ReclaimRequest
 from memhint.store import codec
 from memhint.store.host_store import HostStore
 
+LOG = logging.getLogger(__name__)
+
+OVERTAKEN = 3600.0
+"""Seconds in which an older policy is one that was overtaken under way. Later it is what the controllers want: their
+database was set back to what it held before."""
 _WHY = 200  # characters
 
 
@@ -27,13 +33,16 @@ class Commands:
         wake: Callable[[], None],
         wall: Callable[[], float] = time.time,
         learnt: Learnt | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """:param learnt: what takes growth tables; None: it is made of the store"""
         self._store = store
         self._learnt = learnt or Learnt(store.growth)
         self._wake = wake
         self._wall = wall
-        self._versions: dict[str, int] = {}  # of this life's policies: commands to another one are not for us
+        self._clock = clock
+        # of this life's policies, and when they came: commands to another life are not for us
+        self._versions: dict[str, tuple[int, float]] = {}
 
     @property
     def handlers(self) -> Mapping[str, Handler]:
@@ -52,7 +61,7 @@ class Commands:
         return {}
 
     def policy(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Make ``values`` all that an operator wishes of ``domain``, unless a newer ``version`` is known.
+        """Make ``values`` all that an operator wishes of ``domain``, unless a newer ``version`` came just before.
 
         :raises PolicyError: on what is no policy
         :raises StoreError: when the store cannot be used
@@ -63,10 +72,12 @@ class Commands:
             raise PolicyError("a policy has a version and values")
         if not all(isinstance(value, str) for value in values.values()):
             raise PolicyError("the values of a policy are texts")
-        if version < self._versions.get(uuid, version):
+        newest, came = self._versions.get(uuid, (version, 0.0))
+        if version < newest and self._clock() - came < OVERTAKEN:
+            LOG.warning("policy %d of %s comes after policy %d, which holds", version, uuid, newest)
             return {"applied": False}
         self._store.policies.replace(uuid, Origin.OPERATOR, parse_policy(values.items()))
-        self._versions[uuid] = version
+        self._versions[uuid] = (version, self._clock())
         self._wake()
         return {"applied": True}
 

@@ -156,7 +156,7 @@ class AgentService:
             LOG.error("the configuration was not reloaded, the old one holds: %s", error)
             return agent
         if _fixed(conf) != _fixed(self._conf):
-            LOG.error("host_name, [store] url, [bus] and [metrics] listen need a restart; the old configuration holds")
+            LOG.error("host_name, [store], [bus] and [metrics] listen need a restart; the old configuration holds")
             return agent
         try:
             set_up(conf, "agent", self._log_file)
@@ -278,7 +278,8 @@ class AuditBoth:
 
 def _fixed(conf: cfg.ConfigOpts) -> tuple[object, ...]:
     """What a running agent cannot change."""
-    return (conf.host_name, conf.store.url, conf.metrics.listen, *(conf.bus[name] for name in conf.bus))
+    groups = (conf.store, conf.bus)
+    return (conf.host_name, conf.metrics.listen, *(group[name] for group in groups for name in group))
 
 
 def remembered_state(store: HostStore, conf: cfg.ConfigOpts) -> PlannerState | None:

@@ -39,7 +39,10 @@ class MessageKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """One message of an agent. ``clock`` is seconds of the agent's life on a monotonic clock."""
+    """One message of an agent. ``clock`` is seconds of the agent's life on a monotonic clock.
+
+    ``came`` is seconds of the receiver's monotonic clock.
+    """
 
     kind: MessageKind
     host: str
@@ -48,6 +51,7 @@ class Envelope:
     clock: float
     body: Report | Record
     text: str | None = field(default=None, compare=False)  # of the body, where it came as one
+    came: float | None = field(default=None, compare=False)
 
 
 def encode(envelope: Envelope) -> tuple[bytes, str | None]:
@@ -121,6 +125,8 @@ def decode_text(plain: bytes) -> Envelope:
         many = len(content.points) + len(content.events) + len(content.reclaims)
         if many > MOST:
             raise Poison(f"its {many} points, events and requests are more than {MOST}")
+        if any(one.span for one in content.points):
+            raise Poison("its points are not of single cycles: only a store makes others of them")
     envelope = Envelope(head.kind, head.host, head.epoch, head.sequence, head.clock, content, text.decode())
     hosts = {content.host} if isinstance(content, Report) else {one.host for one in content.events}
     same_cycle = isinstance(content, Record) or (content.epoch, content.sequence) == (envelope.epoch, envelope.sequence)

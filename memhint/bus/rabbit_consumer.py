@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
@@ -71,6 +71,7 @@ class _Unread:
     tag: int
     properties: pika.BasicProperties
     body: bytes
+    came: float
 
 
 class RabbitConsumer:
@@ -201,7 +202,7 @@ class RabbitConsumer:
 
     def _on_message(self, _: BlockingChannel, method: Any, properties: pika.BasicProperties, body: bytes) -> None:
         # Read when the handler rests: until then the broker sends no more than it may without an answer.
-        self._came.append(_Unread(method.delivery_tag, properties, body))
+        self._came.append(_Unread(method.delivery_tag, properties, body, time.monotonic()))
 
     def _read(self, channel: BlockingChannel) -> list[Callable[[], None]]:
         """Take up what came; what the handler is to be told of it."""
@@ -226,7 +227,7 @@ class RabbitConsumer:
         try:
             text = expand(one.body, one.properties.content_encoding)
             size = len(text)
-            envelope = decode_text(text)
+            envelope = replace(decode_text(text), came=one.came)
             if user != envelope.host:
                 raise Poison(f"user {user!r} reports for host {envelope.host!r}")
         except Poison as error:

@@ -215,9 +215,9 @@ class RabbitPublisher:
                 LOG.error("%d things in the spool cannot be read, they are dropped", unread)
             envelope = Envelope(MessageKind.RECORD, self._host, self._epoch, self._sequence, self._clock(), record)
             self._publish(channel, user, envelope)
-            self._spool.remove(waiting)
             self._count("records")
-            if len(waiting) < _AT_ONCE:
+            # What stays there would be sent again at once, and again: it is, but not before the next turn.
+            if not self._spool.remove(waiting) or len(waiting) < _AT_ONCE:
                 break
         self._flushed = now
 

@@ -39,7 +39,7 @@ class Spool:
         self._lock = threading.Lock()
         self._unkept = 0  # lost because not even the count could be written
         self._database: sqlite3.Connection | None = None
-        self._number = self._bytes = 0
+        self._number = self._bytes = self._counted = 0
         with self._lock:
             try:
                 self._open()
@@ -67,8 +67,8 @@ class Spool:
                 self._failed(error, 0)
                 return ()
 
-    def remove(self, sent: Sequence[Waiting]) -> None:
-        """Forget what the broker has taken."""
+    def remove(self, sent: Sequence[Waiting]) -> bool:
+        """Forget what the broker has taken; whether that could be done."""
         with self._lock:
             try:
                 database = self._open()
@@ -77,6 +77,8 @@ class Spool:
                 self._measure(database)
             except (sqlite3.Error, OSError) as error:
                 self._failed(error, 0)  # they are sent twice then, and count once
+                return False
+        return True
 
     @property
     def lost(self) -> int:
@@ -118,6 +120,7 @@ class Spool:
     def _measure(self, database: sqlite3.Connection) -> None:
         query = "SELECT COUNT(*), COALESCE(SUM(LENGTH(text)), 0) FROM waiting"
         self._number, self._bytes = database.execute(query).fetchone()
+        self._counted = database.execute("SELECT value FROM count WHERE name = 'lost'").fetchone()[0]
 
     def _make_room(self, database: sqlite3.Connection, added: int) -> None:
         self._number += 1
@@ -133,14 +136,19 @@ class Spool:
             lost += 1
         if lost:
             database.execute("UPDATE count SET value = value + ? WHERE name = 'lost'", (lost,))
+            self._counted += lost
 
     def _failed(self, error: Exception, lost: int) -> None:
+        damaged = isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError)
+        if damaged:  # what waited goes with the file, and so does what it had counted
+            lost += self._number + self._counted
+            self._number = self._bytes = self._counted = 0
         self._unkept += lost
         LOG.error("the spool %s cannot be used, %d lost so far: %s", self._path, self._unkept, error)
         if self._database is not None:
             with suppress(sqlite3.Error):
                 self._database.close()
             self._database = None
-        if isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError):
-            with suppress(OSError):  # damaged: begin a new one beside it
+        if damaged:
+            with suppress(OSError):  # begin a new one beside it
                 self._path.replace(self._path.with_suffix(".damaged"))

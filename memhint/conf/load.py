@@ -41,7 +41,7 @@ def load(files: Sequence[str | os.PathLike[str]] | None = None) -> cfg.ConfigOpt
         known = [*static_opts(), *aggregate_opts(conf.host.aggregates)]
         _register(conf, known)
         _read_all(conf, known, names)
-    except (cfg.Error, ValueError) as error:
+    except (cfg.Error, ValueError, RecursionError) as error:
         raise ConfigError(None, None, str(error)) from error
     except SystemExit as error:  # how argparse, which oslo.config asks for logging options, says that a value is wrong
         raise ConfigError(", ".join(names), None, "a logging option refers to a value that it does not take") from error
@@ -70,9 +70,10 @@ def _read_all(conf: cfg.ConfigOpts, groups: Groups, names: Sequence[str]) -> Non
         for option in options:
             try:
                 where[option.dest]
-            except (cfg.Error, ValueError) as error:
+            except (cfg.Error, ValueError, RecursionError) as error:
                 # not the error's own words: they have values, of secret options too, and what follows a $ in a password
                 wrong = (
-                    "a $ refers to another option, which there is not or does not fit: write $$ where it is a plain $"
+                    "a $ refers to another option, which there is not, does not fit or refers back: "
+                    "write $$ where it is a plain $"
                 )
                 raise ConfigError(", ".join(names), f"[{group}] {option.dest}", wrong) from error

@@ -147,7 +147,12 @@ class Intake:
             LOG.error("the refused message of %r was not noted: %s", user, error)
 
     def _keep(self, batch: Sequence[Envelope]) -> None:
-        states = [State(one.body, one.clock, one.text) for one in batch if isinstance(one.body, Report)]
+        now = self._clock()
+        states = [
+            State(one.body, one.clock, one.text, 0.0 if one.came is None else max(0.0, now - one.came))
+            for one in batch
+            if isinstance(one.body, Report)
+        ]
         records = [
             HostRecord(one.host, one.body.points, one.body.events, one.body.lost, one.body.reclaims)
             for one in batch

@@ -113,7 +113,8 @@ class HostSummary:
 
     def as_of(self, silent: bool, now: float, stale_periods: float) -> HostSummary:
         """The same, seen at ``now``: what is stale promises no more than accounting by assigned memory would."""
-        if not silent and now - self.heard <= stale_periods * self.period:
+        # What lies as far ahead was heard before the database's clock was set back, and nothing was since.
+        if not silent and abs(now - self.heard) <= stale_periods * self.period:
             return self
         headroom = max(0, min(self.headroom, self.nominal_headroom))
         return replace(

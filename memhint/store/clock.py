@@ -28,6 +28,6 @@ def goes_on(until: float, now: float, longest: float) -> bool:
     return now < until <= now + longest
 
 
-def is_past(at: ColumnElement[float], now: float, seconds: float) -> ColumnElement[bool]:
+def is_past(at: ColumnElement[float], now: float, seconds: float | ColumnElement[float]) -> ColumnElement[bool]:
     """Whether that was more than ``seconds`` ago, or by a clock that was as far ahead."""
     return (at < now - seconds) | (at > now + seconds)

@@ -83,11 +83,15 @@ class HostState:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """A report, and the seconds for which its agent had lived when it was made; with its text where that is there."""
+    """A report, and the seconds for which its agent had lived when it was made; with its text where that is there.
+
+    ``held`` is the seconds that it waited here, since it came.
+    """
 
     report: Report
     clock: float
     document: str | None = None
+    held: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +260,9 @@ class Fleet:
 
     def _sweep(self, connection: Connection) -> tuple[str, ...]:
         now = self._clock(connection)
-        over = (host.c.silent == 0) & (host.c.epoch != "") & (host.c.heard + STALE_PERIODS * host.c.period < now)
+        # One that lies as far ahead was heard before the clock was set back, and not since.
+        old = is_past(host.c.heard, now, STALE_PERIODS * host.c.period)
+        over = (host.c.silent == 0) & (host.c.epoch != "") & old
         names = sorted(connection.execute(select(host.c.name).where(over)).scalars())
         if not names:
             return ()
@@ -271,20 +277,24 @@ class Fleet:
 
 def _heard(known: HostState, new: State, now: float) -> HostState | None:
     """The host after this report; None where the report is not newer than the one that is known."""
-    made = new.report
+    made, came = new.report, now - new.held
     if made.epoch == known.epoch:
         if made.sequence <= known.sequence:
             return None
         # How long a report was under way is unknown. The one that was fastest tells best when this life began; the
         # bound moves with the time, because two clocks never run alike.
-        begin = min(known.clock_begin + DRIFT * max(0.0, now - known.heard), now - new.clock)
+        begin = min(known.clock_begin + DRIFT * max(0.0, now - known.heard), came - new.clock)
+        if begin + new.clock < came - STALE_PERIODS * made.period:
+            # The broker gives nobody what is as old as that: since the bound was found a clock has been set, or the
+            # host was not running. What was known of its life says nothing any more.
+            begin = came - new.clock
     elif epoch_rank(made.epoch) > epoch_rank(known.epoch) or known.silent:
         # Reports expire within three periods, so what comes from a silent host was made lately, whatever it is called.
-        begin = now - new.clock
+        begin = came - new.clock
     else:
         return None
     heard = min(now, begin + new.clock)
-    still = heard + STALE_PERIODS * made.period < now
+    still = abs(now - heard) > STALE_PERIODS * made.period
     return HostState(
         made.host, made.epoch, made.sequence, made.period, heard, begin, known.silent and still, known.lost
     )
@@ -331,10 +341,12 @@ def _changes(before: HostState, after: HostState, now: float) -> Iterable[HostEv
 
 
 def _is_over(one: HostState, now: float) -> bool:
-    return bool(one.epoch) and one.heard + STALE_PERIODS * one.period < now
+    return bool(one.epoch) and abs(now - one.heard) > STALE_PERIODS * one.period
 
 
 def _since(one: HostState, now: float) -> str:
+    if one.heard > now:
+        return f"nothing since the database's clock was set back, at a period of {one.period:g} s"
     return f"nothing for {now - one.heard:.0f} s at a period of {one.period:g} s"
 
 

@@ -13,7 +13,7 @@ from memhint.objects.summary import HOST_SORT_KEYS, RECLAIMABLE, Freshness, Host
 from memhint.objects.tier_sizing import Load
 from memhint.objects.words import read_word
 from memhint.store import revisions
-from memhint.store.clock import database_clock
+from memhint.store.clock import database_clock, is_past
 from memhint.store.engine import Database
 from memhint.store.errors import MarkerError
 from memhint.store.pages import Changes, Order, Page
@@ -115,7 +115,7 @@ def _sorted_by(name: str, now: float) -> ColumnElement[Any]:
 
 
 def _is_old(now: float) -> ColumnElement[bool]:
-    return now - host_summary.c.heard > STALE_PERIODS * host_summary.c.period
+    return is_past(host_summary.c.heard, now, STALE_PERIODS * host_summary.c.period)
 
 
 _SAME = tuple(

@@ -38,8 +38,8 @@ SWITCH = 14.0  # seconds from the beginning of a workload of two phases to the s
 SETTLED = 2.0  # seconds after it, for a process that is amid a round of touches just then
 PATIENCE = 300.0  # seconds more for a machine that is too busy to read in time
 LONGEST = 1.1 * WINDOW
-"""Seconds. Where a machine has no processor left, a reading comes late, and its truth is of a longer time than its window:
-of single pages at random more are touched in it. The same as DAMON found out cannot be asked of it."""
+"""Seconds. A machine that has no processor left reads late: the truth is then of a longer time than the window was, and
+more was touched in it."""
 
 
 class Player:
@@ -137,7 +137,8 @@ class _Watched:
             return
         self.found.append(
             {
-                "began": began, "lasted": now - began, "active": seen.active, "truth": self._player.touched(began), "error": seen.error,
+                "began": began, "lasted": now - began,
+                "active": seen.active, "truth": self._player.touched(began), "error": seen.error,
                 "cpu_percent": seen.cpu_percent, "idle": [[one.age, one.bytes] for one in seen.idle],
                 "idle_truth": SIZE - self._player.touched(now - AGES[-1]),
             }

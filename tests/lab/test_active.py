@@ -38,7 +38,7 @@ def test_active_memory_is_within_a_tenth_of_the_truth(found: dict[str, list[dict
         f"\n{workload}: {seen['active'] / MIB:.1f} MiB of {seen['truth'] / MIB:.1f} active,"
         f" error {seen['error'] / MIB:.1f};"
         f" idle for longer {seen['idle'][-1][1] / MIB:.1f} of {seen['idle_truth'] / MIB:.1f};"
-        f" {seen['cpu_percent']:.2f} % of a core"
+        f" {seen['cpu_percent']:.2f} % of a core; a window of {seen['lasted']:.2f} s"
     )
     assert abs(seen["active"] - seen["truth"]) <= 0.1 * SIZE
     assert len(seen["idle"]) == 2

@@ -11,10 +11,12 @@ import pytest
 
 from memhint.objects.event import Event
 from memhint.objects.history import HistoryPoint
+from memhint.objects.summary import Freshness
 from memhint.objects.units import GIB
 from memhint.store import Store, open_store
 from memhint.store.errors import StoreRefused
 from memhint.store.fleet import Fleet, HostEventKind, HostRecord, State
+from memhint.store.hosts_view import HostsView
 from memhint.store.summaries import Summaries
 from tests.clock import Clock
 from tests.told import happened, pulls
@@ -111,9 +113,41 @@ def test_a_report_that_was_long_under_way_is_as_old_as_it_is(fleet: Fleet, store
     fleet.take([state(0)])
     clock.now += 55.0
     fleet.sweep()
-    fleet.take([state(2)])  # made 20 s after the first one, so 35 s ago
+    # Made 20 s after the first one, so 35 s ago; it waited here for a database.
+    fleet.take([replace(state(2), held=20.0)])
     assert fleet.hosts()[0].heard == pytest.approx(NOW + 20.0, abs=0.1)
     assert kinds(store) == ["appeared", "silent"]
+
+
+@pytest.mark.parametrize("step", [45.0, 60.0, 3600.0])
+def test_a_host_that_reports_is_fresh_again_soon_after_the_databases_clock_was_put_forward(
+    fleet: Fleet, store: Store, clock: Clock, step: float
+) -> None:
+    for number in range(8):
+        fleet.take([state(number)])
+        clock.now += PERIOD + (step if number == 4 else 0.0)
+    assert fleet.sweep() == ()
+    assert fleet.hosts()[0].heard == pytest.approx(clock.now - PERIOD, abs=0.1)
+    line = HostsView(store.database, clock).one("host-a")
+    assert line is not None
+    assert line.state is Freshness.FRESH
+
+
+def test_a_host_that_died_before_the_databases_clock_was_set_back_is_silent(
+    fleet: Fleet, store: Store, clock: Clock
+) -> None:
+    fleet.take([state(0), state(0, host="host-b")])
+    clock.now -= 3600.0
+    fleet.take([state(1)])
+    view = HostsView(store.database, clock)
+    assert {one.name: one.state for one in view.all()} == {"host-a": Freshness.FRESH, "host-b": Freshness.STALE}
+    assert [one.name for one in view.grown_stale(None)[0]] == ["host-b"]
+    assert fleet.sweep() == ("host-b",)
+    assert {one.name: one.state for one in view.all()} == {"host-a": Freshness.FRESH, "host-b": Freshness.SILENT}
+    clock.now += PERIOD
+    fleet.take([state(2), state(2, host="host-b")])
+    assert {one.state for one in view.all()} == {Freshness.FRESH}
+    assert fleet.sweep() == ()
 
 
 @pytest.mark.parametrize("off", [-7200.0, 7200.0])

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memhint.agent.commands import Commands, ReportedReclaims
+from memhint.agent.commands import OVERTAKEN, Commands, ReportedReclaims
 from memhint.agent.growth import Learnt
 from memhint.controller.messages import growth_command
 from memhint.objects.codec import to_plain
@@ -26,7 +26,8 @@ class Agent:
     def __init__(self, store: Store) -> None:
         self.store = store
         self.woken = 0
-        self.commands = Commands(store, self.wake, lambda: NOW)
+        self.clock = 100.0
+        self.commands = Commands(store, self.wake, lambda: NOW, clock=lambda: self.clock)
 
     def wake(self) -> None:
         self.woken += 1
@@ -65,6 +66,16 @@ def test_an_older_policy_that_comes_late_changes_nothing(agent: Agent) -> None:
     assert agent.policy(6, reporting="off") == {"applied": True}
     agent.policy(7, dedup="on")
     assert agent.wishes() == {"dedup": "on"}
+
+
+def test_an_older_policy_is_taken_from_controllers_whose_database_was_set_back(agent: Agent) -> None:
+    agent.policy(6, reporting="off")
+    agent.clock += OVERTAKEN - 1.0
+    assert agent.policy(5, reporting="on") == {"applied": False}
+    agent.clock += 1.0
+    assert agent.policy(5, reporting="on") == {"applied": True}
+    assert agent.wishes() == {"reporting": "on"}
+    assert agent.policy(4, reporting="off") == {"applied": False}
 
 
 @pytest.mark.parametrize(

@@ -151,5 +151,13 @@ def test_a_record_of_more_than_any_agent_sends_is_refused() -> None:
         decode(*encode(replace(sent, body=more)))
 
 
+@pytest.mark.parametrize("span", [7, 300, 3600, 2**31 - 1])
+def test_points_that_no_agent_makes_are_poison(span: int) -> None:
+    sent = record()
+    body = replace(sent.body, points=tuple(replace(one, span=span) for one in sent.body.points))
+    with pytest.raises(Poison, match="not of single cycles"):
+        decode(*encode(replace(sent, body=body)))
+
+
 def test_an_agents_largest_record_is_far_from_what_is_refused() -> None:
     assert envelope.MOST >= 10 * AT_ONCE

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 
 from memhint.bus.spool import Spool
@@ -62,3 +63,28 @@ def test_a_damaged_file_is_put_aside(tmp_path: Path) -> None:
     spool.put("point", "a")
     assert texts(spool) == ["a"]
     assert (tmp_path / "spool.damaged").exists()
+
+
+def test_what_waited_in_a_file_that_was_damaged_later_is_counted_as_lost(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "spool.db", 3, 1000)
+    for text in "abcde":
+        spool.put("point", text)
+    spool.close()
+    for name in ("spool.db-wal", "spool.db-shm"):
+        (tmp_path / name).unlink(missing_ok=True)
+    (tmp_path / "spool.db").write_text("this is no database, however long it is looked at\n" * 100)
+    spool.put("point", "f")
+    spool.put("point", "g")
+    assert (texts(spool), spool.lost) == (["g"], 2 + 3 + 1)
+
+
+def test_it_is_told_whether_what_was_sent_could_be_forgotten(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "spool.db", 10, 1000)
+    spool.put("point", "a")
+    sent = spool.first(1)
+    other = sqlite3.connect(tmp_path / "spool.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")  # nobody else can write
+    assert not spool.remove(sent)
+    other.close()
+    assert spool.remove(sent)
+    assert texts(spool) == []

@@ -128,6 +128,19 @@ def test_a_reference_to_no_option_is_an_error(tmp_path: Path) -> None:
         load([write(tmp_path, "[virt]\nuri = $nowhere\n")])
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[host]\nreserve_mib = $reserve_percent\nreserve_percent = $reserve_mib\n",
+        "[DEFAULT]\nlog_dir = $log_file\nlog_file = $log_dir\n",
+        "[DEFAULT]\nhost_name = $host_name\n",
+    ],
+)
+def test_options_that_refer_to_each_other_are_an_error(tmp_path: Path, text: str) -> None:
+    with pytest.raises(ConfigError):
+        load([write(tmp_path, text)])
+
+
 def test_a_reference_is_checked_as_the_value_it_stands_for(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="period"):
         load([write(tmp_path, "[DEFAULT]\nperiod = $host_name\nhost_name = a\n")])

@@ -20,7 +20,7 @@ from sqlalchemy.engine import make_url
 
 from memhint.objects.policy import Origin, PolicyError
 from memhint.objects.reclaim import Reclaim, ReclaimState
-from memhint.objects.units import MIB
+from memhint.objects.units import GIB, MIB
 from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.planner.growth import table_of
 from memhint.planner.settings import PlannerSettings
@@ -228,6 +228,27 @@ def test_a_day_of_reports_is_thinned_alike(tmp_path: Path, empty: Path) -> None:
     assert {row[0] for row in found["domain_history"]} == {0, 3600}
     whole.close()
     light.close()
+
+
+@pytest.mark.parametrize("keep", [Keep(2 * 3600.0, 0.0, 7 * 86400.0), Keep(10 * 3600.0, 7200.0, 7 * 86400.0)])
+@pytest.mark.parametrize("kind", ["whole", "light"])
+def test_the_worst_of_an_hour_is_of_the_whole_hour(tmp_path: Path, kind: str, keep: Keep) -> None:
+    url = f"sqlite:///{tmp_path}/memhint.db"
+    store: HostStore
+    store = (
+        open_store(url, host="host-a", keep=keep) if kind == "whole" else open_host_store(url, host="host-a", keep=keep)
+    )
+    begin = NOW // 3600 * 3600
+    for number in range(24 * 12):
+        made = report(begin + number * 300, number, [(WEB, GIB)], False)
+        capacity = replace(made.plan.capacity, footprint=(20 + (number % 12 == 8)) * GIB)  # at minute 40
+        store.reports.save(replace(made, plan=replace(made.plan, capacity=capacity)))
+    store.close()
+    reader = open_store(url, host="host-a")
+    hours = [one.footprint for one in reader.history.of("host-a") if one.span == 3600]
+    reader.close()
+    assert len(hours) >= 10
+    assert set(hours) == {21 * GIB}
 
 
 def opened(path: Path, busy: float = 10.0) -> HostStore:

@@ -13,9 +13,11 @@ depends_on = None
 
 def upgrade() -> None:
     """Make the table, and the columns of what it depends on."""
-    with op.batch_alter_table("host_summary") as table:
-        table.add_column(sa.Column("forced_ratio", sa.Double))
-        table.add_column(sa.Column("slot_overhead", sa.BigInteger, nullable=False, server_default="0"))
+    there = {one["name"] for one in sa.inspect(op.get_bind()).get_columns("host_summary")}
+    if "forced_ratio" not in there:
+        op.add_column("host_summary", sa.Column("forced_ratio", sa.Double))
+    if "slot_overhead" not in there:
+        op.add_column("host_summary", sa.Column("slot_overhead", sa.BigInteger, nullable=False, server_default="0"))
     op.create_table(
         "capacity",
         sa.Column("provider", sa.String(36), primary_key=True),
