@@ -179,7 +179,17 @@ class DedupLever(HostLever[DedupPlan]):
     def reconcile(
         self, plan: DedupPlan, domains: Sequence[DomainObservation], host: HostObservation, *, dry_run: bool
     ) -> PassResult:
-        """Bring every VM and KSM to the plan."""
+        """Bring every VM and KSM to the plan. Where that breaks off KSM rests: nobody knows who is kept out."""
+        try:
+            return self._reconcile(plan, domains, host, dry_run=dry_run)
+        except Exception:
+            if not dry_run:
+                self._pause_or_say()
+            raise
+
+    def _reconcile(
+        self, plan: DedupPlan, domains: Sequence[DomainObservation], host: HostObservation, *, dry_run: bool
+    ) -> PassResult:
         verdicts = dict(plan.verdicts)
         running = [one for one in domains if one.state is not DomainState.SHUTOFF and one.process is not None]
         self._merge.forget_ended(running, domains)
@@ -261,10 +271,16 @@ class DedupLever(HostLever[DedupPlan]):
 
     def _pause_beside(self) -> None:
         try:
-            threading.Thread(target=self._ksm.pause, name="dedup-arrival", daemon=True).start()
+            threading.Thread(target=self._pause_or_say, name="dedup-arrival", daemon=True).start()
         except RuntimeError as error:  # no host has threads without end
             LOG.warning("KSM is stopped while its caller waits: %s", error)
+            self._pause_or_say()
+
+    def _pause_or_say(self) -> None:
+        try:
             self._ksm.pause()
+        except Exception:
+            LOG.exception("that KSM rests could not be noted, or not be found out")
 
     def hold(self) -> Verdict:
         """While it is not known who may merge: KSM rests, where memhint runs it. Nothing is separated, or forgotten."""

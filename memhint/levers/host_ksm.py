@@ -49,6 +49,7 @@ class HostKsm:
         self._arrivals = arrivals
         self._known = 0  # arrivals that the pass under way has looked at
         self._ended = False
+        self._on = False  # by memhint, as far as this process knows: the ledger may not answer
 
     def knows(self, arrivals: int) -> None:
         """So many arrivals have been looked at: KSM may run over them, once all is done that the pass has to do."""
@@ -74,6 +75,7 @@ class HostKsm:
         kept = {ksm.KsmKnob.RUN, *(knob for knob, _ in wanted), *([ksm.KsmKnob.PAGES_TO_SCAN] if advised else [])}
         dropped = [mark for mark in self._marks() if mark.knob not in kept]
         if not changes and not dropped and not switch_on:
+            self._on = self.owned()  # an agent before this one may have switched it on
             return Verdict(Answer.UNCHANGED)
         words = [f"{knob}={value}" for knob, value in changes]
         words += [f"{mark.knob} as it was" for mark in dropped]
@@ -98,20 +100,33 @@ class HostKsm:
         return Verdict(Answer.APPLIED, Reason.NONE, what)
 
     def pause(self) -> None:
-        """Stop scanning, if memhint began it. What is merged stays merged, and nothing more is."""
+        """Stop scanning, if memhint began it. What is merged stays merged, and nothing more is.
+
+        It stops whether or not the ledger can be read, or takes the note. What that raises is raised after it.
+        """
         with self._arrivals.lock:
-            mark = self._ledger.get(HOST, ksm.KsmKnob.RUN)
-            if mark is None or not self.owned():
-                return
             try:
-                if ksm.read_knob(self._root, ksm.KsmKnob.RUN) != "1":
-                    return
-                ksm.write_knob(self._root, ksm.KsmKnob.RUN, "0")
-            except KernelInterfaceError as error:
-                LOG.error("KSM could not be stopped: %s", error)
+                mark = self._ledger.get(HOST, ksm.KsmKnob.RUN)
+            except Exception:
+                if self._on:
+                    self._stop()
+                raise
+            if mark is None or mark.instance != self._host_boot or not self._stop():
                 return
-            # It stops whether or not that can be noted. Without the note what stands there is somebody else's.
+            # Without the note what stands there is somebody else's.
             self._ledger.put(replace(mark, after="0", at=self._now()))
+
+    def _stop(self) -> bool:
+        """Whether it ran until now, and does no more."""
+        try:
+            if ksm.read_knob(self._root, ksm.KsmKnob.RUN) != "1":
+                return False
+            ksm.write_knob(self._root, ksm.KsmKnob.RUN, "0")
+        except KernelInterfaceError as error:
+            LOG.error("KSM could not be stopped: %s", error)
+            return False
+        self._on = False
+        return True
 
     def separate_all(self, room: Callable[[], int], page_size: int) -> str | None:
         """Separate every page that KSM has merged, of whatever process, and stop it; why that could not be, in words.
@@ -202,6 +217,8 @@ class HostKsm:
                 self._ledger.remove(HOST, knob)
                 self._ledger.put(known)
             raise
+        if knob is ksm.KsmKnob.RUN:
+            self._on = value == "1"
 
     def _mark(self, knob: ksm.KsmKnob, after: str) -> None:
         """Note what the knob goes back to: what it was before memhint's first write, or what others set since.

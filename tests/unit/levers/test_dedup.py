@@ -676,6 +676,41 @@ def test_in_the_end_ksm_rests_though_the_store_takes_no_mark(host: Host, monkeyp
     assert MERGE_KNOB in {mark.knob for mark in host.ledger.all()}
 
 
+def unreadable(*_: object) -> None:
+    raise StoreError("the database does not answer")
+
+
+@pytest.mark.parametrize("moment", ["arrived", "stopping", "a pass"])
+@pytest.mark.parametrize("began", ["here", "before a restart"])
+def test_ksm_rests_though_the_store_cannot_be_read(
+    host: Host, monkeypatch: pytest.MonkeyPatch, moment: str, began: str
+) -> None:
+    host.reconcile()
+    if began != "here":
+        host.lever = host.make()
+        host.reconcile()
+    assert host.knob("run") == "1"
+    for name in ("get", "all", "put", "remove"):
+        monkeypatch.setattr(host.ledger, name, unreadable)
+    if moment == "a pass":
+        with pytest.raises(StoreError):
+            host.reconcile()
+    else:
+        getattr(host.lever, moment)()
+        wait_for(lambda: host.knob("run") == "0", WAIT_S, "KSM to rest")
+    assert host.knob("run") == "0"
+
+
+def test_ksm_of_somebody_else_goes_on_though_the_store_cannot_be_read(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host.root.write(f"{KSM}/run", "1\n")
+    monkeypatch.setattr(host.ledger, "get", unreadable)
+    with pytest.raises(StoreError):
+        host.lever.hold()
+    assert host.knob("run") == "1"
+
+
 def test_an_agent_that_stops_has_ksm_rest_while_a_pass_hangs_which_does_not_switch_it_on_again(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -207,6 +207,34 @@ def test_how_much_may_come_to_lie_on_each_node(tune: str, nodes: tuple[int, ...]
     assert (facts.numa_nodes, tuple(one // MIB for one in facts.numa_most)) == (nodes, most)
 
 
+DIMM = "<memory model='dimm'><target><size unit='MiB'>4096</size><node>0</node></target></memory>"
+OWN = DIMM.replace("<target>", "<source><nodemask>1</nodemask></source><target>", 1)
+
+
+@pytest.mark.parametrize(
+    ("tune", "device", "nodes", "most"),
+    [
+        ("<memnode cellid='0' nodeset='1'/>", DIMM, (1,), (6144,)),
+        ("<memory nodeset='0'/><memnode cellid='0' nodeset='1'/>", DIMM, (0, 1), (0, 6144)),
+        ("<memory nodeset='0'/>", DIMM, (0,), (6144,)),
+        ("<memory nodeset='0'/>", OWN, (0, 1), (2048, 4096)),
+        ("", OWN, (1,), (4096,)),
+        ("", DIMM, (), ()),
+        ("<memory mode='preferred' nodeset='0'/>", OWN, (), ()),
+        ("<memory nodeset='0'/>", OWN.replace("'dimm'", "'virtio-mem'"), (0, 1), (2048, 4096)),
+        ("<memory nodeset='0'/>", OWN.replace("4096", "a lot"), (0, 1), ()),
+    ],
+)
+def test_memory_that_is_plugged_in_is_bound_as_its_cell_is(
+    tune: str, device: str, nodes: tuple[int, ...], most: tuple[int, ...]
+) -> None:
+    cell = "<cpu><numa><cell id='0' memory='2' unit='GiB'/></numa></cpu>"
+    text = domain(f"{cell}<numatune>{tune}</numatune><devices>{device}</devices>")
+    facts = parse_domain(text.replace("'GiB'>2<", "'GiB'>6<", 1)).facts
+    assert (facts.numa_nodes, tuple(one // MIB for one in facts.numa_most)) == (nodes, most)
+    assert facts.numa_strict is bool(nodes)
+
+
 @pytest.mark.parametrize(
     ("body", "system"),
     [
