@@ -13,7 +13,7 @@ from memhint.cli.errors import CliError, Exit
 from memhint.controller.capacity_writer import release
 from memhint.controller.openstack import placement_of
 from memhint.objects.provider import ProviderRecord
-from memhint.openstack.errors import OpenStackError
+from memhint.openstack.errors import NotThere, OpenStackError
 from memhint.store import Store
 
 _COLUMNS = ("host", "provider", "found", "written", "state", "detail")
@@ -129,7 +129,10 @@ capacity = off afterwards.
                 if not parsed_args.dry_run:
                     return release(one, store.capacities, placement)
                 one = store.capacities.one(one.provider) or one  # controllers may have written since
-                now = placement.inventory(one.provider).ratio
+                try:
+                    now = placement.inventory(one.provider).ratio
+                except NotThere:
+                    return "the provider is gone"
                 if one.may_go_back(now):
                     return f"{now:g} -> {one.adopted:g}"
                 return "left as it is: somebody else has changed it"

@@ -58,7 +58,8 @@ OPTS = (
     cfg.BoolOpt(
         "migrate",
         default=False,
-        help="Ask Nova for a live migration of the VM that a host under pressure names. Off: it is an event only.",
+        help="Ask Nova for a live migration of the VM that a host under pressure names. Off: it is an event only. It"
+        " needs no capacity, but the login below.",
     ),
     cfg.FloatOpt(
         "migrate_pause", default=300.0, min=1, help="Seconds between two live migrations that are asked for one host."

@@ -59,6 +59,10 @@ class _Left:
     intended: float | None
 
 
+class _Gone(OpenStackError):
+    """Placement does not have a provider of which no host speaks any more: its compute was taken away, or made anew."""
+
+
 class CapacityWriter:
     """One round after the other; it keeps nothing that another controller would need while the database keeps it."""
 
@@ -102,6 +106,7 @@ class CapacityWriter:
         self._marked: set[str] = set()  # providers that bear the trait, as far as this process has seen to it
         self._names: dict[str, str] = {}  # of providers, in Placement
         self._told: dict[str, str] = {}
+        self._gone: dict[str, float] = {}  # when Placement had it no more, by provider
         self.counts: Counter[str] = Counter()  # written, outdated, overtaken, failed, conflict, refused, unverified
 
     def round(self) -> None:
@@ -113,7 +118,7 @@ class CapacityWriter:
         views, unknown = self._rightful(self._views())
         for provider, standing in standings.items():
             # Its agent speaks of it no more, and so nothing vouches for its ratio.
-            if provider not in views and provider not in unknown:
+            if provider not in views and provider not in unknown and self._may_be_there(standing):
                 views[provider] = _silent(standing)
         lower = {one for one, view in views.items() if self._lowers(one, view, standings.get(one))}
         for provider, view in sorted(views.items(), key=lambda one: one[0] not in lower):
@@ -122,6 +127,11 @@ class CapacityWriter:
             try:
                 self._one(provider, view, standings.get(provider))
                 self._see_to_mark(provider, standings.get(provider))
+            except _Gone:
+                self._known.pop(provider, None)
+                if provider not in self._gone:
+                    LOG.info("%s: its former provider %s is not in Placement any more", view.host, provider)
+                self._gone[provider] = self._clock()
             except OpenStackError as error:
                 self.counts["failed"] += 1
                 self._known.pop(provider, None)
@@ -133,6 +143,13 @@ class CapacityWriter:
                 self._known.pop(provider, None)
                 LOG.exception("%s: its ratio is not written", view.host)
                 self._say(view.host, f"not written, tried again: {type(error).__name__}")
+
+    def _may_be_there(self, standing: ProviderRecord) -> bool:
+        """Whether a provider of which nobody speaks is to be looked at: not what was given back, or is gone."""
+        if standing.tenure is Tenure.RELEASED:
+            return False
+        gone = self._gone.get(standing.provider)
+        return gone is None or self._clock() - gone >= self._refresh
 
     def _lowers(self, provider: str, view: HostCapacity, standing: ProviderRecord | None) -> bool:
         """Whether less is wanted than stands there, as far as is remembered: that must not wait for all others."""
@@ -223,9 +240,12 @@ class CapacityWriter:
         try:
             known = _ProviderReading(self._placement.provider(provider), self._clock(), frozenset(view.memory))
         except NotThere as error:
+            if not view.vouched:
+                raise _Gone(str(error)) from error
             raise OpenStackError(
                 f"Placement has no memory inventory of provider {provider}, which the host's compute_id names: {error}"
             ) from error
+        self._gone.pop(provider, None)
         self._known[provider] = known
         self._names[provider] = known.provider.name
         return known

@@ -43,26 +43,19 @@ def nova_of(conf: cfg.ConfigOpts) -> nova.Nova:
 
 
 class OpenStackThread:
-    """Rounds until it is closed. A round that fails is logged, and the next one comes nevertheless."""
+    """Rounds until it is closed: of ratios, of migrations, or of both.
+
+    A round that fails is logged, and the next one comes nevertheless.
+    """
 
     def __init__(self, conf: cfg.ConfigOpts, store: Store) -> None:
         """:raises OpenStackError: when [openstack] does not say enough to log in."""
         options = conf.openstack
         self._interval = options.interval
         self._stop = threading.Event()
-        views = CapacityViews(store.database, store.hosts_view)
-        self._writer = CapacityWriter(
-            views.read,
-            store.capacities,
-            placement_of(conf),
-            lambda host, what: store.fleet.tell(host, HostEventKind.CAPACITY, what),
-            WriterSettings(options.max_ratio, options.quantum, options.smallest_vm_mib * MIB, options.providers),
-            f"{socket.gethostname()[:30]}-{os.getpid()}-{uuid.uuid4().hex[:8]}",
-            write=options.capacity == "write",
-            refresh=options.refresh,
-            stopped=self._stop.is_set,
-            renewed=views.one,
-        )
+        self._writer: CapacityWriter | None = None
+        if options.capacity != "off":
+            self._writer = self._make_writer(conf, store)
         self._shedder: Shedder | None = None
         if options.migrate:
             asked = nova_of(conf)
@@ -74,7 +67,7 @@ class OpenStackThread:
     @property
     def counts(self) -> Mapping[str, int]:
         """What became of the ratios so far, as CapacityWriter counts it."""
-        return self._writer.counts
+        return self._writer.counts if self._writer is not None else {}
 
     def start(self) -> None:
         """Begin."""
@@ -86,14 +79,31 @@ class OpenStackThread:
         if self._thread.is_alive():
             self._thread.join()
 
+    def _make_writer(self, conf: cfg.ConfigOpts, store: Store) -> CapacityWriter:
+        options = conf.openstack
+        views = CapacityViews(store.database, store.hosts_view)
+        return CapacityWriter(
+            views.read,
+            store.capacities,
+            placement_of(conf),
+            lambda host, what: store.fleet.tell(host, HostEventKind.CAPACITY, what),
+            WriterSettings(options.max_ratio, options.quantum, options.smallest_vm_mib * MIB, options.providers),
+            f"{socket.gethostname()[:30]}-{os.getpid()}-{uuid.uuid4().hex[:8]}",
+            write=options.capacity == "write",
+            refresh=options.refresh,
+            stopped=self._stop.is_set,
+            renewed=views.one,
+        )
+
     def _run(self) -> None:
         while not self._stop.is_set():
             try:
-                self._writer.round()
+                if self._writer is not None:
+                    self._writer.round()
                 if self._shedder is not None and not self._stop.is_set():
                     self._shedder.round()
             except StoreError as error:
-                LOG.error("no ratio is written until the store is back: %s", error)
+                LOG.error("no ratio is written and no VM moved until the store is back: %s", error)
             except Exception:
                 LOG.exception("a round failed")  # whatever it was, silence must still lower a ratio later
             self._stop.wait(self._interval)

@@ -72,7 +72,7 @@ class ControllerService:
             beside.append(Rounds("tidying", tidier.round, TIDY_EVERY, "what has grown old stays"))
             for one in beside:
                 one.start()
-            if self._conf.openstack.capacity != "off":
+            if self._conf.openstack.capacity != "off" or self._conf.openstack.migrate:
                 openstack = OpenStackThread(self._conf, store)
                 openstack.start()
             reconciler = Reconciler(store, courier.send, own.resend)

@@ -83,7 +83,7 @@ def decide(view: HostCapacity, known: Provider, standing: ProviderRecord, settin
         return Decision(Tenure.CONFLICT, DecisionReason.FOREIGN, detail=detail)
     if view.stale:
         # Silence lowers and never raises: the host may have said last that it has no room.
-        wanted, tenure, why = min(nominal(standing), now), Tenure.NOMINAL, DecisionReason.SILENT
+        wanted, tenure, why = min(nominal(standing), settings.most, now), Tenure.NOMINAL, DecisionReason.SILENT
     else:
         wanted, tenure, why = _wanted(view, known, settings), Tenure.MANAGED, DecisionReason.HEADROOM
     # What is too much is lowered by however little. Less than SAME is a database's rounding.

@@ -18,11 +18,12 @@ from typing import Any, Protocol
 
 from memhint_nova.claims import Said, bears_name, short_name
 from memhint_nova.host import Host
+from memhint_nova.keys import value_of
 from memhint_nova.reason import Reason
 from memhint_nova.snapshot import Snapshot
 from memhint_nova.wish import Wish
 
-OPT_OUT_KEY, OPT_OUT_VALUE = "memhint:overcommit", "deny"  # in an aggregate's metadata
+_OPT_OUT = "overcommit"  # in an aggregate's metadata, too
 
 
 class Compute(Protocol):
@@ -61,8 +62,10 @@ class Judge:
         """Why this compute does not get the VM; None where it may."""
         found = self.known(compute)
         if isinstance(found, Reason):
-            if (found is Reason.UNKNOWN and self.rules.pass_unknown) or compute.hypervisor_type == "ironic":
+            if compute.hypervisor_type == "ironic":
                 return None
+            if found is Reason.UNKNOWN and self.rules.pass_unknown:
+                return self._against_wish(compute, wish)  # which needs nothing measured
             if compute.free_ram_mb < wish.need:
                 return found
             return self._beyond_ratio(compute, wish)
@@ -71,15 +74,19 @@ class Judge:
         rules = self.rules
         if rules.psi_limit is not None and found.psi is not None and found.psi >= rules.psi_limit:
             return Reason.PSI
+        unwished = self._against_wish(compute, wish)
+        if unwished is not None:
+            return unwished
+        return None if self.left(compute, found) >= wish.need + rules.overhead else Reason.HEADROOM
+
+    def _against_wish(self, compute: Compute, wish: Wish) -> Reason | None:
+        """What of the flavor or the aggregate keeps the VM out, whatever is measured."""
         nominal_for = wish.nominal_for
         if nominal_for is None and compute.aggregates and opted_out(compute):
             nominal_for = Reason.OPT_OUT
         if nominal_for is not None and compute.free_ram_mb < wish.need:
             return nominal_for
-        beyond = self._beyond_ratio(compute, wish)
-        if beyond is not None:
-            return beyond
-        return None if self.left(compute, found) >= wish.need + rules.overhead else Reason.HEADROOM
+        return self._beyond_ratio(compute, wish)
 
     def known(self, compute: Compute) -> Host | Reason:
         """What is known of a compute, or why nothing is that could be used."""
@@ -158,8 +165,8 @@ class Judge:
 
 
 def opted_out(compute: Compute) -> bool:
-    """True where one of the compute's aggregates opts out of promising what VMs do not use."""
-    return any(aggregate.metadata.get(OPT_OUT_KEY) == OPT_OUT_VALUE for aggregate in compute.aggregates)
+    """True where one of the compute's aggregates opts out of promising what VMs do not use, or misspells its word."""
+    return any(value_of(aggregate.metadata, _OPT_OUT)[0] == "deny" for aggregate in compute.aggregates)
 
 
 def _ratio(compute: Compute, wish: Wish) -> float:

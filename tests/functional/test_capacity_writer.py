@@ -164,6 +164,22 @@ def test_a_host_that_no_report_speaks_of_any_more_is_nominal_too(fleet: Fleet) -
     assert fleet.placement.ratio(provider) == 1.0
 
 
+@pytest.mark.parametrize("released", [False, True])
+def test_a_provider_that_went_with_its_compute_is_no_failure(fleet: Fleet, released: bool) -> None:
+    name, writer = fleet.host(), fleet.writer()
+    fleet.report(name, headroom=15360)
+    writer.round()
+    (standing,) = fleet.store.capacities.all()
+    if released:
+        assert release(standing, fleet.store.capacities, fleet.client) == "1.5 -> 1"
+    assert fleet.placement.ask("DELETE", f"/resource_providers/{standing.provider}").status_code == 204
+    del fleet.views[name]
+    told = list(fleet.said)
+    for _ in range(3):
+        writer.round()
+    assert (writer.counts["failed"], fleet.said) == (0, told)
+
+
 def test_a_stranger_who_writes_is_not_fought_until_an_operator_says_so(fleet: Fleet) -> None:
     name, writer = fleet.host(), fleet.writer()
     fleet.report(name, headroom=15360)

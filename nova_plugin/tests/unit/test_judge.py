@@ -184,6 +184,20 @@ def test_unknown_hosts_can_be_left_to_the_other_filters_but_known_ones_cannot() 
 
 
 OPEN = replace(RULES, pass_unknown=True)
+
+
+def test_a_host_that_is_left_to_the_other_filters_still_has_to_be_what_the_flavor_and_the_aggregate_say() -> None:
+    full = Compute(free_ram_mb=-5000)
+    asked = judge(told(2), rules=OPEN)
+    assert asked.veto(full, vm(2048, overcommit="deny")) is Reason.OPT_OUT
+    assert asked.veto(full, vm(2048, max_ratio="1")) is Reason.MAX_RATIO
+    limited = wish(2048, {"memhint:class": "guaranteed"}, {**NO_LIMITS, "guaranteed": 1.0})
+    assert asked.veto(full, limited) is Reason.CLASS_LIMIT
+    full.aggregates = [Aggregate({"memhint:overcommit": "deny"})]
+    assert asked.veto(full, vm(2048)) is Reason.OPT_OUT
+    assert asked.explain(full, vm(2048), Reason.OPT_OUT)
+
+
 CROWDED = Compute(free_ram_mb=-100_000)
 
 
@@ -267,6 +281,15 @@ def test_an_aggregate_can_opt_its_hosts_out() -> None:
     tight.aggregates = [Aggregate({"memhint:overcommit": "allow"}), Aggregate({"memhint:overcommit": "deny"})]
     assert judge(told()).veto(tight, vm(2048)) is Reason.OPT_OUT
     assert judge(told()).veto(tight, vm(1000)) is None
+
+
+@pytest.mark.parametrize(
+    ("said", "out"), [("deny", True), ("deny ", True), ("Deny", True), ("yes", True), ("allow", False), (None, False)]
+)
+def test_an_aggregates_misspelt_word_is_no_consent(said: str | None, out: bool) -> None:
+    tight = Compute(free_ram_mb=1000, total_usable_ram_mb=1000 + 4096 + 512)
+    tight.aggregates = [Aggregate({} if said is None else {"memhint:overcommit": said})]
+    assert judge(told()).veto(tight, vm(2048)) is (Reason.OPT_OUT if out else None)
 
 
 @pytest.mark.parametrize(

@@ -80,6 +80,11 @@ def test_silence_raises_no_ratio(now: float) -> None:
     assert (found.ratio, found.tenure, found.why) == (None, Tenure.NOMINAL, DecisionReason.UNCHANGED)
 
 
+def test_the_operators_maximum_holds_for_a_silent_host_too() -> None:
+    standing, settings = replace(STANDING, written=1.5, adopted=1.2), replace(SETTINGS, most=0.8)
+    assert decide(view(0, stale=True), provider(1.5, {}), standing, settings).ratio == 0.8
+
+
 def test_the_operators_maximum_holds() -> None:
     assert decide(view(99999), provider(1.0, {}), STANDING, SETTINGS).ratio == 2.0
 
