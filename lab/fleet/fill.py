@@ -37,13 +37,18 @@ def fill(store: Store, fleet: Fleet, now: float, *, past: float = 0.0) -> None:
     # A host is as old as its newest report was under way longer than the fastest one: so there was a fast one.
     before = [replace(fleet.report(number, now - fleet.shape.period), domains=()) for number in stale]
     store.fleet.take([State(one, fleet.clock(now)) for one in before])
-    keep(store, fleet, fleet.reports(now))
+    keep(store, fleet, fleet.reports(now), now)
     store.fleet.sweep()
 
 
-def keep(store: Store, fleet: Fleet, reports: Iterator[Report]) -> None:
-    """Keep reports as the states that they are."""
-    while batch := [State(one, fleet.clock(one.at + fleet.shape.period / 2)) for one in islice(reports, BATCH)]:
+def keep(store: Store, fleet: Fleet, reports: Iterator[Report], now: float) -> None:
+    """Keep reports as the states that they are, an old one as if it had waited for a database."""
+    period = fleet.shape.period
+
+    def state(one: Report) -> State:
+        return State(one, fleet.clock(one.at + period / 2), held=max(0.0, now - one.at - period))
+
+    while batch := [state(one) for one in islice(reports, BATCH)]:
         store.fleet.take(batch)
 
 
@@ -56,7 +61,7 @@ def follow(store: Store, fleet: Fleet, stopped: Callable[[], bool], wall: Callab
     while not stopped():
         began = time.monotonic()
         now = wall()
-        keep(store, fleet, (fleet.report(number, now) for number in alive[tick % ticks :: ticks]))
+        keep(store, fleet, (fleet.report(number, now) for number in alive[tick % ticks :: ticks]), now)
         if tick % 5 == 0:
             store.fleet.sweep()
         tick += 1

@@ -401,10 +401,13 @@ class CapacityWriter:
                     f"it claims provider {provider}, which is {name} in Placement; if the two are one, say so in"
                     " [openstack] providers",
                 )
+            # A host that was renamed is silent under its old name.
+            mine = tuple(one for one in mine if not one.stale) or mine
             if len(mine) == 1:
                 found[provider] = mine[0]
+            names = ", ".join(sorted(one.host for one in mine))
             for one in mine if len(mine) > 1 else ():
-                self._say(one.host, f"left alone, {DecisionReason.SHARED}: another host claims provider {provider} too")
+                self._say(one.host, f"left alone, {DecisionReason.SHARED}: {names} claim provider {provider}")
         return found, unknown
 
     def _name(self, provider: str) -> str:

@@ -140,6 +140,11 @@ def read_reporting_feature(agent: GuestAgent, device: str) -> bool | None:
     return text[_REPORTING_FEATURE] == "1"
 
 
+def may_be_written(order: int) -> bool:
+    """Whether a kernel should be given this order."""
+    return 0 <= order <= _WRITABLE_ORDER_MAX
+
+
 def write_order(agent: GuestAgent, order: int) -> None:
     """Set page_reporting_order. Read it back: the guest's word is all there is.
 
@@ -147,7 +152,7 @@ def write_order(agent: GuestAgent, order: int) -> None:
     :raises GuestCommandFailed: the kernel refuses it (EINVAL above 10 since 6.12) or has no such file
     :raises GuestError: as the agent's calls do
     """
-    if not 0 <= order <= _WRITABLE_ORDER_MAX:
+    if not may_be_written(order):
         raise ValueError(f"order {order} is not within 0 to {_WRITABLE_ORDER_MAX}")
     write_file(agent, _ORDER_PATH, str(order))
 

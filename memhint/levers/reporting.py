@@ -15,8 +15,16 @@ from dataclasses import dataclass, replace
 from memhint.guest.errors import GuestAgentAbsent, GuestCommandMissing, GuestError, GuestTimeout
 from memhint.guest.page_reporting import ReportingParameter, set_page_reporting
 from memhint.guest.protocol import GuestAgent
-from memhint.guest.reporting_knob import MAX_PAGE_ORDER, STOP_ORDER, bind, reports, unbind, write_order
-from memhint.levers import reporting_next_boot, reporting_tuning
+from memhint.guest.reporting_knob import (
+    MAX_PAGE_ORDER,
+    STOP_ORDER,
+    bind,
+    may_be_written,
+    reports,
+    unbind,
+    write_order,
+)
+from memhint.levers import guest_boot, reporting_next_boot, reporting_tuning
 from memhint.levers.lever import TakeUp, as_it_is
 from memhint.levers.reporting_flush import Flushes
 from memhint.levers.reporting_next_boot import NEXT_BOOT_KNOB, NextBootConfig
@@ -196,7 +204,7 @@ class ReportingLever:
         if mark.knob == NEXT_BOOT_KNOB:
             return reporting_next_boot.put_back(self._ledger, mark, target.next_boot)
         kernel = target.domain.guest_kernel
-        if _booted_since(kernel, mark):
+        if guest_boot.booted_since(kernel, mark):
             return self._gone_with_its_boot(mark)
         if target.agent is None:
             return Verdict(Answer.PENDING, Reason.NO_GUEST_AGENT, "the guest cannot be asked now")
@@ -206,7 +214,7 @@ class ReportingLever:
             # What was seen a cycle ago may be of the boot before this one, of which the mark is.
             if kernel is None or not target.fresh:
                 kernel = self._read_kernel(target.agent)
-            if _booted_since(kernel, mark):
+            if guest_boot.booted_since(kernel, mark):
                 return self._gone_with_its_boot(mark)
             if _setting(kernel, mark.knob) not in (None, mark.after):
                 self._ledger.remove(mark.subject, mark.knob)
@@ -214,7 +222,8 @@ class ReportingLever:
             if mark.knob == ENABLED_KNOB:
                 set_page_reporting(target.agent, enabled=mark.before == "true")
             elif mark.knob == ORDER_KNOB:
-                write_order(target.agent, int(mark.before))
+                former = int(mark.before)  # of a kernel that shows -1 nobody has chosen one
+                write_order(target.agent, former if may_be_written(former) else self._order)
             elif mark.before:
                 bind(target.agent, mark.before)
             else:
@@ -310,7 +319,7 @@ class ReportingLever:
             return self._settled(uuid, DRIVER_KNOB, device, verdict)
         mark = self._ledger.get(uuid, ORDER_KNOB)
         former = int(mark.before) if mark is not None else STOP_ORDER
-        order = former if former <= MAX_PAGE_ORDER else self._order
+        order = former if 0 <= former <= MAX_PAGE_ORDER else self._order
         verdict = self._set_order(uuid, kernel, agent, order)
         if verdict.answer is Answer.APPLIED:
             detail = f"nothing is reported before the guest next frees a block of order {order}"
@@ -325,7 +334,8 @@ class ReportingLever:
 
     def _mark(self, uuid: str, knob: str, before: str, after: str, kernel: GuestKernel) -> None:
         """Keep what was there first, before it is changed; the ledger keeps the oldest of one guest boot."""
-        self._ledger.put(Mark(uuid, knob, before, after, kernel.boot_id or "", self._now()))
+        former = guest_boot.before(self._ledger, uuid, knob, before)
+        self._ledger.put(Mark(uuid, knob, former, after, kernel.boot_id or "", self._now()))
 
     def _settled(self, uuid: str, knob: str, now: str, verdict: Verdict) -> Verdict:
         """A setting that is back to what it was before memhint came needs no mark any more."""
@@ -341,18 +351,17 @@ class ReportingLever:
             return
         for knob in (ENABLED_KNOB, ORDER_KNOB, DRIVER_KNOB):
             mark = self._ledger.get(domain.uuid, knob)
-            same = mark is not None and mark.instance == (kernel.boot_id or "")
-            if mark is not None and same and mark.before == _setting(kernel, knob):
+            if (
+                mark is not None
+                and guest_boot.may_be_of_this_boot(kernel, mark)
+                and mark.before == _setting(kernel, knob)
+            ):
                 self._ledger.remove(domain.uuid, knob)
 
     def _read_back(self, agent: GuestAgent, took: Callable[[GuestKernel], bool]) -> Verdict:
         if took(self._read_kernel(agent)):
             return Verdict(Answer.APPLIED)
         return Verdict(Answer.FAILED, Reason.GUEST_ANSWER, "the guest took the write and shows the old setting")
-
-
-def _booted_since(kernel: GuestKernel | None, mark: Mark) -> bool:
-    return kernel is not None and kernel.boot_id is not None and kernel.boot_id != mark.instance
 
 
 def _setting(kernel: GuestKernel, knob: str) -> str | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from memhint.guest.page_reporting import ReportingParameter, set_page_reporting
 from memhint.guest.protocol import GuestAgent
+from memhint.levers import guest_boot
 from memhint.levers.reporting_flush import Flushes
 from memhint.objects.guest import GuestKernel, GuestMemory
 from memhint.objects.ownership import Ledger, Mark
@@ -71,7 +72,8 @@ def tune(
             return Verdict(Answer.UNSUPPORTED, Reason.KERNEL, f"the guest cannot change {' and '.join(missing)}")
         return Verdict(Answer.UNCHANGED)
     for change in changes:
-        ledger.put(Mark(uuid, change.knob, str(change.before), str(change.after), kernel.boot_id or "", now()))
+        former = guest_boot.before(ledger, uuid, change.knob, str(change.before))
+        ledger.put(Mark(uuid, change.knob, former, str(change.after), kernel.boot_id or "", now()))
     arguments: dict[str, int] = {change.argument: change.after for change in changes}
     answer = set_page_reporting(agent, **arguments, **flush)
     if flush:
@@ -115,7 +117,7 @@ def _changes(ledger: Ledger, uuid: str, kernel: GuestKernel, tuning: Tuning) -> 
 
 def _ours(mark: Mark, kernel: GuestKernel, present: int) -> bool:
     """Whether what is set now is what memhint set: in this boot of the guest, and not by somebody else since."""
-    return mark.instance == (kernel.boot_id or "") and mark.after == str(present)
+    return guest_boot.may_be_of_this_boot(kernel, mark) and mark.after == str(present)
 
 
 def _forget(ledger: Ledger, uuid: str, kernel: GuestKernel, tuning: Tuning) -> None:

@@ -11,7 +11,7 @@ from memhint.virt.errors import DeviceAbsent, MonitorAnswerMalformed
 
 PAGE = 4096
 _PERIPHERAL = "/machine/peripheral"
-_BALLOONS = ("child<virtio-balloon-pci>", "child<virtio-balloon-ccw>", "child<virtio-balloon-device>")
+_BALLOON = "child<virtio-balloon-"  # how the type of a balloon begins, on whatever bus, of whatever model
 _WORD = 64  # characters of QEMU's word for why it gives nothing back
 
 
@@ -91,7 +91,7 @@ class RecyclerKnobs:
 
     def _path(self) -> str:
         for child in self._properties.children(_PERIPHERAL):
-            if child.get("type") in _BALLOONS:
+            if str(child.get("type")).startswith(_BALLOON):
                 return f"{_PERIPHERAL}/{child['name']}"
         raise DeviceAbsent("the VM has no balloon that could recycle")
 

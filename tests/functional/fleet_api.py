@@ -106,7 +106,8 @@ class FleetApi:
 
     def change(self, host: int, later: float) -> None:
         """Have a host report anew, so many seconds after the fleet was filled."""
-        keep(self.store, FLEET, iter([self._fleet.report(host, time.time() + later)]))
+        now = time.time()
+        keep(self.store, FLEET, iter([self._fleet.report(host, now + later)]), now)
 
     def memhint(self, *words: str, who: str | None = "admin") -> Ended:
         """`memhint` in this process, as one of PEOPLE or as nobody."""

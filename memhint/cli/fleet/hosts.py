@@ -183,6 +183,23 @@ def promise_line(one: Mapping[str, Any] | None) -> str:
     return f"{told}; at worst {size(worst['promised'])} were promised and {gave} were there, {moment(worst['at'])} UTC"
 
 
+_SAID_ABOVE = ("headroom", "bound")  # as of now: of an old report less may be promised than it has
+_TERMS: Mapping[str, Callable[[Any], str]] = {
+    "storm": "{} %".format,
+    "max_ratio": "{:g}".format,
+    "evidence": text,
+    "together": text,
+    "blind": text,
+}
+"""The terms that are no sizes."""
+
+
+def _admitting(one: Item) -> str:
+    if one.get("state") != "fresh":
+        return f"no: its report is {one.get('state')}"
+    return f"{text(one.get('admitting'))}{': ' + one['detail'] if one.get('detail') else ''}"
+
+
 def _rows(one: Item) -> dict[str, str]:
     reclaimable = {name: found for name, found in (one.get("reclaimable") or {}).items() if found is not None}
     rows = {
@@ -197,7 +214,7 @@ def _rows(one: Item) -> dict[str, str]:
         "Headroom": f"{size(one.get('headroom'))}, bounded by {one.get('bound')}",
         "Nominal": size(one.get("nominal_headroom")),
         f"More VMs of {size(one.get('slot'))}": f"{one.get('slots')} measured, {one.get('nominal_slots')} nominal",
-        "Admitting": f"{text(one.get('admitting'))}{': ' + one['detail'] if one.get('detail') else ''}",
+        "Admitting": _admitting(one),
         "Pressure": "-" if one.get("psi") is None else f"{one['psi']:.1f} % some, over 10 s",
         "Dedup (KSM)": f"saves {size(one.get('ksm_saving'))}",
         "Reported": size(one.get("reported")),
@@ -214,7 +231,8 @@ def _rows(one: Item) -> dict[str, str]:
     ]
     rows["Ladder"] = "\n".join(ladder) or "no rung entered"
     for name, value in (one.get("capacity") or {}).items():
-        rows[f"Term {name}"] = size(value) if isinstance(value, int) else text(value)
+        if name not in _SAID_ABOVE:
+            rows[f"Term {name}"] = text(value) if value is None else _TERMS.get(name, size)(value)
     for lever in one.get("levers") or ():
         rows[f"Lever {lever.get('lever')}"] = lever_line(lever)
     rows["Gaps"] = gap_lines(one)

@@ -53,7 +53,8 @@ class Filled:
         now = time.time()
         store = open_store(self.url, create=False)
         alive = (host for host in range(self.fleet.shape.hosts) if not self.fleet.stale(host))
-        keep(store, self.fleet, (replace(self.fleet.report(host, now), sequence=self.newer(now)) for host in alive))
+        newer = (replace(self.fleet.report(host, now), sequence=self.newer(now)) for host in alive)
+        keep(store, self.fleet, newer, now)
         store.close()
 
     def follow(self, stopped: Callable[[], bool]) -> None:

@@ -42,6 +42,31 @@ def test_a_host_shows_its_vms_its_terms_its_ladder_and_its_levers(page: Page, ap
     expect(page.get_by_role("group", name="History").locator("canvas")).to_be_visible()
 
 
+def test_a_host_whose_report_is_old_promises_in_its_terms_what_it_promises_above(
+    page: Page, api: Api, store: Filled
+) -> None:
+    stale = next(host for host in range(200) if store.fleet.stale(host))
+    page.goto(f"{api.dashboard}#/hosts/{store.fleet.name(stale)}")
+    opened = open_store(store.url, create=False)
+    line, report = opened.hosts_view.one(store.fleet.name(stale)), opened.reports.newest(store.fleet.name(stale))
+    opened.close()
+    assert line is not None
+    assert report is not None
+    assert line.headroom < report.plan.capacity.headroom  # or the test shows nothing
+    row = page.get_by_role("table", name="Terms of the headroom").locator("tr.binding").last
+    expect(row).to_contain_text("its report is old")
+    expect(row.locator(".number")).to_have_text(f"{line.headroom / GIB:.2f}")
+
+
+def test_terms_that_are_no_memory_are_not_shown_as_memory(page: Page, api: Api, store: Filled) -> None:
+    host = next(host for host in range(200) if not store.fleet.stale(host))
+    store.report(host, storm=10, max_ratio=1.5, blind=True)
+    page.goto(f"{api.dashboard}#/hosts/{store.fleet.name(host)}")
+    table = page.get_by_role("table", name="Terms of the headroom")
+    for name, value in (("storm", "10 %"), ("max ratio", "1.5"), ("blind", "yes")):
+        expect(table.get_by_role("row").filter(has=page.get_by_role("rowheader", name=name))).to_contain_text(value)
+
+
 def test_a_host_shows_in_how_many_hours_its_promise_held(page: Page, api: Api, store: Filled) -> None:
     name = store.fleet.name(3)
     opened = open_store(store.url, create=False)

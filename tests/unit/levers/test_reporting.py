@@ -163,6 +163,41 @@ def test_auto_undoes_what_was_done_and_touches_nothing_else() -> None:
     assert guest.files[ORDER] == "11\n"
 
 
+def test_what_was_set_before_the_boot_id_was_known_is_put_back() -> None:
+    guest = Guest("6.1.0-50-cloud-amd64", guest_actions="allow")
+    boot = guest.files.pop("/proc/sys/kernel/random/boot_id")
+    guest.pull(Mode.OFF)
+    assert guest.files[ORDER].strip() == "11"
+    guest.files["/proc/sys/kernel/random/boot_id"] = boot
+    assert guest.pull(Mode.AUTO).answer is Answer.APPLIED
+    assert (guest.files[ORDER].strip(), guest.ledger.all()) == ("9", ())
+
+
+def test_what_was_there_before_memhint_came_is_remembered_when_the_boot_id_becomes_known() -> None:
+    guest = Guest("6.1.0-50-cloud-amd64", guest_actions="allow")
+    guest.files[ORDER] = "7\n"
+    boot = guest.files.pop("/proc/sys/kernel/random/boot_id")
+    guest.pull(Mode.OFF)
+    guest.files["/proc/sys/kernel/random/boot_id"] = boot
+    guest.lever._mark(builders.WEB, ORDER_KNOB, "11", "10", guest.target().domain.guest_kernel)
+    mark = guest.ledger.get(builders.WEB, ORDER_KNOB)
+    assert mark is not None
+    assert (mark.before, mark.after, mark.instance) == ("7", "10", BOOT)
+
+
+@pytest.mark.parametrize("shown", ["-1", "4294967295"])
+def test_an_order_that_cannot_be_written_again_is_none_to_go_back_to(shown: str) -> None:
+    guest = Guest("6.1.0-50-cloud-amd64", guest_actions="allow")
+    guest.files[ORDER] = f"{shown}\n"
+    assert guest.pull(Mode.OFF).answer is Answer.APPLIED
+    assert guest.pull(Mode.AUTO).answer is Answer.APPLIED
+    assert (guest.files[ORDER].strip(), guest.ledger.all()) == ("9", ())
+    guest.files[ORDER] = f"{shown}\n"
+    guest.pull(Mode.OFF)
+    assert guest.pull(Mode.ON).answer is Answer.APPLIED
+    assert guest.files[ORDER].strip() == "9"
+
+
 def test_a_rebooted_guest_has_nothing_to_undo() -> None:
     guest = Guest("6.12.117+deb12-cloud-amd64", guest_actions="allow", guest_unbind="allow")
     guest.pull(Mode.OFF)

@@ -78,8 +78,9 @@ def test_nonsense_is_refused(answer: dict[str, object]) -> None:
         parse_recycler(answer, "query")
 
 
-def test_threads_begin_last() -> None:
-    qom = Qom()
+@pytest.mark.parametrize("model", ["pci", "ccw", "device", "pci-transitional", "pci-non-transitional"])
+def test_threads_begin_last(model: str) -> None:
+    qom = Qom(f"child<virtio-balloon-{model}>")
     knobs = RecyclerKnobs(qom)
     assert knobs.read() == RecyclerPace(0, 10_000, 256 * MIB)
     knobs.write(RecyclerPace(1, 500, 8 * MIB, 0))

@@ -39,6 +39,13 @@ const TERMS = [
   ["node", "Headroom by the tightest NUMA node"],
   ["headroom", "What may be promised"],
 ];
+/** What the terms are made of, where it is known and no size. */
+const MADE_OF = [
+  ["max_ratio", "The ratio that the ceiling is made of", (found) => `${found}`],
+  ["storm", "VMs that may grow at once, for which spare is enough", (found) => `${found} %`],
+  ["together", "Demand is what VMs used together at their worst", () => "yes"],
+  ["blind", "Which VMs there are is not known: nothing may be promised", () => "yes"],
+];
 
 export function hostView({ place, title, fleet, parts, query, signal }) {
   const name = parts[1];
@@ -274,15 +281,13 @@ export function hostView({ place, title, fleet, parts, query, signal }) {
   }
 
   function drawCapacity(host) {
-    const terms = { ...(host.capacity ?? {}) };
-    const value = (name) => (name in terms ? terms[name] : host[name]);
-    const rest = Object.keys(terms).filter(
-      (name) => typeof terms[name] === "number" && !TERMS.some(([known_]) => known_ === name),
-    );
-    const rows = [...TERMS.filter(([name]) => name in terms || name in host), ...rest.map((name) => [name, ""])];
-    fill(
-      capacity,
-      rows.map(([name, meaning]) =>
+    const terms = host.capacity ?? {};
+    // Of an old report less may be promised than it has.
+    const value = (name) => (name in terms && name !== "headroom" ? terms[name] : host[name]);
+    const rows = TERMS.filter(([name]) => name in terms || name in host);
+    const others = MADE_OF.filter(([name]) => terms[name]);
+    fill(capacity, [
+      ...rows.map(([name, meaning]) =>
         h(
           "tr",
           { classes: name === host.bound || name === "headroom" ? "binding" : null },
@@ -293,10 +298,20 @@ export function hostView({ place, title, fleet, parts, query, signal }) {
             { classes: "small" },
             meaning,
             name === host.bound && name !== "headroom" ? " (this one bounds it)" : "",
+            name === "headroom" && host.state !== "fresh" ? " (its report is old: no more than nominal)" : "",
           ),
         ),
       ),
-    );
+      ...others.map(([name, meaning, words]) =>
+        h(
+          "tr",
+          null,
+          h("th", { scope: "row" }, name.replaceAll("_", " ")),
+          h("td", { classes: "number" }, words(terms[name])),
+          h("td", { classes: "small" }, meaning),
+        ),
+      ),
+    ]);
   }
 
   const again = atMostEvery(EVERY, load, signal);

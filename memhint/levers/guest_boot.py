@@ -1,0 +1,28 @@
+"""Of which boot of a guest a mark is: what was set there goes with it.
+
+An agent that may not read the boot's id tells none. A mark of then names no boot, and what stands in the guest decides.
+"""
+
+from __future__ import annotations
+
+from memhint.objects.guest import GuestKernel
+from memhint.objects.ownership import Ledger, Mark
+
+
+def booted_since(kernel: GuestKernel | None, mark: Mark) -> bool:
+    """Whether the guest is known to have booted since the mark was made."""
+    return kernel is not None and kernel.boot_id is not None and mark.instance not in ("", kernel.boot_id)
+
+
+def may_be_of_this_boot(kernel: GuestKernel, mark: Mark) -> bool:
+    """Whether what the mark tells of may still stand there."""
+    return mark.instance in ("", kernel.boot_id or "")
+
+
+def before(ledger: Ledger, uuid: str, knob: str, present: str) -> str:
+    """What a knob is to go back to, as one finds ``present`` there and is about to change it.
+
+    Where memhint set that itself, in a boot that nobody could name then, it is what was there before that.
+    """
+    known = ledger.get(uuid, knob)
+    return known.before if known is not None and not known.instance and known.after == present else present
