@@ -294,7 +294,7 @@ def _heard(known: HostState, new: State, now: float) -> HostState | None:
     else:
         return None
     heard = min(now, begin + new.clock)
-    still = abs(now - heard) > STALE_PERIODS * made.period
+    still = heard + STALE_PERIODS * made.period < now
     return HostState(
         made.host, made.epoch, made.sequence, made.period, heard, begin, known.silent and still, known.lost
     )

@@ -47,8 +47,7 @@ class History:
         """Thin out what has grown old by ``now`` (unix seconds). Any number of processes may do it at any time."""
         keep = self.keep
         thin(self._database, _OF_HOSTS, 0, FIVE_MINUTES, now - keep.raw)
-        # An hour is not made before all of it is there in five minutes.
-        thin(self._database, _OF_HOSTS, FIVE_MINUTES, HOUR, now - max(keep.raw, keep.five_minutes))
+        thin(self._database, _OF_HOSTS, FIVE_MINUTES, HOUR, now - keep.before_hours)
         with self._database.alone() as connection:
             old = delete(host_history).where(host_history.c.span == HOUR, host_history.c.at < now - keep.hours)
             connection.execute(old)

@@ -93,9 +93,8 @@ class Reports:
         if not trusted:
             return
         keep, domains = self._keep, self._domain_keep
-        five_minutes = max(keep.raw, keep.five_minutes)  # an hour is not made before all of it is there in these
         with self._database.write() as connection:
-            for fine, coarse, seconds in ((0, FIVE_MINUTES, keep.raw), (FIVE_MINUTES, HOUR, five_minutes)):
+            for fine, coarse, seconds in ((0, FIVE_MINUTES, keep.raw), (FIVE_MINUTES, HOUR, keep.before_hours)):
                 worst = {"least": HOST_LEAST, "most": HOST_MOST}
                 thin(connection, "host_history", "host", **worst, fine=fine, coarse=coarse, before=now - seconds)
             connection.execute("DELETE FROM host_history WHERE span = ? AND at < ?", (HOUR, now - keep.hours))

@@ -36,6 +36,11 @@ class Keep:
         """As ``[store]`` has them."""
         return cls(options.history_hours * 3600, options.five_minute_days * 86400, options.hourly_days * 86400)
 
+    @property
+    def before_hours(self) -> float:
+        """Seconds after which hours are made: not before all of one is there in five minutes."""
+        return max(self.raw, self.five_minutes)
+
 
 @dataclass(frozen=True, slots=True)
 class DomainKeep:
