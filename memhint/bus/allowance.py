@@ -37,11 +37,14 @@ class Allowance:
         left.at = now
         return left.amount >= 1.0
 
-    def charge(self, sender: str, size: int) -> None:
-        """Take what a message of so many unpacked bytes costs. What it costs shows afterwards, so it may be owed."""
+    def charge(self, sender: str, size: int, *, waited: bool = False) -> None:
+        """Take what a message of so many unpacked bytes costs. What it costs shows afterwards, so it may be owed.
+
+        :param waited: it came while nobody read, so how fast it comes now says nothing of its sender: only size counts
+        """
         left = self._left.get(sender)
         if left is not None:
-            left.amount -= 1.0 + size / _SHARE
+            left.amount -= size / _SHARE if waited else 1.0 + size / _SHARE
 
     def _tidy(self, now: float) -> None:
         full = self._burst / self._rate

@@ -68,6 +68,7 @@ class _Delivery:
 
 @dataclass(frozen=True, slots=True)
 class _Unread:
+    queue: str
     tag: int
     properties: pika.BasicProperties
     body: bytes
@@ -100,6 +101,7 @@ class RabbitConsumer:
         self._came: list[_Unread] = []
         self._waiting: list[_Delivery] = []
         self._away = False  # whether the handler could keep nothing when it was last asked to
+        self._waited = 0  # records that came while nobody read, and are still to be read
         self._settled: list[int] = []  # tags of what is kept or dropped, and not acknowledged yet
         self._reconnects = Reconnects(settings.backoff_max)
         # A database may take minutes for a batch. Who says nothing to the broker for so long is cut off, and its
@@ -142,8 +144,9 @@ class RabbitConsumer:
                 self._away = False
             except HandlerUnavailable as error:
                 self._hold(connection, channel, held, f"no message is fetched: {error}")
+        self._waited = channel.queue_declare(RECORD, passive=True).method.message_count
         for queue in _CONSUMED:
-            channel.basic_consume(queue, self._on_message)
+            channel.basic_consume(queue, partial(self._on_message, queue))
         LOG.info("connected to the broker")
         while not self._stopped():
             connection.process_data_events(0 if self._came or self._waiting else _TICK)
@@ -200,9 +203,11 @@ class RabbitConsumer:
         found = {name: channel.queue_declare(queue, passive=True) for name, queue in _QUEUES.items()}
         self._waits({name: one.method.message_count for name, one in found.items()})
 
-    def _on_message(self, _: BlockingChannel, method: Any, properties: pika.BasicProperties, body: bytes) -> None:
+    def _on_message(
+        self, queue: str, _: BlockingChannel, method: Any, properties: pika.BasicProperties, body: bytes
+    ) -> None:
         # Read when the handler rests: until then the broker sends no more than it may without an answer.
-        self._came.append(_Unread(method.delivery_tag, properties, body, time.monotonic()))
+        self._came.append(_Unread(queue, method.delivery_tag, properties, body, time.monotonic()))
 
     def _read(self, channel: BlockingChannel) -> list[Callable[[], None]]:
         """Take up what came; what the handler is to be told of it."""
@@ -215,13 +220,15 @@ class RabbitConsumer:
                 self._settled.append(one.tag)
                 told.append(partial(self._handler.over, user))
                 continue
-            why = self._unfit(one, user)
+            waited = one.queue == RECORD and self._waited > 0
+            self._waited -= waited
+            why = self._unfit(one, user, waited)
             if why is not None:
                 channel.basic_reject(one.tag, requeue=False)
                 told.append(partial(self._handler.poison, user, why))
         return told
 
-    def _unfit(self, one: _Unread, user: str) -> str | None:
+    def _unfit(self, one: _Unread, user: str, waited: bool) -> str | None:
         """Let one message wait for the handler; or why it never can."""
         size = len(one.body)
         try:
@@ -237,7 +244,7 @@ class RabbitConsumer:
             LOG.exception("a message of %r could not be read", user)
             return f"reading it failed: {type(error).__name__}"
         finally:
-            self._allowance.charge(user, size)
+            self._allowance.charge(user, size, waited=waited)
         self._waiting.append(_Delivery(one.tag, user, envelope))
         return None
 

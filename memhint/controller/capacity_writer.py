@@ -106,6 +106,7 @@ class CapacityWriter:
         self._marked: set[str] = set()  # providers that bear the trait, as far as this process has seen to it
         self._names: dict[str, str] = {}  # of providers, in Placement
         self._told: dict[str, str] = {}
+        self._observed: dict[str, ProviderRecord] = {}  # what a trial found, by provider
         self._gone: dict[str, float] = {}  # when Placement had it no more, by provider
         self.counts: Counter[str] = Counter()  # written, outdated, overtaken, failed, conflict, refused, unverified
 
@@ -164,6 +165,7 @@ class CapacityWriter:
         return decision.ratio is not None and decision.ratio < known.provider.inventory.ratio
 
     def _one(self, provider: str, view: HostCapacity, standing: ProviderRecord | None) -> None:
+        standing = standing or self._observed.get(provider)
         tenure = standing.tenure if standing is not None else None
         plan = _carried_out(view, tenure)
         known = self._known.get(provider)
@@ -179,7 +181,7 @@ class CapacityWriter:
                     return  # the next round sees who speaks for the provider now
                 view, plan = found, _carried_out(found, tenure)
                 # After the provider: what another controller has written meanwhile must not look like a stranger's.
-                standing = self._standings.adopt(provider, view.host, self._found(provider, known.provider))
+                standing = self._came_to(provider, view, known.provider)
             assert known is not None
             read = standing  # as the database has it
             lost = self._lost(provider, standing, known.provider)
@@ -312,6 +314,14 @@ class CapacityWriter:
             self._standings.end(provider, self._holder, None, standing.tenure, standing.detail)
             raise
 
+    def _came_to(self, provider: str, view: HostCapacity, known: Provider) -> ProviderRecord:
+        """The provider's standing. A trial keeps none: what it found may be gone when memhint begins to write."""
+        if self._write:
+            return self._standings.adopt(provider, view.host, self._found(provider, known))
+        kept = self._standings.one(provider)
+        self._observed[provider] = kept or ProviderRecord(provider, view.host, known.inventory.ratio)
+        return self._observed[provider]
+
     def _found(self, provider: str, known: Provider) -> float:
         """The ratio that memhint came to, for a provider of which the database knows nothing, or nothing any more."""
         left, now = self._left.get(provider), known.inventory.ratio
@@ -365,8 +375,7 @@ class CapacityWriter:
             self.counts[str(decision.tenure)] += 1
             self._say(view.host, f"left alone, {decision.tenure}: {decision.detail}")
         # Most hosts stand as they stood: for these the database is not asked.
-        news = (decision.tenure, decision.detail) != (standing.tenure, standing.detail)
-        if news and (self._write or decision.tenure is not Tenure.MANAGED):
+        if self._write and (decision.tenure, decision.detail) != (standing.tenure, standing.detail):
             self._standings.note(provider, decision.tenure, decision.detail)
 
     def _rightful(self, views: Iterable[HostCapacity]) -> tuple[dict[str, HostCapacity], set[str]]:

@@ -66,7 +66,7 @@ class ControllerService:
         metrics_server: ControllerMetricsServer | None = None
         try:
             judge = Judge(store.promises, store.history)
-            rounds = _follower(self._conf, store), _learner(self._conf, store), _backtest(self._conf, judge)
+            rounds = follower_of(self._conf, store), _learner(self._conf, store), _backtest(self._conf, judge)
             beside += [one for one in rounds if one is not None]
             tidier = Tidier(store, own.forget_days * 86400)
             beside.append(Rounds("tidying", tidier.round, TIDY_EVERY, "what has grown old stays"))
@@ -114,13 +114,18 @@ def run(conf: cfg.ConfigOpts) -> int:
     return ControllerService(conf).run()
 
 
-def _follower(conf: cfg.ConfigOpts, store: Store) -> Rounds | None:
+def follower_of(conf: cfg.ConfigOpts, store: Store) -> Rounds | None:
     """What follows Nova's servers, where it is asked for and controllers can log in."""
     options = conf.openstack
     if not options.instances:
         store.instances.leave()
         return None
     if options.capacity == "off" and not options.auth_url:
+        if store.instances.followed():
+            LOG.warning(
+                "Nova's list of VMs stays as it was last read, and new VMs are no project's: without a login it is"
+                " not read here; if no other controller reads it, set [openstack] instances = false"
+            )
         return None
     follower = Follower(store.instances, nova_of(conf), options.instances_interval)
     return Rounds("instances", follower.round, options.interval, "what Nova says of VMs is not kept")

@@ -122,6 +122,11 @@ class Instances:
 
         self._database.transact(work)
 
+    def followed(self) -> bool:
+        """Whether a whole list was read, and so what hosts say of their VMs' projects does not count."""
+        with self._database.read() as connection:
+            return followed(connection)
+
     def of(self, uuid: str) -> Instance | None:
         """What Nova says of a VM; None where it knows none, or is not followed."""
         query = select(instance.c.uuid, instance.c.project, instance.c.hypervisor).where(instance.c.uuid == uuid)

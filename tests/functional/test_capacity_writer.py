@@ -141,6 +141,21 @@ def test_a_dry_run_writes_nothing_and_says_what_it_would(fleet: Fleet) -> None:
     assert f"{name}: would write the ratio 1 -> 1.5 (headroom)" in fleet.said
 
 
+def test_a_trial_keeps_nothing_of_what_it_found(fleet: Fleet) -> None:
+    name, trial = fleet.host(ratio=1.0), fleet.writer(write=False)
+    fleet.report(name, headroom=12288)
+    trial.round()
+    assert fleet.store.capacities.all() == ()
+    fleet.placement.set_ratio(fleet.provider(name), 1.5)  # the operator, who has every right to
+    fleet.report(name)
+    trial.round()
+    assert f"{name}: would write the ratio 1.5 -> 1.2 (headroom)" in fleet.said
+    fleet.writer().round()
+    assert fleet.ratio(name) == 1.2
+    (standing,) = fleet.store.capacities.all()
+    assert standing.adopted == 1.5
+
+
 def test_a_silent_host_goes_back_to_nominal_and_returns(fleet: Fleet) -> None:
     name, writer = fleet.host(ratio=1.2), fleet.writer()
     fleet.report(name, headroom=19000)

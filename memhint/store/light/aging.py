@@ -5,13 +5,13 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 
-from memhint.store.rows.points import FIVE_MINUTES, HOUR
+from memhint.store.rows.points import FIVE_MINUTES, HOUR, clock_windows
 
 
 def proven(connection: sqlite3.Connection, now: float, keep: float) -> bool:
     """Whether the clock may be trusted with deleting, see `memhint.store.retention`."""
     query = f"SELECT 1 FROM host_history WHERE span IN (0, {FIVE_MINUTES}, {HOUR}) AND bucket BETWEEN ? AND ? LIMIT 1"
-    return connection.execute(query, (int(now - 2 * keep), int(now - keep / 2))).fetchone() is not None
+    return all(connection.execute(query, window).fetchone() is not None for window in clock_windows(now, keep))
 
 
 def thin(

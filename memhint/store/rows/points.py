@@ -74,3 +74,11 @@ def domain_point(one: DomainSummary) -> dict[str, object]:
     """The row of a VM's point."""
     row: dict[str, object] = {name: getattr(one, name) for name in ("uuid", "at", "assigned", *DOMAIN_HISTORY_SIZES)}
     return {**row, "span": 0, "bucket": int(one.at // HOUR) * HOUR}
+
+
+def clock_windows(now: float, keep: float) -> tuple[tuple[int, int], tuple[int, int]]:
+    """From when to when there must have been points, where ``keep`` seconds of them are kept: long ago, and lately.
+
+    What is old is deleted only where there were, see `memhint.store.retention`.
+    """
+    return (int(now - 2 * keep), int(now - keep / 2)), (int(now - keep / 2), int(now - keep / 4))

@@ -31,3 +31,12 @@ def test_a_debt_is_not_forgotten_with_those_who_have_gone() -> None:
     for second in range(1, 20):
         assert allowance.open(f"host-{second}", float(second))
     assert not allowance.open("host-a", 20.0)
+
+
+def test_what_waited_while_nobody_read_costs_its_size_alone() -> None:
+    allowance = Allowance(rate=10.0, burst=20.0)
+    for _ in range(3000):
+        assert allowance.open("host-a", 0.0)
+        allowance.charge("host-a", 256, waited=True)
+    allowance.charge("host-a", 4 * 2**20, waited=True)
+    assert not allowance.open("host-a", 0.0)

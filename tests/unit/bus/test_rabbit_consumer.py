@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import MagicMock
 
+import pika
 import pytest
 
-from memhint.bus.envelope import Envelope
+from memhint.bus.envelope import Envelope, MessageKind, encode
 from memhint.bus.link import LinkSettings
 from memhint.bus.rabbit_consumer import RabbitConsumer
+from memhint.bus.record import Record
+from memhint.bus.topology import RECORD
 
 
 class Handler:
@@ -54,3 +60,71 @@ def test_a_defect_while_connecting_ends_no_controller(
     assert tries == 2
     assert handler.ticks
     assert "the bus failed" in caplog.text
+
+
+class Broker:
+    """A connection and its channel: ``waiting`` records are in the queue, and come as fast as they are read."""
+
+    is_open = True
+
+    def __init__(self, waiting: int, comes: int) -> None:
+        self.waiting = waiting
+        self.comes = comes
+        self.made = MagicMock(name="channel")
+        self.made.queue_declare.return_value = SimpleNamespace(method=SimpleNamespace(message_count=waiting))
+        self.made.basic_consume.side_effect = self._consume
+        self.made.consumer_tags = ["state", "record"]
+        self.take: Callable[..., None] | None = None
+
+    def channel(self) -> Any:
+        """The one there is."""
+        return self.made
+
+    def _consume(self, queue: str, callback: Callable[..., None]) -> None:
+        if queue == RECORD:
+            self.take = callback
+
+    def process_data_events(self, _seconds: float) -> None:
+        """Deliver some."""
+        envelope = Envelope(MessageKind.RECORD, "host-a", "epoch-1", 7, 12.5, Record((), (), 0))
+        body, encoding = encode(envelope)
+        for _ in range(min(50, self.comes)):
+            assert self.take is not None
+            method = SimpleNamespace(delivery_tag=self.comes)
+            self.take(self.made, method, pika.BasicProperties(user_id="host-a", content_encoding=encoding), body)
+            self.comes -= 1
+
+    def add_callback_threadsafe(self, _callback: Callable[[], None]) -> None:
+        """Nothing waits for it."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class Counting(Handler):
+    """Counts what it takes, and what was dropped before it could."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.taken = self.dropped = 0
+
+    def take(self, batch: Sequence[Envelope]) -> Sequence[str | None]:
+        """All of it is kept."""
+        self.taken += len(batch)
+        return [None] * len(batch)
+
+    def over(self, user: str) -> None:
+        """One more."""
+        self.dropped += 1
+
+
+@pytest.mark.parametrize("waiting", [6000, 0])
+def test_records_that_came_while_no_controller_was_there_are_none_too_many(
+    monkeypatch: pytest.MonkeyPatch, waiting: int
+) -> None:
+    monkeypatch.setattr("time.monotonic", lambda: 1000.0)  # nothing is given back meanwhile
+    broker, handler = Broker(waiting, 6000), Counting()
+    monkeypatch.setattr("memhint.bus.rabbit_consumer.connect", lambda _settings: broker)
+    settings = LinkSettings(("amqp://controller:x@node-0/memhint",), backoff_max=0.01)
+    RabbitConsumer(settings, handler, batch=50, stopped=lambda: handler.taken + handler.dropped == 6000).run()
+    assert (handler.dropped == 0) == (waiting == 6000)

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from memhint.conf.load import load
 from memhint.controller.instances import OVERLAP, WHOLE, Follower
+from memhint.controller.service import follower_of
 from memhint.objects.instance import Instance
 from memhint.openstack.errors import NotThere, OpenStackError
 from memhint.openstack.nova import Placed
@@ -105,3 +107,14 @@ def test_all_are_asked_for_once_the_databases_clock_was_set_back(store: Store, a
     clock.now += 31.0
     assert follower.round()
     assert nova.asked[-1] is not None
+
+
+def test_a_login_that_was_taken_away_leaves_novas_last_list_and_says_so(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    conf = load([])
+    assert follower_of(conf, store) is None
+    assert not caplog.records
+    assert Follower(store.instances, Nova((Instance(WEB, "blue", "a"),)), pause=30.0).round()
+    assert follower_of(conf, store) is None
+    assert "set [openstack] instances = false" in caplog.text

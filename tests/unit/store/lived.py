@@ -7,6 +7,7 @@ from memhint.store import Store
 
 
 def lived(store: Store, until: float, keep: float, host: str = "host-z") -> None:
-    """Keep a point from as long ago as single cycles are kept, by the clock that shows ``until`` now."""
+    """Keep a point from as long ago as single cycles are kept, and one from lately, by a clock that shows ``until``."""
     with store.database.write() as connection:
-        store.history.add(connection, [(host, HistoryPoint(until - keep, 0, 0, 0, 0, 0, 0, 0, None))])
+        points = [HistoryPoint(until - ago, 0, 0, 0, 0, 0, 0, 0, None) for ago in (keep, 0.3 * keep)]
+        store.history.add(connection, [(host, one) for one in points])

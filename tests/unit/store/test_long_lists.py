@@ -60,7 +60,8 @@ def test_hosts_that_are_in_a_batch_fall_silent_and_are_forgotten(store: Store) -
     assert store.fleet.sweep() == tuple(names)
     with store.database.write() as connection:  # a history that tells that time has passed
         now = connection.exec_driver_sql("SELECT (julianday('now') - 2440587.5) * 86400").scalar_one()
-        store.history.add(connection, [("host-0000", point_of(builders.report(at=now - 86400.0)))])
+        points = [("host-0000", point_of(builders.report(at=now - ago))) for ago in (86400.0, 0.3 * 86400.0)]
+        store.history.add(connection, points)
     assert store.fleet.forget(60.0) == tuple(names)
     assert store.fleet.hosts() == ()
 

@@ -59,12 +59,13 @@ def test_history_has_the_key_numbers_of_every_cycle(store: Store) -> None:
 
 
 def test_history_that_grows_old_is_thinned_as_reports_come(short: Store) -> None:
-    for after in (0, 3599, 3601, 7200):
+    for after in (0, 3599, 3601, 6000, 7200):
         short.reports.save(builders.report(at=NOW + after))
     assert [(point.at - NOW, point.span) for point in short.history.of("host-a")] == [
         (-200, 300),
         (3599, 0),
         (3601, 0),
+        (6000, 0),
         (7200, 0),
     ]
 

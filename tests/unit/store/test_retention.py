@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from sqlalchemy import func, select
 
+from memhint.objects.history import HistoryPoint
 from memhint.store import Store, open_store
 from memhint.store.central_policies import CentralPolicies
 from memhint.store.fleet import Fleet
+from memhint.store.light import aging
 from memhint.store.retention import proven
 from memhint.store.tables import event, host_history
 from tests.unit import builders
@@ -57,11 +61,42 @@ def test_a_clock_that_has_been_there_for_long_enough_is_believed(store: Store) -
     assert count(store, event) == 1
 
 
-@pytest.mark.parametrize(("since", "believed"), [(0.2, False), (0.6, True), (1.9, True), (2.5, False)])
-def test_what_proves_a_clock(store: Store, since: float, believed: bool) -> None:
-    lived(store, NOW, since * DAY)
+@pytest.mark.parametrize(
+    ("ago", "believed"),
+    [
+        ((), False),
+        ((0.2,), False),
+        ((0.6,), False),
+        ((1.9,), False),
+        ((0.3, 0.6), True),
+        ((0.4, 1.9), True),
+        ((0.3, 2.5), False),
+        ((0.2, 0.6), False),
+    ],
+)
+def test_what_proves_a_clock(store: Store, ago: tuple[float, ...], believed: bool) -> None:
+    """Points from long ago and from lately, in days where a day is kept."""
+    with store.database.write() as connection:
+        points = [("host-1", HistoryPoint(NOW - one * DAY, 0, 0, 0, 0, 0, 0, 0, None)) for one in ago]
+        store.history.add(connection, points)
     with store.database.read() as connection:
         assert proven(connection, NOW, DAY) is believed
+    with closing(sqlite3.connect(str(store.database.engine.url.database))) as light:
+        assert aging.proven(light, NOW, DAY) is believed
+
+
+@pytest.mark.parametrize("ahead", [13, 25, 47])
+def test_a_clock_that_is_hours_ahead_deletes_nothing(store: Store, ahead: int) -> None:
+    for hour in range(25):
+        at = NOW + hour * 3600.0
+        store.reports.save(report(at, hour))
+        store.events.record("host-1", at, [builders.lever_state()])
+    events = count(store, event)
+    for minute in range(3):
+        at = NOW + (24 + ahead) * 3600.0 + minute * 60.0
+        store.reports.save(report(at, 100 + minute))
+        store.events.record("host-1", at, [builders.lever_state()])
+    assert count(store, event) == events + 3
 
 
 def test_a_database_set_forward_by_years_forgets_no_host_and_no_wish(store: Store) -> None:
@@ -70,6 +105,7 @@ def test_a_database_set_forward_by_years_forgets_no_host_and_no_wish(store: Stor
     fleet = Fleet(*parts, 30 * DAY, lambda _: now[0])
     central = CentralPolicies(store.database, lambda _: now[0])
     lived(store, NOW, DAY)
+    points = count(store, host_history)
     store.reports.save(report(NOW))
     store.events.record("host-1", NOW, [builders.lever_state()])
     wished = central.set(builders.OLD, {"class": "guaranteed"})
@@ -80,4 +116,4 @@ def test_a_database_set_forward_by_years_forgets_no_host_and_no_wish(store: Stor
     assert central.prune(30 * DAY) == 0
     assert central.of(builders.OLD) == wished
     assert count(store, event) == 1
-    assert count(store, host_history) == 2
+    assert count(store, host_history) == points + 1
