@@ -11,7 +11,7 @@ from cliff.command import Command
 from cliff.display import DisplayCommandBase
 
 from memhint.cli.exits import CliError, Exit, is_full
-from memhint.cli.table import TABLE, Table, unknown
+from memhint.cli.table import TABLE, Table, clean, unknown
 
 
 class Documented(Command):
@@ -57,8 +57,12 @@ class Documented(Command):
             if self.app.options.debug:
                 self.app.LOG.exception(error)
             else:
-                self.app.stderr.write(f"{self.line_of(error)}\n")
+                self.say(self.line_of(error))
             return self.exit_of(error)
+
+    def say(self, text: str) -> None:
+        """A line on stderr. A host, a guest or the server may have had a hand in it."""
+        self.app.stderr.write(f"{clean(text)}\n")
 
     def line_of(self, error: Exception) -> str:
         """One line for a person."""

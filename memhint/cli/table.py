@@ -55,13 +55,13 @@ class Table(TableFormatter):
         parsed_args: argparse.Namespace,
     ) -> None:
         """Several rows."""
-        super().emit_list(column_names, [[_clean(cell) for cell in row] for row in data], stdout, parsed_args)
+        super().emit_list(_titles(column_names), [[_clean(cell) for cell in row] for row in data], stdout, parsed_args)
 
     def emit_one(
         self, column_names: Sequence[str], data: Sequence[Any], stdout: TextIO, parsed_args: argparse.Namespace
     ) -> None:
         """One thing, a field in each row."""
-        super().emit_one(column_names, [_clean(cell) for cell in data], stdout, parsed_args)
+        super().emit_one(_titles(column_names), [_clean(cell) for cell in data], stdout, parsed_args)
 
 
 def unknown(cell: Any) -> bool:
@@ -72,6 +72,11 @@ def unknown(cell: Any) -> bool:
 def clean(text: str) -> str:
     """Text that a guest may have had a hand in, without what a terminal would obey."""
     return "".join(one if one.isprintable() or one == "\n" else "\N{REPLACEMENT CHARACTER}" for one in text)
+
+
+def _titles(column_names: Sequence[str]) -> list[str]:
+    """Names of columns or fields: some are names of hosts and VMs."""
+    return [clean(name) for name in column_names]
 
 
 def _clean(cell: Any) -> Any:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TextIO, TypeVar
 
+from memhint.cli.table import clean
+
 T = TypeVar("T")
 
 SLOW = 2.0  # seconds after which a person wonders
@@ -45,5 +47,5 @@ def going_on(terminal: TextIO, text: str) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        terminal.write(f"\n{text}\n")
+        terminal.write(f"\n{clean(text)}\n")
         raise

@@ -95,11 +95,11 @@ examples:
                         self._tell(parsed_args, begin[::-1], which, shown)
                         stood = True
                     elif isinstance(news, Disconnected):
-                        self.app.stderr.write(f"{news.why}; trying again in {news.seconds:.0f} s\n")
+                        self.say(f"{news.why}; trying again in {news.seconds:.0f} s")
             except AWAY as error:
                 if not stood:
                     raise
-                wait_for_restart(self.app.stderr, error)
+                wait_for_restart(self, error)
 
     def _tell(
         self,

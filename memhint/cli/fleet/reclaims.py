@@ -87,7 +87,7 @@ examples:
                 now = client.one_reclaim(number)
             except AWAY as error:  # a restart of the API, say: the request goes on
                 if not away:
-                    self.app.stderr.write(f"{error}; asking for request {number} again\n")
+                    self.say(f"{error}; asking for request {number} again")
                 away = True
                 return None
             away = False

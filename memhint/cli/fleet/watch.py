@@ -103,7 +103,7 @@ class WatchedList(FleetList):
                     if isinstance(news, ChangesLost):
                         break
                     if isinstance(news, Disconnected):
-                        self.app.stderr.write(f"{news.why}; trying again in {news.seconds:.0f} s\n")
+                        self.say(f"{news.why}; trying again in {news.seconds:.0f} s")
                         continue
                     found = self.changes(client, parsed_args, token, news)
                     if found is not None:
@@ -114,7 +114,7 @@ class WatchedList(FleetList):
             except AWAY as error:
                 if not stood:
                     raise
-                wait_for_restart(self.app.stderr, error)
+                wait_for_restart(self, error)
 
 
 class _View:
@@ -200,9 +200,9 @@ def until_interrupted(run: Any, parsed_args: argparse.Namespace) -> int:
         return Exit.DONE
 
 
-def wait_for_restart(err: Any, error: Exception) -> None:
+def wait_for_restart(command: FleetList, error: Exception) -> None:
     """Say what went wrong, and wait before it is tried again."""
-    err.write(f"{error}; trying again in {AGAIN:.0f} s\n")
+    command.say(f"{error}; trying again in {AGAIN:.0f} s")
     time.sleep(AGAIN)
 
 

@@ -51,6 +51,14 @@ def test_a_wish_is_stored_and_its_verdict_awaited(bench: Bench) -> None:
     assert "| web-1 | reporting | off | on | applied |" in lines
 
 
+def test_no_name_steers_a_terminal(bench: Bench) -> None:
+    evil = replace(builders.domain_report().observation, name="a\x1b[2Jx")
+    save(bench, replace(builders.report(), domains=(replace(builders.domain_report(), observation=evil),)))
+    for result in (bench.run("set", WEB, "reporting=off", "--dry-run"), bench.run("set", "a[2J", "reporting=off")):
+        assert "a\N{REPLACEMENT CHARACTER}[2Jx" in result.out + result.err
+        assert "\x1b" not in result.out + result.err
+
+
 @pytest.mark.parametrize(
     ("answer", "code"),
     [

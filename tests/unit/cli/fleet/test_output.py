@@ -76,6 +76,35 @@ def test_names_cannot_steer_a_terminal(desk: Desk) -> None:
     assert "\x07" not in out
 
 
+EVIL = "a\x1b[2Jx"
+
+
+@pytest.mark.parametrize(
+    ("words", "body"),
+    [
+        (["vm", "show", "x"], {"domains": [{"name": EVIL, "uuid": VM}]}),
+        (
+            ["policy", "set", VM, "dedup=on"],
+            {"policy": {}, "changes": [], "delivery": {"refused": True, "detail": EVIL}},
+        ),
+        (["reclaim", "create", VM], {"reclaim": {"id": "r", "state": "failed", "verdict": {"detail": EVIL}}}),
+        (
+            ["promises"],
+            {"promises": {"hours": 2, "held": 1, "broken": [{"host": EVIL, "hours": 1, "held": 0, "lacked": 1}]}},
+        ),
+    ],
+    ids=["a near name", "an agent's words", "a verdict", "a field's name"],
+)
+def test_no_word_of_a_host_steers_a_terminal(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, words: list[str], body: dict[str, Any]
+) -> None:
+    monkeypatch.setattr("memhint.cli.fleet.reclaims._STEP", 0.0)
+    desk.server.answer = lambda asked: Reply(body=body)
+    result = desk.run(*words)
+    assert "a\N{REPLACEMENT CHARACTER}[2Jx" in result.out + result.err
+    assert "\x1b" not in result.out + result.err
+
+
 def test_columns_are_chosen_by_either_name(desk: Desk) -> None:
     desk.server.replies = [hosts({"name": "a", "ksm_saving": 3 * MIB})] * 2
     assert desk.run("hosts", "-f", "value", "-c", "ksm_saving").out == f"{3 * MIB}\n"
