@@ -15,6 +15,8 @@ from memhint.api.route import JSON, ApiResponse
 
 _TAG = r'(?:W/)?"[\x21\x23-\x7e]*"'
 _TAGS = re.compile(rf"\*|{_TAG}(?:[ \t]*,[ \t]*{_TAG})*")
+_PACKED = ("", "-gzip", "-br", "-zstd", ";gzip")
+"""What a proxy that compresses adds to a tag within its quotes; others make it a weak one."""
 
 # The dashboard needs nothing from elsewhere, and no page may frame it.
 CSP = (
@@ -51,7 +53,8 @@ def matches(request: Request, tag: str) -> bool:
         return True
     if _TAGS.fullmatch(said.strip()) is None:
         raise bad_request("if_match.invalid", 'If-Match is the ETag of what you saw, with its quotes: "…", or *')
-    return bool(request.if_match.contains(tag))
+    # Our tag names what is set, not bytes: who saw it packed by a proxy saw the same.
+    return any(request.if_match.contains_weak(f"{tag}{packed}") for packed in _PACKED)
 
 
 def response_of(request: Request, answer: ApiResponse | Response) -> Response:

@@ -96,6 +96,15 @@ def test_who_says_which_state_he_saw_changes_that_or_nothing(site: Site, path: s
     assert site.ask("DELETE", path, headers={"If-Match": "*"}).status_code == 200
 
 
+@pytest.mark.parametrize("form", ['W/"{}"', '"{}-gzip"', '"{}-br"', '"{};gzip"', 'W/"{}-gzip"', '"x", W/"{}"'])
+def test_a_state_that_was_seen_through_a_proxy_that_compresses_is_the_same(site: Site, path: str, form: str) -> None:
+    seen = site.get(path).headers["ETag"].strip('"')
+    assert put(site, path, {"balloon": "deny"}, headers={"If-Match": form.format("other")}).status_code == 412
+    assert put(site, path, {"balloon": "allow"}, headers={"If-Match": form.format(seen)}).status_code == 200
+    assert put(site, path, {"balloon": "deny"}, headers={"If-Match": form.format(seen)}).status_code == 412
+    assert policy(site.get(path))["balloon"]["value"] == "allow"
+
+
 def test_a_vm_shows_the_same_policy_in_full(site: Site, path: str) -> None:
     put(site, path, {"swap_out": "allow"})
     domain = site.get(path.removesuffix("/policy")).get_json()["domain"]
