@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from cliff.lister import Lister
@@ -16,8 +17,9 @@ from memhint.cli.fleet import ends
 from memhint.cli.fleet.columns import Column
 from memhint.cli.fleet.connect import client_of, in_openstack
 from memhint.cli.table import Mib
+from memhint.cli.wait import going_on
 from memhint.client.client import Client, Item
-from memhint.client.errors import NotFound
+from memhint.client.errors import BadAnswer, NotFound, ServerFailed, Unreachable
 
 _NESTED = ("json", "yaml")  # the formats that can hold a record within a record
 _LOCAL = {
@@ -64,6 +66,20 @@ class FleetCommand(Displayed):
         if in_openstack(self.app):
             return f"openstack memhint {command}"
         return f"memhint {_LOCAL.get(command, command)}"
+
+    @contextmanager
+    def asked_once(self, command: str, about: str) -> Iterator[None]:
+        """Have something done that is not asked for again. Who gets no answer is told how to see whether it was done.
+
+        :param command: the one that shows it, as of `named`, and ``about`` what it is to be asked
+        :raises CliError: where the answer does not come, or is a failure: what failed may have come after the change
+        """
+        hint = f"it may have been done all the same: see {self.named(command)} {about} before asking again"
+        try:
+            with going_on(self.app.stderr, hint):
+                yield
+        except (Unreachable, ServerFailed, BadAnswer) as error:
+            raise CliError(self.exit_of(error), f"{self.line_of(error)}; {hint}") from error
 
 
 class FleetList(FleetCommand, Lister):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from cliff.show import ShowOne
@@ -14,7 +15,7 @@ from memhint.cli.fleet.records import lever_line, policy_value
 from memhint.cli.fleet.vms import add_vm
 from memhint.cli.table import clean
 from memhint.cli.wishes import add_dry_run, add_wishes, keys_help, wishes_of
-from memhint.client.client import Item
+from memhint.client.client import Client, Item
 from memhint.client.find import find_uuid
 
 
@@ -79,10 +80,13 @@ class _Change(FleetCommand, ShowOne):
             out.write(clean(f"{_stored(delivery)} See what becomes of it: {self.named('vm show')} {parsed_args.vm}\n"))
         return 0
 
-    def answered(self, parsed_args: argparse.Namespace, answer: Item) -> Rows:
-        """Field names and values for machines."""
-        self._answer = answer
-        names, (values,) = machine_rows([answer], [], parsed_args.formatter)
+    def changed(self, parsed_args: argparse.Namespace, change: Callable[[Client, str], Item]) -> Rows:
+        """Have it changed; field names and values for machines."""
+        client = self.client()
+        uuid = find_uuid(client, parsed_args.vm, parsed_args.host)
+        with nullcontext() if parsed_args.dry_run else self.asked_once("policy show", parsed_args.vm):
+            self._answer = change(client, uuid)
+        names, (values,) = machine_rows([self._answer], [], parsed_args.formatter)
         return names, values
 
 
@@ -108,9 +112,9 @@ examples:
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Field names and values."""
         values = wishes_of(parsed_args.wishes)
-        client = self.client()
-        uuid = find_uuid(client, parsed_args.vm, parsed_args.host)
-        return self.answered(parsed_args, client.set_policy(uuid, values, dry_run=parsed_args.dry_run))
+        return self.changed(
+            parsed_args, lambda client, uuid: client.set_policy(uuid, values, dry_run=parsed_args.dry_run)
+        )
 
 
 class PolicyClear(_Change):
@@ -124,9 +128,7 @@ examples:
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Field names and values."""
-        client = self.client()
-        uuid = find_uuid(client, parsed_args.vm, parsed_args.host)
-        return self.answered(parsed_args, client.clear_policy(uuid, dry_run=parsed_args.dry_run))
+        return self.changed(parsed_args, lambda client, uuid: client.clear_policy(uuid, dry_run=parsed_args.dry_run))
 
 
 def _stored(delivery: Item) -> str:

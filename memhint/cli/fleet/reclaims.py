@@ -17,7 +17,7 @@ from memhint.cli.reclaim_form import NEEDS, SETTLED, add_limits, failure_of
 from memhint.cli.wait import going_on, wait_for
 from memhint.cli.words import moment, size
 from memhint.client.client import Client, Item
-from memhint.client.errors import ClientError, Unreachable
+from memhint.client.errors import ClientError
 from memhint.client.find import find_uuid
 from memhint.objects.reclaim import TIME_TO_LIVE, TIMEOUT, ReclaimState
 from memhint.objects.units import parse_size
@@ -58,7 +58,7 @@ examples:
             raise usage(f"--bytes: {error}") from None
         client = self.client()
         uuid = find_uuid(client, parsed_args.vm, parsed_args.host)
-        try:
+        with self.asked_once("reclaim list", f"--vm {parsed_args.vm}"):
             queued = client.reclaim(
                 uuid,
                 parsed_args.reason,
@@ -68,11 +68,6 @@ examples:
                 hold=parsed_args.hold,
                 dry_run=parsed_args.dry_run or None,
             )
-        except Unreachable as error:
-            look = f"{self.named('reclaim list')} --vm {parsed_args.vm}"
-            raise Unreachable(
-                f"{error}; it may have been queued all the same: see {look} before asking again"
-            ) from error
         found = queued if parsed_args.no_wait else self._wait(client, queued)
         self.failure = None if parsed_args.no_wait else self._end(parsed_args.vm, found)
         return self.one(parsed_args, found, _rows(found))
@@ -191,7 +186,8 @@ examples:
 
     def ask(self, client: Client, number: str) -> Item:
         """End it."""
-        return client.interrupt(number)
+        with self.asked_once("reclaim show", number):
+            return client.interrupt(number)
 
 
 def _rows(found: Item) -> dict[str, str]:

@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import Page
 
 from memhint.objects.units import GIB, MIB
+from tests.functional.dashboard.browser import Window
 
 
 def run(page: Page, module: str, body: str, argument: object = None) -> object:
@@ -80,3 +81,13 @@ def test_a_chart_breaks_where_points_are_missing(page: Page) -> None:
 def test_unknown_is_sorted_last_either_way(page: Page) -> None:
     body = "return [1, -1].map((sign) => [3, null, 1].sort((a, b) => m.compare(a, b, sign)));"
     assert run(page, "parts/table.js", body) == [[1, 3, None], [3, 1, None]]
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "POST", "DELETE"])
+def test_only_what_is_read_is_said_to_be_tried_again(window: Window, method: str) -> None:
+    window.page.route("**/v1/lost", lambda one: one.abort())
+    body = "try { await m.call(given, '/v1/lost'); } catch (error) { return error.detail; }"
+    said = str(run(window.page, "lib/api.js", body, method))
+    window.complaints.clear()  # Chromium tells the console of every request that failed
+    assert ("tries again by itself" in said) == (method == "GET")
+    assert ("may have been changed all the same" in said) == (method != "GET")

@@ -50,7 +50,7 @@ export async function call(method, path, { query, body, ifMatch, signal } = {}) 
     });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw unreachable();
+    throw unreachable(method);
   }
   const data = await content(response);
   if (!response.ok) throw refusal(response, data);
@@ -61,12 +61,15 @@ export async function get(path, query, signal) {
   return (await call("GET", path, { query, signal })).data;
 }
 
-export function unreachable() {
+export function unreachable(method = "GET") {
   return new ApiError(
     0,
     "network",
     "The API does not answer",
-    "Check that `memhint api` runs and that this machine reaches it. The dashboard tries again by itself.",
+    "Check that `memhint api` runs and that this machine reaches it. " +
+      (method === "GET"
+        ? "The dashboard tries again by itself."
+        : "What was to be changed may have been changed all the same: look before you try again."),
   );
 }
 

@@ -173,12 +173,44 @@ def test_a_request_is_followed_until_it_holds(desk: Desk, monkeypatch: pytest.Mo
     assert desk.run("reclaim", "create", VM, "--hold", "soon").code == 2
 
 
-def test_a_request_without_an_answer_may_have_been_queued(desk: Desk) -> None:
-    desk.server.replies = [Reply(hang_up=True)]
-    result = desk.run("reclaim", "create", VM)
-    assert result.code == 6
-    assert f"see memhint reclaim list --vm {VM} before asking again" in result.err
+CHANGES = [
+    (["policy", "set", VM, "dedup=on"], f"policy show {VM}"),
+    (["policy", "clear", VM], f"policy show {VM}"),
+    (["reclaim", "create", VM], f"reclaim list --vm {VM}"),
+    (["reclaim", "interrupt", "r1"], "reclaim show r1"),
+]
+
+
+@pytest.mark.parametrize(("words", "look"), CHANGES)
+@pytest.mark.parametrize(
+    "lost", [Reply(hang_up=True), Reply(504, b"<html>"), Reply(502, problem(502)), Reply(200, b"<html>")]
+)
+def test_a_change_without_an_answer_may_have_been_done(desk: Desk, words: list[str], look: str, lost: Reply) -> None:
+    desk.server.replies = [lost]
+    result = desk.run(*words)
+    assert result.code == Exit.AWAY
+    assert f"it may have been done all the same: see memhint {look} before asking again" in result.err
     assert len(desk.server.asked) == 1
+
+
+@pytest.mark.parametrize(("words", "look"), CHANGES)
+def test_who_interrupts_a_change_hears_that_it_may_have_been_done(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, words: list[str], look: str
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("memhint.client.transport.Transport.send", interrupted)
+    result = desk.run(*words)
+    assert result.code == 130
+    assert result.err.strip() == f"it may have been done all the same: see memhint {look} before asking again"
+
+
+def test_what_is_refused_or_tried_was_not_done(desk: Desk) -> None:
+    desk.server.replies = [Reply(403, problem(403)), *[Reply(hang_up=True)] * 3]
+    for words in (["policy", "set", VM, "dedup=on"], ["policy", "set", VM, "dedup=on", "--dry-run"]):
+        assert "may have been done" not in desk.run(*words).err
+    assert desk.server.replies == []
 
 
 def test_a_wish_that_has_not_arrived_is_told(desk: Desk) -> None:
