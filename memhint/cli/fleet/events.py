@@ -21,6 +21,7 @@ LIMIT = 100
 KINDS = ("lever", "appeared", "restarted", "silent", "returned", "lost", "poison", "migration", "capacity")
 _NAME = "domain_name"  # which may be gone by the time that something is told again
 _BEFORE = 20  # that --watch begins with
+_MISSED = 1_000  # that are looked through when it has joined the stream again; the stream itself tells 200 of them
 _REMEMBERED = 5_000  # that are not told twice
 
 
@@ -83,7 +84,7 @@ examples:
 
     def _follow(self, client: Client, parsed_args: argparse.Namespace, which: dict[str, Any]) -> None:
         shown: dict[tuple[Any, ...], None] = {}
-        stood = False
+        stood, limit, since = False, parsed_args.limit or _BEFORE, which["since"]
         while True:
             try:
                 for news in client.follow():
@@ -91,9 +92,11 @@ examples:
                         self._tell(parsed_args, [news.event], which, shown)
                     elif isinstance(news, (Connected, ChangesLost)):
                         # Listening first, then the list: what happens between the two is in both, and told once.
-                        begin = list(client.events(limit=parsed_args.limit or _BEFORE, **which))
-                        self._tell(parsed_args, begin[::-1], which, shown)
-                        stood = True
+                        found = list(client.events(limit=limit, **{**which, "since": since}))
+                        self._tell(parsed_args, found[::-1], which, shown)
+                        if not stood and len(found) == limit:  # from then on, not what was left out on purpose
+                            since = found[-1].get("at")
+                        stood, limit = True, max(limit, _MISSED)
                     elif isinstance(news, Disconnected):
                         self.say(f"{news.why}; trying again in {news.seconds:.0f} s")
             except AWAY as error:

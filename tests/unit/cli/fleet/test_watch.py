@@ -55,6 +55,23 @@ def test_events_are_asked_for_again(desk: Desk) -> None:
     assert [json.loads(line)["at"] for line in result.out.splitlines()] == [1.0, 2.0]
 
 
+def test_what_happened_while_a_watch_of_events_was_cut_off_is_told(desk: Desk) -> None:
+    happened = [{"at": float(at), "kind": "silent", "host": "a"} for at in range(60)]
+    streams = iter([Reply(pieces=BEGIN), Reply(pieces=BEGIN), MAY_NOT])
+    seen = iter([happened[:30], happened])
+
+    def answer(asked: Asked) -> Reply:
+        if asked.path == "/v1/stream":
+            return next(streams)
+        since = float(asked.query.get("since", 0))
+        found = [one for one in next(seen)[::-1] if float(str(one["at"])) >= since]
+        return listed("events", *found[: int(asked.query["limit"])])
+
+    desk.server.answer = answer
+    told = [json.loads(line)["at"] for line in desk.run("events", "--watch", "-f", "json").out.splitlines()]
+    assert told == [float(at) for at in range(10, 60)]  # it begins with the newest 20 of 30
+
+
 def test_a_watch_that_does_not_begin_says_why(desk: Desk) -> None:
     for words in (("hosts", "--watch"), ("events", "--watch")):
         answers(desk, iter([Reply(pieces=BEGIN)]), iter([Reply(503, problem(503))] * 3))
