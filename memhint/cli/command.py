@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, TextIO
 
@@ -90,18 +91,25 @@ class Displayed(Documented, DisplayCommandBase):  # type: ignore[type-arg]
     def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
         """The output as cliff makes it, but that in CSV an unknown value is an empty field: there `None` is a text.
 
-        :raises CliError: on a column that there is not: of several cliff passes it over, so that a script misses one
+        :raises CliError: on a column that there is not
         """
         if not column_names:  # what has no rows may have no names either
             parsed_args.columns = []
-        known = {_word(name) for name in column_names}
-        for name in parsed_args.columns:
-            if _word(name) not in known:
-                raise CliError(Exit.USAGE, f"{name!r} is no column here: use {', '.join(map(str, column_names))}")
+        self.check_columns(parsed_args, column_names)
         if parsed_args.formatter == "csv":
             data = [[None if unknown(cell) else cell for cell in row] for row in data]
         code: int = super().produce_output(parsed_args, column_names, data)  # type: ignore[safe-super]
         return code
+
+    def check_columns(self, parsed_args: argparse.Namespace, column_names: Iterable[str]) -> None:
+        """Whether all columns that are asked for exist: of several cliff passes one over, and a script misses it.
+
+        :raises CliError: on a column that there is not
+        """
+        known = {_word(name) for name in column_names}
+        for name in parsed_args.columns:
+            if _word(name) not in known:
+                raise CliError(Exit.USAGE, f"{name!r} is no column here: use {', '.join(map(str, column_names))}")
 
     def table(self, parsed_args: argparse.Namespace) -> Table | None:
         """Where a table is wanted, the one that aligns sizes."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import io
 import json
+import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -164,11 +165,14 @@ class _View:
         lines = self._lines()
         shown = arranged(lines, args.sort or "name", args.limit)
         names, rows = command.rows(args, shown)
+        command.check_columns(args, names)
         titles, selector = command._generate_columns_and_selector(args, names)
         if selector:
             rows = [list(command._compress_iterable(row, selector)) for row in rows]
+        # Columns that cliff makes narrow for the terminal give each item several lines, and still do not fit.
+        width = args.max_width or (0 if args.fit_width else sys.maxsize)
         text = io.StringIO()
-        command.formatter.emit_list(titles, rows, text, args)
+        command.formatter.emit_list(titles, rows, text, argparse.Namespace(**{**vars(args), "max_width": width}))
         self._screen.show(text.getvalue(), f"{len(shown)} of {len(lines)}, memory in MiB. Ctrl-C ends it.")
 
 

@@ -277,6 +277,26 @@ def test_a_terminal_is_drawn_in_place_and_holds_what_fits(monkeypatch: pytest.Mo
     assert out.getvalue() == before
 
 
+@pytest.mark.parametrize("line", ["x" * 50, "\u6c34" * 50, "\u6c34x" * 25], ids=["narrow", "wide", "both"])
+def test_no_line_is_longer_than_the_terminal_is_wide(monkeypatch: pytest.MonkeyPatch, line: str) -> None:
+    monkeypatch.setenv("LINES", "6")
+    monkeypatch.setenv("COLUMNS", "20")
+    out = Terminal()
+    Screen(out).show(f"{line}\n" * 9, "the end of it")
+    shown = out.getvalue().removeprefix("\x1b[H").removesuffix("\x1b[J").replace("\x1b[K", "").splitlines()
+    assert len(shown) == 5
+    assert all(17 < len(one) + one.count("\u6c34") < 20 for one in shown)
+    assert shown[-1].startswith("the end of it")
+
+
+def test_who_is_shown_less_than_all_columns_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LINES", "6")
+    monkeypatch.setenv("COLUMNS", "60")
+    out = Terminal()
+    Screen(out).show("x" * 70, "end.")
+    assert "end. Cut at the right: see -c." in out.getvalue()
+
+
 def test_elsewhere_tables_follow_each_other() -> None:
     out = io.StringIO()
     screen = Screen(out)

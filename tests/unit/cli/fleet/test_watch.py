@@ -109,6 +109,24 @@ def test_a_table_has_the_lines_of_each_host_that_claims_a_vm(desk: Desk) -> None
     assert [out.count(host) for host in ("honest-1", "liar-9", "2 of 2, memory")] == [2, 2, 2]
 
 
+def test_a_watched_table_has_one_line_for_each_host_however_narrow_the_terminal(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cliff.formatters.table._do_fit", lambda fit_width: True)  # as on a terminal
+    monkeypatch.setattr("cliff.utils.terminal_width", lambda: 80)
+    found = [{"name": f"compute-{number:04}.region-1.example"} for number in range(3)]
+    answers(desk, iter([MAY_NOT]), iter([listed("hosts", *found)]))
+    out = desk.run("hosts", "--watch").out
+    assert [line.count("region-1.example |") for line in out.splitlines()] == [0, 0, 0, 1, 1, 1, 0, 0, 0]
+
+
+def test_a_watch_knows_which_columns_there_are(desk: Desk) -> None:
+    answers(desk, iter([MAY_NOT]), iter([listed("hosts", {"name": "a"})]))
+    result = desk.run("hosts", "--watch", "-c", "host", "-c", "nonsense")
+    assert (result.code, result.out) == (Exit.USAGE, "")
+    assert "'nonsense' is no column here: use Host, " in result.err
+
+
 def test_a_claim_drops_no_line_of_the_host_that_is_watched(desk: Desk) -> None:
     true, liar = claimed("honest-1", 24), claimed("liar-9", 0)
     looks = [listed("domains", true), listed("domains", true, liar), listed("domains", liar)]
