@@ -40,6 +40,9 @@ PATIENCE = 300.0  # seconds more for a machine that is too busy to read in time
 LONGEST = 1.1 * WINDOW
 """Seconds. A machine that has no processor left reads late: the truth is then of a longer time than the window was, and
 more was touched in it."""
+STEADY = SIZE // 20
+"""Bytes. DAMON's thread may be late, too, and what is read is then of the window before: the truth is known where about
+as much was touched in both."""
 
 
 class Player:
@@ -121,6 +124,7 @@ class _Watched:
         self.due = 0.0
         self.found: list[dict[str, Any]] = []
         self._read = time.monotonic()  # when it was read last
+        self._truth: int | None = None  # bytes that were touched in the last window, where that was no longer than one
 
     def step(self) -> None:
         before = self._watch.newest
@@ -131,14 +135,15 @@ class _Watched:
         # Bits count from when they were cleared; DAMON's windows follow each other, and it is read as one ends.
         began = max(self._read, self._clearings.last(self._pid))
         self._read = now
+        last, self._truth = self._truth, self._player.touched(began) if now - began <= LONGEST else None
         if not seen.idle or (before is not None and before.idle[:1] == seen.idle[:1]):
             return
-        if now - began > LONGEST:
+        if last is None or self._truth is None or abs(self._truth - last) > STEADY:
             return
         self.found.append(
             {
                 "began": began, "lasted": now - began,
-                "active": seen.active, "truth": self._player.touched(began), "error": seen.error,
+                "active": seen.active, "truth": self._truth, "error": seen.error,
                 "cpu_percent": seen.cpu_percent, "idle": [[one.age, one.bytes] for one in seen.idle],
                 "idle_truth": SIZE - self._player.touched(now - AGES[-1]),
             }
