@@ -6,10 +6,13 @@ from dataclasses import replace
 
 from playwright.sync_api import Page, expect
 
+from lab.fleet.fleet import refusals
+from memhint.objects.ownership import HOST
 from memhint.objects.promise import PromisedHour
 from memhint.objects.units import GIB
 from memhint.store import open_store
 from memhint.store.fleet import State
+from memhint.store.log import LEVER, REFUSED, Log, LogFilter
 from tests.functional.dashboard.browser import Window
 from tests.functional.dashboard.served import PERIOD, Api, Filled
 
@@ -119,6 +122,35 @@ def test_refusals_are_narrowed_to_one_reason(page: Page, api: Api) -> None:
     for row in rows.all()[:10]:
         expect(row).to_contain_text("consent")
     expect(page).to_have_url(re.compile("reason=consent"))
+
+
+def test_refusals_that_are_not_all_are_not_called_so(page: Page, api: Api, store: Filled) -> None:
+    opened = open_store(store.url, create=False)
+    of_levers = LogFilter(kind=LEVER, answers=REFUSED)
+    assert len(Log(opened.database).page(of_levers, 501, None).items) == 501  # or the test shows nothing
+    opened.close()
+    page.goto(f"{api.dashboard}#/refusals")
+    chips = page.get_by_role("group", name="Only this reason").get_by_role("button")
+    expect(chips.first).to_have_text("newest 500")
+    expect(page.get_by_role("table", name="Refusals").get_by_role("columnheader").first).to_contain_text("When")
+    expect(page.get_by_text("Older ones are not shown")).to_be_visible()
+    some = page.evaluate("fetch('../v1/refusals?limit=5').then((answer) => answer.json())")["refusals"]
+    page.route("**/v1/refusals?*", lambda one: one.fulfill(json={"refusals": some}))
+    page.reload()
+    expect(chips.first).to_have_text("all 5")
+    expect(page.get_by_text("Older ones are not shown")).to_have_count(0)
+    page.unroute("**/v1/refusals?*")
+
+
+def test_a_log_without_refusals_is_not_called_a_fleet_without_them(page: Page, api: Api, store: Filled) -> None:
+    page.route("**/v1/refusals?*", lambda one: one.fulfill(json={"refusals": []}))
+    page.goto(f"{api.dashboard}#/refusals")
+    expect(page.get_by_text("The log of events has no refusal.")).to_be_visible()
+    expect(page.get_by_text("What stands now is on the page of each host and VM")).to_be_visible()
+    refused = next(one for one in refusals(store.fleet.report(3, time.time())) if one.subject != HOST)
+    page.goto(f"{api.dashboard}#/vms/{refused.subject}")
+    expect(page.get_by_role("table", name="Levers of this VM")).to_contain_text(refused.verdict.reason)
+    page.unroute("**/v1/refusals?*")
 
 
 def test_events_are_narrowed_by_kind(page: Page, api: Api) -> None:
