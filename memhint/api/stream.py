@@ -18,6 +18,7 @@ EVERY = 2.0  # seconds between two looks
 KEEP_ALIVE = 15.0  # seconds of silence after which a comment is sent: a proxy would hang up
 WAITING_MOST = 16  # looks whose changes may wait for one client; who waits for the same shares them
 EVENTS_MOST = 200  # events of one look
+LOOKS_MOST = 16  # of a new listener, for what it missed; whoever missed more begins anew
 
 
 class Crowded(Exception):
@@ -161,14 +162,14 @@ class Hub:
             self._listeners.add(listener)
         try:
             # What comes while this is asked for is told twice, which does no harm: it is state, not a difference.
-            missed = self._look(since)
+            token, told = self._missed(since)
         except BaseException:
             self.leave(listener)
             raise
-        listener.tell(f"id: {missed.token}\n\n".encode() + messages_of(missed))
+        listener.tell(told)
         with self._lock:
             if self._thread is None and not self._closed:
-                self._thread = threading.Thread(target=self._run, args=(missed.token,), name="stream", daemon=True)
+                self._thread = threading.Thread(target=self._run, args=(token,), name="stream", daemon=True)
                 self._thread.start()
         return listener
 
@@ -190,6 +191,16 @@ class Hub:
 
     def __len__(self) -> int:
         return len(self._listeners)
+
+    def _missed(self, since: str | None) -> tuple[str, bytes]:
+        """Where it ends, and all of it: the thread goes on from the end of the log, so nothing may be left."""
+        looks = [self._look(since)]
+        while len(looks[-1].events) >= EVENTS_MOST:
+            if len(looks) >= LOOKS_MOST:
+                raise ChangesExpired("too much has happened since: read all of it again")
+            looks.append(self._look(looks[-1].token))
+        # A token comes first: who is told nothing else has it, too.
+        return looks[-1].token, f"id: {looks[0].token}\n\n".encode() + b"".join(map(messages_of, looks))
 
     def _let_go(self) -> None:
         """Of those who have hung up. A stream where little happens would notice it by its next comment only."""

@@ -8,6 +8,7 @@ from playwright.sync_api import Route, expect
 from lab.servers.directory import wait_until
 from memhint.objects.units import GIB
 from memhint.store import open_store
+from memhint.store.fleet import HostEventKind
 from tests.functional.dashboard.browser import Window
 from tests.functional.dashboard.served import Api, Filled
 
@@ -63,15 +64,80 @@ def test_an_event_that_comes_before_the_list_does_stays(window: Window, store: F
     page.goto(f"{page.url}#/events")
     wait_until(lambda: bool(page.evaluate("1")) and bool(asked), "the list to be asked for")  # it waits for the page
     answer = asked[0].fetch()  # of now: the event comes after it
-    database = open_store(store.url, create=False)
-    database.fleet.refused(store.fleet.name(3), "a word too many")
-    database.close()
+    happen(store, "a word too many")
     table = page.get_by_role("table", name="Events")
     expect(table).to_contain_text("a word too many")
     asked[0].fulfill(response=answer)
     expect(table.locator("tbody tr").nth(1)).to_be_visible()
     expect(table).to_contain_text("a word too many")
     page.unroute("**/v1/events?*")
+
+
+def happen(store: Filled, what: str) -> None:
+    """An event of a host."""
+    database = open_store(store.url, create=False)
+    database.fleet.tell(store.fleet.name(3), HostEventKind.LOST, what)
+    database.close()
+
+
+def test_events_are_read_again_where_they_can_no_longer_be_told(window: Window, api: Api, store: Filled) -> None:
+    page = window.page
+    expect(page.locator("#live")).to_have_text("live")
+    asked: list[str | None] = []
+
+    def away(one: Route) -> None:
+        asked.append(one.request.headers.get("last-event-id"))
+        if len(asked) == 1:
+            one.fulfill(content_type="text/event-stream", body="id: 1-1-1-1\n\n")  # and it ends
+        elif len(asked) == 2:
+            happen(store, "in the night")
+            one.fulfill(status=410, json={"errors": []})
+        else:
+            one.continue_()
+
+    page.route("**/v1/stream", away)
+    page.goto(f"{api.dashboard}#/events")
+    page.reload()
+    table = page.get_by_role("table", name="Events")
+    expect(table).to_contain_text("in the night")
+    expect(page.locator("#live")).to_have_text("live")
+    assert asked[1] == "1-1-1-1"
+    assert len(asked) == 3
+    page.unroute("**/v1/stream")
+    window.complaints.clear()  # Chromium tells the console of every 410
+
+
+def test_an_event_that_comes_leaves_no_hole_among_older_ones(window: Window, api: Api, store: Filled) -> None:
+    page = window.page
+    page.goto(f"{api.dashboard}#/events")
+    rows = page.get_by_role("table", name="Events").locator("tbody tr")
+    expect(page.locator("#live")).to_have_text("live")
+    for number in range(200, 1200, 200):
+        expect(rows).to_have_count(number)
+        page.get_by_role("button", name="Show older").click()
+    expect(rows).to_have_count(1200)
+    happen(store, "one more")
+    expect(rows.first).to_contain_text("one more")
+    expect(rows).to_have_count(1201)
+
+
+def test_older_events_of_another_filter_are_not_shown(window: Window, api: Api, store: Filled) -> None:
+    page = window.page
+    page.goto(f"{api.dashboard}#/events?kind=lever")
+    rows = page.get_by_role("table", name="Events").locator("tbody tr")
+    expect(rows).to_have_count(200)
+    asked: list[Route] = []
+    page.route("**/v1/events?*marker=*", lambda one: asked.append(one))
+    page.get_by_role("button", name="Show older").click()
+    wait_until(lambda: bool(page.evaluate("1")) and bool(asked), "older events to be asked for")
+    page.get_by_label("Kind").select_option("silent")
+    expect(rows.filter(has_text="lever")).to_have_count(0)
+    with page.expect_response("**/v1/events?*marker=*"):
+        asked[0].continue_()
+    page.get_by_label("Kind").select_option("appeared")  # its answer comes later than that one's
+    expect(rows.first).to_contain_text("appeared")
+    expect(rows.filter(has_text="lever")).to_have_count(0)
+    page.unroute("**/v1/events?*marker=*")
 
 
 def test_the_loss_of_the_api_shows_and_its_return_does(

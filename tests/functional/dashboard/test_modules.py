@@ -57,6 +57,13 @@ def test_events_are_parsed_wherever_the_network_cuts_them(page: Page, cut: int) 
     ]
 
 
+def test_an_id_that_comes_alone_is_told(page: Page) -> None:
+    body = "const seen = []; m.eventParser((event) => seen.push(event))(given); return seen;"
+    assert run(page, "lib/stream.js", body, "retry: 3000\n\nid: 7-1-2-3\n\n: still here\n\n") == [
+        {"type": "id", "data": "null", "id": "7-1-2-3"}
+    ]
+
+
 @pytest.mark.parametrize(
     "domain",
     [

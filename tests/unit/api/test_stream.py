@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
@@ -79,6 +79,42 @@ def test_what_was_missed_is_told_first(hub: Hub, looks: Looks) -> None:
     messages = hub.join("0").messages()
     next(messages)
     assert names(next(messages).split(b"\n\n", 1)[1]) == ["a"]
+
+
+def of_log(log: Sequence[int], token: str | None) -> Change:
+    """A look at a log of numbers."""
+    begin = len(log) if token is None else int(token)
+    found = log[begin : begin + stream.EVENTS_MOST]
+    return Change(str(begin + len(found)), (), (), tuple({"number": one} for one in found))
+
+
+def numbers(message: bytes) -> list[int]:
+    data = (line.removeprefix("data: ") for line in message.decode().splitlines() if line.startswith("data: "))
+    return [json.loads(one)["number"] for one in data]
+
+
+def test_all_that_was_missed_is_told_though_one_look_does_not_find_it() -> None:
+    log = range(2 * stream.EVENTS_MOST + 50)
+    hub = Hub(lambda token: of_log(log, token), 2, every=0.01)
+    try:
+        hub.join(None)  # whose thread is at the end of the log
+        messages = hub.join("0").messages()
+        next(messages)
+        missed = next(messages)
+    finally:
+        hub.close()
+    assert numbers(missed) == list(log)
+    assert missed.decode().rstrip().split("\n\n")[-1].startswith(f"id: {len(log)}\n")
+
+
+def test_who_missed_more_than_is_told_at_once_begins_anew() -> None:
+    log = range(stream.LOOKS_MOST * stream.EVENTS_MOST)
+    hub = Hub(lambda token: of_log(log, token), 2, every=0.01)
+    with pytest.raises(ChangesExpired):
+        hub.join("0")
+    assert len(hub) == 0
+    hub.join("1")
+    hub.close()
 
 
 def test_more_than_may_are_turned_away_until_one_leaves(hub: Hub) -> None:

@@ -6,8 +6,8 @@ import { follow } from "./stream.js";
 const POLL = 15_000; // ms
 
 /**
- * Tells its listeners "hosts" (detail: names that changed, or null for all), "event" (detail: the event) and
- * "state" (what `live` says).
+ * Tells its listeners "hosts" (detail: names that changed, or null for all), "event" (detail: the event), "state"
+ * (what `live` says) and "anew": from now on every event is told, and before it some may not have been.
  */
 export class Fleet extends EventTarget {
   hosts = new Map();
@@ -34,11 +34,15 @@ export class Fleet extends EventTarget {
       try {
         await this.#load(signal);
         wait = 1000;
+        const listed = this.#changed; // of the list: it says nothing of events
         await follow({
           signal,
           lastId: () => this.#changed,
           take: (event) => this.#take(event),
-          state: (state, error, pause) => this.#tell(state, error, pause),
+          state: (state, error, pause) => {
+            this.#tell(state, error, pause);
+            if (state === "live" && this.#changed === listed) this.dispatchEvent(new CustomEvent("anew"));
+          },
         });
         if (signal.aborted || this.live.error?.status !== 410) return;
         this.#changed = null; // too long away: read everything again

@@ -5,13 +5,15 @@ import { address, headers, refusal, unreachable } from "./api.js";
 const SILENCE = 40_000; // ms; the server says something every 15 s
 const LONGEST = 30_000;
 
-/** Parses text/event-stream as it comes: `push(text)` calls `take({type, data, id})` for each whole event. */
+/** Parses text/event-stream as it comes: `push(text)` calls `take({type, data, id})` for each whole event,
+ * and with the type "id" and null as data where only an id came: how far it has been told. */
 export function eventParser(take) {
   let rest = "";
   let event = { type: "message", data: [], id: null };
   const line = (text) => {
     if (text === "") {
       if (event.data.length) take({ type: event.type, data: event.data.join("\n"), id: event.id });
+      else if (event.id !== null) take({ type: "id", data: "null", id: event.id });
       event = { type: "message", data: [], id: null };
       return;
     }

@@ -9,7 +9,7 @@ import { problem } from "../parts/problem.js";
 import { dataTable } from "../parts/table.js";
 
 const PAGE = 200;
-const KEPT = 1000;
+const KEPT = 1000; // that came by themselves: with more, the list is read anew
 const KINDS = ["", "lever", "appeared", "silent", "returned", "restarted", "lost", "poison", "migration", "capacity"];
 
 export function eventsView({ place, title, fleet, query, signal }) {
@@ -17,6 +17,7 @@ export function eventsView({ place, title, fleet, query, signal }) {
   const filters = { host: query.get("host") ?? "", domain: query.get("domain") ?? "", kind: query.get("kind") ?? "" };
   let all = [];
   let next = null;
+  let deep = false; // whether older pages are shown
   let heard = []; // since the newest list was asked for: its answer may be older
   const trouble = h("div");
   const table = dataTable({
@@ -104,7 +105,7 @@ export function eventsView({ place, title, fleet, query, signal }) {
   function set(key, value) {
     filters[key] = value;
     remember({ [key]: value });
-    load();
+    restart();
   }
 
   function merged(list) {
@@ -112,12 +113,20 @@ export function eventsView({ place, title, fleet, query, signal }) {
     return [...seen.values()].sort((a, b) => b.at - a.at);
   }
 
-  function take(list, page) {
-    all = list;
-    next = page.next ?? null;
+  function take(list, from) {
+    all = merged(list);
+    next = from ?? null;
     more.hidden = !next;
     table.update(all);
     fill(trouble);
+  }
+
+  /** Reads the list anew: what stands there is of other filters, or has holes. */
+  function restart() {
+    next = null;
+    more.hidden = true;
+    deep = false;
+    load();
   }
 
   const turn = inTurn();
@@ -126,18 +135,26 @@ export function eventsView({ place, title, fleet, query, signal }) {
     heard = [];
     try {
       const page = await get("/v1/events", { ...filters, limit: PAGE }, signal);
-      if (mayShow()) take(merged([...heard, ...page.events.map(keyed)]), page);
+      if (!mayShow()) return;
+      const found = page.events.map(keyed);
+      const known = new Set(all.map((one) => one.key));
+      deep &&= found.some((one) => known.has(one.key)); // else there is a hole between
+      if (deep) take([...found, ...all], next);
+      else take([...heard, ...found], page.next);
     } catch (error) {
       if (error.name !== "AbortError" && mayShow()) fill(trouble, problem(error, load));
     }
   }
 
   async function older() {
+    const from = next;
     try {
-      const page = await get(next, {}, signal);
-      take([...all, ...page.events.map(keyed)], page);
+      const page = await get(from, {}, signal);
+      if (from !== next) return; // the list ends elsewhere by now
+      deep = true;
+      take([...all, ...page.events.map(keyed)], page.next);
     } catch (error) {
-      if (error.name !== "AbortError") fill(trouble, problem(error, older));
+      if (error.name !== "AbortError" && from === next) fill(trouble, problem(error, older));
     }
   }
 
@@ -146,12 +163,14 @@ export function eventsView({ place, title, fleet, query, signal }) {
     ({ detail }) => {
       if (Object.entries(filters).some(([key, value]) => value && detail[key] !== value)) return;
       const one = keyed(detail);
-      heard = merged([one, ...heard]).slice(0, KEPT);
-      all = merged([one, ...all]).slice(0, KEPT);
+      heard = merged([one, ...heard]);
+      all = merged([one, ...all]);
       table.update(all);
+      if (heard.length > KEPT) restart();
     },
     { signal },
   );
+  fleet.addEventListener("anew", restart, { signal });
   fleet.whileForbidden(load, signal);
   load();
 }
