@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from playwright.sync_api import Route, expect
 
@@ -59,6 +60,28 @@ def test_it_is_the_first_row_of_all_vms_too(window: Window, store: Filled) -> No
     expect(table.get_by_role("columnheader", name=re.compile("Unreported"))).to_have_attribute(
         "aria-sort", "descending"
     )
+
+
+def test_a_reclaim_whose_dialog_is_closed_is_followed_in_the_table(window: Window, store: Filled, agent: Agent) -> None:
+    page = window.page
+    page.goto(f"{page.url}#/vms/{store.fleet.most_unreported}")
+    page.get_by_role("button", name="Reclaim memory").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("button", name="Dry run").click()
+    expect(dialog.get_by_role("button", name="Reclaim now")).to_be_enabled()
+    agent.end()
+    dialog.get_by_role("button", name="Reclaim now").click()
+    expect(dialog.get_by_role("button", name="Interrupt")).to_be_visible()
+    page.keyboard.press("Escape")
+    row = page.get_by_role("region", name="Reclaims asked of this VM").get_by_role("row").nth(1)
+    expect(row).to_contain_text("queued")
+    database = open_store(store.url, create=False)
+    reclaims = Reclaims(database.database, store.fleet.name(store.fleet.hoarder), 86400.0)
+    for one in reclaims.open():
+        reclaims.save(replace(one, state=ReclaimState.EXPIRED))
+    database.close()
+    store.report(store.fleet.hoarder)
+    expect(row).to_contain_text("expired")
 
 
 def test_without_a_dry_run_nothing_can_be_asked(window: Window, store: Filled) -> None:

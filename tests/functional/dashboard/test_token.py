@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 from playwright.sync_api import expect
 
 from memhint.api.tokens import create
+from memhint.objects.reclaim import Reclaim, ReclaimRequest, ReclaimState
+from memhint.store import open_store
+from memhint.store.reclaims import Reclaims
 from tests.functional.dashboard.browser import Window
 from tests.functional.dashboard.served import Api, Filled
 
@@ -80,3 +84,25 @@ def test_a_tenant_is_shown_the_way_to_its_own_vms(window: Window, tokens: Tokens
     expect(rows.first).to_contain_text("blue")
     for row in rows.all()[:20]:
         expect(row).to_contain_text("blue")
+
+
+def test_a_tenant_sees_how_far_a_reclaim_is(window: Window, store: Filled, tokens: Tokens) -> None:
+    page = window.page
+    page.clock.install()
+    sign_in(window, tokens.tenant)
+    page.get_by_role("link", name="go to your VMs").click()
+    link = page.get_by_role("table", name="VMs").locator("tbody tr").first.get_by_role("link").first
+    uuid = (link.get_attribute("href") or "").removeprefix("#/vms/")
+    database = open_store(store.url, create=False)
+    line = database.domains.one(uuid)
+    assert line is not None
+    now = time.time()
+    asked = Reclaim(ReclaimRequest("01-tenant", uuid, None, 10.0, 60.0, "to see it", "ada", now, now + 3600))
+    database.reclaims.add(asked, line.host)
+    link.click()
+    row = page.get_by_role("region", name="Reclaims asked of this VM").get_by_role("row").nth(1)
+    expect(row).to_contain_text("queued")
+    Reclaims(database.database, line.host, 86400.0).save(replace(asked, state=ReclaimState.EXPIRED))
+    database.close()
+    page.clock.run_for(15_000)
+    expect(row).to_contain_text("expired")

@@ -12,9 +12,10 @@ import { problem } from "./problem.js";
 const POLL = 1000; // ms
 const SLOWEST = 15_000; // ms between two attempts while the API does not answer
 
-/** @param done called when a reclaim that was no dry run has ended */
+/** @param done called when a reclaim that was no dry run has ended, and when the dialog is closed: one may go on */
 export function openReclaim(domain, done) {
   const dialog = openDialog(`Reclaim memory from ${domain.name}`);
+  dialog.signal.addEventListener("abort", () => done?.());
   const amount = h("input", {
     type: "number",
     name: "amount",
@@ -250,6 +251,6 @@ export function openReclaim(domain, done) {
         ? `Dry run: ${reclaim.verdict?.answer ?? reclaim.state}`
         : `${RECLAIM_STATE[reclaim.state]}: returned ${memory(reclaim.returned)}`,
     );
-    if (!dryRun) done?.(reclaim);
+    if (!dryRun) done?.();
   }
 }

@@ -40,11 +40,7 @@ export function domainView({ place, title, fleet, parts, query, signal }) {
       type: "button",
       classes: "primary",
       disabled: true,
-      onclick: () =>
-        openReclaim(domain, () => {
-          loadReclaims();
-          load();
-        }),
+      onclick: () => openReclaim(domain, both),
     },
     "Reclaim memory…",
   );
@@ -264,7 +260,12 @@ export function domainView({ place, title, fleet, parts, query, signal }) {
     }
   }
 
-  const again = atMostEvery(EVERY, load, signal);
+  function both() {
+    load();
+    loadReclaims();
+  }
+
+  const again = atMostEvery(EVERY, both, signal);
   fleet.addEventListener(
     "hosts",
     ({ detail }) => {
@@ -279,7 +280,6 @@ export function domainView({ place, title, fleet, parts, query, signal }) {
     },
     { signal },
   );
-  fleet.whileForbidden(load, signal);
-  load();
-  loadReclaims();
+  fleet.whileForbidden(both, signal);
+  both();
 }
