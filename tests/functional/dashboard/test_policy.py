@@ -133,6 +133,46 @@ def test_a_link_leads_straight_to_the_policy(page: Page, api: Api, store: Filled
     expect(page.get_by_role("dialog")).to_contain_text("Policy of")
 
 
+def test_what_is_wished_on_the_host_is_kept_when_that_is_chosen(
+    page: Page, api: Api, store: Filled, window: Window
+) -> None:
+    uuid = store.fleet.most_unreported
+    somebody(store, uuid, {"reporting": "off", "swap_out": "allow"})
+    page.goto(f"{api.dashboard}#/vms/{uuid}")
+    page.get_by_role("button", name="Edit policy").click()
+    dialog = page.get_by_role("dialog")
+    sent: list[dict[str, str | None]] = []
+
+    def of_fleet(one: Route) -> None:
+        """As a fleet's API, which has no wishes of this VM yet."""
+        sent.append(one.request.post_data_json["policy"])
+        if {"reporting", "swap_out"} <= sent[-1].keys():
+            one.continue_()
+            return
+        error = {"status": 409, "code": "memhint.policy.on_host", "title": "Conflict", "detail": "on compute-0085 …"}
+        one.fulfill(status=409, json={"errors": [error]})
+
+    page.route("**/policy?dry_run=true", of_fleet)
+    dialog.get_by_label("guest_actions").select_option("allow")
+    dialog.get_by_role("button", name="Dry run").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("Keep them as the fleet's wishes")
+    expect(dialog).not_to_contain_text("Something else changed it")
+    box = dialog.get_by_role("checkbox", name="reporting=off, swap_out=allow")
+    expect(box).not_to_be_checked()  # nothing of a host's word is taken over unasked
+    box.check()
+    dialog.get_by_role("button", name="Dry run").click()
+    changes = dialog.get_by_role("table", name="What would change").get_by_role("row")
+    expect(changes.nth(1)).to_contain_text("guest_actions")
+    expect(changes).to_have_count(2)
+    assert sent == [
+        {"guest_actions": "allow"},
+        {"guest_actions": "allow", "reporting": "off", "swap_out": "allow"},
+    ]
+    page.unroute("**/policy?dry_run=true")
+    somebody(store, uuid, {}, ["reporting", "swap_out"])
+    window.complaints.clear()  # Chromium tells the console of every 409
+
+
 def test_what_somebody_else_changed_meanwhile_is_not_overwritten(
     page: Page, api: Api, store: Filled, window: Window
 ) -> None:

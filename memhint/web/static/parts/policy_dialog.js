@@ -27,6 +27,8 @@ export async function openPolicy(domain, done) {
   const preview = h("button", { type: "submit", value: "dry", classes: "primary", disabled: true }, "Dry run");
   const apply = h("button", { type: "submit", value: "apply", disabled: true, title: "A dry run first" }, "Apply");
   const outcome = h("div", { classes: "outcome", role: "status" });
+  const keep = h("input", { type: "checkbox" });
+  const ofHost = h("div");
   let edits = 0;
 
   const rows = POLICY_KEYS.filter((key) => policy[key.name]).map((key) => {
@@ -61,6 +63,7 @@ export async function openPolicy(domain, done) {
       "An operator's wish is stronger than metadata, flavor, aggregate and default. “inherit” takes it back.",
     ),
     wideTable("Policy keys", "Policy", ["Key", "Now", "Operator's wish"], h("tbody", null, rows)),
+    ofHost,
     outcome,
     h("div", { classes: "buttons" }, preview, apply),
   );
@@ -73,7 +76,15 @@ export async function openPolicy(domain, done) {
     preview.classList.toggle("primary", !yes);
   }
 
-  /** Only what was changed: null takes an operator's value back. */
+  const wished = Object.entries(policy).filter(([, one]) => one.origin === "operator");
+
+  /** Asks whether what is wished on the host alone shall be the fleet's wish: a host's word is never taken unasked. */
+  function askToKeep() {
+    const list = wished.map(([name, one]) => `${name}=${one.value}`).join(", ");
+    fill(ofHost, h("label", { classes: "inline" }, keep, `Keep what is wished on the host: ${list}`));
+  }
+
+  /** Only what was changed, and what is kept: null takes an operator's value back. */
   function wishes() {
     const changed = {};
     for (const [name, control] of controls) {
@@ -81,7 +92,8 @@ export async function openPolicy(domain, done) {
       const value = control.value.trim();
       if (value !== before) changed[name] = value === INHERIT ? null : value;
     }
-    return changed;
+    if (!keep.checked) return changed;
+    return { ...Object.fromEntries(wished.map(([name, one]) => [name, one.value])), ...changed };
   }
 
   async function send(dryRun) {
@@ -113,6 +125,7 @@ export async function openPolicy(domain, done) {
       announce("The policy was stored.");
       dialog.close();
     } catch (error) {
+      if (error.code === "memhint.policy.on_host") askToKeep();
       if (error.name !== "AbortError" && (!dryRun || edits === sent)) fill(outcome, problem(error));
     } finally {
       preview.disabled = !Object.keys(wishes()).length;
