@@ -1,12 +1,21 @@
 from __future__ import annotations
 
 import re
+import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 from playwright.sync_api import Page, expect
+from werkzeug.exceptions import NotFound
+from werkzeug.middleware.dispatcher import DispatcherMiddleware
+from werkzeug.serving import make_server
 
 from lab.fleet.fleet import refusals
+from memhint.api.app import build
+from memhint.conf import load
+from memhint.controller.dispatch import dispatch_of
 from memhint.objects.ownership import HOST
 from memhint.objects.promise import PromisedHour
 from memhint.objects.units import GIB
@@ -190,6 +199,33 @@ def test_more_vms_than_a_page_are_fetched_when_asked(page: Page, api: Api) -> No
     expect(rows).to_have_count(100)
     page.get_by_role("button", name="Show more").click()
     expect(rows).to_have_count(200)
+
+
+def test_more_vms_are_fetched_from_an_api_that_is_mounted_below_a_path(
+    store: Filled, tmp_path: Path, open_window: Callable[..., Window]
+) -> None:
+    file = tmp_path / "memhint.conf"
+    file.write_text(f"[store]\nurl = {store.url}\n[api]\nrate = 0\nauth = none\n")
+    conf = load([file])
+    opened = open_store(store.url, create=False)
+    built = build(conf, opened, dispatch_of(conf, opened))
+    server = make_server("127.0.0.1", 0, DispatcherMiddleware(NotFound(), {"/x": built}), threaded=True)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    window = open_window()
+    try:
+        window.page.goto(f"http://127.0.0.1:{server.port}/x/dashboard/#/vms")
+        rows = window.page.get_by_role("table", name="VMs").locator("tbody tr")
+        expect(rows).to_have_count(100)
+        window.page.get_by_role("button", name="Show more").click()
+        expect(rows).to_have_count(200)
+        window.page.goto("about:blank")
+    finally:
+        built.close()  # ends the stream
+        server.shutdown()
+        thread.join()
+        server.server_close()
+        opened.close()
 
 
 def test_back_goes_back(page: Page, api: Api) -> None:

@@ -1,6 +1,7 @@
 // The admin API. Every failure is an ApiError that says what to do next.
 
 const BASE = new URL("../", document.baseURI);
+const MOUNTED = `${BASE.pathname}v1/`; // how the API's own addresses begin where it knows of a prefix
 const TOKEN = "memhint.token";
 
 export class ApiError extends Error {
@@ -26,9 +27,9 @@ export function headers(more) {
   return all;
 }
 
-/** The address of a path such as "/v1/hosts", with a query of what is not empty. */
+/** The address of a path such as "/v1/hosts", or of a list's `next`, with a query of what is not empty. */
 export function address(path, query = {}) {
-  const url = new URL(path.replace(/^\//, ""), BASE);
+  const url = new URL(path.startsWith(MOUNTED) ? path : path.replace(/^\//, ""), BASE);
   for (const [name, value] of Object.entries(query)) {
     if (value !== null && value !== undefined && value !== "") url.searchParams.set(name, value);
   }
