@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Page, expect
 from werkzeug.exceptions import NotFound
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
@@ -226,6 +227,17 @@ def test_more_vms_are_fetched_from_an_api_that_is_mounted_below_a_path(
         thread.join()
         server.server_close()
         opened.close()
+
+
+@pytest.mark.parametrize("wrong", [7200, -7200], ids=["ahead", "behind"])
+def test_a_browser_whose_clock_is_wrong_shows_the_newest_hour(page: Page, api: Api, store: Filled, wrong: int) -> None:
+    page.clock.set_fixed_time(time.time() + wrong)
+    page.goto(f"{api.dashboard}#/hosts/{store.fleet.name(5)}")
+    page.reload()
+    expect(page.locator(".states time")).to_have_text(re.compile(r"^\d+ (s|min) ago$"))
+    history = page.get_by_role("region", name="History", exact=True)
+    history.get_by_text("As a table").click()
+    expect(history.get_by_role("rowheader").first).to_be_visible()
 
 
 def test_back_goes_back(page: Page, api: Api) -> None:

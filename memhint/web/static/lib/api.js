@@ -1,5 +1,7 @@
 // The admin API. Every failure is an ApiError that says what to do next.
 
+import { heard } from "./clock.js";
+
 const BASE = new URL("../", document.baseURI);
 const MOUNTED = `${BASE.pathname}v1/`; // how the API's own addresses begin where it knows of a prefix
 const TOKEN = "memhint.token";
@@ -53,6 +55,7 @@ export async function call(method, path, { query, body, ifMatch, signal } = {}) 
     if (error.name === "AbortError") throw error;
     throw unreachable(method);
   }
+  heard(response);
   const data = await content(response);
   if (!response.ok) throw refusal(response, data);
   return { data, etag: response.headers.get("ETag") };

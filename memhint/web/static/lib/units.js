@@ -1,5 +1,7 @@
 // Figures as people read them. Bytes come in, MiB or GiB go out; null is unknown and is never shown as 0.
 
+import { now } from "./clock.js";
+
 export const MIB = 1024 ** 2;
 export const GIB = 1024 ** 3;
 export const UNKNOWN = "unknown";
@@ -65,9 +67,9 @@ export function moment(at) {
 }
 
 /** "12 s ago"; "now" for a clock a little ahead of ours. */
-export function ago(at, now = Date.now() / 1000) {
+export function ago(at) {
   if (!known(at)) return UNKNOWN;
-  const age = now - at;
+  const age = now() - at;
   return age < 1 ? "now" : `${span(age)} ago`;
 }
 

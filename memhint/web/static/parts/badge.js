@@ -40,9 +40,8 @@ export function age(at) {
 /** Lets every shown age grow. */
 export function keepAges() {
   setInterval(() => {
-    const now = Date.now() / 1000;
     for (const element of document.querySelectorAll("time[data-at]")) {
-      const text = ago(Number(element.dataset.at), now);
+      const text = ago(Number(element.dataset.at));
       if (element.textContent !== text) element.textContent = text;
     }
   }, 5000);

@@ -1,5 +1,6 @@
 // A history chart with a choice of how far back.
 
+import { ahead, now } from "../lib/clock.js";
 import { fill, freshId, h, inTurn } from "../lib/dom.js";
 import { historyChart } from "./history_chart.js";
 import { problem } from "./problem.js";
@@ -55,10 +56,12 @@ export function rangedHistory({ label, series, read, signal }) {
     const mayShow = turn();
     const [, back, every] = range;
     try {
-      const now = Math.ceil(Date.now() / 1000);
-      const { points } = await read({ since: now - back, step: Math.max(LEAST_STEP, Math.ceil(back / POINTS)) });
+      const before = ahead;
+      const end = Math.ceil(now());
+      const { points } = await read({ since: end - back, step: Math.max(LEAST_STEP, Math.ceil(back / POINTS)) });
       if (!mayShow()) return; // and who asked later reads it again in time
-      chart.update(points, [now - back, now]);
+      if (ahead !== before) return load(); // it was asked by this machine's clock, which is wrong
+      chart.update(points, [end - back, end]);
       fill(trouble);
     } catch (error) {
       if (error.name === "AbortError" || !mayShow()) return;
