@@ -73,10 +73,10 @@ def test_an_event_that_comes_before_the_list_does_stays(window: Window, store: F
     page.unroute("**/v1/events?*")
 
 
-def happen(store: Filled, what: str) -> None:
+def happen(store: Filled, what: str, kind: HostEventKind = HostEventKind.LOST) -> None:
     """An event of a host."""
     database = open_store(store.url, create=False)
-    database.fleet.tell(store.fleet.name(3), HostEventKind.LOST, what)
+    database.fleet.tell(store.fleet.name(3), kind, what)
     database.close()
 
 
@@ -134,8 +134,8 @@ def test_older_events_of_another_filter_are_not_shown(window: Window, api: Api, 
     expect(rows.filter(has_text="lever")).to_have_count(0)
     with page.expect_response("**/v1/events?*marker=*"):
         asked[0].continue_()
-    page.get_by_label("Kind").select_option("appeared")  # its answer comes later than that one's
-    expect(rows.first).to_contain_text("appeared")
+    happen(store, "fell silent later", HostEventKind.SILENT)  # it comes after that answer
+    expect(rows.first).to_contain_text("fell silent later")
     expect(rows.filter(has_text="lever")).to_have_count(0)
     page.unroute("**/v1/events?*marker=*")
 
