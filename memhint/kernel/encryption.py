@@ -10,6 +10,7 @@ from memhint.kernel.swap import SwapArea
 
 _BLOCK = "sys/block"
 _MOUNTS = "proc/self/mounts"
+_BTRFS = "sys/fs/btrfs"
 # cryptsetup begins every uuid with CRYPT-; these two check contents and do not hide them
 _CRYPT, _NOT_HIDING = "CRYPT-", ("CRYPT-VERITY-", "CRYPT-INTEGRITY-")
 _ESCAPE = re.compile(r"\\([0-7]{3})")
@@ -23,8 +24,8 @@ def encrypted(root: KernelRoot, area: SwapArea) -> bool:
     that encrypts by itself, of which the kernel says nothing.
     """
     try:
-        device = _device_of_file(root, _plain(area.name)) if area.file else _plain(area.name)
-        return device is not None and _hidden(root, _block(root, device), _DEEPEST)
+        blocks = _blocks_of_file(root, _plain(area.name)) if area.file else [_block(root, _plain(area.name))]
+        return bool(blocks) and all(_hidden(root, block, _DEEPEST) for block in blocks)
     except KernelInterfaceError:
         return False
 
@@ -60,18 +61,31 @@ def _disk(root: KernelRoot, name: str) -> str | None:
     return name if "/" not in name and root.exists(f"{_BLOCK}/{name}") else None
 
 
-def _device_of_file(root: KernelRoot, path: str) -> str | None:
-    """The device of the file system that a path is on: the last mount of the longest point above it."""
-    best, device = "", None
+def _blocks_of_file(root: KernelRoot, path: str) -> list[str | None]:
+    """What the file system that a path is on lies on: the device of the last mount of the longest point above it."""
+    best, device, kind = "", None, ""
     for line in root.lines(_MOUNTS):
         words = line.split(" ")
-        if len(words) < 2:
+        if len(words) < 3:
             continue
         point = _plain(words[1])
         above = point == "/" or path.startswith(f"{point}/")
         if above and len(point) >= len(best):
-            best, device = point, _plain(words[0])
-    return device if device is not None and device.startswith("/dev/") else None
+            best, device, kind = point, _plain(words[0]), words[2]
+    if device is None or not device.startswith("/dev/"):
+        return []
+    block = _block(root, device)
+    return _all_of_btrfs(root, block) if kind == "btrfs" else [block]
+
+
+def _all_of_btrfs(root: KernelRoot, block: str | None) -> list[str | None]:
+    """All devices of the btrfs that this is one of: a mount names one, and a swap file may lie on any."""
+    for name in root.names(_BTRFS):
+        devices = f"{_BTRFS}/{name}/devices"
+        there = root.names(devices) if root.exists(devices) else []
+        if block in there:
+            return [_disk(root, one) for one in there]
+    return []
 
 
 def _plain(name: str) -> str:

@@ -17,6 +17,7 @@ from typing import Protocol
 from memhint.agent.runners.one_pass import OnePass
 from memhint.agent.runners.runner import LeverRunner, RunnerContext
 from memhint.agent.view import HostSnapshot
+from memhint.kernel.clearings import Clearings
 from memhint.kernel.errors import KernelInterfaceError
 from memhint.kernel.huge_blocks import Block, GuestBlocks
 from memhint.planner.pieces import taken_from
@@ -57,8 +58,17 @@ class SplitRunner(LeverRunner):
     Nothing is left to undo: whether its huge pages are made again is for the lever `thp` to say.
     """
 
-    def __init__(self, opened: Open, *, enabled: bool = True, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        opened: Open,
+        clearings: Clearings,
+        *,
+        enabled: bool = True,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """:param clearings: told of each VM of which something was split; of the same clock"""
         self._opened = opened
+        self._clearings = clearings
         self._enabled = enabled
         self._clock = clock
         self._pass = OnePass("split")
@@ -109,15 +119,19 @@ class SplitRunner(LeverRunner):
     def _split(self, instance: str, one: _Resting) -> int:
         """Split what of a VM is held in part, as far as one pass goes. Blocks."""
         done = 0
-        with self._opened(instance) as blocks:
-            for block in blocks.small():
-                if block.start < one.behind or not block.absent:
-                    continue
-                if self._ended or done == AT_ONCE:
-                    one.behind = block.start
-                    return done
-                blocks.split(block)
-                done += 1
+        try:
+            with self._opened(instance) as blocks:
+                for block in blocks.small():
+                    if block.start < one.behind or not block.absent:
+                        continue
+                    if self._ended or done == AT_ONCE:
+                        one.behind = block.start
+                        return done
+                    blocks.split(block)
+                    done += 1
+        finally:
+            if done:  # what was split looks untouched, also where it was not
+                self._clearings.note(int(instance.partition(":")[0]), self._clock())
         one.behind = 0
         return done
 
@@ -125,4 +139,4 @@ class SplitRunner(LeverRunner):
 def build(context: RunnerContext) -> SplitRunner:
     """The runner of a host."""
     enabled = context.conf.ladder.split_partly_free and not context.dry_run
-    return SplitRunner(lambda instance: GuestBlocks(context.root, instance), enabled=enabled)
+    return SplitRunner(lambda instance: GuestBlocks(context.root, instance), context.clearings, enabled=enabled)

@@ -15,6 +15,7 @@ from memhint.agent.runners import split
 from memhint.agent.runners.runner import RunnerContext
 from memhint.agent.runners.split import AT_ONCE, LONGEST, SETTLE, SplitRunner
 from memhint.conf.load import load
+from memhint.kernel.clearings import Clearings
 from memhint.kernel.errors import ProcessGone
 from memhint.kernel.huge_blocks import Block
 from memhint.objects.host import Thp
@@ -42,7 +43,8 @@ class Host:
         self.idle = frozenset(one.process.instance for one in self.domains)
         self.wishes = {"recycler": {"recycled": 1}, "tuning": {"finer": Tuning(order=4), "coarse": Tuning(order=9)}}
         self.thp: Thp | None = builders.host_observation().thp
-        self.runner = SplitRunner(self.opened, enabled=enabled, clock=lambda: self.now)
+        self.clearings = Clearings()
+        self.runner = SplitRunner(self.opened, self.clearings, enabled=enabled, clock=lambda: self.now)
 
     @contextmanager
     def opened(self, instance: str) -> Iterator[Host]:
@@ -119,6 +121,15 @@ def test_a_process_that_ends_is_let_go_and_tried_again_later() -> None:
     assert host.after(SETTLE) != []
 
 
+def test_whoever_reads_accessed_bits_is_told_that_a_split_cleared_some() -> None:
+    host = Host()
+    host.after(0)
+    assert host.clearings.last(11) < 0
+    host.after(SETTLE)
+    assert host.clearings.last(11) == host.clearings.last(12) == host.now
+    assert host.clearings.last(13) < 0
+
+
 @pytest.mark.parametrize("thp", [None, Thp("never", "madvise", 511)])
 def test_nothing_is_split_where_there_are_no_huge_pages(thp: Thp | None) -> None:
     host = Host()
@@ -143,7 +154,7 @@ def test_an_operator_may_leave_them_whole(allowed: bool, tmp_path: Path, monkeyp
     file.write_text(f"[DEFAULT]\nhost_name = host-a\n[ladder]\nsplit_partly_free = {allowed}\n")
     host = Host()
     monkeypatch.setattr(split, "GuestBlocks", lambda _, instance: host.opened(instance))
-    context = SimpleNamespace(conf=load([str(file)]), root=None, dry_run=False)
+    context = SimpleNamespace(conf=load([str(file)]), root=None, dry_run=False, clearings=host.clearings)
     host.runner = split.build(cast("RunnerContext", context))
     monkeypatch.setattr(host.runner, "_clock", lambda: host.now)
     host.after(0)

@@ -66,7 +66,7 @@ MOUNTS = (
     "/dev/mapper/vg2-swap / ext4 rw 0 0\n"
     "/dev/mapper/pv_crypt /var ext4 rw 0 0\n"
     "tmpfs /var/tmp tmpfs rw 0 0\n"
-    "/dev/mapper/pv_crypt /with\\040space btrfs rw 0 0\n"
+    "/dev/mapper/pv_crypt /with\\040space xfs rw 0 0\n"
     "/dev/sda4 /over ext4 rw 0 0\n"
     "/dev/dm-1 /over ext4 rw 0 0\n"
 )
@@ -86,6 +86,18 @@ MOUNTS = (
 )
 def test_a_swap_file_is_as_hidden_as_its_file_system(host: FakeRoot, name: str, hidden: bool) -> None:
     assert encrypted(host.write("proc/self/mounts", MOUNTS).kernel, area(name, file=True)) is hidden
+
+
+@pytest.mark.parametrize(
+    ("devices", "hidden"),
+    [(["dm-1"], True), (["dm-0", "dm-1"], True), (["dm-1", "sda4"], False), (["dm-0"], False), ([], False)],
+)
+def test_a_swap_file_on_btrfs_may_lie_on_any_of_its_devices(host: FakeRoot, devices: list[str], hidden: bool) -> None:
+    host.write("proc/self/mounts", "/dev/mapper/pv_crypt / btrfs rw 0 0\n")
+    host.write("sys/fs/btrfs/features/raid56", "0\n")
+    for one in devices:
+        host.write(f"sys/fs/btrfs/8d1c-77/devices/{one}/dev", "")
+    assert encrypted(host.kernel, area("/swapfile", file=True)) is hidden
 
 
 def test_what_cannot_be_found_out_is_not_encrypted(fake: FakeRoot) -> None:
