@@ -124,7 +124,7 @@ class _Watched:
         self.due = 0.0
         self.found: list[dict[str, Any]] = []
         self._read = time.monotonic()  # when it was read last
-        self._truth: int | None = None  # bytes that were touched in the last window, where that was no longer than one
+        self._truth: int | None = None  # bytes that were touched from one reading to the next
 
     def step(self) -> None:
         before = self._watch.newest
@@ -135,10 +135,10 @@ class _Watched:
         # Bits count from when they were cleared; DAMON's windows follow each other, and it is read as one ends.
         began = max(self._read, self._clearings.last(self._pid))
         self._read = now
-        last, self._truth = self._truth, self._player.touched(began) if now - began <= LONGEST else None
+        last, self._truth = self._truth, self._player.touched(began)
         if not seen.idle or (before is not None and before.idle[:1] == seen.idle[:1]):
             return
-        if last is None or self._truth is None or abs(self._truth - last) > STEADY:
+        if now - began > LONGEST or last is None or abs(self._truth - last) > STEADY:
             return
         self.found.append(
             {
