@@ -138,7 +138,9 @@ class _Watched:
         last, self._truth = self._truth, self._player.touched(began)
         if not seen.idle or (before is not None and before.idle[:1] == seen.idle[:1]):
             return
-        if now - began > LONGEST or last is None or abs(self._truth - last) > STEADY:
+        if now - began > LONGEST:
+            return
+        if isinstance(self._watch, DamonWatch) and (last is None or abs(self._truth - last) > STEADY):
             return
         self.found.append(
             {
