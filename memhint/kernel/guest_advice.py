@@ -12,7 +12,7 @@ from typing import Protocol
 from memhint.kernel.errors import InterfaceMissing, InterfaceUnreadable, KernelInterfaceError, ProcessGone
 from memhint.kernel.guest_ram import GuestRam, read_guest_ram
 from memhint.kernel.open_process import OpenProcess
-from memhint.kernel.process import instance_runs
+from memhint.kernel.process import instance_runs, pid_of
 from memhint.kernel.process_madvise import Advice, process_madvise
 from memhint.kernel.process_vm_readv import touch_pages
 from memhint.kernel.root import PAGE_SIZE, KernelRoot
@@ -97,7 +97,7 @@ class GuestAdvice(OpenProcess):
         :raises KernelInterfaceError: when it may not be looked at
         """
         self._root, self._instance = root, instance
-        self._pid = int(instance.partition(":")[0])
+        self._pid = pid_of(instance)
         self._path = root.path(f"proc/{self._pid}")
         self._pagemap = -1
         try:

@@ -17,7 +17,7 @@ from memhint.kernel.errors import InterfaceMissing, InterfaceUnreadable, KernelI
 from memhint.kernel.guest_pages import Span, guest_ram
 from memhint.kernel.open_process import OpenProcess
 from memhint.kernel.pagemap_scan import PageCategory, is_missing, runs
-from memhint.kernel.process import instance_runs
+from memhint.kernel.process import instance_runs, pid_of
 from memhint.kernel.process_madvise import Advice, process_madvise
 from memhint.kernel.root import KernelRoot
 from memhint.kernel.thp import HUGE_PAGE
@@ -68,7 +68,7 @@ class GuestBlocks(OpenProcess):
         :raises InterfaceMissing: when the kernel cannot collapse memory of another process
         :raises KernelInterfaceError: when it may not be read
         """
-        pid = int(instance.partition(":")[0])
+        pid = pid_of(instance)
         self._path = root.path(f"proc/{pid}/pagemap")
         try:
             self._pidfd = os.pidfd_open(pid)

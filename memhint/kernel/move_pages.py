@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 
 from memhint.kernel.errors import InterfaceMissing, InterfaceUnreadable, KernelInterfaceError, ProcessGone
 from memhint.kernel.open_process import OpenProcess
-from memhint.kernel.process import instance_runs
+from memhint.kernel.process import instance_runs, pid_of
 from memhint.kernel.root import PAGE_SIZE, KernelRoot
 from memhint.kernel.thp import HUGE_PAGE
 
@@ -84,7 +84,7 @@ class PageMover(OpenProcess):
         """
         self._root = root
         self._instance = instance
-        self._pid = int(instance.partition(":")[0])
+        self._pid = pid_of(instance)
         self._path = root.path(f"proc/{self._pid}")
         self._pidfd = -1
         self._number = _NUMBERS.get(platform.machine(), -1)

@@ -73,6 +73,14 @@ def process_swap(root: KernelRoot, pid: int) -> int:
     return _memory_kib(read_process_file(root, pid, "status"), ("VmSwap",), root.path(f"proc/{pid}/status"))[0]
 
 
+def pid_of(instance: str) -> int:
+    """The process id in a ``ProcessMemory.instance``.
+
+    :raises ValueError: when it is none
+    """
+    return int(instance.partition(":")[0])
+
+
 def instance_runs(root: KernelRoot, instance: str) -> bool:
     """True while the process of a ``ProcessMemory.instance`` runs: a pid that was given away is another process.
 

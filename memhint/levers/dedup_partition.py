@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from memhint.kernel.errors import InterfaceMissing, KernelInterfaceError, ProcessGone
 from memhint.kernel.ksm_partition import DEFAULT, PartitionBusy, read_partition, set_partition
-from memhint.kernel.process import instance_runs
+from memhint.kernel.process import instance_runs, pid_of
 from memhint.kernel.root import KernelRoot
 from memhint.objects.domain import DomainObservation, DomainState
 from memhint.objects.ownership import Ledger, Mark
@@ -106,7 +106,7 @@ class Partitions:
 
     def _put_back(self, mark: Mark, problems: list[str]) -> bool:
         """False where pages of the process are merged: the mark is kept, as after any other failure."""
-        pid = int(mark.instance.partition(":")[0])
+        pid = pid_of(mark.instance)
         try:
             # Where something else stands by now, somebody has set it since, or it never came to the write.
             if instance_runs(self._root, mark.instance) and read_partition(self._root, pid) == int(mark.after):

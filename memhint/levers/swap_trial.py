@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 from memhint.kernel.clearings import Clearings
 from memhint.kernel.guest_advice import Guest
+from memhint.kernel.process import pid_of
 from memhint.kernel.root import PAGE_SIZE
 from memhint.objects.units import MIB
 from memhint.objects.verdict import Answer, Reason, Verdict
@@ -94,7 +95,7 @@ class SwapTrial:
             return Verdict(Answer.REFUSED, Reason.IN_USE, detail)
         if ram.kvm:
             return min(wish, known.step, max(PAGE_SIZE, int(ram.resident * _AT_ONCE)))
-        pid = int(instance.partition(":")[0])
+        pid = pid_of(instance)
         if known.aged is None or now - known.aged > _STALE:
             guest.age()
             known.aged = self._clock()

@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Protocol
 
 from memhint.kernel.errors import KernelInterfaceError
+from memhint.kernel.process import pid_of
 from memhint.planner.wakes import Asleep, next_asleep
 
 
@@ -56,7 +57,7 @@ class WakeWatch:
         found = []
         for instance, one in self._known.items():
             with suppress(KernelInterfaceError):  # it has ended: the next cycle will know
-                swap = self._reads.of(int(instance.partition(":")[0]))
+                swap = self._reads.of(pid_of(instance))
                 self._known[instance], woke = next_asleep(one, swap, total, now)
                 if woke:
                     found.append(instance)

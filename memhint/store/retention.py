@@ -3,7 +3,7 @@
 A clock that jumps, by years where a battery or a time server fails, makes everything old at once. What was recorded
 tells: where the history has points from about as long ago as single cycles are kept, and others from lately, time has
 passed here at this clock. After a jump of more than a half of that time one of the two is missing, and nothing is
-deleted until the recording has gone on for a quarter of it.
+deleted until the recording has gone on for a quarter of it; after one of more than twice that time, for a half.
 """
 
 from __future__ import annotations

@@ -141,7 +141,6 @@ class _Watched:
             return
         if now - began > LONGEST:
             return
-        # Bits count from when they were cleared, whoever reads them late.
         exact = isinstance(self._watch, ReferencedWatch)
         steady = exact or (last is not None and abs(self._truth - last) <= STEADY)
         self.found.append(

@@ -20,6 +20,7 @@ from memhint.agent.view import HostSnapshot
 from memhint.kernel.clearings import Clearings
 from memhint.kernel.errors import KernelInterfaceError
 from memhint.kernel.huge_blocks import Block, GuestBlocks
+from memhint.kernel.process import pid_of
 from memhint.planner.pieces import taken_from
 from memhint.planner.plan import Planned
 
@@ -119,19 +120,16 @@ class SplitRunner(LeverRunner):
     def _split(self, instance: str, one: _Resting) -> int:
         """Split what of a VM is held in part, as far as one pass goes. Blocks."""
         done = 0
-        try:
-            with self._opened(instance) as blocks:
-                for block in blocks.small():
-                    if block.start < one.behind or not block.absent:
-                        continue
-                    if self._ended or done == AT_ONCE:
-                        one.behind = block.start
-                        return done
-                    blocks.split(block)
-                    done += 1
-        finally:
-            if done:  # what was split looks untouched, also where it was not
-                self._clearings.note(int(instance.partition(":")[0]), self._clock())
+        with self._opened(instance) as blocks:
+            for block in blocks.small():
+                if block.start < one.behind or not block.absent:
+                    continue
+                if self._ended or done == AT_ONCE:
+                    one.behind = block.start
+                    return done
+                blocks.split(block)
+                self._clearings.note(pid_of(instance), self._clock())  # it looks untouched, also where it was not
+                done += 1
         one.behind = 0
         return done
 

@@ -12,6 +12,7 @@ from memhint.agent.runners.runner import LeverRunner, RunnerContext
 from memhint.agent.view import HostSnapshot
 from memhint.kernel.errors import KernelInterfaceError
 from memhint.kernel.guest_advice import GuestAdvice
+from memhint.kernel.process import pid_of
 from memhint.kernel.root import KernelRoot
 from memhint.kernel.swap_reads import SwapQueue, SwapReads
 from memhint.levers.lever import Stop
@@ -170,7 +171,7 @@ def reader(root: KernelRoot, room: Callable[[], int], settings: ReadAheadSetting
     reads = SwapReads(root)
 
     def read(instance: str, stop: Stop) -> ReadAhead:
-        pid = int(instance.partition(":")[0])
+        pid = pid_of(instance)
         with GuestAdvice(root, instance) as guest:
             return read_ahead(
                 guest,
