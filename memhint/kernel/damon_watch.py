@@ -26,6 +26,7 @@ from memhint.objects.heat import Heat, HeatMap
 LOG = logging.getLogger(__name__)
 RANGES_EVERY = 30.0  # seconds between two readings of ranges, where they are wanted
 _EARLY = 0.5  # seconds before the end of a window, as it is expected: the kernel's sleep is rather too long than short
+_EARLIER = 0.2  # seconds for each window that it was too late for: before those that were asked in its place
 _LATE = 0.15  # seconds before it: too late to be heard
 _PATIENCE = 5  # times that it was too late, until it is asked at once and waited for
 # Never there, so never touched: a scheme for what is not touched finds something. DAMON waits for one that does not.
@@ -148,13 +149,18 @@ class DamonWatch:
     def _early(self, now: float) -> float:
         """Seconds until DAMON is to be asked; 0: now."""
         left = self._window - (now - self._ended) % self._window
-        if _LATE <= left <= _EARLY + 0.05 or self._late >= _PATIENCE:
+        if _LATE <= left <= self._before_end() + 0.05 or self._late >= _PATIENCE:
             return 0.0
         if now >= self._due:
             self._late += 1  # whoever calls had something else to do
-        wait = left - _EARLY if left > _EARLY else left + self._window - _EARLY
+        early = self._before_end()
+        wait = left - early if left > early else left + self._window - early
         self._due = now + wait
         return wait
+
+    def _before_end(self) -> float:
+        """How many seconds before the end of a window it is asked."""
+        return min(_EARLY + self._late * _EARLIER, self._window / 2)
 
     def _answered(self, windows: int) -> None:
         """A window has ended just now; after so many the next question is due."""

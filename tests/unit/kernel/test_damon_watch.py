@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import pytest
 
@@ -112,6 +113,42 @@ def test_who_comes_too_late_waits_for_the_next_window_and_not_for_ever(machine: 
     asked = run(watch(machine), machine, 3600.0, late=1.0)
     assert len(asked) >= 25
     assert sum(waited for _, waited in asked) / len(asked) < WINDOW
+
+
+class Beside(Machine):
+    """Another process of the same machine."""
+
+    def __init__(self, other: Machine) -> None:
+        self._other = other
+        super().__init__()
+
+    @property
+    def now(self) -> float:
+        return self._other.now
+
+    @now.setter
+    def now(self, now: float) -> None:
+        self._other.now = now
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_watches_whose_windows_end_together_are_answered_in_turn(machine: Machine, count: int) -> None:
+    """One at a time is asked, and waits: who was passed over is asked before the others the next time."""
+    machines = [machine, *(Beside(machine) for _ in range(count - 1))]
+    watches = [watch(one, WINDOW) for one in machines]
+    due = {}
+    for number, one in enumerate(watches):
+        machine.now = 1000.0 + number * 0.04
+        due[number] = one.step(machine.now)
+    news: list[list[float]] = [[machine.now] for _ in watches]
+    while machine.now < 2000.0:
+        number = min(due, key=lambda one: due[one])
+        machine.now = max(machine.now, due[number])
+        before = len(machines[number].waited)
+        due[number] = watches[number].step(machine.now)
+        if len(machines[number].waited) > before:
+            news[number].append(machine.now)
+    assert all(after - before < (count + 1) * WINDOW for one in news for before, after in pairwise(one))
 
 
 def test_ranges_and_counts_are_asked_for_at_ends_of_different_windows(machine: Machine) -> None:
