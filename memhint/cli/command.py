@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import traceback
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, TextIO
@@ -56,7 +57,8 @@ class Documented(Command):
             if is_full(error):
                 _discard(self.app.stdout)
             if self.app.options.debug:
-                self.app.LOG.exception(error)
+                for line in traceback.format_exc().splitlines():
+                    self.say(line)
             else:
                 self.say(self.line_of(error))
             return self.exit_of(error)

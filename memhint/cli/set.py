@@ -167,7 +167,7 @@ An operator's wish is stronger than metadata, flavor, aggregate and host, and su
             (name, policy_value(name, outcome.before.settings[name]), policy_value(name, outcome.after.settings[name]))
             for name in KEYS
         ]
-        table.emit_list((outcome.domain.observation.name, "Before", "After"), rows, out, parsed_args)
+        table.emit_list(("Key", "Before", "After"), rows, out, parsed_args)
         show_levers(table, outcome.seen or self._report, outcome.levers, out, parsed_args)
         if not outcome.stored:
             out.write("Dry run: nothing was stored.\n")

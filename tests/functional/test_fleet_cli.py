@@ -210,6 +210,8 @@ def test_the_examples_of_the_documentation_work(api: FleetApi) -> None:
         (["history", "--since", "yesterday"], "admin", 2, "write 6h"),
         (["place", "--memory", "much"], "admin", 2, "no size"),
         (["vms", "--watch", "-f", "csv"], "admin", 2, "shows a table or JSON"),
+        (["vms", "--watch", "-f", "json", "-c", "Name"], "admin", 2, "leave --column away"),
+        (["events", "--watch", "-c", "At"], "admin", 2, "leave --column away"),
         (["vms", "--token-file", "/nowhere"], "admin", 2, "/nowhere"),
         (["vms", "--api", "127.0.0.1:8790"], "admin", 2, "write http://"),
         (["vms", "--api", "http://127.0.0.1:1"], "admin", 6, "Connection refused"),

@@ -78,7 +78,7 @@ examples:
         client = self.client()
         which = {**self.which(client, parsed_args), "kind": parsed_args.kind}
         if parsed_args.watch:
-            check_watch(parsed_args)
+            check_watch(parsed_args, chooses=False)
             self._follow(client, parsed_args, which)
         return self.rows(parsed_args, client.events(limit=parsed_args.limit or LIMIT, **which))
 

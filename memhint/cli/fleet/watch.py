@@ -185,13 +185,16 @@ def add_watch(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def check_watch(parsed_args: argparse.Namespace) -> None:
-    """Whether the format can go on for ever.
+def check_watch(parsed_args: argparse.Namespace, *, chooses: bool = True) -> None:
+    """Whether what is asked for can go on for ever.
 
+    :param chooses: whether the command can show some columns only
     :raises CliError: when it cannot
     """
     if parsed_args.formatter not in (TABLE, "json"):
         raise usage(f"--watch shows a table or JSON, not {parsed_args.formatter}")
+    if parsed_args.columns and (parsed_args.formatter == "json" or not chooses):
+        raise usage("--watch tells the whole of each change here: leave --column away")
 
 
 def until_interrupted(run: Any, parsed_args: argparse.Namespace) -> int:

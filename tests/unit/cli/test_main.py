@@ -168,6 +168,12 @@ def test_debug_shows_the_traceback(bench: Bench) -> None:
     assert "Traceback" in result.err
 
 
+def test_nor_does_a_traceback_steer_a_terminal(bench: Bench) -> None:
+    result = bench.run("--debug", "domains", "a\x1b[2Jx")
+    assert "Traceback" in result.err
+    assert "\x1b" not in result.err
+
+
 def test_a_run_leaves_no_log_handler_behind(bench: Bench) -> None:
     before = list(logging.getLogger().handlers)
     bench.run("status")

@@ -233,3 +233,12 @@ def test_who_ends_the_waiting_hears_that_the_wish_is_stored(bench: Bench) -> Non
 
 def _interrupted() -> None:
     raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("name", ["Before", "Key"])
+def test_a_vm_may_be_called_as_a_column_is(bench: Bench, name: str) -> None:
+    named = replace(builders.domain_report().observation, name=name)
+    save(bench, replace(builders.report(), domains=(replace(builders.domain_report(), observation=named),)))
+    result = bench.run("set", name, "reporting=off", "--dry-run")
+    assert (result.code, result.err) == (0, "")
+    assert f"| {name} " in result.out
