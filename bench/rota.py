@@ -16,6 +16,7 @@ from lab.errors import LabError
 
 VIRTUAL_CPU = "CPU "  # how the names of QEMU's threads begin that are the guest's processors
 AGAIN = 0.5  # seconds from one look whether a cycle has ended to the next
+LATE = 1.5  # times as long as its files take: a cycle that is not through by then waits for the host
 GOLDEN = 0.618034  # the fractions of its multiples are spread evenly, however many of them there are
 
 
@@ -85,6 +86,7 @@ class Rota:
         self._ended = False
         self._done: list[Done] = []
         self._missed = 0
+        self._begun: dict[int, float] = {}  # when the cycle began that a guest, by its number, is at
         self._thread = threading.Thread(target=self._run, name="rota", daemon=True)
 
     def start(self) -> None:
@@ -109,6 +111,8 @@ class Rota:
     def remove(self, guest: Guest) -> None:
         """Ask this one for nothing more."""
         with self._change:
+            for number in {one.number for one in self._due if one.guest is guest}:
+                self._begun.pop(number, None)
             self._due = [one for one in self._due if one.guest is not guest]
             heapq.heapify(self._due)
 
@@ -118,6 +122,12 @@ class Rota:
             found, self._done = self._done, []
             missed, self._missed = self._missed, 0
         return found, missed
+
+    def late(self) -> int:
+        """How many guests take longer for the cycle that they are at than on a host that keeps up with them."""
+        latest = time.monotonic() - LATE * self._cycle.busy
+        with self._change:
+            return sum(begun < latest for begun in self._begun.values())
 
     def _run(self) -> None:
         while True:
@@ -151,17 +161,22 @@ class Rota:
             with self._change:
                 self._missed += 1
             return
+        with self._change:
+            self._begun[one.number] = time.monotonic()
         self._look_at(time.monotonic() + self._cycle.busy, one, began_with)
 
     def _look(self, one: _Due, began_with: float) -> None:
         try:
             last, spent = one.guest.duty_done(), _spent(one.guest) - began_with
         except (LabError, OSError):
+            with self._change:
+                self._begun.pop(one.number, None)
             return  # it is gone
         if last["running"]:
             self._look_at(time.monotonic() + AGAIN, one, began_with)
             return
         with self._change:
+            self._begun.pop(one.number, None)
             self._done.append(Done(one.guest.name, spent, last["wall_ms"] / 1e3, last["peak"]))
 
     def _look_at(self, at: float, one: _Due, began_with: float) -> None:

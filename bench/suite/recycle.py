@@ -54,9 +54,10 @@ The test of the per-page recycler that was posted in 2017: VMs of 4 GiB on a hos
 of them fills files in memory with random content, 20 MB each 0.6 s, until they have 3 GiB, and removes them as slowly.
 So a guest uses 150 MiB on average. How many fit?
 
-Guests come one after the other. When the host has written more than a MiB to swap, the newest go again, one in
-twenty, until for a whole period nothing goes to swap and all that is in use, in memory and in what is still in swap,
-fits into the host; what the table says is of that period. The page cache of files does not count as used. The posted
+Guests come one after the other, until the host is too small for them also when those that are behind have caught up: a
+guest that boots takes the others' processor where it is emulated. Then the newest go again, one in twenty, until for a
+whole period nothing goes to swap and all that is in use, in memory and in what is still in swap, fits into the host;
+what the table says is of that period. The page cache of files does not count as used. The posted
 test draws the time at which a guest begins; here they are spread evenly over the period, the same in all arms, so that
 luck decides nothing.
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from bench import rota
+from bench import duty_host, rota
 from bench.cpu import thread_seconds
 from bench.duty_host import RECYCLER, PeriodResult
 from bench.harness.scale import Scale
@@ -79,6 +79,46 @@ def test_a_cycle_costs_what_the_guest_s_processor_took_until_it_ended(monkeypatc
         guest.refuses = True
         wait_for(lambda: going.taken()[1], 10.0, "a cycle that cannot begin to be counted", interval=0.01)
         going.remove(guest)
+
+
+def test_a_guest_is_late_that_is_still_at_its_cycle_long_after_its_files_were_due(monkeypatch) -> None:
+    guest = LateGuest()
+    monkeypatch.setattr(rota, "_spent", lambda guest: 0.0)
+    monkeypatch.setattr(rota, "AGAIN", 0.001)
+    ends = False
+    monkeypatch.setattr(guest, "duty_done", lambda: {"running": not ends, "wall_ms": 30, "peak": MIB})
+    cycle = Cycle(60.0, 1, MIB, 0.001)
+    with working(cycle) as going:
+        assert going.late() == 0
+        going.add(guest, at_once=True)
+        wait_for(lambda: going.late() == 1, 10.0, "the guest to be late", interval=0.01)
+        going.remove(guest)
+        assert going.late() == 0, "who was taken away is late no more"
+        going.add(guest, at_once=True)
+        wait_for(lambda: going.late() == 1, 10.0, "the guest to be late", interval=0.01)
+        ends = True
+        wait_for(lambda: going.late() == 0, 10.0, "the guest to have caught up", interval=0.01)
+
+
+class Slow:
+    """A rota whose guests are late for so many looks."""
+
+    def __init__(self, looks: int) -> None:
+        self.looks = looks
+
+    def late(self) -> int:
+        self.looks -= 1
+        return max(0, self.looks)
+
+
+def test_what_an_overload_has_left_is_waited_for_but_not_for_ever(monkeypatch) -> None:
+    monkeypatch.setattr(duty_host, "_LOOK", 0.001)
+    catches_up = Slow(5)
+    duty_host._calm_down(Cycle(60.0, 1, MIB, 0.1), catches_up)
+    assert catches_up.looks == 0
+    never = Slow(1_000_000)
+    duty_host._calm_down(Cycle(0.01, 1, MIB, 0.001), never)
+    assert never.looks > 0
 
 
 def test_guests_are_compared_with_those_that_fit_as_they_are_and_peaks_with_stock() -> None:
