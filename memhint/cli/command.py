@@ -53,7 +53,7 @@ class Documented(Command):
         except BrokenPipeError:
             _discard(self.app.stdout)
             raise
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  each becomes a line and an exit code
             if is_full(error):
                 _discard(self.app.stdout)
             if self.app.options.debug:
