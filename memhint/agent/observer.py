@@ -281,6 +281,6 @@ def facts_of(domains: Sequence[DomainObservation]) -> Mapping[str, DomainFacts]:
 
 
 def _from_stats(one: DomainStats) -> Definition:
-    """What the bulk call itself says of a VM's size, until its definition can be read."""
+    """What the bulk call itself says of a VM's size, until its definition can be read: it may be bound to any nodes."""
     maximum = one.balloon.get("balloon.maximum")
-    return Definition(DomainFacts(memory=maximum * KIB if isinstance(maximum, int) else 0))
+    return Definition(DomainFacts(memory=maximum * KIB if isinstance(maximum, int) else 0, numa_strict=True))

@@ -27,6 +27,20 @@ def hugetlb_pools(root: KernelRoot) -> tuple[HugetlbPool, ...]:
     return tuple(_pool(root, size) for size in sizes)
 
 
+def node_pools(root: KernelRoot, node: int) -> int:
+    """Bytes that the pools hold of a NUMA node's memory, surplus pages included; a kernel without pools has none.
+
+    :raises KernelInterfaceError: when a pool cannot be read or makes no sense
+    """
+    folder = f"sys/devices/system/node/node{node}/hugepages"
+    try:
+        names = root.names(folder)
+    except InterfaceMissing:
+        return 0
+    sizes = {name: int(match[1]) * KIB for name in names if (match := _POOL.fullmatch(name))}
+    return sum(size * root.read_int(f"{folder}/{name}/nr_hugepages") for name, size in sizes.items())
+
+
 def all_pools(root: KernelRoot) -> tuple[HugetlbPool, ...]:
     """One pool with the memory of all, in pages of a KiB; what of it is free is not known, and counts as taken.
 

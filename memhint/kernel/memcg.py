@@ -12,6 +12,7 @@ from posixpath import dirname
 
 from memhint.kernel.errors import InterfaceMissing
 from memhint.kernel.fields import Fields, columns, number
+from memhint.kernel.hugetlb import all_pools
 from memhint.kernel.meminfo import machine_memory
 from memhint.kernel.root import PAGE_SIZE, KernelRoot
 from memhint.kernel.vmstat import refaulted
@@ -86,7 +87,9 @@ def cgroup_memory(root: KernelRoot, path: str) -> HostMemory:
     """
     files = _FILES[detect(root, path)]
     machine = machine_memory(root)
-    total, available, swap_total = machine.total, machine.available, machine.swap_total
+    # A cgroup does not pay for huge pages, and what their pools hold it cannot have.
+    most = machine.total - min(machine.total, sum(pool.page_size * pool.pages for pool in all_pools(root)))
+    total, available, swap_total = most, machine.available, machine.swap_total
     # Others, in this cgroup or beside it, may have used what the cgroup itself could have.
     swap_free = machine.free_swap
     for level in _lineage(root, path, files):
@@ -97,7 +100,7 @@ def cgroup_memory(root: KernelRoot, path: str) -> HostMemory:
         # a parent without a limit bounds nothing, and its statistics are dear to read
         if limit is None and level != path:
             continue
-        limit = machine.total if limit is None else min(limit, machine.total)
+        limit = most if limit is None else min(limit, most)
         usage = root.read_int(f"{level}/{files.usage}")
         total = min(total, limit)
         available = min(available, limit - usage + _reclaimable(_stat(root, level), files))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from memhint.kernel.errors import InterfaceMalformed, InterfaceMissing, ProcessGone
 from memhint.kernel.fields import colons, listed, number
+from memhint.kernel.hugetlb import node_pools
 from memhint.kernel.root import PAGE_SIZE, KernelRoot
 from memhint.objects.host import NumaNode
 from memhint.objects.units import KIB
@@ -41,7 +42,8 @@ def _node(root: KernelRoot, node: int) -> NumaNode:
     fields = colons(root.read_text(relative), root.path(relative))
     lists = [f"Node {node} {name}(file)" for name in ("Active", "Inactive")]
     cache = sum(fields.kib(name) for name in lists if name in fields.values)
-    return NumaNode(node, fields.kib(f"Node {node} MemTotal"), fields.kib(f"Node {node} MemFree"), cache)
+    total, free = fields.kib(f"Node {node} MemTotal"), fields.kib(f"Node {node} MemFree")
+    return NumaNode(node, total, free, cache, hugetlb=node_pools(root, node))
 
 
 @dataclass(frozen=True, slots=True)

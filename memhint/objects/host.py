@@ -107,6 +107,12 @@ class NumaNode:
     free: Size
     file: Size = 0  # page cache: the kernel frees it when somebody needs it
     kept: Size = 0  # of what is free, what the kernel gives to nobody without making room first
+    hugetlb: Size = 0  # of the total, what its pools of huge pages hold, used or not
+
+    @property
+    def pool(self) -> int:
+        """Bytes that VMs on ordinary pages and everything else share."""
+        return max(0, self.total - self.hugetlb)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,15 +15,18 @@ from memhint.planner.settings import PlannerSettings
 
 
 def scarcest(host: HostObservation, domains: Sequence[DomainObservation]) -> float | None:
-    """The least percent of its memory that a node has left that VMs are bound to; None where none is bound."""
-    with_memory = {node.node: node for node in host.numa if node.total > 0}
-    if len(with_memory) < 2:
+    """The least percent of its memory that a node has left that VMs are bound to; None where none is bound.
+
+    Pools of huge pages are left out, as they are of the host's: those VMs have no memory of them.
+    """
+    with_memory = {node.node: node for node in host.numa if node.pool > 0}
+    if sum(node.total > 0 for node in host.numa) < 2:
         return None
     bound: set[int] = set()
     for domain in domains:
         if domain.facts.numa_strict and domain.process is not None:
             bound |= set(domain.facts.numa_nodes) & with_memory.keys() or with_memory.keys()
-    left = [100.0 * (with_memory[node].free + with_memory[node].file) / with_memory[node].total for node in bound]
+    left = [100.0 * (with_memory[node].free + with_memory[node].file) / with_memory[node].pool for node in bound]
     return min(left, default=None)
 
 
@@ -35,10 +38,11 @@ def tightest(
 ) -> int | None:
     """The least room of the nodes that VMs are bound to, in bytes and possibly negative; None where none is bound.
 
-    room = free + page cache − node reserve − Σ(D − RSS) of the VMs bound to it, where the reserve is no less than what
-    the kernel itself keeps free. A VM that is bound to several nodes weighs on each with all that may come to lie
-    there: what comes next may be all of one cell's, and a cell is bound to its own nodes. While the nodes cannot be
-    read, or what the kernel keeps of them, there is no room.
+    room = free + page cache − node reserve − Σ(D − RSS) of the VMs that may come to have memory there, where the
+    reserve is no less than what the kernel itself keeps free. A VM that is bound to several nodes weighs on each with
+    all that may come to lie there: what comes next may be all of one cell's, and a cell is bound to its own nodes. One
+    that is bound to none weighs on every node: the kernel may put all of it there. While the nodes cannot be read, or
+    what the kernel keeps of them, there is no room.
     """
     if host.unread("numa") and any(domain.facts.numa_strict for domain in domains):
         return 0
@@ -46,18 +50,22 @@ def tightest(
     if len(with_memory) < 2:
         return None
     coming: dict[int, int] = {}
+    anywhere = 0
     for domain, demand in zip(domains, demands, strict=True):
-        if not domain.facts.numa_strict or demand.reason is DemandReason.OUTSIDE:
+        if demand.reason is DemandReason.OUTSIDE:
             continue
         facts = domain.facts
         more = max(0, demand.demand - (domain.process.rss if domain.process else 0))
+        if not facts.numa_strict:
+            anywhere += more
+            continue
         most = dict(zip(facts.numa_nodes, facts.numa_most, strict=False))
         for node in [node for node in facts.numa_nodes if node in with_memory] or list(with_memory):
             coming[node] = coming.get(node, 0) + min(more, most.get(node, more))
     if coming and host.unread("watermarks"):
         return 0
     rooms = [
-        one.free + one.file - max(settings.node_reserve_of(one.total), one.kept) - taken
+        one.free + one.file - max(settings.node_reserve_of(one.pool), one.kept) - taken - anywhere
         for one, taken in ((with_memory[node], taken) for node, taken in coming.items())
     ]
     return min(rooms, default=None)

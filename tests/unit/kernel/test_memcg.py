@@ -120,6 +120,13 @@ def test_a_limit_above_the_machine_is_the_machine(host: FakeRoot) -> None:
     assert cgroup_memory(v2(host, limit=64 * GIB).kernel, V2).total == MACHINE_TOTAL
 
 
+@pytest.mark.parametrize("limit", ["max", f"{64 * GIB}"])
+def test_what_lies_in_pools_of_huge_pages_no_cgroup_can_have(host: FakeRoot, limit: str) -> None:
+    host.write("proc/meminfo", (host.path / "proc/meminfo").read_text() + f"Hugetlb: {GIB // KIB} kB\n")
+    assert cgroup_memory(v2(host, limit=limit).kernel, V2).total == MACHINE_TOTAL - GIB
+    assert cgroup_memory(v2(host, limit=GIB).kernel, V2).total == GIB
+
+
 def test_the_high_mark_of_v2_is_a_limit(host: FakeRoot) -> None:
     memory = cgroup_memory(v2(host, high=2 * GIB + 512 * MIB).kernel, V2)
     assert memory.total == 2 * GIB + 512 * MIB

@@ -64,6 +64,15 @@ def test_numa_nodes_are_sorted_by_number(fake: FakeRoot) -> None:
     assert nodes[0] == NumaNode(0, 16284748 * KIB, 4173348 * KIB)
 
 
+def test_pools_of_huge_pages_of_all_sizes_are_a_part_of_a_node_s_memory(fake: FakeRoot) -> None:
+    fake.write(f"{NODES}/node0/meminfo", recorded.NODE_MEMINFO)
+    for size, pages in ((2048, 10), (1048576, 3)):
+        fake.write(f"{NODES}/node0/hugepages/hugepages-{size}kB/nr_hugepages", f"{pages}\n")
+    (node,) = numa_nodes(fake.kernel)
+    assert node.hugetlb == 10 * 2048 * KIB + 3 * 1048576 * KIB
+    assert node.pool == node.total - node.hugetlb
+
+
 def test_a_kernel_without_numa_is_missing(fake: FakeRoot) -> None:
     with pytest.raises(InterfaceMissing):
         numa_nodes(fake.kernel)

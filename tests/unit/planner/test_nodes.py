@@ -9,7 +9,7 @@ import pytest
 from memhint.objects.gap import Gap, GapReason
 from memhint.objects.host import NumaNode
 from memhint.objects.units import GIB
-from memhint.planner.nodes import tightest
+from memhint.planner.nodes import scarcest, tightest
 from memhint.planner.settings import PlannerSettings
 from tests.unit import builders
 
@@ -68,3 +68,29 @@ def test_no_more_comes_to_a_node_than_the_cells_that_are_bound_to_it() -> None:
     assert room_beside(resident=0) == 2 * GIB
     assert room_beside(resident=0, most=(4 * GIB, 12 * GIB)) == -2 * GIB
     assert room_beside(resident=0, most=()) == -6 * GIB  # a report of before that was told
+
+
+def test_what_unbound_vms_are_still_owed_may_come_to_lie_on_any_node() -> None:
+    """Else the same room is promised again to one new VM after the other, and the bound one is killed."""
+    bound = builders.domain_observation(
+        facts=builders.facts(memory=16 * GIB, numa_strict=True, numa_nodes=(0,)),
+        process=builders.process(rss=2 * GIB, swap=0),
+    )
+    new = builders.domain_observation(facts=builders.facts(memory=20 * GIB), process=builders.process(rss=GIB, swap=0))
+    nodes = (NumaNode(0, 100 * GIB, 40 * GIB), NumaNode(1, 100 * GIB, 90 * GIB))
+    host, settings = replace(builders.host_observation(), numa=nodes), PlannerSettings(node_reserve_percent=2.0)
+    demands = [builders.demand(demand=16 * GIB), builders.demand(demand=20 * GIB)]
+    assert tightest(host, [bound], demands[:1], settings) == 24 * GIB
+    assert tightest(host, [bound, new], demands, settings) == 5 * GIB
+    assert tightest(host, [new], demands[1:], settings) is None
+
+
+def test_what_pools_of_huge_pages_hold_is_no_part_of_a_node_s_memory() -> None:
+    """A node of which most lies in pools would be scarce for good, and its reserve one of memory that nobody has."""
+    vm = builders.domain_observation(facts=builders.facts(memory=4 * GIB, numa_strict=True, numa_nodes=(0,)))
+    nodes = tuple(NumaNode(node, 128 * GIB, 18 * GIB, hugetlb=96 * GIB) for node in (0, 1))
+    host, settings = replace(builders.host_observation(), numa=nodes), PlannerSettings(node_reserve_percent=10.0)
+    assert scarcest(host, [vm]) == 100 * 18 / 32
+    assert tightest(host, [vm], [builders.demand(demand=0)], settings) == 18 * GIB - int(3.2 * GIB)
+    full = replace(host, numa=(replace(nodes[0], free=0, hugetlb=128 * GIB), nodes[1]))
+    assert scarcest(full, [vm]) == 100 * 18 / 32, "a node without ordinary memory is none that such a VM lies on"
