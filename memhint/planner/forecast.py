@@ -38,6 +38,8 @@ class Forecast:
     other: Window
     fault_in: Window
     storms: Storms
+    unexplained: bool
+    """Whether a VM may hold memory of which nobody knows how much: it seems to be other work's."""
 
 
 def forecast(
@@ -57,20 +59,30 @@ def forecast(
     inside = [domain for domain, one in zip(domains, demands, strict=True) if one.reason is not DemandReason.OUTSIDE]
     resident = sum(domain.process.rss for domain in inside if domain.process)
     saving = _ksm_saving(host, inside, state.ksm_saving)
-    others = host.pool - host.memory.available - resident - _missed(state, inside, past)
+    missed = _missed(state, inside, past)
+    available = _available(host, inside)
+    others = host.pool - available - resident - sum(size or 0 for size in missed.values())
     # While KSM cannot be read what it saves at most counts for now; what is remembered is what is known.
     known = state.ksm_saving if host.unread("ksm") else saving
-    other = state.other.lasting(settings.other_window, now).add(now, max(0.0, others + known))
+    other = state.other.lasting(settings.other_window, now)
+    unexplained = None in missed.values()
+    if not unexplained:
+        other = other.add(now, max(0.0, others + known))
     footprint = {past[one.uuid].instance: one.process.footprint for one in inside if one.process}
+    footprint |= {past[uuid].instance: size for uuid, size in missed.items() if size is not None}
     # What one has that arrives, or is starting, comes by no will of its own, and counts in full as it is.
-    running = {past[one.uuid].instance for one in inside if one.process and one.state is DomainState.RUNNING}
+    running = {
+        past[one.uuid].instance
+        for one in inside
+        if one.process and one.state is DomainState.RUNNING and not _waited(state, one)
+    }
     faulted = _fault_in_rate(state, {name: use for name, use in footprint.items() if name in running}, now)
     fault_in = state.fault_in.lasting(settings.fault_in_window, now)
     if faulted is not None:
         fault_in = fault_in.add(now, faulted)
     sums = Sums(
         pool=host.pool,
-        available=host.memory.available,
+        available=available,
         resident=resident,
         ksm_saving=saving,
         other=int(max(other.peak(), others + saving)),
@@ -82,7 +94,9 @@ def forecast(
     if settings.storm_learn:
         storms = next_storms(storms, _with_forecast(inside, demands, past), host.pool, now)
     elapsed = None if state.at is None else now - state.at
-    return Forecast(demands, inside, sums, elapsed, predictor.key, past, footprint, other, fault_in, storms)
+    return Forecast(
+        demands, inside, sums, elapsed, predictor.key, past, footprint, other, fault_in, storms, unexplained
+    )
 
 
 def _with_forecast(
@@ -120,12 +134,30 @@ def _merged(domain: DomainObservation) -> int:
     return process.rss if process.ksm_merging is None else process.ksm_merging
 
 
-def _missed(state: PlannerState, domains: Sequence[DomainObservation], past: Mapping[str, Past]) -> int:
-    """What VMs held a cycle ago whose process was not read now, as while a large one ends: no other work has come to
-    that, and it would be remembered as such for long.
+def _missed(
+    state: PlannerState, domains: Sequence[DomainObservation], past: Mapping[str, Past]
+) -> dict[str, int | None]:
+    """What each VM held whose process was not read now, as while a large one ends, by UUID; None: nobody knows.
+
+    No other work has come to that, and it would be remembered as such for long.
     """
-    unread = (one for one in domains if one.process is None and one.state is not DomainState.SHUTOFF)
-    return sum(state.footprint.get(past[one.uuid].instance, 0) for one in unread if one.uuid in past)
+    unread = [one.uuid for one in domains if one.process is None and one.state is not DomainState.SHUTOFF]
+    return {uuid: state.footprint.get(past[uuid].instance) if uuid in past else None for uuid in unread}
+
+
+def _available(host: HostObservation, domains: Sequence[DomainObservation]) -> int:
+    """What the kernel calls available, less what VMs have of it: memory that is a file on a disk is page cache, too."""
+    return max(0, host.memory.available - sum(one.process.rss for one in domains if one.process and _is_file(one)))
+
+
+def _is_file(domain: DomainObservation) -> bool:
+    return domain.facts.file_backed and not domain.facts.hugepages
+
+
+def _waited(state: PlannerState, domain: DomainObservation) -> bool:
+    """Whether it had not run yet a cycle ago: what came since then may have arrived."""
+    before = state.past.get(domain.uuid)
+    return before is not None and before.waits
 
 
 def _fault_in_rate(state: PlannerState, footprint: Mapping[str, int], now: float) -> float | None:

@@ -75,7 +75,7 @@ def plan(
     ran_short = is_scarce(asked.ladder, settings.ladder) or _killed(host, state)
     look = _look(seen, ran_short, settings)
     promised, remembered = _promised(seen, look, asked.ladder, state, now, sight, settings)
-    if not clear or host.unread("ksm"):
+    if not clear or seen.unexplained or host.unread("ksm"):
         # All that a VM holds that nobody named is other work's, and so is all that KSM may save: VMs seem not to fit.
         look = replace(look, assigned=0, failed=ran_short)
     earned = next_earned(state.earned, look, now) if _may_earn(settings) else Earned()
@@ -153,8 +153,10 @@ def _promised(
     promised = _promise(found, ladder, state, now, settings)
     if sight is Sight.CLEAR:
         return promised, promised.headroom
-    # One late answer costs the promise of one cycle: it need not rise again from nominal once all is seen.
-    remembered = 0 if sight is Sight.BLIND else min(promised.headroom, state.headroom)
+    # One late answer costs the promise of one cycle: it need not rise again from nominal once all is seen. Nor from
+    # nothing where it is the first one: that began at nominal at most.
+    before = promised.headroom if state.at is None else state.headroom
+    remembered = 0 if sight is Sight.BLIND else min(promised.headroom, before)
     most = 0 if sight is Sight.BLIND else max(0, promised.nominal_headroom())
     if promised.headroom > most:
         promised = replace(promised, headroom=most, bound=Bound.STALE)

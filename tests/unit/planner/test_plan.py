@@ -13,6 +13,7 @@ from memhint.objects.ownership import HOST
 from memhint.objects.plan import Bound
 from memhint.objects.policy import Origin, effective
 from memhint.objects.units import GIB, MIB
+from memhint.planner.earned_ratio import ALL, evidence
 from memhint.planner.ladder import LadderState, RungState
 from memhint.planner.plan import Sight, plan
 from memhint.planner.settings import PlannerSettings
@@ -132,7 +133,7 @@ def test_other_work_is_remembered_by_its_peak() -> None:
     assert run(7300.0, state).plan.capacity.other == 4 * GIB  # it has left the window
 
 
-def test_a_vm_whose_process_was_not_read_once_is_no_other_work() -> None:
+def test_a_vm_whose_process_is_not_read_is_no_other_work() -> None:
     """As while it ends, or is started again: its memory is there still, and would count as others' for an hour."""
     taken = replace(HOST_SEEN, memory=replace(HOST_SEEN.memory, available=40 * GIB))
     vm = builders.domain_observation(
@@ -143,7 +144,10 @@ def test_a_vm_whose_process_was_not_read_once_is_no_other_work() -> None:
     once = run(20.0, state, host=taken, domains=[gone])
     assert once.plan.capacity.other == 4 * GIB
     again = run(30.0, once.state, host=taken, domains=[gone])
-    assert again.plan.capacity.other == 24 * GIB, "nobody knows any more whose it is"
+    assert again.plan.capacity.other == 4 * GIB, "however many looks that takes"
+    more = replace(taken, memory=replace(taken.memory, available=30 * GIB))
+    assert run(40.0, again.state, host=more, domains=[gone]).plan.capacity.other == 14 * GIB
+    assert run(40.0, again.state, domains=[]).plan.capacity.other == 4 * GIB, "it has gone, with all that it held"
     off = replace(gone, state=DomainState.SHUTOFF)
     assert run(20.0, state, host=taken, domains=[off]).plan.capacity.other == 24 * GIB
 
@@ -187,6 +191,56 @@ def test_memory_that_arrives_by_migration_is_no_growth() -> None:
         state = look(0.0, 1 * GIB, start(SETTINGS), domain_state)
         state = look(10.0, 21 * GIB, state, domain_state)
         assert (state.fault_in.peak() > 0) is grew, domain_state
+
+
+def test_the_last_of_what_arrives_by_migration_is_no_growth_either() -> None:
+    """It runs by the time that it is seen: what came since the look before was no doing of its own."""
+    state, size = start(SETTINGS), 1 * GIB
+    for now, domain_state in ((0.0, DomainState.INCOMING), (10.0, DomainState.RUNNING), (20.0, DomainState.RUNNING)):
+        process = builders.process(rss=size, swap=0, ksm_zero=0)
+        vm = builders.domain_observation(state=domain_state, process=process, facts=builders.facts(memory=64 * GIB))
+        state = run(now, state, domains=[vm]).state
+        size += 20 * GIB
+        assert (state.fault_in.peak() > 0) is (now == 20.0)
+
+
+def test_a_vm_of_which_nothing_was_ever_read_leaves_no_memory_of_other_work() -> None:
+    """An agent that was started anew knows of no process; nothing is learnt of what seems to be others'."""
+    earning = replace(SETTINGS, max_ratio=1.5, earned_max_ratio=3.0)
+    taken = replace(HOST_SEEN, memory=replace(HOST_SEEN.memory, available=8 * GIB))
+    blind = builders.domain_observation(facts=builders.facts(memory=60 * GIB), process=None)
+    seen = replace(blind, process=builders.process(rss=50 * GIB, swap=0, ksm_zero=0))
+
+    def look(now: float, state: PlannerState, domain: DomainObservation):
+        return plan(taken, [domain], policies([domain]), state, now, earning)
+
+    first = look(0.0, start(earning), blind)
+    assert first.plan.capacity.other == 56 * GIB, "for now it counts"
+    second = look(10.0, first.state, seen)
+    assert second.plan.capacity.other == 6 * GIB
+    assert evidence(second.state.earned).share < ALL, "nor has the host run short"
+
+
+def test_a_first_look_that_is_stale_begins_no_lower_than_nominal() -> None:
+    domains = four_idle_vms()
+    heads = {}
+    for sight in (Sight.CLEAR, Sight.STALE):
+        first = run(0.0, start(SETTINGS), domains=domains, sight=sight)
+        heads[sight] = run(10.0, first.state, domains=domains).plan.capacity.headroom
+    assert heads[Sight.STALE] == heads[Sight.CLEAR] > 0
+
+
+def test_memory_that_is_a_file_is_not_available_to_others() -> None:
+    """The kernel counts it as page cache, so it is in what is available, and in the process's resident memory."""
+    found = {}
+    for file_backed in (False, True):
+        facts = builders.facts(memory=16 * GIB, file_backed=file_backed, shared_memory=file_backed, locked=True)
+        vm = builders.domain_observation(facts=facts, process=builders.process(rss=16 * GIB, swap=0, ksm_zero=0))
+        left = 28 * GIB + (16 * GIB if file_backed else 0)
+        host = replace(HOST_SEEN, memory=replace(HOST_SEEN.memory, available=left))
+        found[file_backed] = run(0.0, start(SETTINGS), host=host, domains=[vm]).plan.capacity
+    assert (found[True].headroom, found[True].other) == (found[False].headroom, found[False].other)
+    assert found[True].available == 28 * GIB
 
 
 def test_actions_follow_the_policies_and_auto_asks_for_none() -> None:
