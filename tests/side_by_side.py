@@ -20,6 +20,7 @@ WHOLE_MACHINE = (
     "tests/lab/test_dedup_estimate.py",
     "tests/lab/test_finder.py",
     "tests/lab/test_merge_race.py",
+    "tests/lab/test_merged_page_timing.py",
     "tests/lab/test_libvirtd_dies.py",
     "tests/lab/test_active.py",
     "tests/lab/test_benches_with_ksm.py",
