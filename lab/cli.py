@@ -36,6 +36,8 @@ examples:
   lab/lab status --json                                         what runs, for a program to read
   lab/lab run guest-1 alloc a 800                               800 MiB of random content in guest-1
   lab/lab run host-2/guest-1 meminfo                            the same guest name on another host
+  lab/lab agent host-1 --set policy.dedup=on                    memhint's agent on it, until Ctrl-C
+  lab/lab memhint host-1 set guest-1 reporting=off              a command of memhint to that agent
   lab/lab exec host-1 -- virsh list --all                       inside the host's namespaces
   lab/lab in-debian 13 make demo                                the demo as on a Debian 13 that has nothing yet
   lab/lab down                                                  back to nothing
@@ -100,6 +102,20 @@ def _parser() -> argparse.ArgumentParser:
         metavar="REQUEST",
         help="such as: alloc NAME MIB [zero|random|seed:N], free NAME, meminfo",
     )
+
+    agent = _command(commands, "agent", _agent, "run memhint's agent on a host, until Ctrl-C")
+    agent.add_argument("host")
+    agent.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="GROUP.OPTION=VALUE",
+        help="a setting of memhint.conf; a lab's short times hold for all others (may be repeated)",
+    )
+
+    asked = _command(commands, "memhint", _memhint, "run a command of memhint against a host's agent")
+    asked.add_argument("host")
+    asked.add_argument("words", nargs=argparse.REMAINDER, metavar="COMMAND", help="such as: domains (default: status)")
 
     inside = _command(commands, "exec", _exec, "run a command in a host's namespaces")
     inside.add_argument("host")
@@ -215,6 +231,19 @@ def _find_guest(lab: Lab, name: str) -> Guest:
             f"{name} is on several hosts: write {' or '.join(f'{guest.host.name}/{name}' for guest in found)}"
         )
     return found[0]
+
+
+def _agent(options: argparse.Namespace) -> int:
+    programs.require_root()
+    from lab.by_hand import become_agent  # it loads memhint, which the other commands do without
+
+    become_agent(Lab.attach(options.name).host(options.host), options.set)
+
+
+def _memhint(options: argparse.Namespace) -> int:
+    from lab.by_hand import become_memhint
+
+    become_memhint(Lab.attach(options.name).host(options.host), options.words)
 
 
 def _exec(options: argparse.Namespace) -> int:

@@ -154,6 +154,29 @@ def test_another_process_can_attach(lab: Lab) -> None:
     assert again.hosts[0].guests[0].work("ping") == {}
 
 
+def test_an_agent_is_run_and_asked_by_hand(lab: Lab) -> None:
+    def words(command: str, *more: str) -> list[str]:
+        return [sys.executable, "-m", "lab", command, "--name", lab.name, "host-1", *more]
+
+    refused = subprocess.run(words("memhint", "status"), cwd=CHECKOUT, capture_output=True, text=True, check=False)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "no agent was started on host-1" in refused.stderr
+    with subprocess.Popen(words("agent", "--set", "policy.reporting=off"), cwd=CHECKOUT) as agent:
+        try:
+
+            def names() -> str:
+                asked = words("memhint", "domains", "-f", "value", "-c", "Name")
+                return subprocess.run(asked, cwd=CHECKOUT, capture_output=True, text=True, check=False).stdout
+
+            assert wait_for(names, 60, "the agent's VMs") == "one\n"
+            second = subprocess.run(words("agent"), cwd=CHECKOUT, capture_output=True, text=True, check=False)
+            assert second.returncode == 1
+            assert "an agent runs on host-1 already" in second.stderr
+        finally:
+            agent.send_signal(signal.SIGINT)
+        assert agent.wait(120) == 0
+
+
 def test_a_name_is_taken_once(lab: Lab) -> None:
     with pytest.raises(StateError, match="already"):
         Lab(guests=0, budget=GIB, name=lab.name).up()
