@@ -132,6 +132,24 @@ def cgroup_swapped(root: KernelRoot, path: str) -> int | None:
         return None
 
 
+def cgroup_swap_most(root: KernelRoot, path: str) -> int | None:
+    """Bytes of swap that a cgroup could have at most, by its own limit and its parents'; None where nothing limits it.
+
+    What others have of a parent's limit is theirs.
+
+    :raises KernelInterfaceError: when the cgroup cannot be read or makes no sense
+    """
+    files = _FILES[detect(root, path)]
+    own = cgroup_swapped(root, path) or 0
+    found = []
+    for level in _lineage(root, path, files):
+        limit = _swap_limit(root, level, files)
+        if limit is not None:
+            used = own if level == path else cgroup_swapped(root, level) or 0
+            found.append(max(0, limit - max(0, used - own)))
+    return min(found, default=None)
+
+
 def cgroup_oom_kills(root: KernelRoot, path: str) -> int:
     """Processes killed for want of memory since the cgroup was made; v1 leaves out those of its children.
 

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from posixpath import commonpath
 
 from memhint.kernel.errors import InterfaceMissing
-from memhint.kernel.memcg import cgroup_faults, cgroup_swapped
+from memhint.kernel.memcg import cgroup_faults, cgroup_swap_most, cgroup_swapped
 from memhint.kernel.process_cgroup import Home
 from memhint.kernel.psi import read_pressure
 from memhint.kernel.root import PAGE_SIZE, KernelRoot
@@ -31,7 +31,14 @@ def read_vms_cgroup(root: KernelRoot, path: str, page_size: int = PAGE_SIZE) -> 
     :raises KernelInterfaceError: when the cgroup is gone, or cannot be read or makes no sense
     """
     swapped_in, refaulted = cgroup_faults(root, path, page_size)
-    return VmsCgroup(path, cgroup_swapped(root, path), read_vms_pressure(root, path), swapped_in, refaulted)
+    return VmsCgroup(
+        path,
+        swap=cgroup_swapped(root, path),
+        pressure=read_vms_pressure(root, path),
+        swapped_in=swapped_in,
+        refaulted=refaulted,
+        swap_most=cgroup_swap_most(root, path),
+    )
 
 
 def read_vms_pressure(root: KernelRoot, path: str) -> Pressure | None:

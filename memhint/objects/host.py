@@ -64,6 +64,7 @@ class VmsCgroup:
     pressure: Pressure | None = None
     swapped_in: Count | None = None  # bytes since the cgroup was made
     refaulted: Count | None = None
+    swap_most: Size | None = None  # bytes of swap that it may have; None: nothing limits it
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,15 @@ def swap_backing(host: HostObservation, domains: Iterable[DomainObservation]) ->
     """What is free of the disk swap, and what the VMs' own memory fills of it. Bytes.
 
     A VM's swapped memory is part of its U, U is no more than A, and ΣA is what is to be backed: the place that it lies
-    in backs it. What others have there is theirs, as their resident memory is, which `other` counts.
+    in backs it. What others have there is theirs, as their resident memory is, which `other` counts. Nor is there more
+    than the VMs' cgroup may have: where its limit is 0 the kernel swaps out nothing of theirs.
 
     :param domains: those within the sums only
     """
     memory = host.memory
-    return min(memory.swap_total, memory.free_swap + _own(host, domains))
+    backed = min(memory.swap_total, memory.free_swap + _own(host, domains))
+    most = host.vms.swap_most if host.vms is not None else None
+    return backed if most is None else min(backed, most)
 
 
 def _own(host: HostObservation, domains: Iterable[DomainObservation]) -> int:

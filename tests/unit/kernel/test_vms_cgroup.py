@@ -55,6 +55,30 @@ def test_what_the_kernel_counts_there(fake: FakeRoot) -> None:
     assert found.pressure is not None
 
 
+def swap_of(current: int, most: str) -> dict[str, str]:
+    stat = {"memory.current": "4096\n", "memory.stat": "anon 1\n"}
+    return {**stat, "memory.swap.current": f"{current}\n", "memory.swap.max": f"{most}\n"}
+
+
+@pytest.mark.parametrize(
+    ("own", "parent", "most"),
+    [
+        ("max", "max", None),
+        ("0", "max", 0),
+        ("8192", "max", 8192),
+        ("max", "20480", 20480 - 12288),  # others have so much of it
+        ("max", "4096", 0),
+        ("4096", "20480", 4096),
+    ],
+)
+def test_the_swap_that_it_may_have_is_by_its_limit_and_its_parents(
+    fake: FakeRoot, own: str, parent: str, most: int | None
+) -> None:
+    fake.write_all(SLICE, swap_of(16384, parent))
+    fake.write_all(f"{SLICE}/vms", swap_of(4096, own))
+    assert read_vms_cgroup(fake.kernel, f"{SLICE}/vms").swap_most == most
+
+
 def test_what_it_does_not_count_there_is_unknown(fake: FakeRoot) -> None:
     fake.write_all(SLICE, {"memory.current": "4096\n", "memory.stat": "anon 1\n"})
     assert read_vms_cgroup(fake.kernel, SLICE) == VmsCgroup(SLICE)

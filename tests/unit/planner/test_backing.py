@@ -60,6 +60,13 @@ def test_swap_that_the_cgroup_may_use_and_others_have_taken_is_not_there() -> No
     assert swap_backing(host(0, free=4 * GIB), swapped(0)) == 4 * GIB
 
 
+@pytest.mark.parametrize(("most", "backed"), [(None, 32 * GIB), (64 * GIB, 32 * GIB), (5 * GIB, 5 * GIB), (0, 0)])
+def test_swap_that_the_vms_cgroup_may_not_have_backs_none_of_them(most: int | None, backed: int) -> None:
+    """As with MemorySwapMax=0 of machine.slice: disk swap is there, and nothing of a VM can go to it."""
+    seen = host(0)
+    assert swap_backing(replace(seen, vms=VmsCgroup(SLICE, 0, swap_most=most)), swapped(0)) == backed
+
+
 def test_a_vm_that_was_not_read_has_nothing_there() -> None:
     unread = [builders.domain_observation(process=None)]
     assert swap_backing(host(28 * GIB), unread) == 4 * GIB
