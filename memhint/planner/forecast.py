@@ -64,10 +64,9 @@ def forecast(
     others = host.pool - available - resident - sum(size or 0 for size in missed.values())
     # While KSM cannot be read what it saves at most counts for now; what is remembered is what is known.
     known = state.ksm_saving if host.unread("ksm") else saving
-    other = state.other.lasting(settings.other_window, now)
-    unexplained = None in missed.values()
-    if not unexplained:
-        other = other.add(now, max(0.0, others + known))
+    # So may all be that VMs hold of which nobody knows how much: they count with all that they were given.
+    unexplained = [one.assigned for one in demands if missed.get(one.uuid, 0) is None]
+    other = state.other.lasting(settings.other_window, now).add(now, max(0.0, others + known - sum(unexplained)))
     footprint = {past[one.uuid].instance: one.process.footprint for one in inside if one.process}
     footprint |= {past[uuid].instance: size for uuid, size in missed.items() if size is not None}
     # What one has that arrives, or is starting, comes by no will of its own, and counts in full as it is.
@@ -95,7 +94,7 @@ def forecast(
         storms = next_storms(storms, _with_forecast(inside, demands, past), host.pool, now)
     elapsed = None if state.at is None else now - state.at
     return Forecast(
-        demands, inside, sums, elapsed, predictor.key, past, footprint, other, fault_in, storms, unexplained
+        demands, inside, sums, elapsed, predictor.key, past, footprint, other, fault_in, storms, bool(unexplained)
     )
 
 

@@ -219,6 +219,17 @@ def test_a_vm_of_which_nothing_was_ever_read_leaves_no_memory_of_other_work() ->
     second = look(10.0, first.state, seen)
     assert second.plan.capacity.other == 6 * GIB
     assert evidence(second.state.earned).share < ALL, "nor has the host run short"
+    small = replace(blind, facts=builders.facts(memory=10 * GIB))
+    first = look(0.0, start(earning), small)
+    assert (
+        look(10.0, first.state, replace(small, process=builders.process(rss=2 * GIB, swap=0))).plan.capacity.other
+        == 54 * GIB
+    )
+    least = replace(taken, memory=replace(taken.memory, available=60 * GIB))
+    later = plan(least, [], {}, first.state, 10.0, earning)
+    assert later.plan.capacity.other == 56 * GIB - first.plan.demands[0].assigned, (
+        "what it surely did not hold is other work, and remembered"
+    )
 
 
 def test_a_first_look_that_is_stale_begins_no_lower_than_nominal() -> None:
