@@ -14,6 +14,7 @@ from cliff.command import Command
 from cliff.commandmanager import CommandManager
 
 from memhint.cli.exits import Exit
+from memhint.cli.table import clean
 from memhint.version import version
 
 EXIT_CODES = """\
@@ -27,6 +28,14 @@ exit codes:
   6  the API cannot be reached, or fails
   7  the API does not know who asks, or does not let them
 """
+
+
+class _Cleaned(logging.Formatter):
+    """What a host, a guest or a server has had a hand in steers no terminal, tracebacks included."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The text of a record, cleaned."""
+        return clean(super().format(record))
 
 
 class Commands(CommandManager):
@@ -119,6 +128,9 @@ class MemhintApp(App):
         except OSError as error:
             self.parser.error(f"argument --log-file: {self.options.log_file}: {error.strerror}")
         self._handlers = [handler for handler in root.handlers if handler not in before]
+        for handler in self._handlers:
+            if not isinstance(handler, logging.FileHandler):
+                handler.setFormatter(_Cleaned(self.CONSOLE_MESSAGE_FORMAT))
         root.setLevel(min(handler.level for handler in self._handlers))
 
     def release_logging(self) -> None:

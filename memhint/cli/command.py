@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import traceback
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, TextIO
@@ -53,12 +52,11 @@ class Documented(Command):
         except BrokenPipeError:
             _discard(self.app.stdout)
             raise
-        except Exception as error:  # noqa: BLE001  each becomes a line and an exit code
+        except Exception as error:
             if is_full(error):
                 _discard(self.app.stdout)
             if self.app.options.debug:
-                for line in traceback.format_exc().splitlines():
-                    self.say(line)
+                self.app.LOG.exception(error)
             else:
                 self.say(self.line_of(error))
             return self.exit_of(error)

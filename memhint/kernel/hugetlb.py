@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from memhint.kernel.errors import InterfaceMissing
-from memhint.kernel.meminfo import read_meminfo
+from memhint.kernel.meminfo import in_huge_pages, read_meminfo
 from memhint.kernel.root import KernelRoot
 from memhint.objects.host import HugetlbPool
 from memhint.objects.units import KIB
@@ -19,12 +19,7 @@ def hugetlb_pools(root: KernelRoot) -> tuple[HugetlbPool, ...]:
 
     :raises KernelInterfaceError: when a pool cannot be read or makes no sense
     """
-    try:
-        names = root.names(_DIRECTORY)
-    except InterfaceMissing:
-        return ()
-    sizes = sorted(int(match[1]) for name in names if (match := _POOL.fullmatch(name)))
-    return tuple(_pool(root, size) for size in sizes)
+    return tuple(_pool(root, size) for size in _sizes(root, _DIRECTORY))
 
 
 def node_pools(root: KernelRoot, node: int) -> int:
@@ -33,12 +28,7 @@ def node_pools(root: KernelRoot, node: int) -> int:
     :raises KernelInterfaceError: when a pool cannot be read or makes no sense
     """
     folder = f"sys/devices/system/node/node{node}/hugepages"
-    try:
-        names = root.names(folder)
-    except InterfaceMissing:
-        return 0
-    sizes = {name: int(match[1]) * KIB for name in names if (match := _POOL.fullmatch(name))}
-    return sum(size * root.read_int(f"{folder}/{name}/nr_hugepages") for name, size in sizes.items())
+    return sum(size * KIB * root.read_int(f"{folder}/hugepages-{size}kB/nr_hugepages") for size in _sizes(root, folder))
 
 
 def all_pools(root: KernelRoot) -> tuple[HugetlbPool, ...]:
@@ -48,8 +38,17 @@ def all_pools(root: KernelRoot) -> tuple[HugetlbPool, ...]:
 
     :raises KernelInterfaceError: when it cannot be read or makes no sense
     """
-    fields = read_meminfo(root)
-    return (HugetlbPool(KIB, fields.kib("Hugetlb") // KIB, 0),) if "Hugetlb" in fields.values else ()
+    held = in_huge_pages(read_meminfo(root))
+    return () if held is None else (HugetlbPool(KIB, held // KIB, 0),)
+
+
+def _sizes(root: KernelRoot, folder: str) -> list[int]:
+    """The page sizes of the pools in a folder, in KiB, the smallest first."""
+    try:
+        names = root.names(folder)
+    except InterfaceMissing:
+        return []
+    return sorted(int(match[1]) for name in names if (match := _POOL.fullmatch(name)))
 
 
 def _pool(root: KernelRoot, size: int) -> HugetlbPool:

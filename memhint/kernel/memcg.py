@@ -12,8 +12,7 @@ from posixpath import dirname
 
 from memhint.kernel.errors import InterfaceMissing
 from memhint.kernel.fields import Fields, columns, number
-from memhint.kernel.hugetlb import all_pools
-from memhint.kernel.meminfo import machine_memory
+from memhint.kernel.meminfo import in_huge_pages, machine_memory, read_meminfo
 from memhint.kernel.root import PAGE_SIZE, KernelRoot
 from memhint.kernel.vmstat import refaulted
 from memhint.objects.host import HostMemory, Scope, SwapActivity
@@ -86,9 +85,10 @@ def cgroup_memory(root: KernelRoot, path: str) -> HostMemory:
     :raises KernelInterfaceError: when the cgroup or /proc/meminfo cannot be read or makes no sense
     """
     files = _FILES[detect(root, path)]
-    machine = machine_memory(root)
+    fields = read_meminfo(root)
+    machine = machine_memory(root, fields)
     # A cgroup does not pay for huge pages, and what their pools hold it cannot have.
-    most = machine.total - min(machine.total, sum(pool.page_size * pool.pages for pool in all_pools(root)))
+    most = max(0, machine.total - (in_huge_pages(fields) or 0))
     total, available, swap_total = most, machine.available, machine.swap_total
     # Others, in this cgroup or beside it, may have used what the cgroup itself could have.
     swap_free = machine.free_swap
@@ -132,15 +132,15 @@ def cgroup_swapped(root: KernelRoot, path: str) -> int | None:
         return None
 
 
-def cgroup_swap_most(root: KernelRoot, path: str) -> int | None:
+def cgroup_swap_most(root: KernelRoot, path: str, own: int) -> int | None:
     """Bytes of swap that a cgroup could have at most, by its own limit and its parents'; None where nothing limits it.
 
     What others have of a parent's limit is theirs.
 
+    :param own: bytes of swap that are charged to it
     :raises KernelInterfaceError: when the cgroup cannot be read or makes no sense
     """
     files = _FILES[detect(root, path)]
-    own = cgroup_swapped(root, path) or 0
     found = []
     for level in _lineage(root, path, files):
         limit = _swap_limit(root, level, files)

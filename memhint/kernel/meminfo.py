@@ -19,12 +19,18 @@ def read_meminfo(root: KernelRoot) -> Fields:
     return colons(root.read_text(_PATH), root.path(_PATH))
 
 
-def machine_memory(root: KernelRoot) -> HostMemory:
+def in_huge_pages(fields: Fields) -> int | None:
+    """Bytes that all pools of huge pages hold; None where the kernel does not say (before Linux 4.19)."""
+    return fields.kib("Hugetlb") if "Hugetlb" in fields.values else None
+
+
+def machine_memory(root: KernelRoot, fields: Fields | None = None) -> HostMemory:
     """The memory of the machine in bytes, with the swap that lies on a disk.
 
+    :param fields: of /proc/meminfo, by who has read it
     :raises KernelInterfaceError: when a part is missing (MemAvailable before Linux 3.14) or makes no sense
     """
-    fields = read_meminfo(root)
+    fields = read_meminfo(root) if fields is None else fields
     try:
         swap = disk_swap(root)
     except InterfaceMissing:

@@ -31,13 +31,14 @@ def read_vms_cgroup(root: KernelRoot, path: str, page_size: int = PAGE_SIZE) -> 
     :raises KernelInterfaceError: when the cgroup is gone, or cannot be read or makes no sense
     """
     swapped_in, refaulted = cgroup_faults(root, path, page_size)
+    swap = cgroup_swapped(root, path)
     return VmsCgroup(
         path,
-        swap=cgroup_swapped(root, path),
+        swap=swap,
         pressure=read_vms_pressure(root, path),
         swapped_in=swapped_in,
         refaulted=refaulted,
-        swap_most=cgroup_swap_most(root, path),
+        swap_most=cgroup_swap_most(root, path, swap or 0),
     )
 
 

@@ -13,8 +13,8 @@ from memhint.planner.dedup_pace import next_pace
 from memhint.planner.dedup_partitions import apart
 from memhint.planner.dedup_pause import next_pauses
 from memhint.planner.dedup_settings import MergeSettings
-from memhint.planner.forecast import nodes_of
 from memhint.planner.host_cycle import HostCycle
+from memhint.planner.nodes import nodes_of
 from memhint.planner.state import PlannerState
 
 

@@ -13,7 +13,7 @@ from memhint.planner.backing import swap_backing
 from memhint.planner.capacity import Sums
 from memhint.planner.demand import demands_of, remember
 from memhint.planner.growth import GrowthTable
-from memhint.planner.nodes import tightest
+from memhint.planner.nodes import nodes_of, tightest
 from memhint.planner.past import Past
 from memhint.planner.predictors import predictor_of
 from memhint.planner.settings import PlannerSettings
@@ -108,11 +108,6 @@ def _with_forecast(
             yield Counted(processes[one.uuid], one.assigned, one.demand, one.footprint)
 
 
-def nodes_of(host: HostObservation) -> int:
-    """How many NUMA nodes have memory."""
-    return sum(node.total > 0 for node in host.numa)
-
-
 def _ksm_saving(host: HostObservation, domains: Sequence[DomainObservation], before: int) -> int:
     """What unmerging would bring back, less the zero pages that VMs' footprints count already.
 
@@ -146,11 +141,8 @@ def _missed(
 
 def _available(host: HostObservation, domains: Sequence[DomainObservation]) -> int:
     """What the kernel calls available, less what VMs have of it: memory that is a file on a disk is page cache, too."""
-    return max(0, host.memory.available - sum(one.process.rss for one in domains if one.process and _is_file(one)))
-
-
-def _is_file(domain: DomainObservation) -> bool:
-    return domain.facts.file_backed and not domain.facts.hugepages
+    files = (one.process for one in domains if one.facts.file_backed and not one.facts.hugepages)
+    return max(0, host.memory.available - sum(process.rss for process in files if process))
 
 
 def _waited(state: PlannerState, domain: DomainObservation) -> bool:

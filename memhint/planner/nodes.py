@@ -14,14 +14,19 @@ from memhint.objects.plan import Demand, DemandReason
 from memhint.planner.settings import PlannerSettings
 
 
+def nodes_of(host: HostObservation) -> int:
+    """How many NUMA nodes have memory."""
+    return sum(node.total > 0 for node in host.numa)
+
+
 def scarcest(host: HostObservation, domains: Sequence[DomainObservation]) -> float | None:
     """The least percent of its memory that a node has left that VMs are bound to; None where none is bound.
 
     Pools of huge pages are left out, as they are of the host's: those VMs have no memory of them.
     """
-    with_memory = {node.node: node for node in host.numa if node.pool > 0}
-    if sum(node.total > 0 for node in host.numa) < 2:
+    if nodes_of(host) < 2:
         return None
+    with_memory = {node.node: node for node in host.numa if node.pool > 0}
     bound: set[int] = set()
     for domain in domains:
         if domain.facts.numa_strict and domain.process is not None:

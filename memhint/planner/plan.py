@@ -155,8 +155,7 @@ def _promised(
         return promised, promised.headroom
     # One late answer costs the promise of one cycle: it need not rise again from nominal once all is seen. Nor from
     # nothing where it is the first one: that began at nominal at most.
-    before = promised.headroom if state.at is None else state.headroom
-    remembered = 0 if sight is Sight.BLIND else min(promised.headroom, before)
+    remembered = 0 if sight is Sight.BLIND else min(promised.headroom, _stood(found, state))
     most = 0 if sight is Sight.BLIND else max(0, promised.nominal_headroom())
     if promised.headroom > most:
         promised = replace(promised, headroom=most, bound=Bound.STALE)
@@ -203,6 +202,15 @@ def _of_levers(cycle: HostCycle, state: PlannerState) -> tuple[HostPlans, Relief
     return plans, cycle.relief, state
 
 
+def _stood(found: Capacity, state: PlannerState) -> int:
+    """What was promised before this plan.
+
+    Before the first one nobody promised anything but whoever counts what VMs were given: to begin below that would
+    close every host on which an agent starts.
+    """
+    return max(0, found.nominal_headroom()) if state.at is None else state.headroom
+
+
 def _promise(
     found: Capacity, ladder: LadderState, state: PlannerState, now: float, settings: PlannerSettings
 ) -> Capacity:
@@ -210,10 +218,7 @@ def _promise(
     if ladder.entered:
         return replace(found, headroom=0, bound=Bound.PRESSURE)
     elapsed = 0.0 if state.at is None else now - state.at
-    # Nobody promised anything before the first plan but whoever counts what VMs were given: to begin below that would
-    # close every host on which an agent starts.
-    before = max(0, found.nominal_headroom()) if state.at is None else state.headroom
-    promised = next_headroom(before, found.headroom, found.pool, elapsed, settings)
+    promised = next_headroom(_stood(found, state), found.headroom, found.pool, elapsed, settings)
     if found.headroom - promised >= max(1, hysteresis(found.pool, settings)):
         return replace(found, headroom=promised, bound=Bound.RATE)
     return replace(found, headroom=promised)  # as good as there: what bounds it is what bounds the formula
