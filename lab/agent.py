@@ -45,6 +45,8 @@ SHORT_HORIZON: Mapping[str, Mapping[str, Any]] = {
 }
 
 
+CHECKOUT = Path(__file__).resolve().parent.parent
+ROLE = "agent"  # of its process, among those of its host
 STOP_DEADLINE = 120.0
 """Seconds for an agent to put back what it changed and to end, on a machine that emulates guests at the same time."""
 STACKS = 12_000  # characters of the log of an agent that does not end
@@ -119,24 +121,29 @@ class AgentProcess:
         before = self.newest()
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [
-                    sys.executable,
-                    *("-X", "faulthandler"),  # an agent that hangs is asked where
-                    *("-m", "memhint.cli.main", "agent", "--config-file", str(self.config)),
-                ],
+                self.argv("agent"),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                cwd=Path(__file__).resolve().parent.parent,
+                cwd=CHECKOUT,
                 start_new_session=True,  # a ctrl-c on the terminal is for the lab to handle, the agent first
             )
-        started = Process.of(self.process.pid)
-        if started is not None:
-            # Whoever takes the lab down, also after a crash of this process, ends the agent first.
-            self.host.record.processes["agent"] = started
-            self.host.save()
+        self.note(self.process.pid)
         epoch = before.epoch if before is not None else None
         wait_for(lambda: self._alive() and self._reported(epoch), 60.0, f"the first report of {self.host.name}'s agent")
+
+    def argv(self, *words: str) -> list[str]:
+        """A command of `memhint` with this agent's configuration; it is to run in the checkout."""
+        # Where it hangs its stacks can be asked for.
+        memhint = [sys.executable, "-X", "faulthandler", "-m", "memhint.cli.main"]
+        return [*memhint, *words, "--config-file", str(self.config)]
+
+    def note(self, pid: int) -> None:
+        """Have whoever takes the lab down, also after a crash of this process, end the agent first."""
+        started = Process.of(pid)
+        if started is not None:
+            self.host.record.processes[ROLE] = started
+            self.host.save()
 
     def stop(self, deadline: float = STOP_DEADLINE) -> int:
         """Tell it to end, which undoes what it changed; its exit code."""
@@ -208,12 +215,12 @@ class AgentProcess:
 
     def _run(self, words: Sequence[str]) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-m", "memhint.cli.main", *words, "--config-file", str(self.config)],
+            self.argv(*words),
             capture_output=True,
             text=True,
             check=False,
             timeout=300,  # a reclaim may wait for its turn, and then take as long again
-            cwd=Path(__file__).resolve().parent.parent,
+            cwd=CHECKOUT,
             env={**os.environ, "COLUMNS": "200"},
         )
 

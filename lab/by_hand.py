@@ -5,16 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NoReturn
 
-from lab.agent import AgentProcess
+from lab.agent import CHECKOUT, ROLE, AgentProcess
 from lab.errors import StateError
 from lab.host import Host
-from lab.process import Process
-
-_ROLE = "agent"
-_CHECKOUT = Path(__file__).resolve().parent.parent
 
 
 def settings_of(words: Sequence[str]) -> dict[str, dict[str, str]]:
@@ -37,22 +32,19 @@ def become_agent(host: Host, settings: Sequence[str]) -> NoReturn:
 
     :raises StateError: where one runs on this host, or on a word that is no setting
     """
-    agent, running = AgentProcess(host), host.record.processes.get(_ROLE)
+    agent, running = AgentProcess(host), host.record.processes.get(ROLE)
     wanted = settings_of(settings)
     if running is not None and running.alive:
         raise StateError(f"an agent runs on {host.name} already, as process {running.pid}")
     agent.configure(wanted)
-    own = Process.of(os.getpid())
-    if own is not None:
-        host.record.processes[_ROLE] = own  # `down` ends it before the host
-        host.save()
+    agent.note(os.getpid())
     print(
         f"agent of {host.name}: configuration in {agent.config}; Ctrl-C ends it.\n"
         f"In another terminal: lab/lab memhint --name {host.lab.name} {host.name} domains",
         file=sys.stderr,
         flush=True,
     )
-    _become("agent", "--config-file", str(agent.config))
+    _become(agent, "agent")
 
 
 def become_memhint(host: Host, words: Sequence[str]) -> NoReturn:
@@ -63,10 +55,10 @@ def become_memhint(host: Host, words: Sequence[str]) -> NoReturn:
     agent = AgentProcess(host)
     if not agent.config.exists():
         raise StateError(f"no agent was started on {host.name}: lab/lab agent --name {host.lab.name} {host.name}")
-    _become(*(words or ("status",)), "--config-file", str(agent.config))
+    _become(agent, *(words or ("status",)))
 
 
-def _become(*words: str) -> NoReturn:
+def _become(agent: AgentProcess, *words: str) -> NoReturn:
     sys.stdout.flush()
-    os.chdir(_CHECKOUT)
-    os.execv(sys.executable, [sys.executable, "-m", "memhint.cli.main", *words])
+    os.chdir(CHECKOUT)
+    os.execv(sys.executable, agent.argv(*words))
