@@ -164,23 +164,16 @@ static void hear(int ready)
 		fail("the other has ended: read");
 }
 
-static void no_zeros(unsigned char *at)
-{
-	for (int i = 0; i < PAGES; i++)
-		fill(at + i * PAGE, 2 * KINDS * PAGES + i, 0);
-}
-
 static void other(int ready)
 {
-	unsigned char *data = memory(2 * PAGES), *zero = data + PAGES * PAGE;
+	unsigned char *data = memory(PAGES), *zero = NULL;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	on_cpu(1);
 	for (int i = 0; i < PAGES; i++)
 		fill(data + i * PAGE, i, 0); // as DATA_OTHER_HAS
-	no_zeros(zero);
 	say(ready);
-	mergeable(data, 2 * PAGES);
+	mergeable(data, PAGES);
 	wait_merged(PAGES, 0);
 	say(ready);
 	for (;;) {
@@ -190,12 +183,16 @@ static void other(int ready)
 			(void)*(volatile unsigned char *)(data + LINE);
 		else if (*task == GET_ZEROS) {
 			*task = NOTHING;
+			// Memory that KSM has not seen yet: where it looks at a page that turns into zeros at that moment, it
+			// takes it for data, and may merge it with another one of zeros.
+			zero = memory(PAGES);
 			memset(zero, 0, PAGES * PAGE);
+			mergeable(zero, PAGES);
 			wait_merged(PAGES, PAGES);
 			say(ready);
 		} else if (*task == LOSE_ZEROS) {
 			*task = NOTHING;
-			no_zeros(zero);
+			munmap(zero, PAGES * PAGE);
 			say(ready);
 		}
 		_mm_pause();
