@@ -27,6 +27,6 @@ OPTS = (
         default=256,
         min=1,
         max=100_000,
-        help="MiB that are given back of one VM in a second, at most.",
+        help="MiB that are given back of one VM in a second, on average at most. Each worker may be ahead by 2 MiB.",
     ),
 )
