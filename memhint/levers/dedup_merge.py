@@ -14,11 +14,12 @@ from typing import Protocol
 
 from memhint.kernel import smaps
 from memhint.kernel.errors import KernelInterfaceError
-from memhint.kernel.root import KernelRoot
+from memhint.kernel.ksm import read_ksm
+from memhint.kernel.root import PAGE_SIZE, KernelRoot
 from memhint.levers.failed import failed
 from memhint.levers.host_ksm import no_room
 from memhint.objects.counted import counted
-from memhint.objects.domain import DomainObservation, DomainState
+from memhint.objects.domain import DomainObservation, DomainState, ProcessMemory
 from memhint.objects.host import HostObservation
 from memhint.objects.merge_ranges import Range, RangeChoice, united, within, without
 from memhint.objects.ownership import Ledger, Mark
@@ -304,12 +305,18 @@ class MergeFlags:
     def _no_room(self, domain: DomainObservation, host: HostObservation) -> Verdict | None:
         """Separating gives every merged page memory of its own, at once, while QEMU's monitor is blocked."""
         assert domain.process is not None
-        need = (domain.process.ksm_merging or 0) + (domain.process.ksm_zero or 0)
         try:
-            detail = no_room("its pages", need, lambda: self.room(host))
+            detail = no_room("its pages", self._merged(domain.process), lambda: self.room(host))
         except KernelInterfaceError as error:
             return failed(error)
         return None if detail is None else Verdict(Answer.REFUSED, Reason.HEADROOM, detail)
+
+    def _merged(self, process: ProcessMemory) -> int:
+        """Bytes that come back as memory of the VM's own; at most, where the kernel tells of no single process."""
+        merging = process.ksm_merging
+        if merging is None:  # before Linux 5.19
+            merging = min(process.rss, read_ksm(self._root).saving(PAGE_SIZE))
+        return merging + (process.ksm_zero or 0)
 
     def room(self, host: HostObservation) -> int:
         """Bytes that the host can give away now to pages that are separated; below 0 where it lacks them.

@@ -638,6 +638,17 @@ def test_in_the_end_no_more_vms_are_separated_than_there_is_room_for(full: Host)
     assert full.knob("run") == "0"
 
 
+@pytest.mark.parametrize(("saving", "expected"), [(4 * GIB, {"a"}), (1 * GIB, {"a"}), (0, {"a", "b", "c", "d"})])
+def test_where_the_kernel_counts_for_no_single_process_all_of_one_may_be_merged(
+    full: Host, saving: int, expected: set[str]
+) -> None:
+    """Before Linux 5.19: KSM tells of all of them together only."""
+    full.domains = [replace(one, process=replace(one.process, ksm_merging=None, ksm_zero=None)) for one in full.domains]
+    full.ksm_counters(saving)
+    full.lever.undo(full.domains, full.seen())
+    assert separated(full) == expected
+
+
 def test_of_a_project_that_is_turned_off_no_more_vms_are_separated_than_there_is_room_for(full: Host) -> None:
     full.asks = {}
     _, own = full.reconcile()
