@@ -121,6 +121,8 @@ class ByKeystone:
                     headers={"WWW-Authenticate": self.challenge},
                 )
             return Context(**_ids(request, request_id))
+        if environ.get("HTTP_X_DOMAIN_ID"):  # who administers a customer's domain does not administer the hosts
+            raise Problem(403, "token.domain", "a token of a domain has no say here: get one of a project")
         return Context(
             name=environ.get("HTTP_X_USER_ID", ""),
             known=True,

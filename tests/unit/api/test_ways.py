@@ -143,6 +143,24 @@ def test_what_an_operator_says_of_keystones_time_holds(
     assert (found["http_connect_timeout"], found["http_request_max_retries"]) == used
 
 
+@pytest.mark.parametrize("role", ["admin", "service", "reader"])
+def test_the_administrator_of_a_customers_domain_has_no_say(
+    make_site: Callable[..., Site], keystone: AuthTokenFixture, role: str
+) -> None:
+    token = V3Token(user_id="u1", user_name="alice", domain_id="customer-a", domain_name="customer-a")
+    token.add_role(name=role)
+    site = make_site(**KEYSTONE)
+    uuid, _ = site_domains(site)
+    headers = {"X-Auth-Token": str(keystone.add_token(token))}
+    for method, path, more in (
+        ("GET", "/v1/hosts", {}),
+        ("GET", f"/v1/domains/{uuid}", {}),
+        ("PATCH", f"/v1/domains/{uuid}/policy", {"json": {"policy": {"guest_actions": "allow"}}}),
+    ):
+        answer = site.ask(method, path, None, headers=headers, **more)
+        assert (answer.status_code, answer.get_json()["errors"][0]["code"]) == (403, "memhint.token.domain")
+
+
 def test_what_a_caller_says_of_himself_is_not_heard(make_site: Callable[..., Site], keystone: AuthTokenFixture) -> None:
     site = make_site(**KEYSTONE)
     said = {
