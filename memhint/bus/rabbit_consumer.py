@@ -89,7 +89,7 @@ class RabbitConsumer:
     ) -> None:
         """:param batch: messages that are handled together, at most
         :param stopped: whether to end; looked at between batches
-        :param waits: told now and then how many messages wait in each queue
+        :param waits: told now and then how many messages wait in each queue, and of none when the broker is lost
         """
         self._settings = settings
         self._handler = handler
@@ -123,6 +123,9 @@ class RabbitConsumer:
                     self._came.clear()
                     self._waiting.clear()  # not acknowledged, so they are delivered again
                     self._settled.clear()
+                    self._measured = -_MEASURE
+                    if self._waits is not None:
+                        self._waits({})
                     if connection.is_open:
                         connection.close()
             except (BusError, *LOST) as error:

@@ -38,12 +38,14 @@ def find_uuid(client: Client, wanted: str, host: str | None = None) -> str:
             found.append(one)
         elif len(near) < _SHOWN:
             near.append(str(one.get("name")))
-    if len(found) == 1:
-        return str(found[0]["uuid"])
+    # A VM that migrates has a line of either host, and one that was evacuated of the host that died.
+    uuids = {str(one["uuid"]) for one in found}
+    if len(uuids) == 1:
+        return uuids.pop()
     if found:
         some = ", ".join(f"{one['uuid']} on {one.get('host')}" for one in found[:_SHOWN])
         more = ", …" if len(found) > _SHOWN else ""
-        raise Ambiguous(f"{len(found)} VMs are called {wanted!r}: use a UUID, one of {some}{more}")
+        raise Ambiguous(f"{len(uuids)} VMs are called {wanted!r}: use a UUID, one of {some}{more}")
     close = difflib.get_close_matches(wanted, near, n=3, cutoff=0.0)
     hint = f"there is {' and '.join(close)}" if close else "no name holds that word"
     raise NoSuchVm(f"no VM that you may see is called {wanted!r}: {hint}")

@@ -47,6 +47,9 @@ class Metered:
         self._queue = Gauge(
             "memhint_controller_queue_depth", "Messages that wait in the broker, by queue", ["queue"], registry=registry
         )
+        self._connected = Gauge(
+            "memhint_controller_broker_connected", "Whether the broker says how much waits: 0 or 1", registry=registry
+        )
         for kind in ("state", "record"):
             self._messages.labels(kind)
 
@@ -86,7 +89,13 @@ class Metered:
         self._handler.tick()
 
     def waits(self, depths: Mapping[str, int]) -> None:
-        """How many messages wait in each queue."""
+        """How many messages wait in each queue; of none where the broker does not say.
+
+        What was seen before is not told any more then: it would stay that for ever.
+        """
+        self._connected.set(bool(depths))
+        if not depths:
+            self._queue.clear()
         for queue, depth in depths.items():
             self._queue.labels(queue).set(depth)
 

@@ -67,5 +67,6 @@ class DomainHistory:
         """Thin out what has grown old by ``now`` (unix seconds). Any number of processes may do it at any time."""
         thin(self._database, _OF_DOMAINS, 0, HOUR, now - self._keep.points)
         with self._database.alone() as connection:
-            old = domain_history.c.at < now - self._keep.hours
+            # An hour is its own bucket, and those are indexed.
+            old = domain_history.c.bucket < int(now - self._keep.hours)
             connection.execute(delete(domain_history).where(domain_history.c.span == HOUR, old))

@@ -36,7 +36,10 @@ _LOCK = 0x6D656D68  # one number and one name for what only one process may do a
 # Backslashes mean themselves in this session. The driver then only doubles quotes; else it looks at each character of a
 # report by itself, which took more time than all else that a controller does. What does not fit is refused, whatever
 # the server's own default is.
-_SESSION = "SET SESSION sql_mode = CONCAT(@@SESSION.sql_mode, ',NO_BACKSLASH_ESCAPES,STRICT_ALL_TABLES')"
+# Its clock is asked for by way of a local time, and those of an hour in autumn come twice where summer time ends.
+_SESSION = (
+    "SET SESSION time_zone = '+00:00', sql_mode = CONCAT(@@SESSION.sql_mode, ',NO_BACKSLASH_ESCAPES,STRICT_ALL_TABLES')"
+)
 # It does not write any more, though it answers: a primary that was made a standby, or a node of a cluster that has lost
 # the others. PostgreSQL's SQLSTATE, MariaDB's error numbers.
 _READ_ONLY = ("25006", 1290, 1792, 1836, 1047)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
@@ -189,9 +190,10 @@ class Fleet:
                 return
             connection.execute(delete(host_event).where(host_event.c.at < now - self._keep))
             self._reclaims.tidy(connection, now)
-        self._events.tidy(now)
-        self._history.tidy(now)
-        self._summaries.tidy(now)
+        # One that fails keeps none of the others from its turn.
+        with ExitStack() as turns:
+            for tidy in (self._summaries.tidy, self._history.tidy, self._events.tidy):
+                turns.callback(tidy, now)
 
     def forget(self, keep: float) -> tuple[str, ...]:
         """Drop the hosts that were silent for ``keep`` seconds, with what is known of their VMs; which ones."""

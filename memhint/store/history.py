@@ -49,5 +49,6 @@ class History:
         thin(self._database, _OF_HOSTS, 0, FIVE_MINUTES, now - keep.raw)
         thin(self._database, _OF_HOSTS, FIVE_MINUTES, HOUR, now - keep.before_hours)
         with self._database.alone() as connection:
-            old = delete(host_history).where(host_history.c.span == HOUR, host_history.c.at < now - keep.hours)
-            connection.execute(old)
+            # An hour is its own bucket, and those are indexed.
+            old = host_history.c.bucket < int(now - keep.hours)
+            connection.execute(delete(host_history).where(host_history.c.span == HOUR, old))

@@ -97,8 +97,10 @@ class Reports:
             for fine, coarse, seconds in ((0, FIVE_MINUTES, keep.raw), (FIVE_MINUTES, HOUR, keep.before_hours)):
                 worst = {"least": HOST_LEAST, "most": HOST_MOST}
                 thin(connection, "host_history", "host", **worst, fine=fine, coarse=coarse, before=now - seconds)
-            connection.execute("DELETE FROM host_history WHERE span = ? AND at < ?", (HOUR, now - keep.hours))
+            connection.execute("DELETE FROM host_history WHERE span = ? AND bucket < ?", (HOUR, int(now - keep.hours)))
         with self._database.write() as connection:
             worst = {"least": DOMAIN_LEAST, "most": DOMAIN_MOST}
             thin(connection, "domain_history", "uuid", **worst, fine=0, coarse=HOUR, before=now - domains.points)
-            connection.execute("DELETE FROM domain_history WHERE span = ? AND at < ?", (HOUR, now - domains.hours))
+            connection.execute(
+                "DELETE FROM domain_history WHERE span = ? AND bucket < ?", (HOUR, int(now - domains.hours))
+            )

@@ -149,6 +149,18 @@ def test_what_does_not_fit_is_refused_by_a_server_that_would_make_it_fit(
 
 
 @pytest.mark.parametrize("url", ["mariadb"], indirect=True)
+def test_the_clock_does_not_go_by_the_servers_time_zone(url: str, mariadb: MariaDB) -> None:
+    mariadb.sql("SET GLOBAL time_zone = '+02:00'")
+    try:
+        store = open_store(url)
+        with store.database.read() as connection:
+            assert connection.execute(sql("SELECT @@SESSION.time_zone")).scalar_one() == "+00:00"
+        store.close()
+    finally:
+        mariadb.sql("SET GLOBAL time_zone = DEFAULT")
+
+
+@pytest.mark.parametrize("url", ["mariadb"], indirect=True)
 def test_what_an_url_says_of_the_session_is_kept(url: str) -> None:
     store = open_store(f"{url}&init_command=SET SESSION max_statement_time=17&read_timeout=30")
     with store.database.read() as connection:

@@ -117,6 +117,12 @@ def test_a_name_is_looked_for_on_the_server(server: FakeServer, client: Client) 
     assert (server.asked[0].query["name"], server.asked[0].query["host"]) == ("web-1", "h")
 
 
+def test_a_vm_that_two_hosts_tell_of_is_one(server: FakeServer, client: Client) -> None:
+    lines = [{"name": "web-1", "uuid": "u1", "host": host} for host in ("dead", "new")]
+    server.replies = [Reply(body={"domains": lines, "changed": "1"})]
+    assert find_uuid(client, "web-1") == "u1"
+
+
 def test_a_name_of_several_is_refused_with_their_uuids(server: FakeServer, client: Client) -> None:
     server.replies = [vms(("web-1", "u1"), ("web-1", "u2"))]
     with pytest.raises(Ambiguous, match="2 VMs are called 'web-1': use a UUID, one of u1 on h, u2 on h"):

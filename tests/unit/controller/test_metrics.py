@@ -58,6 +58,18 @@ def test_what_was_kept_and_what_was_refused_is_counted_and_handed_on() -> None:
     assert value(shown, "memhint_controller_queue_depth", queue="state") == 7
 
 
+def test_what_waits_is_not_told_any_more_once_the_broker_is_lost() -> None:
+    registry = registry_of("controller")
+    metered = Metered(Fake(), registry)
+    assert value(generate_latest(registry).decode(), "memhint_controller_broker_connected") == 0
+    metered.waits({"state": 7})
+    assert value(generate_latest(registry).decode(), "memhint_controller_broker_connected") == 1
+    metered.waits({})
+    shown = generate_latest(registry).decode()
+    assert value(shown, "memhint_controller_broker_connected") == 0
+    assert "memhint_controller_queue_depth{" not in shown
+
+
 def test_a_batch_that_waits_for_the_store_counts_as_that_and_as_nothing_else() -> None:
     registry, fake = registry_of("controller"), Fake()
     fake.away = True

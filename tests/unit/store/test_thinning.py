@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from sqlalchemy import event, func, select
@@ -11,9 +12,11 @@ from memhint.objects.summary import domain_summaries
 from memhint.store import Store, thinning
 from memhint.store.tables import domain_history
 from tests.unit import builders
+from tests.unit.store.plans import plans_of
 
 BEGIN = 1_700_002_800 // 3600 * 3600
 OWNERS = 7
+DAY = 86_400
 
 
 def test_what_waits_is_thinned_in_small_transactions(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,3 +45,10 @@ def test_what_waits_is_thinned_in_small_transactions(store: Store, monkeypatch: 
         assert [(one.at - BEGIN, one.span, one.assigned) for one in kept] == [(0, 3600, 3), (3600, 3600, 103)]
     with store.database.read() as connection:
         assert connection.execute(select(func.count()).select_from(domain_history)).scalar_one() == 2 * OWNERS
+
+
+def test_hours_that_nobody_keeps_are_found_without_reading_the_others(store: Store) -> None:
+    for tidy in (store.domain_history.tidy, store.history.tidy):
+        plans = plans_of(store.database, partial(tidy, BEGIN + 800 * DAY), "DELETE")
+        assert "(span=? AND bucket<?)" in plans
+        assert "(span=?)" not in plans
