@@ -20,6 +20,7 @@ ADVISED = "*"
 _KNOBS = frozenset(ksm.KsmKnob)
 # Nothing may merge while the rest goes back, and the kernel takes pages_to_scan only once the advisor is off.
 _RESTORE_ORDER: Mapping[str, int] = {ksm.KsmKnob.RUN: 0, ksm.KsmKnob.PAGES_TO_SCAN: 2}
+_STOPPED = "somebody has stopped KSM: it rests until 1 is written to ksm/run, or the agent starts again"
 _NEWCOMER = "KSM rests: since the VMs were looked at, one has started, or got memory that may be merged"
 
 
@@ -65,7 +66,12 @@ class HostKsm:
         return mark is not None and mark.instance == self._host_boot
 
     def run(self, wanted: Sequence[tuple[ksm.KsmKnob, str]], *, dry_run: bool) -> Verdict:
-        """Write every knob that differs, in the order given, put back what is wanted no more, and switch KSM on."""
+        """Write every knob that differs, in the order given, put back what is wanted no more, and switch KSM on.
+
+        Not where somebody else has stopped it since memhint switched it on.
+        """
+        if self._stopped_by_others():
+            return Verdict(Answer.CONFLICT, Reason.OTHER_MANAGER, _STOPPED)
         advised = (ksm.KsmKnob.ADVISOR_MODE, "scan-time") in wanted
         # the advisor owns pages_to_scan
         steered = [one for one in wanted if not (advised and one[0] is ksm.KsmKnob.PAGES_TO_SCAN)]
@@ -98,6 +104,16 @@ class HostKsm:
         except KernelInterfaceError as error:
             return Verdict(Answer.FAILED, Reason.KERNEL, str(error))
         return Verdict(Answer.APPLIED, Reason.NONE, what)
+
+    def _stopped_by_others(self) -> bool:
+        with self._arrivals.lock:  # a pause under way has stopped it, and not said so yet
+            mark = self._ledger.get(HOST, ksm.KsmKnob.RUN)
+            if not self._on or mark is None or mark.after != "1":
+                return False
+            try:
+                return ksm.read_knob(self._root, ksm.KsmKnob.RUN) in ("0", "2")
+            except KernelInterfaceError:
+                return False  # what is to be written fails, and says so
 
     def pause(self) -> None:
         """Stop scanning, if memhint began it. What is merged stays merged, and nothing more is.

@@ -602,6 +602,26 @@ def test_a_vm_that_was_put_back_by_half_is_kept_out_again(host: Host, monkeypatc
     assert host.merging() == {"a", "b"}
 
 
+@pytest.mark.parametrize("value", ["0", "2"])
+def test_ksm_that_an_operator_stops_rests_until_it_is_switched_on_again(host: Host, value: str) -> None:
+    host.reconcile()
+    host.root.write(f"{KSM}/run", f"{value}\n")
+    for _ in range(2):
+        own = host.reconcile()[1]
+        assert (own.answer, own.reason, host.knob("run")) == (Answer.CONFLICT, Reason.OTHER_MANAGER, value)
+    host.root.write(f"{KSM}/run", "1\n")
+    assert host.reconcile()[1].answer is Answer.UNCHANGED
+    assert host.lever.undo(host.domains, host.seen()).ok
+    assert host.knob("run") == "0"
+
+
+def test_what_memhint_paused_itself_it_switches_on_again(host: Host) -> None:
+    host.reconcile()
+    host.lever.hold()
+    assert host.knob("run") == "0"
+    assert (host.reconcile()[1].answer, host.knob("run")) == (Answer.APPLIED, "1")
+
+
 def test_separating_needs_headroom(host: Host) -> None:
     host.reconcile()
     host.domains[0] = replace(host.domains[0], process=replace(host.domains[0].process, ksm_merging=700 * MIB))
