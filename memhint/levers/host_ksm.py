@@ -200,8 +200,9 @@ class HostKsm:
 
     def _put_back(self, mark: Mark) -> None:
         knob = ksm.KsmKnob(mark.knob)
-        seen = ksm.read_knob(self._root, knob)
-        mine = mark.instance == self._host_boot and mark.after in (seen, ADVISED)
+        # Another boot began with the kernel's own, and its kernel may be one without this knob: it is not read then.
+        ours = mark.instance == self._host_boot
+        mine = ours and mark.after in (ksm.read_knob(self._root, knob), ADVISED)
         if mine and not (knob is ksm.KsmKnob.PAGES_TO_SCAN and self._advisor_of_others()):
             ksm.write_knob(self._root, knob, mark.before)
         self._ledger.remove(HOST, mark.knob)

@@ -77,6 +77,7 @@ class Host:
         self.reads = 0  # of what is available
         self.choices: dict[str, RangeChoice] = {}
         self.arrivals = Arrivals()
+        self.boot = "boot-1"
         self.settings = DedupSettings(**{"allow_monitor_commands": True, **settings})
         self.lever = self.make()
 
@@ -90,7 +91,7 @@ class Host:
             self.ledger,
             self.monitors.__getitem__,
             self.settings,
-            "boot-1",
+            self.boot,
             lambda _: 1 * GIB,
             self.read_available,
             lambda: 1.0,
@@ -478,6 +479,24 @@ def test_a_mark_of_another_boot_does_not_make_somebody_elses_ksm_memhints(host: 
     assert own.answer is Answer.CONFLICT
     host.lever.hold()
     assert host.knob("run") == "1"
+
+
+def test_marks_of_another_boot_are_dropped_though_this_kernel_does_not_have_their_knobs(tmp_path) -> None:
+    host = Host(tmp_path, advisor=None, target_scan_time=100, max_cpu=None)
+    host.reconcile()
+    marks = host.ledger.all()
+    assert {"advisor_target_scan_time", "smart_scan"} <= {mark.knob for mark in marks}
+    host.root.write_all(KSM, BEFORE)
+    host.root.remove(f"{KSM}/advisor_target_scan_time").remove(f"{KSM}/smart_scan")
+    host.boot, host.settings = "boot-2", replace(host.settings, target_scan_time=None)
+    host.lever = host.make()
+    _, own = host.reconcile()
+    assert (own.answer, host.knob("run")) == (Answer.APPLIED, "1"), "a knob wanted no more keeps KSM from nothing"
+    assert host.ledger.get(HOST, "advisor_target_scan_time") is None
+    for mark in marks:
+        host.ledger.put(mark)
+    assert host.lever.undo(host.domains, host.seen()).answer is Answer.APPLIED
+    assert host.ledger.all() == ()
 
 
 def test_ksm_that_an_operator_stopped_is_not_stopped_again(host: Host) -> None:
