@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Collection
@@ -20,6 +21,9 @@ from memhint.objects.ownership import Ledger
 from memhint.objects.policy import Mode, Policy
 from memhint.objects.tuning import Tuning
 from memhint.objects.verdict import Answer, Reason, Verdict
+from memhint.store.errors import StoreError
+
+LOG = logging.getLogger(__name__)
 
 
 class GuestReporting(GuestLever):
@@ -64,7 +68,7 @@ class GuestReporting(GuestLever):
         with self._pulling.of(uuid):
             if self._stopping:
                 return False
-            verdict = self.lever.pull(target, wish.policy.reporting, dry_run=self._dry_run)
+            verdict = self._pull(target, wish.policy.reporting, dry_run=self._dry_run)
         if trouble is not None and verdict.reason is Reason.NO_GUEST_AGENT:
             # An agent that was too slow is there: the next conversation may well find it.
             slow = isinstance(trouble, GuestTimeout)
@@ -96,7 +100,7 @@ class GuestReporting(GuestLever):
         """Undo what memhint changed in this guest."""
         target = ReportingTarget(wish.domain, wish.policy, agent, self._next_boot(wish.domain.uuid))
         with self._pulling.of(wish.domain.uuid):
-            return self.lever.pull(target, Mode.AUTO, dry_run=False)
+            return self._pull(target, Mode.AUTO, dry_run=False)
 
     def owned(self, among: Collection[str]) -> set[str]:
         """The VMs of these that bear a mark of the lever."""
@@ -109,6 +113,14 @@ class GuestReporting(GuestLever):
                 del self._verdicts[uuid]
         self._pulling.retain(uuids)
         self.lever.retain(uuids)
+
+    def _pull(self, target: ReportingTarget, desired: Mode, *, dry_run: bool) -> Verdict:
+        try:
+            return self.lever.pull(target, desired, dry_run=dry_run)
+        except StoreError as error:
+            # No failure of the guest's: what it said in this conversation holds, and it is asked again as always.
+            LOG.error("the marks of %s cannot be used: %s", target.domain.name, error)
+            return Verdict(Answer.FAILED, Reason.HYPERVISOR, f"its marks cannot be used: {error}")
 
     def _read_kernel(self, agent: GuestAgent) -> GuestKernel:
         return read_guest_kernel(agent, self._wall(), read_capabilities(agent))
