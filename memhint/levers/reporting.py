@@ -9,7 +9,7 @@ off the device. All of them need the owner's consent, and the owner can undo the
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from memhint.guest.errors import GuestAgentAbsent, GuestCommandMissing, GuestError, GuestTimeout
@@ -48,6 +48,7 @@ TRAVELLING: Mapping[str, TakeUp] = dict.fromkeys(KNOBS - {NEXT_BOOT_KNOB}, as_it
 """Knobs whose setting goes where the VM goes. The definition for the next boot stays with its host's libvirt."""
 STAYING = frozenset({NEXT_BOOT_KNOB})
 """Knobs of which nothing is left on a host where the VM is not defined any more."""
+_SWITCHES = (ENABLED_KNOB, ORDER_KNOB, DRIVER_KNOB, NEXT_BOOT_KNOB)  # the others are what is tuned
 BOUNDED_SINCE = (6, 2)  # from here on the kernel refuses an order beyond MAX_PAGE_ORDER
 _RELEASE = re.compile(r"(\d+)\.(\d+)")
 
@@ -128,16 +129,16 @@ class ReportingLever:
         Order and delay follow where reporting is on. What could not be done about either is said first.
         """
         verdict = self._pull_switch(target, desired, dry_run=dry_run)
-        tuned = self._tune(target, desired, dry_run=dry_run) if verdict.ok else None
-        if tuned is None or tuned.answer is Answer.UNCHANGED:
-            return verdict
-        if verdict.answer is Answer.UNCHANGED or not tuned.ok:
-            return tuned
-        return Verdict(verdict.answer, verdict.reason, "; ".join(filter(None, (verdict.detail, tuned.detail))))
+        if verdict.ok and (tuned := self._tune(target, desired, dry_run=dry_run)) is not None:
+            verdict = _of_both(verdict, tuned)
+        if desired is Mode.OFF:
+            # Whatever may be done now: the VM would start with what an earlier wish has defined.
+            verdict = _of_both(verdict, self._release(target, (NEXT_BOOT_KNOB,), dry_run=dry_run))
+        return verdict
 
     def _pull_switch(self, target: ReportingTarget, desired: Mode, *, dry_run: bool) -> Verdict:
         if desired is Mode.AUTO:
-            return self._release(target, dry_run=dry_run)
+            return self._release(target, _SWITCHES, dry_run=dry_run)
         support = self.probe(target.domain)
         if not support.ok:
             if desired is Mode.ON and target.domain.facts.balloon and not target.domain.facts.reporting_offered:
@@ -237,10 +238,10 @@ class ReportingLever:
         self._ledger.remove(mark.subject, mark.knob)
         return Verdict(Answer.UNCHANGED, Reason.NONE, "the guest has booted since, and the setting went with it")
 
-    def _release(self, target: ReportingTarget, *, dry_run: bool) -> Verdict:
-        """Undo every mark there is for this VM; the verdict that matters most, or that nothing was to be done."""
+    def _release(self, target: ReportingTarget, knobs: Iterable[str], *, dry_run: bool) -> Verdict:
+        """Undo every mark of these; the verdict that matters most, or that nothing was to be done."""
         verdicts = []
-        for knob in (ENABLED_KNOB, ORDER_KNOB, DRIVER_KNOB, NEXT_BOOT_KNOB):  # _tune sees to its own
+        for knob in knobs:
             mark = self._ledger.get(target.domain.uuid, knob)
             if mark is not None and dry_run:
                 verdicts.append(Verdict(Answer.PLANNED, Reason.DRY_RUN, f"{knob} would be as it was"))
@@ -362,6 +363,15 @@ class ReportingLever:
         if took(self._read_kernel(agent)):
             return Verdict(Answer.APPLIED)
         return Verdict(Answer.FAILED, Reason.GUEST_ANSWER, "the guest took the write and shows the old setting")
+
+
+def _of_both(verdict: Verdict, other: Verdict) -> Verdict:
+    """What was done and what could not be is said before what stayed as it was."""
+    if other.answer is Answer.UNCHANGED or not verdict.ok:
+        return verdict
+    if verdict.answer is Answer.UNCHANGED or not other.ok:
+        return other
+    return Verdict(verdict.answer, verdict.reason, "; ".join(filter(None, (verdict.detail, other.detail))))
 
 
 def _setting(kernel: GuestKernel, knob: str) -> str | None:

@@ -22,6 +22,7 @@ from memhint.objects.policy import Mode, Origin, effective
 from memhint.objects.tuning import Tuning
 from memhint.objects.units import GIB, MIB
 from memhint.objects.verdict import Answer, Reason
+from memhint.virt.errors import LibvirtUnavailable
 from tests.unit import builders
 from tests.unit.guest.fake_agent import FakeAgent
 from tests.unit.levers.fakes import FakeNextBoot
@@ -251,6 +252,44 @@ def test_a_vm_started_without_the_feature_gets_it_at_its_next_start_and_loses_it
     assert guest.pull(Mode.ON).reason is Reason.NEXT_BOOT
     assert guest.pull(Mode.AUTO).answer is Answer.APPLIED
     assert guest.next_boot.value is None
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize("state", [DomainState.RUNNING, DomainState.SHUTOFF])
+def test_a_vm_that_is_to_have_it_off_does_not_keep_it_for_its_next_start(state: DomainState, restarted: bool) -> None:
+    """Nothing else keeps it from reporting then, where memhint may do nothing in the guest."""
+    guest = Guest("6.12.0")
+    guest.facts = replace(guest.facts, reporting_offered=False)
+    guest.pull(Mode.ON)
+    guest.facts = replace(guest.facts, reporting_offered=restarted)
+    guest.state = state
+    before = guest.pull(Mode.OFF, dry_run=True)
+    assert (guest.next_boot.value, len(guest.ledger.all())) == ("on", 1)
+    verdict = guest.pull(Mode.OFF)
+    if state is DomainState.SHUTOFF:
+        assert before.reason is verdict.reason is Reason.NOT_RUNNING
+    elif restarted:
+        assert before.reason is verdict.reason is Reason.CONSENT
+    else:
+        assert (before.answer, verdict.answer) == (Answer.PLANNED, Answer.APPLIED)
+    assert (guest.next_boot.value, guest.ledger.all()) == (None, ())
+
+
+def test_a_definition_that_cannot_be_put_back_is_said_and_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    guest = Guest("6.12.0")
+    guest.facts = replace(guest.facts, reporting_offered=False)
+    guest.pull(Mode.ON)
+
+    def away(self, value: str | None) -> None:
+        raise LibvirtUnavailable("libvirtd is away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FakeNextBoot, "set_reporting", away)
+        verdict = guest.pull(Mode.OFF)
+        assert (verdict.answer, verdict.reason) == (Answer.FAILED, Reason.HYPERVISOR)
+    assert guest.pull(Mode.OFF).answer is Answer.APPLIED
+    assert guest.next_boot.value is None
+    assert guest.pull(Mode.OFF).reason is Reason.DEVICE
 
 
 def test_the_next_boot_of_a_transient_domain_is_unsupported() -> None:
