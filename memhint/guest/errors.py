@@ -75,6 +75,10 @@ class GuestCommandFailed(GuestError):
         super().__init__(detail)
 
 
+class GuestWriteRefused(GuestCommandFailed):
+    """The guest's kernel did not take what was written to one of its files: all is as it was."""
+
+
 class GuestAnswerMalformed(GuestError):
     """There is an answer and it makes no sense: not JSON, a wrong type, too large, too deep, a key missing.
 

@@ -18,7 +18,7 @@ import base64
 import binascii
 
 from memhint.guest import fields
-from memhint.guest.errors import GuestAnswerMalformed
+from memhint.guest.errors import GuestAnswerMalformed, GuestCommandFailed, GuestWriteRefused
 from memhint.guest.protocol import GuestAgent
 from memhint.objects.units import KIB
 
@@ -55,7 +55,8 @@ def write_file(agent: GuestAgent, path: str, text: str) -> None:
     by reading back. After a GuestTimeout or GuestAnswerMalformed it may or may not have been written.
 
     :raises ValueError: the path is not below /sys or the text does not fit one write; nothing was sent
-    :raises GuestCommandFailed: the file cannot be opened, or the guest's kernel refused the text
+    :raises GuestWriteRefused: the guest's kernel refused the text
+    :raises GuestCommandFailed: the file cannot be opened
     :raises GuestError: as the agent's calls do
     """
     data = text.encode()
@@ -69,7 +70,10 @@ def write_file(agent: GuestAgent, path: str, text: str) -> None:
         answer = agent.call("guest-file-write", handle=handle, buf_b64=base64.b64encode(data).decode())
         if fields.integer(answer, "count", minimum=0, maximum=_WRITE_MAX) != len(data):
             raise GuestAnswerMalformed("not everything was written", path)
-        agent.call("guest-file-flush", handle=handle)
+        try:
+            agent.call("guest-file-flush", handle=handle)
+        except GuestCommandFailed as error:
+            raise GuestWriteRefused(error.detail, error.error_class) from error
     finally:
         agent.release("guest-file-close", handle=handle)
 

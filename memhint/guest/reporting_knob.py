@@ -149,7 +149,8 @@ def write_order(agent: GuestAgent, order: int) -> None:
     """Set page_reporting_order. Read it back: the guest's word is all there is.
 
     :raises ValueError: an order that no kernel should be given; nothing was sent
-    :raises GuestCommandFailed: the kernel refuses it (EINVAL above 10 since 6.12) or has no such file
+    :raises GuestWriteRefused: the kernel refuses it (EINVAL above 10 since 6.12)
+    :raises GuestCommandFailed: it has no such file
     :raises GuestError: as the agent's calls do
     """
     if not may_be_written(order):

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from memhint.guest.errors import GuestAgentAbsent, GuestCommandMissing, GuestError, GuestTimeout
+from memhint.guest.errors import GuestAgentAbsent, GuestCommandMissing, GuestError, GuestTimeout, GuestWriteRefused
 from memhint.guest.page_reporting import ReportingParameter, set_page_reporting
 from memhint.guest.protocol import GuestAgent
 from memhint.guest.reporting_knob import (
@@ -82,10 +82,13 @@ class ReportingLever:
         self._order = order
         self._now = now
         self._flushes = Flushes()
+        self._bounded: dict[str, str | None] = {}  # by domain: the release that refused STOP_ORDER
 
     def retain(self, uuids: Collection[str]) -> None:
         """Forget what is remembered of all VMs but these."""
         self._flushes.retain(uuids)
+        for gone in self._bounded.keys() - set(uuids):
+            del self._bounded[gone]
 
     def probe(self, domain: DomainObservation) -> Verdict:
         """Whether this VM's reporting can be switched at run time at all, consent aside."""
@@ -258,7 +261,7 @@ class ReportingLever:
         if target.agent is None:
             return Verdict(Answer.UNSUPPORTED, Reason.NO_GUEST_AGENT, "the guest cannot be asked now")
         kernel = target.domain.guest_kernel
-        if desired is Mode.OFF and not _has_switch(kernel) and not _takes_any_order(kernel):
+        if desired is Mode.OFF and not _has_switch(kernel) and not self._takes_any_order(target.domain.uuid, kernel):
             if not target.policy.guest_unbind:
                 return Verdict(
                     Answer.UNSUPPORTED,
@@ -278,7 +281,7 @@ class ReportingLever:
         if desired is Mode.OFF:
             return (
                 f"write {STOP_ORDER} to page_reporting_order in the guest"
-                if _takes_any_order(target.domain.guest_kernel)
+                if self._takes_any_order(target.domain.uuid, target.domain.guest_kernel)
                 else "unbind the guest's balloon driver"
             )
         bound = target.domain.guest_kernel is not None and target.domain.guest_kernel.balloon_bound
@@ -304,7 +307,7 @@ class ReportingLever:
         return self._settled(uuid, ENABLED_KNOB, after, self._read_back(agent, lambda seen: seen.enabled is enabled))
 
     def _switch_off(self, uuid: str, kernel: GuestKernel, agent: GuestAgent) -> Verdict:
-        if _takes_any_order(kernel):
+        if self._takes_any_order(uuid, kernel):
             return self._set_order(uuid, kernel, agent, STOP_ORDER)
         device = kernel.balloon_device or ""
         self._mark(uuid, DRIVER_KNOB, device, "", kernel)
@@ -328,8 +331,18 @@ class ReportingLever:
         return verdict
 
     def _set_order(self, uuid: str, kernel: GuestKernel, agent: GuestAgent, order: int) -> Verdict:
+        known = self._ledger.get(uuid, ORDER_KNOB)
         self._mark(uuid, ORDER_KNOB, str(kernel.order), str(order), kernel)
-        write_order(agent, order)
+        try:
+            write_order(agent, order)
+        except GuestWriteRefused:
+            if known is None:
+                self._ledger.remove(uuid, ORDER_KNOB)
+            else:
+                self._ledger.put(known)
+            if order == STOP_ORDER:
+                self._bounded[uuid] = kernel.release
+            raise
         verdict = self._read_back(agent, lambda seen: seen.order == order)
         return self._settled(uuid, ORDER_KNOB, str(order), verdict)
 
@@ -359,6 +372,13 @@ class ReportingLever:
             ):
                 self._ledger.remove(domain.uuid, knob)
 
+    def _takes_any_order(self, uuid: str, kernel: GuestKernel | None) -> bool:
+        """Going by its version, unless it has refused: distributions bring changes of later kernels back."""
+        match = _RELEASE.match(kernel.release or "") if kernel is not None else None
+        if kernel is None or match is None or self._bounded.get(uuid) == kernel.release:
+            return False
+        return (int(match.group(1)), int(match.group(2))) < BOUNDED_SINCE
+
     def _read_back(self, agent: GuestAgent, took: Callable[[GuestKernel], bool]) -> Verdict:
         if took(self._read_kernel(agent)):
             return Verdict(Answer.APPLIED)
@@ -387,11 +407,6 @@ def _setting(kernel: GuestKernel, knob: str) -> str | None:
 
 def _has_switch(kernel: GuestKernel | None) -> bool:
     return kernel is not None and kernel.enabled is not None and ReportingParameter.ENABLED in kernel.settable
-
-
-def _takes_any_order(kernel: GuestKernel | None) -> bool:
-    match = _RELEASE.match(kernel.release or "") if kernel is not None else None
-    return match is not None and (int(match.group(1)), int(match.group(2))) < BOUNDED_SINCE
 
 
 def _failed(error: GuestError) -> Verdict:

@@ -221,6 +221,47 @@ def test_a_kernel_that_refuses_the_order_has_failed() -> None:
     assert guest.pull(Mode.OFF).answer is Answer.FAILED
 
 
+def test_a_kernel_that_has_refused_the_order_is_switched_by_its_driver_as_later_ones_are() -> None:
+    """As distributions have it, which bring changes of later kernels back to an older one."""
+    guest = Guest("5.14.0-427.el9", guest_actions="allow")
+    guest.agent.refused_writes = {ORDER}
+    assert guest.pull(Mode.OFF).reason is Reason.GUEST_ANSWER
+    assert guest.ledger.all() == (), "nothing was changed"
+    written = len(guest.written())
+    assert guest.pull(Mode.OFF).reason is Reason.UNBIND_OPT_IN
+    assert len(guest.written()) == written
+    guest.policy = effective({Origin.OPERATOR: {"guest_actions": "allow", "guest_unbind": "allow"}})
+    assert "unbind" in guest.pull(Mode.OFF, dry_run=True).detail
+    assert guest.pull(Mode.OFF).answer is Answer.APPLIED
+    assert [mark.knob for mark in guest.ledger.all()] == [DRIVER_KNOB]
+    assert guest.pull(Mode.AUTO).answer is Answer.APPLIED
+    guest.agent.release, guest.agent.refused_writes = "5.14.0-70.el9", set()
+    assert guest.pull(Mode.OFF).answer is Answer.APPLIED
+    assert guest.files[ORDER].strip() == "11", "it was another kernel that refused"
+
+
+def test_a_guest_that_may_not_write_the_order_is_not_taken_for_a_kernel_that_refuses_it() -> None:
+    guest = Guest("5.14.0-427.el9", guest_actions="allow")
+    target = guest.target()
+    shown = guest.files.pop(ORDER)  # as one that cannot be opened
+    assert guest.lever.pull(target, Mode.OFF, dry_run=False).reason is Reason.GUEST_ANSWER
+    guest.files[ORDER] = shown
+    assert guest.pull(Mode.OFF).answer is Answer.APPLIED
+    assert guest.files[ORDER].strip() == "11"
+
+
+def test_an_order_that_is_refused_on_the_way_back_stays_marked_as_it_was() -> None:
+    guest = Guest("6.1.0-50-cloud-amd64", guest_actions="allow")
+    guest.pull(Mode.OFF)
+    marks = guest.ledger.all()
+    guest.agent.refused_writes = {ORDER}
+    assert guest.pull(Mode.ON).answer is Answer.FAILED
+    assert guest.ledger.all() == marks
+    guest.agent.refused_writes = set()
+    assert guest.pull(Mode.AUTO).answer is Answer.APPLIED
+    assert (guest.files[ORDER].strip(), guest.ledger.all()) == ("9", ())
+
+
 def test_a_silent_guest_is_unknown_and_unsupported() -> None:
     guest = Guest("6.1.0", guest_actions="allow")
     verdict = guest.pull(Mode.OFF, agent=False)
