@@ -154,7 +154,7 @@ class HostLever(ABC, Generic[PlanT]):
     def reconcile(
         self, plan: PlanT, domains: Sequence[DomainObservation], host: HostObservation, *, dry_run: bool
     ) -> PassResult:
-        """Bring every VM and the host to the plan."""
+        """Bring every VM and the host to the plan. Where it is not time yet, the very outcome of the last pass."""
 
     def arrived(self) -> None:
         """A VM has started, or has more memory, and no view may have it yet. Called by libvirt's event thread: must not

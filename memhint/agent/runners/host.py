@@ -32,7 +32,7 @@ class HostRunner(LeverRunner, Generic[PlanT]):
         dry_run: bool = False,
         note: Callable[[LeverState], None] = lambda state: None,
     ) -> None:
-        """:param note: told of every outcome of a pass, before states show it"""
+        """:param note: told of every outcome of a pass once, before states show it"""
         self.names, self.share = (lever.name,), lever.share
         self._lever = lever
         self._dry_run = dry_run
@@ -103,8 +103,12 @@ class HostRunner(LeverRunner, Generic[PlanT]):
         except Exception as error:  # a defect here must show as a verdict
             LOG.exception("the lever %s failed", self._lever.name)
             outcome = PassResult({}, Verdict(Answer.FAILED, Reason.HYPERVISOR, f"{type(error).__name__}: {error}"))
-        for state in self._lever.outcomes(plan, outcome):
-            self._note(state)
+        # A lever for which it is not time yet gives what came of its last pass again.
+        if outcome is not self._last.noted:
+            for state in self._lever.outcomes(plan, outcome):
+                self._note(state)
+        if plan is not None:  # what holds in between does not make that another one
+            self._last.noted = outcome
         self._last.write(plan, outcome)
 
 
@@ -117,6 +121,7 @@ class _Last(Generic[PlanT]):
 
     def __init__(self, name: str) -> None:
         self.passes = OnePass(name)
+        self.noted: PassResult | None = None  # of a plan, the last; for the pass under way alone
         self._lock = threading.Lock()
         self._of: tuple[PlanT | None, PassResult] = (None, WAITING)
 

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from memhint.agent.applied import Applied
+from memhint.agent.runners.host import HostRunner
 from memhint.kernel.errors import ProcessGone
 from memhint.kernel.guest_nodes import Bounds
 from memhint.kernel.move_pages import Moved
@@ -30,11 +32,13 @@ from memhint.objects.units import KIB, MIB
 from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.planner.tiering import BLOCK, Move, MoveReason, Share, TieringPlan, Tiers
 from tests.unit import builders
+from tests.unit.agent.views import asking, view_of
 from tests.unit.kernel.fake_root import FakeRoot
 
 VM = builders.domain_observation()
 assert VM.active is not None
 PLAN = TieringPlan({VM.uuid: Share()})
+WAIT_S = 60.0  # never reached unless the test fails
 NODE = "Node {0} MemTotal: 1000000 kB\nNode {0} MemFree: 500000 kB\nNode {0} Active(file): 0 kB\n"
 
 
@@ -138,6 +142,26 @@ def test_the_last_outcome_stands_until_it_is_time_to_look_again(host: Host) -> N
     host.now = 61.0
     assert host.pull().host.reason is Reason.OTHER_MANAGER
     assert host.asked == [frozenset({VM.uuid})] * 3
+
+
+def test_what_a_pass_moved_is_told_once_however_long_it_stands(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    def moved(self, members, domains, heat, *, dry_run) -> PassResult:
+        done = Verdict(Answer.APPLIED, Reason.NONE, f"10 MiB at {host.now:g}")
+        return PassResult(dict.fromkeys(members, done), done)
+
+    monkeypatch.setattr(TieringLever, "_pass", moved)
+    applied = Applied(lambda: host.now)
+    runner = HostRunner(host.lever, note=applied.note)
+    known, missing = view_of([VM], {}), view_of([VM], {}, listed=False)
+    planned = asking()
+    planned = replace(planned, of_host={**planned.of_host, LeverName.TIERING: PLAN})
+    for at, view in ((0.0, known), (10.0, known), (20.0, missing), (30.0, known), (70.0, known), (80.0, known)):
+        host.now = at
+        runner.pull(view, planned)
+        assert runner.settle(WAIT_S)
+    told = [(at, state.verdict.detail) for at, state in applied.take()]
+    assert told == [(0.0, "10 MiB at 0"), (70.0, "10 MiB at 70")]
+    assert runner._last.read()[1].host.detail == "10 MiB at 70", "and shown as long as it stands"
 
 
 def test_it_is_looked_earlier_once_it_is_newly_known_what_is_in_use(host: Host) -> None:
