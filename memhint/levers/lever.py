@@ -105,6 +105,10 @@ class VmLever(ABC):
         """Whether a report has its state for a VM that it was not asked for last."""
         return self.always_shown
 
+    def knows(self, domains: Sequence[DomainObservation]) -> None:
+        """What follows goes by these being all VMs of the host. Must not wait: a pass may be under way."""
+        return
+
     @abstractmethod
     def state(self, domain: DomainObservation, policy: Policy, wish: int | None, verdict: Verdict | None) -> LeverState:
         """The lever's three fields for one VM.

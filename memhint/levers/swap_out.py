@@ -92,6 +92,11 @@ class SwapOutLever(VmLever):
         self._clock = clock
         trial = TrialSettings(settings.settle, first=settings.piece, most=settings.most)
         self._trial = SwapTrial(trial, clearings, clock)
+        self._qemus = frozenset[int]()  # of all VMs of the host, by pid
+
+    def knows(self, domains: Sequence[DomainObservation]) -> None:
+        """Which processes are VMs: none of them may be in the cgroup of another one."""
+        self._qemus = frozenset(one.process.pid for one in domains if one.process is not None)
 
     def state(self, domain: DomainObservation, policy: Policy, wish: int | None, verdict: Verdict | None) -> LeverState:
         """The lever's three fields for one VM; without consent what came of an earlier pull says nothing any more."""
@@ -158,6 +163,9 @@ class SwapOutLever(VmLever):
         others = members(self._root, place.path) - {pid}
         if not others:
             return False  # as nearly always; a VM's own helpers may be in it, such as swtpm
+        if others & self._qemus:
+            return True
+        # One that libvirt does not tell of is known by its name, unless each has a name of its own.
         mine = program_name(self._root, pid)
         for one in others:
             with suppress(ProcessGone):

@@ -64,6 +64,7 @@ class VmRunner(LeverRunner):
         Who is wished nothing of any more is given back what was taken.
         """
         if view.seen.listed:
+            self._lever.knows(view.seen.domains)
             self._submit(self._lever.wishes(planned.plan.relief), view.known, view.policies)
 
     def states(self, view: HostSnapshot, planned: Planned) -> Iterable[LeverState]:

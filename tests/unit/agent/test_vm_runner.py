@@ -49,8 +49,12 @@ class Toy(VmLever):
         self.most_inside = 0
         self.pulls = 0
         self.changes: list[tuple[str, str]] = []
+        self.known: list[str] = []
         self.go = threading.Event()
         self.go.set()
+
+    def knows(self, domains: Sequence[DomainObservation]) -> None:
+        self.known = [one.uuid for one in domains]
 
     def state(self, domain: DomainObservation, policy: Policy, wish: int | None, verdict: Verdict | None) -> LeverState:
         seen = Observed.ON if domain.uuid in self.held else Observed.OFF
@@ -263,6 +267,16 @@ def test_of_a_vm_that_nobody_asked_for_the_lever_says_whether_it_is_shown() -> N
     toy.shown = lambda domain: domain.uuid == VMS[1]  # type: ignore[method-assign]
     found = runner_of(toy).states(view_of([vm(one) for one in VMS], POLICIES), CALM)
     assert [one.subject for one in found] == [VMS[1]]
+
+
+def test_the_lever_knows_all_vms_of_the_host_also_those_to_which_nothing_may_be_done() -> None:
+    toy = Toy()
+    runner, view = runner_of(toy), view_of([vm(one) for one in VMS], POLICIES, unread=frozenset({VMS[1]}))
+    runner.pull(view, CALM)
+    assert toy.known == list(VMS)
+    runner.pull(unlisted(view), CALM)
+    assert toy.known == list(VMS)
+    assert runner.settle(PATIENCE)
 
 
 def test_nothing_is_begun_where_nothing_is_to_be_done() -> None:

@@ -87,9 +87,11 @@ class Host(CgroupHost):
 
     def lever(self, **settings) -> SwapOutLever:
         settings = {"keep_free": GIB, **settings}
-        return SwapOutLever(
+        lever = SwapOutLever(
             self.kernel, lambda _: self.guest, self.clearings, SwapOutSettings(**settings), lambda: self.now
         )
+        lever.knows(tuple(self.domains.values()))
+        return lever
 
     def target(self, allowed: bool = True, **facts) -> SwapOutTarget:
         domain = self.domains["a"]
@@ -289,6 +291,18 @@ def test_a_cgroup_with_another_vm_in_it_is_unsupported_whatever_its_name_and_one
         assert "which it shares" in host.refused(Reason.SHARED_CGROUP)
     else:
         assert host.pull(40 * MIB).verdict.answer is Answer.APPLIED
+
+
+@pytest.mark.parametrize("name", ["qemu:b", "qemu-system-aar"])
+def test_a_vm_whose_qemu_has_another_name_is_another_vm_all_the_same(host: Host, name: str) -> None:
+    """As with libvirt's ``set_process_name``, or where one of them is of another architecture."""
+    host.vm("b", 12)
+    for pid, comm in ((11, "qemu:a"), (12, name)):
+        host.root.write(f"proc/{pid}/comm", f"{comm}\n")
+    assert host.pull(40 * MIB).verdict.answer is Answer.APPLIED, "each has a cgroup of its own"
+    host.kernel.pieces.clear()
+    host.root.write(f"{host.homes['a'].removeprefix('/')}/cgroup.procs", "11\n12\n")
+    host.refused(Reason.SHARED_CGROUP)
 
 
 def test_a_process_that_ended_is_not_running(host: Host) -> None:
