@@ -72,6 +72,8 @@ def tune(
             return Verdict(Answer.UNSUPPORTED, Reason.KERNEL, f"the guest cannot change {' and '.join(missing)}")
         return Verdict(Answer.UNCHANGED)
     for change in changes:
+        if _wishes(tuning)[change.knob] is None:
+            continue  # on its way back: where the guest does not take it, what stands there is memhint's still
         former = guest_boot.before(ledger, uuid, change.knob, str(change.before))
         ledger.put(Mark(uuid, change.knob, former, str(change.after), kernel.boot_id or "", now()))
     arguments: dict[str, int] = {change.argument: change.after for change in changes}

@@ -640,6 +640,18 @@ def test_an_undo_looks_at_the_guest_as_it_is_now() -> None:
     assert guest.delay_ms == 2000
 
 
+def test_what_a_guest_was_too_slow_to_take_back_is_tried_again() -> None:
+    guest = PatchedGuest(guest_actions="allow")
+    guest.tuning = Tuning(order=4)
+    guest.pull(Mode.AUTO)
+    guest.tuning = Tuning()
+    guest.too_slow = True
+    assert guest.pull(Mode.AUTO).reason is Reason.GUEST_TIMEOUT
+    guest.too_slow = False
+    assert guest.pull(Mode.AUTO).answer is Answer.APPLIED
+    assert (guest.order, guest.ledger.all()) == (9, ())
+
+
 def test_a_guest_that_ignores_the_tuning_has_failed_and_keeps_its_mark() -> None:
     guest = PatchedGuest(guest_actions="allow")
     guest.stubborn = True
