@@ -166,7 +166,10 @@ class ReportingLever:
         """Order and delay; None where there is nothing to say about them."""
         domain, kernel = target.domain, target.domain.guest_kernel
         wish = target.tuning if desired is not Mode.OFF else GUESTS_OWN
-        if not self.probe(domain).ok or kernel is None:
+        support = self.probe(domain)
+        if support.reason is Reason.NO_GUEST_AGENT and wish.empty and self._tuned(domain.uuid):
+            return self._give_back_unseen(target, desired, dry_run=dry_run)
+        if not support.ok or kernel is None:
             return None
         if not reporting_tuning.tunable(kernel):
             if wish.empty:
@@ -174,8 +177,7 @@ class ReportingLever:
             detail = "this guest's kernel and agent cannot change order and delay while reporting is on"
             return Verdict(Answer.UNSUPPORTED, Reason.KERNEL, detail)
         try:
-            marked = any(self._ledger.get(domain.uuid, knob) for knob in reporting_tuning.KNOBS)
-            if marked and target.agent is not None and not target.fresh:
+            if target.agent is not None and not target.fresh and self._tuned(domain.uuid):
                 # What was seen a cycle ago may be from before memhint's own change.
                 kernel = self._read_kernel(target.agent)
         except GuestError as error:
@@ -199,6 +201,19 @@ class ReportingLever:
             )
         except GuestError as error:
             return _failed(error)
+
+    def _tuned(self, uuid: str) -> bool:
+        return any(self._ledger.get(uuid, knob) for knob in reporting_tuning.KNOBS)
+
+    def _give_back_unseen(self, target: ReportingTarget, desired: Mode, *, dry_run: bool) -> Verdict | None:
+        """Order and delay of a guest of which no kernel was seen: an agent that has just been started saw none yet."""
+        if target.agent is None or target.fresh:
+            return Verdict(Answer.PENDING, Reason.NO_GUEST_AGENT, "the guest's order and delay cannot be read now")
+        try:
+            domain = replace(target.domain, guest_kernel=self._read_kernel(target.agent))
+        except GuestError as error:
+            return _failed(error)
+        return self._tune(replace(target, domain=domain, fresh=True), desired, dry_run=dry_run)
 
     def undo(self, mark: Mark, target: ReportingTarget | None) -> Verdict:
         """Put back what one mark says memhint changed."""

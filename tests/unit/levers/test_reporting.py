@@ -640,6 +640,40 @@ def test_an_undo_looks_at_the_guest_as_it_is_now() -> None:
     assert guest.delay_ms == 2000
 
 
+def test_what_was_tuned_is_put_back_in_a_guest_of_which_nothing_was_seen_yet() -> None:
+    """As by an agent that is stopped right after its start."""
+    guest = PatchedGuest(guest_actions="allow")
+    guest.tuning = Tuning(order=4, delay_ms=200)
+    guest.pull(Mode.AUTO)
+    guest.tuning = Tuning()
+    seen = guest.target()
+    unseen = replace(seen, domain=replace(seen.domain, guest_kernel=None))
+    silent = guest.lever.pull(replace(unseen, agent=None), Mode.AUTO, dry_run=False)
+    assert (silent.answer, silent.reason) == (Answer.PENDING, Reason.NO_GUEST_AGENT)
+    assert guest.lever.pull(unseen, Mode.AUTO, dry_run=True).answer is Answer.PLANNED
+    assert (guest.order, guest.delay_ms) == (4, 200)
+    guest.too_slow = True  # to take a setting; it is tried again while there is time
+    assert guest.lever.pull(unseen, Mode.AUTO, dry_run=False).answer is Answer.FAILED
+    guest.too_slow = False
+    assert guest.lever.pull(unseen, Mode.AUTO, dry_run=False).answer is Answer.APPLIED
+    assert (guest.order, guest.delay_ms, guest.ledger.all()) == (9, 2000, ())
+
+
+def test_a_guest_that_was_not_tuned_is_not_asked_for_that() -> None:
+    guest = PatchedGuest(guest_actions="allow")
+    target = guest.target()
+    guest.asked.clear()
+    unseen = replace(target, domain=replace(target.domain, guest_kernel=None))
+    assert guest.lever.pull(unseen, Mode.AUTO, dry_run=False).answer is Answer.UNCHANGED
+    assert guest.asked == []
+    guest.tuning = Tuning(delay_ms=200)
+    guest.pull(Mode.AUTO)
+    off = replace(unseen, domain=replace(unseen.domain, state=DomainState.SHUTOFF))
+    guest.asked.clear()
+    assert guest.lever.pull(off, Mode.AUTO, dry_run=False).answer is Answer.UNCHANGED
+    assert guest.asked == []
+
+
 def test_what_a_guest_was_too_slow_to_take_back_is_tried_again() -> None:
     guest = PatchedGuest(guest_actions="allow")
     guest.tuning = Tuning(order=4)
