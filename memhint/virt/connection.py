@@ -99,7 +99,7 @@ class Connection:
         self._closes = 0
 
     def get(self) -> libvirt.virConnect:
-        """The open connection.
+        """The open connection; once this one is closed for good, another one for each who asks.
 
         :raises LibvirtUnavailable: when none can be had; the next call tries again
         """
@@ -111,6 +111,10 @@ class Connection:
             held = None  # an error of what follows would keep it
             self._drop()
             start_event_loop()
+            if closes:
+                # Somebody goes on all the same, as a pass does over a reload. Nobody would let go of one that is kept
+                # here: it is his alone, and closed as he lets go of it, for nothing calls back on it.
+                return self._connect()
             held = self._open()
             with self._lock:
                 closed = self._closes != closes
@@ -136,13 +140,16 @@ class Connection:
         if leaving is not None:
             leaving.join(CLOSE_S)
 
-    def _open(self) -> _Held:
+    def _connect(self) -> libvirt.virConnect:
         try:
-            held = _Held(libvirt.open(self.uri))
+            return libvirt.open(self.uri)
         except libvirt.libvirtError as error:
             raise LibvirtUnavailable(
                 f"{self.uri}: {error.get_error_message()}; is libvirtd running, and may this user connect?"
             ) from error
+
+    def _open(self) -> _Held:
+        held = _Held(self._connect())
         try:
             handlers = {number: self._handler(kind) for number, kind in EVENTS.items()} if self._listener else {}
             held.watch(partial(self._on_close, held.lost), handlers)

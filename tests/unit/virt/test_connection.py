@@ -167,3 +167,17 @@ def test_one_that_opens_while_it_is_closed_is_let_go_of(library: Library) -> Non
     with pytest.raises(LibvirtUnavailable, match="closed meanwhile"):
         connection.get()
     until(lambda: library.held() == 0)
+
+
+def test_who_goes_on_after_the_close_is_served_and_leaves_no_connection_behind(library: Library) -> None:
+    told: list[Event] = []
+    connection = Connection(URI, told.append)
+    connection.get()
+    connection.close()
+    until(lambda: library.held() == 0)
+    late = connection.get()
+    assert library.held() == 1
+    assert library.calls == {}
+    assert len(told) == 1
+    del late
+    until(lambda: library.held() == 0)
