@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import random
 import ssl
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import pika
 from pika.adapters.utils.connection_workflow import AMQPConnectorException
@@ -34,6 +36,23 @@ class LinkSettings:
     heartbeat: int = 30
     backoff_max: float = 60.0
     blocked: float | None = None
+
+
+_decode_table = pika.data.decode_table
+
+
+def _forgiving(encoded: bytes, offset: int) -> tuple[dict[str | bytes, Any], int]:
+    """A header table, empty where pika cannot read it. What follows it is read from where it ends by its own length."""
+    (size,) = struct.unpack_from(">I", encoded, offset)
+    try:
+        table, _ = _decode_table(encoded, offset)
+    except Exception:  # noqa: BLE001  a moment beyond the year 9999, tables too deep, or what else a sender thinks of
+        table = {}
+    return table, offset + 4 + size
+
+
+# The broker hands on any table of a message, memhint uses none, and pika ends the connection where it cannot read one.
+pika.data.decode_table = _forgiving
 
 
 def user_of(settings: LinkSettings) -> str:

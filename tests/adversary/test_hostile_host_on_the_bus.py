@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import pika
@@ -29,6 +30,7 @@ from tests.adversary.scale import HEALTHY_WITHIN, LASTS, OLD, PERIOD
 from tests.functional.fleet_parts import EPOCH, Controllers, links
 from tests.functional.processes import ROOT
 from tests.functional.servers.rabbitmq import CONTROLLER, RabbitMQ
+from tests.hostile_header import DEEP, LATE, Headed
 from tests.unit import builders
 from tests.waiting import until
 
@@ -156,8 +158,9 @@ def sending(
         thread.join(60)
 
 
-def signed(encoding: str | None = None) -> pika.BasicProperties:
-    return pika.BasicProperties(user_id="host-a", content_encoding=encoding, delivery_mode=2)
+def signed(encoding: str | None = None, table: bytes = b"") -> pika.BasicProperties:
+    made = partial(Headed, table) if table else pika.BasicProperties
+    return made(user_id="host-a", content_encoding=encoding, delivery_mode=2)
 
 
 def report_text(number: int) -> str:
@@ -211,10 +214,12 @@ def test_hostile_host_sends_reports_that_make_no_sense_and_no_controller_ends(
 
 
 ATTACKS = {
-    "one byte": (b"x", None),
-    "zstd bombs": (zstandard.ZstdCompressor(level=3).compress(b'{"a":' * 2**24), ZSTD),
-    "the longest text": (zstandard.ZstdCompressor(level=3).compress(b"[" + b"0," * (2**21 - 8) + b"0]"), ZSTD),
-    "real reports": (report_text(1).encode(), None),
+    "one byte": (b"x", None, b""),
+    "zstd bombs": (zstandard.ZstdCompressor(level=3).compress(b'{"a":' * 2**24), ZSTD, b""),
+    "the longest text": (zstandard.ZstdCompressor(level=3).compress(b"[" + b"0," * (2**21 - 8) + b"0]"), ZSTD, b""),
+    "real reports": (report_text(1).encode(), None, b""),
+    "a header of a far future": (b"x", None, LATE),
+    "a header too deep": (b"x", None, DEEP),
 }
 
 
@@ -223,12 +228,12 @@ def test_hostile_host_sends_as_much_as_it_can_and_other_hosts_stay_fresh(
     attack: str, rabbitmq: RabbitMQ, controllers: Controllers, store: Store, tmp_path: Path
 ) -> None:
     running = controllers.start()
-    body, encoding = ATTACKS[attack]
+    body, encoding, table = ATTACKS[attack]
 
     def send(channel: pika.adapters.blocking_connection.BlockingChannel) -> int:
         for kind in (MessageKind.STATE, MessageKind.RECORD):
             for _ in range(50):
-                channel.basic_publish(REPORT, str(kind), body, signed(encoding))
+                channel.basic_publish(REPORT, str(kind), body, signed(encoding, table))
         channel.connection.process_data_events(0)
         return 100
 
@@ -241,6 +246,7 @@ def test_hostile_host_sends_as_much_as_it_can_and_other_hosts_stay_fresh(
         print(f"\n{attack}: {sent[0]} messages, age {worst:.1f} s, cpu {cpu:.1f} s, rss +{(most - before) >> 20} MiB")
         assert sent[0] > 1000
         assert running.poll() is None
+        assert controllers.log().count("connected to the broker") == 1  # and not again: no message costs a connection
         assert most - before < 200 * 2**20
         assert worst < OLD
 

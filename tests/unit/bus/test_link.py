@@ -4,10 +4,12 @@ import socket
 import struct
 import threading
 
+import pika
 import pytest
 
 from memhint.bus.errors import BusError
 from memhint.bus.link import LinkSettings, Reconnects, connect, parameters, user_of
+from tests.hostile_header import DEEP, LATE, Headed
 
 
 def test_waits_double_up_to_a_limit_and_begin_anew() -> None:
@@ -74,3 +76,16 @@ def test_a_node_that_hangs_up_at_once_cannot_be_reached() -> None:
         finally:
             node.shutdown(socket.SHUT_RDWR)
             thread.join()
+
+
+@pytest.mark.parametrize("table", [LATE, DEEP, b"\x01a?", b"\x01aS\0\0\0\x09x"], ids=["late", "deep", "kind", "cut"])
+def test_a_header_table_that_cannot_be_read_hides_nothing_else_of_a_message(table: bytes) -> None:
+    frame = pika.frame.Header(1, 7, Headed(table, user_id="host-a", content_encoding="zstd")).marshal()
+    length, read = pika.frame.decode_frame(frame)
+    assert length == len(frame)
+    assert (read.properties.user_id, read.properties.content_encoding) == ("host-a", "zstd")
+
+
+def test_a_header_table_that_can_be_read_is() -> None:
+    frame = pika.frame.Header(1, 7, pika.BasicProperties(headers={"a": {"b": [1, "c"]}}, user_id="host-a")).marshal()
+    assert pika.frame.decode_frame(frame)[1].properties.headers == {"a": {"b": [1, "c"]}}
