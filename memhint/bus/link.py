@@ -39,6 +39,7 @@ class LinkSettings:
 
 
 _decode_table = pika.data.decode_table
+_decode_properties = pika.BasicProperties.decode
 
 
 def _forgiving(encoded: bytes, offset: int) -> tuple[dict[str | bytes, Any], int]:
@@ -53,6 +54,19 @@ def _forgiving(encoded: bytes, offset: int) -> tuple[dict[str | bytes, Any], int
 
 # The broker hands on any table of a message, memhint uses none, and pika ends the connection where it cannot read one.
 pika.data.decode_table = _forgiving
+
+
+def _as_the_broker(properties: pika.BasicProperties, encoded: bytes, offset: int = 0) -> pika.BasicProperties:
+    """The properties that RabbitMQ has read, which looked at the sender's name.
+
+    It ignores the last two bits of the flags. To pika the last one says that more flags follow: so it would read the
+    rest from another place, and may be shown any name there.
+    """
+    flags = bytes((encoded[offset], encoded[offset + 1] & 0xFC))
+    return _decode_properties(properties, encoded[:offset] + flags + encoded[offset + 2 :], offset)
+
+
+pika.BasicProperties.decode = _as_the_broker
 
 
 def user_of(settings: LinkSettings) -> str:

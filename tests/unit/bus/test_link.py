@@ -9,7 +9,7 @@ import pytest
 
 from memhint.bus.errors import BusError
 from memhint.bus.link import LinkSettings, Reconnects, connect, parameters, user_of
-from tests.hostile_header import DEEP, LATE, Headed
+from tests.hostile_header import DEEP, LATE, Forged, Headed
 
 
 def test_waits_double_up_to_a_limit_and_begin_anew() -> None:
@@ -89,3 +89,14 @@ def test_a_header_table_that_cannot_be_read_hides_nothing_else_of_a_message(tabl
 def test_a_header_table_that_can_be_read_is() -> None:
     frame = pika.frame.Header(1, 7, pika.BasicProperties(headers={"a": {"b": [1, "c"]}}, user_id="host-a")).marshal()
     assert pika.frame.decode_frame(frame)[1].properties.headers == {"a": {"b": [1, "c"]}}
+
+
+def test_who_sent_a_message_is_whom_the_broker_has_found_in_it() -> None:
+    frame = pika.frame.Header(1, 7, Forged("host-a", another="host-b")).marshal()
+    assert pika.frame.decode_frame(frame)[1].properties.user_id == "host-a"
+
+
+@pytest.mark.parametrize("properties", [{}, {"user_id": "host-a"}, {"content_type": "x", "cluster_id": "y"}])
+def test_other_properties_are_read_as_ever(properties: dict[str, str]) -> None:
+    wanted = pika.BasicProperties(**properties)
+    assert pika.frame.decode_frame(pika.frame.Header(1, 7, wanted).marshal())[1].properties == wanted
