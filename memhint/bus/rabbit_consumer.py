@@ -24,6 +24,8 @@ LOG = logging.getLogger(__name__)
 
 _TICK = 0.5  # seconds, at most, between two looks at what else there is to do
 _MEASURE = 10.0  # seconds between two looks at how much waits
+_ASK_AGAIN = 2.0  # seconds, at most, until a handler that could keep nothing is asked again: hosts grow stale meanwhile
+_SAY_AGAIN = 60.0  # seconds between two lines of the log on that
 _CONSUMED = (STATE, RECORD)
 _QUEUES = {"state": STATE, "record": RECORD, "dead": DEAD}
 
@@ -97,6 +99,7 @@ class RabbitConsumer:
         self._stopped = stopped
         self._waits = waits
         self._measured = -_MEASURE
+        self._said = -_SAY_AGAIN
         self._allowance = Allowance()
         self._came: list[_Unread] = []
         self._waiting: list[_Delivery] = []
@@ -138,7 +141,7 @@ class RabbitConsumer:
         channel = connection.channel()
         declare(channel)
         channel.basic_qos(prefetch_count=2 * self._batch)
-        held = Reconnects(self._settings.backoff_max)
+        held = Reconnects(min(_ASK_AGAIN, self._settings.backoff_max))
         while self._away and not self._stopped():
             # The broker takes back what waits for half an hour, or whose connection ends, and counts it as a delivery
             # that failed. So what cannot be kept is not fetched once more.
@@ -174,7 +177,9 @@ class RabbitConsumer:
                 self._hold(connection, channel, held, f"{len(self._waiting)} messages wait: {error}")
 
     def _hold(self, connection: pika.BlockingConnection, channel: BlockingChannel, held: Reconnects, why: str) -> None:
-        LOG.warning("%s", why)
+        if time.monotonic() - self._said >= _SAY_AGAIN:
+            self._said = time.monotonic()
+            LOG.warning("%s", why)
         until = time.monotonic() + held.wait()
         while not self._stopped() and (left := until - time.monotonic()) > 0:
             connection.process_data_events(min(left, _TICK))

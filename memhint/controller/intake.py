@@ -38,6 +38,7 @@ class Intake:
         self._look = look
         self._clock = clock
         self._swept = clock()
+        self._away: float | None = None  # when the store last was: nobody's silence counts for which nobody listened
         self._noted: dict[str, tuple[int, float]] = {}  # by sender: left out since then
         self.counts: Counter[str] = Counter()  # sweeps, silenced, failed
 
@@ -56,24 +57,24 @@ class Intake:
             self._rehearse()
             return [self._alone(one) for one in batch]
         except StoreError as error:
-            raise HandlerUnavailable(str(error)) from error
+            raise self._unavailable(error) from error
         except Exception:  # one of them is to blame: the others are kept
             LOG.exception("a batch could not be kept, each of its messages is tried by itself")
             return [self._alone(one) for one in batch]
 
     def ready(self) -> None:
-        """See Handler. The sweep is due by then anyway, and takes what keeping messages takes.
+        """See Handler. No host is called silent before what waits of it was fetched.
 
         :raises HandlerUnavailable: when the store is away
         """
         try:
-            self._look_for_silence()
+            self._fleet.rehearse()
         except (StoreRefused, StoreDamaged):
-            pass  # it is there: what is wrong with it shows in each tick
+            pass  # it is there: what is wrong with it shows with each message
         except StoreError as error:
-            raise HandlerUnavailable(str(error)) from error
-        except Exception:  # a defect of the look is no reason to fetch no message any more
-            LOG.exception("silent hosts were not looked for")
+            raise self._unavailable(error) from error
+        except Exception:  # a defect of the rehearsal is no reason to fetch no message any more
+            LOG.exception("whether messages could be kept was not found out")
 
     def poison(self, user: str, why: str) -> None:
         """Note who sent it, once in a while: a sender of nothing else must not keep the database busy."""
@@ -92,15 +93,21 @@ class Intake:
                 self._look_for_silence()
         except Exception as error:  # a consumer that ends here would leave its messages to others, for nothing
             self.counts["failed"] += 1
+            if isinstance(error, StoreError):
+                self._away = self._clock()
             LOG.error(
                 "hosts that are silent now are marked later: %s", error, exc_info=not isinstance(error, StoreError)
             )
 
     def _look_for_silence(self) -> None:
         self.counts["sweeps"] += 1
-        for host in self._fleet.sweep():
+        for host in self._fleet.sweep(None if self._away is None else self._clock() - self._away):
             self.counts["silenced"] += 1
             LOG.warning("%s is silent: its data count for nothing any more", host)
+
+    def _unavailable(self, error: StoreError) -> HandlerUnavailable:
+        self._away = self._clock()
+        return HandlerUnavailable(str(error))
 
     def _rehearse(self) -> None:
         """Whether the store takes what is not to blame.
@@ -110,7 +117,7 @@ class Intake:
         try:
             self._fleet.rehearse()
         except StoreError as error:
-            raise HandlerUnavailable(str(error)) from error
+            raise self._unavailable(error) from error
 
     def _alone(self, one: Envelope) -> str | None:
         try:
@@ -126,7 +133,7 @@ class Intake:
             self._rehearse()
             return f"keeping it fails: {error}"[:300]
         except StoreError as error:
-            raise HandlerUnavailable(str(error)) from error
+            raise self._unavailable(error) from error
         except Exception as error:
             LOG.exception("a message of %r could not be kept", one.host)
             return f"keeping it failed: {type(error).__name__}"

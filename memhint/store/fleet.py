@@ -149,15 +149,17 @@ class Fleet:
         except _TakenBack:
             return
 
-    def sweep(self) -> tuple[str, ...]:
+    def sweep(self, listened: float | None = None) -> tuple[str, ...]:
         """Mark the hosts that were silent for three periods; those that were not marked before.
 
         Requests to reclaim that no agent tells of any more are ended too.
+
+        :param listened: the seconds for which what hosts say could be kept; None where that was never otherwise
         """
         after: str | None = ""
         while after is not None:
             after = self._database.transact(partial(self._presume, after))
-        return self._database.transact(self._sweep)
+        return self._database.transact(partial(self._sweep, listened))
 
     def refused(self, user: str, why: str) -> None:
         """Note that a message of this sender was refused: once in ten minutes."""
@@ -260,11 +262,13 @@ class Fleet:
         self._summaries.write(connection, seen, now)
         return tuple(one.report for one in newest.values())
 
-    def _sweep(self, connection: Connection) -> tuple[str, ...]:
+    def _sweep(self, listened: float | None, connection: Connection) -> tuple[str, ...]:
         now = self._clock(connection)
         # One that lies as far ahead was heard before the clock was set back, and not since.
         old = is_past(host.c.heard, now, STALE_PERIODS * host.c.period)
         over = (host.c.silent == 0) & (host.c.epoch != "") & old
+        if listened is not None:
+            over &= STALE_PERIODS * host.c.period <= listened
         names = sorted(connection.execute(select(host.c.name).where(over)).scalars())
         if not names:
             return ()

@@ -109,6 +109,15 @@ def test_a_silent_host_is_marked_once_and_told_when_it_is_back(fleet: Fleet, sto
     assert kinds(store) == ["appeared", "appeared", "silent", "returned"]
 
 
+def test_no_host_is_silent_for_as_long_as_nobody_could_listen_to_it(fleet: Fleet, clock: Clock) -> None:
+    fleet.take([state(0), state(0, host="host-b", period=60.0)])
+    clock.now += 3600.0
+    assert fleet.sweep(listened=29.9) == ()
+    assert fleet.sweep(listened=30.0) == ("host-a",)
+    assert fleet.sweep(listened=179.9) == ()
+    assert fleet.sweep(listened=180.0) == ("host-b",)
+
+
 def test_a_report_that_was_long_under_way_is_as_old_as_it_is(fleet: Fleet, store: Store, clock: Clock) -> None:
     fleet.take([state(0)])
     clock.now += 55.0

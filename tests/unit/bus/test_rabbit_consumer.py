@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
@@ -11,10 +12,11 @@ import pika
 import pytest
 
 from memhint.bus.envelope import Envelope, MessageKind, encode
-from memhint.bus.link import LinkSettings
-from memhint.bus.rabbit_consumer import RabbitConsumer
+from memhint.bus.link import LinkSettings, Reconnects
+from memhint.bus.rabbit_consumer import HandlerUnavailable, RabbitConsumer
 from memhint.bus.record import Record
 from memhint.bus.topology import RECORD
+from tests.clock import Clock
 
 
 class Handler:
@@ -128,3 +130,35 @@ def test_records_that_came_while_no_controller_was_there_are_none_too_many(
     settings = LinkSettings(("amqp://controller:x@node-0/memhint",), backoff_max=0.01)
     RabbitConsumer(settings, handler, batch=50, stopped=lambda: handler.taken + handler.dropped == 6000).run()
     assert (handler.dropped == 0) == (waiting == 6000)
+
+
+class Away(Counting):
+    """One whose store is away until a moment of the clock, which it moves on with each tick."""
+
+    def __init__(self, clock: Clock, until: float) -> None:
+        super().__init__()
+        self._clock = clock
+        self._until = until
+        self.kept: float | None = None
+
+    def take(self, batch: Sequence[Envelope]) -> Sequence[str | None]:
+        if self._clock.now < self._until:
+            raise HandlerUnavailable("away")
+        self.kept = self._clock.now
+        return super().take(batch)
+
+    def tick(self) -> None:
+        """Half a second."""
+        self._clock.sleep(0.5)
+
+
+def test_what_is_held_is_kept_soon_after_the_store_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(1000.0)
+    monkeypatch.setattr("time.monotonic", clock)
+    monkeypatch.setattr("memhint.bus.rabbit_consumer.Reconnects", partial(Reconnects, draw=lambda: 1.0))
+    monkeypatch.setattr("memhint.bus.rabbit_consumer.connect", lambda _settings: Broker(0, 1))
+    handler = Away(clock, until=1070.0)
+    settings = LinkSettings(("amqp://controller:x@node-0/memhint",))
+    RabbitConsumer(settings, handler, batch=50, stopped=lambda: handler.kept is not None).run()
+    assert handler.kept is not None
+    assert handler.kept - 1070.0 < 5.0

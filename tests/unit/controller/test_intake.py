@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,6 +19,7 @@ from memhint.store import open_store
 from memhint.store.errors import StoreDamaged, StoreError, StoreFailed, StoreRefused
 from memhint.store.fleet import HostRecord, State
 from memhint.store.rows.points import TIDY_EVERY
+from tests.clock import Clock
 from tests.unit import builders
 
 
@@ -31,6 +32,7 @@ class FakeFleet:
         self.error: Exception | None = None
         self.fails: dict[int, list[Exception]] = {}  # by sequence, one after the other
         self.unwell: Exception | None = None
+        self.listened: list[float | None] = []
 
     def rehearse(self) -> None:
         self.done.append("rehearse")
@@ -53,8 +55,9 @@ class FakeFleet:
             raise self.error
         self.done.append(f"refused {user}")
 
-    def sweep(self) -> tuple[str, ...]:
+    def sweep(self, listened: float | None = None) -> tuple[str, ...]:
         self.done.append("sweep")
+        self.listened.append(listened)
         if self.error is not None:
             raise self.error
         return ("host-a",)
@@ -152,17 +155,79 @@ def test_sweeps_are_counted_with_whom_they_silenced_and_how_often_they_failed() 
     assert handler.counts == {"sweeps": 2, "silenced": 1, "failed": 1}
 
 
-def test_whether_messages_could_be_kept_is_whether_the_store_takes_a_look() -> None:
+def test_whether_messages_could_be_kept_is_whether_the_store_takes_the_like_of_them() -> None:
     fleet, clock = FakeFleet(), [0.0]
     handler = intake(fleet, clock)
     handler.ready()
-    assert fleet.done == ["sweep"]
-    assert handler.counts["silenced"] == 1
-    fleet.error = StoreError("it is away")
+    assert fleet.done == ["rehearse"]
+    assert handler.counts == {}
+    fleet.unwell = StoreError("it is away")
     with pytest.raises(HandlerUnavailable, match="it is away"):
         handler.ready()
-    for fleet.error in (StoreDamaged("one row of it is none"), ZeroDivisionError("a defect")):
+    for fleet.unwell in (StoreDamaged("one row of it is none"), ZeroDivisionError("a defect")):
         handler.ready()
+
+
+def away_by_taking(fleet: FakeFleet, handler: Intake) -> None:
+    fleet.error = StoreError("away")
+    with pytest.raises(HandlerUnavailable):
+        handler.take([state(1)])
+
+
+def away_by_asking(fleet: FakeFleet, handler: Intake) -> None:
+    fleet.unwell = StoreError("away")
+    with pytest.raises(HandlerUnavailable):
+        handler.ready()
+
+
+def away_by_sweeping(fleet: FakeFleet, handler: Intake) -> None:
+    fleet.error = StoreError("away")
+    handler.tick()
+
+
+@pytest.mark.parametrize("away", [away_by_taking, away_by_asking, away_by_sweeping])
+def test_silence_counts_from_when_the_store_was_last_away(away: Callable[[FakeFleet, Intake], None]) -> None:
+    fleet, clock = FakeFleet(), [0.0]
+    handler = intake(fleet, clock)
+    clock[0] = 5.0
+    handler.tick()
+    clock[0] = 100.0
+    away(fleet, handler)
+    fleet.error = fleet.unwell = None
+    for clock[0] in (107.0, 112.0):
+        handler.tick()
+    assert fleet.listened[-2:] == [7.0, 12.0]
+    assert fleet.listened[0] is None
+
+
+def test_an_outage_of_the_store_makes_no_host_silent_that_reports(tmp_path: Path) -> None:
+    store, clock = open_store(f"sqlite:///{tmp_path}/memhint.db"), Clock(builders.NOW)
+    store.fleet._clock = clock
+    handler = Intake(store, 5.0, clock=clock)
+
+    def told(host: str, sequence: int) -> Envelope:
+        made = builders.report(host=host, epoch="001700000000000-0000000a", sequence=sequence, period=10.0)
+        return Envelope(MessageKind.STATE, host, made.epoch, sequence, 10.0 * sequence, made, came=clock.now)
+
+    handler.take([told("host-a", 0), told("host-b", 0)])
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(store.database, "transact", lambda _: (_ for _ in ()).throw(StoreError("away")))
+        clock.now += 100.0
+        held = told("host-a", 10)
+        with pytest.raises(HandlerUnavailable):
+            handler.take([held])
+        clock.now += 5.0
+        handler.tick()
+    clock.now += 5.0
+    handler.tick()  # before what is held was tried again
+    handler.take([held])
+    for sequence in (11, 12, 13):
+        handler.take([told("host-a", sequence)])
+        clock.now += 10.0
+        handler.tick()
+    assert [(one.name, one.silent) for one in store.fleet.hosts()] == [("host-a", False), ("host-b", True)]
+    assert handler.counts["silenced"] == 1
+    store.close()
 
 
 FAILED = StoreFailed("number of parameters must be between 0 and 65535")
