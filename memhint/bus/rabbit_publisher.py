@@ -37,6 +37,10 @@ _AT_ONCE = 500  # points and events of one message
 _PERSISTENT = 2
 
 
+class _NoRoom(BusError):
+    """The broker refuses a message."""
+
+
 @dataclass(frozen=True, slots=True)
 class Sent:
     """What became of the reports so far. A state that a newer one replaced, or that grew too old, is no loss."""
@@ -78,6 +82,8 @@ class RabbitPublisher:
         self._sequence = 0
         self._urgent = False
         self._flushed = 0.0
+        self._refused = Reconnects(settings.backoff_max)
+        self._full_until: float | None = None  # records rest until then: the broker had no room for the last one
         self._counts = Sent()
         self._user = ""
         self._stop = threading.Event()
@@ -208,13 +214,24 @@ class RabbitPublisher:
         now = time.monotonic()
         if not len(self._spool) or not (self._urgent or now - self._flushed >= self._flush or self._stop.is_set()):
             return
+        if self._full_until is not None and now < self._full_until and not self._stop.is_set():
+            return
         self._urgent = False
         while waiting := self._spool.first(_AT_ONCE):
             record, unread = _record(waiting, self._spool.lost)
             if unread:
                 LOG.error("%d things in the spool cannot be read, they are dropped", unread)
             envelope = Envelope(MessageKind.RECORD, self._host, self._epoch, self._sequence, self._clock(), record)
-            self._publish(channel, user, envelope)
+            try:
+                self._publish(channel, user, envelope)
+            except _NoRoom as error:  # for records, which stay in the spool: states and commands go on
+                if self._full_until is None:
+                    LOG.warning("%s %d things wait", error, len(self._spool))
+                self._full_until = now + self._refused.wait()
+                self._urgent = True
+                return
+            self._full_until = None
+            self._refused.reset()
             self._count("records")
             # What stays there would be sent again at once, and again: it is, but not before the next turn.
             if not self._spool.remove(waiting) or len(waiting) < _AT_ONCE:
@@ -235,7 +252,7 @@ class RabbitPublisher:
         except UnroutableError as error:
             raise BusError("no controller takes reports on this broker yet: start memhint controller") from error
         except NackError as error:
-            raise BusError(f"the broker has no room for a {envelope.kind}: are the controllers running?") from error
+            raise _NoRoom(f"the broker has no room for a {envelope.kind}: are the controllers running?") from error
 
     def _listen(self, connection: pika.BlockingConnection) -> BlockingChannel | None:
         """Take commands. Without them the reports go on: the queue may still be held by a connection that died."""

@@ -251,6 +251,30 @@ def test_a_hosts_user_reads_and_commands_nobody(broker: RabbitMQ, queue: str, wh
         what(connection.channel(), queue)
 
 
+def test_a_record_queue_that_is_full_holds_up_neither_reports_nor_commands(
+    broker: RabbitMQ, agent: RabbitPublisher
+) -> None:
+    where = ["-p", "memhint", "--priority", "9", "--apply-to", "queues"]
+    broker.control("set_policy", *where, "full", r"^memhint\.record$", '{"max-length": 1}')
+    commander, kept = Commander(links(broker, CONTROLLER)), Kept()
+    try:
+        connection = agent._connection
+        for sequence in range(1, 11):
+            agent.publish(report(sequence, period=600.0))
+            until(lambda sequence=sequence: agent.counts.states == sequence)
+        assert commander.ask("host-a", "echo", {"bytes": 5}, deadline=20).outcome is CommandStatus.DONE
+        assert agent._connection is connection
+        assert agent.counts.waiting >= 5
+    finally:
+        commander.close()
+        broker.control("clear_policy", "-p", "memhint", "full")
+    kept.start(broker)
+    until(lambda: agent.counts.waiting == 0 and len(kept.points()) >= 10)
+    assert kept.points() == list(range(1, 11))
+    assert agent.counts.lost == 0
+    kept.end()
+
+
 def test_messages_wait_while_the_handler_has_no_store_and_come_once(
     kept: Kept, agent: RabbitPublisher, broker: RabbitMQ
 ) -> None:
