@@ -27,6 +27,7 @@ from memhint.store.sqlite_file import prepare
 from memhint.store.trouble import trouble
 
 ANSWER_SECONDS = 60.0  # for which a database server may say nothing before the connection counts as lost
+IDLE_SECONDS = 60.0  # for which this process may do nothing within a transaction before a database server ends that
 LOCK_SECONDS = 60.0  # that a process waits for another one's upgrade or tidying
 TRIES = 5  # of a transaction that the database ends because it stood in another one's way
 
@@ -62,6 +63,9 @@ _TOLD = (1, 18, 20, 25)  # SQLite's primary codes of what it is told: ERROR, TOO
 # What drivers say of bytes that they do not understand, as of a proxy, and do not take for an error of the database.
 _GARBLED = (struct.error, IndexError, AttributeError, AssertionError, UnicodeDecodeError)
 _NO_DATABASE = (*_GARBLED, LookupError, TypeError, ValueError, RuntimeError)  # while connecting: no value is sent yet
+# Others wait for what a process has locked that hangs, or whose machine is gone, and the server might wait for hours.
+# Where somebody has set a limit, that one holds; MySQL and MariaDB before 10.3 have none.
+_IDLE = "SET SESSION idle_transaction_timeout = IF(@@idle_transaction_timeout, @@idle_transaction_timeout, {})"
 
 T = TypeVar("T")
 
@@ -187,9 +191,10 @@ def connect(url: URL, busy: float = BUSY_SECONDS) -> Database:
             if url.get_driver_name() == "pymysql":
                 event.listen(engine, "connect", _prepare_mariadb)
             if url.get_driver_name() == "psycopg":
-                from memhint.store.psycopg_patience import be_patient_for
+                from memhint.store.psycopg_patience import be_left_after, be_patient_for
 
                 be_patient_for(engine, ANSWER_SECONDS)
+                be_left_after(engine, IDLE_SECONDS)
             event.listen(engine, "handle_error", _let_go)
             return Database(engine)
         engine = create_engine(url, connect_args={"timeout": BUSY_SECONDS})
@@ -276,10 +281,16 @@ def _connected(engine: Engine) -> Iterator[Connection]:
 
 
 def _prepare_mariadb(connection: Any, _record: object) -> None:
+    from pymysql.constants.ER import UNKNOWN_SYSTEM_VARIABLE
     from pymysql.constants.SERVER_STATUS import SERVER_STATUS_NO_BACKSLASH_ESCAPES
 
     with connection.cursor() as cursor:
         cursor.execute(_SESSION)
+        try:
+            cursor.execute(_IDLE.format(int(IDLE_SECONDS)))
+        except connection.Error as error:
+            if error.args[0] != UNKNOWN_SYSTEM_VARIABLE:
+                raise
     # A proxy that keeps this to itself would have the driver write for one mode and the server read in the other.
     if not connection.server_status & SERVER_STATUS_NO_BACKSLASH_ESCAPES:
         raise StoreError(

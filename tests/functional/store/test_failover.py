@@ -15,10 +15,12 @@ from sqlalchemy import make_url, text
 
 from lab.servers.postgres import Postgres
 from memhint.objects.report import Report
-from memhint.store import StoreError, open_store
+from memhint.store import StoreError, open_store, psycopg_patience, revisions
+from memhint.store.engine import connect
 from memhint.store.errors import StoreRefused
 from memhint.store.fleet import State
 from tests.unit import builders
+from tests.unit.builders import NOW
 
 SERVERS = pytest.mark.parametrize("url", ["postgresql", "mariadb"], indirect=True)
 
@@ -61,6 +63,74 @@ def test_an_answer_that_is_none_is_the_databases_fault_and_no_messages(
     assert not isinstance(caught.value, StoreRefused)
     assert [one.sequence for one in store.fleet.take([State(report(2), 2.0)])] == [2]
     store.close()
+
+
+@SERVERS
+def test_a_process_that_stops_within_a_transaction_holds_up_nobody_for_long(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memhint.store.engine.IDLE_SECONDS", 2.0)
+    stopped, other = open_store(url), open_store(url)
+    stopped.fleet.take([State(report(1), 1.0)])
+    taken: list[Report] = []
+
+    def stop() -> None:
+        with stopped.database.write() as connection:
+            revisions.take(connection, NOW)
+            taken.extend(other.fleet.take([State(report(2), 2.0)]))
+            connection.execute(text("SELECT 1"))
+
+    began = time.monotonic()
+    with pytest.raises(StoreError) as caught:
+        stop()
+    assert [one.sequence for one in taken] == [2]
+    assert time.monotonic() - began < 30
+    assert type(caught.value) is StoreError  # else what it was at would become a dead letter
+    assert [one.sequence for one in stopped.fleet.take([State(report(3), 3.0)])] == [3]
+    stopped.close()
+    other.close()
+
+
+LIMIT = {"postgresql": "SHOW idle_in_transaction_session_timeout", "mariadb": "SELECT @@idle_transaction_timeout"}
+TOLD = {
+    "postgresql": "options=-c+idle_in_transaction_session_timeout%3D5min+-c+geqo%3Doff",
+    "mariadb": "init_command=SET+SESSION+idle_transaction_timeout=300",
+}
+
+
+def limit(url: str) -> str:
+    database = connect(make_url(url))
+    with database.read() as connection:
+        found = str(connection.execute(text(LIMIT[url.partition("+")[0]])).scalar())
+    database.close()
+    return found
+
+
+@SERVERS
+def test_what_a_url_says_of_idle_transactions_holds(url: str) -> None:
+    assert limit(url) in ("1min", "60")
+    told = TOLD[url.partition("+")[0]]
+    assert limit(f"{url}{'&' if '?' in url else '?'}{told}") in ("5min", "300")
+
+
+@pytest.mark.parametrize("url", ["postgresql"], indirect=True)
+def test_what_a_url_says_of_something_else_takes_no_limit_away(url: str) -> None:
+    database = connect(make_url(f"{url}&options=-c+geqo%3Doff"))
+    with database.read() as connection:
+        assert connection.execute(text("SHOW geqo")).scalar() == "off"
+        assert connection.execute(text(LIMIT["postgresql"])).scalar() == "1min"
+        assert connection.execute(text("SHOW client_connection_check_interval")).scalar() == "10s"
+    database.close()
+
+
+@SERVERS
+def test_a_server_that_does_not_know_a_limit_goes_without_it(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    older = psycopg_patience._LIMITS.replace("client_connection_check_interval", "of_a_later_version")
+    monkeypatch.setattr(psycopg_patience, "_LIMITS", older)
+    monkeypatch.setattr("memhint.store.engine._IDLE", "SET SESSION of_another_server = {}")
+    assert limit(url) in ("1min", "0")
+    monkeypatch.setattr(psycopg_patience, "_LIMITS", "SELECT * FROM nothing_like_it")
+    assert limit(url) == "0"
 
 
 class Proxy:
