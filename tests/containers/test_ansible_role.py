@@ -36,7 +36,7 @@ def release() -> str:
 
 def asked_of_apt() -> list[str]:
     """The packages that the role installs."""
-    found = re.search(r"ansible\.builtin\.apt:\n    name: \[(.+)\]", TASKS.read_text())
+    found = re.search(r"ansible\.builtin\.apt:\n +name: \[(.+)\]", TASKS.read_text())
     assert found
     return found[1].split(", ")
 
