@@ -43,6 +43,9 @@ class LastPolicies:
             unreadable = found.unreadable
             self._doubted = frozenset(unreadable)
             gaps: tuple[Gap, ...] = ()
+            if found.unkept:
+                LOG.error("policies that changed cannot be kept, they hold as they were read: %s", found.unkept)
+                gaps = (Gap("policies", GapReason.UNREADABLE, found.unkept),)
         except StoreError as error:
             LOG.error("the policies cannot be read, those known so far hold: %s", error)
             gaps = (Gap("policies", GapReason.UNREADABLE, str(error)),)

@@ -74,7 +74,9 @@ class NovaFiles:
                 continue
             except (OSError, UnicodeDecodeError, cfg.ParseError) as error:
                 # Whether nova-compute writes its own ratio is then not known; the first write that is undone shows it.
-                return None, (Gap(_WHAT, GapReason.UNREADABLE, f"{name}: {error}"),)
+                # The line itself may be a password.
+                why = f"line {error.lineno}: {error.msg}" if isinstance(error, cfg.ParseError) else str(error)
+                return None, (Gap(_WHAT, GapReason.UNREADABLE, f"{name}: {why}"),)
             values = sections.get("DEFAULT", {}).get(_OPTION)
             said = values[-1] if values else said
         if said is None or said.strip() == "":

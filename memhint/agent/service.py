@@ -138,10 +138,10 @@ class AgentService:
         """
         spacing = min(EVENT_SPACING, self._conf.period / 2)
         while not (self._stop or self._reload):
-            elapsed = time.monotonic() - began
-            if elapsed >= self._conf.period or (self._wake.is_set() and elapsed >= spacing):
+            elapsed, woken = time.monotonic() - began, self._wake.is_set()
+            if elapsed >= self._conf.period or (woken and elapsed >= spacing):
                 return
-            if self._wake.is_set():
+            if woken:
                 # Only a signal has anything to say before the spacing is over.
                 time.sleep(min(0.05, spacing - elapsed))
             else:

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from memhint.virt.errors import CallTimeout
+from memhint.virt.errors import CallTimeout, LibvirtCallFailed
 
 T = TypeVar("T")
 
@@ -50,12 +50,16 @@ class Bounded:
 
         :param timeout: seconds
         :raises CallTimeout: when it does not return in time, or too many others hang already
+        :raises LibvirtCallFailed: when there is no thread to be had
         """
         if self.hanging >= self._limit:
             raise CallTimeout(f"{what} was not asked for: {self._limit} calls to libvirt hang already")
         call: _Call[T] = _Call(function)
         # A daemon thread: a call that never returns must not keep the agent from ending.
-        threading.Thread(target=call.run, name=f"libvirt-{what}", daemon=True).start()
+        try:
+            threading.Thread(target=call.run, name=f"libvirt-{what}", daemon=True).start()
+        except RuntimeError as lack:  # no host has threads without end
+            raise LibvirtCallFailed(f"{what} was not asked for: {lack}") from lack
         if not call.done.wait(timeout):
             with self._lock:
                 self._hanging.add(call)

@@ -12,7 +12,7 @@ from memhint.objects.domain import DEFINITION
 from memhint.objects.gap import Gap
 from memhint.virt.caller import Caller
 from memhint.virt.domain_xml import Definition, parse_domain
-from memhint.virt.errors import VirtError
+from memhint.virt.errors import CallTimeout, VirtError
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,7 @@ class Definitions:
         self._kept: dict[str, _Kept] = {}
         self._changed: set[str] = set()
         self._all_changed = False
+        self._slow: set[str] = set()  # the last call for these did not return in time
 
     def inherit(self, before: Definitions) -> None:
         """Go on from what was read before; all of it is read again, and holds where that fails."""
@@ -48,7 +49,8 @@ class Definitions:
     def read(self, uuids: Iterable[str], now: float) -> tuple[dict[str, Definition], dict[str, Gap]]:
         """The definitions of these domains, and why one could not be read.
 
-        A domain whose XML cannot be read now keeps the definition it had; one never read has a gap only.
+        A domain whose XML cannot be read now keeps the definition it had; one never read has a gap only. Once a call
+        takes too long the others are left for the next time: a cycle must not wait for each of many.
         """
         wanted = set(uuids)
         with self._lock:
@@ -60,13 +62,21 @@ class Definitions:
             for uuid in wanted
             if uuid in changed or uuid not in self._kept or now - self._kept[uuid].at >= self._refresh
         ]
+        self._slow &= wanted
         gaps: dict[str, Gap] = {}
-        for uuid in due:
+        late: CallTimeout | None = None
+        for uuid in sorted(due, key=self._slow.__contains__):
             try:
+                if late is not None:
+                    raise late
                 self._kept[uuid] = _Kept(self._caller.call("domain XML", _reader(uuid)), now)
+                self._slow.discard(uuid)
             except VirtError as error:
                 gaps[uuid] = error.gap(DEFINITION)
                 self.invalidate(uuid)
+                if isinstance(error, CallTimeout) and late is None:
+                    self._slow.add(uuid)
+                    late = CallTimeout("domain XML was not asked for: libvirt did not answer for another VM")
         return {uuid: kept.definition for uuid, kept in self._kept.items()}, gaps
 
 

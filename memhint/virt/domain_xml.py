@@ -78,7 +78,9 @@ def parse_domain(xml: str, *, persistent: bool = True) -> Definition:
         locked=backing is not None and backing.find("locked") is not None,
         no_share_pages=backing is not None and backing.find("nosharepages") is not None,
         shared_memory=(source is not None and source.get("type") in ("memfd", "file"))
-        or (access is not None and access.get("mode") == "shared"),
+        or (access is not None and access.get("mode") == "shared")
+        or root.find("cpu/numa/cell[@memAccess='shared']") is not None
+        or root.find("devices/memory[@access='shared']") is not None,
         vfio=root.find("devices/hostdev[@type='pci']") is not None
         or root.find("devices/hostdev[@type='mdev']") is not None
         or root.find("devices/interface[@type='hostdev']") is not None

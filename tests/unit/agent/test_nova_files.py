@@ -63,6 +63,14 @@ def test_the_later_file_wins_and_a_change_is_seen(tree: Path) -> None:
     assert found.read()[0] == NovaCompute(UUID, 1.5)
 
 
+def test_a_line_that_is_no_option_is_not_told_to_the_fleet(tree: Path) -> None:
+    (tree / "var/lib/nova/compute_id").write_text(UUID)
+    (tree / "etc/nova/nova.conf").write_text("[placement]\npassword S3CRET\n")
+    _, (gap,) = files(tree).read()
+    assert "/etc/nova/nova.conf: line 2: " in gap.detail
+    assert "S3CRET" not in gap.detail
+
+
 def test_what_makes_no_sense_is_a_gap(tree: Path) -> None:
     (tree / "var/lib/nova/compute_id").write_text("not a uuid")
     compute, gaps = files(tree).read()

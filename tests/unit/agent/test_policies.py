@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
+from memhint.agent.last_policies import LastPolicies
+from memhint.agent.observer import Observation
 from memhint.agent.policies import Policies
+from memhint.agent.view import HostSnapshot
 from memhint.objects.domain import DomainFacts
 from memhint.objects.policy import Origin, QosClass
 from memhint.objects.units import GIB
-from memhint.planner.plan import plan
+from memhint.planner.plan import Sight, plan
 from memhint.planner.settings import PlannerSettings
 from memhint.planner.state import start
 from memhint.store import Store
+from memhint.store.errors import StoreError
+from memhint.store.rows.policies import StoredPolicies
 from memhint.virt.domain_xml import parse_domain
 from tests.unit import builders
 
@@ -63,3 +70,42 @@ def test_a_vm_whose_values_contradict_each_other_costs_no_vm_its_policy(store: S
         assert holding.policies["right"].settings["overcommit"].value == "deny"
         assert {key: holding.policies["wrong"].settings[key].value for key in CONTRADICTING} == CONTRADICTING
     assert store.policies.inputs("wrong") == {"wrong": {origin: CONTRADICTING}}
+
+
+class FullStore:
+    """One that can be read, and for a while takes nothing."""
+
+    def __init__(self) -> None:
+        self.inputs: dict[str, dict[Origin, Mapping[str, str]]] = {}
+        self.full = False
+
+    def read(self) -> StoredPolicies:
+        return StoredPolicies({uuid: dict(inputs) for uuid, inputs in self.inputs.items()}, {})
+
+    def replace(self, uuid: str, origin: Origin, values: Mapping[str, str]) -> None:
+        if self.full:
+            raise StoreError("database or disk is full")
+        self.inputs.setdefault(uuid, {})[origin] = dict(values)
+
+
+def test_a_denial_holds_though_the_store_does_not_take_it() -> None:
+    store = FullStore()
+    policies = LastPolicies(Policies(store, {}))
+
+    def view(**said: str) -> HostSnapshot:
+        domains = tuple(
+            builders.domain_observation(uuid=uuid, facts=builders.facts(memory=GIB, policy=said)) for uuid in ("a", "b")
+        )
+        return policies.view(0.0, Observation(builders.host_observation(), domains, (), Sight.CLEAR))
+
+    assert view(guest_actions="allow", overcommit="allow").policies["a"].guest_actions
+    store.full = True
+    for _ in range(2):
+        seen = view(guest_actions="deny", overcommit="deny")
+        for uuid in ("a", "b"):
+            assert not seen.policies[uuid].guest_actions
+            assert not seen.policies[uuid].overcommit
+        assert [(gap.what, gap.detail) for gap in seen.gaps] == [("policies", "database or disk is full")]
+    store.full = False
+    assert view(guest_actions="deny", overcommit="deny").gaps == ()
+    assert store.inputs["b"][Origin.METADATA] == {"guest_actions": "deny", "overcommit": "deny"}

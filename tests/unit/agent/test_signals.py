@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -40,3 +41,11 @@ def test_an_agent_lets_go_of_everything_whatever_comes_of_putting_back(monkeypat
     with pytest.raises(RuntimeError, match="a defect"):
         service._serve(cast("HostStore", None))
     assert closed == [True]
+
+
+def test_an_event_in_the_middle_of_a_look_ends_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Longer after the last cycle than events are spaced, and set between two questions whether it is."""
+    service = AgentService(load([]))
+    answers = iter([False, True, True])
+    monkeypatch.setattr(service, "_wake", SimpleNamespace(is_set=lambda: next(answers), wait=lambda _: True))
+    service._rest(time.monotonic() - 3.0, lambda: False)

@@ -10,7 +10,7 @@ import pytest
 
 from lab.waiting import wait_for
 from memhint.virt.bounded import Bounded
-from memhint.virt.errors import CallTimeout
+from memhint.virt.errors import CallTimeout, LibvirtCallFailed
 
 WAIT_S = 60.0  # for threads; never reached unless the test fails
 
@@ -35,6 +35,17 @@ def test_a_call_that_hangs_is_left_behind_and_counted_until_it_returns() -> None
     gate.set()
     wait_for(lambda: not bounded.hanging, WAIT_S, "both threads to end")
     assert bounded.call("again", lambda: "fine", WAIT_S) == "fine"
+
+
+def test_without_a_thread_to_be_had_it_is_a_call_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", none)
+    bounded = Bounded()
+    with pytest.raises(LibvirtCallFailed, match="bulk statistics was not asked for: can't start new thread"):
+        bounded.call("bulk statistics", lambda: 1, WAIT_S)
+    assert bounded.hanging == 0
 
 
 def test_an_error_keeps_nothing_of_the_call_alive() -> None:

@@ -144,6 +144,8 @@ def test_a_wrong_value_is_an_opt_out_where_there_is_one_and_else_not_said(key: P
         ("<memoryBacking><locked/></memoryBacking>", "locked"),
         ("<memoryBacking><nosharepages/></memoryBacking>", "no_share_pages"),
         ("<memoryBacking><source type='memfd'/><access mode='shared'/></memoryBacking>", "shared_memory"),
+        ("<cpu><numa><cell id='0' memory='1' memAccess='shared'/></numa></cpu>", "shared_memory"),
+        ("<devices><memory model='dimm' access='shared'/></devices>", "shared_memory"),
         ("<devices><hostdev mode='subsystem' type='pci'/></devices>", "vfio"),
         ("<devices><hostdev mode='subsystem' type='mdev'/></devices>", "vfio"),
         ("<launchSecurity type='sev'/>", "confidential"),
