@@ -130,7 +130,10 @@ def build(
             guests.changed(event.uuid)
         elif event.kind is DomainEvent.CONNECTED:
             guests.changed_unseen()
-        wake()
+        # The cycle that makes a connection goes on with it. Where libvirt answers too late each cycle makes one: they
+        # must not follow each other at once for it, with all that a new connection has read again.
+        if event.kind is not DomainEvent.CONNECTED:
+            wake()
 
     virt = build_virt(conf, listen)
     carry = _carry_nothing if dry_run else DomainMarks(virt.counting).write

@@ -93,10 +93,13 @@ class Nothing:
 
 
 class Heard(LeverRunner):
-    """A runner that counts starts."""
+    """A runner that counts starts, and how often a cycle was wished for at once."""
 
     def __init__(self) -> None:
-        self.starts = 0
+        self.starts = self.wakes = 0
+
+    def wake(self) -> None:
+        self.wakes += 1
 
     def pull(self, view, planned):
         raise AssertionError("no cycle was run")
@@ -119,7 +122,7 @@ def agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[bui
     monkeypatch.setattr(building, "build_virt", build_virt)
     monkeypatch.setattr(building, "build_levers", lambda context: (runner,))
     stores = Stores(nothing, MemoryLedger(), nothing, nothing, nothing, NoRequests())
-    built = building.build(load([tmp_path / "memhint.conf"]), stores, "epoch")
+    built = building.build(load([tmp_path / "memhint.conf"]), stores, "epoch", wake=runner.wake)
     yield built, runner, listeners
     built.close()
 
@@ -130,6 +133,8 @@ def test_what_starts_or_is_plugged_in_is_counted_and_told_at_once(agent) -> None
         listen(Event(kind, UUID))
     listen(Event(DomainEvent.CONNECTED, ""))  # one may have started while there was no connection
     assert (built.arrivals.count, runner.starts) == (3, 3)
+    assert runner.wakes == 2  # the cycle that made the connection goes on with it
     for kind in (DomainEvent.LIFECYCLE, DomainEvent.DEFINITION, DomainEvent.AGENT):
         listen(Event(kind, UUID))
     assert (built.arrivals.count, runner.starts) == (3, 3)
+    assert runner.wakes == 5
