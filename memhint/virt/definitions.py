@@ -64,19 +64,21 @@ class Definitions:
         ]
         self._slow &= wanted
         gaps: dict[str, Gap] = {}
-        late: CallTimeout | None = None
+        late: Gap | None = None
         for uuid in sorted(due, key=self._slow.__contains__):
+            if late is not None:
+                gaps[uuid] = late
+                self.invalidate(uuid)
+                continue
             try:
-                if late is not None:
-                    raise late
                 self._kept[uuid] = _Kept(self._caller.call("domain XML", _reader(uuid)), now)
                 self._slow.discard(uuid)
             except VirtError as error:
                 gaps[uuid] = error.gap(DEFINITION)
                 self.invalidate(uuid)
-                if isinstance(error, CallTimeout) and late is None:
+                if isinstance(error, CallTimeout):
                     self._slow.add(uuid)
-                    late = CallTimeout("domain XML was not asked for: libvirt did not answer for another VM")
+                    late = CallTimeout("domain XML was not asked for: libvirt was late for another VM").gap(DEFINITION)
         return {uuid: kept.definition for uuid, kept in self._kept.items()}, gaps
 
 
