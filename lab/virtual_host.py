@@ -27,6 +27,7 @@ from lab import leftovers
 from lab.cpio import Archive
 from lab.emulated_cpu import EMULATED_CPU
 from lab.errors import BootError, ImageError, WorkError
+from lab.guest_clock import COUNTED_CLOCK, OWN_CLOCK
 from lab.image import APPLETS, libraries, locked, modules_of
 from lab.packages import Package, asked, dependencies, fetch, kernel_package, offered, unpack
 from lab.paths import cache_dir
@@ -44,7 +45,7 @@ The processors are threads then; where one thread runs them in turn it cannot be
 CALL_DEADLINE = 600.0
 _PORT = "memhint.lab.0"
 # What an emulated processor need not be guarded against, and what its kernel need not test at each boot.
-_QUICK = "mitigations=off no_timer_check tsc=reliable cryptomgr.notests"
+_QUICK = "mitigations=off cryptomgr.notests"
 _QEMU = ("qemu-system-x86", "qemu-system-common")
 _CHECKOUT = Path(__file__).resolve().parent.parent
 _CODE = (
@@ -146,7 +147,7 @@ class VirtualHost(Started):
             "-cpu", EMULATED_CPU, "-M", "pc", "-smp", str(self._cpus),
             "-m", str(self._memory // MIB), "-nodefaults", "-no-reboot", "-display", "none",
             "-kernel", str(kernel), "-initrd", str(initrd),
-            "-append", f"console=ttyS0 quiet panic=-1 psi=1 {_QUICK}",
+            "-append", f"console=ttyS0 quiet panic=-1 psi=1 {_QUICK} {COUNTED_CLOCK if self._counted else OWN_CLOCK}",
             "-serial", f"file:{self._folder / 'console.log'}",
             "-device", "virtio-serial-pci",
             "-chardev", f"socket,id=work,path={self._folder / 'work.sock'},server=on,wait=off",

@@ -38,12 +38,12 @@ SWITCH = 14.0  # seconds from the beginning of a workload of two phases to the s
 SETTLED = 2.0  # seconds after it, for a process that is amid a round of touches just then
 PATIENCE = 300.0  # seconds more for a machine that is too busy to read in time
 PREFERENCE = 60.0  # seconds more for a window of which the truth is known for sure
-LONGEST = 1.1 * WINDOW
-"""Seconds. A machine that has no processor left reads late: the truth is then of a longer time than the window was, and
-more was touched in it."""
+LONGEST = 1.1
+"""How much longer than asked for a window may be. A machine that has no processor left reads late: the truth is then of
+a longer time than the window was, and more was touched in it."""
 STEADY = SIZE // 20
-"""Bytes. DAMON's thread may be late, too, and what is read is then of the window before: the truth is known where about
-as much was touched in both."""
+"""Bytes. DAMON tells of every window since it was read last, and where its thread is late, of the one before: the truth
+is known where about as much was touched in all of them."""
 
 
 class Player:
@@ -125,7 +125,7 @@ class _Watched:
         self.due = 0.0
         self.found: list[dict[str, Any]] = []
         self._read = time.monotonic()  # when it was read last
-        self._truth: int | None = None  # bytes that were touched from one reading to the next
+        self._touched: list[int] = []  # bytes, in windows that ended since the reading before
 
     def step(self) -> None:
         before = self._watch.newest
@@ -136,21 +136,29 @@ class _Watched:
         # Bits count from when they were cleared; DAMON's windows follow each other, and it is read as one ends.
         began = max(self._read, self._clearings.last(self._pid))
         self._read = now
-        last, self._truth = self._truth, self._player.touched(began)
+        exact = isinstance(self._watch, ReferencedWatch)
+        truth = [self._player.touched(began)] if exact else [*self._touched, self._player.touched(now - WINDOW)]
+        self._touched = truth[-1:]
         if not seen.idle or (before is not None and before.idle[:1] == seen.idle[:1]):
             return
-        if now - began > LONGEST:
+        lasted = now - began
+        windows = 1 if exact else max(1, int(lasted / WINDOW + 0.1))  # one may be too long, and never too short
+        if lasted > windows * LONGEST * WINDOW:
             return
-        exact = isinstance(self._watch, ReferencedWatch)
-        steady = exact or (last is not None and abs(self._truth - last) <= STEADY)
+        steady = exact or (len(truth) > windows and max(truth) - min(truth) <= STEADY)
         self.found.append(
             {
-                "began": began, "lasted": now - began, "steady": steady,
-                "active": seen.active, "truth": self._truth, "error": seen.error,
+                "began": began, "lasted": lasted, "windows": windows, "steady": steady,
+                "active": seen.active, "truth": sum(truth) // len(truth), "error": seen.error,
                 "cpu_percent": seen.cpu_percent, "idle": [[one.age, one.bytes] for one in seen.idle],
                 "idle_truth": SIZE - self._player.touched(now - AGES[-1]),
             }
         )  # fmt: skip
+
+    def look(self) -> None:
+        """Keep how much was touched within the window that ends now, where it may not be read by itself."""
+        if isinstance(self._watch, DamonWatch):
+            self._touched.append(self._player.touched(time.monotonic() - WINDOW))
 
     def end(self) -> None:
         self._watch.close()
@@ -160,8 +168,9 @@ class _Watched:
 def measure(source: str, workloads: list[str], at: float) -> dict[str, list[dict[str, Any]]]:
     """What a source finds of processes side by side, by windows, for `at` seconds. Bytes; percent of a core.
 
-    Where the machine is so busy that windows are missed it goes on: the last one has to have begun in the second phase,
-    with all the ages that are asked for. The best window of each workload comes last.
+    DAMON answers one question at a time, so where windows of two processes end together, one of them is read every
+    second window. Where the machine is so busy that none is of the length asked for it goes on: the last one has to
+    have begun in the second phase, with all the ages that are asked for. The best reading of each workload comes last.
     """
     damon = Damon(ROOT, MemoryLedger(), BOOT, time.time, slots=len(workloads))
     watched = {workload: _Watched(source, workload, damon) for workload in workloads}
@@ -183,6 +192,8 @@ def measure(source: str, workloads: list[str], at: float) -> dict[str, list[dict
             for one in watched.values():
                 if one.due <= now:
                     one.step()
+                    for each in watched.values():  # it waited for the end of a window: others have ended meanwhile
+                        each.look()
             due = min(one.due for one in watched.values())
             time.sleep(max(0.0, (due if now >= until else min(due, until)) - time.monotonic()))
         return {workload: sorted(one.found, key=worth) for workload, one in watched.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,17 @@ def test_active_memory_is_within_a_tenth_of_the_truth(found: dict[str, list[dict
     assert abs(seen["active"] - seen["truth"]) <= 0.1 * SIZE
     assert len(seen["idle"]) == 2
     assert seen["idle"][-1][1] <= seen["idle_truth"] + 0.1 * SIZE
+
+
+def test_a_second_inside_is_a_second_outside(host: VirtualHost) -> None:
+    """It finds out at boot how fast a clock goes, and must not go wrong by a machine that is busy just then."""
+    before = time.monotonic()
+    began = host.call("time.monotonic")
+    after = time.monotonic()
+    time.sleep(2.0)
+    until = time.monotonic()
+    ended = host.call("time.monotonic")
+    assert 0.99 * (until - after) <= ended - began <= 1.01 * (time.monotonic() - before)
 
 
 def test_kdamonds_of_somebody_else_are_left_alone(host: VirtualHost) -> None:

@@ -36,7 +36,7 @@ def _flags(folder: Path) -> dict[int, int]:
         [
             find("qemu-system-x86_64"), "-accel", "tcg", "-cpu", "max", "-m", "256", "-nodefaults", "-display", "none",
             "-no-reboot", "-serial", "stdio", "-kernel", build("6.12").kernel, "-initrd", folder / "initrd",
-            "-append", "console=ttyS0 quiet panic=-1 no_timer_check tsc=reliable",
+            "-append", "console=ttyS0 quiet panic=-1 no_timer_check",
         ],
         stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=300, check=False,
     )  # fmt: skip
