@@ -69,13 +69,14 @@ def forecast(
     other = state.other.lasting(settings.other_window, now).add(now, max(0.0, others + known - sum(unexplained)))
     footprint = {past[one.uuid].instance: one.process.footprint for one in inside if one.process}
     footprint |= {past[uuid].instance: size for uuid, size in missed.items() if size is not None}
-    # What one has that arrives, or is starting, comes by no will of its own, and counts in full as it is.
-    running = {
+    # What one has that arrives, or is starting, comes by no will of its own, and counts in full as it is. One that is
+    # paused has grown before that.
+    ran = {
         past[one.uuid].instance
         for one in inside
-        if one.process and one.state is DomainState.RUNNING and not _waited(state, one)
+        if one.process and not past[one.uuid].waits and not _waited(state, one)
     }
-    faulted = _fault_in_rate(state, {name: use for name, use in footprint.items() if name in running}, now)
+    faulted = _fault_in_rate(state, {name: use for name, use in footprint.items() if name in ran}, now)
     fault_in = state.fault_in.lasting(settings.fault_in_window, now)
     if faulted is not None:
         fault_in = fault_in.add(now, faulted)

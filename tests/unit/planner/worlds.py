@@ -49,13 +49,15 @@ class Vm:
     guest: GuestMemory | None = None
     kernel: GuestKernel | None = None
     new: bool = False  # not there at the first look
+    paused: bool = False  # since the first look
 
-    def seen(self, number: int, rss: int, swap: int) -> DomainObservation:
-        on = self.state is not DomainState.SHUTOFF
+    def seen(self, number: int, rss: int, swap: int, state: DomainState | None = None) -> DomainObservation:
+        state = state or self.state
+        on = state is not DomainState.SHUTOFF
         return builders.domain_observation(
             uuid=f"vm-{number}",
             name=f"vm-{number}",
-            state=self.state,
+            state=state,
             facts=builders.facts(memory=self.size, **self.facts),
             process=builders.process(pid=number + 1, rss=rss, swap=swap, ksm_zero=0) if on else None,
             guest=self.guest,
@@ -111,7 +113,10 @@ class World:
         growth: GrowthTable | None = None,
     ) -> Planned:
         """The second look, or one like it."""
-        domains = [vm.seen(number, vm.rss, vm.swap) for number, vm in enumerate(self.vms)]
+        domains = [
+            vm.seen(number, vm.rss, vm.swap, DomainState.PAUSED if vm.paused else None)
+            for number, vm in enumerate(self.vms)
+        ]
         return plan(
             self.host(self.free, sum(vm.swap for vm in self.vms)),
             domains,
