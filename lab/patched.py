@@ -67,6 +67,11 @@ def build_pieces(series: str = "6.12") -> Pieces:
     return Pieces(name, "memhint", "memhint")
 
 
+def all_built() -> bool:
+    """Whether every piece is in the cache, whichever kernel is meant; builds nothing."""
+    return all(map(_in_cache, (*map(_kernel_command, KERNELS), _HOST_KERNEL, _AGENT, _EMULATOR)))
+
+
 def kernel_folder(name: str) -> Path:
     """The folder with bzImage and config of a patched kernel; minutes the first time."""
     return _built(_kernel_command(name), f"kernel {name}")

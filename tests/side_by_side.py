@@ -9,12 +9,13 @@ from __future__ import annotations
 import fcntl
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 
 from lab.ksm import written_down
 from lab.paths import cache_dir
 
+WITH_BUILDS = "tests/lab/test_benches_with_ksm.py"
 WHOLE_MACHINE = (
     "tests/lab/test_dedup.py",
     "tests/lab/test_dedup_estimate.py",
@@ -23,7 +24,7 @@ WHOLE_MACHINE = (
     "tests/lab/test_merged_page_timing.py",
     "tests/lab/test_libvirtd_dies.py",
     "tests/lab/test_active.py",
-    "tests/lab/test_benches_with_ksm.py",
+    WITH_BUILDS,
 )
 """What changes something for all guests of the machine, as KSM does, or measures by the clock of an emulated one, which
 others keep from its processors: no other test has guests meanwhile. In a clean cache the benches wait for kernels and
@@ -38,12 +39,13 @@ FIRST = (
     "tests/functional/dashboard",
     "tests/adversary",
     "tests/functional",
+    "tests/unit",
     "tests/patches",
     "tests/lab/test_debian_guest.py",
     "tests/lab",
 )
 """What is built, which others wait for; then what has the machine for itself, before all other guests, which wait;
-meanwhile what needs no guests; then guests, and what is quick in the end."""
+meanwhile what needs no guests; then guests."""
 
 APART = ("tests/lab/test_benches.py", *(f"tests/patches/test_kernel_{name}.py" for name in ("7_3", "6_12", "6_1")))
 """Files whose tests share nothing: each may go where there is room."""
@@ -131,3 +133,22 @@ def guests_on_this_machine(*, alone: bool) -> Iterator[None]:
         fcntl.flock(lock, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
         with written_down() if alone else nullcontext():
             yield
+
+
+class Alone:
+    """The machine for this process alone, from one file to the next one."""
+
+    def __init__(self) -> None:
+        self._held = ExitStack()
+        self._holds = False
+
+    def take(self) -> None:
+        """Have it, unless it is held already; waits for all others who have guests."""
+        if not self._holds:
+            self._held.enter_context(guests_on_this_machine(alone=True))
+            self._holds = True
+
+    def leave(self) -> None:
+        """Let others have it, where it is held."""
+        self._holds = False
+        self._held.close()

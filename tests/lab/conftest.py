@@ -1,4 +1,4 @@
-"""What the lab tests share: a test that fails shows what its agents said."""
+"""What the lab tests share: who has guests on the machine at a time, and what agents said where a test fails."""
 
 from __future__ import annotations
 
@@ -7,17 +7,44 @@ from typing import Any
 
 import pytest
 
+from lab import patched
 from lab.agent import AgentProcess
-from tests.side_by_side import WHOLE_MACHINE, file_of, guests_on_this_machine
+from tests.side_by_side import WHOLE_MACHINE, WITH_BUILDS, Alone, file_of, guests_on_this_machine
 
 TAIL = 6000  # characters of each log
+NEXT = pytest.StashKey[pytest.Item | None]()
+"""The test behind the one that runs now."""
+ALONE = Alone()
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _beside_others(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Guests of several processes run beside each other, but for those that change something for all of them."""
-    with guests_on_this_machine(alone=file_of(request.node.nodeid) in WHOLE_MACHINE):
-        yield
+    """Guests of several processes run beside each other, but for those that change something for all of them.
+
+    Whoever has the machine for itself keeps it for the next file that needs that, too: others would have it first, and
+    in the end all would wait for that file.
+    """
+    if file_of(request.node.nodeid) not in WHOLE_MACHINE:
+        ALONE.leave()
+        with guests_on_this_machine(alone=False):
+            yield
+        return
+    ALONE.take()
+    yield
+    following = request.config.stash.get(NEXT, None)
+    if following is None or not _goes_on(file_of(following.nodeid)):
+        ALONE.leave()
+
+
+def _goes_on(file: str) -> bool:
+    """Whether a file needs the machine for itself, and has not to wait until something is built."""
+    return file in WHOLE_MACHINE and (file != WITH_BUILDS or patched.all_built())
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Keep which test comes next."""
+    item.config.stash[NEXT] = nextitem
 
 
 @pytest.hookimpl(wrapper=True)

@@ -12,6 +12,7 @@ from tests.side_by_side import (
     FIRST,
     SLOW,
     WHOLE_MACHINE,
+    Alone,
     file_of,
     group,
     guests_on_this_machine,
@@ -104,3 +105,20 @@ def test_guests_wait_for_whoever_needs_the_whole_machine(tmp_path: Path, monkeyp
         pytest.raises(BlockingIOError),
     ):
         fcntl.flock(other, fcntl.LOCK_SH | fcntl.LOCK_NB)
+
+
+def test_whoever_has_the_machine_alone_keeps_it_until_it_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEMHINT_CACHE", str(tmp_path))
+    alone = Alone()
+    alone.leave()  # nothing is held
+    for _ in range(2):
+        alone.take()
+    with (tmp_path / "lab/guests.lock").open("w") as other:
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(other, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        alone.leave()
+        fcntl.flock(other, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    alone.take()
+    alone.leave()

@@ -20,6 +20,9 @@ def test_each_piece_that_is_built_is_used(monkeypatch: pytest.MonkeyPatch) -> No
     found = patched.pieces_built()
     assert found == patched.Pieces("6.12-memhint", "stock", "memhint")
     assert found.patched == ("kernel", "emulator")
+    assert not patched.all_built()
+    there.add("guest_agent")
+    assert patched.all_built()
 
 
 def test_a_script_that_says_where_is_asked_with_its_own_words(tmp_path: Path) -> None:
