@@ -148,6 +148,7 @@ class FakeFleet:
             pressure_cgroup=None,
             guest_max_age=60.0,
             list_max_age=30.0,
+            list_timeout=2.0,
             overhead=PlannerSettings().overhead,
         )
         settings = PlannerSettings()

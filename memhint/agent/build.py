@@ -244,6 +244,7 @@ def _build_observer(
         pressure_cgroup=conf.host.pressure_cgroup or None,
         guest_max_age=conf.guest.max_age,
         list_max_age=STALE_PERIODS * conf.period,
+        list_timeout=conf.virt.stats_timeout,
         overhead=conf.planner.overhead_mib * MIB,
         active=active,
         discarded=discarded.join if discarded is not None else tuple,

@@ -93,6 +93,7 @@ class Observer:
         pressure_cgroup: str | None,
         guest_max_age: float,
         list_max_age: float,
+        list_timeout: float,
         overhead: int,
         active: ActiveReads | None = None,
         discarded: Callable[[Sequence[DomainObservation]], Sequence[DomainObservation]] = tuple,
@@ -100,6 +101,7 @@ class Observer:
     ) -> None:
         """:param guest_max_age: seconds after which a guest's word counts for nothing
         :param list_max_age: seconds after which a list of VMs does
+        :param list_timeout: seconds that libvirt may take to say it
         :param overhead: bytes that QEMU itself takes for a VM
         :param active: says how much of the VMs' memory is in use
         :param discarded: adds QEMU's own counters to the VMs, where they may be read
@@ -115,6 +117,7 @@ class Observer:
         self._pressure_cgroup = pressure_cgroup
         self._guest_max_age = guest_max_age
         self._list_max_age = list_max_age
+        self._list_timeout = list_timeout
         self._overhead = overhead
         self._active = active
         self._discarded = discarded
@@ -245,7 +248,7 @@ class Observer:
         memory: GuestMemory | None = None
         if one.state is DomainState.RUNNING:
             news = self._guests(one.uuid).of(process)
-            balloon = from_balloon_stats(one.balloon, at, facts.memory)
+            balloon = from_balloon_stats(one.balloon, at, facts.memory, self._list_timeout)
             readings = [reading for reading in (news.memory, balloon) if isinstance(reading, GuestMemory)]
             chosen = best(readings, at, self._guest_max_age)
             memory = chosen if isinstance(chosen, GuestMemory) else None

@@ -21,17 +21,22 @@ _KEYS = {
 _LAST_UPDATE = "balloon.last-update"
 
 
-def from_balloon_stats(stats: Mapping[str, object], now: float, assigned: int) -> GuestMemory | Gap:
+def from_balloon_stats(stats: Mapping[str, object], now: float, assigned: int, ahead: float = 0.0) -> GuestMemory | Gap:
     """The guest's memory from the ``balloon.*`` keys (KiB), clamped to ``assigned`` bytes.
 
     ``at`` is when the guest last sent them (never later than ``now``, in unix seconds), so old numbers show their age.
-    A Gap where the guest has never sent any, sent none of these, or something is not a number.
+    A Gap where the guest has never sent any, sent none of these, or something is not a number. Also where they are of
+    more than ``ahead`` seconds after ``now``: of a clock that was set back since, nobody knows how old they are.
+
+    :param ahead: seconds that libvirt may take to answer, which begin at ``now``
     """
     updated = stats.get(_LAST_UPDATE, 0)
     if not _is_number(updated):
         return Gap(_WHAT, GapReason.MALFORMED, f"{_LAST_UPDATE} is not a number")
     if updated <= 0:
         return Gap(_WHAT, GapReason.UNSUPPORTED, "the guest has never sent balloon statistics")
+    if updated > now + ahead:
+        return Gap(_WHAT, GapReason.TIMEOUT, "the clock was set back since the guest sent balloon statistics")
     found: dict[str, int] = {}
     for name, key in _KEYS.items():
         value = stats.get(key)

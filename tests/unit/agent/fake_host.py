@@ -186,6 +186,7 @@ class FakeHost:
             pressure_cgroup=None,
             guest_max_age=60.0,
             list_max_age=30.0,
+            list_timeout=2.0,
             overhead=128 * MIB,
         )
         self.swap_out = VmRunner(

@@ -40,8 +40,15 @@ def test_old_numbers_keep_their_age() -> None:
     assert memory.at == 1000.0
 
 
-def test_numbers_are_never_from_the_future() -> None:
-    memory = from_balloon_stats(STATS | {"balloon.last-update": 10**30}, 9000.0, 2 * GIB)
+@pytest.mark.parametrize("updated", [9003, 9000 + 7200, 10**30])
+def test_numbers_from_the_future_are_a_gap_for_the_clock_was_set_back(updated: int) -> None:
+    gap = from_balloon_stats(STATS | {"balloon.last-update": updated}, 9000.0, 2 * GIB, ahead=2.0)
+    assert isinstance(gap, Gap)
+    assert (gap.reason, "set back" in gap.detail) == (GapReason.TIMEOUT, True)
+
+
+def test_numbers_that_came_while_libvirt_was_asked_are_of_now() -> None:
+    memory = from_balloon_stats(STATS | {"balloon.last-update": 9002}, 9000.0, 2 * GIB, ahead=2.0)
     assert isinstance(memory, GuestMemory)
     assert memory.at == 9000.0
 
