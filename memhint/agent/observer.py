@@ -24,6 +24,7 @@ from memhint.objects.host import HostObservation
 from memhint.objects.ownership import Mark
 from memhint.objects.units import KIB
 from memhint.planner.compaction import HugeWaits
+from memhint.planner.exclusions import outdated
 from memhint.planner.plan import Sight
 from memhint.planner.pressure import PressureSample, Waits
 from memhint.virt.domain_xml import Definition
@@ -246,6 +247,7 @@ class Observer:
         gaps = gaps + [Gap("policy metadata", GapReason.MALFORMED, fault) for fault in definition.faults]
         news = GuestNews()
         memory: GuestMemory | None = None
+        kernel: GuestKernel | None = None
         if one.state is DomainState.RUNNING:
             news = self._guests(one.uuid).of(process)
             balloon = from_balloon_stats(one.balloon, at, facts.memory, self._list_timeout)
@@ -253,6 +255,10 @@ class Observer:
             chosen = best(readings, at, self._guest_max_age)
             memory = chosen if isinstance(chosen, GuestMemory) else None
             gaps += [gap for gap in (news.gap, balloon, chosen) if isinstance(gap, Gap)]
+            kernel = news.kernel
+            if kernel is not None and abs(at - kernel.at) > self._guest_max_age:  # the clock may have been set back
+                gaps.append(Gap("guest kernel", GapReason.TIMEOUT, "what the guest said of it is too old"))
+                kernel = outdated(kernel)
         active = None
         if self._active is not None and process is not None:
             active, gap = self._active.newest(one.uuid)
@@ -271,7 +277,7 @@ class Observer:
             process=process,
             deep=deep,
             guest=memory,
-            guest_kernel=news.kernel,
+            guest_kernel=kernel,
             balloon_actual=actual * KIB if isinstance(actual, int) else None,
             gaps=tuple(gaps),
             active=active,

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 from memhint.guest.capabilities import Capabilities
-from memhint.guest.commands import GET_MEMINFO, RECLAIM_MEMORY
+from memhint.guest.commands import GET_MEMINFO, GET_PAGE_REPORTING, RECLAIM_MEMORY
 from memhint.guest.errors import GuestAgentAbsent, GuestCommandFailed, GuestCommandMissing, GuestError, GuestTimeout
 from memhint.guest.meminfo import read_meminfo
 from memhint.guest.page_reporting import ReportingParameter, read_settings, set_page_reporting
@@ -33,6 +33,9 @@ _SETTLE_S = 10.0  # at most, for what was freed to come back
 _QUIET_S = 1.0  # without a change, more than a guest's delay
 _LOOK_S = 0.25
 _DEFAULT_DELAY_MS = 2000
+_REPORTING_OFF = Verdict(
+    Answer.REFUSED, Reason.REPORTING_OFF, "reporting is off in this guest: what it frees would not come back"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +82,7 @@ class CacheLever:
         if missing is not None:
             return Verdict(Answer.UNSUPPORTED, missing.verdict, missing.detail)
         if domain.guest_kernel is not None and domain.guest_kernel.enabled is False:
-            return Verdict(
-                Answer.REFUSED,
-                Reason.REPORTING_OFF,
-                "reporting is off in this guest: what it frees would not come back",
-            )
+            return _REPORTING_OFF
         return Verdict(Answer.UNCHANGED)
 
     def read(self, domain: DomainObservation, capabilities: Capabilities | None, last: Reclaim | None) -> Observed:
@@ -126,6 +125,8 @@ class CacheLever:
                 ),
             )
         try:
+            if GET_PAGE_REPORTING in capabilities.commands and _off(target):
+                return _ended(wanted, _REPORTING_OFF)
             wanted, detail = self._measure(target, wanted)
         except GuestError as error:
             return _ended(wanted, verdict_of(error))
@@ -287,6 +288,17 @@ def _wish(reclaim: Reclaim) -> str:
     size, hold = reclaim.request.size, reclaim.request.hold
     what = "reclaim all that is cold" if size is None else f"reclaim {mib(size)} MiB"
     return f"{what}, hold {hold:.0f} s" if hold else what
+
+
+def _off(target: CacheTarget) -> bool:
+    """Whether a guest of which no kernel was seen lately says by itself that its reporting is off.
+
+    :raises GuestError: it does not answer
+    """
+    if target.domain.guest_kernel is not None:
+        return False
+    with target.conversation() as agent:
+        return read_settings(agent).enabled is False
 
 
 def _delay_ms(kernel: GuestKernel | None) -> int:

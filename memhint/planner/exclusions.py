@@ -9,6 +9,7 @@ from operator import attrgetter
 
 from memhint.objects.domain import DomainObservation
 from memhint.objects.exclusion import FORBIDS, Excluded, Exclusion, Mechanism
+from memhint.objects.guest import GuestKernel
 from memhint.objects.policy import Policy, QosClass
 
 FIRST_WITH_REPORTING = (5, 7)  # Linux: free page reporting came with 5.7
@@ -75,6 +76,17 @@ def unsupported(defined: str | None, told: str | None, release: str | None) -> s
     if match is not None and (int(match[1]), int(match[2])) < FIRST_WITH_REPORTING:
         return f"Linux {release}: free page reporting came with 5.7"
     return None
+
+
+def outdated(kernel: GuestKernel) -> GuestKernel | None:
+    """What still holds of a guest's word of its kernel once that is too old: None, mostly.
+
+    A system that cannot report free pages stays, so that its VM counts in full: a guest agent that falls silent must
+    not raise what is promised.
+    """
+    if unsupported(None, kernel.os, kernel.release) is None:
+        return None
+    return GuestKernel(kernel.at, release=kernel.release, os=kernel.os)
 
 
 def forbidden(excluded: Iterable[Excluded], mechanism: Mechanism) -> Excluded | None:

@@ -51,6 +51,13 @@ from tests.unit.agent.views import asking, view_of
 from tests.unit.guest.fake_agent import FakeAgent
 from tests.unit.kernel import recorded
 
+REPORTING = {  # a guest's files, where its kernel reports
+    "/sys/module/page_reporting/parameters/page_reporting_order": "9\n",
+    "/sys/bus/virtio/devices/virtio0/device": "0x0005\n",
+    "/sys/bus/virtio/devices/virtio0/features": "0000010000\n",
+    "/sys/bus/virtio/drivers/virtio_balloon/virtio0/device": "0x0005\n",
+}
+
 
 @pytest.fixture
 def host(tmp_path) -> FakeHost:
@@ -430,6 +437,44 @@ def test_a_guest_agent_that_comes_back_is_asked_at_once(host: FakeHost) -> None:
     assert by_name(host.run_cycles())["db"].observation.guest is not None
 
 
+def test_what_a_guest_said_of_its_kernel_is_known_no_longer_than_its_max_age(host: FakeHost) -> None:
+    agent = host.agents["uuid-db"]
+    agent.files |= REPORTING
+
+    def seen() -> tuple[bool, Observed, list[GapReason]]:
+        one = by_name(host.run_cycles())["db"]
+        (observed,) = (found.observed for found in one.levers if found.lever is LeverName.REPORTING)
+        gaps = [gap.reason for gap in one.observation.gaps if gap.what == "guest kernel"]
+        return one.observation.guest_kernel is not None, observed, gaps
+
+    host.run_cycles(2)
+    assert seen() == (True, Observed.ON, [])
+    said = host.now - 10.0
+    agent.hang_at = {"guest-info", "guest-file-open"}
+    host.now = said + 60.0
+    assert seen() == (True, Observed.ON, [])
+    host.now = said + 61.0
+    assert seen() == (False, Observed.UNKNOWN, [GapReason.TIMEOUT])
+    agent.hang_at = set()
+    host.guests.changed("uuid-db")
+    host.run_cycles()
+    assert seen() == (True, Observed.ON, [])
+
+
+def test_a_vm_of_a_system_that_cannot_report_counts_in_full_though_its_guest_fell_silent(host: FakeHost) -> None:
+    host.agents["uuid-db"].release = "4.19.0-27-amd64"
+    host.guests.changed_unseen()
+    before = host.run_cycles(2)
+    host.agents["uuid-db"].hang_at = {"guest-info", "guest-file-open"}
+    host.now += 7 * 86400.0
+    after = host.run_cycles(2)
+    for report in (before, after):
+        (demand,) = (one for one in report.plan.demands if one.uuid == "uuid-db")
+        assert (demand.reason, demand.demand) == (DemandReason.EXCLUDED, demand.assigned)
+    kernel = by_name(after)["db"].observation.guest_kernel
+    assert (kernel.boot_id, kernel.order) == (None, None)
+
+
 def test_what_a_guest_said_before_its_vm_was_started_again_is_not_its_word_now(host: FakeHost) -> None:
     assert by_name(host.run_cycles(2))["db"].observation.guest is not None
     host.agents["uuid-db"].hang_at = {"guest-info"}  # it boots
@@ -504,14 +549,7 @@ def test_the_dedup_lever_says_why_it_does_nothing(host: FakeHost) -> None:
 def told_to_stop_reporting(host: FakeHost):
     """The agent of a guest that was told so, by its module's parameter: memhint has something to put back there."""
     agent = host.agents["uuid-db"]
-    agent.files.update(
-        {
-            "/sys/module/page_reporting/parameters/page_reporting_order": "9\n",
-            "/sys/bus/virtio/devices/virtio0/device": "0x0005\n",
-            "/sys/bus/virtio/devices/virtio0/features": "0000010000\n",
-            "/sys/bus/virtio/drivers/virtio_balloon/virtio0/device": "0x0005\n",
-        }
-    )
+    agent.files |= REPORTING
     agent.release = "6.1.0-50-cloud-amd64"
     host.definitions.known["uuid-db"] = Definition(
         builders.facts(memory=4 * GIB, policy={"reporting": "off", "guest_actions": "allow"})

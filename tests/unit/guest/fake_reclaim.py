@@ -31,6 +31,7 @@ class FakeGuest:
         self.refusal = ""
         self.changes: dict[str, object] = {}
         self.pressure = lambda at: 0.5
+        self.enabled = True
         self.settable = ["delay-ms", "enabled", "flush", "order"]
         self.asked: list[tuple[str, dict[str, object]]] = []
         self.under_way = 0  # conversations at this moment
@@ -100,7 +101,7 @@ class FakeGuest:
             "source": "kernel",
             "negotiated": True,
             "settable": self.settable,
-            "enabled": True,
+            "enabled": self.enabled,
             "order": 9,
             "max-order": 10,
             "delay-ms": 2000,

@@ -197,6 +197,15 @@ def test_reporting_that_is_off_would_bring_nothing_back() -> None:
     assert guest.calls() == []
 
 
+@pytest.mark.parametrize("enabled", [True, False])
+def test_a_guest_of_which_no_kernel_was_seen_lately_says_itself_whether_it_reports(enabled: bool) -> None:
+    guest = FakeGuest()
+    guest.enabled = enabled
+    found = pull(guest, domain=builders.domain_observation(guest_kernel=None))
+    assert (found.verdict.reason is Reason.REPORTING_OFF) is not enabled
+    assert (guest.calls() == []) is not enabled
+
+
 def test_a_guest_that_cannot_be_asked_is_no_failure_of_the_lever() -> None:
     def absent() -> Capabilities:
         raise GuestAgentAbsent("nobody listens")
