@@ -130,8 +130,8 @@ def build(
             guests.changed(event.uuid)
         elif event.kind is DomainEvent.CONNECTED:
             guests.changed_unseen()
-        # The cycle that makes a connection goes on with it. Where libvirt answers too late each cycle makes one: they
-        # must not follow each other at once for it, with all that a new connection has read again.
+        # The cycle that makes a connection goes on with it. Where each cycle makes one, as with a libvirtd that ends
+        # again and again, they must not follow each other at once, with all that a new connection has read again.
         if event.kind is not DomainEvent.CONNECTED:
             wake()
 

@@ -1,34 +1,48 @@
-"""Calls to libvirt with a deadline, on a connection that is given up when one of them hangs."""
+"""Calls to libvirt with a deadline, on a connection that is given up where nothing comes back on it any more."""
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable
 from typing import TypeVar
 
 import libvirt
 
 from memhint.virt.bounded import Bounded
-from memhint.virt.connection import Connection, translated
+from memhint.virt.connection import KEEPALIVE_COUNT, KEEPALIVE_S, Connection, translated
 from memhint.virt.errors import CallTimeout
 
 T = TypeVar("T")
+SILENT_S = KEEPALIVE_S * (
+    KEEPALIVE_COUNT + 1
+)  # a connection that does not even answer libvirt itself is closed by then
 
 
 class Caller:
-    """One connection's calls. libvirt's errors become ours."""
+    """One connection's calls. libvirt's errors become ours.
 
-    def __init__(self, connection: Connection, timeout: float) -> None:
+    A call that takes too long says nothing of its connection: others are answered beside it. A new connection would
+    have all be read again that events had kept up to date, by a libvirtd that is too slow already. Only one on which
+    nothing came back for long is given up, for an answer can wait behind a call that hangs.
+    """
+
+    def __init__(self, connection: Connection, timeout: float, clock: Callable[[], float] = time.monotonic) -> None:
         """:param timeout: seconds that a call may take unless it says otherwise."""
         self._connection = connection
         self._timeout = timeout
+        self._clock = clock
         self._bounded = Bounded()
+        self._lock = threading.Lock()
+        self._answered = float("-inf")  # when a call last came back, late or not
+        self._left = float("-inf")  # when the first call began that was left behind since
 
     def call(self, what: str, function: Callable[[libvirt.virConnect], T]) -> T:
         """The function's value; it gets the open connection.
 
         :raises LibvirtUnavailable: without a connection
-        :raises CallTimeout: when it does not return in time; the next call gets a connection of its own, for libvirt
-            lets answers wait behind a hanging call of the same connection
+        :raises CallTimeout: when it does not return in time. What it still returns is thrown away: events may have told
+            of something newer meanwhile
         :raises VirtError: what libvirt says
         """
 
@@ -37,9 +51,24 @@ class Caller:
                 return function(self._connection.get())
             except libvirt.libvirtError as error:
                 raise translated(error) from error
+            finally:
+                self._answered = self._clock()
 
+        began = self._clock()
+        self._leave_silent(began)
         try:
             return self._bounded.call(what, ask, self._timeout)
         except CallTimeout:
-            self._connection.abandon()
+            with self._lock:
+                if self._left <= self._answered:
+                    self._left = began
             raise
+
+    def _leave_silent(self, now: float) -> None:
+        """Give the connection up where a call was left behind on it long ago, and nothing came back since."""
+        with self._lock:
+            silent = self._left > self._answered and now - self._left >= max(SILENT_S, 2 * self._timeout)
+            if silent:
+                self._answered = now  # of the next one nothing is known yet
+        if silent:
+            self._connection.abandon()
