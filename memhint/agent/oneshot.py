@@ -42,7 +42,7 @@ class _Nothing:
     def save(self, host: str, boot: str, state: PlannerState, ended: float | None = None) -> None:
         """Drop it."""
 
-    def read(self) -> StoredPolicies:
+    def of(self, uuids: Iterable[str]) -> StoredPolicies:
         """No guest was asked."""
         return StoredPolicies({}, {})
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -18,8 +18,8 @@ LOG = logging.getLogger(__name__)
 class PolicyStore(Protocol):
     """Where policy is owned."""
 
-    def read(self) -> StoredPolicies:
-        """Every input by domain UUID and origin, and of which VMs one cannot be read."""
+    def of(self, uuids: Iterable[str]) -> StoredPolicies:
+        """Every input of these VMs by domain UUID and origin, and of which VMs one cannot be read."""
 
     def replace(self, uuid: str, origin: Origin, values: Mapping[str, str]) -> None:
         """One origin's values for one domain."""
@@ -54,9 +54,9 @@ class Policies:
 
         :raises StoreError: when the store cannot be read; the caller keeps what held before
         """
-        stored = self._store.read()
+        stored = self._store.of(facts)
         found: dict[str, Policy] = {}
-        unreadable = {uuid: why for uuid, why in stored.unreadable.items() if uuid in facts}
+        unreadable = stored.unreadable
         self._unkept = {whose: values for whose, values in self._unkept.items() if whose[0] in facts}
         trouble = ""
         for uuid, fact in facts.items():

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, delete, select
+from sqlalchemy import ColumnElement, Connection, delete, exists, select, update
 
 from memhint.objects.policy import Origin, check_agree, parse_policy
 from memhint.store.engine import Database
 from memhint.store.errors import StoreDamaged
-from memhint.store.rows.policies import Inputs, StoredPolicies, read_wishes, wish_row
-from memhint.store.tables import policy
+from memhint.store.parts import parts
+from memhint.store.rows.policies import FORGET_AFTER, SEEN_EVERY, Inputs, StoredPolicies, read_wishes, wish_row
+from memhint.store.tables import central_policy, domain, domain_history, policy
 from memhint.store.upsert import upsert
+
+_WISHES = select(policy.c.domain_uuid, policy.c.origin, policy.c.key, policy.c.value)
 
 
 class Policies:
@@ -61,16 +65,32 @@ class Policies:
 
     def read(self, uuid: str | None = None) -> StoredPolicies:
         """The same, for who can do without one VM's: what does not exist is told by VM, and all else is there."""
-        query = select(policy.c.domain_uuid, policy.c.origin, policy.c.key, policy.c.value)
         if uuid is not None:
-            query = query.where(policy.c.domain_uuid == uuid)
+            return self.of([uuid])
         with self._database.read() as connection:
-            rows = connection.execute(query).all()
+            return read_wishes(connection.execute(_WISHES).all())
+
+    def of(self, uuids: Iterable[str]) -> StoredPolicies:
+        """Every wish of these VMs, as `read` has it."""
+        rows: list[Sequence[Any]] = []
+        with self._database.read() as connection:
+            for some in parts(uuids):
+                rows += connection.execute(_WISHES.where(policy.c.domain_uuid.in_(some))).all()
         return read_wishes(rows)
 
     def _put(self, connection: Connection, uuid: str, origin: Origin, values: Mapping[str, str]) -> None:
         for key, value in values.items():
             upsert(connection, policy, wish_row(uuid, origin, key, value, self._clock()))
+
+
+def forget_gone(connection: Connection, now: float) -> None:
+    """Drop the wishes of VMs that have been gone for long by ``now`` (unix seconds), and note which are there."""
+    there = policy.c.domain_uuid.in_(select(domain.c.uuid))
+    connection.execute(update(policy).where(there, policy.c.set_at < now - SEEN_EVERY).values(set_at=now))
+    # With a history it was here, whenever its wishes were set. What a controller wishes it forgets by itself.
+    known = (domain.c.uuid, domain_history.c.uuid, central_policy.c.domain_uuid)
+    gone = [~exists().where(column == policy.c.domain_uuid) for column in known]
+    connection.execute(delete(policy).where(policy.c.set_at < now - FORGET_AFTER, *gone))
 
 
 def _of_operator(uuid: str) -> tuple[ColumnElement[bool], ...]:

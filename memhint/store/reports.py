@@ -9,6 +9,7 @@ from memhint.objects.report import Report
 from memhint.store import codec, revisions
 from memhint.store.engine import Database
 from memhint.store.history import History
+from memhint.store.policies import forget_gone
 from memhint.store.retention import proven
 from memhint.store.rows.lines import Seen
 from memhint.store.rows.points import TIDY_EVERY
@@ -46,6 +47,8 @@ class Reports:
                 trusted = proven(connection, new.at, self._history.keep.raw)
             if trusted:
                 self._history.tidy(new.at)
+                with self._database.alone() as connection:
+                    forget_gone(connection, new.at)
                 self._summaries.tidy(new.at)
 
     def newest(self, host: str | None = None) -> Report | None:

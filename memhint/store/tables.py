@@ -65,7 +65,7 @@ policy = Table(
     Column("origin", String(16), nullable=False),
     Column("key", String(64), nullable=False),
     Column("value", String(255), nullable=False),
-    Column("set_at", Double, nullable=False),
+    Column("set_at", Double, nullable=False),  # or, later than that: when its VM was seen, to a day
     PrimaryKeyConstraint("domain_uuid", "origin", "key"),
 )
 

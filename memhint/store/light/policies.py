@@ -9,7 +9,10 @@ from collections.abc import Callable, Iterable, Mapping
 from memhint.objects.policy import Origin, check_agree, parse_policy
 from memhint.store.light.database import Database
 from memhint.store.light.rows import places, upsert
-from memhint.store.rows.policies import StoredPolicies, read_wishes, wish_row
+from memhint.store.parts import parts
+from memhint.store.rows.policies import FORGET_AFTER, SEEN_EVERY, StoredPolicies, read_wishes, wish_row
+
+_WISHES = "SELECT domain_uuid, origin, key, value FROM policy"
 
 
 class Policies:
@@ -21,9 +24,17 @@ class Policies:
 
     def read(self, uuid: str | None = None) -> StoredPolicies:
         """Every wish of every VM (or of one); what does not exist is told by VM, and all else is there."""
-        query = "SELECT domain_uuid, origin, key, value FROM policy WHERE ? IS NULL OR domain_uuid = ?"
+        if uuid is not None:
+            return self.of([uuid])
         with self._database.read() as connection:
-            rows = connection.execute(query, (uuid, uuid)).fetchall()
+            return read_wishes(connection.execute(_WISHES).fetchall())
+
+    def of(self, uuids: Iterable[str]) -> StoredPolicies:
+        """Every wish of these VMs, as `read` has it."""
+        rows: list[tuple[str, ...]] = []
+        with self._database.read() as connection:
+            for some in parts(uuids):
+                rows += connection.execute(f"{_WISHES} WHERE domain_uuid IN {places(some)}", some)
         return read_wishes(rows)
 
     def set_operator(self, uuid: str, values: Mapping[str, str], unset: Iterable[str] = ()) -> None:
@@ -54,6 +65,18 @@ class Policies:
     def _put(self, connection: sqlite3.Connection, uuid: str, origin: Origin, values: Mapping[str, str]) -> None:
         rows = (wish_row(uuid, origin, key, value, self._clock()) for key, value in values.items())
         upsert(connection, "policy", *rows)
+
+
+def forget_gone(connection: sqlite3.Connection, now: float) -> None:
+    """Drop the wishes of VMs that have been gone for long by ``now`` (unix seconds), and note which are there."""
+    there = "set_at < ? AND domain_uuid IN (SELECT uuid FROM domain)"
+    connection.execute(f"UPDATE policy SET set_at = ? WHERE {there}", (now, now - SEEN_EVERY))
+    # With a history it was here, whenever its wishes were set. What a controller wishes it forgets by itself.
+    gone = " AND ".join(
+        f"NOT EXISTS (SELECT 1 FROM {table} WHERE {table}.{column} = policy.domain_uuid)"
+        for table, column in (("domain", "uuid"), ("domain_history", "uuid"), ("central_policy", "domain_uuid"))
+    )
+    connection.execute(f"DELETE FROM policy WHERE set_at < ? AND {gone}", (now - FORGET_AFTER,))
 
 
 def _operator(connection: sqlite3.Connection, uuid: str) -> dict[str, str]:

@@ -11,6 +11,7 @@ from memhint.store import codec
 from memhint.store.light import revisions
 from memhint.store.light.aging import proven, thin
 from memhint.store.light.database import Database
+from memhint.store.light.policies import forget_gone
 from memhint.store.light.rows import add_new, places, upsert
 from memhint.store.rows.lines import Seen, domain_line, fingerprint, host_line
 from memhint.store.rows.points import (
@@ -98,6 +99,8 @@ class Reports:
                 worst = {"least": HOST_LEAST, "most": HOST_MOST}
                 thin(connection, "host_history", "host", **worst, fine=fine, coarse=coarse, before=now - seconds)
             connection.execute("DELETE FROM host_history WHERE span = ? AND bucket < ?", (HOUR, int(now - keep.hours)))
+        with self._database.write() as connection:
+            forget_gone(connection, now)
         with self._database.write() as connection:
             worst = {"least": DOMAIN_LEAST, "most": DOMAIN_MOST}
             thin(connection, "domain_history", "uuid", **worst, fine=0, coarse=HOUR, before=now - domains.points)

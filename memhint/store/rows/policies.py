@@ -9,6 +9,10 @@ from typing import Any
 from memhint.objects.policy import KEYS, Origin, PolicyError
 
 Inputs = dict[Origin, dict[str, str]]
+SEEN_EVERY = 86400.0  # seconds: so exactly it is kept when a VM was last seen
+FORGET_AFTER = 90 * 86400.0
+"""Seconds after which the wishes of a VM that is gone are forgotten. One that is defined anew within a hard reboot, or
+comes back from another host, finds them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +24,7 @@ class StoredPolicies:
 
 
 def wish_row(uuid: str, origin: Origin, key: str, value: str, at: float) -> Mapping[str, object]:
-    """One wish, set at ``at`` (unix seconds)."""
+    """One wish, set at ``at`` (unix seconds), which moves on while its VM is seen."""
     return {"domain_uuid": uuid, "origin": str(origin), "key": key, "value": str(value), "set_at": at}
 
 

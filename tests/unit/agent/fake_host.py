@@ -96,10 +96,10 @@ class Recorder:
             raise StoreError("the disk is full")
         self.saved = (state, ended)
 
-    def read(self):
+    def of(self, uuids):
         if self.failing:
             raise StoreError("the disk is full")
-        return StoredPolicies(self.wishes, self.unreadable)
+        return StoredPolicies(self.wishes, {uuid: why for uuid, why in self.unreadable.items() if uuid in uuids})
 
     def replace(self, uuid, origin, values) -> None:
         raise AssertionError("nothing to remember here")

@@ -78,7 +78,7 @@ class Store:
         self.kept: dict[str, dict[Origin, dict[str, str]]] = {}
         self.writes = 0
 
-    def read(self):
+    def of(self, uuids):
         return StoredPolicies(self.kept, {})
 
     def replace(self, uuid, origin, values) -> None:
@@ -157,6 +157,19 @@ def test_after_a_restart_one_unreadable_row_costs_its_own_vm_only(tmp_path: Path
     assert hurt.settings["swap_out"].origin is Origin.OPERATOR  # who denied it is not forgotten
     for one in (hurt, well):
         assert (one.reporting, one.reporting_order) == (Mode.OFF, 7)  # metadata and the host's defaults apply
+
+
+def test_no_wish_is_read_but_of_vms_that_are_there() -> None:
+    class Asked(Store):
+        def of(self, uuids):
+            asked.append(list(uuids))
+            return super().of(uuids)
+
+    asked: list[list[str]] = []
+    store = Asked()
+    store.kept = {f"gone-{number}": {Origin.METADATA: {"reporting": "off"}} for number in range(3)}
+    assert Policies(store, {}).update({UUID: builders.facts()}).policies.keys() == {UUID}
+    assert asked == [[UUID]]
 
 
 def test_what_cannot_be_read_is_left_for_who_can(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import pytest
 
@@ -79,7 +79,7 @@ class FullStore:
         self.inputs: dict[str, dict[Origin, Mapping[str, str]]] = {}
         self.full = False
 
-    def read(self) -> StoredPolicies:
+    def of(self, uuids: Iterable[str]) -> StoredPolicies:
         return StoredPolicies({uuid: dict(inputs) for uuid, inputs in self.inputs.items()}, {})
 
     def replace(self, uuid: str, origin: Origin, values: Mapping[str, str]) -> None:
