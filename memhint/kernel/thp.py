@@ -79,6 +79,7 @@ def huge_activity(root: KernelRoot) -> HugeActivity:
         collapsed=counters.number("thp_collapse_alloc"),
         khugepaged_rounds=_progress(root, "full_scans"),
         khugepaged_collapsed=_progress(root, "pages_collapsed"),
+        collapse_failed=counters.number("thp_collapse_alloc_failed"),
     )
 
 
@@ -89,21 +90,22 @@ def _progress(root: KernelRoot, name: str) -> int | None:
         return None
 
 
-def compaction_waits(root: KernelRoot) -> tuple[int, int] | None:
-    """How often somebody waited while the kernel made room for a large block since boot, and how often in vain.
+def compaction_waits(root: KernelRoot) -> tuple[int, int, int] | None:
+    """How often somebody waited while the kernel made room for a large block since boot, how often in vain, and how
+    often no huge page was free to make of small ones.
 
     For looks each second: nothing else of the file is taken apart. None where the kernel does not count them.
 
     :raises KernelInterfaceError: when the counters cannot be read
     """
     text = root.read_text("proc/vmstat")
-    if "\ncompact_stall " not in text or "\ncompact_fail " not in text:
+    names = ("compact_stall", "compact_fail", "thp_collapse_alloc_failed")
+    if any(f"\n{name} " not in text for name in names):
         return None
-    stall, fail = (
-        number(text.partition(f"\n{name} ")[2].partition("\n")[0], root.path("proc/vmstat"))
-        for name in ("compact_stall", "compact_fail")
+    stall, fail, collapse_failed = (
+        number(text.partition(f"\n{name} ")[2].partition("\n")[0], root.path("proc/vmstat")) for name in names
     )
-    return stall, fail
+    return stall, fail, collapse_failed
 
 
 def _chosen(root: KernelRoot, name: str) -> str:

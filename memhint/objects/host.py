@@ -131,12 +131,13 @@ class HugeActivity:
 
     fault_alloc: Count  # a first touch got a huge page
     fault_fallback: Count  # it wanted one, and got a small page
-    compact_stall: Count  # somebody waited while the kernel moved pages to make room for a large block
+    compact_stall: Count  # somebody, khugepaged too, waited while the kernel moved pages to make room for a large block
     compact_fail: Count  # ... in vain
     split: Count  # huge pages that were split
     collapsed: Count  # huge pages that were made of small ones
     khugepaged_rounds: Count | None = None  # khugepaged was through all memory; None: it is not there
     khugepaged_collapsed: Count | None = None  # huge pages that it made
+    collapse_failed: Count | None = None  # none was free to make of small ones, by khugepaged or `madvise`
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,8 @@ from memhint.objects.host import HostObservation
 WINDOW = 10.0  # seconds in which waits are counted together
 LEAST = 2  # waits in vain within them from which on they count
 SHARE = 0.5  # of all waits
+# Waits at most, all in vain, of a collapse that finds no huge page: the kernel compacts before it reclaims, and after.
+OF_A_COLLAPSE = 2
 TRIED = 4  # waits of which fewer than that share was in vain: waiting is worth it again
 REST = 600.0  # seconds without, until VMs may wait again: with nobody waiting nothing tells whether it would be in vain
 LONGEST = 8 * REST  # each time that it was in vain again, the rest is twice as long, up to this
@@ -19,10 +21,14 @@ MANY = 4  # ... and above this part they are not lacking any more
 
 @dataclass(frozen=True, slots=True)
 class HugeWaits:
-    """The kernel's counters since boot: who waited while it moved pages, and who of them in vain."""
+    """The kernel's counters since boot: who waited while it moved pages, and who of them in vain.
+
+    It counts among them who makes huge pages of small ones, khugepaged or memhint: no VM waits for that.
+    """
 
     stall: int
     fail: int
+    collapse_failed: int = 0
 
 
 class Lacking(StrEnum):
@@ -56,7 +62,8 @@ class Compaction:
 
 def waits_of(host: HostObservation) -> HugeWaits | None:
     """The counters, where the kernel has them."""
-    return HugeWaits(host.huge.compact_stall, host.huge.compact_fail) if host.huge is not None else None
+    huge = host.huge
+    return HugeWaits(huge.compact_stall, huge.compact_fail, huge.collapse_failed or 0) if huge is not None else None
 
 
 def next_compaction(
@@ -70,9 +77,11 @@ def next_compaction(
     rest, age = max(0.0, before.rest - passed), before.age + passed
     if seen is None:
         return Compaction(before.began, age, rest, before.last, lacking)
-    if before.began is None or elapsed is None or seen.stall < before.began.stall:
+    if before.began is None or elapsed is None or _fell(before.began, seen):
         return Compaction(seen, 0.0, rest, before.last, lacking)
-    stalls, fails = seen.stall - before.began.stall, seen.fail - before.began.fail
+    others = OF_A_COLLAPSE * (seen.collapse_failed - before.began.collapse_failed)
+    stalls = max(0, seen.stall - before.began.stall - others)
+    fails = max(0, seen.fail - before.began.fail - others)
     if fails >= LEAST * max(1, int(age / WINDOW)) and fails >= SHARE * stalls:
         longer = before.last if rest else min(LONGEST, 2 * before.last)
         return Compaction(seen, 0.0, longer or REST, longer or REST, lacking)
@@ -80,6 +89,11 @@ def next_compaction(
     if age >= WINDOW:
         return Compaction(seen, 0.0, rest, last, lacking)
     return Compaction(before.began, age, rest, last, lacking)
+
+
+def _fell(before: HugeWaits, now: HugeWaits) -> bool:
+    """Whether the counters began again."""
+    return now.stall < before.stall or now.collapse_failed < before.collapse_failed
 
 
 def turns_vain(before: Compaction, seen: HugeWaits, elapsed: float | None) -> bool:

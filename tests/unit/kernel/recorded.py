@@ -82,6 +82,7 @@ oom_kill 2
 thp_fault_alloc 746
 thp_fault_fallback 31
 thp_collapse_alloc 12
+thp_collapse_alloc_failed 4
 thp_split_page 5
 compact_stall 40
 compact_fail 9

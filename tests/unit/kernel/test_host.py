@@ -26,7 +26,7 @@ def test_a_whole_host_has_no_gaps(fake: FakeRoot) -> None:
     assert seen.oom_kills == 2
     assert seen.hugetlb_bytes == 16 * MIB
     assert [node.node for node in seen.numa] == [0]
-    assert seen.huge == HugeActivity(746, 31, 40, 9, 5, 12)
+    assert seen.huge == HugeActivity(746, 31, 40, 9, 5, 12, collapse_failed=4)
     assert seen.free_huge == {0: (2 * 2 + 1 + 2 + 733 * 2 + 3 + 2) * 2 * MIB, 1: 0}
 
 
@@ -34,7 +34,8 @@ def test_how_far_khugepaged_has_come_is_told_where_it_is_there(fake: FakeRoot) -
     folder = "sys/kernel/mm/transparent_hugepage/khugepaged"
     fake.host().write(f"{folder}/full_scans", "7\n").write(f"{folder}/pages_collapsed", "41\n")
     seen = observe_host(fake.kernel, 0.0).huge
-    assert seen == HugeActivity(746, 31, 40, 9, 5, 12, khugepaged_rounds=7, khugepaged_collapsed=41)
+    expected = HugeActivity(746, 31, 40, 9, 5, 12, khugepaged_rounds=7, khugepaged_collapsed=41, collapse_failed=4)
+    assert seen == expected
 
 
 def test_what_the_kernel_keeps_free_of_a_node_is_told_and_is_a_gap_by_itself(fake: FakeRoot) -> None:

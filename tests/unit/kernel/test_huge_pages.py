@@ -94,7 +94,7 @@ def test_free_blocks_are_counted_from_the_size_on_that_is_asked_for(fake: FakeRo
 
 
 def test_who_waits_for_huge_pages_is_read_alone(fake: FakeRoot) -> None:
-    assert compaction_waits(fake.write("proc/vmstat", recorded.VMSTAT).kernel) == (40, 9)
+    assert compaction_waits(fake.write("proc/vmstat", recorded.VMSTAT).kernel) == (40, 9, 4)
     assert compaction_waits(fake.write("proc/vmstat", "pswpin 1\ncompact_stall 40\nkcompact_fail 9\n").kernel) is None
     with pytest.raises(InterfaceMissing):
         compaction_waits(fake.remove("proc/vmstat").kernel)

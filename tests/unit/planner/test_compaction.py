@@ -33,9 +33,15 @@ class Host:
         self.state = next_compaction(Compaction(), self.seen, None, lacking=Lacking.EVERYWHERE)
 
     def look(
-        self, stalls: int = 0, fails: int = 0, elapsed: float | None = 10.0, *, lacking: Lacking = Lacking.EVERYWHERE
+        self,
+        stalls: int = 0,
+        fails: int = 0,
+        elapsed: float | None = 10.0,
+        *,
+        collapses: int = 0,
+        lacking: Lacking = Lacking.EVERYWHERE,
     ) -> Compaction:
-        self.seen = HugeWaits(self.seen.stall + stalls, self.seen.fail + fails)
+        self.seen = HugeWaits(self.seen.stall + stalls, self.seen.fail + fails, self.seen.collapse_failed + collapses)
         self.state = next_compaction(self.state, self.seen, elapsed, lacking=lacking)
         return self.state
 
@@ -50,6 +56,23 @@ def test_waiting_in_vain_is_twice_in_ten_seconds_and_half_of_all_waits(
     host: Host, stalls: int, fails: int, vain: bool
 ) -> None:
     assert host.look(stalls, fails).vain is vain
+
+
+def test_a_collapse_that_found_no_huge_page_is_no_vm_that_waits(host: Host) -> None:
+    assert not host.look(4, 4, collapses=2).vain
+    assert not host.look(5, 5, collapses=2).vain  # one VM did
+    assert host.look(6, 6, collapses=2).vain
+
+
+def test_a_collapse_that_failed_with_less_trouble_is_not_counted_below_nothing(host: Host) -> None:
+    assert not host.look(1, 1, 3.0, collapses=1).vain
+    assert not host.look(1, 1, 3.0).vain
+    assert host.look(2, 2, 3.0).vain
+
+
+def test_a_collapse_that_failed_between_two_cycles_brings_none_on(host: Host) -> None:
+    seen = HugeWaits(host.seen.stall + 2, host.seen.fail + 2, host.seen.collapse_failed + 1)
+    assert not turns_vain(host.state, seen, 1.0)
 
 
 def test_a_longer_cycle_has_to_see_more_of_it(host: Host) -> None:
@@ -151,4 +174,6 @@ def test_a_vm_that_is_bound_to_a_node_without_them_is_kept_from_waiting_too(host
 
 def test_the_counters_are_those_of_the_host_or_none() -> None:
     assert waits_of(HOST) == HugeWaits(40, 9)
+    assert HOST.huge is not None
+    assert waits_of(replace(HOST, huge=replace(HOST.huge, collapse_failed=4))) == HugeWaits(40, 9, 4)
     assert waits_of(replace(HOST, huge=None)) is None
