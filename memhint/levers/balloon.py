@@ -98,6 +98,11 @@ class BalloonLever(VmLever):
                 return Verdict(Answer.PENDING, Reason.NOT_RUNNING, detail)
             self._ledger.remove(domain.uuid, BALLOON_KNOB)  # the VM has started since, with all of its memory
             mark = None
+        if mark is not None and _smaller_since(domain, mark):
+            if not dry_run:
+                self._ledger.remove(domain.uuid, BALLOON_KNOB)
+            detail = "somebody has set a smaller balloon target since, and it is left so"
+            return Verdict(Answer.CONFLICT, Reason.OTHER_MANAGER, detail)
         if wish is None:
             return self._give_back(domain, mark, dry_run=dry_run)
         support = self.probe(domain)
@@ -110,23 +115,37 @@ class BalloonLever(VmLever):
         if refusal is not None:
             return refusal
         told = self._told(domain, process.instance, actual)
-        if mark is not None and wish < int(mark.after) and not told:
+        asked = self._asked_of(domain.uuid, process.instance)
+        if mark is not None and wish < (asked or int(mark.after)) and not told:
             return Verdict(
                 Answer.PENDING, Reason.NONE, "the guest has not said yet what it uses since its balloon changed"
             )
-        if mark is not None and mark.after == str(wish) and self._asked.get(domain.uuid) == (process.instance, wish):
+        # Below a target that it has come up to, it goes by somebody else's; before, it may be on its way from the last.
+        least = int(mark.after) if mark is not None else wish
+        if asked is not None and actual >= asked - TOLERANCE:
+            least = asked
+        if mark is not None and asked == wish:
+            if mark.after != str(least) and not dry_run:
+                self._ledger.put(replace(mark, after=str(least)))
             return Verdict(Answer.UNCHANGED)
         words = f"{actual // MIB} to {wish // MIB} MiB"
         if dry_run:
             splits = splits_words(splits_by_balloon(domain, wish))
             return Verdict(Answer.PLANNED, Reason.DRY_RUN, f"balloon the VM from {words}; {splits}")
-        self._ledger.put(Mark(domain.uuid, BALLOON_KNOB, str(actual), str(wish), process.instance, self._now()))
+        after = str(min(wish, least))
+        self._ledger.put(Mark(domain.uuid, BALLOON_KNOB, str(actual), after, process.instance, self._now()))
+        self._asked.pop(domain.uuid, None)  # one that fails may take effect all the same
         try:
             self._target(domain.uuid).set(wish)
         except VirtError as error:
             return Verdict(Answer.FAILED, Reason.HYPERVISOR, error.detail)
         self._asked[domain.uuid] = (process.instance, wish)
         return Verdict(Answer.APPLIED, Reason.NONE, words)
+
+    def _asked_of(self, uuid: str, instance: str) -> int | None:
+        """What libvirt took last of this process's VM, in this life; None where that is not known."""
+        asked = self._asked.get(uuid)
+        return asked[1] if asked is not None and asked[0] == instance else None
 
     def _told(self, domain: DomainObservation, instance: str, actual: int) -> bool:
         """Whether the guest was read after its balloon had the size that it has now."""
@@ -170,6 +189,18 @@ def _take_up(domain: DomainObservation, mark: Mark) -> Mark | None:
     if not (actual < domain.facts.memory - TOLERANCE and int(mark.before) <= domain.facts.memory):
         return None
     return replace(mark, instance=domain.process.instance)
+
+
+def _smaller_since(domain: DomainObservation, mark: Mark) -> bool:
+    """Whether the balloon leaves less than it ever would by what memhint asked for: somebody else asked for less.
+
+    More says nothing: a balloon deflates by itself. What is plugged out goes from what the balloon leaves.
+    """
+    actual = domain.balloon_actual
+    if domain.state is not DomainState.RUNNING or actual is None:
+        return False
+    held = int(mark.before) - int(mark.after)
+    return actual < min(int(mark.after), domain.facts.memory - held) - TOLERANCE
 
 
 def _is_size(text: str) -> bool:

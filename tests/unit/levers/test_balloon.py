@@ -138,6 +138,66 @@ def test_the_mark_is_there_before_libvirt_is_asked_and_a_failure_keeps_it() -> N
     assert host.set_to == [4 * GIB]
 
 
+@pytest.mark.parametrize("wish", [None, 3 * GIB, 2 * GIB, 3500 * MIB])
+def test_a_smaller_target_that_somebody_set_since_is_left_so(wish: int | None) -> None:
+    host = Host()
+    host.pull(3 * GIB)
+    host.domain = replace(host.domain, balloon_actual=2560 * MIB)
+    assert host.pull(wish, dry_run=True).answer is Answer.CONFLICT
+    assert len(host.ledger.all()) == 1
+    assert host.pull(wish).answer is Answer.CONFLICT
+    assert host.ledger.all() == ()
+    assert host.pull(None).answer is Answer.UNCHANGED
+    assert host.set_to == [3 * GIB]
+
+
+def test_the_successor_of_a_killed_agent_leaves_a_smaller_target_too() -> None:
+    host = Host()
+    host.pull(3 * GIB)
+    host.lever = BalloonLever(host.ledger, lambda uuid: host, lambda: 2.0)
+    host.domain = replace(host.domain, balloon_actual=2 * GIB)
+    assert host.pull(None).answer is Answer.CONFLICT
+    assert host.set_to == [3 * GIB]
+
+
+@pytest.mark.parametrize("successor", [False, True])
+def test_a_balloon_on_its_way_up_from_memhint_s_own_target_is_nobody_else_s(successor: bool) -> None:
+    host = Host()
+    host.pull(2 * GIB)
+    host.pull(3 * GIB)
+    if successor:
+        host.lever = BalloonLever(host.ledger, lambda uuid: host, lambda: 2.0)
+    host.domain = replace(host.domain, balloon_actual=2100 * MIB)
+    assert host.pull(None).answer is Answer.APPLIED
+    assert host.set_to[-1] == 4 * GIB
+
+
+def test_once_it_has_come_up_a_smaller_one_is_somebody_else_s() -> None:
+    host = Host()
+    host.pull(2 * GIB)
+    host.domain = replace(host.domain, balloon_actual=2 * GIB)
+    host.pull(3 * GIB)
+    host.domain = replace(host.domain, balloon_actual=3 * GIB)
+    assert host.pull(3 * GIB).answer is Answer.UNCHANGED
+    host.domain = replace(host.domain, balloon_actual=2560 * MIB)
+    assert host.pull(None).answer is Answer.CONFLICT
+    assert host.set_to == [2 * GIB, 3 * GIB]
+
+
+def test_a_target_that_took_effect_although_libvirt_was_late_is_memhint_s() -> None:
+    host = Host()
+    host.pull(3 * GIB)
+    host.domain = replace(host.domain, balloon_actual=3 * GIB, guest=builders.guest_memory(at=5.0))
+    host.pull(3 * GIB)
+    host.broken = True
+    assert host.pull(2 * GIB).answer is Answer.FAILED
+    host.pull(2 * GIB)  # it has not moved yet
+    host.broken = False
+    host.domain = replace(host.domain, balloon_actual=2 * GIB)
+    assert host.pull(None).answer is Answer.APPLIED
+    assert host.set_to[-1] == 4 * GIB
+
+
 def test_what_was_marked_and_not_done_is_asked_for_again() -> None:
     host = Host()
     host.broken = True
