@@ -12,7 +12,14 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from memhint.guest.errors import GuestAgentAbsent, GuestCommandMissing, GuestError, GuestTimeout, GuestWriteRefused
+from memhint.guest.errors import (
+    GuestAgentAbsent,
+    GuestCommandFailed,
+    GuestCommandMissing,
+    GuestError,
+    GuestTimeout,
+    GuestWriteRefused,
+)
 from memhint.guest.page_reporting import ReportingParameter, set_page_reporting
 from memhint.guest.protocol import GuestAgent
 from memhint.guest.reporting_knob import (
@@ -316,26 +323,23 @@ class ReportingLever:
             return _failed(error)
 
     def _set_enabled(self, uuid: str, kernel: GuestKernel, agent: GuestAgent, enabled: bool) -> Verdict:
-        after = str(enabled).lower()
-        self._mark(uuid, ENABLED_KNOB, str(kernel.enabled).lower(), after, kernel)
-        set_page_reporting(agent, enabled=enabled)
-        return self._settled(uuid, ENABLED_KNOB, after, self._read_back(agent, lambda seen: seen.enabled is enabled))
+        before, after = str(kernel.enabled).lower(), str(enabled).lower()
+
+        def write() -> None:
+            set_page_reporting(agent, enabled=enabled)
+
+        return self._change(uuid, ENABLED_KNOB, before, after, kernel, agent, write, refused=GuestCommandFailed)
 
     def _switch_off(self, uuid: str, kernel: GuestKernel, agent: GuestAgent) -> Verdict:
         if self._takes_any_order(uuid, kernel):
             return self._set_order(uuid, kernel, agent, STOP_ORDER)
         device = kernel.balloon_device or ""
-        self._mark(uuid, DRIVER_KNOB, device, "", kernel)
-        unbind(agent, device)
-        return self._settled(uuid, DRIVER_KNOB, "", self._read_back(agent, lambda seen: seen.balloon_bound is False))
+        return self._change(uuid, DRIVER_KNOB, device, "", kernel, agent, lambda: unbind(agent, device))
 
     def _switch_on(self, uuid: str, kernel: GuestKernel, agent: GuestAgent) -> Verdict:
         if kernel.balloon_bound is False:
             device = kernel.balloon_device or ""
-            self._mark(uuid, DRIVER_KNOB, "", device, kernel)
-            bind(agent, device)
-            verdict = self._read_back(agent, lambda seen: seen.balloon_bound is True)
-            return self._settled(uuid, DRIVER_KNOB, device, verdict)
+            return self._change(uuid, DRIVER_KNOB, "", device, kernel, agent, lambda: bind(agent, device))
         mark = self._ledger.get(uuid, ORDER_KNOB)
         former = int(mark.before) if mark is not None else STOP_ORDER
         order = former if 0 <= former <= MAX_PAGE_ORDER else self._order
@@ -346,35 +350,66 @@ class ReportingLever:
         return verdict
 
     def _set_order(self, uuid: str, kernel: GuestKernel, agent: GuestAgent, order: int) -> Verdict:
-        known = self._ledger.get(uuid, ORDER_KNOB)
-        self._mark(uuid, ORDER_KNOB, str(kernel.order), str(order), kernel)
+        before, after = str(kernel.order), str(order)
         try:
-            write_order(agent, order)
+            return self._change(uuid, ORDER_KNOB, before, after, kernel, agent, lambda: write_order(agent, order))
         except GuestWriteRefused:
-            if known is None:
-                self._ledger.remove(uuid, ORDER_KNOB)
-            else:
-                self._ledger.put(known)
             if order == STOP_ORDER:
                 self._bounded[uuid] = kernel.release
             raise
-        verdict = self._read_back(agent, lambda seen: seen.order == order)
-        return self._settled(uuid, ORDER_KNOB, str(order), verdict)
+
+    def _change(
+        self,
+        uuid: str,
+        knob: str,
+        before: str,
+        after: str,
+        kernel: GuestKernel,
+        agent: GuestAgent,
+        write: Callable[[], None],
+        refused: type[GuestError] = GuestWriteRefused,
+    ) -> Verdict:
+        """Mark, write and read back.
+
+        On the way back the mark stays as it is until that is read: if the write fails, or the agent dies, what stands
+        there may be memhint's still, and what it was before must be known.
+
+        :param refused: raised where all is as it was
+        """
+        known = self._ledger.get(uuid, knob)
+        ours = known is not None and guest_boot.may_be_of_this_boot(kernel, known)
+        back = ours and known is not None and known.before != before == known.after
+        if not back:
+            self._mark(uuid, knob, before, after, kernel)
+        try:
+            write()
+        except refused:
+            if not back:
+                self._restore(uuid, knob, known)
+            raise
+        verdict = self._read_back(agent, lambda seen: _setting(seen, knob) == after)
+        mark = self._ledger.get(uuid, knob)
+        if verdict.answer is Answer.APPLIED and mark is not None:
+            if mark.before == after:
+                self._ledger.remove(uuid, knob)  # as it was before memhint came
+            elif back:
+                self._mark(uuid, knob, before, after, kernel)  # as good as that, and memhint's
+        return verdict
 
     def _mark(self, uuid: str, knob: str, before: str, after: str, kernel: GuestKernel) -> None:
         """Keep what was there first, before it is changed; the ledger keeps the oldest of one guest boot."""
         former = guest_boot.before(self._ledger, uuid, knob, before)
         self._ledger.put(Mark(uuid, knob, former, after, kernel.boot_id or "", self._now()))
 
-    def _settled(self, uuid: str, knob: str, now: str, verdict: Verdict) -> Verdict:
-        """A setting that is back to what it was before memhint came needs no mark any more."""
-        mark = self._ledger.get(uuid, knob)
-        if verdict.answer is Answer.APPLIED and mark is not None and mark.before == now:
+    def _restore(self, uuid: str, knob: str, known: Mark | None) -> None:
+        """The mark of before a write that changed nothing."""
+        if known is None:
             self._ledger.remove(uuid, knob)
-        return verdict
+        else:
+            self._ledger.put(known)
 
     def _forget_settled(self, domain: DomainObservation) -> None:
-        """The same for what took effect although the guest's answer to it came too late."""
+        """What took effect although the guest's answer to it came too late is as it was, and needs no mark any more."""
         kernel = domain.guest_kernel
         if kernel is None:
             return

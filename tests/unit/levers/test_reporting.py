@@ -2,13 +2,14 @@
 
 import json
 import time
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
 from lab.memory_ledger import MemoryLedger
 from memhint.guest.capabilities import read_capabilities
-from memhint.guest.errors import GuestTimeout
+from memhint.guest.errors import GuestCommandFailed, GuestTimeout
 from memhint.guest.protocol import GuestAgent
 from memhint.guest.reporting_knob import read_guest_kernel
 from memhint.levers.reporting import DRIVER_KNOB, ORDER_KNOB, ReportingLever, ReportingTarget
@@ -21,7 +22,7 @@ from memhint.objects.ownership import Mark
 from memhint.objects.policy import Mode, Origin, effective
 from memhint.objects.tuning import Tuning
 from memhint.objects.units import GIB, MIB
-from memhint.objects.verdict import Answer, Reason
+from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.virt.errors import LibvirtUnavailable
 from tests.unit import builders
 from tests.unit.guest.fake_agent import FakeAgent
@@ -405,6 +406,7 @@ class PatchedGuest(Guest):
         self.order, self.delay_ms = 9, 2000
         self.settable = ["enabled", "order", "delay-ms", "flush"]
         self.stubborn = self.too_slow = False
+        self.write_fails: BaseException | None = None
         self.tuning = Tuning()
         self.reported: int | None = 1 * GIB  # in its life
         self.changes: list[dict[str, object]] = []
@@ -415,6 +417,8 @@ class PatchedGuest(Guest):
             message = json.loads(request)
             self.asked.append(message["execute"])
             if message["execute"] == "guest-set-page-reporting":
+                if self.write_fails is not None:
+                    raise self.write_fails
                 if self.too_slow:
                     raise GuestTimeout("no answer within 2 s")
                 self.changes.append(message["arguments"])
@@ -460,6 +464,86 @@ def test_a_patched_kernel_is_switched_by_its_own_switch_without_unbinding() -> N
     assert guest.pull(Mode.ON).answer is Answer.APPLIED
     assert guest.changes == [{"enabled": False}, {"enabled": True}]
     assert guest.ledger.all() == ()
+
+
+class Killed(BaseException):
+    """The agent ends here."""
+
+
+class Way:
+    """One of the ways to switch a guest, and what can go wrong with the write."""
+
+    def __init__(self, kind: str) -> None:
+        self.patched = kind == "enabled"
+        consent = {"guest_actions": "allow", "guest_unbind": "allow"}
+        release = "6.1.0-50-cloud-amd64" if kind == "order" else "6.12.117+deb12-cloud-amd64"
+        self.guest = PatchedGuest(**consent) if self.patched else Guest(release, **consent)
+        self.path = {"order": ORDER, "driver": f"{DRIVER}/bind", "enabled": ""}[kind]
+
+    def fails(self, how: Exception | Killed | None) -> None:
+        """From now on writes end so, and change nothing; None: they work again."""
+        guest = self.guest
+        if isinstance(guest, PatchedGuest):
+            guest.write_fails = how
+            return
+        guest.agent.refused_writes = {self.path, f"{DRIVER}/unbind"} if isinstance(how, GuestCommandFailed) else set()
+        guest.agent.mangle = None if how is None or isinstance(how, GuestCommandFailed) else self._ends(how)
+
+    def _ends(self, how: Exception | Killed) -> Callable[[str, str], str]:
+        def mangle(command: str, answer: str) -> str:
+            if command == "guest-file-open" and self.guest.agent.paths()[-1] in (self.path, f"{DRIVER}/unbind"):
+                mode = self.guest.agent.calls[-1][1]["mode"]
+                if mode != "r":
+                    raise how
+            return answer
+
+        return mangle
+
+    def pull(self, desired: Mode) -> Verdict | None:
+        try:
+            return self.guest.pull(desired)
+        except Killed:
+            self.guest.lever = ReportingLever(self.guest.ledger, self.guest.read, 9, lambda: 2.0)
+            return None
+
+
+FAULTS = {"refused": GuestCommandFailed("EINVAL"), "late": GuestTimeout("no answer"), "killed": Killed()}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("kind", ["order", "driver", "enabled"])
+def test_what_was_not_put_back_is_known_until_it_is(kind: str, fault: str) -> None:
+    way = Way(kind)
+    way.pull(Mode.OFF)
+    marks = way.guest.ledger.all()
+    way.fails(FAULTS[fault])
+    verdict = way.pull(Mode.ON)
+    assert verdict is None or not verdict.ok or verdict.answer is Answer.PENDING
+    assert way.guest.observed() is Observed.OFF
+    assert way.guest.ledger.all() == marks
+    way.fails(None)
+    assert way.guest.pull(Mode.AUTO).answer is Answer.APPLIED
+    assert (way.guest.observed(), way.guest.ledger.all()) == (Observed.ON, ())
+
+
+@pytest.mark.parametrize("kind", ["order", "driver", "enabled"])
+def test_a_refused_change_leaves_no_mark_of_it(kind: str) -> None:
+    """What the guest's owner sets so later would be taken for memhint's."""
+    way = Way(kind)
+    way.fails(FAULTS["refused"])
+    assert way.guest.pull(Mode.OFF).answer is Answer.FAILED
+    assert way.guest.ledger.all() == ()
+
+
+def test_an_order_that_nobody_had_chosen_is_marked_until_one_is_there_again() -> None:
+    way = Way("order")
+    way.guest.files[ORDER] = "-1\n"
+    way.pull(Mode.OFF)
+    way.fails(FAULTS["late"])
+    way.pull(Mode.ON)
+    way.fails(None)
+    assert way.guest.pull(Mode.AUTO).answer is Answer.APPLIED
+    assert (way.guest.files[ORDER].strip(), way.guest.ledger.all()) == ("9", ())
 
 
 def test_a_mark_goes_when_what_it_says_is_undone_though_the_answer_came_too_late() -> None:
