@@ -25,4 +25,4 @@ def before(ledger: Ledger, uuid: str, knob: str, present: str) -> str:
     Where memhint set that itself, in a boot that nobody could name then, it is what was there before that.
     """
     known = ledger.get(uuid, knob)
-    return known.before if known is not None and not known.instance and known.after == present else present
+    return known.before if known is not None and not known.instance and known.made(present) else present

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from memhint.guest.errors import GuestCommandFailed
 from memhint.guest.page_reporting import ReportingParameter, set_page_reporting
 from memhint.guest.protocol import GuestAgent
 from memhint.levers import guest_boot
 from memhint.levers.reporting_flush import Flushes
 from memhint.objects.guest import GuestKernel, GuestMemory
-from memhint.objects.ownership import Ledger, Mark
+from memhint.objects.ownership import Ledger, Mark, on_the_way
 from memhint.objects.tuning import Tuning
 from memhint.objects.verdict import Answer, Reason, Verdict
 
@@ -71,22 +72,36 @@ def tune(
         if missing:
             return Verdict(Answer.UNSUPPORTED, Reason.KERNEL, f"the guest cannot change {' and '.join(missing)}")
         return Verdict(Answer.UNCHANGED)
+    # Not of what is on its way back: where the guest does not take it, what stands there is memhint's still.
+    known = {one.knob: ledger.get(uuid, one.knob) for one in changes if _wishes(tuning)[one.knob] is not None}
+    new: dict[str, Mark] = {}
     for change in changes:
-        if _wishes(tuning)[change.knob] is None:
-            continue  # on its way back: where the guest does not take it, what stands there is memhint's still
-        former = guest_boot.before(ledger, uuid, change.knob, str(change.before))
-        ledger.put(Mark(uuid, change.knob, former, str(change.after), kernel.boot_id or "", now()))
+        if change.knob in known:
+            former = guest_boot.before(ledger, uuid, change.knob, str(change.before))
+            mark = Mark(uuid, change.knob, former, str(change.after), kernel.boot_id or "", now())
+            new[change.knob] = mark
+            ledger.put(on_the_way(mark, known[change.knob], str(change.before)))
     arguments: dict[str, int] = {change.argument: change.after for change in changes}
-    answer = set_page_reporting(agent, **arguments, **flush)
+    try:
+        answer = set_page_reporting(agent, **arguments, **flush)
+    except GuestCommandFailed:  # all is as it was
+        for knob, former_mark in known.items():
+            if former_mark is None:
+                ledger.remove(uuid, knob)
+            else:
+                ledger.put(former_mark)
+        raise
     if flush:
         flushes.note(uuid, kernel, memory, tuning.rests, answer.flushed)
     seen = {"order": answer.order, "delay_ms": answer.delay_ms}
     if any(seen[change.argument] != change.after for change in changes):
         return Verdict(Answer.FAILED, Reason.GUEST_ANSWER, "the guest took the settings and shows others")
     for change in changes:
-        mark = ledger.get(uuid, change.knob)
-        if mark is not None and mark.before == str(change.after):
+        kept = ledger.get(uuid, change.knob)
+        if kept is not None and kept.before == str(change.after):
             ledger.remove(uuid, change.knob)
+        elif kept is not None and kept.after != str(change.after) and change.knob in new:
+            ledger.put(new[change.knob])
     words = ", ".join(f"{KNOBS[change.knob]} {change.before} to {change.after}" for change in changes)
     if answer.flushed:
         words += f"; {answer.flushed >> 20} MiB flushed"
@@ -119,7 +134,7 @@ def _changes(ledger: Ledger, uuid: str, kernel: GuestKernel, tuning: Tuning) -> 
 
 def _ours(mark: Mark, kernel: GuestKernel, present: int) -> bool:
     """Whether what is set now is what memhint set: in this boot of the guest, and not by somebody else since."""
-    return guest_boot.may_be_of_this_boot(kernel, mark) and mark.after == str(present)
+    return guest_boot.may_be_of_this_boot(kernel, mark) and mark.made(str(present))
 
 
 def _forget(ledger: Ledger, uuid: str, kernel: GuestKernel, tuning: Tuning) -> None:

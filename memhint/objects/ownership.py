@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 HOST = "host"  # the subject of marks that belong to no VM
+_THEN = " then "  # between two values of ``after``, of which it is not known yet whether it came to the second
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,21 @@ class Mark:
     after: str
     instance: str
     at: float
+
+    def made(self, seen: str) -> bool:
+        """Whether it was memhint that set what is seen there."""
+        return seen in self.after.split(_THEN)
+
+
+def on_the_way(new: Mark, known: Mark | None, seen: str) -> Mark:
+    """``new`` as it is kept before the write, where ``known`` may say that what is ``seen`` there is memhint's already.
+
+    It tells of both until the write is done: one that fails, or that a killed agent never came to, leaves the first.
+    """
+    ours = known is not None and known.instance in ("", new.instance) and known.made(seen)
+    if known is None or not ours or seen in (known.before, new.after):
+        return new
+    return replace(new, after=f"{seen}{_THEN}{new.after}")
 
 
 class Ledger(Protocol):

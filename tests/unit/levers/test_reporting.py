@@ -1,5 +1,6 @@
 """The reporting lever on guests with stock kernels: consent first, then the kernel's own switch, then a look back."""
 
+import contextlib
 import json
 import time
 from collections.abc import Callable
@@ -768,6 +769,45 @@ def test_what_a_guest_was_too_slow_to_take_back_is_tried_again() -> None:
     guest.too_slow = False
     assert guest.pull(Mode.AUTO).answer is Answer.APPLIED
     assert (guest.order, guest.ledger.all()) == (9, ())
+
+
+@pytest.mark.parametrize("boot", [True, False])
+@pytest.mark.parametrize(
+    ("fault", "took"), [("refused", False), ("late", False), ("late", True), ("killed", False), ("killed", True)]
+)
+def test_of_two_tunings_the_second_of_which_failed_either_is_memhint_s(fault: str, took: bool, boot: bool) -> None:
+    guest = PatchedGuest(guest_actions="allow")
+    if not boot:
+        del guest.files["/proc/sys/kernel/random/boot_id"]
+    guest.tuning = Tuning(delay_ms=200)
+    guest.pull(Mode.AUTO)
+    guest.write_fails = FAULTS[fault]
+    guest.tuning = Tuning(delay_ms=500)
+    with contextlib.suppress(Killed):
+        assert guest.pull(Mode.AUTO).answer is Answer.FAILED
+    guest.delay_ms = 500 if took else 200
+    guest.write_fails = None
+    guest.tuning = Tuning()
+    assert guest.pull(Mode.AUTO).answer is Answer.APPLIED
+    assert (guest.delay_ms, guest.ledger.all()) == (2000, ())
+
+
+def test_once_the_second_tuning_is_there_the_first_is_somebody_else_s() -> None:
+    guest = PatchedGuest(guest_actions="allow")
+    for guest.tuning in (Tuning(delay_ms=200), Tuning(delay_ms=500)):
+        guest.pull(Mode.AUTO)
+    guest.delay_ms = 200
+    guest.tuning = Tuning()
+    assert guest.pull(Mode.AUTO).answer is Answer.UNCHANGED
+    assert (guest.delay_ms, guest.ledger.all()) == (200, ())
+
+
+def test_a_tuning_that_the_guest_refuses_leaves_no_mark() -> None:
+    guest = PatchedGuest(guest_actions="allow")
+    guest.write_fails = FAULTS["refused"]
+    guest.tuning = Tuning(delay_ms=200)
+    assert guest.pull(Mode.AUTO).answer is Answer.FAILED
+    assert guest.ledger.all() == ()
 
 
 def test_a_guest_that_ignores_the_tuning_has_failed_and_keeps_its_mark() -> None:
