@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from memhint.objects.ownership import HOST, Ledger, Mark
+from memhint.objects.ownership import HOST, Ledger, Mark, on_the_way
 from memhint.objects.verdict import Answer, Reason, Verdict
 
 
@@ -49,18 +49,22 @@ class HostKnob:
         seen = self._read()
         ours = mark is not None and mark.instance == self._host_boot
         if good(seen):
-            self._done = self._done or (ours and mark is not None and seen == mark.after)
+            self._done = self._done or (ours and mark is not None and mark.made(seen))
             return Verdict(Answer.UNCHANGED)
         what = why.format(seen)
         if not own:
             return Verdict(Answer.UNCHANGED, Reason.OPT_OUT, f"{what}: {advice}")
-        if ours and mark is not None and seen != mark.after and (self._done or seen != mark.before):
+        if ours and mark is not None and not mark.made(seen) and (self._done or seen != mark.before):
             return Verdict(Answer.CONFLICT, Reason.OTHER_MANAGER, f"{what}: somebody has set that since")
         if dry_run:
             return Verdict(Answer.PLANNED, Reason.DRY_RUN, f"write {value} to {self._file}")
         self._done = False
-        self._ledger.put(Mark(HOST, self._name, seen, value, self._host_boot, self._now()))
+        new = Mark(HOST, self._name, seen, value, self._host_boot, self._now())
+        kept = on_the_way(new, mark, seen)
+        self._ledger.put(kept)
         self._write(value)
+        if kept != new:
+            self._ledger.put(new)
         self._done = True
         return Verdict(Answer.APPLIED, Reason.NONE, f"{self._file}={value}, it was {seen}")
 
@@ -75,7 +79,7 @@ class HostKnob:
         if dry_run:
             return Verdict(Answer.PLANNED, Reason.DRY_RUN, f"write {mark.before} to {self._file} again")
         # What stands there by now may be somebody else's, and another boot began with the kernel's own.
-        mine = mark.instance == self._host_boot and self._read() == mark.after
+        mine = mark.instance == self._host_boot and mark.made(self._read())
         if mine:
             self._write(mark.before)
         self._ledger.remove(HOST, self._name)

@@ -10,7 +10,7 @@ from memhint.kernel import ksm
 from memhint.kernel.errors import InterfaceMissing, KernelInterfaceError
 from memhint.kernel.root import KernelRoot
 from memhint.levers.arrivals import Arrivals
-from memhint.objects.ownership import HOST, Ledger, Mark
+from memhint.objects.ownership import HOST, Ledger, Mark, on_the_way
 from memhint.objects.units import mib
 from memhint.objects.verdict import Answer, Reason, Verdict
 
@@ -187,7 +187,7 @@ class HostKsm:
         """Why ``run`` cannot go back to 2 now, which separates all that is merged; None where it can, or need not."""
         if mark.knob != ksm.KsmKnob.RUN or mark.before != "2" or not self.owned():
             return None
-        if ksm.read_knob(self._root, ksm.KsmKnob.RUN) != mark.after:
+        if not mark.made(ksm.read_knob(self._root, ksm.KsmKnob.RUN)):
             return None
         return self._no_room(room, page_size)
 
@@ -202,7 +202,7 @@ class HostKsm:
         knob = ksm.KsmKnob(mark.knob)
         # Another boot began with the kernel's own, and its kernel may be one without this knob: it is not read then.
         ours = mark.instance == self._host_boot
-        mine = ours and mark.after in (ksm.read_knob(self._root, knob), ADVISED)
+        mine = ours and (mark.made(ksm.read_knob(self._root, knob)) or mark.made(ADVISED))
         if mine and not (knob is ksm.KsmKnob.PAGES_TO_SCAN and self._advisor_of_others()):
             ksm.write_knob(self._root, knob, mark.before)
         self._ledger.remove(HOST, mark.knob)
@@ -234,6 +234,9 @@ class HostKsm:
                 self._ledger.remove(HOST, knob)
                 self._ledger.put(known)
             raise
+        kept = self._ledger.get(HOST, knob)
+        if kept is not None and kept.after != value:
+            self._ledger.put(replace(kept, after=value))
         if knob is ksm.KsmKnob.RUN:
             self._on = value == "1"
 
@@ -243,9 +246,12 @@ class HostKsm:
         A write that is not there, for the agent was killed before it, leaves ``before``: no one else set that.
         """
         seen, known = ksm.read_knob(self._root, knob), self._ledger.get(HOST, knob)
-        if known is not None and known.after not in (seen, ADVISED) and known.before != seen:
+        advised = known is not None and known.made(ADVISED)
+        if known is not None and not advised and not known.made(seen) and known.before != seen:
             self._ledger.remove(HOST, knob)  # or the ledger would keep its before
-        self._ledger.put(Mark(HOST, knob, seen, after, self._host_boot, self._now()))
+        new = Mark(HOST, knob, seen, after, self._host_boot, self._now())
+        # What the advisor moves is memhint's from now on, whatever is found.
+        self._ledger.put(new if after == ADVISED else on_the_way(new, known, ADVISED if advised else seen))
 
 
 def no_room(what: str, need: int, room: Callable[[], int]) -> str | None:

@@ -1043,6 +1043,39 @@ def test_a_write_that_the_kernel_refuses_does_not_make_memhints_own_value_an_ope
     assert {name: host.knob(name) for name in BEFORE} == {name: text.strip() for name, text in BEFORE.items()}
 
 
+class Killed(BaseException):
+    """The agent ends here."""
+
+
+@pytest.mark.parametrize("further", [False, True])
+@pytest.mark.parametrize("knob", ["pages_to_scan", "sleep_millisecs"])
+def test_a_pace_that_an_agent_was_killed_over_is_no_operator_s(
+    tmp_path, monkeypatch: pytest.MonkeyPatch, knob: str, further: bool
+) -> None:
+    host = Host(tmp_path, advisor="adaptive", target_scan_time=None, max_cpu=None)
+    host.reconcile()
+    write = KernelRoot.write_text
+
+    def killed(root: KernelRoot, relative: str, text: str) -> None:
+        if relative.endswith(knob):
+            raise Killed
+        write(root, relative, text)
+
+    host.settings = replace(host.settings, pages_to_scan=700, sleep_millisecs=33)
+    host.lever = host.make()
+    with monkeypatch.context() as patch:
+        patch.setattr(KernelRoot, "write_text", killed)
+        with pytest.raises(Killed):
+            host.reconcile()
+    host.lever = host.make()
+    if further:
+        host.reconcile()
+        assert (host.knob("pages_to_scan"), host.knob("sleep_millisecs")) == ("700", "33")
+    host.lever.undo(host.domains, host.seen())
+    assert {name: host.knob(name) for name in BEFORE} == {name: text.strip() for name, text in BEFORE.items()}
+    assert host.ledger.all() == ()
+
+
 def test_the_scan_speed_stays_with_an_advisor_that_was_there_before(tmp_path) -> None:
     """The kernel would answer EINVAL, and the mark would stay for ever."""
     host = Host(tmp_path, advisor="adaptive", target_scan_time=None, max_cpu=None)

@@ -42,8 +42,8 @@ class Host:
         self.ledger = MemoryLedger()
         self.lever = self.make()
 
-    def make(self, *, own: bool = True, boot: str = "boot-1") -> KhugepagedLever:
-        return KhugepagedLever(self.root.kernel, self.ledger, boot, lambda: 1.0, own=own, most=64)
+    def make(self, *, own: bool = True, boot: str = "boot-1", most: int = 64) -> KhugepagedLever:
+        return KhugepagedLever(self.root.kernel, self.ledger, boot, lambda: 1.0, own=own, most=most)
 
     def pull(self, plan: HugeHost, *, dry_run: bool = False) -> Verdict:
         host = builders.host_observation(thp=read_thp(self.root.kernel))
@@ -114,6 +114,45 @@ def test_a_successor_goes_on_from_a_mark_without_its_deed(host: Host) -> None:
     assert host.pull(SOME).answer is Answer.APPLIED
     assert host.pull(NONE).answer is Answer.APPLIED
     assert host.value == 511
+
+
+class Killed(BaseException):
+    """The agent ends here."""
+
+
+@pytest.mark.parametrize("done", [False, True])
+@pytest.mark.parametrize("wished", [NONE, SOME])
+def test_a_second_value_that_an_agent_was_killed_over_is_memhint_s_as_the_first_is(
+    host: Host, monkeypatch: pytest.MonkeyPatch, done: bool, wished: HugeHost
+) -> None:
+    host.pull(SOME)
+    write = KernelRoot.write_text
+
+    def killed(root: KernelRoot, relative: str, text: str) -> None:
+        if done:
+            write(root, relative, text)
+        raise Killed
+
+    host.lever = host.make(most=8)
+    with monkeypatch.context() as patch:
+        patch.setattr(KernelRoot, "write_text", killed)
+        with pytest.raises(Killed):
+            host.pull(SOME)
+    assert host.value == (8 if done else 64)
+    host.lever = host.make(most=0)
+    assert host.pull(wished).answer is Answer.APPLIED
+    host.pull(NONE)
+    assert (host.value, host.ledger.all()) == (511, ())
+
+
+def test_once_the_second_value_stands_there_the_first_is_somebody_else_s(host: Host) -> None:
+    host.pull(SOME)
+    host.lever = host.make(most=8)
+    host.pull(SOME)
+    host.set(64)
+    assert host.pull(SOME).answer is Answer.CONFLICT
+    host.pull(NONE)
+    assert (host.value, host.ledger.all()) == (64, ())
 
 
 def test_another_boot_began_with_the_kernel_s_own(host: Host) -> None:
