@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import astuple
 from typing import Protocol
 
 from memhint.guest.reporting_knob import reports
 from memhint.levers.lever import LeverContext, Stop, VmLever
 from memhint.objects.domain import DomainObservation, DomainState
 from memhint.objects.lever import LeverName, LeverState, Observed
-from memhint.objects.ownership import Ledger, Mark
+from memhint.objects.ownership import Ledger, Mark, on_the_way
 from memhint.objects.policy import Mode, Policy
 from memhint.objects.recycler import RecyclerCounters, RecyclerPace, pace_of
 from memhint.objects.units import MIB
@@ -144,10 +144,15 @@ class RecyclerLever(VmLever):
             before = knobs.read()
             if mark is None and before.workers:
                 return Verdict(Answer.CONFLICT, Reason.OTHER_MANAGER, "somebody else has this QEMU recycle pages")
-            mark = mark or Mark(domain.uuid, PACE_KNOB, str(before), "", process.instance, self._now())
-            pace = self._pace(wish, mark, whole)
-            self._ledger.put(replace(mark, after=str(pace), at=self._now()))
+            if mark is not None and _set_since(mark, before):
+                return Verdict(Answer.CONFLICT, Reason.OTHER_MANAGER, "somebody has set another pace since")
+            pace = self._pace(wish, mark or Mark(domain.uuid, PACE_KNOB, str(before), "", "", 0.0), whole)
+            new = Mark(domain.uuid, PACE_KNOB, str(before), str(pace), process.instance, self._now())
+            kept = new if mark is None else on_the_way(new, mark, mark.values()[0])
+            self._ledger.put(kept)
             knobs.write(pace)
+            if kept != new:
+                self._ledger.put(new)
         except VirtError as error:
             return Verdict(Answer.FAILED, Reason.HYPERVISOR, error.detail)
         self._set[domain.uuid] = (process.instance, pace)
@@ -166,10 +171,16 @@ class RecyclerLever(VmLever):
             return Verdict(Answer.PLANNED, Reason.DRY_RUN, "put back the pace of its page recycler")
         before = _before(mark)
         try:
-            self._knobs(domain.uuid).write(before)
+            knobs = self._knobs(domain.uuid)
+            theirs = _set_since(mark, knobs.read())
+            if not theirs:
+                knobs.write(before)
         except VirtError as error:
             return Verdict(Answer.FAILED, Reason.HYPERVISOR, error.detail)
         self._ledger.remove(domain.uuid, PACE_KNOB)
+        if theirs:
+            detail = "somebody has set another pace since, and it is left so"
+            return Verdict(Answer.CONFLICT, Reason.OTHER_MANAGER, detail)
         return Verdict(Answer.APPLIED, Reason.NONE, "its page recycler rests" if not before.workers else "as it was")
 
 
@@ -191,6 +202,20 @@ def _before(mark: Mark) -> RecyclerPace:
         return pace_of(mark.before)
     except ValueError:
         return _STILL  # a mark of another version: at rest is how QEMU begins
+
+
+def _set_since(mark: Mark, seen: RecyclerPace) -> bool:
+    """Whether somebody else has set the pace since. It is four properties, so a write that failed leaves some of each.
+
+    A second pace that is not known to be written may have failed after a first that had: then nothing tells.
+    """
+    try:
+        known = [astuple(pace_of(text)) for text in (mark.before, *mark.values())]
+    except ValueError:
+        return False  # of another version
+    return len(known) == 2 and any(
+        value not in values for value, values in zip(astuple(seen), zip(*known, strict=True), strict=True)
+    )
 
 
 def _seen(domain: DomainObservation) -> RecyclerCounters | None:

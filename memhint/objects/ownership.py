@@ -26,7 +26,11 @@ class Mark:
 
     def made(self, seen: str) -> bool:
         """Whether it was memhint that set what is seen there."""
-        return seen in self.after.split(_THEN)
+        return seen in self.values()
+
+    def values(self) -> list[str]:
+        """What memhint set; two while it is not known whether the second was written."""
+        return self.after.split(_THEN)
 
 
 def on_the_way(new: Mark, known: Mark | None, seen: str) -> Mark:

@@ -150,6 +150,37 @@ def test_a_failure_to_put_back_keeps_the_mark() -> None:
     assert (host.pace, host.ledger.all()) == (RESTS, ())
 
 
+@pytest.mark.parametrize("theirs", [RecyclerPace(4, 100, 0), replace(WISHED, max_bytes=MIB)])
+def test_a_pace_that_somebody_set_since_is_left_so(theirs: RecyclerPace) -> None:
+    host = Host()
+    host.pull(WISH)
+    host.pace = theirs
+    assert host.pull(2 * WISH).answer is Answer.CONFLICT
+    assert len(host.ledger.all()) == 1, "one who has paused it is not taken for one who never touched it"
+    assert host.pull(None).answer is Answer.CONFLICT
+    assert (host.pace, host.ledger.all()) == (theirs, ())
+    assert host.written == [WISHED]
+
+
+@pytest.mark.parametrize("pulls", [1, 2, 3])
+def test_a_pace_that_was_written_by_half_is_memhint_s(pulls: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    host = Host()
+    for number in range(1, pulls):
+        host.pull(number * WISH)
+
+    def half(pace: RecyclerPace) -> None:
+        host.pace = replace(host.pace, period_ms=pace.period_ms, max_bytes=pace.max_bytes)
+        raise LibvirtCallFailed("it hung")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(host, "write", half)
+        assert host.pull(pulls * WISH).answer is Answer.FAILED
+        host.lever = host.successor()
+        host.pull((pulls + 1) * WISH)
+    assert host.pull(None).answer is Answer.APPLIED
+    assert (host.pace, host.ledger.all()) == (RESTS, ())
+
+
 def test_a_mark_that_cannot_be_read_puts_the_recycler_to_rest() -> None:
     host = Host()
     instance = host.domain.process.instance
