@@ -30,11 +30,12 @@ from memhint.levers.qos_pass import (
     Change,
     Pass,
     bytes_of,
+    explained,
     file_of,
 )
 from memhint.levers.qos_wish import QosTarget, QosWishes
 from memhint.objects.lever import LeverName, LeverState, Observed
-from memhint.objects.ownership import Ledger, Mark
+from memhint.objects.ownership import Ledger, Mark, on_the_way
 from memhint.objects.policy import QosClass
 from memhint.objects.verdict import Answer, Reason, Verdict
 
@@ -139,14 +140,21 @@ class QosLever:
     def _write(self, change: Change, work: Pass) -> None:
         mark = Mark(change.subject, change.knob, change.before, change.after, change.instance, self._now())
         older = work.marks.get((change.subject, change.knob))
-        if older is not None and (older.instance != mark.instance or mark.before not in (older.after, older.before)):
+        if older is not None and (older.instance != mark.instance or not explained(older, mark.before)):
             # of another life, or somebody set another value since: that is what is to be put back one day
             self._drop(older, work)
-        self._ledger.put(mark)
-        work.marks[(mark.subject, mark.knob)] = self._ledger.get(mark.subject, mark.knob) or mark
+            older = None
+        kept = on_the_way(mark, older, mark.before)
+        self._keep(kept, work)
         self._set(change.path, change.after)
+        if kept != mark:
+            self._keep(mark, work)
         if change.knob.startswith(MIN + OF):
             work.moved(dirname(change.path), change.after)
+
+    def _keep(self, mark: Mark, work: Pass) -> None:
+        self._ledger.put(mark)
+        work.marks[(mark.subject, mark.knob)] = self._ledger.get(mark.subject, mark.knob) or mark
 
     def _set(self, path: str, text: str) -> None:
         """Write and read back.
@@ -178,7 +186,7 @@ class QosLever:
         path = file_of(mark)
         try:
             seen = self._root.read_text(path).strip()
-            if seen == mark.after:
+            if mark.made(seen):
                 self._set(path, mark.before)
                 if mark.knob.startswith(MIN + OF):
                     work.moved(dirname(path), mark.before)
@@ -187,7 +195,7 @@ class QosLever:
         except KernelInterfaceError as error:
             return Verdict(Answer.FAILED, Reason.KERNEL, str(error))  # the mark stays: it is tried again
         self._drop(mark, work)
-        if seen in (mark.after, mark.before):
+        if explained(mark, seen):
             return Verdict(Answer.APPLIED)
         detail = f"{mark.knob} was set to {seen} by somebody else and is left so"
         LOG.warning("qos: %s", detail)
@@ -213,8 +221,8 @@ class QosLever:
 
     def _lower(self, mark: Mark, path: str, work: Pass) -> None:
         seen, want = work.min(path), max(work.claims(path), bytes_of(mark.before))
-        if amount_text(seen) == mark.after and want < seen:
-            change = Change(CGROUPS, mark.knob, f"{path}/{MIN}", mark.after, amount_text(want), mark.instance)
+        if mark.made(amount_text(seen)) and want < seen:
+            change = Change(CGROUPS, mark.knob, f"{path}/{MIN}", amount_text(seen), amount_text(want), mark.instance)
             self._write(change, work)
 
     def _forget(self, work: Pass, running: set[str]) -> dict[str, Verdict]:

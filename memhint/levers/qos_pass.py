@@ -130,7 +130,12 @@ def file_of(mark: Mark) -> str:
 
 def base_of(mark: Mark | None, seen: int) -> int:
     """What somebody else gave: the value from before memhint's, or the present one where it is not memhint's."""
-    return bytes_of(mark.before) if mark is not None and amount_text(seen) in (mark.after, mark.before) else seen
+    return bytes_of(mark.before) if mark is not None and explained(mark, amount_text(seen)) else seen
+
+
+def explained(mark: Mark, seen: str) -> bool:
+    """Whether nobody else has set what is seen: it is memhint's, or was there before."""
+    return mark.made(seen) or seen == mark.before
 
 
 def bytes_of(text: str) -> int:

@@ -9,7 +9,7 @@ from memhint.kernel.memcg import CgroupVersion, amount, amount_text, members, ow
 from memhint.kernel.process import oom_score_adj
 from memhint.kernel.process_cgroup import Home, home
 from memhint.kernel.root import KernelRoot
-from memhint.levers.qos_pass import CGROUPS, MIN, OOM_KNOB, SWAP_MAX, Change, Pass, base_of, claim, knob_of
+from memhint.levers.qos_pass import CGROUPS, MIN, OOM_KNOB, SWAP_MAX, Change, Pass, base_of, claim, explained, knob_of
 from memhint.objects.domain import DomainObservation, ProcessMemory
 from memhint.objects.ownership import Mark
 from memhint.objects.policy import QosClass
@@ -104,7 +104,7 @@ class QosWishes:
         want = min(base + STEP, _MOST) if best_effort else max(base - STEP, _LEAST)
         if seen == want:
             return []
-        if mark is not None and str(seen) not in (mark.after, mark.before):
+        if mark is not None and not explained(mark, str(seen)):
             conflicts.append(f"{OOM_KNOB} was set to {seen} by somebody else")
             return []
         path = f"proc/{process.pid}/{OOM_KNOB}"
@@ -159,7 +159,7 @@ class QosWishes:
     ) -> Change | None:
         if seen == want:
             return None
-        if mark is not None and amount_text(seen) not in (mark.after, mark.before):
+        if mark is not None and not explained(mark, amount_text(seen)):
             conflicts.append(f"{MIN} of {path} was set to {amount_text(seen)} by somebody else, {want} is needed")
             return None
         return Change(subject, knob_of(MIN, path), f"{path}/{MIN}", amount_text(seen), amount_text(want), instance)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -394,6 +395,40 @@ def test_a_write_that_fails_is_failed_and_the_next_pass_ends_it_well(host: Host,
     assert host.min_of(host.homes["a"]) == host.min_of(SLICE) == 0
     assert host.bring(a="guaranteed")["a"].verdict.answer is Answer.APPLIED
     assert host.min_of(SLICE) == GIB
+
+
+class Killed(BaseException):
+    """The agent ends here."""
+
+
+@pytest.mark.parametrize("undone", [False, True])
+@pytest.mark.parametrize("number", range(5))
+@pytest.mark.parametrize("fault", [WriteRejected("a file", "no"), Killed()])
+def test_a_further_value_that_was_never_written_leaves_the_first_to_memhint(
+    host: Host, monkeypatch, fault: BaseException, number: int, undone: bool
+) -> None:
+    """Whichever of the files of a VM that grows, or changes its class, it is."""
+    before = host.everything()
+    host.bring(a="guaranteed", b="best-effort")
+    write, left = KernelRoot.write_text, [number]
+
+    def end(root: KernelRoot, name: str, text: str) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise fault
+        write(root, name, text)
+
+    wished = {"a": "guaranteed", "b": "guaranteed", "size": 2 * GIB}
+    with monkeypatch.context() as patch:
+        patch.setattr(KernelRoot, "write_text", end)
+        with contextlib.suppress(Killed):
+            host.bring(**wished)
+    host.lever = host.make()
+    if not undone:
+        assert host.bring(**wished)["a"].verdict.ok
+        assert (host.min_of(host.homes["a"]), host.min_of(SLICE), host.adj(12)) == (2 * GIB, 4 * GIB, -500)
+    assert host.lever.undo().answer is Answer.APPLIED
+    assert (host.everything(), host.ledger.all()) == (before, ())
 
 
 CLASS = st.sampled_from([str(one) for one in QosClass])
