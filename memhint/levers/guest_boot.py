@@ -19,6 +19,15 @@ def may_be_of_this_boot(kernel: GuestKernel, mark: Mark) -> bool:
     return mark.instance in ("", kernel.boot_id or "")
 
 
+def drop_if_set_since(ledger: Ledger, kernel: GuestKernel, mark: Mark | None, present: str) -> None:
+    """Forget the mark of a knob that somebody else has set since, and that is about to be changed again.
+
+    What they have set is what is to go back one day; with the mark in place the ledger would keep its ``before``.
+    """
+    if mark is not None and may_be_of_this_boot(kernel, mark) and not mark.made(present) and mark.before != present:
+        ledger.remove(mark.subject, mark.knob)
+
+
 def before(ledger: Ledger, uuid: str, knob: str, present: str) -> str:
     """What a knob is to go back to, as one finds ``present`` there and is about to change it.
 

@@ -380,6 +380,7 @@ class ReportingLever:
         ours = known is not None and guest_boot.may_be_of_this_boot(kernel, known)
         back = ours and known is not None and known.before != before == known.after
         if not back:
+            guest_boot.drop_if_set_since(self._ledger, kernel, known, before)
             self._mark(uuid, knob, before, after, kernel)
         try:
             write()

@@ -35,6 +35,9 @@ def define(
             return Verdict(Answer.PENDING, Reason.NEXT_BOOT, "defined for the VM's next start")
         if dry_run:
             return Verdict(Answer.PLANNED, Reason.DRY_RUN, "set freePageReporting='on' for the VM's next start")
+        known = ledger.get(domain.uuid, NEXT_BOOT_KNOB)
+        if known is not None and known.before != (before or ""):
+            ledger.remove(domain.uuid, NEXT_BOOT_KNOB)  # somebody has set another one since: that goes back one day
         ledger.put(Mark(domain.uuid, NEXT_BOOT_KNOB, before or "", "on", "", now()))
         config.set_reporting("on")
     except VirtError as error:
@@ -45,9 +48,12 @@ def define(
 def put_back(ledger: Ledger, mark: Mark, config: NextBootConfig) -> Verdict:
     """The definition as it was, unless somebody has changed it since."""
     try:
-        if config.reporting() == mark.after:
+        mine = config.reporting() == mark.after
+        if mine:
             config.set_reporting(mark.before or None)
     except VirtError as error:
         return Verdict(Answer.FAILED, Reason.HYPERVISOR, error.detail)
     ledger.remove(mark.subject, mark.knob)
+    if not mine:
+        return Verdict(Answer.UNCHANGED, Reason.NONE, "somebody has set it since, and it is left so")
     return Verdict(Answer.APPLIED, Reason.NONE, "the definition for the next start is as it was")

@@ -77,6 +77,7 @@ def tune(
     new: dict[str, Mark] = {}
     for change in changes:
         if change.knob in known:
+            guest_boot.drop_if_set_since(ledger, kernel, known[change.knob], str(change.before))
             former = guest_boot.before(ledger, uuid, change.knob, str(change.before))
             mark = Mark(uuid, change.knob, former, str(change.after), kernel.boot_id or "", now())
             new[change.knob] = mark

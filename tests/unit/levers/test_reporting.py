@@ -387,6 +387,39 @@ def test_what_the_owner_has_set_since_is_left_so() -> None:
     assert guest.ledger.all() == ()
 
 
+def test_what_the_owner_set_between_two_changes_is_what_goes_back() -> None:
+    guest = Guest("6.1.0-50-cloud-amd64", guest_actions="allow")
+    guest.pull(Mode.OFF)
+    guest.files[ORDER] = "5\n"
+    assert guest.pull(Mode.OFF).answer is Answer.APPLIED
+    assert guest.files[ORDER].strip() == "11"
+    guest.pull(Mode.AUTO)
+    assert (guest.files[ORDER].strip(), guest.ledger.all()) == ("5", ())
+
+
+@pytest.mark.parametrize("theirs", ["off", None])
+def test_what_an_operator_defined_between_two_wishes_is_what_goes_back(theirs: str | None) -> None:
+    guest = Guest("6.12.0")
+    guest.facts = replace(guest.facts, reporting_offered=False)
+    guest.next_boot.value = "off" if theirs is None else None
+    guest.pull(Mode.ON)
+    guest.next_boot.value = theirs
+    assert guest.pull(Mode.ON).reason is Reason.NEXT_BOOT
+    assert guest.next_boot.value == "on"
+    assert guest.pull(Mode.AUTO).answer is Answer.APPLIED
+    assert (guest.next_boot.value, guest.ledger.all()) == (theirs, ())
+
+
+def test_a_definition_that_an_operator_changed_since_is_left_and_said_to_be() -> None:
+    guest = Guest("6.12.0")
+    guest.facts = replace(guest.facts, reporting_offered=False)
+    guest.pull(Mode.ON)
+    guest.next_boot.value = "off"
+    left = guest.pull(Mode.AUTO)
+    assert (left.answer, left.detail) == (Answer.UNCHANGED, "somebody has set it since, and it is left so")
+    assert (guest.next_boot.value, guest.ledger.all()) == ("off", ())
+
+
 def test_every_mark_of_a_vm_is_undone() -> None:
     guest = Guest("6.1.0-50-cloud-amd64", guest_actions="allow")
     guest.pull(Mode.OFF)
@@ -713,6 +746,18 @@ def test_what_somebody_in_the_guest_set_since_is_left_alone() -> None:
     assert guest.pull(Mode.AUTO).answer is Answer.UNCHANGED
     assert guest.delay_ms == 7000
     assert guest.ledger.all() == ()
+
+
+def test_a_delay_that_the_owner_set_between_two_tunings_is_what_goes_back() -> None:
+    guest = PatchedGuest(guest_actions="allow")
+    guest.tuning = Tuning(delay_ms=200)
+    guest.pull(Mode.AUTO)
+    guest.delay_ms = 7000
+    assert guest.pull(Mode.AUTO).answer is Answer.APPLIED
+    assert guest.delay_ms == 200
+    guest.tuning = Tuning()
+    guest.pull(Mode.AUTO)
+    assert (guest.delay_ms, guest.ledger.all()) == (7000, ())
 
 
 def test_an_undo_looks_at_the_guest_as_it_is_now() -> None:
