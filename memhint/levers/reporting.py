@@ -245,17 +245,23 @@ class ReportingLever:
             if _setting(kernel, mark.knob) not in (None, mark.after):
                 self._ledger.remove(mark.subject, mark.knob)
                 return Verdict(Answer.UNCHANGED, Reason.NONE, "somebody has set it since, and it is left so")
+            former = mark.before
             if mark.knob == ENABLED_KNOB:
-                set_page_reporting(target.agent, enabled=mark.before == "true")
+                set_page_reporting(target.agent, enabled=former == "true")
             elif mark.knob == ORDER_KNOB:
-                former = int(mark.before)  # of a kernel that shows -1 nobody has chosen one
-                write_order(target.agent, former if may_be_written(former) else self._order)
+                # of a kernel that shows -1 nobody has chosen one
+                former = former if may_be_written(int(former)) else str(self._order)
+                write_order(target.agent, int(former))
             elif mark.before:
                 bind(target.agent, mark.before)
             else:
                 unbind(target.agent, mark.after)
+            # A guest that takes the write and does nothing has memhint's value still.
+            verdict = self._read_back(target.agent, lambda seen: _setting(seen, mark.knob) == former)
         except GuestError as error:
             return _failed(error)
+        if not verdict.ok:
+            return verdict
         self._ledger.remove(mark.subject, mark.knob)
         return Verdict(Answer.APPLIED, Reason.NONE, f"{mark.knob} is as it was")
 

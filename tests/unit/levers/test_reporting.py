@@ -561,6 +561,25 @@ def test_what_was_not_put_back_is_known_until_it_is(kind: str, fault: str) -> No
 
 
 @pytest.mark.parametrize("kind", ["order", "driver", "enabled"])
+def test_a_guest_that_takes_the_way_back_and_does_not_go_it_keeps_its_mark(kind: str) -> None:
+    way = Way(kind)
+    way.pull(Mode.OFF)
+    marks, files = way.guest.ledger.all(), dict(way.guest.files)
+
+    def undone(path: str, text: str) -> None:
+        way.guest.files.clear()
+        way.guest.files.update(files)
+
+    if isinstance(way.guest, PatchedGuest):
+        way.guest.stubborn = True
+    else:
+        way.guest.agent.on_write = undone
+    verdict = way.guest.pull(Mode.AUTO)
+    assert (verdict.answer, verdict.reason) == (Answer.FAILED, Reason.GUEST_ANSWER)
+    assert way.guest.ledger.all() == marks
+
+
+@pytest.mark.parametrize("kind", ["order", "driver", "enabled"])
 def test_a_refused_change_leaves_no_mark_of_it(kind: str) -> None:
     """What the guest's owner sets so later would be taken for memhint's."""
     way = Way(kind)
@@ -576,6 +595,11 @@ def test_an_order_that_nobody_had_chosen_is_marked_until_one_is_there_again() ->
     way.fails(FAULTS["late"])
     way.pull(Mode.ON)
     way.fails(None)
+    assert way.guest.pull(Mode.AUTO).answer is Answer.APPLIED
+    assert (way.guest.files[ORDER].strip(), way.guest.ledger.all()) == ("9", ())
+    way.guest.files[ORDER] = "-1\n"
+    way.pull(Mode.OFF)
+    way.pull(Mode.ON)  # it has memhint's own order by that
     assert way.guest.pull(Mode.AUTO).answer is Answer.APPLIED
     assert (way.guest.files[ORDER].strip(), way.guest.ledger.all()) == ("9", ())
 
