@@ -337,7 +337,9 @@ class DedupLever(HostLever[DedupPlan]):
         problems = []
         merged = set()  # VMs that stay so for now: their marks are kept, and the next pass tries again
         for mark in marks:
-            if mark.knob == MERGE_KNOB and mark.after != "false" and mark.subject in by_uuid:
+            # Who was to be out may not be: that was marked first. Whose property goes back to that is separated by it.
+            merges = mark.after != "false" or mark.before == "false"
+            if mark.knob == MERGE_KNOB and merges and mark.subject in by_uuid:
                 verdict = self._merge.set(by_uuid[mark.subject], False, host, dry_run=False)
                 if not verdict.ok:
                     problems.append(f"{by_uuid[mark.subject].name}: {verdict}")

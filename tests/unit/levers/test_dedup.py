@@ -822,6 +822,29 @@ def test_who_did_not_merge_before_is_not_put_back_without_room_to_separate_it(ho
     assert host.ledger.all() == ()
 
 
+def test_who_could_not_be_taken_out_before_is_separated_in_the_end_only_where_there_is_room(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host.monitors["a"] = FakeMonitor(host.root, 11, 1 * GIB, merge=False)
+    host.reconcile()
+    host.merged(a=1 * GIB)
+
+    def hangs(path: str, name: str, value: object) -> None:
+        raise LibvirtCallFailed("it does not answer")
+
+    host.asks["a"] = "off"
+    with monkeypatch.context() as patch:
+        patch.setattr(host.monitors["a"], "set", hangs)
+        host.reconcile()
+    host.available = int(1.5 * GIB)
+    assert not host.lever.undo(host.domains, host.seen()).ok
+    assert host.monitors["a"].merge
+    host.available = 8 * GIB
+    assert host.lever.undo(host.domains, host.seen()).ok
+    assert not host.monitors["a"].merge
+    assert host.ledger.all() == ()
+
+
 def test_ksm_separates_everything_only_in_what_the_vms_have_left(host: Host) -> None:
     host.root.write(f"{KSM}/run", "2\n")
     host.reconcile()
