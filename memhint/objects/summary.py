@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import chain
 
-from memhint.objects.domain import DomainState
+from memhint.objects.domain import PROCESS, DomainState
+from memhint.objects.gap import Gap, GapReason
 from memhint.objects.ladder import Rung
 from memhint.objects.levers import LEVERS
 from memhint.objects.plan import Bound, Demand, DemandReason
@@ -108,7 +110,7 @@ class HostSummary:
     reclaimable: Mapping[str, int | None]  # by lever
     rungs: tuple[str, ...]
     domains: int
-    gaps: int
+    gaps: int  # of the host and its VMs, without what it or a guest does not have
     load: Load | None  # of the VMs; None where of none is known what it uses
 
     def as_of(self, silent: bool, now: float, stale_periods: float) -> HostSummary:
@@ -157,6 +159,7 @@ def host_summary(report: Report, heard: float) -> HostSummary:
     """A fresh host's line."""
     capacity, seen = report.plan.capacity, report.observation
     guests = [one.observation.guest for one in report.domains]
+    gaps = chain(report.gaps, seen.gaps, *(one.observation.gaps for one in report.domains))
     return HostSummary(
         name=report.host,
         provider=report.nova.provider if report.nova else None,
@@ -203,9 +206,14 @@ def host_summary(report: Report, heard: float) -> HostSummary:
         },
         rungs=tuple(str(one.rung) for one in report.plan.rungs),
         domains=len(report.domains),
-        gaps=len(report.gaps) + len(seen.gaps) + sum(len(one.observation.gaps) for one in report.domains),
+        gaps=sum(map(_is_fault, gaps)),
         load=load_of([one.observation for one in report.domains], capacity.pool - capacity.reserve),
     )
+
+
+def _is_fault(gap: Gap) -> bool:
+    """Whether a value could be had. What is not there stays as it is; but each VM has a process, wherever it is."""
+    return gap.reason is not GapReason.UNSUPPORTED or gap.what == PROCESS
 
 
 def _assigned(report: Report) -> int:

@@ -44,7 +44,7 @@ class Hosts:
         for name, text in _BYTES.items():
             yield _family(f"{name}_bytes", text, ((one, getattr(one, name)) for one in hosts))
         yield _family("domains", "VMs on the host", ((one, one.domains) for one in hosts))
-        yield _family("gaps", "Values that could not be observed", ((one, one.gaps) for one in hosts))
+        yield _family("gaps", "Values that are there and could not be observed", ((one, one.gaps) for one in hosts))
         yield _family("slots", "VMs of the configured size that still fit", ((one, one.slots) for one in hosts))
         yield _family("nominal_slots", "The same by assigned memory alone", ((one, one.nominal_slots) for one in hosts))
         yield _family(

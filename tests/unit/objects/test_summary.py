@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from memhint.objects.gap import Gap, GapReason
 from memhint.objects.plan import Demand, DemandReason
 from memhint.objects.report import Report
 from memhint.objects.summary import host_summary
@@ -63,3 +64,18 @@ def test_a_vm_of_unknown_size_was_given_what_it_uses() -> None:
     domains = (report.domains[0], builders.domain_report(observation=observation))
     told = builders.report(domains=domains, plan=report.plan, slot=GIB + OVERHEAD, slot_overhead=OVERHEAD)
     assert host_summary(told, builders.NOW).assigned == 2 * 8 * GIB + OVERHEAD + GIB
+
+
+@pytest.mark.parametrize("reason", GapReason)
+def test_what_a_host_or_a_guest_does_not_have_is_no_gap_of_the_hosts_line(reason: GapReason) -> None:
+    gap = Gap("balloon reporting", reason, "it is missing")
+    domain = builders.domain_report(observation=builders.domain_observation(gaps=(gap,)))
+    told = builders.report(domains=(domain,), observation=builders.host_observation(gaps=(gap,)), gaps=(gap,))
+    assert host_summary(told, builders.NOW).gaps == (0 if reason is GapReason.UNSUPPORTED else 3)
+
+
+def test_a_vm_without_its_process_is_a_gap_whatever_the_reason() -> None:
+    gaps = tuple(Gap("process", reason) for reason in GapReason)
+    domain = builders.domain_report(observation=builders.domain_observation(gaps=gaps))
+    told = builders.report(domains=(domain,), observation=builders.host_observation(gaps=()), gaps=())
+    assert host_summary(told, builders.NOW).gaps == len(GapReason)
