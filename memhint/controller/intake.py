@@ -12,7 +12,7 @@ from memhint.bus.rabbit_consumer import HandlerUnavailable
 from memhint.bus.record import Record
 from memhint.objects.report import Report
 from memhint.store import Store
-from memhint.store.errors import StoreDamaged, StoreError, StoreFailed, StoreRefused
+from memhint.store.errors import NOT_AWAY, StoreDamaged, StoreError, StoreFailed, StoreRefused
 from memhint.store.fleet import HostRecord, State
 
 LOG = logging.getLogger(__name__)
@@ -39,8 +39,9 @@ class Intake:
         self._clock = clock
         self._swept = clock()
         self._away: float | None = None  # when the store last was: nobody's silence counts for which nobody listened
+        self._spoiled = -_QUIET  # when the log last told of whom a sweep had to leave as it is
         self._noted: dict[str, tuple[int, float]] = {}  # by sender: left out since then
-        self.counts: Counter[str] = Counter()  # sweeps, silenced, failed
+        self.counts: Counter[str] = Counter()  # sweeps, silenced, spoiled, failed
 
     def take(self, batch: Sequence[Envelope]) -> Sequence[str | None]:
         """Keep a batch in one transaction; where one message spoils it, each in its own.
@@ -93,7 +94,8 @@ class Intake:
                 self._look_for_silence()
         except Exception as error:  # a consumer that ends here would leave its messages to others, for nothing
             self.counts["failed"] += 1
-            if isinstance(error, StoreError):
+            # What a sweep cannot do for good is no outage: as one it would keep every host from being called silent.
+            if isinstance(error, StoreError) and not isinstance(error, NOT_AWAY):
                 self._away = self._clock()
             LOG.error(
                 "hosts that are silent now are marked later: %s", error, exc_info=not isinstance(error, StoreError)
@@ -101,9 +103,18 @@ class Intake:
 
     def _look_for_silence(self) -> None:
         self.counts["sweeps"] += 1
-        for host in self._fleet.sweep(None if self._away is None else self._clock() - self._away):
+        listened = None if self._away is None else self._clock() - self._away
+        for host in self._fleet.sweep(listened, self._spoil):
             self.counts["silenced"] += 1
             LOG.warning("%s is silent: its data count for nothing any more", host)
+
+    def _spoil(self, name: str, error: StoreError) -> None:
+        """Count a host or a request that a sweep had to leave as it is, and tell of one once in a while."""
+        self.counts["spoiled"] += 1
+        now = self._clock()
+        if now - self._spoiled >= _QUIET:
+            self._spoiled = now
+            LOG.error("%s stays as it is: the database refuses what a look for silent hosts finds: %s", name, error)
 
     def _unavailable(self, error: StoreError) -> HandlerUnavailable:
         self._away = self._clock()

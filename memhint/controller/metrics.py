@@ -125,6 +125,11 @@ class Counts:
             "memhint_controller_sweep_failures", "Such looks that the store did not let happen", counts.get("failed", 0)
         )
         yield CounterMetricFamily(
+            "memhint_controller_sweep_refusals",
+            "Hosts and requests that such a look left as they are, because the database refuses what it finds",
+            counts.get("spoiled", 0),
+        )
+        yield CounterMetricFamily(
             "memhint_controller_hosts_silenced", "Hosts that were marked as silent", counts.get("silenced", 0)
         )
         writes = CounterMetricFamily(

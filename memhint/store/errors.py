@@ -27,6 +27,10 @@ class StoreFailed(StoreError):
     """The database answered with an error that nothing in its state explains: what it was told may be to blame."""
 
 
+NOT_AWAY = (StoreRefused, StoreDamaged, StoreFailed)
+"""The database is there: a row or what it was told is to blame, and others may be well."""
+
+
 class ChangesExpired(StoreError):
     """What has changed since then can no longer be told: a whole list is needed."""
 

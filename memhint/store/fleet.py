@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import partial
 
 from sqlalchemy import Connection, delete, select
 
@@ -26,6 +25,7 @@ from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.store import codec, revisions
 from memhint.store.clock import AHEAD, database_clock, is_past
 from memhint.store.engine import Database
+from memhint.store.errors import NOT_AWAY, StoreError
 from memhint.store.events import Events
 from memhint.store.history import History
 from memhint.store.parts import parts
@@ -39,6 +39,13 @@ from memhint.store.upsert import add_new, upsert
 _NOBODY = "(rehearsal)"  # no host's name: whatever is written of it is taken back
 DRIFT = 5e-4  # seconds per second by which two clocks may run apart
 _POISON_SPAN = 600.0  # seconds in which refused messages of one sender are one event
+
+
+_Work = Callable[[Connection, Sequence[str]], Sequence[str]]
+
+
+def _raise(_: str, error: StoreError) -> None:
+    raise error
 
 
 class _TakenBack(Exception):
@@ -149,17 +156,26 @@ class Fleet:
         except _TakenBack:
             return
 
-    def sweep(self, listened: float | None = None) -> tuple[str, ...]:
+    def sweep(
+        self, listened: float | None = None, refused: Callable[[str, StoreError], None] = _raise
+    ) -> tuple[str, ...]:
         """Mark the hosts that were silent for three periods; those that were not marked before.
 
         Requests to reclaim that no agent tells of any more are ended too.
 
         :param listened: the seconds for which what hosts say could be kept; None where that was never otherwise
+        :param refused: is told of each host or request of which the database refuses what is to be written, and why;
+            the others are marked nevertheless
         """
+        with self._database.read() as connection:
+            names = self._quiet(connection, listened)
+        silenced = self._apart(names, self._silence, refused)
         after: str | None = ""
         while after is not None:
-            after = self._database.transact(partial(self._presume, after))
-        return self._database.transact(partial(self._sweep, listened))
+            with self._database.read() as connection:
+                due, after = self._reclaims.due(connection, self._clock(connection), after)
+            self._apart(due, self._presume, refused)
+        return tuple(silenced)
 
     def refused(self, user: str, why: str) -> None:
         """Note that a message of this sender was refused: once in ten minutes."""
@@ -215,8 +231,21 @@ class Fleet:
 
         return self._database.transact(work)
 
-    def _presume(self, after: str, connection: Connection) -> str | None:
-        return self._reclaims.presume(connection, self._clock(connection), after)
+    def _apart(self, names: Sequence[str], work: _Work, refused: Callable[[str, StoreError], None]) -> Sequence[str]:
+        """What comes of the work on all of these in one transaction; where one spoils it, on each in its own."""
+        if not names:
+            return ()
+        try:
+            return self._database.transact(lambda connection: work(connection, names))
+        except NOT_AWAY as error:
+            if len(names) == 1:
+                refused(names[0], error)
+                return ()
+        return [done for name in names for done in self._apart([name], work, refused)]
+
+    def _presume(self, connection: Connection, names: Sequence[str]) -> Sequence[str]:
+        self._reclaims.presume(connection, self._clock(connection), names)
+        return names
 
     def _rehearse(self, connection: Connection) -> None:
         now = self._clock(connection)
@@ -262,23 +291,24 @@ class Fleet:
         self._summaries.write(connection, seen, now)
         return tuple(one.report for one in newest.values())
 
-    def _sweep(self, listened: float | None, connection: Connection) -> tuple[str, ...]:
+    def _quiet(self, connection: Connection, listened: float | None) -> Sequence[str]:
         now = self._clock(connection)
         # One that lies as far ahead was heard before the clock was set back, and not since.
         old = is_past(host.c.heard, now, STALE_PERIODS * host.c.period)
         over = (host.c.silent == 0) & (host.c.epoch != "") & old
         if listened is not None:
             over &= STALE_PERIODS * host.c.period <= listened
-        names = sorted(connection.execute(select(host.c.name).where(over)).scalars())
-        if not names:
-            return ()
+        return sorted(connection.execute(select(host.c.name).where(over)).scalars())
+
+    def _silence(self, connection: Connection, names: Sequence[str]) -> Sequence[str]:
+        now = self._clock(connection)
         # The rows may have changed until they were locked: what is decided, is decided from them.
         quiet = [one for one in _locked(connection, names) if not one.silent and _is_over(one, now)]
         upsert(connection, host, *(_row(replace(one, silent=True)) for one in quiet))
         _note(connection, [HostEvent(now, one.name, HostEventKind.SILENT, _since(one, now)) for one in quiet])
         names = [one.name for one in quiet]
         self._summaries.silence(connection, names, now)
-        return tuple(names)
+        return names
 
 
 def _heard(known: HostState, new: State, now: float) -> HostState | None:

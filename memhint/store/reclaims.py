@@ -188,18 +188,27 @@ class Reclaims:
         there = select(func.count()).where(reclaim.c.host == host, reclaim.c.state.in_(OPEN))
         return max(0, MOST_OPEN - int(connection.execute(there).scalar_one()))
 
-    def presume(self, connection: Connection, now: float, after: str = "") -> str | None:
-        """End what no agent will tell of any more, in the caller's transaction. If one does, that counts.
-
-        It looks at some hundred that follow ``after``, and returns the last of them; None where there are no more.
+    def due(self, connection: Connection, now: float, after: str = "") -> tuple[list[str], str | None]:
+        """Some hundred that follow ``after`` and may have to be presumed; the last of them, None if no more follow.
 
         :param now: unix seconds on the database's clock
         """
         over = reclaim.c.state.in_(OPEN) & (reclaim.c.at < now - _GRACE) & (reclaim.c.id > after)
-        query = select(reclaim.c.id, reclaim.c.host, reclaim.c.document).where(over).order_by(reclaim.c.id)
-        found = connection.execute(query.limit(AT_ONCE).with_for_update()).all()
+        query = select(reclaim.c.id).where(over).order_by(reclaim.c.id).limit(AT_ONCE)
+        names = list(connection.execute(query).scalars())
+        return names, names[-1] if len(names) == AT_ONCE else None
+
+    def presume(self, connection: Connection, now: float, names: Sequence[str]) -> None:
+        """End those of some hundred of which no agent will tell any more, in the caller's transaction.
+
+        If one does, that counts.
+
+        :param now: unix seconds on the database's clock
+        """
+        mine = reclaim.c.id.in_(names) & reclaim.c.state.in_(OPEN)
+        query = select(reclaim.c.id, reclaim.c.host, reclaim.c.document).where(mine).order_by(reclaim.c.id)
         rows = []
-        for name, host, document in found:
+        for name, host, document in connection.execute(query.with_for_update()).all():
             read, damaged = readable([(name, document)])
             if damaged:
                 _fail(connection, name, document)
@@ -211,7 +220,6 @@ class Reclaims:
             if now > last:
                 rows.append(reclaim_row(host, _presumed(one, now)))
         upsert(connection, reclaim, *rows)
-        return str(found[-1].id) if len(found) == AT_ONCE else None
 
     def tidy(self, connection: Connection, now: float) -> None:
         """Drop those of every host that ended too long ago, in the caller's transaction."""

@@ -14,6 +14,7 @@ from memhint.bus.rabbit_consumer import HandlerUnavailable
 from memhint.bus.record import Record
 from memhint.controller.intake import Intake
 from memhint.controller.tidying import Tidier
+from memhint.objects.reclaim import Reclaim
 from memhint.objects.report import Report
 from memhint.store import open_store
 from memhint.store.errors import StoreDamaged, StoreError, StoreFailed, StoreRefused
@@ -55,7 +56,7 @@ class FakeFleet:
             raise self.error
         self.done.append(f"refused {user}")
 
-    def sweep(self, listened: float | None = None) -> tuple[str, ...]:
+    def sweep(self, listened: float | None, refused: Callable[[str, StoreError], None]) -> tuple[str, ...]:
         self.done.append("sweep")
         self.listened.append(listened)
         if self.error is not None:
@@ -227,6 +228,51 @@ def test_an_outage_of_the_store_makes_no_host_silent_that_reports(tmp_path: Path
         handler.tick()
     assert [(one.name, one.silent) for one in store.fleet.hosts()] == [("host-a", False), ("host-b", True)]
     assert handler.counts["silenced"] == 1
+    store.close()
+
+
+@pytest.mark.parametrize("error", [StoreRefused("no"), StoreDamaged("no"), StoreFailed("no"), ZeroDivisionError("no")])
+def test_a_sweep_that_the_store_refuses_is_no_outage(error: Exception) -> None:
+    fleet, clock = FakeFleet(), [0.0]
+    handler = intake(fleet, clock)
+    for clock[0], fleet.error in ((5.0, error), (10.0, error), (15.0, None)):
+        handler.tick()
+    assert fleet.listened == [None, None, None]
+    assert handler.counts == {"sweeps": 3, "silenced": 1, "failed": 2}
+
+
+def test_what_the_store_refuses_of_one_in_a_sweep_holds_up_no_other(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store, clock = open_store(f"sqlite:///{tmp_path}/memhint.db"), Clock(builders.NOW)
+    store.fleet._clock = clock
+    handler = Intake(store, 5.0, clock=clock)
+    for host in ("host-a", "host-b", "host-c"):
+        made = builders.report(host=host, epoch="001700000000000-0000000a", period=10.0)
+        handler.take([Envelope(MessageKind.STATE, host, made.epoch, made.sequence, 1.0, made)])
+        store.reclaims.add(Reclaim(builders.reclaim_request(id=f"of {host}")), host)
+    with store.database.write() as connection:
+        for table, name in (("host", "host-b"), ("reclaim", "of host-b")):
+            column = "name" if table == "host" else "id"
+            connection.exec_driver_sql(
+                f"CREATE TRIGGER {table}_refuses BEFORE UPDATE ON {table} WHEN NEW.{column} = '{name}'"
+                f" BEGIN SELECT RAISE(ABORT, 'no'); END"
+            )
+    for _ in range(2):
+        clock.now += 3600.0
+        handler.tick()
+    assert [(one.name, one.silent) for one in store.fleet.hosts()] == [
+        ("host-a", True),
+        ("host-b", False),
+        ("host-c", True),
+    ]
+    assert {one.host: one.reclaim.state.ended for one in store.reclaims.page()} == {
+        "host-a": True,
+        "host-b": False,
+        "host-c": True,
+    }
+    assert handler.counts == {"sweeps": 2, "silenced": 2, "spoiled": 4}
+    assert "host-b stays as it is" in caplog.text
     store.close()
 
 

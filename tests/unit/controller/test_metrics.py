@@ -84,10 +84,11 @@ def test_a_batch_that_waits_for_the_store_counts_as_that_and_as_nothing_else() -
 def test_sweeps_and_ratios_are_shown_as_those_who_count_them_say() -> None:
     registry = registry_of("controller")
     written, judged = {"written": 4, "conflict": 1}, {"held": 671, "broken": 1}
-    registry.register(Counts(lambda: {"sweeps": 9, "silenced": 2}, lambda: written, lambda: judged))
+    registry.register(Counts(lambda: {"sweeps": 9, "silenced": 2, "spoiled": 3}, lambda: written, lambda: judged))
     shown = generate_latest(registry).decode()
     assert value(shown, "memhint_controller_sweeps_total") == 9
     assert value(shown, "memhint_controller_sweep_failures_total") == 0
+    assert value(shown, "memhint_controller_sweep_refusals_total") == 3
     assert value(shown, "memhint_controller_hosts_silenced_total") == 2
     assert value(shown, "memhint_controller_ratio_writes_total", outcome="conflict") == 1
     assert value(shown, "memhint_controller_ratio_writes_total", outcome="failed") == 0

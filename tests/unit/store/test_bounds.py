@@ -21,7 +21,7 @@ from memhint.store.history import History
 from memhint.store.parts import AT_ONCE
 from memhint.store.reclaims import MOST_OPEN
 from memhint.store.rows.points import KEEP, host_point
-from memhint.store.rows.reclaims import reclaim_row
+from memhint.store.rows.reclaims import OPEN, reclaim_row
 from memhint.store.summaries import Summaries
 from memhint.store.tables import domain_history, event, host_history, reclaim
 from tests.told import happened
@@ -132,9 +132,11 @@ def test_a_sweep_ends_all_that_are_over_some_hundred_at_a_time(site: Site) -> No
 
     @happens.listens_for(site.store.database.engine, "after_cursor_execute")
     def look(_connection, _cursor, statement, parameters, _context, _many) -> None:
-        if statement.startswith("SELECT reclaim.id"):
-            assert AT_ONCE in parameters
+        if statement.startswith("SELECT reclaim.id, "):
+            assert len(parameters) <= AT_ONCE + len(OPEN)
             read.append(1)
+        elif statement.startswith("SELECT reclaim.id"):
+            assert AT_ONCE in parameters
 
     site.fleet.sweep()
     assert len(read) == 3
