@@ -155,7 +155,7 @@ class CapacityWriter:
     def _lowers(self, provider: str, view: HostCapacity, standing: ProviderRecord | None) -> bool:
         """Whether less is wanted than stands there, as far as is remembered: that must not wait for all others."""
         known = self._known.get(provider)
-        if known is None or standing is None:
+        if known is None or standing is None or not view.heard:
             return False
         try:
             decision = decide(view, known.provider, standing, self._settings)
@@ -165,6 +165,8 @@ class CapacityWriter:
         return decision.ratio is not None and decision.ratio < known.provider.inventory.ratio
 
     def _one(self, provider: str, view: HostCapacity, standing: ProviderRecord | None) -> None:
+        if not view.heard:
+            return  # it may report all the time: what holds stays until that is known
         standing = standing or self._observed.get(provider)
         tenure = standing.tenure if standing is not None else None
         plan = _carried_out(view, tenure)
@@ -229,12 +231,13 @@ class CapacityWriter:
 
     def _now(self, provider: str, view: HostCapacity) -> HostCapacity | None:
         """What the host tells at this moment: with many hosts a round is longer than a period, and the turn to write is
-        for the newest report alone. None where the host speaks of another provider by now, or of none.
+        for the newest report alone. None where the host speaks of another provider by now, or of none, or where nobody
+        knows whether it is silent.
         """
         if self._renewed is None or not view.vouched:
             return view
         found = self._renewed(view.host)
-        if found is None or found.provider is None or canonical(found.provider) != provider:
+        if found is None or not found.heard or found.provider is None or canonical(found.provider) != provider:
             return None
         return replace(found, provider=provider)
 
@@ -411,7 +414,7 @@ class CapacityWriter:
                     " [openstack] providers",
                 )
             # A host that was renamed is silent under its old name.
-            mine = tuple(one for one in mine if not one.stale) or mine
+            mine = tuple(one for one in mine if not one.stale or not one.heard) or mine
             if len(mine) == 1:
                 found[provider] = mine[0]
             names = ", ".join(sorted(one.host for one in mine))

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from memhint.bus.envelope import Envelope
 from memhint.bus.rabbit_consumer import HandlerUnavailable
 from memhint.bus.record import Record
+from memhint.controller.listening import Listening
 from memhint.objects.report import Report
 from memhint.store import Store
 from memhint.store.errors import NOT_AWAY, StoreDamaged, StoreError, StoreFailed, StoreRefused
@@ -29,16 +30,18 @@ class Intake:
         sweep: float,
         look: Callable[[Sequence[Report]], None] = lambda _: None,
         clock: Callable[[], float] = time.monotonic,
+        listening: Listening | None = None,
     ) -> None:
         """:param sweep: seconds between two looks for silent hosts
         :param look: who is shown the reports that are the newest of their hosts now
+        :param listening: is told when the store is away; None: nobody else wants to know
         """
         self._fleet = store.fleet
         self._sweep = sweep
         self._look = look
         self._clock = clock
         self._swept = clock()
-        self._away: float | None = None  # when the store last was: nobody's silence counts for which nobody listened
+        self._listening = Listening(clock) if listening is None else listening
         self._spoiled = -_QUIET  # when the log last told of whom a sweep had to leave as it is
         self._noted: dict[str, tuple[int, float]] = {}  # by sender: left out since then
         self.counts: Counter[str] = Counter()  # sweeps, silenced, spoiled, failed
@@ -96,15 +99,14 @@ class Intake:
             self.counts["failed"] += 1
             # What a sweep cannot do for good is no outage: as one it would keep every host from being called silent.
             if isinstance(error, StoreError) and not isinstance(error, NOT_AWAY):
-                self._away = self._clock()
+                self._listening.away()
             LOG.error(
                 "hosts that are silent now are marked later: %s", error, exc_info=not isinstance(error, StoreError)
             )
 
     def _look_for_silence(self) -> None:
         self.counts["sweeps"] += 1
-        listened = None if self._away is None else self._clock() - self._away
-        for host in self._fleet.sweep(listened, self._spoil):
+        for host in self._fleet.sweep(self._listening.since_outage(), self._spoil):
             self.counts["silenced"] += 1
             LOG.warning("%s is silent: its data count for nothing any more", host)
 
@@ -117,7 +119,7 @@ class Intake:
             LOG.error("%s stays as it is: the database refuses what a look for silent hosts finds: %s", name, error)
 
     def _unavailable(self, error: StoreError) -> HandlerUnavailable:
-        self._away = self._clock()
+        self._listening.away()
         return HandlerUnavailable(str(error))
 
     def _rehearse(self) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from oslo_config import cfg
 
 from memhint.controller.capacity_writer import CapacityWriter
+from memhint.controller.listening import Listening
 from memhint.controller.shedder import Shedder
 from memhint.objects.units import MIB
 from memhint.openstack import nova, placement
@@ -19,7 +20,7 @@ from memhint.openstack.session import service
 from memhint.planner.capacity_write import WriterSettings
 from memhint.store import Store
 from memhint.store.capacity_views import CapacityViews
-from memhint.store.errors import StoreError
+from memhint.store.errors import NOT_AWAY, StoreError
 from memhint.store.fleet import HostEventKind
 
 LOG = logging.getLogger(__name__)
@@ -48,9 +49,12 @@ class OpenStackThread:
     A round that fails is logged, and the next one comes nevertheless.
     """
 
-    def __init__(self, conf: cfg.ConfigOpts, store: Store) -> None:
-        """:raises OpenStackError: when [openstack] does not say enough to log in."""
+    def __init__(self, conf: cfg.ConfigOpts, store: Store, listening: Listening) -> None:
+        """:param listening: for how long hosts were listened to, and who is told when the store is away
+        :raises OpenStackError: when [openstack] does not say enough to log in
+        """
         options = conf.openstack
+        self._listening = listening
         self._interval = options.interval
         self._stop = threading.Event()
         self._writer: CapacityWriter | None = None
@@ -81,7 +85,7 @@ class OpenStackThread:
 
     def _make_writer(self, conf: cfg.ConfigOpts, store: Store) -> CapacityWriter:
         options = conf.openstack
-        views = CapacityViews(store.database, store.hosts_view)
+        views = CapacityViews(store.database, store.hosts_view, self._listening.seconds)
         return CapacityWriter(
             views.read,
             store.capacities,
@@ -103,6 +107,8 @@ class OpenStackThread:
                 if self._shedder is not None and not self._stop.is_set():
                     self._shedder.round()
             except StoreError as error:
+                if not isinstance(error, NOT_AWAY):
+                    self._listening.away()
                 LOG.error("no ratio is written and no VM moved until the store is back: %s", error)
             except Exception:
                 LOG.exception("a round failed")  # whatever it was, silence must still lower a ratio later

@@ -19,6 +19,7 @@ from memhint.controller.backtest import Judge
 from memhint.controller.growth import Learner
 from memhint.controller.instances import Follower
 from memhint.controller.intake import Intake
+from memhint.controller.listening import Listening
 from memhint.controller.openstack import OpenStackThread, nova_of
 from memhint.controller.reconcile import Reconciler
 from memhint.controller.rounds import Rounds
@@ -61,6 +62,7 @@ class ControllerService:
         own = self._conf.controller
         courier = Courier(settings, own.command_deadline)
         courier.start()
+        listening = Listening()
         openstack = None
         beside: list[Rounds] = []
         metrics_server: ControllerMetricsServer | None = None
@@ -73,10 +75,10 @@ class ControllerService:
             for one in beside:
                 one.start()
             if self._conf.openstack.capacity != "off" or self._conf.openstack.migrate:
-                openstack = OpenStackThread(self._conf, store)
+                openstack = OpenStackThread(self._conf, store, listening)
                 openstack.start()
             reconciler = Reconciler(store, courier.send, own.resend)
-            intake = Intake(store, own.sweep, reconciler.look)
+            intake = Intake(store, own.sweep, reconciler.look, listening=listening)
             LOG.info("controller, a sweep each %g s", self._conf.controller.sweep)
             batch = self._conf.controller.batch
             if self._conf.metrics.listen:

@@ -25,6 +25,7 @@ class HostCapacity:
     memory: Mapping[str, int] = field(default_factory=dict)  # plugged into each VM that the plan counted, by UUID
     epoch: str = ""
     sequence: int = -1
+    heard: bool = True  # False: it is stale, and for so long nobody could have kept anything newer
     vouched: bool = True  # False: no report speaks of the provider any more, and so this is no plan
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from sqlalchemy import select
 
+from memhint.objects.report import STALE_PERIODS
 from memhint.objects.summary import Freshness, HostSummary
 from memhint.planner.capacity_write import HostCapacity
 from memhint.store.engine import Database
@@ -21,8 +22,12 @@ class CapacityViews:
     Every method raises StoreError when the database fails.
     """
 
-    def __init__(self, database: Database, hosts: HostsView) -> None:
+    def __init__(
+        self, database: Database, hosts: HostsView, listened: Callable[[], float] = lambda: float("inf")
+    ) -> None:
+        """:param listened: the seconds for which what hosts say could be kept"""
         self._database = database
+        self._listened = listened
         self._hosts = hosts
         self._memory: dict[str, tuple[tuple[str, int], dict[str, int]]] = {}
 
@@ -33,7 +38,7 @@ class CapacityViews:
         self._memory = {name: known for name, known in self._memory.items() if name in here}
         self._renew([one for one in hosts if self._plan(one.name) != (one.epoch, one.sequence)])
         # A report that comes in between the two reads makes the plan older than its VMs; the writer's turn finds out.
-        return tuple(_view(one, self._memory[one.name][1]) for one in hosts)
+        return tuple(map(self._view, hosts))
 
     def one(self, name: str) -> HostCapacity | None:
         """One host, as its newest report tells; None where it is not there.
@@ -45,7 +50,7 @@ class CapacityViews:
             return None
         if self._plan(name) != (found.epoch, found.sequence):
             self._renew([found])
-        return _view(found, self._memory[name][1])
+        return self._view(found)
 
     def _plan(self, name: str) -> tuple[str, int] | None:
         known = self._memory.get(name)
@@ -61,17 +66,17 @@ class CapacityViews:
                 for name, uuid, assigned in connection.execute(query):
                     self._memory[name][1][uuid] = assigned
 
-
-def _view(one: HostSummary, memory: dict[str, int]) -> HostCapacity:
-    return HostCapacity(
-        host=one.name,
-        provider=one.provider,
-        forced_ratio=one.forced_ratio,
-        stale=one.state is not Freshness.FRESH,
-        headroom=one.headroom,
-        slot=one.slot,
-        slot_overhead=one.slot_overhead,
-        memory=memory,
-        epoch=one.epoch,
-        sequence=one.sequence,
-    )
+    def _view(self, one: HostSummary) -> HostCapacity:
+        return HostCapacity(
+            host=one.name,
+            provider=one.provider,
+            forced_ratio=one.forced_ratio,
+            stale=one.state is not Freshness.FRESH,
+            headroom=one.headroom,
+            slot=one.slot,
+            slot_overhead=one.slot_overhead,
+            memory=self._memory[one.name][1],
+            epoch=one.epoch,
+            sequence=one.sequence,
+            heard=one.state is not Freshness.STALE or self._listened() >= STALE_PERIODS * one.period,
+        )

@@ -18,6 +18,7 @@ from memhint.planner.capacity_write import Decision, HostCapacity, WriterSetting
 from memhint.store.capacity_views import CapacityViews
 from memhint.store.database import Store, open_store
 from memhint.store.fleet import State
+from tests.clock import Clock
 from tests.unit import builders
 
 PROVIDERS = {name: str(number) * 8 + "-1111-1111-1111-111111111111" for number, name in enumerate("abc", 1)}
@@ -59,7 +60,8 @@ class Site:
 
     def __init__(self, store: Store) -> None:
         self.store, self.placement = store, Placement()
-        self.views = CapacityViews(store.database, store.hosts_view)
+        self.listened = 1e9
+        self.views = CapacityViews(store.database, store.hosts_view, lambda: self.listened)
         self.sequences: dict[str, int] = {}
         self.providers: dict[str, str] = {}
 
@@ -220,3 +222,57 @@ def test_a_host_whose_numbers_have_no_answer_keeps_no_other_one_waiting(
         writer.round()
     assert [site.ratio(name) for name in "abc"] == [0.5, 0.4, 0.4]
     assert writer.counts["failed"] == 1
+
+
+def test_what_looks_old_after_an_outage_lowers_nothing_until_all_could_be_heard(site: Site) -> None:
+    clock = site.store.fleet._clock = site.store.hosts_view._clock = Clock(builders.NOW)
+    writer = site.writer()
+    for name in "abc":
+        site.report(name, 12288, PROVIDERS[name])
+    writer.round()
+    clock.now += 100.0  # in which the database was away
+    for site.listened in (0.0, 29.0):
+        writer.round()
+        assert [site.ratio(name) for name in "abc"] == [1.2, 1.2, 1.2]
+    site.report("a", 12288, PROVIDERS["a"])
+    site.store.fleet.sweep(listened=30.0)
+    site.report("b", 12288, PROVIDERS["b"])
+    writer.round()
+    assert [site.ratio(name) for name in "abc"] == [1.2, 1.2, 1.0], "the sweep has found out"
+    clock.now += 31.0
+    site.listened = 30.0
+    writer.round()
+    assert [site.ratio(name) for name in "abc"] == [1.0, 1.0, 1.0]
+
+
+def test_a_turn_that_comes_after_an_outage_lowers_nothing_either(site: Site) -> None:
+    clock = site.store.fleet._clock = site.store.hosts_view._clock = Clock(builders.NOW)
+    writer = site.writer()
+    site.report("a", 12288, PROVIDERS["a"])
+    writer.round()
+
+    def away(_request: str, _name: str) -> None:
+        clock.now += 100.0
+        site.listened = 0.0
+
+    site.report("a", 10240, PROVIDERS["a"])
+    site.placement.meanwhile = away
+    writer.round()
+    assert site.ratio("a") == 1.2
+
+
+def test_a_host_that_was_renamed_keeps_its_ratio_while_it_looks_old_after_an_outage(site: Site) -> None:
+    clock = site.store.fleet._clock = site.store.hosts_view._clock = Clock(builders.NOW)
+    writer = site.writer(WriterSettings(providers={"old": PROVIDERS["a"], "new": PROVIDERS["a"]}))
+    site.report("old", 12288, PROVIDERS["a"])
+    clock.now += 100.0
+    site.store.fleet.sweep()
+    site.report("new", 12288, PROVIDERS["a"])
+    writer.round()
+    clock.now += 100.0
+    site.listened = 0.0
+    writer.round()
+    assert site.ratio("a") == 1.2
+    site.listened = 1e9
+    writer.round()
+    assert site.ratio("a") == 1.0

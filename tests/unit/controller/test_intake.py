@@ -13,6 +13,7 @@ from memhint.bus.envelope import Envelope, MessageKind
 from memhint.bus.rabbit_consumer import HandlerUnavailable
 from memhint.bus.record import Record
 from memhint.controller.intake import Intake
+from memhint.controller.listening import Listening
 from memhint.controller.tidying import Tidier
 from memhint.objects.reclaim import Reclaim
 from memhint.objects.report import Report
@@ -199,6 +200,17 @@ def test_silence_counts_from_when_the_store_was_last_away(away: Callable[[FakeFl
         handler.tick()
     assert fleet.listened[-2:] == [7.0, 12.0]
     assert fleet.listened[0] is None
+
+
+def test_others_learn_when_the_store_was_away() -> None:
+    fleet, clock = FakeFleet(), Clock()
+    listening = Listening(clock)
+    handler = Intake(SimpleNamespace(fleet=fleet), 5.0, clock=clock, listening=listening)  # type: ignore[arg-type]
+    clock.now = 50.0
+    assert (listening.since_outage(), listening.seconds()) == (None, 50.0)
+    away_by_asking(fleet, handler)
+    clock.now = 57.0
+    assert (listening.since_outage(), listening.seconds()) == (7.0, 7.0)
 
 
 def test_an_outage_of_the_store_makes_no_host_silent_that_reports(tmp_path: Path) -> None:
