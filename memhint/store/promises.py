@@ -79,6 +79,8 @@ class Promises:
             known = select(promise_hour.c.at).where(promise_hour.c.host == name)
             known = known.where(promise_hour.c.at >= min((int(one.at) for one in hours), default=0))
             there = set(connection.execute(known).scalars()) if hours else set()
+            # Who looks for hours asks for those of these hosts.
+            add_new(connection, promise_host, {"host": name, "looked": 0.0, "until": 0.0})
             add_new(connection, promise_hour, *rows)
             connection.execute(update(promise_host).where(promise_host.c.host == name).values(until=until))
             if rows:  # time has passed on the host, too: a clock that jumped makes nothing old
@@ -101,11 +103,16 @@ class Promises:
         return KeptPromises(hours, int(held), float(since), found)
 
     def since(self, at: float) -> tuple[HostPromises, ...]:
-        """Every host of which hours were judged that began at ``at`` (unix seconds) or later, by name."""
+        """Every host of which hours were judged that began at ``at`` (unix seconds) or later, by name.
+
+        How long that takes depends on these hours, and not on those before.
+        """
         table = promise_hour
         lacked = func.max(table.c.promised - table.c.came)
         sums = select(table.c.host, func.count(), func.sum(table.c.held), lacked)
         sums = sums.where(table.c.at >= math.ceil(at)).group_by(table.c.host).order_by(table.c.host)
         with self._database.read() as connection:
-            found = connection.execute(sums).all()
+            # By host and moment, as the primary key has them: by moment alone every hour that is kept would be read.
+            names = connection.execute(select(promise_host.c.host).order_by(promise_host.c.host)).scalars().all()
+            found = [row for some in parts(names) for row in connection.execute(sums.where(table.c.host.in_(some)))]
         return tuple(HostPromises(name, hours, int(held), max(0, int(most))) for name, hours, held, most in found)

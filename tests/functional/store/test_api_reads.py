@@ -11,6 +11,7 @@ import pytest
 from lab.fleet.fill import fill
 from memhint.objects.event import Event
 from memhint.objects.lever import LeverName
+from memhint.objects.promise import PromisedHour
 from memhint.objects.reclaim import Reclaim
 from memhint.objects.verdict import Answer, Verdict
 from memhint.store import Store
@@ -19,7 +20,7 @@ from memhint.store.fleet import HostRecord
 from memhint.store.fleet_history import FleetHistory
 from memhint.store.log import LEVER, REFUSED, Log, LogEntry, LogFilter
 from memhint.store.reclaims import Reclaims
-from memhint.store.tables import host_event
+from memhint.store.tables import host_event, promise_hour
 from tests.unit import builders
 from tests.unit.api.site import FLEET, HOSTS, OWN
 from tests.unit.store.plans import plans_of
@@ -84,6 +85,28 @@ def test_the_log_is_found_by_its_indexes(store: Store, which: LogFilter, index: 
     marker = f"{now - 1500.0},0,9" if further else None
     plans = plans_of(store.database, lambda: Log(store.database).page(which, 1, marker))
     assert index in plans, plans
+
+
+def test_promises_of_the_last_hours_are_found_by_the_key(store: Store) -> None:
+    rows = [
+        {"host": f"host-{name}", "at": 3600 * number, "promised": 1, "came": 1, "held": 1}
+        for name in range(10)
+        for number in range(2000)
+    ]
+    with store.database.write() as connection:
+        connection.execute(promise_hour.insert(), rows)
+    for name in range(10):
+        store.promises.add(f"host-{name}", [PromisedHour(0.0, 1, 1)], 0.0)
+    with store.database.write() as connection:
+        word = "ANALYZE TABLE" if connection.dialect.name in ("mysql", "mariadb") else "ANALYZE"
+        connection.exec_driver_sql(f"{word} promise_hour").close()
+    plans = plans_of(store.database, lambda: store.promises.since(1990 * 3600.0))
+    words = {
+        "sqlite": "(host=? AND at>?)",
+        "postgresql": "Index Cond: (((host)::text = ANY",
+        "mariadb": "'promise_hour', 'range', 'PRIMARY'",
+    }
+    assert words[store.database.engine.dialect.name.replace("mysql", "mariadb")] in plans, plans
 
 
 def test_the_log_of_a_project_has_its_vms_only(filled: Store) -> None:

@@ -7,6 +7,7 @@ from sqlalchemy import delete, func, select
 from memhint.objects.promise import HostPromises, KeptPromises, PromisedHour
 from memhint.store import Store
 from memhint.store.fleet import State
+from memhint.store.parts import AT_ONCE
 from memhint.store.promises import SHOWN, Promises
 from memhint.store.tables import host, host_summary, promise_hour
 from tests.clock import Clock
@@ -78,6 +79,42 @@ def test_the_fleet_is_told_host_by_host_from_an_hour_on(store: Store) -> None:
     assert promises.since(3600.0) == (HostPromises("host-a", 2, 1, 1), HostPromises("host-b", 3, 1, 2**46))
     assert promises.since(3600.5) == (HostPromises("host-a", 1, 1, 0), HostPromises("host-b", 2, 1, 2**46))
     assert promises.since(4 * 3600.0) == ()
+
+
+def test_what_is_told_of_the_last_hours_costs_the_same_however_many_there_were_before(store: Store) -> None:
+    promises, _ = opened(store)
+    steps: list[int] = []
+
+    def work() -> int:
+        """SQLite's steps in one question, in tens."""
+        steps.clear()
+        with store.database.engine.connect() as connection:
+            made = connection.connection.driver_connection
+            assert made is not None
+            made.set_progress_handler(lambda: steps.append(1), 10)
+        promises.since(5000 * 3600.0)
+        made.set_progress_handler(None, 0)
+        return len(steps)
+
+    names = [f"host-{number:02d}" for number in range(11)]
+    for name in names:
+        promises.add(name, [hour(number, 5, 9) for number in range(4990, 5024)], 0.0)
+    before = work()
+    for name in names:
+        promises.add(name, [hour(number, 5, 9) for number in range(1000, 4990)], 0.0)
+    assert [(one.host, one.hours) for one in promises.since(5000 * 3600.0)] == [(name, 24) for name in names]
+    assert 0 < work() <= 1.2 * before
+
+
+def test_a_host_of_a_large_fleet_is_told_once_and_so_is_an_hour_that_is_judged_late(store: Store) -> None:
+    promises, _ = opened(store)
+    names = [f"host-{number:04d}" for number in range(AT_ONCE + 1)]
+    for name in names:
+        promises.add(name, [hour(9, 5, 9)], 0.0)
+    promises.add(names[0], [hour(8, 5, 4)], 0.0)
+    found = Promises(store.database, 30 * DAY).since(8 * 3600.0)
+    assert [one.host for one in found] == names
+    assert found[:2] == (HostPromises(names[0], 2, 1, 1), HostPromises(names[1], 1, 1, 0))
 
 
 def test_hours_go_when_they_are_old_and_with_their_host(store: Store) -> None:
