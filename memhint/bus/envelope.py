@@ -28,6 +28,7 @@ _PAYS = 512  # bytes below which compressing is not tried
 _LEVEL = 3
 LARGEST = 4 * 2**20  # bytes of a message's text, packed or not: a report has 2.8 KiB for each VM, so 1.3 MiB for 500
 MOST = 5000  # points, events and requests in one record: ten times what an agent of any version sends
+_MARK = 64  # letters of a spool's name, at most
 
 
 class MessageKind(StrEnum):
@@ -125,6 +126,8 @@ def decode_text(plain: bytes) -> Envelope:
         many = len(content.points) + len(content.events) + len(content.reclaims)
         if many > MOST:
             raise Poison(f"its {many} points, events and requests are more than {MOST}")
+        if len(content.spool) > _MARK:
+            raise Poison("the name of its spool is too long")
         if any(one.span for one in content.points):
             raise Poison("its points are not of single cycles: only a store makes others of them")
     envelope = Envelope(head.kind, head.host, head.epoch, head.sequence, head.clock, content, text.decode())

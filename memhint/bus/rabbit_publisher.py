@@ -218,7 +218,7 @@ class RabbitPublisher:
             return
         self._urgent = False
         while waiting := self._spool.first(_AT_ONCE):
-            record, unread = _record(waiting, self._spool.lost)
+            record, unread = _record(waiting, self._spool.lost, self._spool.mark)
             if unread:
                 LOG.error("%d things in the spool cannot be read, they are dropped", unread)
             envelope = Envelope(MessageKind.RECORD, self._host, self._epoch, self._sequence, self._clock(), record)
@@ -274,7 +274,7 @@ class RabbitPublisher:
         channel.basic_publish(REPLY, properties.reply_to, reply, to)
 
 
-def _record(waiting: Iterable[Waiting], lost: int) -> tuple[Record, int]:
+def _record(waiting: Iterable[Waiting], lost: int, spool: str) -> tuple[Record, int]:
     points, events, unread = [], [], 0
     reclaims: dict[str, Reclaim] = {}
     for one in waiting:
@@ -288,7 +288,7 @@ def _record(waiting: Iterable[Waiting], lost: int) -> tuple[Record, int]:
                 events.append(codec.parse_as(one.text, Event))
         except RecordDamaged:
             unread += 1
-    return Record(tuple(points), tuple(events), lost + unread, tuple(reclaims.values())), unread
+    return Record(tuple(points), tuple(events), lost + unread, tuple(reclaims.values()), spool), unread
 
 
 def _close(one: pika.BlockingConnection | BlockingChannel) -> None:

@@ -17,3 +17,4 @@ class Record:
     events: tuple[Event, ...]
     lost: int = 0  # of all, since the host's spool was made: what had no room in it
     reclaims: tuple[Reclaim, ...] = ()  # how far requests have come
+    spool: str = ""  # the spool that ``lost`` is of; empty of an agent that does not tell

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import secrets
 import sqlite3
 import threading
 from collections.abc import Sequence
@@ -37,7 +38,8 @@ class Spool:
         self._most = most
         self._most_bytes = most_bytes
         self._lock = threading.Lock()
-        self._unkept = 0  # lost because not even the count could be written
+        self._unkept = 0  # lost while not even the count could be written
+        self._mark = 0  # tells this spool from all others; 0: not known yet
         self._database: sqlite3.Connection | None = None
         self._number = self._bytes = self._counted = 0
         with self._lock:
@@ -54,6 +56,9 @@ class Spool:
                 with database:
                     database.execute("INSERT INTO waiting (kind, text) VALUES (?, ?)", (kind, text))
                     self._make_room(database, len(text))
+                    self._count(database, self._unkept)
+                self._counted += self._unkept
+                self._unkept = 0
             except (sqlite3.Error, OSError) as error:
                 self._failed(error, 1)
 
@@ -90,6 +95,12 @@ class Spool:
             except (sqlite3.Error, OSError):
                 return self._unkept
 
+    @property
+    def mark(self) -> str:
+        """What tells this spool, and so what it has counted, from one that is made anew; empty while it has none."""
+        with self._lock:
+            return f"{self._mark:016x}" if self._mark else ""
+
     def __len__(self) -> int:
         return self._number
 
@@ -111,11 +122,29 @@ class Spool:
             database.execute("PRAGMA synchronous=NORMAL")
             database.executescript(_TABLES)
             self._measure(database)
+            self._bear_mark(database)
         except BaseException:
             database.close()
             raise
         self._database = database
         return database
+
+    def _bear_mark(self, database: sqlite3.Connection) -> None:
+        found = database.execute("SELECT value FROM count WHERE name = 'mark'").fetchone()
+        if found is not None:
+            self._mark = found[0]
+            return
+        # A file that replaces a damaged one goes on with what that had counted, and so under its mark.
+        mark = self._mark or secrets.randbits(62) + 1
+        with suppress(sqlite3.OperationalError):  # no room for it: what waits can be sent nevertheless
+            with database:
+                database.execute("INSERT INTO count VALUES ('mark', ?)", (mark,))
+            self._mark = mark
+
+    @staticmethod
+    def _count(database: sqlite3.Connection, lost: int) -> None:
+        if lost:
+            database.execute("UPDATE count SET value = value + ? WHERE name = 'lost'", (lost,))
 
     def _measure(self, database: sqlite3.Connection) -> None:
         query = "SELECT COUNT(*), COALESCE(SUM(LENGTH(text)), 0) FROM waiting"
@@ -134,9 +163,8 @@ class Spool:
             self._number -= 1
             self._bytes -= row[1]
             lost += 1
-        if lost:
-            database.execute("UPDATE count SET value = value + ? WHERE name = 'lost'", (lost,))
-            self._counted += lost
+        self._count(database, lost)
+        self._counted += lost
 
     def _failed(self, error: Exception, lost: int) -> None:
         damaged = isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError)

@@ -174,7 +174,9 @@ class Intake:
             if isinstance(one.body, Report)
         ]
         records = [
-            HostRecord(one.host, one.body.points, one.body.events, one.body.lost, one.body.reclaims)
+            HostRecord(
+                one.host, one.body.points, one.body.events, one.body.lost, one.body.reclaims, one.epoch, one.body.spool
+            )
             for one in batch
             if isinstance(one.body, Record)
         ]

@@ -77,7 +77,10 @@ class HostEvent:
 
 @dataclass(frozen=True, slots=True)
 class HostState:
-    """A host as the fleet knows it. Times are unix seconds on the database's clock; ``lost`` is points and events."""
+    """A host as the fleet knows it. Times are unix seconds on the database's clock; ``lost`` is points and events.
+
+    ``spool`` is the one that ``lost`` was counted by, as far as its agent tells.
+    """
 
     name: str
     epoch: str
@@ -87,6 +90,7 @@ class HostState:
     clock_begin: float
     silent: bool
     lost: int
+    spool: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +108,18 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class HostRecord:
-    """History and events of a host, how many of both it had to drop so far, and what became of requests."""
+    """History and events of a host, how many of both it had to drop so far, and what became of requests.
+
+    ``spool`` is what counts the drops, and ``epoch`` the life of the agent that tells.
+    """
 
     host: str
     points: tuple[HistoryPoint, ...]
     events: tuple[Event, ...]
     lost: int
     reclaims: tuple[Reclaim, ...] = ()
+    epoch: str = ""
+    spool: str = ""
 
 
 class Fleet:
@@ -277,10 +286,10 @@ class Fleet:
             happened += _changes(known[name], after, now)
             known[name], newest[name] = after, one
         for record in records:
-            if record.lost > known[record.host].lost:
-                detail = counted(record.lost - known[record.host].lost, "point or event", "points and events")
+            known[record.host], lost = _dropped(known[record.host], record)
+            if lost:
+                detail = counted(lost, "point or event", "points and events")
                 happened.append(HostEvent(now, record.host, HostEventKind.LOST, detail))
-                known[record.host] = replace(known[record.host], lost=record.lost)
         upsert(connection, report, *map(_document, newest.values()))
         upsert(connection, host, *(_row(one) for name, one in known.items() if one != before[name]))
         self._history.add(connection, [(record.host, point) for record in records for point in record.points])
@@ -332,8 +341,21 @@ def _heard(known: HostState, new: State, now: float) -> HostState | None:
     heard = min(now, begin + new.clock)
     still = heard + STALE_PERIODS * made.period < now
     return HostState(
-        made.host, made.epoch, made.sequence, made.period, heard, begin, known.silent and still, known.lost
+        made.host, made.epoch, made.sequence, made.period, heard, begin, known.silent and still, known.lost, known.spool
     )
+
+
+def _dropped(known: HostState, record: HostRecord) -> tuple[HostState, int]:
+    """The host after this record, and how many it has dropped of which nobody was told."""
+    if record.spool in ("", known.spool):
+        return replace(known, lost=max(known.lost, record.lost)), max(0, record.lost - known.lost)
+    if record.epoch != known.epoch:
+        # It may be of a life that is over, and of its spool. If not, the next record tells the same, and more.
+        return known, 0
+    if known.spool is None:
+        # Whether it is the spool of before, nobody knows. Its count does not fall, so with a smaller one it is not.
+        return replace(known, lost=record.lost, spool=record.spool), max(0, record.lost - known.lost)
+    return replace(known, lost=record.lost, spool=record.spool), record.lost
 
 
 def _of_now(records: Sequence[HostRecord], now: float) -> tuple[list[HostRecord], Counter[str]]:

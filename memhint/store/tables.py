@@ -288,6 +288,7 @@ host = Table(
     Column("clock_begin", Double, nullable=False),  # when this life of its agent began, on the database's clock
     Column("silent", Integer, nullable=False),  # 0 or 1
     Column("lost", BigInteger, nullable=False),  # points and events that had no room in its spool
+    Column("spool", String(64)),  # which one that is, where its agent tells
 )
 
 capacity = Table(

@@ -18,6 +18,7 @@ REVISIONS = (
     "0011",
     "0012",
     "0013",
+    "0014",
 )  # every one that this memhint knows, oldest first
 HEAD = REVISIONS[-1]
 

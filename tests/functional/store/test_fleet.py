@@ -48,11 +48,11 @@ def state(sequence: int, epoch: str = FIRST, host: str = "host-a", **changes: ob
     return State(replace(made, **changes), sequence * PERIOD)
 
 
-def past(*sequences: int, host: str = "host-a", lost: int = 0) -> HostRecord:
+def past(*sequences: int, host: str = "host-a", lost: int = 0, epoch: str = FIRST, spool: str = "") -> HostRecord:
     points = tuple(HistoryPoint(NOW + one, GIB, GIB, GIB, GIB, GIB, GIB, 0, None) for one in sequences)
     lever = builders.lever_state()
     events = tuple(Event(NOW + one, host, lever.subject, lever.lever, "on", lever.verdict) for one in sequences)
-    return HostRecord(host, points, events, lost)
+    return HostRecord(host, points, events, lost, (), epoch, spool)
 
 
 def kinds(store: Store) -> list[str]:
@@ -93,6 +93,49 @@ def test_losses_are_told_as_they_grow(fleet: Fleet, store: Store, clock: Clock) 
         fleet.take([], [past(lost=lost)])
     assert [one.detail for one in reversed(happened(store))] == ["", "5 points and events", "2 points and events"]
     assert fleet.hosts()[0].lost == 7
+
+
+def test_losses_of_a_spool_that_was_made_anew_are_told_from_its_beginning(
+    fleet: Fleet, store: Store, clock: Clock
+) -> None:
+    def told(lost: int, epoch: str, spool: str) -> list[str]:
+        before = len(happened(store))
+        clock.now += 1
+        fleet.take([], [past(lost=lost, epoch=epoch, spool=spool)])
+        return [one.detail for one in reversed(happened(store))][before:]
+
+    fleet.take([state(1)])
+    assert told(5000, FIRST, "one") == ["5000 points and events"]
+    assert told(4, SECOND, "two") == [], "its life is not known yet"
+    fleet.take([state(1, SECOND)])
+    assert told(4, SECOND, "two") == ["4 points and events"]
+    assert told(5002, FIRST, "one") == [], "a late one of the life before"
+    assert told(4, SECOND, "two") == []
+    assert told(3, SECOND, "two") == []
+    assert told(6, SECOND, "two") == ["2 points and events"]
+    assert (fleet.hosts()[0].lost, fleet.hosts()[0].spool) == (6, "two")
+
+
+def test_losses_that_were_told_before_agents_named_their_spools_are_not_told_again(
+    fleet: Fleet, store: Store, clock: Clock
+) -> None:
+    fleet.take([state(1)])
+    for lost, spool in ((5000, ""), (5003, "one"), (5003, ""), (5004, "one")):
+        clock.now += 1
+        fleet.take([], [past(lost=lost, spool=spool)])
+    details = [one.detail for one in reversed(happened(store))]
+    assert details == ["", "5000 points and events", "3 points and events", "1 point or event"]
+
+
+def test_a_spool_that_was_made_anew_with_an_upgrade_counts_from_what_it_says(
+    fleet: Fleet, store: Store, clock: Clock
+) -> None:
+    fleet.take([state(1)])
+    for lost, spool in ((5000, ""), (3, "one"), (7, "one")):
+        clock.now += 1
+        fleet.take([], [past(lost=lost, spool=spool)])
+    details = [one.detail for one in reversed(happened(store))]
+    assert details == ["", "5000 points and events", "4 points and events"]
 
 
 def test_a_silent_host_is_marked_once_and_told_when_it_is_back(fleet: Fleet, store: Store, clock: Clock) -> None:

@@ -151,6 +151,13 @@ def test_a_record_of_more_than_any_agent_sends_is_refused() -> None:
         decode(*encode(replace(sent, body=more)))
 
 
+def test_the_name_of_a_spool_is_as_short_as_an_agent_makes_it() -> None:
+    sent = replace(record(), body=replace(record().body, spool="a" * 64))
+    assert decode(*encode(sent)) == sent
+    with pytest.raises(Poison, match="spool"):
+        decode(*encode(replace(sent, body=replace(sent.body, spool="a" * 65))))
+
+
 @pytest.mark.parametrize("span", [7, 300, 3600, 2**31 - 1])
 def test_points_that_no_agent_makes_are_poison(span: int) -> None:
     sent = record()

@@ -88,3 +88,55 @@ def test_it_is_told_whether_what_was_sent_could_be_forgotten(tmp_path: Path) -> 
     other.close()
     assert spool.remove(sent)
     assert texts(spool) == []
+
+
+def test_a_spool_bears_its_mark_as_long_as_its_count_goes_on(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "spool.db", 1, 1000)
+    for text in "ab":
+        spool.put("point", text)
+    first = spool.mark
+    assert len(first) == 16
+    spool.close()
+    again = Spool(tmp_path / "spool.db", 1, 1000)
+    assert (again.mark, again.lost) == (first, 1)
+    again.close()
+    for name in ("spool.db-wal", "spool.db-shm"):
+        (tmp_path / name).unlink(missing_ok=True)
+    (tmp_path / "spool.db").write_text("this is no database, however long it is looked at\n" * 100)
+    for text in "cd":
+        again.put("point", text)
+    assert (again.mark, again.lost) == (first, 3)
+    again.close()
+    later = Spool(tmp_path / "spool.db", 1, 1000)
+    assert (later.mark, later.lost) == (first, 3), "also what was lost while nothing could be written"
+    later.close()
+    for path in tmp_path.glob("spool.*"):
+        path.unlink()
+    anew = Spool(tmp_path / "spool.db", 1, 1000)
+    assert anew.lost == 0
+    assert anew.mark not in ("", first)
+
+
+def test_a_spool_of_an_earlier_version_is_given_a_mark_and_keeps_its_count(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "spool.db", 1, 1000)
+    for text in "ab":
+        spool.put("point", text)
+    spool.close()
+    with sqlite3.connect(tmp_path / "spool.db") as database:
+        database.execute("DELETE FROM count WHERE name = 'mark'")
+    again = Spool(tmp_path / "spool.db", 1, 1000)
+    assert (len(again.mark), again.lost, texts(again)) == (16, 1, ["b"])
+
+
+def test_a_disk_without_room_for_the_mark_keeps_nothing_from_being_sent(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "spool.db", 10, 1000)
+    spool.put("point", "a")
+    spool.close()
+    with sqlite3.connect(tmp_path / "spool.db") as database:
+        database.execute("DELETE FROM count WHERE name = 'mark'")
+        database.execute(
+            "CREATE TRIGGER no BEFORE INSERT ON count WHEN NEW.name = 'mark'"
+            " BEGIN SELECT abs(-9223372036854775808); END"
+        )
+    again = Spool(tmp_path / "spool.db", 10, 1000)
+    assert (again.mark, texts(again)) == ("", ["a"])

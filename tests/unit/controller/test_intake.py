@@ -19,9 +19,10 @@ from memhint.objects.reclaim import Reclaim
 from memhint.objects.report import Report
 from memhint.store import open_store
 from memhint.store.errors import StoreDamaged, StoreError, StoreFailed, StoreRefused
-from memhint.store.fleet import HostRecord, State
+from memhint.store.fleet import HostEventKind, HostRecord, State
 from memhint.store.rows.points import TIDY_EVERY
 from tests.clock import Clock
+from tests.told import happened
 from tests.unit import builders
 
 
@@ -200,6 +201,18 @@ def test_silence_counts_from_when_the_store_was_last_away(away: Callable[[FakeFl
         handler.tick()
     assert fleet.listened[-2:] == [7.0, 12.0]
     assert fleet.listened[0] is None
+
+
+def test_what_a_spool_lost_is_told_of_each_spool(tmp_path: Path) -> None:
+    store = open_store(f"sqlite:///{tmp_path}/memhint.db")
+    handler, epoch = Intake(store, 5.0), "001700000000000-0000000a"
+    handler.take([Envelope(MessageKind.STATE, "host-a", epoch, 7, 1.0, builders.report(epoch=epoch))])
+    for spool, lost in (("one", 5), ("two", 3)):
+        record = Record((), (), lost, spool=spool)
+        handler.take([Envelope(MessageKind.RECORD, "host-a", epoch, 7, 1.0, record)])
+    told = [one.detail for one in happened(store) if one.kind == HostEventKind.LOST]
+    assert sorted(told) == ["3 points and events", "5 points and events"]
+    store.close()
 
 
 def test_others_learn_when_the_store_was_away() -> None:
