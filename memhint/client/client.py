@@ -177,13 +177,15 @@ class Client:
     def reclaim(self, domain: str, reason: str, **how: object) -> Item:
         """Ask a guest to give back page cache, and return the request as it was queued.
 
+        Its ``delivery`` says whether the host's agent was told, where the API says so.
+
         It is sent once only: after Unreachable, look at `reclaims` before asking again.
 
         :param reason: why, for the record
         :param how: ``bytes`` (at most), ``psi_limit`` (percent), ``timeout`` and ``hold`` (seconds), ``dry_run``
         """
         body = {"domain": domain, "reason": reason, **{name: one for name, one in how.items() if one is not None}}
-        return _member(self._transport.send("POST", "/v1/reclaims", body), "reclaim", dict)
+        return _told(self._transport.send("POST", "/v1/reclaims", body))
 
     def reclaims(self, *, limit: int | None = None, **which: object) -> Iterator[Item]:
         """Requests to reclaim, newest first. ``which`` filters by ``domain``, ``host``, ``state`` and ``since``."""
@@ -197,11 +199,11 @@ class Client:
         return _member(self._transport.get(f"/v1/reclaims/{_part(number)}"), "reclaim", dict)
 
     def interrupt(self, number: str) -> Item:
-        """End a request early.
+        """End a request early; the result is as of ``reclaim``.
 
         :raises Conflict: when it has ended already
         """
-        return _member(self._transport.send("DELETE", f"/v1/reclaims/{_part(number)}"), "reclaim", dict)
+        return _told(self._transport.send("DELETE", f"/v1/reclaims/{_part(number)}"))
 
     # What happened
 
@@ -270,6 +272,13 @@ def _member(answer: Document, name: str, kind: type[T]) -> T:
     if not isinstance(found, kind):
         raise _other(name)
     return found
+
+
+def _told(answer: Document) -> Item:
+    """A request, with what became of telling its host."""
+    found = _member(answer, "reclaim", dict)
+    delivery = answer.body.get("delivery")
+    return {**found, "delivery": delivery} if isinstance(delivery, dict) else found
 
 
 def _other(name: str) -> BadAnswer:

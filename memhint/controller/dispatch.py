@@ -58,6 +58,9 @@ class Delivery:
     refused: bool = False  # it was reached, and does not take it
 
 
+_AT_ITS_AGENT = Delivery(True, "the agent takes it up in its next cycle")  # of a single host, which shares the store
+
+
 class Dispatch(Protocol):
     """Wishes of operators, whoever fulfils them. Every method raises StoreError when the store fails."""
 
@@ -69,15 +72,15 @@ class Dispatch(Protocol):
         :raises WishedOnHost: where something is wished on its host that ``values`` does not name
         """
 
-    def reclaim(self, request: ReclaimRequest) -> HostReclaim:
-        """Queue a request.
+    def reclaim(self, request: ReclaimRequest) -> tuple[HostReclaim, Delivery]:
+        """Queue a request; as it is kept, and whether its agent was told.
 
         :raises ReclaimError: on one that no guest could be asked
         :raises NoSuchDomain: where no host has this VM
         """
 
-    def interrupt(self, request: str, why: str) -> HostReclaim:
-        """Take a request back by its id; one that has ended stays as it ended.
+    def interrupt(self, request: str, why: str) -> tuple[HostReclaim, Delivery]:
+        """Take a request back by its id; one that has ended stays as it ended. The result is as of ``reclaim``.
 
         :raises NoSuchReclaim: where there is none
         """
@@ -98,21 +101,21 @@ class EmbeddedDispatch:
         if self._store.domains.one(uuid) is None and not self._store.policies.inputs(uuid):
             raise NoSuchDomain(uuid)
         self._store.policies.set_operator(uuid, wished, unset)
-        return Delivery(True, "the agent takes it up in its next cycle")
+        return _AT_ITS_AGENT
 
-    def reclaim(self, request: ReclaimRequest) -> HostReclaim:
+    def reclaim(self, request: ReclaimRequest) -> tuple[HostReclaim, Delivery]:
         """See Dispatch."""
         line = self._store.domains.one(request.uuid)
         if line is None:
             raise NoSuchDomain(request.uuid)
         self._store.reclaims.add(Reclaim(request), line.host)
-        return _found(self._store, request.id)
+        return _found(self._store, request.id), _AT_ITS_AGENT
 
-    def interrupt(self, request: str, why: str) -> HostReclaim:
+    def interrupt(self, request: str, why: str) -> tuple[HostReclaim, Delivery]:
         """See Dispatch."""
         _found(self._store, request)
         self._store.reclaims.interrupt(request, why)
-        return _found(self._store, request)
+        return _found(self._store, request), _AT_ITS_AGENT
 
     def close(self) -> None:
         """See Dispatch."""
@@ -140,24 +143,24 @@ class FleetDispatch:
             return Delivery(False, "no host has this VM now: it is told with the first report that shows it")
         return self._deliver(policy_command(line.host, wishes, self._epoch(line.host)))
 
-    def reclaim(self, request: ReclaimRequest) -> HostReclaim:
+    def reclaim(self, request: ReclaimRequest) -> tuple[HostReclaim, Delivery]:
         """See Dispatch."""
         line = self._store.domains.one(request.uuid)
         if line is None:
             raise NoSuchDomain(request.uuid)
         self._store.reclaims.add(Reclaim(request), line.host)
         queued = _found(self._store, request.id)
-        self._deliver(reclaim_command(queued, self._wall(), self._epoch(line.host)))
-        return _found(self._store, request.id)
+        delivery = self._deliver(reclaim_command(queued, self._wall(), self._epoch(line.host)))
+        return _found(self._store, request.id), delivery
 
-    def interrupt(self, request: str, why: str) -> HostReclaim:
+    def interrupt(self, request: str, why: str) -> tuple[HostReclaim, Delivery]:
         """See Dispatch."""
         one = _found(self._store, request)
         if one.reclaim.state.ended:
-            return one
+            return one, Delivery(True, "it has ended already")
         self._store.reclaims.interrupt(request, why)
-        self._deliver(interrupt_command(one, why, self._wall(), self._epoch(one.host)))
-        return _found(self._store, request)
+        delivery = self._deliver(interrupt_command(one, why, self._wall(), self._epoch(one.host)))
+        return _found(self._store, request), delivery
 
     def close(self) -> None:
         """See Dispatch."""

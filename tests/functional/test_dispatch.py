@@ -103,7 +103,7 @@ class Site:
     def ask(self, time_to_live: float = 60.0, hold: float = 0.0, size: int | None = 64 * MIB) -> str:
         now, name = time.time(), str(uuid.uuid4())
         request = ReclaimRequest(name, WEB, size, 10.0, 60.0, "a test", "operator", now, now + time_to_live, hold=hold)
-        assert self.dispatch.reclaim(request).host == "host-a"
+        assert self.dispatch.reclaim(request)[0].host == "host-a"
         return name
 
     def fill(self, size: int) -> None:
@@ -179,7 +179,9 @@ def test_what_is_asked_while_the_agent_is_away_is_done_when_it_is_back(site: Sit
     assert not delivery.taken
     assert "no agent of host-a listens" in delivery.detail
     waits, mistake = site.ask(600.0), site.ask(600.0)
-    assert site.dispatch.interrupt(mistake, "a mistake").interrupted == "a mistake"
+    taken_back, delivery = site.dispatch.interrupt(mistake, "a mistake")
+    assert taken_back.interrupted == "a mistake"
+    assert "no agent of host-a listens" in delivery.detail
     assert site.row(waits).reclaim.state is ReclaimState.QUEUED
     site.start()
     until(lambda: site.wishes() == {"guest_actions": "allow", "reporting": "off"})

@@ -10,7 +10,7 @@ from memhint.api.handlers import pages
 from memhint.api.handlers.domains import find_uuid, own_project
 from memhint.api.policies import reclaims as rules
 from memhint.api.route import ApiResponse, Call
-from memhint.controller.dispatch import NoSuchDomain, NoSuchReclaim
+from memhint.controller.dispatch import Delivery, NoSuchDomain, NoSuchReclaim
 from memhint.objects.codec import to_plain
 from memhint.objects.reclaim import (
     PSI_LIMIT,
@@ -46,11 +46,11 @@ def create(call: Call) -> ApiResponse:
     except ReclaimError as error:
         raise bad_request("reclaim.invalid", str(error)) from None
     try:
-        queued = call.parts.dispatch.reclaim(request)
+        queued, delivery = call.parts.dispatch.reclaim(request)
     except NoSuchDomain:
         raise not_found("domain", "no host has this VM now") from None
     where = f"{call.request.root_path}/v1/reclaims/{request.id}"
-    return ApiResponse({"reclaim": item_of(queued)}, headers={"Location": where})
+    return ApiResponse(_told(queued, delivery), headers={"Location": where})
 
 
 def index(call: Call) -> ApiResponse:
@@ -82,7 +82,7 @@ def delete(call: Call) -> ApiResponse:
         raise Problem(409, "reclaim.ended", f"it has ended already: {found.reclaim.verdict}"[:500])
     why = f"taken back by api {call.who.name}"
     try:
-        return ApiResponse({"reclaim": item_of(call.parts.dispatch.interrupt(found.reclaim.request.id, why))})
+        return ApiResponse(_told(*call.parts.dispatch.interrupt(found.reclaim.request.id, why)))
     except NoSuchReclaim:
         raise not_found("reclaim", "it is no longer kept") from None
 
@@ -110,6 +110,10 @@ def item_of(one: HostReclaim) -> dict[str, Any]:
         "stop": None if found.stop is None else str(found.stop),
         "verdict": to_plain(found.verdict),
     }
+
+
+def _told(one: HostReclaim, delivery: Delivery) -> dict[str, Any]:
+    return {"reclaim": item_of(one), "delivery": to_plain(delivery)}
 
 
 def _find(call: Call, rule: str) -> HostReclaim:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from memhint.api.schemas.records import Schema, record, sparse
+from memhint.api.schemas.records import Schema, record, schema_of, sparse
 
 LIMIT, LIMIT_MOST = 100, 1000
 BIGGEST = 2**63 - 1  # that a database keeps
@@ -48,6 +48,14 @@ PROBLEM: Schema = {
         }
     },
 }
+
+DELIVERY: Schema = record(
+    {
+        "taken": schema_of(bool),
+        "detail": schema_of(str),
+        "refused": {**schema_of(bool), "description": "its host was reached, and does not take it"},
+    }
+)
 
 
 def query(properties: Mapping[str, Schema]) -> Schema:

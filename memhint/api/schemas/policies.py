@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memhint.api.schemas.common import query
+from memhint.api.schemas.common import DELIVERY, query
 from memhint.api.schemas.levers import LEVER
 from memhint.api.schemas.records import Schema, nullable, record, schema_of
 from memhint.objects.policy import KEYS, Origin
@@ -45,13 +45,7 @@ UPDATE: Schema = {
     "properties": {
         "policy": POLICY,
         "changes": {"type": "array", "items": _CHANGE},
-        "delivery": record(
-            {
-                "taken": schema_of(bool),
-                "detail": schema_of(str),
-                "refused": {**schema_of(bool), "description": "its host was reached, and does not take it"},
-            }
-        ),
+        "delivery": DELIVERY,
         "levers": {
             "type": "array",
             "items": LEVER,

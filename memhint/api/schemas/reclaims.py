@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memhint.api.schemas.common import BIGGEST, NAME, TIME, UUID, one, page, page_query
+from memhint.api.schemas.common import BIGGEST, DELIVERY, NAME, TIME, UUID, one, page, page_query
 from memhint.api.schemas.levers import VERDICT
 from memhint.api.schemas.records import Schema, nullable, record, schema_of
 from memhint.objects.reclaim import HOLD_MAX, PSI_LIMIT, SMALLEST, TIMEOUT, Hold, ReclaimState, Stop
@@ -76,3 +76,4 @@ LIST_QUERY = page_query(
 )
 LIST = page("reclaims", RECLAIM)
 SHOW = one("reclaim", RECLAIM)
+TOLD: Schema = record({"reclaim": RECLAIM, "delivery": DELIVERY})

@@ -68,6 +68,7 @@ examples:
                 hold=parsed_args.hold,
                 dry_run=parsed_args.dry_run or None,
             )
+        say_delivery(self, queued)
         found = queued if parsed_args.no_wait else self._wait(client, queued)
         self.failure = None if parsed_args.no_wait else self._end(parsed_args.vm, found)
         return self.one(parsed_args, found, _rows(found))
@@ -187,7 +188,17 @@ examples:
     def ask(self, client: Client, number: str) -> Item:
         """End it."""
         with self.asked_once("reclaim show", number):
-            return client.interrupt(number)
+            found = client.interrupt(number)
+        say_delivery(self, found)
+        return found
+
+
+def say_delivery(command: FleetShow, found: Item) -> None:
+    """Tell whether the host's agent does not know of it yet; it is kept either way."""
+    delivery = found.get("delivery") or {"taken": True}
+    if not delivery.get("taken"):
+        what = "stored, and refused" if delivery.get("refused") else "stored, and not at its host yet"
+        command.say(f"request {text(found.get('id'))}: {what}: {text(delivery.get('detail'))}")
 
 
 def _rows(found: Item) -> dict[str, str]:

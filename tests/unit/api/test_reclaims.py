@@ -25,6 +25,7 @@ def test_a_request_is_queued_for_the_vms_host_and_found_again(site: Site) -> Non
     assert made["expires"] > made["at"]
     assert site.get(answer.headers["Location"]).get_json()["reclaim"] == made
     assert site.get("/v1/reclaims").get_json()["reclaims"] == [made]
+    assert answer.get_json()["delivery"]["taken"]
 
 
 def test_what_is_not_said_is_as_the_command_line_has_it(site: Site) -> None:

@@ -133,10 +133,12 @@ def test_a_vm_that_is_away_for_now_can_still_be_wished_for(fleet: Fleet) -> None
 
 def test_a_request_is_kept_for_its_host_and_told(fleet: Fleet) -> None:
     fleet.report()
-    one = fleet.dispatch.reclaim(builders.reclaim_request())
+    one, delivery = fleet.dispatch.reclaim(builders.reclaim_request())
+    assert delivery.taken
     assert (one.host, one.reclaim.state, one.interrupted) == ("host-a", ReclaimState.QUEUED, None)
     assert fleet.asked[-1].arguments["left"] == 60.0
-    taken_back = fleet.dispatch.interrupt("req-1", "a mistake")
+    taken_back, delivery = fleet.dispatch.interrupt("req-1", "a mistake")
+    assert delivery.taken
     assert taken_back.interrupted == "a mistake"
     assert (fleet.asked[-1].name, fleet.asked[-1].arguments["why"]) == ("interrupt", "a mistake")
 
@@ -145,9 +147,29 @@ def test_what_has_ended_is_not_taken_back(fleet: Fleet) -> None:
     fleet.report()
     fleet.dispatch.reclaim(builders.reclaim_request())
     fleet.store.reclaims.save(replace(Reclaim(builders.reclaim_request()), state=ReclaimState.DONE))
-    one = fleet.dispatch.interrupt("req-1", "too late")
+    one, _ = fleet.dispatch.interrupt("req-1", "too late")
     assert (one.reclaim.state, one.interrupted) == (ReclaimState.DONE, None)
     assert [command.name for command in fleet.asked] == ["reclaim"]
+
+
+@pytest.mark.parametrize(
+    ("error", "reply", "says", "refused"),
+    [
+        (HostAway("no agent listens"), None, "no agent listens; it is told when host-a reports", False),
+        (None, Reply(CommandStatus.FAILED, EPOCH, "ReclaimError: no"), "host-a does not take it", True),
+    ],
+)
+def test_who_asks_for_a_reclaim_learns_whether_its_agent_was_told(
+    fleet: Fleet, error: BusError | None, reply: Reply | None, says: str, refused: bool
+) -> None:
+    fleet.report()
+    fleet.error, fleet.reply = error, reply or fleet.reply
+    kept, asked = fleet.dispatch.reclaim(builders.reclaim_request())
+    taken_back, told = fleet.dispatch.interrupt("req-1", "a mistake")
+    assert (kept.reclaim.state, taken_back.interrupted) == (ReclaimState.QUEUED, "a mistake")
+    for delivery in (asked, told):
+        assert (delivery.taken, delivery.refused) == (False, refused)
+        assert says in delivery.detail
 
 
 @pytest.mark.parametrize("changes", [{"size": 1}, {"timeout": 0.0}])

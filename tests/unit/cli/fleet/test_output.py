@@ -243,6 +243,18 @@ def test_a_wish_that_has_not_arrived_is_told_again(desk: Desk) -> None:
     assert "it holds already" not in result.out
 
 
+@pytest.mark.parametrize(("refused", "what"), [(False, "not at its host yet"), (True, "refused")])
+@pytest.mark.parametrize("words", [["create", VM, "--no-wait"], ["interrupt", "r"]])
+def test_a_request_of_which_its_host_does_not_know_is_told(
+    desk: Desk, words: list[str], refused: bool, what: str
+) -> None:
+    delivery = {"taken": False, "detail": "its agent is away", "refused": refused}
+    desk.server.replies = [Reply(body={"reclaim": {"id": "r", "state": "queued"}, "delivery": delivery})]
+    result = desk.run("reclaim", *words)
+    assert result.code == 0
+    assert f"request r: stored, and {what}: its agent is away" in result.err
+
+
 @pytest.mark.parametrize("words", [["dedup"], ["=on"], ["dedup=on", "dedup=off"]])
 def test_what_is_no_wish_is_not_sent(desk: Desk, words: list[str]) -> None:
     assert desk.run("policy", "set", VM, *words).code == 2
