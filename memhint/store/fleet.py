@@ -285,11 +285,13 @@ class Fleet:
                 continue
             happened += _changes(known[name], after, now)
             known[name], newest[name] = after, one
+        lost: Counter[str] = Counter()  # of a host and a kind one event of a moment is kept
         for record in records:
-            known[record.host], lost = _dropped(known[record.host], record)
-            if lost:
-                detail = counted(lost, "point or event", "points and events")
-                happened.append(HostEvent(now, record.host, HostEventKind.LOST, detail))
+            known[record.host], more = _dropped(known[record.host], record)
+            lost[record.host] += more
+        for name, number in (+lost).items():
+            detail = counted(number, "point or event", "points and events")
+            happened.append(HostEvent(now, name, HostEventKind.LOST, detail))
         upsert(connection, report, *map(_document, newest.values()))
         upsert(connection, host, *(_row(one) for name, one in known.items() if one != before[name]))
         self._history.add(connection, [(record.host, point) for record in records for point in record.points])

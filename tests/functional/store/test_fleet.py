@@ -95,6 +95,12 @@ def test_losses_are_told_as_they_grow(fleet: Fleet, store: Store, clock: Clock) 
     assert fleet.hosts()[0].lost == 7
 
 
+def test_losses_of_which_records_tell_at_once_are_told_together(fleet: Fleet, store: Store) -> None:
+    fleet.take([state(1)])
+    fleet.take([], [past(1, lost=5), past(2, lost=8), past(3, lost=8)])
+    assert [one.detail for one in reversed(happened(store))] == ["", "8 points and events"]
+
+
 def test_losses_of_a_spool_that_was_made_anew_are_told_from_its_beginning(
     fleet: Fleet, store: Store, clock: Clock
 ) -> None:
