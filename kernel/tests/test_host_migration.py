@@ -76,7 +76,7 @@ class OfflineTest(MigrationCase):
     arguments = "movablecore=512M"
 
     def test_memory_that_is_taken_offline_keeps_its_content(self) -> None:
-        self.guest.run(f"echo 4 > {THREADS}; echo 4096 > {BATCH}; touch /tmp/held")
+        self.guest.run(f"echo 4 > {THREADS}; echo 4096 > {BATCH}; touch /tmp/held /tmp/said")
         self.guest.run("(migrate_copy hold /tmp/held > /tmp/said 2>&1; echo $? > /tmp/ended) & true")
         self.guest.wait_until(lambda: self.guest.run("cat /tmp/said").endswith("held"), "memory to be held", 60)
         before = self.guest.counter("pgmigrate_success")

@@ -49,6 +49,12 @@ def guests() -> Iterator[dict[str, Guest]]:
         yield {one.name: one for one in lab.hosts[0].add_guests(wished)}
 
 
+@pytest.fixture(autouse=True)
+def _nothing_held(guests: dict[str, Guest]) -> None:
+    """Whatever the test before left in the guests."""
+    let_go(guests)
+
+
 @pytest.fixture
 def ksm() -> Iterator[None]:
     """KSM at full speed when it is switched on, everything separated and as it was in the end."""
@@ -124,7 +130,6 @@ def estimated(guests: dict[str, Guest], budget: float) -> tuple[DedupEstimate, f
 @pytest.mark.parametrize(("percent", "budget"), [(0, HURRIED), (30, BUDGET), (90, HURRIED)])
 def test_the_estimate_is_what_ksm_then_merges(guests: dict[str, Guest], ksm: None, percent: int, budget: float) -> None:
     common = DATA * percent // 100 // MIB * MIB
-    let_go(guests)
     for guest in guests.values():
         for name, size, content in (("common", common, "seed:7"), ("own", DATA - common, "random")):
             if size:
