@@ -1,4 +1,4 @@
-"""By what the kernels of emulated guests tell the time, as words for their command lines."""
+"""By what the kernels of virtual hosts tell the time, as words for their command lines."""
 
 from __future__ import annotations
 
