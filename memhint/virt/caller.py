@@ -14,9 +14,8 @@ from memhint.virt.connection import KEEPALIVE_COUNT, KEEPALIVE_S, Connection, tr
 from memhint.virt.errors import CallTimeout
 
 T = TypeVar("T")
-SILENT_S = KEEPALIVE_S * (
-    KEEPALIVE_COUNT + 1
-)  # a connection that does not even answer libvirt itself is closed by then
+# A connection that does not even answer libvirt itself is closed by then.
+SILENT_S = KEEPALIVE_S * (KEEPALIVE_COUNT + 1)
 
 
 class Caller:
