@@ -50,9 +50,11 @@ def guests() -> Iterator[dict[str, Guest]]:
 
 
 @pytest.fixture(autouse=True)
-def _nothing_held(guests: dict[str, Guest]) -> None:
-    """Whatever the test before left in the guests."""
+def _nothing_left(guests: dict[str, Guest]) -> None:
+    """Whatever the test before left in the guests, or merged of them."""
     let_go(guests)
+    write_knob(ROOT, KsmKnob.RUN, "2")
+    write_knob(ROOT, KsmKnob.RUN, "0")
 
 
 @pytest.fixture
