@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from memhint.objects.ownership import HOST, Ledger, Mark, on_the_way
+from memhint.objects.ownership import HOST, Ledger, Mark, marking
 from memhint.objects.verdict import Answer, Reason, Verdict
 
 
@@ -60,11 +60,8 @@ class HostKnob:
             return Verdict(Answer.PLANNED, Reason.DRY_RUN, f"write {value} to {self._file}")
         self._done = False
         new = Mark(HOST, self._name, seen, value, self._host_boot, self._now())
-        kept = on_the_way(new, mark, seen)
-        self._ledger.put(kept)
-        self._write(value)
-        if kept != new:
-            self._ledger.put(new)
+        with marking(self._ledger.put, new, mark, seen):
+            self._write(value)
         self._done = True
         return Verdict(Answer.APPLIED, Reason.NONE, f"{self._file}={value}, it was {seen}")
 

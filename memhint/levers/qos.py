@@ -35,7 +35,7 @@ from memhint.levers.qos_pass import (
 )
 from memhint.levers.qos_wish import QosTarget, QosWishes
 from memhint.objects.lever import LeverName, LeverState, Observed
-from memhint.objects.ownership import Ledger, Mark, on_the_way
+from memhint.objects.ownership import Ledger, Mark, marking
 from memhint.objects.policy import QosClass
 from memhint.objects.verdict import Answer, Reason, Verdict
 
@@ -144,11 +144,8 @@ class QosLever:
             # of another life, or somebody set another value since: that is what is to be put back one day
             self._drop(older, work)
             older = None
-        kept = on_the_way(mark, older, mark.before)
-        self._keep(kept, work)
-        self._set(change.path, change.after)
-        if kept != mark:
-            self._keep(mark, work)
+        with marking(lambda one: self._keep(one, work), mark, older, mark.before):
+            self._set(change.path, change.after)
         if change.knob.startswith(MIN + OF):
             work.moved(dirname(change.path), change.after)
 

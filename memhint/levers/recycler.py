@@ -15,7 +15,7 @@ from memhint.guest.reporting_knob import reports
 from memhint.levers.lever import LeverContext, Stop, VmLever
 from memhint.objects.domain import DomainObservation, DomainState
 from memhint.objects.lever import LeverName, LeverState, Observed
-from memhint.objects.ownership import Ledger, Mark, on_the_way
+from memhint.objects.ownership import Ledger, Mark, marking
 from memhint.objects.policy import Mode, Policy
 from memhint.objects.recycler import RecyclerCounters, RecyclerPace, pace_of
 from memhint.objects.units import MIB
@@ -148,11 +148,8 @@ class RecyclerLever(VmLever):
                 return Verdict(Answer.CONFLICT, Reason.OTHER_MANAGER, "somebody has set another pace since")
             pace = self._pace(wish, mark or Mark(domain.uuid, PACE_KNOB, str(before), "", "", 0.0), whole)
             new = Mark(domain.uuid, PACE_KNOB, str(before), str(pace), process.instance, self._now())
-            kept = new if mark is None else on_the_way(new, mark, mark.values()[0])
-            self._ledger.put(kept)
-            knobs.write(pace)
-            if kept != new:
-                self._ledger.put(new)
+            with marking(self._ledger.put, new, mark, mark.values()[0] if mark is not None else new.before):
+                knobs.write(pace)
         except VirtError as error:
             return Verdict(Answer.FAILED, Reason.HYPERVISOR, error.detail)
         self._set[domain.uuid] = (process.instance, pace)

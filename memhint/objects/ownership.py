@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -42,6 +44,16 @@ def on_the_way(new: Mark, known: Mark | None, seen: str) -> Mark:
     if known is None or not ours or seen in (known.before, new.after):
         return new
     return replace(new, after=f"{seen}{_THEN}{new.after}")
+
+
+@contextmanager
+def marking(put: Callable[[Mark], None], new: Mark, known: Mark | None, seen: str) -> Iterator[None]:
+    """Around a write: ``new`` is kept with `put` as `on_the_way` has it, and as it is once the write is done."""
+    kept = on_the_way(new, known, seen)
+    put(kept)
+    yield
+    if kept != new:
+        put(new)
 
 
 class Ledger(Protocol):
