@@ -77,7 +77,7 @@ def sizes_of(scale: Scale) -> tuple[Sizes, Cycle]:
         small = Sizes(640 * MIB, 256 * MIB, 64 * MIB, 512 * MIB, most=1, translation_cache=filled_host.SMOKE_CACHE)
         return small, Cycle(10.0, 8, 8 * MIB, 0.0625)
     if scale is Scale.SHORT:
-        cycle = Cycle(180.0, 24, 24 * MIB, 0.375)  # an emulated guest needs 4 to 5 s of CPU for it: two cores bear sixty
+        cycle = Cycle(180.0, 24, 24 * MIB, 0.375)  # 4 to 5 s of CPU of an emulated guest: two cores bear sixty
         return Sizes(3 * GIB, 768 * MIB, cycle.peak, 5 * GIB, most=80), cycle
     cycle = Cycle(240.0, 24, 32 * MIB, 0.5)  # and 6 s for this
     return Sizes(4 * GIB, GIB, cycle.peak, 8 * GIB, most=80), cycle
