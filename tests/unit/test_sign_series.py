@@ -90,7 +90,7 @@ def test_a_patch_can_be_applied_with_its_authors_name(tmp_path: Path) -> None:
 
 def test_the_cover_letter_has_to_be_written_before_it_is_sent() -> None:
     cover = tool.signed(ROOT / "qemu/patches/10.0", PEOPLE)["0000-cover-letter.patch"]
-    assert "[PATCH 00/14] *** SUBJECT HERE ***" in cover
+    assert "[PATCH 00/19] *** SUBJECT HERE ***" in cover
     assert "*** BLURB HERE ***" in cover
     assert "  balloon: add query-balloon-reporting\n" in cover
 

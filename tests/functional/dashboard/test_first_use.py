@@ -155,6 +155,30 @@ def test_a_hold_shows_what_is_taken_back_until_it_is_ended(window: Window, store
     expect(rows.nth(1)).to_contain_text("it was interrupted")
 
 
+def test_a_request_that_is_not_at_its_host_yet_says_why(window: Window, store: Filled) -> None:
+    def undelivered(one: Route) -> None:
+        answer = one.fetch()
+        delivery = {"taken": False, "refused": False, "detail": "the broker does not answer"}
+        one.fulfill(response=answer, json={**answer.json(), "delivery": delivery})
+
+    page = window.page
+    page.goto(f"{page.url}#/vms/{store.fleet.most_unreported}")
+    page.get_by_role("button", name="Reclaim memory").click()
+    dialog = page.get_by_role("dialog")
+    page.route("**/v1/reclaims", undelivered)
+    dialog.get_by_role("button", name="Dry run").click()
+    expect(dialog).to_contain_text("Stored, and not at its host yet")
+    expect(dialog).to_contain_text("the broker does not answer")
+    page.unroute("**/v1/reclaims")
+    database = open_store(store.url, create=False)
+    reclaims = Reclaims(database.database, store.fleet.name(store.fleet.hoarder), 86400.0)
+    (mine,) = [one for one in reclaims.open() if one.request.uuid == store.fleet.most_unreported]
+    reclaims.save(replace(mine, state=ReclaimState.EXPIRED))
+    database.close()
+    expect(dialog).not_to_contain_text("not at its host yet")
+    expect(dialog.get_by_role("button", name="Dry run")).to_be_enabled()
+
+
 def test_a_reclaim_is_followed_on_when_the_api_was_away(window: Window, store: Filled, agent: Agent) -> None:
     page = window.page
     page.goto(f"{page.url}#/vms/{store.fleet.most_unreported}")

@@ -65,6 +65,7 @@ export function openReclaim(domain, done) {
   const outcome = h("div", { classes: "outcome", role: "status" });
   let working = false;
   let ending = null; // of which reclaim the end was asked for
+  let undelivered = null; // why its host does not have the newest word yet
   let shown = "";
   let edits = 0;
 
@@ -133,7 +134,9 @@ export function openReclaim(domain, done) {
       dry_run: dryRun,
     };
     try {
-      let { reclaim } = (await call("POST", "/v1/reclaims", { body, signal: dialog.signal })).data;
+      const { data } = await call("POST", "/v1/reclaims", { body, signal: dialog.signal });
+      let { reclaim } = data;
+      undelivered = reasonOf(data.delivery);
       show(reclaim);
       let settled = false;
       let pause = POLL;
@@ -144,6 +147,7 @@ export function openReclaim(domain, done) {
           ({ reclaim } = await get(`/v1/reclaims/${encodeURIComponent(reclaim.id)}`, {}, dialog.signal));
           if (pause !== POLL) shown = ""; // what stands there is of the failure
           pause = POLL;
+          if (reclaim.state !== "queued" && ending !== reclaim.id) undelivered = null;
         } catch (error) {
           // The request goes on whether or not it is looked at. Only a refusal says that looking again is no use.
           if (error.name === "AbortError" || (error.status >= 400 && error.status < 500 && error.status !== 429))
@@ -171,12 +175,13 @@ export function openReclaim(domain, done) {
 
   function show(reclaim) {
     // What is the same stays: somebody may be pressing its button, or reading why that failed.
-    const now = JSON.stringify(reclaim);
+    const now = JSON.stringify([reclaim, undelivered]);
     if (now === shown) return;
     shown = now;
     const ended = ENDED.has(reclaim.state);
     const { verdict } = reclaim;
     const facts = [
+      undelivered && !ended ? ["Stored, and not at its host yet", undelivered] : null,
       reclaim.dry_run ? null : ["Returned", memory(reclaim.returned)],
       reclaim.held ? ["Held", heldWords(reclaim.held)] : null,
       reclaim.stop ? ["Ended because", STOP[reclaim.stop] ?? reclaim.stop] : null,
@@ -233,7 +238,8 @@ export function openReclaim(domain, done) {
     button.disabled = true;
     ending = reclaim.id;
     try {
-      await call("DELETE", `/v1/reclaims/${encodeURIComponent(reclaim.id)}`, { signal: dialog.signal });
+      const path = `/v1/reclaims/${encodeURIComponent(reclaim.id)}`;
+      undelivered = reasonOf((await call("DELETE", path, { signal: dialog.signal })).data?.delivery);
     } catch (error) {
       if (error.name === "AbortError") return;
       ending = null;
@@ -253,4 +259,8 @@ export function openReclaim(domain, done) {
     );
     if (!dryRun) done?.();
   }
+}
+
+function reasonOf(delivery) {
+  return delivery?.taken === false ? delivery.detail : null;
 }
