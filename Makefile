@@ -90,7 +90,7 @@ soak: setup  ## ten minutes of arbitrary messages at a controller and requests a
 nova: setup  ## the Nova plugin against Nova 31 to 34, each with the whole of Nova in one process (the first time it installs them)
 	nova_plugin/check
 
-bench: setup  ## run the benches of doc/measurements.md, 80 minutes in all, and write it again (doc/measured-by-tests.md has the commands of all other figures); NAME=density for one, SCALE=full for about an hour each, SCALE=1 at the sizes of the published tests
+bench: setup  ## run the benches of doc/measurements.md, hours in all, and write it again (doc/measured-by-tests.md has the commands of all other figures); NAME=density for one, SCALE=full for about an hour each, SCALE=1 at the sizes of the published tests
 	$(BIN)/python -m bench $(NAME) --scale $(if $(filter 1,$(SCALE)),seed,$(or $(SCALE),short))
 
 measurements: setup  ## write doc/measurements.md and its pictures again, of what was measured before

@@ -1,7 +1,7 @@
 """memhint's benches: what doc/measurements.md tells of. What tests and demos measure is in doc/measured-by-tests.md.
 
 examples:
-  python -m bench                          # all benches, 80 minutes
+  python -m bench                          # all benches, hours
   python -m bench density --scale full     # one, about an hour
   python -m bench density memhog --scale seed   # at the sizes of the published tests
   python -m bench --list

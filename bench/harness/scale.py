@@ -11,7 +11,7 @@ class Scale(StrEnum):
     SMOKE = "smoke"
     """A minute or less, to see that the bench still works; its figures say nothing."""
     SHORT = "short"
-    """Two to twenty minutes, and 80 for all."""
+    """Two to twenty minutes; `recycle` takes more than an hour."""
     FULL = "full"
     """About an hour at most."""
     SEED = "seed"
