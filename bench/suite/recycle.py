@@ -89,7 +89,7 @@ def settings_of(cycle: Cycle) -> dict[str, Mapping[str, Any]]:
 
 
 def measure(scale: Scale, say: Say) -> Result:
-    """An hour at the short scale, two at the full one: the arms run one after another."""
+    """More than an hour at the short scale, two at the full one: the arms run one after another."""
     no_other_guests()
     ksm_is_off()
     sizes, cycle = sizes_of(scale)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+import pytest
 from playwright.sync_api import Route, expect
 
 from lab.servers.directory import wait_until
@@ -155,10 +156,13 @@ def test_a_hold_shows_what_is_taken_back_until_it_is_ended(window: Window, store
     expect(rows.nth(1)).to_contain_text("it was interrupted")
 
 
-def test_a_request_that_is_not_at_its_host_yet_says_why(window: Window, store: Filled) -> None:
+@pytest.mark.parametrize(
+    ("refused", "says"), [(False, "Stored, and not at its host yet"), (True, "Stored, and refused")]
+)
+def test_a_request_that_is_not_at_its_host_says_why(window: Window, store: Filled, refused: bool, says: str) -> None:
     def undelivered(one: Route) -> None:
         answer = one.fetch()
-        delivery = {"taken": False, "refused": False, "detail": "the broker does not answer"}
+        delivery = {"taken": False, "refused": refused, "detail": "the broker does not answer"}
         one.fulfill(response=answer, json={**answer.json(), "delivery": delivery})
 
     page = window.page
@@ -167,7 +171,7 @@ def test_a_request_that_is_not_at_its_host_yet_says_why(window: Window, store: F
     dialog = page.get_by_role("dialog")
     page.route("**/v1/reclaims", undelivered)
     dialog.get_by_role("button", name="Dry run").click()
-    expect(dialog).to_contain_text("Stored, and not at its host yet")
+    expect(dialog).to_contain_text(says)
     expect(dialog).to_contain_text("the broker does not answer")
     page.unroute("**/v1/reclaims")
     database = open_store(store.url, create=False)
@@ -175,7 +179,7 @@ def test_a_request_that_is_not_at_its_host_yet_says_why(window: Window, store: F
     (mine,) = [one for one in reclaims.open() if one.request.uuid == store.fleet.most_unreported]
     reclaims.save(replace(mine, state=ReclaimState.EXPIRED))
     database.close()
-    expect(dialog).not_to_contain_text("not at its host yet")
+    expect(dialog).not_to_contain_text(says)
     expect(dialog.get_by_role("button", name="Dry run")).to_be_enabled()
 
 

@@ -65,7 +65,7 @@ export function openReclaim(domain, done) {
   const outcome = h("div", { classes: "outcome", role: "status" });
   let working = false;
   let ending = null; // of which reclaim the end was asked for
-  let undelivered = null; // why its host does not have the newest word yet
+  let undelivered = null; // what became of the newest word, while its host has not taken it
   let shown = "";
   let edits = 0;
 
@@ -136,7 +136,7 @@ export function openReclaim(domain, done) {
     try {
       const { data } = await call("POST", "/v1/reclaims", { body, signal: dialog.signal });
       let { reclaim } = data;
-      undelivered = reasonOf(data.delivery);
+      undelivered = notTaken(data.delivery);
       show(reclaim);
       let settled = false;
       let pause = POLL;
@@ -181,7 +181,9 @@ export function openReclaim(domain, done) {
     const ended = ENDED.has(reclaim.state);
     const { verdict } = reclaim;
     const facts = [
-      undelivered && !ended ? ["Stored, and not at its host yet", undelivered] : null,
+      undelivered && !ended
+        ? [undelivered.refused ? "Stored, and refused" : "Stored, and not at its host yet", undelivered.detail]
+        : null,
       reclaim.dry_run ? null : ["Returned", memory(reclaim.returned)],
       reclaim.held ? ["Held", heldWords(reclaim.held)] : null,
       reclaim.stop ? ["Ended because", STOP[reclaim.stop] ?? reclaim.stop] : null,
@@ -239,7 +241,7 @@ export function openReclaim(domain, done) {
     ending = reclaim.id;
     try {
       const path = `/v1/reclaims/${encodeURIComponent(reclaim.id)}`;
-      undelivered = reasonOf((await call("DELETE", path, { signal: dialog.signal })).data?.delivery);
+      undelivered = notTaken((await call("DELETE", path, { signal: dialog.signal })).data?.delivery);
     } catch (error) {
       if (error.name === "AbortError") return;
       ending = null;
@@ -261,6 +263,6 @@ export function openReclaim(domain, done) {
   }
 }
 
-function reasonOf(delivery) {
-  return delivery?.taken === false ? delivery.detail : null;
+function notTaken(delivery) {
+  return delivery?.taken === false ? delivery : null;
 }
