@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ET
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lab.emulated_cpu import SPOILT
+from lab.emulated_cpu import CLOCK, SPOILT
 from lab.sizes import MIB
 
 NOVA = "http://openstack.org/xmlns/libvirt/nova/1.1"
@@ -56,8 +56,7 @@ def kernel_command_line(spec: DomainSpec) -> str:
     """What the guest's kernel is told."""
     words = ["console=ttyS0", "quiet", "panic=1", "random.trust_cpu=on", "mitigations=off"]
     if spec.accel == "tcg":
-        # Emulated timers are late under load; these stop the kernel from testing (and distrusting) them.
-        words += ["no_timer_check", "tsc=reliable"]
+        words += [CLOCK]
         # Nor does it test its ciphers then, which is an eighth of what a boot costs.
         words += ["cryptomgr.notests"]
         # Nor its source of jitter, a fifth of the instructions of a boot of 6.12; nothing draws from that here.

@@ -25,7 +25,7 @@ from typing import Any
 
 from lab import leftovers
 from lab.cpio import Archive
-from lab.emulated_cpu import EMULATED_CPU
+from lab.emulated_cpu import CLOCK, EMULATED_CPU
 from lab.errors import BootError, ImageError, WorkError
 from lab.image import APPLETS, libraries, locked, modules_of
 from lab.packages import Package, asked, dependencies, fetch, kernel_package, offered, unpack
@@ -45,12 +45,13 @@ CALL_DEADLINE = 600.0
 _PORT = "memhint.lab.0"
 # What an emulated processor need not be guarded against, and what its kernel need not test at each boot.
 _QUICK = "mitigations=off cryptomgr.notests"
-_CLOCK = "no_timer_check tsc=unstable"
+_DOUBTED_CLOCK = "no_timer_check tsc=unstable"
 """Emulated timers are late under load: these words keep a kernel from testing its timers, and from telling the time by
 the TSC. It finds out at boot how fast that one counts. On a machine that is busy just then it may find a few times too
-little, and its clock goes a few times too fast for as long as it runs."""
-_COUNTED_CLOCK = "no_timer_check tsc=reliable"
-"""Where time goes on with each instruction what is found out at boot is right, and read with the fewest of them."""
+little, and its clock goes a few times too fast for as long as it runs.
+
+Where time goes on with each instruction, what is found out is right, and the TSC is read with the fewest of them.
+"""
 _QEMU = ("qemu-system-x86", "qemu-system-common")
 _CHECKOUT = Path(__file__).resolve().parent.parent
 _CODE = (
@@ -152,7 +153,7 @@ class VirtualHost(Started):
             "-cpu", EMULATED_CPU, "-M", "pc", "-smp", str(self._cpus),
             "-m", str(self._memory // MIB), "-nodefaults", "-no-reboot", "-display", "none",
             "-kernel", str(kernel), "-initrd", str(initrd),
-            "-append", f"console=ttyS0 quiet panic=-1 psi=1 {_QUICK} {_COUNTED_CLOCK if self._counted else _CLOCK}",
+            "-append", f"console=ttyS0 quiet panic=-1 psi=1 {_QUICK} {CLOCK if self._counted else _DOUBTED_CLOCK}",
             "-serial", f"file:{self._folder / 'console.log'}",
             "-device", "virtio-serial-pci",
             "-chardev", f"socket,id=work,path={self._folder / 'work.sock'},server=on,wait=off",

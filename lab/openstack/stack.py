@@ -17,6 +17,7 @@ from openstack.connection import Connection
 from openstack.exceptions import HttpException
 
 from lab.cgroup import HostCgroup
+from lab.emulated_cpu import CLOCK
 from lab.errors import StateError
 from lab.image import Progress
 from lab.lab import Lab
@@ -42,7 +43,6 @@ READY = 180.0
 _CONTROL = 16 * GIB
 """Bytes the control plane may use: a bound against a leak, not a budget."""
 _COMMAND_LINE = "console=ttyS0 quiet panic=1 random.trust_cpu=on mitigations=off"
-_EMULATED = " no_timer_check tsc=reliable"
 _BROKER_USER = "openstack"
 _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 """Past any proxy: only this machine has these addresses."""
@@ -460,7 +460,7 @@ class Stack:
         database.sql(f"UPDATE endpoint SET url = REPLACE(url, '{schema.HERE}', '{here}')", "keystone")
 
     def _upload(self) -> None:
-        line = _COMMAND_LINE + ("" if self.lab.record.accel == "kvm" else _EMULATED)
+        line = _COMMAND_LINE + ("" if self.lab.record.accel == "kvm" else f" {CLOCK}")
         images.upload(self.cloud, self.lab.image(self.lab.kernel, self.lab.agent), line, self.directory / "data")
         images.flavor(self.cloud)
 

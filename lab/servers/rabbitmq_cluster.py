@@ -12,6 +12,8 @@ from lab.servers.directory import ServerDirectory, ServerFailed, kill, wait_unti
 from lab.servers.ports import free_ports
 from lab.servers.rabbitmq import RabbitMQ
 
+_TOLD = ("name", "messages_ready", "messages_unacknowledged", "leader", "online", "consumers")
+
 
 class Cluster:
     """Nodes that share a port mapper and a cookie, and find each other by name."""
@@ -71,6 +73,18 @@ class Cluster:
         """Messages in each queue."""
         told = self.nodes[0].control("list_queues", "-p", "memhint", "name", "messages", "--formatter", "json")
         return {str(one["name"]): int(one["messages"]) for one in json.loads(told)}
+
+    def state(self) -> str:
+        """What the nodes say of their queues, and the last of their logs: for the message of a test that waits."""
+        said = []
+        for node in self.nodes:
+            try:
+                said.append(node.control("list_queues", "-p", "memhint", *_TOLD))
+            except (ServerFailed, subprocess.TimeoutExpired) as error:
+                said.append(str(error))
+            log = (node.place.path / "log").read_text(errors="replace")
+            said.append(f"{node.node}: {log[-2000:]}")
+        return "\n".join(said)
 
     def _formed(self) -> bool:
         """Whether the first node sees all. Only that one is asked: each question is a start of Erlang."""

@@ -161,8 +161,7 @@ class RabbitPublisher:
             self._stop.wait(reconnects.wait())
 
     def _serve(self, connection: pika.BlockingConnection, user: str, reconnects: Reconnects) -> None:
-        channel = connection.channel()
-        channel.confirm_delivery()
+        channel = _confirming(connection)
         self._user = user
         commands = self._listen(connection)
         retry = self._clock() + _LISTEN_AGAIN
@@ -171,7 +170,11 @@ class RabbitPublisher:
         while True:
             last = self._stop.is_set()
             self._send_state(channel, user)
-            self._send_records(channel, user)
+            if not self._send_records(channel, user):
+                # In a cluster whose node has just died the broker may believe of a channel, for as long as that node is
+                # dead, that the queue is full.
+                _close(channel)
+                channel = _confirming(connection)
             reconnects.reset()
             if last:
                 return
@@ -210,12 +213,13 @@ class RabbitPublisher:
             raise
         self._count("states")
 
-    def _send_records(self, channel: BlockingChannel, user: str) -> None:
+    def _send_records(self, channel: BlockingChannel, user: str) -> bool:
+        """Send what is due; False where the broker refused it."""
         now = time.monotonic()
         if not len(self._spool) or not (self._urgent or now - self._flushed >= self._flush or self._stop.is_set()):
-            return
+            return True
         if self._full_until is not None and now < self._full_until and not self._stop.is_set():
-            return
+            return True
         self._urgent = False
         while waiting := self._spool.first(_AT_ONCE):
             record, unread = _record(waiting, self._spool.lost, self._spool.mark)
@@ -229,7 +233,7 @@ class RabbitPublisher:
                     LOG.warning("%s %d things wait", error, len(self._spool))
                 self._full_until = now + self._refused.wait()
                 self._urgent = True
-                return
+                return False
             self._full_until = None
             self._refused.reset()
             self._count("records")
@@ -237,6 +241,7 @@ class RabbitPublisher:
             if not self._spool.remove(waiting) or len(waiting) < _AT_ONCE:
                 break
         self._flushed = now
+        return True
 
     def _publish(self, channel: BlockingChannel, user: str, envelope: Envelope, expiration: str | None = None) -> None:
         body, encoding = encode(envelope)
@@ -289,6 +294,12 @@ def _record(waiting: Iterable[Waiting], lost: int, spool: str) -> tuple[Record, 
         except RecordDamaged:
             unread += 1
     return Record(tuple(points), tuple(events), lost + unread, tuple(reclaims.values()), spool), unread
+
+
+def _confirming(connection: pika.BlockingConnection) -> BlockingChannel:
+    channel = connection.channel()
+    channel.confirm_delivery()
+    return channel
 
 
 def _close(one: pika.BlockingConnection | BlockingChannel) -> None:

@@ -75,6 +75,19 @@ class Agents:
                 agent.publish(builders.report(host=host, epoch=EPOCH, sequence=len(self.sent), at=at, period=600.0))
                 agent.record(host, at, [builders.lever_state()])
 
+    def record(self) -> None:
+        """An event of each host, and no report."""
+        for host, agent in self._publishers.items():
+            agent.record(host, self._began, [builders.lever_state()])
+
+    def connected(self) -> bool:
+        """Whether all have found the broker."""
+        return all(one.counts.connected for one in self._publishers.values())
+
+    def sent_all(self) -> bool:
+        """Whether the broker has all that must reach it."""
+        return all(one.counts.waiting == 0 for one in self._publishers.values())
+
     def taken(self, store: Store) -> int:
         """The fewest points that the store has of a host."""
         return min(len(store.history.of(host)) for host in self._publishers)
@@ -85,6 +98,13 @@ class Agents:
         newest = [one.sequence for one in store.fleet.hosts()] == [len(self.sent)] * len(self._publishers)
         # What belongs to one cycle may come in several messages, its events last.
         return points and newest and len(pulls(store)) >= len(self.sent) * len(self._publishers)
+
+    def missing(self, store: Store) -> str:
+        """What `complete` waits for."""
+        points = {host: len(store.history.of(host)) for host in self._publishers}
+        sent = {host: one.counts for host, one in self._publishers.items()}
+        newest = {one.name: one.sequence for one in store.fleet.hosts()}
+        return f"of {len(self.sent)} cycles: points {points}, newest {newest}, events {len(pulls(store))}; sent {sent}"
 
     def check_events(self, store: Store) -> None:
         """Every event is there once, and nothing was dropped on the way."""

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import pika
 import pytest
 
 from lab.servers.bus_users import CONTROLLER, rights
@@ -13,7 +14,7 @@ from lab.servers.mariadb import MariaDB
 from lab.servers.postgres import Postgres
 from lab.servers.rabbitmq import definitions
 from lab.servers.rabbitmq_cluster import Cluster
-from memhint.bus.topology import DEAD, RECORD, STATE
+from memhint.bus.topology import DEAD, RECORD, STATE, declare
 from memhint.store import open_store
 from tests.functional.fleet_parts import HOSTS, Agents, Controllers
 from tests.functional.servers.rabbitmq import RabbitMQ, wait_for_queues
@@ -50,31 +51,52 @@ def test_a_cluster_of_three_goes_on_without_any_one_node(cluster: Cluster, postg
     store = open_store(url)
     controllers = Controllers(configured(tmp_path, url, cluster.urls(CONTROLLER)))
     agents = Agents({host: cluster.urls(host) for host in HOSTS}, tmp_path)
+
+    def seen() -> str:
+        return f"{agents.missing(store)}\n{cluster.state()}\n{controllers.log()[-2000:]}"
+
     try:
         controllers.start()
         controllers.start()
         agents.publish(10)
-        until(lambda: agents.complete(store))
+        until(lambda: agents.complete(store), seen=seen)
         for node in cluster.nodes:
             wait_for_queues(node)
             agents.publish(10)
             node.kill()
             before = agents.taken(store)
             agents.publish(20)
-            until(lambda: agents.complete(store))  # with two of three
+            until(lambda: agents.complete(store), seen=seen)  # with two of three
             assert agents.taken(store) > before
             node.start(mapper=False)
-            until(lambda: cluster.whole())
+            until(cluster.whole, seen=seen)
         agents.publish(10)
-        until(lambda: agents.complete(store))
+        until(lambda: agents.complete(store), seen=seen)
         agents.check_events(store)
-        until(lambda: drained(cluster))
+        until(lambda: drained(cluster), seen=seen)
         assert sorted(one.kind for one in happened(store)) == ["appeared", "appeared"]
     finally:
         agents.close()
         controllers.close()
         store.close()
         postgres.drop("memhint_cluster")
+
+
+def test_what_a_broker_refuses_for_a_node_that_has_just_died_is_taken_while_it_is_dead(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    first, *others = cluster.nodes
+    with pika.BlockingConnection(pika.URLParameters(first.url(CONTROLLER))) as connection:
+        declare(connection.channel())  # so the queues' leaders are there
+    wait_for_queues(first)
+    agents = Agents({host: [node.url(host) for node in others] for host in HOSTS}, tmp_path)
+    try:
+        until(agents.connected)
+        first.kill()
+        agents.record()
+        until(agents.sent_all, seen=cluster.state)
+    finally:
+        agents.close()
 
 
 @pytest.mark.parametrize("kind", [Postgres, MariaDB])
