@@ -18,10 +18,12 @@ from pika.exceptions import UnroutableError
 
 from memhint.bus.envelope import JSON, LARGEST, VERSION, pack, unpack
 from memhint.bus.errors import BusError, CommandTimeout, HostAway, Poison
-from memhint.bus.link import LOST, LinkSettings, connect, user_of
+from memhint.bus.link import ANSWER, LOST, LinkSettings, connect, user_of, within
 from memhint.bus.topology import REPLY, command_queue
 
 LOG = logging.getLogger(__name__)
+
+_LEEWAY = 1.0  # seconds that the broker may need beside the agent
 
 Handler = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
@@ -96,9 +98,10 @@ class Commander:
         self._user = user_of(settings)
         self._connection = connect(settings)
         try:
-            self._channel = self._connection.channel()
-            self._channel.confirm_delivery()
-            self._channel.basic_qos(prefetch_count=1)  # of an answer that never ends, no more than one is here
+            with within(self._connection, settings.timeout):
+                self._channel = self._connection.channel()
+                self._channel.confirm_delivery()
+                self._channel.basic_qos(prefetch_count=1)  # of an answer that never ends, no more than one is here
         except LOST as error:
             with suppress(*LOST):
                 self.close()
@@ -113,7 +116,7 @@ class Commander:
         deadline: float,
         epoch: str | None = None,
     ) -> Reply:
-        """Ask one host's agent and wait for its answer, ``deadline`` seconds at most.
+        """Ask one host's agent and wait for its answer, ``deadline`` seconds at most; and a second for the broker.
 
         :param epoch: the life of the agent that is meant; None for whichever lives
         :raises HostAway: when no agent listens; nothing was done
@@ -123,7 +126,7 @@ class Commander:
         waiter = _Waiter(uuid.uuid4().hex, host)
         until = time.monotonic() + deadline
         try:
-            with self._queue(waiter) as queue:
+            with within(self._connection, deadline + _LEEWAY), self._queue(waiter) as queue:
                 self._send(host, command, arguments, deadline, epoch, correlation_id=waiter.number, reply_to=queue)
                 while waiter.reply is None and (left := until - time.monotonic()) > 0:
                     self._connection.process_data_events(left)
@@ -148,7 +151,8 @@ class Commander:
         :raises HostAway: when no agent listens
         :raises BusError: when the broker fails
         """
-        self._send(host, command, arguments, deadline, epoch)
+        with within(self._connection, ANSWER):
+            self._send(host, command, arguments, deadline, epoch)
 
     def rest(self) -> None:
         """Answer the broker's own questions, between two commands.

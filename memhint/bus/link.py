@@ -5,13 +5,14 @@ from __future__ import annotations
 import random
 import ssl
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import pika
 from pika.adapters.utils.connection_workflow import AMQPConnectorException
-from pika.exceptions import AMQPError
+from pika.exceptions import AMQPConnectionError, AMQPError
 
 from memhint.backoff import Backoff
 from memhint.bus.errors import BusError
@@ -19,6 +20,8 @@ from memhint.bus.errors import BusError
 # What pika lets through when a broker goes away in the middle of something, or takes a connection and says nothing.
 LOST = (AMQPError, AMQPConnectorException, OSError, EOFError)
 FIRST_WAIT = 0.5  # seconds
+ANSWER = 60.0
+"""Seconds in which a broker that is well has answered anything, also while one of its nodes is replaced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +116,23 @@ def connect(settings: LinkSettings) -> pika.BlockingConnection:
     except Exception as error:  # of a broker that hangs up in the first moment pika tells by ValueError, too
         where = " or ".join(f"{one.host}:{one.port}" for one in nodes)
         raise BusError(f"the broker cannot be reached at {where}: {_short(error)}; see [bus] urls") from error
+
+
+@contextmanager
+def within(connection: pika.BlockingConnection, seconds: float) -> Iterator[None]:
+    """Hang up where the broker takes longer for what is asked of it here.
+
+    A message to a queue that loses its leader may never be confirmed. Pika waits for as long as there are heartbeats.
+
+    :raises pika.exceptions.AMQPConnectionError: from what waits, when time is up
+    """
+    made = connection._impl
+    late = AMQPConnectionError(f"no answer within {seconds:g} s")
+    timer = made._adapter_call_later(seconds, lambda: made._terminate_stream(late))
+    try:
+        yield
+    finally:
+        made._adapter_remove_timeout(timer)
 
 
 class Reconnects:

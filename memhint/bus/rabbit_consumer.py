@@ -17,7 +17,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 from memhint.bus.allowance import Allowance
 from memhint.bus.envelope import LARGEST, Envelope, decode_text, expand
 from memhint.bus.errors import BusError, Poison, TooLong
-from memhint.bus.link import LOST, LinkSettings, Reconnects, connect
+from memhint.bus.link import ANSWER, LOST, LinkSettings, Reconnects, connect, within
 from memhint.bus.topology import DEAD, RECORD, STATE, declare
 
 LOG = logging.getLogger(__name__)
@@ -25,6 +25,7 @@ LOG = logging.getLogger(__name__)
 _TICK = 0.5  # seconds, at most, between two looks at what else there is to do
 _MEASURE = 10.0  # seconds between two looks at how much waits
 _ASK_AGAIN = 2.0  # seconds, at most, until a handler that could keep nothing is asked again: hosts grow stale meanwhile
+_RENEW = 120.0  # seconds until a channel is replaced
 _SAY_AGAIN = 60.0  # seconds between two lines of the log on that
 _CONSUMED = (STATE, RECORD)
 _QUEUES = {"state": STATE, "record": RECORD, "dead": DEAD}
@@ -94,6 +95,7 @@ class RabbitConsumer:
         :param waits: told now and then how many messages wait in each queue, and of none when the broker is lost
         """
         self._settings = settings
+        self._answer = max(ANSWER, 2.0 * settings.heartbeat)
         self._handler = handler
         self._batch = batch
         self._stopped = stopped
@@ -138,9 +140,9 @@ class RabbitConsumer:
             self._pause(self._reconnects.wait())
 
     def _consume(self, connection: pika.BlockingConnection) -> None:
-        channel = connection.channel()
-        declare(channel)
-        channel.basic_qos(prefetch_count=2 * self._batch)
+        with within(connection, self._answer):
+            channel = connection.channel()
+            declare(channel)
         held = Reconnects(min(_ASK_AGAIN, self._settings.backoff_max))
         while self._away and not self._stopped():
             # The broker takes back what waits for half an hour, or whose connection ends, and counts it as a delivery
@@ -150,11 +152,22 @@ class RabbitConsumer:
                 self._away = False
             except HandlerUnavailable as error:
                 self._hold(connection, channel, held, f"no message is fetched: {error}")
-        self._waited = channel.queue_declare(RECORD, passive=True).method.message_count
-        for queue in _CONSUMED:
-            channel.basic_consume(queue, partial(self._on_message, queue))
+        with within(connection, self._answer):
+            waited = _depth(channel, RECORD)
+            self._fetch(channel)
+            # A queue whose leader has just died says that it is empty.
+            self._waited = max(waited, _depth(channel, RECORD))
+        began = time.monotonic()
         LOG.info("connected to the broker")
         while not self._stopped():
+            if time.monotonic() - began >= _RENEW and not (self._came or self._waiting or self._settled):
+                # As a queue's leader dies the broker may count messages as delivered that never came. It keeps them for
+                # a channel until that is closed.
+                with within(connection, self._answer):
+                    channel.close()
+                    channel = connection.channel()
+                    self._fetch(channel)
+                began = time.monotonic()
             connection.process_data_events(0 if self._came or self._waiting else _TICK)
             # A queue that is deleted or moved, or a channel that is closed, ends a consumer without an error of pika's.
             if len(channel.consumer_tags) < len(_CONSUMED):
@@ -175,6 +188,11 @@ class RabbitConsumer:
                 # Kept unacknowledged: giving them back would count as a delivery that failed.
                 self._away = True
                 self._hold(connection, channel, held, f"{len(self._waiting)} messages wait: {error}")
+
+    def _fetch(self, channel: BlockingChannel) -> None:
+        channel.basic_qos(prefetch_count=2 * self._batch)
+        for queue in _CONSUMED:
+            channel.basic_consume(queue, partial(self._on_message, queue))
 
     def _hold(self, connection: pika.BlockingConnection, channel: BlockingChannel, held: Reconnects, why: str) -> None:
         if time.monotonic() - self._said >= _SAY_AGAIN:
@@ -208,8 +226,7 @@ class RabbitConsumer:
         if self._waits is None or time.monotonic() - self._measured < _MEASURE:
             return
         self._measured = time.monotonic()
-        found = {name: channel.queue_declare(queue, passive=True) for name, queue in _QUEUES.items()}
-        self._waits({name: one.method.message_count for name, one in found.items()})
+        self._waits({name: _depth(channel, queue) for name, queue in _QUEUES.items()})
 
     def _on_message(
         self, queue: str, _: BlockingChannel, method: Any, properties: pika.BasicProperties, body: bytes
@@ -284,3 +301,8 @@ class RabbitConsumer:
         while not self._stopped() and (left := until - time.monotonic()) > 0:
             self._worker.submit(self._handler.tick).result()  # after what it may still be at
             time.sleep(min(left, _TICK))
+
+
+def _depth(channel: BlockingChannel, queue: str) -> int:
+    """Messages that wait in a queue."""
+    return int(channel.queue_declare(queue, passive=True).method.message_count)

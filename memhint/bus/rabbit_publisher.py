@@ -17,7 +17,7 @@ from pika.exceptions import ChannelClosedByBroker, NackError, UnroutableError
 from memhint.bus.commands import Handler, answer
 from memhint.bus.envelope import JSON, Envelope, MessageKind, encode
 from memhint.bus.errors import BusError
-from memhint.bus.link import LOST, LinkSettings, Reconnects, connect, user_of
+from memhint.bus.link import ANSWER, LOST, LinkSettings, Reconnects, connect, user_of, within
 from memhint.bus.record import Record
 from memhint.bus.spool import Spool, Waiting
 from memhint.bus.topology import REPLY, REPORT, command_queue
@@ -71,6 +71,7 @@ class RabbitPublisher:
         :param handlers: what commands do, by name
         """
         self._settings = settings
+        self._answer = max(ANSWER, 2.0 * settings.heartbeat)
         self._host = host
         self._epoch = epoch
         self._spool = spool
@@ -161,7 +162,7 @@ class RabbitPublisher:
             self._stop.wait(reconnects.wait())
 
     def _serve(self, connection: pika.BlockingConnection, user: str, reconnects: Reconnects) -> None:
-        channel = _confirming(connection)
+        channel = self._confirming(connection)
         self._user = user
         commands = self._listen(connection)
         retry = self._clock() + _LISTEN_AGAIN
@@ -170,14 +171,14 @@ class RabbitPublisher:
         while True:
             last = self._stop.is_set()
             self._send_state(channel, user)
-            if not self._send_records(channel, user):
-                # In a cluster whose node has just died the broker may believe of a channel, for as long as that node is
-                # dead, that the queue is full.
-                _close(channel)
-                channel = _confirming(connection)
+            taken = self._send_records(channel, user)
             reconnects.reset()
             if last:
                 return
+            if not taken:
+                # In a cluster whose node has just died the broker may believe of a channel, for as long as that node is
+                # dead, that the queue is full.
+                channel = self._confirming(connection, instead=channel)
             if commands is not None and not commands.consumer_tags:  # pika tells it in no other way
                 LOG.warning("the broker has ended the consumer of commands, it is begun again")
                 _close(commands)
@@ -185,6 +186,16 @@ class RabbitPublisher:
             if commands is None and self._clock() >= retry:
                 commands, retry = self._listen(connection), self._clock() + _LISTEN_AGAIN
             connection.process_data_events(_TICK)
+
+    def _confirming(
+        self, connection: pika.BlockingConnection, instead: BlockingChannel | None = None
+    ) -> BlockingChannel:
+        with within(connection, self._answer):
+            if instead is not None:
+                _close(instead)
+            channel = connection.channel()
+            channel.confirm_delivery()
+        return channel
 
     def _connected(self, now: bool) -> None:
         with self._lock:  # `publish` counts too, on another thread
@@ -234,12 +245,18 @@ class RabbitPublisher:
                 self._full_until = now + self._refused.wait()
                 self._urgent = True
                 return False
+            except BaseException:
+                self._urgent = True  # on the next connection, too
+                raise
             self._full_until = None
             self._refused.reset()
             self._count("records")
             # What stays there would be sent again at once, and again: it is, but not before the next turn.
             if not self._spool.remove(waiting) or len(waiting) < _AT_ONCE:
                 break
+            if self._state is not None and not self._stop.is_set():
+                self._urgent = True  # the rest comes after the report that waits
+                return True
         self._flushed = now
         return True
 
@@ -253,7 +270,8 @@ class RabbitPublisher:
             expiration=expiration,
         )
         try:
-            channel.basic_publish(REPORT, str(envelope.kind), body, properties, mandatory=True)
+            with within(channel.connection, self._answer):
+                channel.basic_publish(REPORT, str(envelope.kind), body, properties, mandatory=True)
         except UnroutableError as error:
             raise BusError("no controller takes reports on this broker yet: start memhint controller") from error
         except NackError as error:
@@ -261,11 +279,12 @@ class RabbitPublisher:
 
     def _listen(self, connection: pika.BlockingConnection) -> BlockingChannel | None:
         """Take commands. Without them the reports go on: the queue may still be held by a connection that died."""
-        channel = connection.channel()
         queue = command_queue(self._host)
         try:
-            channel.queue_declare(queue, exclusive=True, auto_delete=True)
-            channel.basic_consume(queue, self._on_command, auto_ack=True)
+            with within(connection, self._answer):
+                channel = connection.channel()
+                channel.queue_declare(queue, exclusive=True, auto_delete=True)
+                channel.basic_consume(queue, self._on_command, auto_ack=True)
         except ChannelClosedByBroker as error:
             LOG.warning("no commands on this connection: %s", error)
             return None
@@ -294,12 +313,6 @@ def _record(waiting: Iterable[Waiting], lost: int, spool: str) -> tuple[Record, 
         except RecordDamaged:
             unread += 1
     return Record(tuple(points), tuple(events), lost + unread, tuple(reclaims.values()), spool), unread
-
-
-def _confirming(connection: pika.BlockingConnection) -> BlockingChannel:
-    channel = connection.channel()
-    channel.confirm_delivery()
-    return channel
 
 
 def _close(one: pika.BlockingConnection | BlockingChannel) -> None:

@@ -147,6 +147,8 @@ class Intake:
             return f"keeping it fails: {error}"[:300]
         except StoreError as error:
             raise self._unavailable(error) from error
+        except HandlerUnavailable:
+            raise
         except Exception as error:
             LOG.exception("a message of %r could not be kept", one.host)
             return f"keeping it failed: {type(error).__name__}"

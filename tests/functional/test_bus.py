@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import ssl
 import subprocess
 import sys
@@ -273,6 +275,39 @@ def test_a_record_queue_that_is_full_holds_up_neither_reports_nor_commands(
     assert kept.points() == list(range(1, 11))
     assert agent.counts.lost == 0
     kept.end()
+
+
+def test_an_agent_hangs_up_on_a_broker_that_never_confirms(
+    kept: Kept, agent: RabbitPublisher, broker: RabbitMQ
+) -> None:
+    agent.publish(report(1, period=600.0))
+    until(lambda: kept.points() == [1])
+    agent._answer = 2.0  # seconds; as shipped a minute
+    connection = agent._connection
+    broker.control("eval", "sys:suspend('memhint_memhint.record').")  # heartbeats go on
+    try:
+        agent.publish(report(2, period=600.0))
+        until(lambda: agent._connection not in (None, connection))
+    finally:
+        broker.control("eval", "sys:resume('memhint_memhint.record').")
+    until(lambda: set(kept.points()) == {1, 2} and agent.counts.waiting == 0)
+    assert agent.counts.lost == 0
+
+
+def test_a_question_to_a_broker_that_is_frozen_ends(broker: RabbitMQ, agent: RabbitPublisher) -> None:
+    patient = replace(links(broker, CONTROLLER), heartbeat=600, timeout=2.0)
+    asker = Asker(patient, deadline=2.0)
+    try:
+        assert asker.ask(Command("host-a", "echo", "", {"bytes": 5})).outcome is CommandStatus.DONE
+        assert broker.process is not None
+        os.killpg(broker.process.pid, signal.SIGSTOP)
+        try:
+            with pytest.raises(BusError):
+                asker.ask(Command("host-a", "echo", "", {"bytes": 5}))
+        finally:
+            os.killpg(broker.process.pid, signal.SIGCONT)
+    finally:
+        asker.close()
 
 
 def test_messages_wait_while_the_handler_has_no_store_and_come_once(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest.mock import MagicMock
+
 import pika
 import pytest
 
@@ -19,6 +21,7 @@ class HangsUp:
 
     def __init__(self, error: Exception) -> None:
         self.is_open = True
+        self._impl = MagicMock(name="pika's connection")
         self._error = error
 
     def channel(self) -> None:

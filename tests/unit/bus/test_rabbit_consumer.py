@@ -72,6 +72,8 @@ class Broker:
     def __init__(self, waiting: int, comes: int) -> None:
         self.waiting = waiting
         self.comes = comes
+        self.channels = 0
+        self._impl = MagicMock(name="pika's connection")
         self.made = MagicMock(name="channel")
         self.made.queue_declare.return_value = SimpleNamespace(method=SimpleNamespace(message_count=waiting))
         self.made.basic_consume.side_effect = self._consume
@@ -79,7 +81,8 @@ class Broker:
         self.take: Callable[..., None] | None = None
 
     def channel(self) -> Any:
-        """The one there is."""
+        """The one there is, however often."""
+        self.channels += 1
         return self.made
 
     def _consume(self, queue: str, callback: Callable[..., None]) -> None:
@@ -130,6 +133,48 @@ def test_records_that_came_while_no_controller_was_there_are_none_too_many(
     settings = LinkSettings(("amqp://controller:x@node-0/memhint",), backoff_max=0.01)
     RabbitConsumer(settings, handler, batch=50, stopped=lambda: handler.taken + handler.dropped == 6000).run()
     assert (handler.dropped == 0) == (waiting == 6000)
+
+
+def test_a_queue_whose_leader_has_just_died_is_asked_once_more_how_much_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.monotonic", lambda: 1000.0)
+    broker, handler = Broker(0, 6000), Counting()
+    depth = lambda count: SimpleNamespace(method=SimpleNamespace(message_count=count))  # noqa: E731
+    broker.made.queue_declare.side_effect = lambda *_, **__: depth(6000 if broker.take else 0)
+    monkeypatch.setattr("memhint.bus.rabbit_consumer.connect", lambda _settings: broker)
+    settings = LinkSettings(("amqp://controller:x@node-0/memhint",), backoff_max=0.01)
+    RabbitConsumer(settings, handler, batch=50, stopped=lambda: handler.taken + handler.dropped == 6000).run()
+    assert handler.dropped == 0
+
+
+class Orphaning(Broker):
+    """One that counts what waits as delivered, and delivers nothing until there is another channel."""
+
+    def process_data_events(self, seconds: float) -> None:
+        """Deliver on the second channel."""
+        if self.channels > 1:
+            super().process_data_events(seconds)
+
+
+def test_what_the_broker_delivered_to_nobody_comes_on_the_next_channel(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(1000.0)
+    monkeypatch.setattr("time.monotonic", clock)
+    broker = Orphaning(0, 50)
+    made: list[Broker] = []
+
+    def connect(_settings: LinkSettings) -> Broker:
+        made.append(broker)
+        return broker
+
+    class Ticking(Counting):
+        def tick(self) -> None:
+            clock.now += 1.0
+
+    handler = Ticking()
+    monkeypatch.setattr("memhint.bus.rabbit_consumer.connect", connect)
+    settings = LinkSettings(("amqp://controller:x@node-0/memhint",), backoff_max=0.01)
+    RabbitConsumer(settings, handler, batch=50, stopped=lambda: handler.taken == 50 or clock.now > 2000.0).run()
+    assert (handler.taken, len(made), broker.channels) == (50, 1, 2)
+    assert broker.made.close.call_count == 1
 
 
 class Away(Counting):

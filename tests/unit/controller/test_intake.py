@@ -334,6 +334,20 @@ def test_a_store_that_is_away_while_a_message_is_tried_by_itself_refuses_nobody(
         intake(fleet, [0.0]).take([state(1)])
 
 
+def test_a_store_that_is_away_between_two_tries_of_a_message_refuses_nobody() -> None:
+    fleet = FakeFleet()
+    fleet.fails = {1: [FAILED] * 2}
+    answers = iter([None, StoreError("it is away")])
+
+    def rehearse() -> None:
+        if (error := next(answers)) is not None:
+            raise error
+
+    fleet.rehearse = rehearse  # type: ignore[method-assign]
+    with pytest.raises(HandlerUnavailable, match="it is away"):
+        intake(fleet, [0.0]).take([state(1)])
+
+
 def test_a_message_is_refused_by_no_first_failure() -> None:
     fleet = FakeFleet()
     fleet.fails = {1: [FAILED, FAILED]}
