@@ -76,9 +76,11 @@ def decide(view: HostCapacity, known: Provider, standing: ProviderRecord, settin
     now = known.inventory.ratio
     if standing.tenure is Tenure.RELEASED:
         return Decision(Tenure.RELEASED, DecisionReason.RELEASED, detail=standing.detail)
+    unset = ""
     if view.forced_ratio is not None:
-        detail = f"unset [DEFAULT] ram_allocation_ratio ({view.forced_ratio:g}) on {view.host}, then adopt it"
-        return Decision(Tenure.REFUSED, DecisionReason.FORCED, detail=detail)
+        unset = f"unset [DEFAULT] ram_allocation_ratio ({view.forced_ratio:g}) on {view.host}, then adopt it"
+        if not _left_there(now, standing) or abs(now - view.forced_ratio) < SAME:
+            return Decision(Tenure.REFUSED, DecisionReason.FORCED, detail=unset)
     if not standing.ours(now):
         detail = f"memhint left {standing.adopted if standing.written is None else standing.written:g}, found {now:g}"
         return Decision(Tenure.CONFLICT, DecisionReason.FOREIGN, detail=detail)
@@ -87,15 +89,23 @@ def decide(view: HostCapacity, known: Provider, standing: ProviderRecord, settin
         wanted, tenure, why = min(nominal(standing), settings.most, now), Tenure.NOMINAL, DecisionReason.SILENT
     else:
         wanted, tenure, why = _wanted(view, known, settings), Tenure.MANAGED, DecisionReason.HEADROOM
+    if view.forced_ratio is not None:
+        # nova-compute may not have read its file again for long. Until it has, memhint's own ratio lets VMs in.
+        wanted, tenure = min(wanted, now), Tenure.REFUSED
     # What is too much is lowered by however little. Less than SAME is a database's rounding.
     if now - wanted < SAME and wanted - now < settings.quantum / 2:
-        return Decision(tenure, DecisionReason.UNCHANGED)
+        return Decision(tenure, DecisionReason.UNCHANGED, detail=unset)
     return Decision(tenure, why, wanted, f"{now:g} -> {wanted:g}")
 
 
 def nominal(standing: ProviderRecord) -> float:
     """The ratio of a host of which nothing is known."""
     return min(1.0, standing.adopted)
+
+
+def _left_there(now: float, standing: ProviderRecord) -> bool:
+    """Whether the ratio is memhint's own writing, and not the one that was found."""
+    return (standing.written is not None or standing.intended is not None) and standing.ours(now)
 
 
 def _wanted(view: HostCapacity, known: Provider, settings: WriterSettings) -> float:

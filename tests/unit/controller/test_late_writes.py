@@ -274,6 +274,22 @@ def test_what_a_controller_sees_and_hosts_are_called_takes_no_host_back(site: Si
     assert site.tenure is Tenure.MANAGED
 
 
+def test_a_ratio_falls_while_a_compute_that_wants_its_own_has_not_begun_again(site: Site) -> None:
+    writer = site.writer()
+    site.report(14000)
+    writer.round()
+    site.view = replace(site.view, forced_ratio=1.0)
+    for headroom, ratio in ((15000, 1.36), (3000, 0.29), (14000, 0.29)):
+        site.report(headroom)
+        writer.round()
+        assert (site.ratio, site.tenure) == (ratio, Tenure.REFUSED)
+    assert "unset [DEFAULT] ram_allocation_ratio (1)" in site.store.capacities.all()[0].detail
+    site.placement.inventory = replace(site.placement.inventory, generation=99, ratio=1.0)  # now it has
+    site.report(0)
+    writer.round()
+    assert (site.ratio, site.tenure) == (1.0, Tenure.REFUSED)
+
+
 @pytest.mark.parametrize("trial", range(6))
 def test_whatever_is_late_and_whoever_writes_it_never_ends_in_a_conflict(site: Site, trial: int) -> None:
     chance = random.Random(trial)

@@ -106,6 +106,39 @@ def test_a_compute_that_writes_its_own_ratio_is_refused_and_told_which_option() 
     assert "ram_allocation_ratio" in found.detail
 
 
+@pytest.mark.parametrize(
+    ("headroom", "stale", "wanted", "why"),
+    [
+        (0, False, 0.0, DecisionReason.HEADROOM),
+        (0, True, 1.0, DecisionReason.SILENT),
+        (99999, False, None, DecisionReason.UNCHANGED),
+    ],
+)
+def test_memhints_own_ratio_falls_and_never_rises_while_a_compute_has_not_read_its_file(
+    headroom: int, stale: bool, wanted: float | None, why: DecisionReason
+) -> None:
+    seen, written = view(headroom, forced_ratio=1.0, stale=stale), replace(STANDING, written=1.45)
+    found = decide(seen, provider(1.45, {}), written, SETTINGS)
+    assert (found.ratio, found.tenure, found.why) == (wanted, Tenure.REFUSED, why)
+    assert wanted is not None or "ram_allocation_ratio" in found.detail
+
+
+@pytest.mark.parametrize(
+    ("now", "standing"),
+    [
+        (1.0, replace(STANDING, written=1.45)),  # the compute has written it
+        (1.0, replace(STANDING, written=1.0)),
+        (3.0, replace(STANDING, written=1.45)),  # somebody else has
+        (1.45, replace(STANDING, adopted=1.45)),  # it was found, and memhint wrote nothing yet
+    ],
+)
+def test_a_ratio_that_is_not_memhints_own_stays_on_a_compute_that_writes_one(
+    now: float, standing: ProviderRecord
+) -> None:
+    found = decide(view(0, forced_ratio=1.0), provider(now, {}), standing, SETTINGS)
+    assert (found.ratio, found.tenure, found.why) == (None, Tenure.REFUSED, DecisionReason.FORCED)
+
+
 def test_what_was_given_back_is_not_taken_again() -> None:
     found = decide(view(9999), provider(1.0, {}), replace(STANDING, tenure=Tenure.RELEASED), SETTINGS)
     assert found.ratio is None
