@@ -20,6 +20,7 @@ from memhint.store.errors import StoreError
 
 LOG = logging.getLogger(__name__)
 TRIES = 10  # of one write, when somebody else changes the provider in between
+UNDONE = "uninstall has not come to its end here: run memhint openstack uninstall again"
 _PAUSE = 0.05  # seconds, the middle of the first pause between two of them
 
 
@@ -108,6 +109,7 @@ class CapacityWriter:
         self._told: dict[str, str] = {}
         self._observed: dict[str, ProviderRecord] = {}  # what a trial found, by provider
         self._gone: dict[str, float] = {}  # when Placement had it no more, by provider
+        self._undone: frozenset[str] = frozenset()  # providers on their way back in the last round
         self.counts: Counter[str] = Counter()  # written, outdated, overtaken, failed, conflict, refused, unverified
 
     def round(self) -> None:
@@ -116,6 +118,7 @@ class CapacityWriter:
         :raises StoreError: when the database fails
         """
         standings = {one.provider: one for one in self._standings.all()}
+        self._say_undone(standings.values())
         views, unknown = self._rightful(self._views())
         for provider, standing in standings.items():
             # Its agent speaks of it no more, and so nothing vouches for its ratio.
@@ -144,6 +147,18 @@ class CapacityWriter:
                 self._known.pop(provider, None)
                 LOG.exception("%s: its ratio is not written", view.host)
                 self._say(view.host, f"not written, tried again: {type(error).__name__}")
+
+    def _say_undone(self, standings: Iterable[ProviderRecord]) -> None:
+        """Say where uninstall stopped halfway: nobody lowers the ratio there. One that is at work takes no two rounds,
+        as a rule.
+        """
+        undone = {one.provider: one for one in standings if one.tenure is Tenure.RELEASED and one.detail == UNDONE}
+        for provider in self._undone & undone.keys():
+            host = undone[provider].host
+            if self._told.get(host) != UNDONE:
+                self.counts["failed"] += 1
+                self._say(host, UNDONE)
+        self._undone = frozenset(undone)
 
     def _may_be_there(self, standing: ProviderRecord) -> bool:
         """Whether a provider of which nobody speaks is to be looked at: not what was given back, or is gone."""
@@ -478,7 +493,7 @@ def _silent(standing: ProviderRecord) -> HostCapacity:
 def release(standing: ProviderRecord, standings: Capacities, placement: PlacementApi) -> str:
     """Put back the ratio that was found, where memhint's own is still there; what became of it, in words.
 
-    Controllers may write meanwhile.
+    Controllers may write meanwhile. Where it fails, or ends before its time, the standing says so.
 
     :param standing: as it was at any time before
     :raises OpenStackError: when Placement cannot be asked, or the provider changes all the time
@@ -488,16 +503,17 @@ def release(standing: ProviderRecord, standings: Capacities, placement: Placemen
         try:
             # First of all no controller may begin any more. One that has begun has read the provider before: either
             # its write is seen here, and known by what it intended, or the one from here has it land no more.
-            standing = standings.release(standing.provider, "uninstalled") or standing
+            standing = standings.release(standing.provider, UNDONE) or standing
             known = placement.provider(standing.provider)
             now, said = known.inventory.ratio, "left as it is: somebody else has changed it"
             if standing.may_go_back(now):
                 placement.set_ratio(standing.provider, known.inventory, standing.adopted)
                 said = f"{now:g} -> {standing.adopted:g}"
             placement.mark(standing.provider, managed=False)
-            return said
         except Outdated:
             continue
         except NotThere:
-            return "the provider is gone"
+            said = "the provider is gone"
+        standings.release(standing.provider, "uninstalled")
+        return said
     raise OpenStackError(f"{standing.host}: the provider changes all the time; try again")

@@ -153,11 +153,13 @@ class Capacities:
         """Have nobody begin to write any more; the standing as it is then, None where memhint never came there.
 
         Who is in its turn may still write ``intended``, and nothing else.
+
+        :param detail: how far the way back is; it takes the place of an earlier one
         """
 
         def work(connection: Connection) -> ProviderRecord | None:
             found = self._locked(connection, provider)
-            if found is not None and found.tenure is not Tenure.RELEASED:
+            if found is not None and (found.tenure, found.detail) != (Tenure.RELEASED, detail[:1000]):
                 found = replace(found, tenure=Tenure.RELEASED, detail=detail[:1000], at=self._clock(connection))
                 _update(connection, found)
             return found

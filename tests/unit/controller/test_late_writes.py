@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from memhint.controller.capacity_writer import CapacityWriter, release
+from memhint.controller.capacity_writer import UNDONE, CapacityWriter, release
 from memhint.objects.provider import Inventory, Provider, Tenure
 from memhint.objects.units import MIB
-from memhint.openstack.errors import OpenStackError, Outdated
+from memhint.openstack.errors import NotThere, OpenStackError, Outdated
 from memhint.planner.capacity_write import HostCapacity, WriterSettings
 from memhint.store.database import Store, open_store
 
@@ -218,6 +218,38 @@ def test_uninstall_knows_what_was_written_since_its_list_was_read(site: Site) ->
     writer.round()
     assert release(old, site.store.capacities, site.placement) == "1.36 -> 1"
     assert (site.ratio, site.tenure) == (1.0, Tenure.RELEASED)
+
+
+def test_an_uninstall_that_failed_halfway_says_so_until_it_was_run_again(site: Site) -> None:
+    writer = site.writer()
+    site.report(14000)
+    writer.round()
+    site.placement.fates = [LOST]
+    with pytest.raises(OpenStackError):
+        release(site.store.capacities.all()[0], site.store.capacities, site.placement)
+    (halfway,) = site.store.capacities.all()
+    assert (site.ratio, halfway.tenure, halfway.detail) == (1.36, Tenure.RELEASED, UNDONE)
+    assert "again" in UNDONE
+    site.report(3000)
+    writer.round()
+    assert UNDONE not in site.said, "it may be at work at this moment"
+    for _ in range(3):
+        writer.round()
+    assert (site.said.count(UNDONE), writer.counts["failed"], site.ratio) == (1, 1, 1.36)
+    assert release(halfway, site.store.capacities, site.placement) == "1.36 -> 1"
+    (done,) = site.store.capacities.all()
+    assert (site.ratio, done.tenure, done.detail) == (1.0, Tenure.RELEASED, "uninstalled")
+
+
+def test_an_uninstall_whose_provider_is_gone_came_to_its_end(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(_uuid: str) -> Provider:
+        raise NotThere("not found")
+
+    site.report(14000)
+    site.writer().round()
+    monkeypatch.setattr(site.placement, "provider", gone)
+    assert "gone" in release(site.store.capacities.all()[0], site.store.capacities, site.placement)
+    assert site.store.capacities.all()[0].detail == "uninstalled"
 
 
 @pytest.mark.parametrize("written_first", [True, False], ids=["has the last word", "has it land no more"])
