@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+import math
 import random
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from memhint.objects.epoch import epoch_rank
@@ -21,6 +22,7 @@ from memhint.store.errors import StoreError
 LOG = logging.getLogger(__name__)
 TRIES = 10  # of one write, when somebody else changes the provider in between
 UNDONE = "uninstall has not come to its end here: run memhint openstack uninstall again"
+_SLICE = 5.0  # seconds for hosts that can wait, before it is looked at whose ratio must fall by now
 _PAUSE = 0.05  # seconds, the middle of the first pause between two of them
 
 
@@ -58,6 +60,15 @@ class _Left:
     adopted: float
     written: float | None
     intended: float | None
+
+
+@dataclass(slots=True)
+class _Round:
+    """How far a round is."""
+
+    seen: set[str] = field(default_factory=set)  # providers that had their turn
+    asked: set[str] = field(default_factory=set)  # providers whose name was asked for
+    named_all: bool = True  # whether no name was left for the next slice
 
 
 class _Gone(OpenStackError):
@@ -109,25 +120,43 @@ class CapacityWriter:
         self._told: dict[str, str] = {}
         self._observed: dict[str, ProviderRecord] = {}  # what a trial found, by provider
         self._gone: dict[str, float] = {}  # when Placement had it no more, by provider
-        self._undone: frozenset[str] = frozenset()  # providers on their way back in the last round
+        self._undone: frozenset[str] = frozenset()  # providers on their way back at the last look
         self.counts: Counter[str] = Counter()  # written, outdated, overtaken, failed, conflict, refused, unverified
 
     def round(self) -> None:
         """Look at every host that has a provider, and write what has to be written. A host that fails is tried again.
 
+        A ratio that must fall does not wait for the others, which may take minutes: these come in slices of time, and
+        before each one all hosts are looked at again.
+
         :raises StoreError: when the database fails
         """
+        begun = _Round()
+        while not self._stopped() and not self._slice(begun):
+            pass
+
+    def _slice(self, begun: _Round) -> bool:
+        """A part of a round; whether it was the last one."""
         standings = {one.provider: one for one in self._standings.all()}
         self._say_undone(standings.values())
-        views, unknown = self._rightful(self._views())
+        views, unknown = self._rightful(self._views(), begun)
         for provider, standing in standings.items():
             # Its agent speaks of it no more, and so nothing vouches for its ratio.
             if provider not in views and provider not in unknown and self._may_be_there(standing):
                 views[provider] = _silent(standing)
         lower = {one for one, view in views.items() if self._lowers(one, view, standings.get(one))}
+        until: float | None = None
         for provider, view in sorted(views.items(), key=lambda one: one[0] not in lower):
             if self._stopped():  # with a Placement that hangs all of them would take many minutes
-                return
+                return True
+            if provider not in lower:
+                if provider in begun.seen:
+                    continue
+                if until is None:  # the first one always has its turn, or some would never
+                    until = self._clock() + _SLICE
+                elif self._clock() >= until:
+                    return False
+            begun.seen.add(provider)
             try:
                 self._one(provider, view, standings.get(provider))
                 self._see_to_mark(provider, standings.get(provider))
@@ -147,9 +176,10 @@ class CapacityWriter:
                 self._known.pop(provider, None)
                 LOG.exception("%s: its ratio is not written", view.host)
                 self._say(view.host, f"not written, tried again: {type(error).__name__}")
+        return begun.named_all
 
     def _say_undone(self, standings: Iterable[ProviderRecord]) -> None:
-        """Say where uninstall stopped halfway: nobody lowers the ratio there. One that is at work takes no two rounds,
+        """Say where uninstall stopped halfway: nobody lowers the ratio there. One that is at work is not met twice,
         as a rule.
         """
         undone = {one.provider: one for one in standings if one.tenure is Tenure.RELEASED and one.detail == UNDONE}
@@ -170,7 +200,7 @@ class CapacityWriter:
     def _lowers(self, provider: str, view: HostCapacity, standing: ProviderRecord | None) -> bool:
         """Whether less is wanted than stands there, as far as is remembered: that must not wait for all others."""
         known = self._known.get(provider)
-        if known is None or standing is None or not view.heard:
+        if known is None or standing is None or not view.heard or not self._write:
             return False
         try:
             decision = decide(view, known.provider, standing, self._settings)
@@ -396,7 +426,7 @@ class CapacityWriter:
         if self._write and (decision.tenure, decision.detail) != (standing.tenure, standing.detail):
             self._standings.note(provider, decision.tenure, decision.detail)
 
-    def _rightful(self, views: Iterable[HostCapacity]) -> tuple[dict[str, HostCapacity], set[str]]:
+    def _rightful(self, views: Iterable[HostCapacity], begun: _Round) -> tuple[dict[str, HostCapacity], set[str]]:
         """Who speaks for each provider, and the providers of which that is not known just now."""
         claims: dict[str, list[HostCapacity]] = {}
         for one in views:
@@ -409,10 +439,23 @@ class CapacityWriter:
                 claims.setdefault(provider, []).append(replace(one, provider=provider))
         found: dict[str, HostCapacity] = {}
         unknown: set[str] = set()
+        until: float | None = None
+        begun.named_all = True
         for provider, claimants in claims.items():
             if self._stopped():
                 unknown.add(provider)
                 continue
+            if provider not in self._names:
+                if provider in begun.asked:  # in vain
+                    unknown.add(provider)
+                    continue
+                if until is None:
+                    until = self._clock() + _SLICE
+                elif self._clock() >= until:  # those whose names are known do not wait for the others
+                    unknown.add(provider)
+                    begun.named_all = False
+                    continue
+                begun.asked.add(provider)
             try:
                 name = self._name(provider)
             except OpenStackError as error:
@@ -444,12 +487,15 @@ class CapacityWriter:
         """
         if provider not in self._names:
             try:
-                self._names[provider] = self._placement.provider(provider).name
+                found = self._placement.provider(provider)
             except NotThere as error:
                 raise OpenStackError(
                     f"Placement has no memory inventory of provider {provider}, which the host's compute_id names:"
                     f" {error}"
                 ) from error
+            self._names[provider] = found.name
+            # It tells whose ratio must fall. Before one is written the provider is read again, for it is old by then.
+            self._known.setdefault(provider, _ProviderReading(found, -math.inf, frozenset()))
         return self._names[provider]
 
     def _unverified(self, host: str, why: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from memhint.controller import capacity_writer
 from memhint.controller.capacity_writer import CapacityWriter
 from memhint.objects.provider import Inventory, NovaCompute, Provider, Tenure
 from memhint.objects.units import MIB
-from memhint.openstack.errors import Outdated
+from memhint.openstack.errors import OpenStackError, Outdated
 from memhint.planner.capacity_write import Decision, HostCapacity, WriterSettings, decide
 from memhint.store.capacity_views import CapacityViews
 from memhint.store.database import Store, open_store
@@ -65,7 +66,13 @@ class Site:
         self.sequences: dict[str, int] = {}
         self.providers: dict[str, str] = {}
 
-    def writer(self, settings: WriterSettings | None = None) -> CapacityWriter:
+    def writer(
+        self,
+        settings: WriterSettings | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        stopped: Callable[[], bool] = lambda: False,
+        write: bool = True,
+    ) -> CapacityWriter:
         return CapacityWriter(
             self.views.read,
             self.store.capacities,
@@ -73,9 +80,11 @@ class Site:
             lambda _host, _what: None,
             settings or WriterSettings(),
             "one",
-            write=True,
+            write=write,
             refresh=0.0,
+            clock=clock,
             sleep=lambda _seconds: None,
+            stopped=stopped,
             renewed=self.views.one,
         )
 
@@ -203,6 +212,129 @@ def test_lower_ratios_do_not_wait_for_the_others(site: Site) -> None:
         site.report(name, headroom, PROVIDERS[name])
     writer.round()
     assert site.placement.written == ["c", "a"]
+
+
+class Slow:
+    """A Placement whose reads take so many seconds each, and what it was asked."""
+
+    def __init__(self, site: Site, seconds: float) -> None:
+        self.clock, self.asked = Clock(0.0), list[tuple[str, str]]()
+        self.also: Callable[[str, str], None] = lambda _request, _name: None
+        self._seconds = seconds
+        site.placement.meanwhile = self._meanwhile
+
+    def _meanwhile(self, request: str, name: str) -> None:
+        self.asked.append((request, name))
+        if request == "read":
+            self.clock.now += self._seconds
+        self.also(request, name)
+
+
+@pytest.mark.parametrize(("seconds", "reads"), [(4.0, "abc"), (6.0, "acb"), (1.0, "abc")])
+def test_a_ratio_that_must_fall_waits_for_no_round_of_others(site: Site, seconds: float, reads: str) -> None:
+    slow = Slow(site, seconds)
+    writer = site.writer(clock=slow.clock)
+    for _ in range(2):
+        for name in "abc":
+            site.report(name, 5120, PROVIDERS[name])
+        writer.round()
+    slow.asked.clear()
+
+    def falls(request: str, name: str) -> None:
+        if (request, name) == ("read", "a"):
+            site.report("c", 1024, PROVIDERS["c"])
+
+    slow.also = falls
+    for name in "ab":
+        site.report(name, 5120, PROVIDERS[name])
+    writer.round()
+    assert "".join(name for request, name in slow.asked if request == "read") == reads
+    assert ("write", "c") in slow.asked
+
+
+def test_who_begins_writes_before_all_providers_are_known_and_begins_with_what_must_fall(site: Site) -> None:
+    before = site.writer()
+    for name in "abc":
+        site.report(name, 14336, PROVIDERS[name])
+    before.round()
+    slow = Slow(site, 3.0)
+    writer = site.writer(clock=slow.clock)
+    for name, headroom in (("a", 15000), ("b", 3072), ("c", 2048)):
+        site.report(name, headroom, PROVIDERS[name])
+    writer.round()
+    assert slow.asked[:4] == [("read", "a"), ("read", "b"), ("read", "b"), ("write", "b")]
+    assert [site.ratio(name) for name in "abc"] == [1.46, 0.3, 0.2]
+    assert slow.asked[6:] == [("read", "c"), ("read", "c"), ("write", "c")]
+
+
+def test_a_trial_looks_at_each_host_once_in_a_round_whatever_would_fall(site: Site) -> None:
+    for name in "abc":
+        site.report(name, 5120, PROVIDERS[name])
+    site.writer().round()
+    slow = Slow(site, 6.0)
+    trial = site.writer(clock=slow.clock, write=False)
+    trial.round()
+    slow.asked.clear()
+    for name in "abc":
+        site.report(name, 1024, PROVIDERS[name])
+    trial.round()
+    assert slow.asked == [("read", name) for name in "abc"]
+
+
+def test_each_host_has_its_turn_in_a_round_whatever_falls_meanwhile(site: Site) -> None:
+    slow = Slow(site, 100.0)
+    writer = site.writer(clock=slow.clock)
+    headroom = 14336
+
+    def falls(request: str, _name: str) -> None:
+        nonlocal headroom
+        if request == "read":
+            headroom -= 512
+            site.report("b", headroom, PROVIDERS["b"])
+
+    slow.also = falls
+    for name in "abc":
+        site.report(name, 5120, PROVIDERS[name])
+    writer.round()
+    assert [site.ratio(name) for name in "ac"] == [0.5, 0.5]
+
+
+def test_a_provider_that_does_not_tell_its_name_is_asked_once_in_a_round(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = Slow(site, 40.0)
+    read, failed = site.placement.provider, []
+
+    def provider(uuid: str) -> Provider:
+        if uuid == PROVIDERS["a"]:
+            failed.append(uuid)
+            slow.clock.now += 40.0
+            raise OpenStackError("it does not answer in time")
+        return read(uuid)
+
+    monkeypatch.setattr(site.placement, "provider", provider)
+    writer = site.writer(clock=slow.clock)
+    for name in "abc":
+        site.report(name, 5120, PROVIDERS[name])
+    writer.round()
+    assert [site.ratio(name) for name in "abc"] == [1.5, 0.5, 0.5]
+    assert (len(failed), writer.counts["failed"]) == (1, 1)
+
+
+def test_who_is_told_to_end_begins_no_other_slice(site: Site) -> None:
+    stop = False
+    slow = Slow(site, 100.0)
+    writer = site.writer(clock=slow.clock, stopped=lambda: stop)
+
+    def ends(request: str, _name: str) -> None:
+        nonlocal stop
+        stop = request == "write"
+
+    slow.also = ends
+    for name in "abc":
+        site.report(name, 5120, PROVIDERS[name])
+    writer.round()
+    assert len(site.placement.written) == 1
 
 
 def test_a_host_whose_numbers_have_no_answer_keeps_no_other_one_waiting(
