@@ -250,6 +250,17 @@ class CapacityWriter:
             if lost is not None and decision.why is DecisionReason.UNCHANGED:
                 self._tell_again(view, standing, read, known.provider, decision)
                 return
+            if self._write and decision.why is DecisionReason.UNCHANGED and _unsure(known.provider, standing):
+                if not old:
+                    old = True
+                    continue
+                if not self._begin(view, standing, standing.intended, read):
+                    return
+                if self._settled(provider, known.provider, standing) is None:
+                    self._rest(attempt)
+                    continue
+                self._known.pop(provider, None)
+                return  # the next round finds the ratio where it is wanted, and confirmed
             if decision.ratio is None or not self._write:
                 self._leave(provider, view, standing, decision)
                 self._done[provider] = plan
@@ -519,6 +530,11 @@ def _plan(standing: ProviderRecord) -> tuple[int, int]:
 
 def _same(ratio: float, *others: float | None) -> bool:
     return any(one is not None and abs(one - ratio) < SAME for one in others)
+
+
+def _unsure(known: Provider, standing: ProviderRecord) -> bool:
+    """Whether a write without an answer may still land, where another ratio stands."""
+    return standing.intended is not None and not _same(known.inventory.ratio, standing.intended)
 
 
 def _silent(standing: ProviderRecord) -> HostCapacity:

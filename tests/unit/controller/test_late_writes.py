@@ -81,7 +81,7 @@ class Site:
         )
         self.said: list[str] = []
 
-    def writer(self, holder: str = "one") -> CapacityWriter:
+    def writer(self, holder: str = "one", refresh: float = 0.0) -> CapacityWriter:
         return CapacityWriter(
             lambda: [self.view],
             self.store.capacities,
@@ -90,7 +90,7 @@ class Site:
             WriterSettings(),
             holder,
             write=True,
-            refresh=0.0,
+            refresh=refresh,
             sleep=lambda _seconds: None,
         )
 
@@ -139,6 +139,49 @@ def test_a_write_that_lands_after_the_next_one_was_lost_is_no_strangers(site: Si
     site.report(2000)
     writer.round()
     assert (site.ratio, site.tenure) == (0.19, Tenure.MANAGED)
+
+
+@pytest.mark.parametrize("refresh", [0.0, 60.0])
+@pytest.mark.parametrize("stale", [False, True])
+def test_a_lost_write_lands_no_more_once_what_stands_there_is_wanted_again(
+    site: Site, stale: bool, refresh: float
+) -> None:
+    writer = site.writer(refresh=refresh)
+    headroom, ratio = (10240, 1.0) if stale else (12000, 1.17)
+    site.report(2048)
+    writer.round()
+    site.report(headroom)
+    writer.round()
+    assert site.ratio == ratio
+    site.placement.fates = [LATE]
+    site.report(14000)
+    writer.round()
+    site.report(headroom)
+    site.view = replace(site.view, stale=stale)
+    writer.round()
+    site.placement.land()
+    assert site.ratio == ratio
+    written = list(site.placement.ratios)
+    for _ in range(3):
+        writer.round()
+    (standing,) = site.store.capacities.all()
+    assert (standing.written, standing.intended) == (ratio, None)
+    assert standing.tenure is (Tenure.NOMINAL if stale else Tenure.MANAGED)
+    assert (site.placement.ratios, writer.counts["overtaken"]) == (written, 0), "and it is settled once"
+
+
+def test_a_lost_write_that_lands_while_it_is_settled_is_seen(site: Site) -> None:
+    writer = site.writer()
+    site.report(12000)
+    writer.round()
+    site.placement.fates = [LATE]
+    site.report(14000)
+    writer.round()
+    site.report(12000)
+    site.placement.meanwhile = [site.placement.land]
+    writer.round()
+    assert (site.ratio, site.tenure) == (1.17, Tenure.MANAGED)
+    assert site.placement.ratios == [1.0, 1.17, 1.36, 1.36, 1.17]  # it landed, was confirmed, and went
 
 
 def test_a_host_that_falls_silent_is_nominal_whenever_its_last_write_lands(site: Site) -> None:
