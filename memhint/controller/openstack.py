@@ -1,4 +1,4 @@
-"""The part of a controller that speaks with OpenStack: a thread of its own, so that a slow Nova delays no report."""
+"""The part of a controller that speaks with OpenStack: threads of its own, so that a slow Nova delays no report."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import socket
 import threading
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from oslo_config import cfg
 
@@ -46,6 +46,7 @@ def nova_of(conf: cfg.ConfigOpts) -> nova.Nova:
 class OpenStackThread:
     """Rounds until it is closed: of ratios, of migrations, or of both.
 
+    Each of the two has a thread: a Nova that hangs delays no ratio, nor a Placement that hangs a migration.
     A round that fails is logged, and the next one comes nevertheless.
     """
 
@@ -64,9 +65,15 @@ class OpenStackThread:
         if options.migrate:
             asked = nova_of(conf)
             self._shedder = Shedder(
-                store.hosts_view, store.reports, store.fleet, asked, options.migrate_pause, options.providers
+                store.hosts_view,
+                store.reports,
+                store.fleet,
+                asked,
+                options.migrate_pause,
+                options.providers,
+                stopped=self._stop.is_set,
             )
-        self._thread = threading.Thread(target=self._run, name="openstack", daemon=True)
+        self._threads: list[threading.Thread] = []
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -75,13 +82,21 @@ class OpenStackThread:
 
     def start(self) -> None:
         """Begin."""
-        self._thread.start()
+        if self._writer is not None:
+            self._begin("openstack", self._writer.round, "no ratio is written")
+        if self._shedder is not None:
+            self._begin("openstack-migrations", self._shedder.round, "no VM is moved")
 
     def close(self) -> None:
-        """End after the host that is at work."""
+        """End after the hosts that are at work."""
         self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        for one in self._threads:
+            one.join()
+
+    def _begin(self, name: str, work: Callable[[], object], waits: str) -> None:
+        thread = threading.Thread(target=self._run, args=(work, waits), name=name, daemon=True)
+        self._threads.append(thread)
+        thread.start()
 
     def _make_writer(self, conf: cfg.ConfigOpts, store: Store) -> CapacityWriter:
         options = conf.openstack
@@ -99,17 +114,15 @@ class OpenStackThread:
             renewed=views.one,
         )
 
-    def _run(self) -> None:
+    def _run(self, work: Callable[[], object], waits: str) -> None:
+        """:param waits: what is not done while the store is away, for the log"""
         while not self._stop.is_set():
             try:
-                if self._writer is not None:
-                    self._writer.round()
-                if self._shedder is not None and not self._stop.is_set():
-                    self._shedder.round()
+                work()
             except StoreError as error:
                 if not isinstance(error, NOT_AWAY):
                     self._listening.away()
-                LOG.error("no ratio is written and no VM moved until the store is back: %s", error)
+                LOG.error("%s until the store is back: %s", waits, error)
             except Exception:
                 LOG.exception("a round failed")  # whatever it was, silence must still lower a ratio later
             self._stop.wait(self._interval)
