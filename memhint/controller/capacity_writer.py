@@ -38,6 +38,9 @@ class PlacementApi(Protocol):
     def mark(self, uuid: str, *, managed: bool) -> None:
         """Set or remove memhint's trait."""
 
+    def marked(self, uuid: str) -> bool:
+        """Whether it bears the trait."""
+
 
 Tell = Callable[[str, str], None]
 """Takes a host's name and what happened to its capacity, for the record of events."""
@@ -120,6 +123,7 @@ class CapacityWriter:
         self._told: dict[str, str] = {}
         self._observed: dict[str, ProviderRecord] = {}  # what a trial found, by provider
         self._gone: dict[str, float] = {}  # when Placement had it no more, by provider
+        self._absent: set[str] = set()  # providers that Placement did not have when they were read last
         self._undone: frozenset[str] = frozenset()  # providers on their way back at the last look
         self.counts: Counter[str] = Counter()  # written, outdated, overtaken, failed, conflict, refused, unverified
 
@@ -301,6 +305,7 @@ class CapacityWriter:
         try:
             known = _ProviderReading(self._placement.provider(provider), self._clock(), frozenset(view.memory))
         except NotThere as error:
+            self._absent.add(provider)
             if not view.vouched:
                 raise _Gone(str(error)) from error
             raise OpenStackError(
@@ -376,10 +381,25 @@ class CapacityWriter:
     def _came_to(self, provider: str, view: HostCapacity, known: Provider) -> ProviderRecord:
         """The provider's standing. A trial keeps none: what it found may be gone when memhint begins to write."""
         if self._write:
-            return self._standings.adopt(provider, view.host, self._found(provider, known))
+            standing = self._standings.adopt(provider, view.host, self._found(provider, known))
+            return self._made_anew(standing, known) if provider in self._absent else standing
         kept = self._standings.one(provider)
         self._observed[provider] = kept or ProviderRecord(provider, view.host, known.inventory.ratio)
         return self._observed[provider]
+
+    def _made_anew(self, standing: ProviderRecord, known: Provider) -> ProviderRecord:
+        """The standing of a provider that was not there for a while. Where it came back without the trait it is a new
+        one, as of a compute service that was deleted and begun again: its ratio is nova-compute's, and no stranger's.
+        """
+        provider, now = standing.provider, known.inventory.ratio
+        if standing.tenure is not Tenure.RELEASED and not self._placement.marked(provider):
+            self._marked.discard(provider)
+            self._left.pop(provider, None)
+            if not standing.ours(now):
+                standing = self._standings.adopt(provider, standing.host, now, again=True)
+                LOG.info("%s: its provider %s was made anew, with the ratio %g", standing.host, provider, now)
+        self._absent.discard(provider)
+        return standing
 
     def _found(self, provider: str, known: Provider) -> float:
         """The ratio that memhint came to, for a provider of which the database knows nothing, or nothing any more."""

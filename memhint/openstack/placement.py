@@ -98,12 +98,7 @@ class Placement:
         :raises Outdated: when the provider changed meanwhile
         :raises OpenStackError: when Placement cannot be asked or refuses, or its answer is none
         """
-        path = f"/resource_providers/{uuid}/traits"
-        found = self._service.get(path)
-        try:
-            have, generation = set(map(str, found["traits"])), int(found["resource_provider_generation"])
-        except _NO_ANSWER as error:
-            raise OpenStackError(f"Placement's traits of {uuid} cannot be read: {error!r}") from error
+        have, generation = self._traits(uuid)
         wanted = have | {TRAIT} if managed else have - {TRAIT}
         if wanted == have:
             return
@@ -112,7 +107,24 @@ class Placement:
                 self._service.get(f"/traits/{TRAIT}")
             except NotThere:
                 self._service.put(f"/traits/{TRAIT}", {})
+        path = f"/resource_providers/{uuid}/traits"
         self._service.put(path, {"traits": sorted(wanted), "resource_provider_generation": generation})
+
+    def marked(self, uuid: str) -> bool:
+        """Whether a provider bears the trait.
+
+        :raises NotThere: when there is no such provider
+        :raises OpenStackError: when Placement cannot be asked, or answers with something else
+        """
+        return TRAIT in self._traits(uuid)[0]
+
+    def _traits(self, uuid: str) -> tuple[set[str], int]:
+        """A provider's traits, and its generation."""
+        found = self._service.get(f"/resource_providers/{uuid}/traits")
+        try:
+            return set(map(str, found["traits"])), int(found["resource_provider_generation"])
+        except _NO_ANSWER as error:
+            raise OpenStackError(f"Placement's traits of {uuid} cannot be read: {error!r}") from error
 
 
 def _ratio(said: object) -> float:

@@ -210,6 +210,30 @@ def test_a_provider_that_went_with_its_compute_is_no_failure(fleet: Fleet, relea
     assert (writer.counts["failed"], fleet.said) == (0, told)
 
 
+@pytest.mark.parametrize("released", [False, True])
+def test_a_compute_that_was_deleted_and_begun_again_is_taken_over(fleet: Fleet, released: bool) -> None:
+    name, writer = fleet.host(), fleet.writer()
+    fleet.report(name, headroom=15360)
+    writer.round()
+    provider = fleet.provider(name)
+    if released:
+        release(fleet.store.capacities.all()[0], fleet.store.capacities, fleet.client)
+    assert fleet.placement.ask("DELETE", f"/resource_providers/{provider}").status_code == 204
+    fleet.report(name)
+    writer.round()
+    assert writer.counts["failed"] == 1
+    assert fleet.placement.add(name, 10240, 2.0, uuid=provider) == provider
+    for _ in range(2):
+        fleet.report(name)
+        writer.round()
+    (standing,) = fleet.store.capacities.all()
+    bears = TRAIT in fleet.placement.traits(provider)
+    if released:
+        assert (fleet.ratio(name), standing.tenure, bears) == (2.0, Tenure.RELEASED, False)
+    else:
+        assert (fleet.ratio(name), standing.tenure, bears) == (1.5, Tenure.MANAGED, True)
+
+
 def test_a_stranger_who_writes_is_not_fought_until_an_operator_says_so(fleet: Fleet) -> None:
     name, writer = fleet.host(), fleet.writer()
     fleet.report(name, headroom=15360)

@@ -8,7 +8,7 @@ import pytest
 
 from memhint.objects.provider import Inventory
 from memhint.openstack.errors import OpenStackError
-from memhint.openstack.placement import Placement
+from memhint.openstack.placement import TRAIT, Placement
 
 UUID = "2f1b4c9e-5a55-4a53-9d4e-0c6a3d1b7f10"
 INVENTORY = {
@@ -66,3 +66,13 @@ def test_an_answer_to_a_write_that_is_none_leaves_the_ratio_unknown(answer: Any)
 def test_traits_that_are_none_are_an_error(answer: Any) -> None:
     with pytest.raises(OpenStackError, match=UUID):
         Placement(Service(answer)).mark(UUID, managed=True)
+    with pytest.raises(OpenStackError, match=UUID):
+        Placement(Service(answer)).marked(UUID)
+
+
+@pytest.mark.parametrize(
+    ("traits", "marked"), [([], False), (["CUSTOM_OTHER"], False), (["CUSTOM_OTHER", TRAIT], True)]
+)
+def test_whether_a_provider_bears_the_trait(traits: list[str], marked: bool) -> None:
+    answer = {"traits": traits, "resource_provider_generation": 7}
+    assert Placement(Service(answer)).marked(UUID) is marked

@@ -67,9 +67,9 @@ class Placement:
         headers = {"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.39"}
         return requests.request(method, self.url + path, json=body, headers=headers, timeout=60)
 
-    def add(self, name: str, total: int, ratio: float = 1.0, reserved: int = 0) -> str:
-        """A compute host with so many MiB; its UUID."""
-        found = self.ask("POST", "/resource_providers", {"name": name})
+    def add(self, name: str, total: int, ratio: float = 1.0, reserved: int = 0, uuid: str | None = None) -> str:
+        """A compute host with so many MiB; its UUID, which Placement chooses where none is given."""
+        found = self.ask("POST", "/resource_providers", {"name": name} | ({"uuid": uuid} if uuid else {}))
         assert found.status_code == 200, found.text
         uuid = str(found.json()["uuid"])
         inventory = {"total": total, "reserved": reserved, "min_unit": 1, "max_unit": total, "step_size": 1}

@@ -55,6 +55,10 @@ class Placement:
     def mark(self, uuid: str, *, managed: bool) -> None:
         """No traits here."""
 
+    def marked(self, uuid: str) -> bool:
+        """Nor any to find."""
+        return False
+
 
 class Site:
     """Hosts that report again and again, and their providers."""

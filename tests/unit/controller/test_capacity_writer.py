@@ -46,6 +46,10 @@ class Placement:
     def mark(self, uuid: str, *, managed: bool) -> None:
         """No traits here."""
 
+    def marked(self, uuid: str) -> bool:
+        """Nor any to find."""
+        return False
+
 
 @pytest.mark.parametrize("error", [OpenStackError("it says no"), ZeroDivisionError("a defect")])
 def test_a_host_that_fails_is_counted_and_told_and_the_next_one_is_written(tmp_path: Path, error: Exception) -> None:

@@ -28,10 +28,14 @@ class Placement:
         self.fates: list[str] = []
         self.late: list[tuple[int, float]] = []
         self.ratios: list[float] = [1.0]
+        self.is_marked = False
+        self.is_there = True
         self.meanwhile: list[Callable[[], None]] = []  # what happens right after the next reads, one each
 
     def provider(self, uuid: str) -> Provider:
         """As it is now."""
+        if not self.is_there:
+            raise NotThere("not found")
         found = Provider(uuid, "a", self.inventory, {})
         if self.meanwhile:
             self.meanwhile.pop()()
@@ -62,7 +66,12 @@ class Placement:
         self.inventory = replace(self.inventory, generation=self.inventory.generation + 1)
 
     def mark(self, uuid: str, *, managed: bool) -> None:
-        """No traits here."""
+        """The trait, without a generation."""
+        self.is_marked = managed
+
+    def marked(self, uuid: str) -> bool:
+        """Whether it is there."""
+        return self.is_marked
 
     def _put(self, generation: int, ratio: float) -> None:
         if generation != self.inventory.generation:
@@ -284,13 +293,10 @@ def test_an_uninstall_that_failed_halfway_says_so_until_it_was_run_again(site: S
     assert (site.ratio, done.tenure, done.detail) == (1.0, Tenure.RELEASED, "uninstalled")
 
 
-def test_an_uninstall_whose_provider_is_gone_came_to_its_end(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    def gone(_uuid: str) -> Provider:
-        raise NotThere("not found")
-
+def test_an_uninstall_whose_provider_is_gone_came_to_its_end(site: Site) -> None:
     site.report(14000)
     site.writer().round()
-    monkeypatch.setattr(site.placement, "provider", gone)
+    site.placement.is_there = False
     assert "gone" in release(site.store.capacities.all()[0], site.store.capacities, site.placement)
     assert site.store.capacities.all()[0].detail == "uninstalled"
 
@@ -363,6 +369,67 @@ def test_a_ratio_falls_while_a_compute_that_wants_its_own_has_not_begun_again(si
     site.report(0)
     writer.round()
     assert (site.ratio, site.tenure) == (1.0, Tenure.REFUSED)
+
+
+def _away_and_back(site: Site, writer: CapacityWriter, ratio: float, *, is_marked: bool) -> None:
+    """The provider goes for one round, and two more come when it is back."""
+    site.placement.is_there = False
+    site.report(14000)
+    writer.round()
+    site.placement.is_there = True
+    site.placement.is_marked = is_marked
+    site.placement.inventory = Inventory(1, 10240, 0, ratio, {})
+    for _ in range(2):
+        site.report(14000)
+        writer.round()
+
+
+@pytest.mark.parametrize("spoken_of", [True, False])
+@pytest.mark.parametrize("initial", [1.0, 2.0, 1.36])
+def test_a_compute_that_was_deleted_and_begun_again_is_taken_over(site: Site, initial: float, spoken_of: bool) -> None:
+    writer = site.writer()
+    site.report(14000)
+    writer.round()
+    if not spoken_of:
+        site.placement.is_there = False
+        site.view = replace(site.view, provider=None)
+        writer.round()
+        site.view = replace(site.view, provider=PROVIDER)
+    _away_and_back(site, writer, initial, is_marked=False)
+    (standing,) = site.store.capacities.all()
+    assert (site.ratio, standing.tenure, site.placement.is_marked) == (1.36, Tenure.MANAGED, True)
+    assert standing.adopted == 1.0
+    site.placement.inventory = replace(site.placement.inventory, generation=99, ratio=3.0)
+    site.placement.is_marked = False
+    site.report(14000)
+    writer.round()
+    assert site.tenure is Tenure.CONFLICT, "it was there all the time"
+
+
+def test_a_compute_that_needed_no_other_ratio_is_taken_over_too(site: Site) -> None:
+    writer = site.writer()
+    site.report(10240)
+    writer.round()
+    assert site.placement.ratios == [1.0]
+    _away_and_back(site, writer, 2.0, is_marked=False)
+    assert (site.ratio, site.tenure, site.placement.is_marked) == (1.36, Tenure.MANAGED, True)
+
+
+def test_a_compute_that_could_not_be_found_for_a_while_is_no_new_one(site: Site) -> None:
+    writer = site.writer()
+    site.report(14000)
+    writer.round()
+    _away_and_back(site, writer, 3.0, is_marked=True)
+    assert (site.ratio, site.tenure) == (3.0, Tenure.CONFLICT)
+
+
+def test_a_compute_that_was_given_back_and_made_anew_stays_so(site: Site) -> None:
+    writer = site.writer()
+    site.report(14000)
+    writer.round()
+    release(site.store.capacities.all()[0], site.store.capacities, site.placement)
+    _away_and_back(site, writer, 2.0, is_marked=False)
+    assert (site.ratio, site.tenure, site.placement.is_marked) == (2.0, Tenure.RELEASED, False)
 
 
 @pytest.mark.parametrize("trial", range(6))
