@@ -22,6 +22,7 @@ from memhint.store.errors import StoreError
 LOG = logging.getLogger(__name__)
 TRIES = 10  # of one write, when somebody else changes the provider in between
 UNDONE = "uninstall has not come to its end here: run memhint openstack uninstall again"
+_UNKNOWN = 1.0  # the ratio that is put back where nobody knows any more which one was found
 _SLICE = 5.0  # seconds for hosts that can wait, before it is looked at whose ratio must fall by now
 _PAUSE = 0.05  # seconds, the middle of the first pause between two of them
 
@@ -232,7 +233,7 @@ class CapacityWriter:
                     return  # the next round sees who speaks for the provider now
                 view, plan = found, _carried_out(found, tenure)
                 # After the provider: what another controller has written meanwhile must not look like a stranger's.
-                standing = self._came_to(provider, view, known.provider)
+                standing = self._came_to(provider, view, known.provider, new=standing is None)
             assert known is not None
             read = standing  # as the database has it
             lost = self._lost(provider, standing, known.provider)
@@ -378,14 +379,34 @@ class CapacityWriter:
             self._standings.end(provider, self._holder, None, standing.tenure, standing.detail)
             raise
 
-    def _came_to(self, provider: str, view: HostCapacity, known: Provider) -> ProviderRecord:
-        """The provider's standing. A trial keeps none: what it found may be gone when memhint begins to write."""
+    def _came_to(self, provider: str, view: HostCapacity, known: Provider, *, new: bool) -> ProviderRecord:
+        """The provider's standing. A trial keeps none: what it found may be gone when memhint begins to write.
+
+        :param new: whether the database knew nothing of it
+        """
         if self._write:
+            if new and provider not in self._left and self._of_another_life(provider):
+                return self._known_by_trait(provider, view, known)
             standing = self._standings.adopt(provider, view.host, self._found(provider, known))
             return self._made_anew(standing, known) if provider in self._absent else standing
         kept = self._standings.one(provider)
         self._observed[provider] = kept or ProviderRecord(provider, view.host, known.inventory.ratio)
         return self._observed[provider]
+
+    def _of_another_life(self, provider: str) -> bool:
+        """Whether memhint has written there, and the database knows nothing of that: it is new, or of before.
+
+        The trait is read first: where another controller set it just now, its standing is there by then.
+        """
+        return self._placement.marked(provider) and self._standings.one(provider) is None
+
+    def _known_by_trait(self, provider: str, view: HostCapacity, known: Provider) -> ProviderRecord:
+        """The standing of a provider whose ratio is memhint's own, and never was the one that memhint came to."""
+        now = known.inventory.ratio
+        standing = self._standings.adopt(provider, view.host, _UNKNOWN, written=now)
+        whose = f"the ratio {now:g} is memhint's own, which the database does not know any more"
+        self._say(view.host, f"{whose}: {_UNKNOWN:g} is taken for the one that was found")
+        return standing
 
     def _made_anew(self, standing: ProviderRecord, known: Provider) -> ProviderRecord:
         """The standing of a provider that was not there for a while. Where it came back without the trait it is a new

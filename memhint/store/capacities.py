@@ -43,22 +43,25 @@ class Capacities:
             row = connection.execute(_OF_ONE.where(capacity.c.provider == provider)).first()
         return None if row is None else _standing(row._mapping)
 
-    def adopt(self, provider: str, name: str, ratio: float, *, again: bool = False) -> ProviderRecord:
+    def adopt(
+        self, provider: str, name: str, ratio: float, *, written: float | None = None, again: bool = False
+    ) -> ProviderRecord:
         """Remember the ratio that was found, once; the standing as it is then.
 
+        :param written: what memhint is known to have written before, where that is not here any more
         :param again: forget what was written and why it stopped, as an operator asks for. The ratio found first stays.
             Nothing else takes a released provider back
         """
 
         def work(connection: Connection) -> ProviderRecord:
             now = self._clock(connection)
-            new = ProviderRecord(provider, name, ratio, at=now)
+            new = ProviderRecord(provider, name, ratio, written, at=now)
             add_new(connection, capacity, {**_row(new), "holder": "", "turn_until": 0.0})
             found = self._locked(connection, provider)
             assert found is not None
             if again or found.host != name:
-                written, intended = (ratio, None) if again else (found.written, found.intended)
-                new = ProviderRecord(provider, name, found.adopted, written, intended, at=now)
+                left, intended = (ratio, None) if again else (found.written, found.intended)
+                new = ProviderRecord(provider, name, found.adopted, left, intended, at=now)
                 if found.tenure is Tenure.RELEASED and not again:
                     new = replace(new, tenure=found.tenure, detail=found.detail)
                 found = new

@@ -298,6 +298,18 @@ def test_a_ratio_of_which_the_database_lost_that_it_was_written_is_no_strangers(
     assert release(standing, fleet.store.capacities, fleet.client) == "0.2 -> 1.25"
 
 
+def test_where_the_database_is_new_memhints_own_ratio_is_known_by_its_trait(fleet: Fleet) -> None:
+    name = fleet.host()
+    fleet.report(name, headroom=15360)
+    fleet.writer().round()
+    _lose_commits(fleet, None)
+    fleet.report(name)
+    fleet.writer().round()
+    (standing,) = fleet.store.capacities.all()
+    assert (standing.adopted, standing.tenure) == (1.0, Tenure.MANAGED)
+    assert release(standing, fleet.store.capacities, fleet.client) == "1.5 -> 1"
+
+
 def test_a_stranger_who_writes_while_the_database_loses_commits_is_not_fought(fleet: Fleet) -> None:
     name, writer = fleet.host(), fleet.writer()
     fleet.report(name, headroom=5120)

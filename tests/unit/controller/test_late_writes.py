@@ -15,6 +15,7 @@ from memhint.objects.units import MIB
 from memhint.openstack.errors import NotThere, OpenStackError, Outdated
 from memhint.planner.capacity_write import HostCapacity, WriterSettings
 from memhint.store.database import Store, open_store
+from memhint.store.tables import capacity
 
 PROVIDER = "11111111-1111-1111-1111-111111111111"
 ON_TIME, LATE, LOST, REPEATED = "on time", "late", "lost", "repeated"
@@ -430,6 +431,50 @@ def test_a_compute_that_was_given_back_and_made_anew_stays_so(site: Site) -> Non
     release(site.store.capacities.all()[0], site.store.capacities, site.placement)
     _away_and_back(site, writer, 2.0, is_marked=False)
     assert (site.ratio, site.tenure, site.placement.is_marked) == (2.0, Tenure.RELEASED, False)
+
+
+def _lose_all(site: Site) -> None:
+    with site.store.database.write() as connection:
+        connection.execute(capacity.delete())
+
+
+@pytest.mark.parametrize(("headroom", "ratio"), [(14000, 1.36), (0, 0.0)])
+def test_memhints_own_ratio_is_not_the_one_that_was_found_where_the_database_is_new(
+    site: Site, headroom: int, ratio: float
+) -> None:
+    site.report(headroom)
+    site.writer().round()
+    assert (site.ratio, site.placement.is_marked) == (ratio, True)
+    _lose_all(site)
+    writer = site.writer("another life")
+    for _ in range(2):
+        site.report(headroom)
+        writer.round()
+    (standing,) = site.store.capacities.all()
+    assert (standing.adopted, standing.written, standing.tenure) == (1.0, ratio, Tenure.MANAGED)
+    assert sum("does not know any more" in one for one in site.said) == 1
+    site.report(3000)
+    writer.round()
+    assert site.ratio == 0.29
+    assert release(site.store.capacities.all()[0], site.store.capacities, site.placement) == "0.29 -> 1"
+    assert not site.placement.is_marked
+
+
+def test_a_ratio_without_the_trait_is_the_one_that_was_found(site: Site) -> None:
+    site.placement.inventory = replace(site.placement.inventory, ratio=1.25)
+    site.report(14000)
+    site.writer().round()
+    assert site.store.capacities.all()[0].adopted == 1.25
+    assert not any("does not know any more" in one for one in site.said)
+
+
+def test_what_another_controller_marks_meanwhile_is_of_this_life(site: Site) -> None:
+    site.placement.inventory = replace(site.placement.inventory, ratio=1.25)
+    site.report(14000)
+    site.placement.meanwhile = [lambda: None, site.writer("other").round]
+    site.writer().round()
+    assert (site.ratio, site.tenure, site.store.capacities.all()[0].adopted) == (1.36, Tenure.MANAGED, 1.25)
+    assert not any("does not know any more" in one for one in site.said)
 
 
 @pytest.mark.parametrize("trial", range(6))
