@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 from case import KernelCase
 
 from lab import patched
-from lab.kernel_guest import PAGES_PER_MIB, Guest, image_folder
+from lab.kernel_guest import PAGES_PER_MIB, Guest, GuestError, image_folder
 
 PARAMETERS = "/sys/module/page_recycler/parameters"
 PLAY = "/sys/kernel/debug/page_recycler"
@@ -29,7 +29,8 @@ PAGE = 4096
 CHUNK = 1 << 20
 PAIRS = 20000
 FEW_BLOCKS = 2 * 1024  # pages of two blocks of the largest order, one with what the host is at work on
-ADDED_BLOCKS = 4  # of 128 MiB, a section each
+BLOCK_MIB = 128  # of a memory block, which is a section, for which the table has a piece
+ADDED_BLOCKS = 4
 STOPS = 3  # number of the change after which the guest stands still
 STEP = 1000  # pairs of a CPU, after which it is known that all of them were right
 
@@ -297,6 +298,13 @@ class HotplugTest(PlayedCase):
         """Memory blocks in a state."""
         return int(self.guest.run(f"cat /sys/devices/system/memory/memory*/state | grep -c '^{state}$'; true"))
 
+    def told_of(self, pieces: int) -> None:
+        """Wait until the host knows of so many pieces of the table."""
+        try:
+            self.guest.wait_until(lambda: self.pieces() == pieces, f"the host to know of {pieces} pieces")
+        except GuestError as error:
+            raise GuestError(f"{error}; it knows of {self.pieces()}: {self.guest.run('dmesg | tail')}") from error
+
     def plug(self, mib: int) -> None:
         """Ask the guest to have that much added memory, and wait for it."""
         self.guest.qmp("qom-set", path="/machine/peripheral/mem0", property="requested-size", value=mib << 20)
@@ -324,19 +332,21 @@ class HotplugTest(PlayedCase):
         return table["free"] + table["recycled"]
 
     def test_added_while_the_host_does_not_answer(self) -> None:
+        self.play(host=IDLE)
+        before, online = MIB // BLOCK_MIB, self.blocks("online")
+        self.told_of(before)
         self.hold_pages()
-        before, online = self.pieces(), self.blocks("online")
         self.plug(512)
         self.guest.wait_until(lambda: self.blocks("online") == online + ADDED_BLOCKS, "the memory to be online")
         assert self.pieces() == before
         # told of nothing yet, and of all of it once it answers
         self.play(hold=0)
-        self.guest.wait_until(lambda: self.pieces() == before + ADDED_BLOCKS, "the host to be told of all memory")
+        self.told_of(before + ADDED_BLOCKS)
         self.play(host=IDLE)
         self.right()
         self.plug(0)
         # The device has it back before the guest is through with removing it.
-        self.guest.wait_until(lambda: self.pieces() == before, "the host to be told that the memory is gone")
+        self.told_of(before)
 
     def test_stays_while_the_host_is_at_work(self) -> None:
         self.plug(512)
