@@ -18,7 +18,7 @@ from pika.exceptions import UnroutableError
 
 from memhint.bus.envelope import JSON, LARGEST, VERSION, pack, unpack
 from memhint.bus.errors import BusError, CommandTimeout, HostAway, Poison
-from memhint.bus.link import ANSWER, LOST, LinkSettings, connect, user_of, within
+from memhint.bus.link import LOST, LinkSettings, connect, user_of, within
 from memhint.bus.topology import REPLY, command_queue
 
 LOG = logging.getLogger(__name__)
@@ -96,6 +96,7 @@ class Commander:
     def __init__(self, settings: LinkSettings) -> None:
         """:raises BusError: when the broker cannot be reached."""
         self._user = user_of(settings)
+        self._answer = settings.answer
         self._connection = connect(settings)
         try:
             with within(self._connection, settings.timeout):
@@ -151,7 +152,7 @@ class Commander:
         :raises HostAway: when no agent listens
         :raises BusError: when the broker fails
         """
-        with within(self._connection, ANSWER):
+        with within(self._connection, self._answer):
             self._send(host, command, arguments, deadline, epoch)
 
     def rest(self) -> None:

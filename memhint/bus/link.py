@@ -20,8 +20,6 @@ from memhint.bus.errors import BusError
 # What pika lets through when a broker goes away in the middle of something, or takes a connection and says nothing.
 LOST = (AMQPError, AMQPConnectorException, OSError, EOFError)
 FIRST_WAIT = 0.5  # seconds
-ANSWER = 60.0
-"""Seconds in which a broker that is well has answered anything, also while one of its nodes is replaced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +37,11 @@ class LinkSettings:
     heartbeat: int = 30
     backoff_max: float = 60.0
     blocked: float | None = None
+
+    @property
+    def answer(self) -> float:
+        """Seconds in which a broker that is well has answered anything, also while one of its nodes is replaced."""
+        return max(60.0, 2.0 * self.heartbeat)
 
 
 _decode_table = pika.data.decode_table

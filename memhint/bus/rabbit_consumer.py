@@ -17,7 +17,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 from memhint.bus.allowance import Allowance
 from memhint.bus.envelope import LARGEST, Envelope, decode_text, expand
 from memhint.bus.errors import BusError, Poison, TooLong
-from memhint.bus.link import ANSWER, LOST, LinkSettings, Reconnects, connect, within
+from memhint.bus.link import LOST, LinkSettings, Reconnects, connect, within
 from memhint.bus.topology import DEAD, RECORD, STATE, declare
 
 LOG = logging.getLogger(__name__)
@@ -95,7 +95,7 @@ class RabbitConsumer:
         :param waits: told now and then how many messages wait in each queue, and of none when the broker is lost
         """
         self._settings = settings
-        self._answer = max(ANSWER, 2.0 * settings.heartbeat)
+        self._answer = settings.answer
         self._handler = handler
         self._batch = batch
         self._stopped = stopped

@@ -17,7 +17,7 @@ from pika.exceptions import ChannelClosedByBroker, NackError, UnroutableError
 from memhint.bus.commands import Handler, answer
 from memhint.bus.envelope import JSON, Envelope, MessageKind, encode
 from memhint.bus.errors import BusError
-from memhint.bus.link import ANSWER, LOST, LinkSettings, Reconnects, connect, user_of, within
+from memhint.bus.link import LOST, LinkSettings, Reconnects, connect, user_of, within
 from memhint.bus.record import Record
 from memhint.bus.spool import Spool, Waiting
 from memhint.bus.topology import REPLY, REPORT, command_queue
@@ -71,7 +71,7 @@ class RabbitPublisher:
         :param handlers: what commands do, by name
         """
         self._settings = settings
-        self._answer = max(ANSWER, 2.0 * settings.heartbeat)
+        self._answer = settings.answer
         self._host = host
         self._epoch = epoch
         self._spool = spool

@@ -91,6 +91,12 @@ class Site:
         )
         self.said: list[str] = []
 
+    def lose_a_write(self, writer: CapacityWriter) -> None:
+        """A ratio of 1.36 is on its way to Placement, and the writer hears nothing of it."""
+        self.placement.fates = [LATE]
+        self.report(14000)
+        writer.round()
+
     def writer(self, holder: str = "one", refresh: float = 0.0) -> CapacityWriter:
         return CapacityWriter(
             lambda: [self.view],
@@ -163,9 +169,7 @@ def test_a_lost_write_lands_no_more_once_what_stands_there_is_wanted_again(
     site.report(headroom)
     writer.round()
     assert site.ratio == ratio
-    site.placement.fates = [LATE]
-    site.report(14000)
-    writer.round()
+    site.lose_a_write(writer)
     site.report(headroom)
     site.view = replace(site.view, stale=stale)
     writer.round()
@@ -184,9 +188,7 @@ def test_a_lost_write_that_lands_while_it_is_settled_is_seen(site: Site) -> None
     writer = site.writer()
     site.report(12000)
     writer.round()
-    site.placement.fates = [LATE]
-    site.report(14000)
-    writer.round()
+    site.lose_a_write(writer)
     site.report(12000)
     site.placement.meanwhile = [site.placement.land]
     writer.round()
@@ -198,9 +200,7 @@ def test_a_host_that_falls_silent_is_nominal_whenever_its_last_write_lands(site:
     writer = site.writer()
     site.report(12000)
     writer.round()
-    site.placement.fates = [LATE]
-    site.report(14000)
-    writer.round()
+    site.lose_a_write(writer)
     site.view = replace(site.view, stale=True)
     writer.round()
     assert site.ratio == 1.0
@@ -229,9 +229,7 @@ def test_a_write_that_was_repeated_on_its_way_is_no_strangers(site: Site) -> Non
 
 def test_a_lost_write_that_arrived_is_known_while_the_next_one_is_lost_too(site: Site) -> None:
     writer = site.writer()
-    site.placement.fates = [LATE]
-    site.report(14000)
-    writer.round()
+    site.lose_a_write(writer)
     site.placement.land()
     site.placement.fates = [LOST]
     site.report(3000)
@@ -254,9 +252,7 @@ def test_a_stranger_is_still_seen_while_a_write_is_not_confirmed(site: Site) -> 
 
 def test_what_lands_after_uninstall_lands_no_more(site: Site) -> None:
     writer = site.writer()
-    site.placement.fates = [LATE]
-    site.report(14000)
-    writer.round()
+    site.lose_a_write(writer)
     release(site.store.capacities.all()[0], site.store.capacities, site.placement)
     site.placement.land()
     assert site.ratio == 1.0
