@@ -62,12 +62,12 @@ test draws the time at which a guest begins; here they are spread evenly over th
 luck decides nothing.
 
 A guest is smaller here and its period shorter, with the same shape: three quarters of its memory at the peak, a tenth
-of the time busy, 5 % of its peak on average; the recycler looks through a guest's marks as often in a period as it
-does with the shipped settings in half an hour. Two things of that do not scale. QEMU's own memory, which no lever gives
-back and which is larger in emulation than with KVM, is less than 1 % of a guest of 4 GiB, and half of what a small one
-takes on average. And of few guests that fit as they are a fraction is lost. So there are two more columns:
-*by bytes* is the host's memory over what one guest takes when all take most, without rounding; *by guests' memory* is
-the same without QEMU's own. The target is held against guests that were there, whole ones.
+of the time busy, 5 % of its peak on average; the recycler looks through a guest's marks as often in a period as it does
+with the shipped settings in half an hour. Two things of that do not scale. QEMU's own memory, which no lever gives back
+and which is larger in emulation than with KVM, is less than 1 % of a guest of 4 GiB, and a third of what a small one
+takes on average. And of few guests that fit as they are a fraction is lost. So there are two more columns: *by bytes*
+is the host's memory over what one guest takes when all take most, without rounding; *by guests' memory* is the same
+without QEMU's own. The target is held against guests that were there, whole ones.
 """
 
 
@@ -89,7 +89,7 @@ def settings_of(cycle: Cycle) -> dict[str, Mapping[str, Any]]:
 
 
 def measure(scale: Scale, say: Say) -> Result:
-    """More than an hour at the short scale, two at the full one: the arms run one after another."""
+    """An hour at the short scale, two at the full one: the arms run one after another."""
     no_other_guests()
     ksm_is_off()
     sizes, cycle = sizes_of(scale)
