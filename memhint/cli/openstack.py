@@ -10,8 +10,8 @@ from cliff.lister import Lister
 
 from memhint.cli.base import HostCommand
 from memhint.cli.errors import CliError, Exit
-from memhint.controller.capacity_writer import release
 from memhint.controller.openstack import placement_of
+from memhint.controller.ratios.release import release
 from memhint.objects.provider import ProviderRecord
 from memhint.openstack.errors import NotThere, OpenStackError
 from memhint.store import Store

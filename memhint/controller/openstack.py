@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 
 from oslo_config import cfg
 
-from memhint.controller.capacity_writer import CapacityWriter
 from memhint.controller.listening import Listening
+from memhint.controller.ratios.writer import CapacityWriter
 from memhint.controller.shedder import Shedder
 from memhint.objects.units import MIB
 from memhint.openstack import nova, placement

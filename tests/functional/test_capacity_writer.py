@@ -15,7 +15,8 @@ from sqlalchemy import select
 
 from lab.servers.mariadb import MariaDB
 from memhint.conf.load import load
-from memhint.controller.capacity_writer import CapacityWriter, release
+from memhint.controller.ratios.release import release
+from memhint.controller.ratios.writer import CapacityWriter
 from memhint.objects.provider import Tenure
 from memhint.objects.units import MIB
 from memhint.openstack.errors import OpenStackError, Outdated

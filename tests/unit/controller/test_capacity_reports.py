@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from memhint.controller import capacity_writer
-from memhint.controller.capacity_writer import CapacityWriter
+from memhint.controller.ratios import turn
+from memhint.controller.ratios.writer import CapacityWriter
 from memhint.objects.provider import Inventory, NovaCompute, Provider, Tenure
 from memhint.objects.units import MIB
 from memhint.openstack.errors import OpenStackError, Outdated
@@ -325,6 +325,18 @@ def test_a_provider_that_does_not_tell_its_name_is_asked_once_in_a_round(
     assert (len(failed), writer.counts["failed"]) == (1, 1)
 
 
+def test_a_claim_that_counts_for_nothing_is_counted_once_in_a_round(site: Site) -> None:
+    slow = Slow(site, 100.0)
+    writer = site.writer(clock=slow.clock)
+    for name in "abc":
+        site.report(name, 5120, PROVIDERS[name])
+    site.report("stranger", 5120, PROVIDERS["a"])
+    for rounds in (1, 2):
+        writer.round()
+        assert writer.counts["unverified"] == rounds
+    assert len(slow.asked) > 3, "it came in slices"
+
+
 def test_who_is_told_to_end_begins_no_other_slice(site: Site) -> None:
     stop = False
     slow = Slow(site, 100.0)
@@ -354,7 +366,7 @@ def test_a_host_whose_numbers_have_no_answer_keeps_no_other_one_waiting(
         for name in "abc":
             site.report(name, headroom, PROVIDERS[name])
         if headroom == 4096:
-            monkeypatch.setattr(capacity_writer, "decide", fails)
+            monkeypatch.setattr(turn, "decide", fails)
         writer.round()
     assert [site.ratio(name) for name in "abc"] == [0.5, 0.4, 0.4]
     assert writer.counts["failed"] == 1

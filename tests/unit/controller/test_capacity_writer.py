@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from memhint.controller.capacity_writer import CapacityWriter
+from memhint.controller.ratios.writer import CapacityWriter
 from memhint.objects.provider import Inventory, Provider
 from memhint.objects.units import MIB
 from memhint.openstack.errors import OpenStackError

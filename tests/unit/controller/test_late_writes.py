@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from memhint.controller.capacity_writer import UNDONE, CapacityWriter, release
+from memhint.controller.ratios.release import UNDONE, release
+from memhint.controller.ratios.writer import CapacityWriter
 from memhint.objects.provider import Inventory, Provider, Tenure
 from memhint.objects.units import MIB
 from memhint.openstack.errors import NotThere, OpenStackError, Outdated
