@@ -11,7 +11,7 @@ import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
-from lab import leftovers, paths
+from lab import leftovers, patched, paths
 from lab.debian_guest import GUESTS
 from tests.side_by_side import SLOW, group, in_order, shuffled
 from tests.took import keep, took_before
@@ -45,19 +45,26 @@ class ByGroup(LoadScopeScheduling):
     """Gives a process a whole group at a time, in the order of the tests."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return group(nodeid)
+        return group(nodeid, built=_built())
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     """Every process is told the same, for all have to put the tests into one order."""
     node.workerinput["took"] = _took()
+    node.workerinput["built"] = _built()
 
 
 @cache
 def _took() -> dict[str, float]:
     """Read once: another run on this machine may write it meanwhile."""
     return took_before()
+
+
+@cache
+def _built() -> bool:
+    """Asked once: what is not there yet is built while the tests run."""
+    return patched.all_built()
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByGroup:
@@ -75,7 +82,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if (seed := config.getoption("--shuffle")) is not None:
         items[:] = [items[at] for at in shuffled([item.nodeid for item in items], seed)]
     if hasattr(config, "workerinput"):
-        items[:] = [items[at] for at in in_order([item.nodeid for item in items], config.workerinput.get("took", {}))]
+        told = config.workerinput
+        nodeids = [item.nodeid for item in items]
+        items[:] = [items[at] for at in in_order(nodeids, told.get("took"), built=told.get("built", True))]
 
 
 SECONDS: dict[str, float] = {}

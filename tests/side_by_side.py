@@ -20,15 +20,15 @@ WHOLE_MACHINE = (
     "tests/lab/test_dedup.py",
     "tests/lab/test_dedup_estimate.py",
     "tests/lab/test_finder.py",
-    "tests/lab/test_merge_race.py",
     "tests/lab/test_merged_page_timing.py",
     "tests/lab/test_libvirtd_dies.py",
     "tests/lab/test_active.py",
+    "tests/lab/test_merge_race.py",
     WITH_BUILDS,
 )
 """What changes something for all guests of the machine, as KSM does, or measures by the clock of an emulated one, which
-others keep from its processors: no other test has guests meanwhile. In a clean cache the benches wait for kernels and
-for QEMU, and everybody else for them: so they are last."""
+others keep from its processors: no other test has guests meanwhile. The last two stand on QEMU, which is built
+meanwhile where the cache is clean."""
 
 FIRST = (
     "tests/patches/test_builds.py",
@@ -46,6 +46,9 @@ FIRST = (
 )
 """What is built, which others wait for; then what has the machine for itself, before all other guests, which wait;
 meanwhile what needs no guests; then guests."""
+
+LAST_UNBUILT = ("tests/patches", WITH_BUILDS)
+"""What would wait for kernels where the cache is clean, the last ones with the machine for themselves."""
 
 APART = ("tests/lab/test_benches.py", *(f"tests/patches/test_kernel_{name}.py" for name in ("7_3", "6_12", "6_1")))
 """Files whose tests share nothing: each may go where there is room."""
@@ -73,31 +76,36 @@ def file_of(nodeid: str) -> str:
     return nodeid.partition("::")[0]
 
 
-def group(nodeid: str) -> str:
-    """Tests of one group run in one process, one after another."""
+def group(nodeid: str, *, built: bool = True) -> str:
+    """Tests of one group run in one process, one after another.
+
+    :param built: whether the cache has all that guests of the tests stand on
+    """
     file = file_of(nodeid)
-    if file in WHOLE_MACHINE:
+    if file in WHOLE_MACHINE and (built or file not in LAST_UNBUILT):
         return WHOLE_MACHINE[0]
     return nodeid if file in APART else file
 
 
-def rank(name: str) -> int:
+def rank(name: str, *, built: bool = True) -> int:
     """The place of a group among all."""
-    return next((number for number, first in enumerate(FIRST) if name.startswith(first)), len(FIRST))
+    order = FIRST if built else (*(one for one in FIRST if one not in LAST_UNBUILT), *LAST_UNBUILT)
+    whole = max((one for one in order if name.startswith(one)), key=len, default=None)
+    return len(order) if whole is None else order.index(whole)
 
 
-def in_order(nodeids: Sequence[str], took: Mapping[str, float] | None = None) -> list[int]:
+def in_order(nodeids: Sequence[str], took: Mapping[str, float] | None = None, *, built: bool = True) -> list[int]:
     """The places of the tests in a new order: by rank, then the longest first, each group in one piece.
 
     :param took: seconds by group; one that is not there is taken for a long one
     """
-    groups = [group(one) for one in nodeids]
+    groups = [group(one, built=built) for one in nodeids]
     begins = {name: number for number, name in reversed(list(enumerate(groups)))}
     known = took or {}
 
     def place(at: int) -> tuple[int, float, int, int]:
         name = groups[at]
-        return rank(name), -known.get(name, float("inf")), begins[name], _within(nodeids[at])
+        return rank(name, built=built), -known.get(name, float("inf")), begins[name], _within(nodeids[at])
 
     return sorted(range(len(nodeids)), key=place)
 

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from lab import patched
 from lab.agent import AgentProcess
-from tests.side_by_side import WHOLE_MACHINE, WITH_BUILDS, Alone, file_of, guests_on_this_machine
+from tests.side_by_side import WHOLE_MACHINE, Alone, file_of, guests_on_this_machine
 
 TAIL = 6000  # characters of each log
 NEXT = pytest.StashKey[pytest.Item | None]()
@@ -32,13 +31,8 @@ def _beside_others(request: pytest.FixtureRequest) -> Iterator[None]:
     ALONE.take()
     yield
     following = request.config.stash.get(NEXT, None)
-    if following is None or not _goes_on(file_of(following.nodeid)):
+    if following is None or file_of(following.nodeid) not in WHOLE_MACHINE:
         ALONE.leave()
-
-
-def _goes_on(file: str) -> bool:
-    """Whether a file needs the machine for itself, and has not to wait until something is built."""
-    return file in WHOLE_MACHINE and (file != WITH_BUILDS or patched.all_built())
 
 
 @pytest.hookimpl(tryfirst=True)

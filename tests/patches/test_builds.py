@@ -6,6 +6,10 @@ from lab import patched
 from tests.patches.command import passes
 
 
+def test_qemu_is_built() -> None:
+    assert patched.emulator_program().exists()
+
+
 @pytest.mark.parametrize("name", patched.KERNELS)
 def test_a_kernel_is_built(name: str) -> None:
     assert (patched.kernel_folder(name) / "bzImage").exists()
@@ -13,10 +17,6 @@ def test_a_kernel_is_built(name: str) -> None:
 
 def test_the_kernel_for_hosts_is_built() -> None:
     assert (patched.host_kernel_folder() / "bzImage").exists()
-
-
-def test_qemu_is_built() -> None:
-    assert patched.emulator_program().exists()
 
 
 @pytest.mark.parametrize("series", ["7.2", "10.0"])

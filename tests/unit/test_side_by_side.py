@@ -12,6 +12,7 @@ from tests.side_by_side import (
     FIRST,
     SLOW,
     WHOLE_MACHINE,
+    WITH_BUILDS,
     Alone,
     file_of,
     group,
@@ -38,6 +39,17 @@ def test_those_that_have_the_machine_for_themselves_are_one_group_before_other_g
     alone = [f"{file}::test_1" for file in WHOLE_MACHINE]
     assert len({group(one) for one in alone}) == 1
     assert ordered([alone[2], other, alone[0], alone[1]]) == [*alone[:3], other]
+
+
+def test_where_the_cache_is_clean_what_waits_for_kernels_is_last() -> None:
+    benches, others = f"{WITH_BUILDS}::test", f"{WHOLE_MACHINE[0]}::test"
+    builds, series, guests = (
+        f"tests/{file}.py::test" for file in ("patches/test_builds", "patches/test_a", "lab/test_b")
+    )
+    mixed = [series, benches, guests, others, builds]
+    assert [mixed[at] for at in in_order(mixed, built=False)] == [builds, others, guests, series, benches]
+    assert [mixed[at] for at in in_order(mixed)] == [builds, others, benches, series, guests]
+    assert (group(benches, built=False), group(benches)) == (WITH_BUILDS, WHOLE_MACHINE[0])
 
 
 def test_a_group_is_in_one_piece_and_keeps_its_order() -> None:
