@@ -35,7 +35,7 @@ from memhint.bus.inprocess import InProcessBus
 from memhint.guest.errors import GuestAgentAbsent
 from memhint.kernel.clearings import Clearings
 from memhint.kernel.guest_advice import GuestAdvice
-from memhint.kernel.process import process_is
+from memhint.kernel.process import instance_runs, process_is
 from memhint.kernel.root import KernelRoot
 from memhint.levers.balloon import BalloonLever
 from memhint.levers.dedup import DedupLever, DedupSettings
@@ -159,7 +159,7 @@ class FakeFleet:
             samples=PageSamples(root, 4096, 0.0, 3600.0, 60.0, KsmPace()),
             runners=(
                 HostRunner(lever),
-                VmRunner(BalloonLever(marks, _no_balloon, time.time)),
+                VmRunner(BalloonLever(marks, _no_balloon, time.time, partial(instance_runs, root))),
                 QosRunner(
                     QosLever(root, marks, "boot", time.time), overhead=settings.overhead, reserve=settings.reserve_of
                 ),

@@ -97,7 +97,7 @@ class TravellingMarks:
                     self._arrived[one.uuid] = one.process.instance
             if view.seen.sight is Sight.CLEAR:
                 self._forget({one.uuid for one in view.seen.domains})
-        except StoreError as error:
+        except StoreError as error:  # all of them are looked at again in the next cycle
             LOG.error("what VMs brought along is taken up later: %s", error)
         with self._lock:
             late = sorted(self._late & {one.uuid for one in view.seen.domains if one.process is not None})

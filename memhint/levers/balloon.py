@@ -10,8 +10,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Protocol
 
+from memhint.kernel.process import instance_runs
 from memhint.levers.lever import LeverContext, Stop, TakeUp, VmLever
 from memhint.objects.domain import DomainObservation, DomainState
 from memhint.objects.lever import LeverName, LeverState, Observed
@@ -39,12 +41,23 @@ class BalloonLever(VmLever):
     """The balloon per VM."""
 
     name = LeverName.BALLOON
+    travels = (BALLOON_KNOB,)
 
-    def __init__(self, ledger: Ledger, target: Callable[[str], Target], now: Callable[[], float]) -> None:
-        """:param target: the balloon of a domain, by UUID"""
+    def __init__(
+        self,
+        ledger: Ledger,
+        target: Callable[[str], Target],
+        now: Callable[[], float],
+        runs: Callable[[str], bool],
+    ) -> None:
+        """:param target: the balloon of a domain, by UUID
+        :param runs: whether a QEMU process runs, by its instance: libvirt knows domains only, and a call that was late
+            reaches the process that the domain has by then
+        """
         self._ledger = ledger
         self._target = target
         self._now = now
+        self._runs = runs
         # By UUID, the process and the wish that libvirt took from us. A mark alone does not say so: it is put before.
         self._asked: dict[str, tuple[str, int]] = {}
         # By UUID, the process, what its balloon leaves it, and since when that was seen.
@@ -96,6 +109,11 @@ class BalloonLever(VmLever):
             if domain.state is not DomainState.RUNNING or not domain.defined:
                 detail = "it is not known yet whether the VM was restored, with its balloon as it was"
                 return Verdict(Answer.PENDING, Reason.NOT_RUNNING, detail)
+            if self._runs(mark.instance):
+                return Verdict(Answer.PENDING, Reason.NOT_RUNNING, "the VM has got another QEMU since it was looked at")
+            if self._asked_of(domain.uuid, mark.instance) is None:
+                # What that one was asked for may have come to this one.
+                return self._give_back(domain, mark, dry_run=dry_run)
             self._ledger.remove(domain.uuid, BALLOON_KNOB)  # the VM has started since, with all of its memory
             mark = None
         if mark is not None and _smaller_since(domain, mark):
@@ -132,6 +150,8 @@ class BalloonLever(VmLever):
         if dry_run:
             splits = splits_words(splits_by_balloon(domain, wish))
             return Verdict(Answer.PLANNED, Reason.DRY_RUN, f"balloon the VM from {words}; {splits}")
+        if not self._runs(process.instance):
+            return Verdict(Answer.PENDING, Reason.NOT_RUNNING, "its QEMU has ended since it was looked at")
         after = str(min(wish, least))
         self._ledger.put(Mark(domain.uuid, BALLOON_KNOB, str(actual), after, process.instance, self._now()))
         self._asked.pop(domain.uuid, None)  # one that fails may take effect all the same
@@ -139,7 +159,8 @@ class BalloonLever(VmLever):
             self._target(domain.uuid).set(wish)
         except VirtError as error:
             return Verdict(Answer.FAILED, Reason.HYPERVISOR, error.detail)
-        self._asked[domain.uuid] = (process.instance, wish)
+        if self._runs(process.instance):
+            self._asked[domain.uuid] = (process.instance, wish)
         return Verdict(Answer.APPLIED, Reason.NONE, words)
 
     def _asked_of(self, uuid: str, instance: str) -> int | None:
@@ -175,7 +196,12 @@ class BalloonLever(VmLever):
 def build(context: LeverContext) -> BalloonLever:
     """The lever of a host."""
     # A QEMU that stands still keeps who asks it waiting: not on the connection that lists the VMs.
-    return BalloonLever(context.ledger, lambda uuid: BalloonTarget(context.counting, uuid), time.time)
+    return BalloonLever(
+        context.ledger,
+        lambda uuid: BalloonTarget(context.counting, uuid),
+        time.time,
+        partial(instance_runs, context.root),
+    )
 
 
 def _take_up(domain: DomainObservation, mark: Mark) -> Mark | None:

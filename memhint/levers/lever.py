@@ -96,6 +96,8 @@ class VmLever(ABC):
     """Whether a report has its state for every VM; else for those that it was asked for last."""
     share = 0.15
     """Of the time that undoing everything may take: what giving back needs where guests and QEMU are slow."""
+    travels: Collection[str] = ()
+    """Knobs whose marks a VM brings along: what they say is given back here."""
 
     def wishes(self, relief: Relief) -> Mapping[str, int]:
         """What a plan asks of it: bytes by domain UUID."""

@@ -9,9 +9,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import astuple
+from functools import partial
 from typing import Protocol
 
 from memhint.guest.reporting_knob import reports
+from memhint.kernel.process import instance_runs
 from memhint.levers.lever import LeverContext, Stop, VmLever
 from memhint.objects.domain import DomainObservation, DomainState
 from memhint.objects.lever import LeverName, LeverState, Observed
@@ -53,18 +55,22 @@ class RecyclerLever(VmLever):
         ledger: Ledger,
         knobs: Callable[[str], Knobs],
         now: Callable[[], float],
+        runs: Callable[[str], bool],
         *,
         workers: int = 1,
         period_ms: int = 10_000,
         allow_monitor_commands: bool = False,
     ) -> None:
         """:param knobs: those of a domain, by UUID
+        :param runs: whether a QEMU process runs, by its instance: libvirt knows domains only, and a call that was late
+            reaches the process that the domain has by then
         :param workers: threads of each QEMU while it recycles
         :param period_ms: milliseconds from one look through the guest's marks to the next
         """
         self._ledger = ledger
         self._knobs = knobs
         self._now = now
+        self._runs = runs
         self._workers = workers
         self._period_ms = period_ms
         self._allowed = allow_monitor_commands
@@ -122,6 +128,15 @@ class RecyclerLever(VmLever):
         mark = self._ledger.get(domain.uuid, PACE_KNOB)
         process = domain.process
         if mark is not None and process is not None and mark.instance != process.instance:
+            if self._runs(mark.instance):
+                return Verdict(Answer.PENDING, Reason.NOT_RUNNING, "the VM has got another QEMU since it was looked at")
+            done = self._set.get(domain.uuid)
+            if (done is None or done[0] != mark.instance) and self._allowed and domain.facts.reporting_offered:
+                # What that one was told may have come to this one.
+                if domain.balloon_reporting is None:
+                    return Verdict(Answer.PENDING, Reason.NONE, "the VM's new QEMU has not told its pace yet")
+                if _seen(domain) is not None:
+                    return self._put_back(domain, mark, dry_run=dry_run)
             self._ledger.remove(domain.uuid, PACE_KNOB)  # another process, at its own pace
             mark = None
         if wish is None:
@@ -139,6 +154,8 @@ class RecyclerLever(VmLever):
         if dry_run:
             what = f"recycle free pages, {detail}; {words(splits_by_free(domain))}"
             return Verdict(Answer.PLANNED, Reason.DRY_RUN, what)
+        if not self._runs(process.instance):
+            return Verdict(Answer.PENDING, Reason.NOT_RUNNING, "its QEMU has ended since it was looked at")
         try:
             knobs = self._knobs(domain.uuid)
             before = knobs.read()
@@ -152,7 +169,8 @@ class RecyclerLever(VmLever):
                 knobs.write(pace)
         except VirtError as error:
             return Verdict(Answer.FAILED, Reason.HYPERVISOR, error.detail)
-        self._set[domain.uuid] = (process.instance, pace)
+        if self._runs(process.instance):
+            self._set[domain.uuid] = (process.instance, pace)
         return Verdict(Answer.APPLIED, Reason.NONE, detail)
 
     def _pace(self, wish: int, mark: Mark, whole: bool) -> RecyclerPace:
@@ -188,6 +206,7 @@ def build(context: LeverContext) -> RecyclerLever:
         context.ledger,
         lambda uuid: RecyclerKnobs(Monitor(context.counting, uuid)),
         time.time,
+        partial(instance_runs, context.root),
         workers=options.workers,
         period_ms=int(options.period * 1000),
         allow_monitor_commands=context.conf.virt.allow_monitor_commands,

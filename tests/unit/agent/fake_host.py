@@ -174,7 +174,7 @@ class FakeHost:
             lambda: self.now,
         )
         self.balloons: list[tuple[str, int]] = []
-        self.ballooning = VmRunner(BalloonLever(ledger, self.balloon, lambda: self.now))
+        self.ballooning = VmRunner(BalloonLever(ledger, self.balloon, lambda: self.now, lambda _: True))
         observer = Observer(
             self.root.kernel,
             self.stats,

@@ -73,7 +73,7 @@ def test_one_that_does_not_answer_is_given_up_and_named(tmp_path: Path, monkeypa
 def test_a_mark_of_a_process_that_ended_is_left_in_the_running_domain(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An agent forgets such a mark, and has the domain carry the others."""
+    """An agent gives back what that one may not have taken, forgets the mark, and has the domain carry the others."""
     config = tmp_path / "memhint.conf"
     config.write_text(f"[DEFAULT]\nhost_name = host-a\n[store]\nurl = sqlite:///{tmp_path}/host.db\n")
     conf = load([config])
@@ -89,7 +89,7 @@ def test_a_mark_of_a_process_that_ended_is_left_in_the_running_domain(
             (balloon,) = [one for one in agent.parts.runners if LeverName.BALLOON in one.names]
             balloon.pull(view, asking())
             assert balloon.settle(WAIT_S)
-            assert [one.verdict.answer for one in balloon.states(view, asking())] == [Answer.UNCHANGED]
+            assert [one.verdict.answer for one in balloon.states(view, asking())] == [Answer.PLANNED]
         finally:
             agent.close()
     assert written == []

@@ -23,6 +23,7 @@ from memhint.agent.view import HostSnapshot
 from memhint.levers.lever import Stop, VmLever
 from memhint.objects.domain import DomainObservation, DomainState
 from memhint.objects.lever import LeverName, LeverState, Observed
+from memhint.objects.ownership import Mark
 from memhint.objects.policy import Policy
 from memhint.objects.report import Report
 from memhint.objects.verdict import Answer, Reason, Verdict
@@ -297,6 +298,22 @@ def test_nothing_is_begun_where_nothing_is_to_be_done() -> None:
     assert cycle(balloon={VMS[0]: 1}) == 1
     assert cycle() == 1
     assert toy.held == {}
+
+
+def test_what_a_vm_brought_is_given_back_though_the_store_took_it_up_late() -> None:
+    """A pass in between found nothing, and so there would be none again."""
+    lever = Toy()
+    lever.travels = ("toy",)
+    runner, domain = runner_of(lever), vm(VMS[0])
+    view = view_of([domain], POLICIES)
+    runner.pull(view, CALM)
+    assert runner.settle(PATIENCE)
+    lever.held[domain.uuid] = 1
+    for knob, left in (("another", {domain.uuid: 1}), ("toy", {})):
+        marks = {domain.uuid: (Mark(domain.uuid, knob, "2", "1", "1", 1.0),)}
+        runner.pull(replace(view, seen=replace(view.seen, marks=marks)), CALM)
+        assert runner.settle(PATIENCE)
+        assert lever.held == left
 
 
 def test_what_a_vm_brought_is_given_back_though_it_was_there_before_it_ran() -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from lab.memory_ledger import MemoryLedger
+from memhint.kernel.root import KernelRoot
 from memhint.levers.balloon import BALLOON_KNOB, BalloonLever, build
 from memhint.objects.domain import DomainState
 from memhint.objects.gap import Gap, GapReason
@@ -29,14 +32,27 @@ class Host:
         self.ledger = MemoryLedger()
         self.set_to: list[int] = []
         self.broken = False
-        self.lever = BalloonLever(self.ledger, lambda uuid: self, lambda: 1.0)
+        self.meanwhile: Callable[[], None] = lambda: None
+        self.lever = self.successor()
         self.policy = effective({Origin.OPERATOR: {**ALLOWED, **policy}})
         facts = builders.facts(memory=4 * GIB, balloon=True, deflate_on_oom=True)
         self.domain = builders.domain_observation(facts=facts, balloon_actual=4 * GIB)
+        self.runs = self.domain.process.instance
+
+    def successor(self, now: Callable[[], float] = lambda: 2.0) -> BalloonLever:
+        return BalloonLever(self.ledger, lambda uuid: self, now, lambda instance: instance == self.runs)
+
+    def starts_again(self) -> None:
+        """Another QEMU, with all of the VM's memory."""
+        process = self.domain.process
+        assert process is not None
+        self.domain = replace(self.domain, process=replace(process, pid=process.pid + 1), balloon_actual=4 * GIB)
+        self.runs = self.domain.process.instance
 
     def set(self, size: int) -> None:
         if self.broken:
             raise LibvirtCallFailed("no monitor")
+        self.meanwhile()
         self.set_to.append(size)
 
     def pull(self, size: int | None, *, dry_run: bool = False):
@@ -59,7 +75,7 @@ def test_it_shrinks_in_steps_and_gives_back_what_there_was_first() -> None:
 def test_the_next_step_waits_for_what_the_guest_says_of_its_memory_with_the_last_one_done() -> None:
     host = Host()
     now = 100.0
-    host.lever = BalloonLever(host.ledger, lambda uuid: host, lambda: now)
+    host.lever = host.successor(lambda: now)
 
     def pull(size: int, *, actual: int, at: float):
         host.domain = replace(host.domain, balloon_actual=actual, guest=builders.guest_memory(at=at))
@@ -82,11 +98,14 @@ def test_the_next_step_waits_for_what_the_guest_says_of_its_memory_with_the_last
     assert host.set_to == [3 * GIB, 3500 * MIB, 2 * GIB]
 
 
-def test_a_qemu_that_stands_still_keeps_nobody_waiting_who_lists_the_vms() -> None:
+def test_a_qemu_that_stands_still_keeps_nobody_waiting_who_lists_the_vms(tmp_path: Path) -> None:
     asked: list[str] = []
     counting = SimpleNamespace(call=lambda what, _: asked.append(what))
-    context = SimpleNamespace(ledger=MemoryLedger(), caller=None, counting=counting)
     host = Host()
+    process = host.domain.process
+    (tmp_path / f"proc/{process.pid}").mkdir(parents=True)
+    (tmp_path / f"proc/{process.pid}/stat").write_text(f"1 (qemu) S {' '.join(['0'] * 18)} {process.start_ticks} 0")
+    context = SimpleNamespace(ledger=MemoryLedger(), caller=None, counting=counting, root=KernelRoot(tmp_path))
     host.lever = build(cast("Any", context))
     assert host.pull(3 * GIB).answer is Answer.APPLIED
     assert asked == ["balloon target"]
@@ -154,7 +173,7 @@ def test_a_smaller_target_that_somebody_set_since_is_left_so(wish: int | None) -
 def test_the_successor_of_a_killed_agent_leaves_a_smaller_target_too() -> None:
     host = Host()
     host.pull(3 * GIB)
-    host.lever = BalloonLever(host.ledger, lambda uuid: host, lambda: 2.0)
+    host.lever = host.successor()
     host.domain = replace(host.domain, balloon_actual=2 * GIB)
     assert host.pull(None).answer is Answer.CONFLICT
     assert host.set_to == [3 * GIB]
@@ -166,7 +185,7 @@ def test_a_balloon_on_its_way_up_from_memhint_s_own_target_is_nobody_else_s(succ
     host.pull(2 * GIB)
     host.pull(3 * GIB)
     if successor:
-        host.lever = BalloonLever(host.ledger, lambda uuid: host, lambda: 2.0)
+        host.lever = host.successor()
     host.domain = replace(host.domain, balloon_actual=2100 * MIB)
     assert host.pull(None).answer is Answer.APPLIED
     assert host.set_to[-1] == 4 * GIB
@@ -221,7 +240,7 @@ def test_the_successor_of_a_killed_agent_asks_once() -> None:
     host = Host()
     host.pull(3 * GIB)
     host.domain = replace(host.domain, balloon_actual=3 * GIB)
-    host.lever = BalloonLever(host.ledger, lambda uuid: host, lambda: 2.0)
+    host.lever = host.successor()
     assert host.pull(3 * GIB).answer is Answer.APPLIED
     assert host.pull(3 * GIB).answer is Answer.UNCHANGED
     assert host.ledger.get(host.domain.uuid, BALLOON_KNOB).before == str(4 * GIB)
@@ -230,10 +249,50 @@ def test_the_successor_of_a_killed_agent_asks_once() -> None:
 def test_a_vm_that_started_since_has_nothing_to_get_back() -> None:
     host = Host()
     host.pull(3 * GIB)
-    host.domain = replace(host.domain, process=replace(host.domain.process, pid=99999))
+    host.starts_again()
     assert host.pull(None).answer is Answer.UNCHANGED
     assert host.ledger.all() == ()
     assert host.set_to == [3 * GIB]
+
+
+@pytest.mark.parametrize("wish", [None, 3 * GIB])
+def test_what_was_asked_of_a_qemu_that_ended_meanwhile_may_have_come_to_the_next_one(wish: int | None) -> None:
+    """libvirt knows a domain, and the call waited for it."""
+    host = Host()
+    host.meanwhile = host.starts_again
+    host.pull(3 * GIB)
+    host.meanwhile = lambda: None
+    assert host.pull(wish).answer is Answer.APPLIED
+    assert host.set_to == [3 * GIB, 4 * GIB]
+    assert host.ledger.all() == ()
+
+
+def test_the_successor_of_a_killed_agent_does_not_know_whom_it_reached() -> None:
+    host = Host()
+    host.pull(3 * GIB)
+    host.lever = host.successor()
+    host.starts_again()
+    assert host.pull(None).answer is Answer.APPLIED
+    assert host.set_to == [3 * GIB, 4 * GIB]
+
+
+def test_a_qemu_that_has_ended_is_not_asked() -> None:
+    host = Host()
+    host.runs = "another"
+    assert host.pull(3 * GIB).answer is Answer.PENDING
+    assert (host.set_to, host.ledger.all()) == ([], ())
+
+
+def test_the_mark_that_a_restored_vm_brought_stays_though_an_old_look_shows_another_process() -> None:
+    host = Host()
+    seen = host.domain
+    host.pull(3 * GIB)
+    host.starts_again()
+    mark = replace(host.ledger.get(seen.uuid, BALLOON_KNOB), instance=host.runs)
+    host.ledger.put(mark)
+    host.domain = seen
+    assert host.pull(None).answer is Answer.PENDING
+    assert host.ledger.all() == (mark,)
 
 
 @pytest.mark.parametrize(("memory", "actual"), [(8 * GIB, 7 * GIB), (3 * GIB, 2 * GIB)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -31,15 +32,32 @@ class Host:
         self.pace = RESTS
         self.written: list[RecyclerPace] = []
         self.broken = False
+        self.meanwhile: Callable[[], None] = lambda: None
         self.lever = self.successor()
         self.policy = effective({})
         counters = builders.balloon_reporting(recycler=builders.recycler_counters(**recycler))
-        self.domain = builders.domain_observation(balloon_reporting=counters)
+        self.domain = builders.domain_observation(
+            facts=builders.facts(reporting_offered=True), balloon_reporting=counters
+        )
+        self.runs = self.domain.process.instance
 
     def successor(self, *, allowed: bool = True) -> RecyclerLever:
         return RecyclerLever(
-            self.ledger, lambda uuid: self, lambda: 1.0, workers=2, period_ms=500, allow_monitor_commands=allowed
+            self.ledger,
+            lambda uuid: self,
+            lambda: 1.0,
+            lambda instance: instance == self.runs,
+            workers=2,
+            period_ms=500,
+            allow_monitor_commands=allowed,
         )
+
+    def starts_again(self) -> None:
+        """Another QEMU, which is at rest."""
+        process = self.domain.process
+        assert process is not None
+        self.domain = replace(self.domain, process=replace(process, pid=process.pid + 1))
+        self.runs, self.pace = self.domain.process.instance, RESTS
 
     def read(self) -> RecyclerPace:
         if self.broken:
@@ -49,6 +67,7 @@ class Host:
     def write(self, pace: RecyclerPace) -> None:
         if self.broken:
             raise LibvirtCallFailed("no monitor")
+        self.meanwhile()
         self.pace = pace
         self.written.append(pace)
 
@@ -192,9 +211,38 @@ def test_a_mark_that_cannot_be_read_puts_the_recycler_to_rest() -> None:
 def test_another_process_owes_nothing() -> None:
     host = Host()
     host.pull(WISH)
-    host.domain = replace(host.domain, process=replace(host.domain.process, pid=99999))
+    host.starts_again()
     assert host.pull(None).answer is Answer.UNCHANGED
     assert host.written == [WISHED]
+
+
+def test_what_a_qemu_was_told_that_ended_meanwhile_may_have_come_to_the_next_one() -> None:
+    host = Host()
+    host.meanwhile = host.starts_again
+    host.pull(WISH)
+    host.meanwhile = lambda: None
+    told, host.domain = host.domain, replace(host.domain, balloon_reporting=None)
+    assert host.pull(None).answer is Answer.PENDING, "it has not said what it does"
+    host.domain = told
+    assert host.pull(None).answer is Answer.APPLIED
+    assert (host.pace, host.ledger.all()) == (RESTS, ())
+
+
+def test_a_qemu_that_has_ended_is_told_nothing() -> None:
+    host = Host()
+    host.runs = "another"
+    assert host.pull(WISH).answer is Answer.PENDING
+    assert (host.written, host.ledger.all()) == ([], ())
+
+
+def test_the_mark_of_a_newer_process_outlives_an_old_look() -> None:
+    host = Host()
+    seen = host.domain
+    host.starts_again()
+    host.pull(WISH)
+    marks, host.domain = host.ledger.all(), seen
+    assert host.pull(None).answer is Answer.PENDING
+    assert host.ledger.all() == marks != ()
 
 
 def test_somebody_else_s_pace_is_a_conflict() -> None:
