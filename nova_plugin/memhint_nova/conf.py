@@ -19,7 +19,8 @@ OPTS: list[cfg.Opt] = [
         default=5.0,
         min=0.1,
         max=60.0,
-        help="Seconds to connect, and between two pieces of an answer. All pages of one look have ten times as long.",
+        help="Seconds to connect, and between two pieces of an answer, of Keystone's too. All pages of one look have "
+        "ten times as long.",
     ),
     cfg.IntOpt("max_body_mib", default=8, min=1, max=256, help="MiB of one answer; a larger one is dropped."),
     cfg.FloatOpt(

@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from requests.adapters import HTTPAdapter
-from urllib3 import connectionpool, poolmanager
-from urllib3.connection import HTTPConnection, HTTPSConnection
 
 
 class Deadline(HTTPAdapter):
@@ -29,9 +27,10 @@ class Deadline(HTTPAdapter):
         def end() -> None:
             late.set()
             for one in tuple(self._open):
-                # Not SSLSocket's own: that one takes the TLS state away from the thread that reads.
+                # Each is plain: an SSLSocket's shutdown would take the TLS state away from the thread that reads. And
+                # it is asked itself, not the class: of eventlet's sockets only each by itself has this method.
                 with contextlib.suppress(OSError):
-                    socket.socket.shutdown(one, socket.SHUT_RDWR)
+                    one.shutdown(socket.SHUT_RDWR)
 
         timer = threading.Timer(seconds, end)
         timer.daemon = True
@@ -49,11 +48,20 @@ class Deadline(HTTPAdapter):
     def init_poolmanager(self, *words: Any, **more: Any) -> None:
         """The pools of this adapter, of connections that are known to it."""
         super().init_poolmanager(*words, **more)
-        plain, secure = (_known(kind, self._open, self._closed) for kind in (HTTPConnection, HTTPSConnection))
-        self.poolmanager.pool_classes_by_scheme = {
-            **poolmanager.pool_classes_by_scheme,
-            "http": type("Pool", (connectionpool.HTTPConnectionPool,), {"ConnectionCls": plain}),
-            "https": type("Pool", (connectionpool.HTTPSConnectionPool,), {"ConnectionCls": secure}),
+        self._know(self.poolmanager)
+
+    def proxy_manager_for(self, proxy: str, **more: Any) -> Any:
+        """The pools of connections to a proxy, such as the environment names: these are known, too."""
+        new = proxy not in self.proxy_manager
+        manager = super().proxy_manager_for(proxy, **more)
+        if new:
+            self._know(manager)
+        return manager
+
+    def _know(self, manager: Any) -> None:
+        manager.pool_classes_by_scheme = {
+            scheme: type("Pool", (pool,), {"ConnectionCls": _known(pool.ConnectionCls, self._open, self._closed)})
+            for scheme, pool in manager.pool_classes_by_scheme.items()
         }
 
 

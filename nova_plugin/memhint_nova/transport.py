@@ -116,6 +116,7 @@ def from_conf(conf: cfg.ConfigOpts) -> KeystoneauthTransport:
     )
     asked = adapter.Adapter(
         session,
+        timeout=options.request_timeout,  # of what keystoneauth asks by itself: Keystone, for a token
         service_type=options.service_type,
         service_name=options.service_name,
         region_name=options.region_name,

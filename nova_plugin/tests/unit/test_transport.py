@@ -18,6 +18,7 @@ from memhint_nova.errors import LookFailed
 from memhint_nova.transport import from_conf
 from oslo_config import cfg
 
+from tests.slow import mute, trickling
 from tests.told import told
 
 
@@ -68,6 +69,17 @@ def conf(**options) -> cfg.ConfigOpts:
     made = cfg.ConfigOpts()
     memhint_conf.register(made)
     made([], default_config_files=[], default_config_dirs=[])
+    for name, value in options.items():
+        made.set_override(name, value, "memhint")
+    return made
+
+
+def with_keystone(kind, **options) -> cfg.ConfigOpts:
+    """With this auth_type, and its own options."""
+    from keystoneauth1 import loading
+
+    made = conf(auth_type=kind)
+    made.register_opts(loading.get_auth_plugin_conf_options(kind), group="memhint")
     for name, value in options.items():
         made.set_override(name, value, "memhint")
     return made
@@ -193,13 +205,8 @@ def test_keystone_is_asked_where_an_auth_type_is_set(serve) -> None:
             reply(b"{}")(handler)
 
     address, asked = serve(answer)
-    made = conf(endpoint_override=address, auth_type="admin_token")
-    made.set_override("auth_type", "admin_token", "memhint")
-    from keystoneauth1 import loading
-
-    made.register_opts(loading.get_auth_plugin_conf_options("admin_token"), group="memhint")
-    made.set_override("token", "from-keystone", "memhint")
-    made.set_override("endpoint", address, "memhint")
+    made = with_keystone("admin_token", token="from-keystone", endpoint=address)
+    made.set_override("endpoint_override", address, "memhint")
     HostsClient(from_conf(made), 10.0).look(None)
     assert asked[-1][1]["X-Auth-Token"] == "from-keystone"
 
@@ -214,27 +221,37 @@ def test_keystone_is_asked_where_an_auth_type_is_set(serve) -> None:
     ],
 )
 def test_a_server_that_trickles_bytes_is_hung_up_on_at_the_limit(head) -> None:
-    """Each byte comes well within the timeout of one read."""
-    stop = threading.Event()
-    with socket.create_server(("127.0.0.1", 0)) as listening:
+    with trickling(head) as address:
+        assert_is_hung_up_on(address)
 
-        def trickle() -> None:
-            taken, _ = listening.accept()
-            with taken, contextlib.suppress(ConnectionError):
-                taken.recv(65536)
-                taken.sendall(head)
-                while not stop.wait(0.05):
-                    taken.sendall(b" ")
 
-        threading.Thread(target=trickle, daemon=True).start()
-        address = f"http://127.0.0.1:{listening.getsockname()[1]}"
-        began = time.monotonic()
-        try:
-            with pytest.raises(LookFailed, match="took longer than 2 s"):
-                HostsClient(from_conf(conf(endpoint_override=address, request_timeout=0.2)), 10.0).look(None)
-            assert time.monotonic() - began < 4
-        finally:
-            stop.set()
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_proxy_that_trickles_bytes_is_hung_up_on_too(scheme, monkeypatch) -> None:
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    with trickling(b"HTTP/1.1 200 OK\r\nX-Slow: ") as address:
+        monkeypatch.setenv(f"{scheme}_proxy", address)
+        assert_is_hung_up_on(f"{scheme}://memhint.example.org")
+
+
+def assert_is_hung_up_on(address) -> None:
+    began = time.monotonic()
+    with pytest.raises(LookFailed, match="took longer than 2 s"):
+        HostsClient(from_conf(conf(endpoint_override=address, request_timeout=0.2)), 10.0).look(None)
+    assert time.monotonic() - began < 4
+
+
+def test_a_keystone_that_says_nothing_is_given_up_as_soon_as_the_api_would_be(serve) -> None:
+    address, asked = serve(reply(b'{"hosts": []}'))
+    with mute() as keystone:
+        who = {"username": "nova", "user_domain_name": "Default", "password": "secret"}
+        made = with_keystone("v3password", auth_url=keystone, **who)
+        made.set_override("endpoint_override", address, "memhint")
+        made.set_override("request_timeout", 0.2, "memhint")
+        # and not after ten times as long, when everything is hung up on
+        with pytest.raises(LookFailed, match=r"/auth/tokens timed out"):
+            HostsClient(from_conf(made), 10.0).look(None)
+    assert asked == []
 
 
 @pytest.mark.parametrize(
