@@ -13,7 +13,14 @@ OPTS: list[cfg.Opt] = [
         help="File whose first line is the token for memhint's admin API, read again each time. Needs "
         "endpoint_override. Without it and without auth_type no token is sent.",
     ),
-    cfg.FloatOpt("interval", default=5.0, min=0.5, max=300.0, help="Seconds between two looks at memhint's admin API."),
+    cfg.FloatOpt(
+        "interval",
+        default=5.0,
+        min=0.5,
+        max=300.0,
+        help="Seconds between two looks at memhint's admin API, at most: where a host reports more often, as [DEFAULT] "
+        "period of its agent says, looks are one period apart, but never less than 0.5 s.",
+    ),
     cfg.FloatOpt(
         "request_timeout",
         default=5.0,

@@ -44,6 +44,7 @@ class Host:
     name: str
     provider: str | None  # the compute node's UUID, lower case; None where the agent does not know it
     expires: float  # on this process's monotonic clock
+    period: float  # seconds between two of its reports
     headroom: float  # MiB that may be promised
     assigned: float  # MiB of all VMs, with the overhead of each and no more
     domains: int
@@ -79,6 +80,7 @@ def host(told: Mapping[str, Any], wall: float, monotonic: float) -> Host:
         name=name,
         provider=provider,
         expires=monotonic + STALE_PERIODS * period - age if fresh else -math.inf,
+        period=period,
         headroom=_whole(told, "headroom", _MOST) / MIB,
         assigned=_whole(told, "assigned", _MOST) / MIB,
         domains=_whole(told, "domains", 1 << 20),

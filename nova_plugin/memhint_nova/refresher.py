@@ -21,7 +21,9 @@ from memhint_nova.snapshot import Snapshot
 
 LOG = logging.getLogger(__name__)
 
-LONGEST_PAUSE = 60.0  # seconds, however often it failed
+# Seconds, however often it failed: when the API is back, hosts count by nominal accounting until the next look.
+LONGEST_PAUSE = 15.0
+SHORTEST_PAUSE = 0.5  # seconds, however often hosts report: the least that the option takes, too
 
 
 class Looks(Protocol):
@@ -49,6 +51,8 @@ class Refresher:
         self._make_client = make_client
         self._counts = counts
         self._interval = interval
+        self._usual = interval  # seconds between two looks, by the hosts that the last answer told of
+        self._warned = False
         self._first_wait = first_wait
         self._totals_interval = totals_interval
         self._clock = clock
@@ -85,6 +89,7 @@ class Refresher:
                 return
             self._stop, self._first = threading.Event(), threading.Event()
             self._snapshot = Snapshot()
+            self._usual = self._interval
             self._wait_until = self._clock() + self._first_wait
             threading.Thread(target=self._run, args=(self._stop,), name="memhint-snapshot", daemon=True).start()
             self._pid = os.getpid()
@@ -124,15 +129,42 @@ class Refresher:
         if news is None:
             self._snapshot = before.without_news(now)
             self._counts.add({"looks.unchanged": 1})
-            return
-        found, unread = self._read(news.hosts, now)
-        self._snapshot = before.with_news(found, news.deleted, news.token, now, news.whole, unread)
-        self._counts.add({"looks.whole" if news.whole else "looks.changes": 1})
+        else:
+            found, unread = self._read(news.hosts, now)
+            self._snapshot = before.with_news(found, news.deleted, news.token, now, news.whole, unread)
+            self._counts.add({"looks.whole" if news.whole else "looks.changes": 1})
+        self._keep_up(now)
 
     def pause(self, failures: int) -> float:
-        """Seconds to the next look: about the interval, and after each failure up to twice as long as before."""
-        longest = min(max(LONGEST_PAUSE, self._interval), self._interval * 2.0 ** min(failures, 10))
+        """Seconds to the next look.
+
+        About the interval, or the period of the host that reports most often; after each failure up to twice as long
+        as before.
+        """
+        usual = self._usual
+        longest = min(max(LONGEST_PAUSE, usual), usual * 2.0 ** min(failures, 10))
         return longest * (0.9 + 0.2 * self._chance() if not failures else 0.5 + 0.5 * self._chance())
+
+    def _keep_up(self, now: float) -> None:
+        """Look as often as hosts report, or what is known of them is too old for a part of the time."""
+        self._usual = self._interval
+        # Of a host that is silent, or whose clock is behind, no look brings anything that is of use.
+        fresh = [one for one in self._snapshot.hosts.values() if one.expires >= now]
+        fastest = min(fresh, key=lambda one: one.period, default=None)
+        if fastest is None or fastest.period >= self._interval:
+            return
+        self._usual = min(self._interval, max(SHORTEST_PAUSE, fastest.period))
+        if not self._warned:
+            self._warned = True
+            LOG.warning(
+                "memhint: [memhint] interval of nova.conf is %g s, but host %s reports every %g s ([DEFAULT] period of "
+                "its memhint.conf), and what is known of it may be too old before the next look: from now on looks are "
+                "%g s apart",
+                self._interval,
+                fastest.name,
+                fastest.period,
+                self._usual,
+            )
 
     def _read(self, told: tuple[Mapping[str, Any], ...], now: float) -> tuple[list[Host], list[str]]:
         """The hosts, and the names of those that are not understood."""

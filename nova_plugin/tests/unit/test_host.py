@@ -15,7 +15,7 @@ from tests.told import GIB, provider, told
 def test_a_host_in_the_terms_of_a_placement() -> None:
     read = host(told(3, provider=provider(3).upper(), at=995.0), wall=1000.0, monotonic=50.0)
     assert (read.provider, read.headroom, read.domains, read.mark) == (provider(3), 10240.0, 2, ("e1", 7))
-    assert read.expires == 75.0
+    assert (read.expires, read.period) == (75.0, 10.0)
 
 
 def test_only_what_is_asked_for_is_read() -> None:

@@ -142,10 +142,81 @@ def test_a_forked_worker_has_a_thread_of_its_own(refresher) -> None:
     os.waitpid(child, 0)
 
 
-def test_pauses_are_spread_and_grow_with_failures_to_a_minute(refresher) -> None:
+@pytest.mark.parametrize(("interval", "most"), [(5.0, 15.0), (60.0, 60.0)])
+def test_pauses_are_spread_and_grow_with_failures_to_a_quarter_of_a_minute(refresher, interval, most) -> None:
     for chance in (0.0, 0.5, 1.0):
-        one = refresher(Looks(), interval=5.0, chance=lambda chance=chance: chance)
-        assert 4.5 <= one.pause(0) <= 5.5
+        one = refresher(Looks(), interval=interval, chance=lambda chance=chance: chance)
+        assert 0.9 * interval <= one.pause(0) <= 1.1 * interval
         for failures in range(1, 40):
-            longest = min(60.0, 5.0 * 2**failures)
+            longest = min(most, interval * 2**failures)
             assert longest / 2 <= one.pause(failures) <= longest
+
+
+class Fleet:
+    """Hosts that report once in their period, on a clock that only the test moves."""
+
+    def __init__(self, *periods) -> None:
+        self.now = 100.0
+        self._periods = periods
+
+    def look(self, token):
+        return news(*(self._told(number, period) for number, period in enumerate(self._periods)))
+
+    def _told(self, number, period):
+        sequence = int(self.now / period)
+        return told(number, period=period, sequence=sequence, at=sequence * period)
+
+    def refresher(self, interval, chance=0.5) -> Refresher:
+        return Refresher(
+            lambda: self, Counts(), interval, clock=lambda: self.now, wall=lambda: self.now, chance=lambda: chance
+        )
+
+
+@pytest.mark.parametrize("interval", [0.5, 5.0, 60.0, 300.0])
+@pytest.mark.parametrize("periods", [(1.0,), (10.0, 2.0), (7.0, 60.0), (600.0,)])
+def test_no_host_is_stale_between_two_looks(interval, periods) -> None:
+    fleet = Fleet(*periods)
+    one = fleet.refresher(interval, chance=1.0)  # the longest pause
+    for _ in range(200):
+        one.refresh(fleet)
+        pause = one.pause(0)
+        assert pause <= 1.1 * interval
+        fleet.now += pause
+        assert all(host.expires >= fleet.now for host in one._snapshot.hosts.values())
+
+
+def test_hosts_are_known_again_soon_after_the_api_is_back_however_long_it_was_away() -> None:
+    fleet = Fleet(10.0)
+    one = fleet.refresher(60.0, chance=1.0)
+    one.refresh(fleet)
+    fleet.now += 3600.0  # what is known is too old by now
+    assert max(one.pause(failures) for failures in range(1, 100)) == 15.0
+
+
+@pytest.mark.parametrize("change", [{"state": "silent"}, {"at": 900.0}])
+def test_hosts_that_no_look_makes_usable_are_not_looked_for_more_often(refresher, change) -> None:
+    one = refresher(Looks(), interval=5.0, chance=lambda: 0.5)
+    one.refresh(Looks(news(told(1), told(2, period=1.0, **change))))
+    assert one.pause(0) == 5.0
+    one.refresh(Looks(news(told(2, period=1.0, sequence=8))))
+    assert one.pause(0) == 1.0
+    one.refresh(Looks(news(told(1))))
+    assert one.pause(0) == 5.0
+
+
+@pytest.mark.parametrize(("interval", "usual"), [(5.0, 0.5), (0.5, 0.5)])
+def test_no_period_makes_looks_follow_each_other_without_a_pause(refresher, interval, usual) -> None:
+    one = refresher(Looks(), interval=interval, chance=lambda: 0.5)
+    one.refresh(Looks(news(told(1, period=0.001))))
+    assert one.pause(0) == usual
+
+
+def test_an_interval_beyond_a_hosts_period_is_told_of_once_by_both_names(refresher, caplog) -> None:
+    one = refresher(Looks(), interval=5.0)
+    one.refresh(Looks(news(told(1))))
+    assert not caplog.records
+    for sequence in (7, 8):
+        one.refresh(Looks(news(told(1), told(2, period=2.0, sequence=sequence))))
+    (line,) = caplog.messages
+    assert "[memhint] interval of nova.conf is 5 s" in line
+    assert "host-2 reports every 2 s ([DEFAULT] period" in line
