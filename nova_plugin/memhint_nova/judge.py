@@ -137,17 +137,17 @@ class Judge:
         """One veto in words, with the figures that it stands on."""
         known = self.known(compute)
         nominal = f"nominal room {compute.free_ram_mb} MiB for {wish.need}"
+        if reason in (Reason.OPT_OUT, Reason.EXCLUDED_FLAVOR):
+            return f"{compute.host}: {nominal}, {wish.why or 'its aggregate opts out'}"
+        if reason in (Reason.CLASS_LIMIT, Reason.MAX_RATIO):
+            most = wish.class_ratio if reason is Reason.CLASS_LIMIT else wish.max_ratio
+            return f"{compute.host}: ratio {_ratio(compute, wish):.3f} with the VM, at most {most:g}"
         if isinstance(known, Reason):
             return f"{compute.host}: {nominal}"
         if reason in (Reason.PRESSURE, Reason.SWAP_IN):
             return f"{compute.host}: {known.detail}"
         if reason is Reason.PSI:
             return f"{compute.host}: {known.psi:.1f} %"
-        if reason in (Reason.OPT_OUT, Reason.EXCLUDED_FLAVOR):
-            return f"{compute.host}: {nominal}, {wish.why or 'its aggregate opts out'}"
-        if reason in (Reason.CLASS_LIMIT, Reason.MAX_RATIO):
-            most = wish.class_ratio if reason is Reason.CLASS_LIMIT else wish.max_ratio
-            return f"{compute.host}: ratio {_ratio(compute, wish):.3f} with the VM, at most {most:g}"
         left = self.left(compute, known)
         return (
             f"{compute.host}: headroom {known.headroom:.0f} MiB, {known.headroom - left:.0f} of it placed and not seen "

@@ -362,6 +362,27 @@ def test_every_veto_is_explained_with_its_figures() -> None:
         assert words in asked.explain(tight, wished, reason)
 
 
+def test_what_flavor_and_class_refuse_is_explained_by_them_where_nothing_is_known_of_the_host_too() -> None:
+    full = Compute(free_ram_mb=-9000)
+    limited = wish(8192, {"memhint:class": "guaranteed"}, {**NO_LIMITS, "guaranteed": 0.5})
+    ratio = "ratio 0.781 with the VM, at most 0.5"
+    cases = [
+        (judge(told(2)), Compute(), vm(8192, max_ratio="0.5"), Reason.MAX_RATIO, ratio),
+        (judge(told(state="silent")), Compute(), limited, Reason.CLASS_LIMIT, ratio),
+        (judge(told(2), rules=OPEN), full, vm(64, overcommit="deny"), Reason.OPT_OUT, "the flavor opts out"),
+        (
+            judge(told(2), rules=OPEN),
+            full,
+            wish(64, {"hw:locked_memory": "true"}, NO_LIMITS),
+            Reason.EXCLUDED_FLAVOR,
+            "hw:locked_memory",
+        ),
+    ]
+    for asked, compute, wished, reason, words in cases:
+        assert asked.veto(compute, wished) is reason
+        assert words in asked.explain(compute, wished, reason)
+
+
 @given(
     headroom=st.integers(0, 64 * GIB),
     assigned=st.integers(0, 64 * GIB),
