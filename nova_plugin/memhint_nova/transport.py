@@ -96,10 +96,13 @@ class KeystoneauthTransport:
 def from_conf(conf: cfg.ConfigOpts) -> KeystoneauthTransport:
     """As [memhint] of nova.conf says.
 
-    :raises LookFailed: where it does not say enough
+    :raises LookFailed: where it does not say enough, or what keystoneauth does not take
     """
     options = conf[GROUP]
-    auth = None if options.token_file else loading.load_auth_from_conf_options(conf, GROUP)
+    try:
+        auth = None if options.token_file else loading.load_auth_from_conf_options(conf, GROUP)
+    except ks.ClientException as error:
+        raise LookFailed(f"[memhint] of nova.conf: {error}") from error
     if auth is None and not options.endpoint_override:
         raise LookFailed("nova.conf does not say where the admin API is: set [memhint] endpoint_override or auth_type")
     # Not load_session_from_conf_options: it wants options that mean nothing here.
@@ -113,10 +116,10 @@ def from_conf(conf: cfg.ConfigOpts) -> KeystoneauthTransport:
         key=options.keyfile,
         auth=auth,
         session=asking,
+        timeout=options.request_timeout,  # of what keystoneauth asks by itself: Keystone, for a token
     )
     asked = adapter.Adapter(
         session,
-        timeout=options.request_timeout,  # of what keystoneauth asks by itself: Keystone, for a token
         service_type=options.service_type,
         service_name=options.service_name,
         region_name=options.region_name,

@@ -197,6 +197,20 @@ def test_a_configuration_that_does_not_say_where_says_what_to_set() -> None:
         from_conf(conf())
 
 
+@pytest.mark.parametrize(
+    ("kind", "options", "said"),
+    [
+        ("v3passwort", {}, "v3passwort could not be found"),
+        ("v3password", {}, "not given: auth_url"),
+        ("v3password", {"auth_url": "http://[::1]/v3", "username": "nova"}, "user_domain"),
+    ],
+)
+def test_a_mistake_in_what_keystone_is_asked_with_says_where_it_is(kind, options, said) -> None:
+    made = with_keystone(kind, **options) if options else conf(auth_type=kind)
+    with pytest.raises(LookFailed, match=rf"^\[memhint\] of nova\.conf: .*{said}"):
+        from_conf(made)
+
+
 def test_keystone_is_asked_where_an_auth_type_is_set(serve) -> None:
     def answer(handler):
         if handler.path.startswith("/v1/hosts"):
