@@ -27,7 +27,7 @@ class _Call(Generic[T]):
 
 
 class Bounded:
-    """Runs calls with a deadline, and stops starting new ones while too many hang.
+    """Runs calls with a deadline, and stops starting new ones while too many hang. One for each connection.
 
     libvirtd works on five requests of one client at a time: what hangs there takes one of these places, so at most
     ``limit`` may.

@@ -11,7 +11,7 @@ import pytest
 
 from lab.waiting import wait_for
 from memhint.virt.bounded import Bounded
-from memhint.virt.caller import SILENT_S, Caller
+from memhint.virt.caller import COUNTS, SILENT_S, Caller
 from memhint.virt.connection import Connection, DomainEvent, Event
 from memhint.virt.definitions import Definitions
 from memhint.virt.errors import CallTimeout
@@ -28,6 +28,8 @@ class Libvirtd:
         self.connections = 0
         self.read: list[str] = []
         self.go_on = threading.Event()
+        self.freed: set[int] = set()  # connections on which nothing hangs any more
+        self.slow: list[int] = []  # connections of the calls that were slow
 
     def open(self, _uri: str) -> Link:
         self.connections += 1
@@ -48,7 +50,9 @@ class Link:
         return Domain()
 
     def statistics(self) -> int:
-        assert self._libvirtd.go_on.wait(WAIT_S)
+        self._libvirtd.slow.append(self.number)
+        freed, go_on = self._libvirtd.freed, self._libvirtd.go_on
+        wait_for(lambda: go_on.is_set() or self.number in freed, WAIT_S, "the test to let it go on")
         return self.number
 
 
@@ -75,8 +79,9 @@ class Agent:
     def __init__(self) -> None:
         self.now = 0.0
         self.told: list[Event] = []
-        self.caller = Caller(Connection("test:///default", self._listen), 2.0, clock=lambda: self.now)
-        self.caller._bounded = Impatient()
+        self.caller = Caller(
+            Connection("test:///default", self._listen), 2.0, clock=lambda: self.now, bounded=Impatient
+        )
         self.definitions = Definitions(self.caller, 3600.0)
 
     def _listen(self, event: Event) -> None:
@@ -86,6 +91,12 @@ class Agent:
     def late(self) -> None:
         with pytest.raises(CallTimeout):
             self.caller.call(SLOW, lambda link: link.statistics())
+
+    def hang(self, libvirtd: Libvirtd, number: int) -> None:
+        """Three calls, on the connection of this number."""
+        for _ in range(3):
+            self.late()
+        wait_for(lambda: libvirtd.slow.count(number) == 3, WAIT_S, "all three to be asked")
 
     def number(self) -> int:
         """Of the connection that a call has."""
@@ -149,3 +160,34 @@ def test_one_call_that_hangs_beside_others_that_are_answered_costs_no_connection
     assert agent.number() == 1
     agent.now = 10 * SILENT_S
     assert agent.number() == 1
+
+
+def test_calls_that_hang_on_a_connection_that_was_given_up_keep_none_from_the_next_one(libvirtd: Libvirtd) -> None:
+    agent = Agent()
+    agent.hang(libvirtd, 1)
+    with pytest.raises(CallTimeout, match="number was not asked for: 3 calls to libvirt hang already"):
+        agent.number()
+    agent.now = SILENT_S
+    assert agent.number() == 2
+    assert libvirtd.slow == [1, 1, 1]  # they hang as before
+
+
+def test_no_more_calls_hang_than_three_connections_have_and_the_next_one_counts_anew_when_one_is_free(
+    libvirtd: Libvirtd,
+) -> None:
+    agent = Agent()
+    for number in range(1, COUNTS + 1):
+        agent.hang(libvirtd, number)
+        agent.now += SILENT_S
+    for _ in range(3):
+        with pytest.raises(CallTimeout, match="number was not asked for: 3 calls to libvirt hang already"):
+            agent.number()
+        agent.now += SILENT_S
+    assert libvirtd.connections == COUNTS
+    first = agent.caller._before[0]
+    libvirtd.freed.add(1)
+    wait_for(lambda: not first.hanging, WAIT_S, "the calls on the first connection to end")
+    assert agent.number() == COUNTS + 1
+    agent.hang(libvirtd, COUNTS + 1)
+    with pytest.raises(CallTimeout, match="hang already"):
+        agent.number()
