@@ -131,10 +131,13 @@ class Cycle:
 
     def undo(self, deadline: float) -> list[str]:
         """Put back what memhint changed, for at most ``deadline`` seconds; what could not be put back, in words."""
+        until, left = self._clock() + deadline, []
         if self._seen is None:
+            # What the agent before this one left running, as KSM, must not go on with nobody there either.
+            for runner in self._parts.runners:
+                runner.leave(max(0.0, until - self._clock()))
             return self._kept("this agent has not looked at its host yet")
         view = self._policies.known(self._wall(), self._seen)
-        until, left = self._clock() + deadline, []
         kept_for_later = sum(runner.share for runner in self._parts.runners) * deadline
         for runner in reversed(self._parts.runners):
             # What the ones before did not need is there for all that follow.

@@ -57,13 +57,19 @@ def run_agent(files: Sequence[str] | None, log_file: str | None = None) -> int:
     """
     from memhint import conf as configuration
     from memhint.agent.lock import AlreadyRunning
+    from memhint.agent.rest_ksm import say_rest
     from memhint.agent.service import run
     from memhint.cli.exits import CliError, Exit
     from memhint.conf.log import set_up
+    from memhint.kernel.root import KernelRoot
 
-    conf = configuration.load(files or None)
-    set_up(conf, "agent", log_file)
     try:
+        conf = configuration.load(files or None)
+        set_up(conf, "agent", log_file)
         return run(conf, log_file)
     except AlreadyRunning as error:
         raise CliError(Exit.FAILED, str(error)) from error
+    except BaseException:
+        # As the unit does at its end, where there is one: what an agent before this one had merge goes on until then.
+        say_rest(KernelRoot())
+        raise

@@ -10,6 +10,7 @@ from memhint.kernel import ksm
 from memhint.kernel.errors import InterfaceMissing, KernelInterfaceError
 from memhint.kernel.root import KernelRoot
 from memhint.levers.arrivals import Arrivals
+from memhint.levers.ksm_flag import KsmFlag
 from memhint.objects.ownership import HOST, Ledger, Mark, on_the_way
 from memhint.objects.units import mib
 from memhint.objects.verdict import Answer, Reason, Verdict
@@ -51,6 +52,8 @@ class HostKsm:
         self._known = 0  # arrivals that the pass under way has looked at
         self._ended = False
         self._on = False  # by memhint, as far as this process knows: the ledger may not answer
+        self._flag = KsmFlag(root, host_boot)
+        self._flag_missed = False
 
     def knows(self, arrivals: int) -> None:
         """So many arrivals have been looked at: KSM may run over them, once all is done that the pass has to do."""
@@ -70,7 +73,11 @@ class HostKsm:
 
         Not where somebody else has stopped it since memhint switched it on.
         """
+        if not dry_run:
+            self._hear_of_rest()
         if self._stopped_by_others():
+            if not dry_run:
+                self._flag.take_down()
             return Verdict(Answer.CONFLICT, Reason.OTHER_MANAGER, _STOPPED)
         advised = (ksm.KsmKnob.ADVISOR_MODE, "scan-time") in wanted
         # the advisor owns pages_to_scan
@@ -78,6 +85,10 @@ class HostKsm:
         changes = [(knob, value) for knob, value in steered if self._differs(knob, value)]
         # By what stands there now: it may have been paused since the host was looked at.
         switch_on = [(ksm.KsmKnob.RUN, "1")] if self._differs(ksm.KsmKnob.RUN, "1") else []
+        if not dry_run and not switch_on and self.owned():
+            with self._arrivals.lock:
+                if not self._differs(ksm.KsmKnob.RUN, "1"):
+                    self._put_flag_up()  # an agent of a version without it may have switched KSM on
         kept = {ksm.KsmKnob.RUN, *(knob for knob, _ in wanted), *([ksm.KsmKnob.PAGES_TO_SCAN] if advised else [])}
         dropped = [mark for mark in self._marks() if mark.knob not in kept]
         if not changes and not dropped and not switch_on:
@@ -124,7 +135,7 @@ class HostKsm:
             try:
                 mark = self._ledger.get(HOST, ksm.KsmKnob.RUN)
             except Exception:
-                if self._on:
+                if self._on or self._flag.is_up():
                     self._stop()
                 raise
             if mark is None or mark.instance != self._host_boot or not self._stop():
@@ -142,13 +153,39 @@ class HostKsm:
             LOG.error("KSM could not be stopped: %s", error)
             return False
         self._on = False
+        self._flag.take_down()
         return True
+
+    def _put_flag_up(self) -> None:
+        try:
+            self._flag.put_up()
+        except OSError as error:
+            if not self._flag_missed:
+                LOG.warning("KSM goes on if this agent is killed, until the next one has looked at the VMs: %s", error)
+            self._flag_missed = True
+
+    def _hear_of_rest(self) -> None:
+        """Who had KSM rest because an agent was dead has no ledger: that 0 is noted as one of memhint's own, as of a
+        pause.
+        """
+        if not self._flag.tells_of_rest():
+            return
+        with self._arrivals.lock:
+            mark = self._ledger.get(HOST, ksm.KsmKnob.RUN)
+            try:
+                stands = ksm.read_knob(self._root, ksm.KsmKnob.RUN)
+            except KernelInterfaceError:
+                return  # what is to be written fails, and says so
+            if mark is not None and mark.instance == self._host_boot and stands == "0" and not mark.made("0"):
+                self._ledger.put(replace(mark, after="0", at=self._now()))
+            self._flag.take_down()
 
     def separate_all(self, room: Callable[[], int], page_size: int) -> str | None:
         """Separate every page that KSM has merged, of whatever process, and stop it; why that could not be, in words.
 
         :param room: bytes that the host can give away, as of each call
         """
+        self._hear_of_rest()
         if not self.owned():
             return "somebody else runs KSM"
         if (lacking := self._no_room(room, page_size)) is not None:
@@ -165,6 +202,7 @@ class HostKsm:
 
         :param room: bytes that the host can give away, as of each call
         """
+        self._hear_of_rest()
         problems = []
         for mark in self._marks():
             try:
@@ -205,6 +243,8 @@ class HostKsm:
         mine = ours and (mark.made(ksm.read_knob(self._root, knob)) or mark.made(ADVISED))
         if mine and not (knob is ksm.KsmKnob.PAGES_TO_SCAN and self._advisor_of_others()):
             ksm.write_knob(self._root, knob, mark.before)
+        if knob is ksm.KsmKnob.RUN:
+            self._flag.take_down()
         self._ledger.remove(HOST, mark.knob)
 
     def _advisor_of_others(self) -> bool:
@@ -227,6 +267,8 @@ class HostKsm:
             self._mark(ksm.KsmKnob.PAGES_TO_SCAN, ADVISED)
         known = self._ledger.get(HOST, knob)
         self._mark(knob, value)
+        if knob is ksm.KsmKnob.RUN and value == "1":
+            self._put_flag_up()
         try:
             ksm.write_knob(self._root, knob, value)
         except KernelInterfaceError:
@@ -239,6 +281,8 @@ class HostKsm:
             self._ledger.put(replace(kept, after=value))
         if knob is ksm.KsmKnob.RUN:
             self._on = value == "1"
+            if not self._on:
+                self._flag.take_down()
 
     def _mark(self, knob: ksm.KsmKnob, after: str) -> None:
         """Note what the knob goes back to: what it was before memhint's first write, or what others set since.

@@ -9,6 +9,7 @@ import pytest
 
 from memhint.conf.load import load
 from memhint.kernel import host_stops, ksm_partition, kvm_pages
+from memhint.levers import ksm_flag
 from tests.apparmor import PROFILE, ROOT, SMALL_PAGES, compiled, missing
 
 needs_parser = pytest.mark.skipif(bool(missing()), reason=missing())
@@ -36,11 +37,13 @@ def test_its_capabilities_are_those_of_the_unit() -> None:
 
 def test_it_has_what_the_agent_reads_writes_and_runs_beside_the_kernels_common_files() -> None:
     (reload,) = re.findall(r"^ExecReload=(\S+)", (ROOT / "etc/systemd/memhint-agent.service").read_text(), re.MULTILINE)
+    flag, _ = ksm_flag.PLACES
     text = PROFILE.read_text()
     rules = {path: rights for path, rights in re.findall(r"^  (\S*/\S*) (\w+),$", text, re.MULTILINE)}
     assert rules[f"@{{PROC}}/@{{pid}}/{ksm_partition._FILE}"] == "rw"
     assert rules[f"@{{sys}}/{kvm_pages._DIRECTORY.removeprefix('sys/')}/**"] == "r"
     assert rules[load([]).nova.compute_id] == "r"
+    assert rules[f"/{{,var/}}{flag}/**"] == "rw"
     assert rules["/{,usr/}bin/" + Path(reload).name] == "mrix"
     assert rules["/{,usr/}bin/" + host_stops._ASK[0]] == "mrix"
 

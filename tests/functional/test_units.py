@@ -27,8 +27,8 @@ def run(*words: str) -> subprocess.CompletedProcess[str]:
 def installed(tmp_path: Path) -> Path:
     """The units with a program that is there: what they name is made by the installation."""
     for unit in (ETC / "systemd").glob("*.service"):
-        program = Path(sys.executable).parent / "memhint"
-        (tmp_path / unit.name).write_text(unit.read_text().replace("/opt/memhint/bin/memhint", str(program)))
+        programs = f"{Path(sys.executable).parent}/"
+        (tmp_path / unit.name).write_text(unit.read_text().replace("/opt/memhint/bin/", programs))
     return tmp_path
 
 

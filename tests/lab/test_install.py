@@ -42,6 +42,7 @@ WRITES = (
     "/sys/kernel/mm/damon/admin/kdamonds/nr_kdamonds",
     "/sys/fs/cgroup/cgroup.procs",
     "/var/lib/memhint",
+    "/run/memhint",
     "/var/log/memhint",
 )
 # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_SYS_PTRACE, CAP_SYS_NICE, CAP_SYS_RESOURCE

@@ -82,6 +82,12 @@ class HostRunner(LeverRunner, Generic[PlanT]):
         verdict = self._last.read()[1].host
         return [] if verdict.ok else [f"{name}: {verdict}"]
 
+    def leave(self, deadline: float) -> None:
+        """What an agent before this one began, the lever holds."""
+        self._lever.stopping()
+        if self._begin(None, lambda: PassResult({}, self._lever.hold())):
+            self._last.passes.settle(deadline)
+
     def settle(self, timeout: float) -> bool:
         """Wait for the pass under way."""
         return self._last.passes.settle(timeout)

@@ -55,6 +55,12 @@ class LeverRunner(ABC):
         """Put back what memhint changed, for at most ``deadline`` seconds; what could not be put back, in words."""
         return []
 
+    def leave(self, deadline: float) -> None:
+        """The agent stops before it has looked at its host: what must not go on with nobody there ends, and nothing is
+        put back. Waits for that, for at most ``deadline`` seconds.
+        """
+        return
+
     def arrived(self) -> None:
         """A VM has started, or has more memory. Called by libvirt's event thread: must not wait."""
         return

@@ -24,7 +24,7 @@ from memhint.objects.gap import GapReason
 from memhint.objects.guest import GuestSource
 from memhint.objects.ladder import Rung
 from memhint.objects.lever import LeverName, LeverState, Observed
-from memhint.objects.ownership import Mark
+from memhint.objects.ownership import HOST, Mark
 from memhint.objects.plan import Bound, DemandReason
 from memhint.objects.policy import Origin
 from memhint.objects.tuning import Tuning
@@ -51,6 +51,7 @@ from tests.unit.agent.views import asking, view_of
 from tests.unit.guest.fake_agent import FakeAgent
 from tests.unit.kernel import recorded
 
+KSM_RUN = "sys/kernel/mm/ksm/run"
 REPORTING = {  # a guest's files, where its kernel reports
     "/sys/module/page_reporting/parameters/page_reporting_order": "9\n",
     "/sys/bus/virtio/devices/virtio0/device": "0x0005\n",
@@ -155,6 +156,23 @@ def merging(host: FakeHost) -> tuple[AutoState, str | None, int]:
     assert host.dedup.settle(WAIT_S)
     state = host.cycle.state
     return state.dedup_auto, state.dedup_project, sum(mark.knob == MERGE_KNOB for mark in host.ledger.all())
+
+
+def test_an_agent_that_is_stopped_before_its_first_look_has_ksm_rest_that_the_one_before_it_left_running(
+    host: FakeHost,
+) -> None:
+    host.root.write(KSM_RUN, "1\n")
+    host.ledger.put(Mark(HOST, "run", "0", "1", "boot", 1.0))
+    (left,) = host.cycle.undo(WAIT_S)
+    assert left == "this agent has not looked at its host yet; the marks are kept for the next start"
+    assert host.root.text(KSM_RUN) == "0\n"
+    assert host.ledger.get(HOST, "run") is not None
+
+
+def test_ksm_of_somebody_else_goes_on_when_an_agent_is_stopped_before_its_first_look(host: FakeHost) -> None:
+    host.root.write(KSM_RUN, "1\n")
+    assert host.cycle.undo(WAIT_S) == []
+    assert host.root.text(KSM_RUN) == "1\n"
 
 
 def test_before_libvirt_answers_nothing_is_forgotten_or_taken_back(host: FakeHost) -> None:
