@@ -63,7 +63,10 @@ class Order:
         """Where a part ends that has this row as its last one."""
         keys = [row._mapping[f"key_{number}"] for number in range(len(self.keys))]
         plain = [self.name, self.descending, row.sorted_by, *keys]
-        return base64.urlsafe_b64encode(json.dumps(plain, separators=(",", ":")).encode()).decode().rstrip("=")
+        # As UTF-8: escaped, a character of another script takes up to twelve bytes. Half a character, which no database
+        # keeps, is refused where the marker comes back.
+        text = json.dumps(plain, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogatepass")
+        return base64.urlsafe_b64encode(text).decode().rstrip("=")
 
     def _by(self, value: ColumnElement[Any]) -> tuple[ColumnElement[Any], ...]:
         return (value.is_(None), value.desc() if self.descending else value.asc())

@@ -9,6 +9,7 @@ from memhint.api.schemas.records import Schema, record, schema_of, sparse
 
 LIMIT, LIMIT_MOST = 100, 1000
 BIGGEST = 2**63 - 1  # that a database keeps
+MARKER_MOST = 8192  # characters; one with a host and a VM of 255 control characters has 4,200
 _TEXT = r"^[^\u0000-\u001f\u007f]*$"
 
 NAME: Schema = {"type": "string", "minLength": 1, "maxLength": 255, "pattern": _TEXT}
@@ -80,7 +81,7 @@ def page_query(
         "marker": {
             "type": "string",
             "minLength": 1,
-            "maxLength": 1024,
+            "maxLength": MARKER_MOST,
             "pattern": _TEXT,
             "description": "where the page before ended: take the whole address from `next`",
         },

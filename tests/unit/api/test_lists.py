@@ -2,11 +2,20 @@ from __future__ import annotations
 
 import base64
 import json
+import time
+from types import SimpleNamespace
 
 import pytest
+from sqlalchemy import create_engine, literal, select
 
+from memhint.api.server import HEADERS_MOST
 from memhint.objects.summary import DOMAIN_SORT_KEYS as OF_DOMAINS
 from memhint.objects.summary import HOST_SORT_KEYS as OF_HOSTS
+from memhint.store.errors import MarkerError
+from memhint.store.fleet import State
+from memhint.store.pages import Order
+from memhint.store.tables import domain
+from tests.unit import builders
 from tests.unit.api.site import FLEET, HOSTS, OWN, VMS, Site
 
 
@@ -56,11 +65,6 @@ def test_vms_are_found_by_host_name_state_and_project(site: Site) -> None:
 
 
 def test_only_what_changed_is_told_and_what_is_gone(site: Site) -> None:
-    import time
-
-    from memhint.store.fleet import State
-    from tests.unit import builders
-
     hosts, domains = site.get("/v1/hosts").get_json()["changed"], site.get("/v1/domains").get_json()["changed"]
     nothing = site.get(f"/v1/hosts?changed_since={hosts}").get_json()
     assert (nothing["hosts"], nothing["deleted"], nothing["changed"]) == ([], [], hosts)
@@ -140,3 +144,30 @@ def test_a_marker_that_somebody_made_is_refused_or_finds_its_place(site: Site, p
     sort = plain[0] if isinstance(plain, list) and plain else "name"
     answer = site.get(f"/v1/hosts?sort={sort}&marker={marker}")
     assert answer.status_code in (200, 400)
+
+
+@pytest.mark.parametrize("letter", ["\x01", "\N{GRINNING FACE}", "\N{CJK UNIFIED IDEOGRAPH-6F22}", '"', "a"])
+@pytest.mark.parametrize("sort", ["name", "host"])
+def test_a_part_may_end_with_a_vm_of_any_name(site: Site, letter: str, sort: str) -> None:
+    named = [letter * 254 + str(number) for number in range(3)]
+    vms = tuple(
+        builders.domain_report(observation=builders.domain_observation(uuid=f"{builders.WEB[:-1]}{number}", name=name))
+        for number, name in enumerate(named)
+    )
+    report = builders.report(host=letter * 255, epoch="001700000000000-0000000a", at=time.time(), domains=vms)
+    site.store.fleet.take([State(report, 10.0)])
+    found = follow(site, f"/v1/domains?limit=1&sort={sort}", "domains")
+    assert len(found) == HOSTS * VMS + len(named)
+    assert [one["name"] for one in found if one["host"] == report.host] == named
+    addresses = [site.get(f"/v1/domains?limit={number}&sort={sort}").get_json().get("next") for number in range(1, 27)]
+    assert max(map(len, filter(None, addresses))) < HEADERS_MOST / 2
+
+
+def test_half_a_character_in_a_name_ends_no_list_in_a_fault() -> None:
+    order = Order("name", domain.c.name, (domain.c.uuid,), False)
+    with create_engine("sqlite://").connect() as connection:
+        row = connection.execute(select(literal("a").label("sorted_by"), literal("b").label("key_0"))).one()
+    broken = SimpleNamespace(sorted_by="\ud83d", _mapping=row._mapping)
+    with pytest.raises(MarkerError):
+        order.apply(select(domain.c.uuid), order.marker(broken), 1)  # type: ignore[arg-type]
+    order.apply(select(domain.c.uuid), order.marker(row), 1)
