@@ -21,9 +21,11 @@ from memhint.bus.errors import BusError
 from memhint.bus.settings import link_settings
 from memhint.controller.messages import interrupt_command, policy_command, reclaim_command
 from memhint.controller.reconcile import operators
-from memhint.objects.policy import KEYS, parse_policy
+from memhint.objects.policy import KEYS, Origin, parse_policy
 from memhint.objects.reclaim import Reclaim, ReclaimRequest
+from memhint.objects.summary import DomainSummary
 from memhint.store import Store
+from memhint.store.central_policies import Wishes
 from memhint.store.reclaims import HostReclaim
 
 LOG = logging.getLogger(__name__)
@@ -72,6 +74,12 @@ class Dispatch(Protocol):
         :raises WishedOnHost: where something is wished on its host that ``values`` does not name
         """
 
+    def clear_policy(self, uuid: str) -> Delivery:
+        """Take all of an operator's wishes for one VM back, those too that cannot be read.
+
+        :raises NoSuchDomain: where no host has this VM and there is no wish for it
+        """
+
     def reclaim(self, request: ReclaimRequest) -> tuple[HostReclaim, Delivery]:
         """Queue a request; as it is kept, and whether its agent was told.
 
@@ -98,10 +106,20 @@ class EmbeddedDispatch:
     def set_policy(self, uuid: str, values: Mapping[str, str | None]) -> Delivery:
         """See Dispatch."""
         wished, unset = _parts(values)
-        if self._store.domains.one(uuid) is None and not self._store.policies.inputs(uuid):
-            raise NoSuchDomain(uuid)
+        self._find(uuid)
         self._store.policies.set_operator(uuid, wished, unset)
         return _AT_ITS_AGENT
+
+    def clear_policy(self, uuid: str) -> Delivery:
+        """See Dispatch."""
+        self._find(uuid)
+        self._store.policies.replace(uuid, Origin.OPERATOR, {})
+        return _AT_ITS_AGENT
+
+    def _find(self, uuid: str) -> None:
+        stored = self._store.policies.read(uuid)
+        if self._store.domains.one(uuid) is None and not stored.inputs and not stored.unreadable:
+            raise NoSuchDomain(uuid)
 
     def reclaim(self, request: ReclaimRequest) -> tuple[HostReclaim, Delivery]:
         """See Dispatch."""
@@ -138,10 +156,14 @@ class FleetDispatch:
             if line is None:
                 raise NoSuchDomain(uuid)
             check_named(line.host, self._on_host(line.host, uuid), values)
-        wishes = self._store.central_policies.set(uuid, wished, unset)
-        if line is None:
-            return Delivery(False, "no host has this VM now: it is told with the first report that shows it")
-        return self._deliver(policy_command(line.host, wishes, self._epoch(line.host)))
+        return self._tell(line, self._store.central_policies.set(uuid, wished, unset))
+
+    def clear_policy(self, uuid: str) -> Delivery:
+        """See Dispatch."""
+        line = self._store.domains.one(uuid)
+        if line is None and self._store.central_policies.of(uuid) is None:
+            raise NoSuchDomain(uuid)
+        return self._tell(line, self._store.central_policies.clear(uuid))
 
     def reclaim(self, request: ReclaimRequest) -> tuple[HostReclaim, Delivery]:
         """See Dispatch."""
@@ -164,6 +186,11 @@ class FleetDispatch:
 
     def close(self) -> None:
         """See Dispatch."""
+
+    def _tell(self, line: DomainSummary | None, wishes: Wishes) -> Delivery:
+        if line is None:
+            return Delivery(False, "no host has this VM now: it is told with the first report that shows it")
+        return self._deliver(policy_command(line.host, wishes, self._epoch(line.host)))
 
     def _deliver(self, command: Command) -> Delivery:
         try:

@@ -23,6 +23,7 @@ __all__ = [
     "PolicySetting",
     "QosClass",
     "careful",
+    "careful_value",
     "check_agree",
     "effective",
     "parse_policy",
@@ -194,14 +195,21 @@ _CAREFUL: Mapping[str, str] = {
 }
 
 
+def careful_value(name: str, value: str | None) -> str | None:
+    """What holds for one key of a VM of which a wish cannot be read, where ``value`` would hold if it could."""
+    if name == "class" and value == QosClass.BEST_EFFORT:
+        return str(QosClass.BURSTABLE)
+    denial = _CAREFUL.get(name)
+    return value if denial is None else str(denial)
+
+
 def careful(policy: Policy) -> Policy:
     """The policy with each consent withdrawn, for a VM of which a wish cannot be read: it may have been the denial."""
     settings = dict(policy.settings)
-    for name, value in _CAREFUL.items():
-        if settings[name].value != value:  # who denied it already is not forgotten
-            settings[name] = PolicySetting(str(value), Origin.DEFAULT)
-    if policy.qos is QosClass.BEST_EFFORT:
-        settings["class"] = PolicySetting(str(QosClass.BURSTABLE), Origin.DEFAULT)
+    for name in KEYS:
+        value, now = policy.value(name), careful_value(name, policy.value(name))
+        if now is not None and now != value:  # who denied it already is not forgotten
+            settings[name] = PolicySetting(now, Origin.DEFAULT)
     return Policy(settings)
 
 

@@ -53,16 +53,16 @@ class CentralPolicies:
         """
         checked, dropped = parse_policy(values.items()), set(unset)
 
-        def work(connection: Connection) -> Wishes:
-            version = revisions.take(connection, self._clock(connection))  # others that change wishes wait here
-            held = _held(connection, [uuid]).get(uuid)
-            old = {} if held is None else held.values
+        def changed(old: Mapping[str, str]) -> Mapping[str, str]:
             new = {**{key: value for key, value in old.items() if key not in dropped}, **checked}
             check_agree(new, checked)
-            self._write(connection, Wishes(uuid, version, new))
-            return Wishes(uuid, version, new)
+            return new
 
-        return self._database.transact(work)
+        return self._change(uuid, changed)
+
+    def clear(self, uuid: str) -> Wishes:
+        """Take all wishes for one VM back, those too that cannot be read. It is held here all the same."""
+        return self._change(uuid, lambda _: {})
 
     def of(self, uuid: str) -> Wishes | None:
         """The wishes for one VM; None where it is not held here."""
@@ -100,6 +100,16 @@ class CentralPolicies:
                 for table in (policy, central_policy):
                     connection.execute(delete(table).where(table.c.domain_uuid.in_(some)))
             return len(gone)
+
+        return self._database.transact(work)
+
+    def _change(self, uuid: str, changed: Callable[[Mapping[str, str]], Mapping[str, str]]) -> Wishes:
+        def work(connection: Connection) -> Wishes:
+            version = revisions.take(connection, self._clock(connection))  # others that change wishes wait here
+            held = _held(connection, [uuid]).get(uuid)
+            wishes = Wishes(uuid, version, changed({} if held is None else held.values))
+            self._write(connection, wishes)
+            return wishes
 
         return self._database.transact(work)
 

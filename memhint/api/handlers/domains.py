@@ -8,13 +8,14 @@ from memhint.api.errors import Problem, bad_request, not_found
 from memhint.api.handlers import pages
 from memhint.api.handlers.history import DAY, thinned
 from memhint.api.handlers.hosts import lever
-from memhint.api.handlers.settings import settings_of
+from memhint.api.handlers.settings import settings_of, told_with_care
 from memhint.api.policies import base
 from memhint.api.policies import domains as rules
 from memhint.api.route import ApiResponse, Call
 from memhint.objects.codec import to_plain
 from memhint.objects.domain import DomainState
-from memhint.objects.report import DomainReport, Report
+from memhint.objects.gap import Gap, GapReason
+from memhint.objects.report import POLICY, DomainReport, Report
 from memhint.objects.summary import DomainSummary
 from memhint.store.domains import DomainFilter
 
@@ -109,11 +110,15 @@ def _detail(call: Call, report: Report, one: DomainReport) -> dict[str, Any]:
     seen = one.observation
     demand = next((each for each in report.plan.demands if each.uuid == seen.uuid), None)
     by_lever = {str(each.lever): each for each in one.reclaimable}
+    stored = call.parts.store.policies.read(seen.uuid)
+    unread = stored.unreadable.get(seen.uuid)
+    # Its host says so by itself, as soon as it has looked; in a fleet the wish may stand in this store alone.
+    more = () if unread is None or told_with_care(one) else (Gap(POLICY, GapReason.MALFORMED, unread),)
     return {
         "levers": [lever(state) for state in one.levers],
-        "policy": settings_of(call, seen.uuid, one),
+        "policy": settings_of(call, seen.uuid, stored, one),
         "excluded": to_plain(demand.excluded) if demand else [],
-        "gaps": to_plain(seen.gaps),
+        "gaps": to_plain((*seen.gaps, *more)),
         "reclaimable_by": {
             name: {"at_most": each.at_most, "source": str(each.source), "at": each.at}
             for name, each in by_lever.items()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -11,12 +11,12 @@ from memhint.api import http
 from memhint.api.errors import Problem, bad_request, not_found
 from memhint.api.handlers.domains import find, of_report
 from memhint.api.handlers.hosts import lever
-from memhint.api.handlers.settings import Settings, beneath, held_here, over, wishes_of
+from memhint.api.handlers.settings import Settings, beneath, held_here, over, wishes_of, with_care
 from memhint.api.policies import policies as rules
 from memhint.api.route import ApiResponse, Call
-from memhint.controller.dispatch import NoSuchDomain, WishedOnHost, check_named
+from memhint.controller.dispatch import Delivery, NoSuchDomain, WishedOnHost, check_named
 from memhint.objects.codec import to_plain
-from memhint.objects.policy import PolicyError, check_agree, parse_policy
+from memhint.objects.policy import Origin, PolicyError, check_agree, parse_policy
 from memhint.objects.report import DomainReport
 from memhint.objects.summary import DomainSummary
 from memhint.planner.foresee import foresee
@@ -38,10 +38,11 @@ def update(call: Call) -> ApiResponse:
 
 
 def delete(call: Call) -> ApiResponse:
-    """Take all of an operator's wishes back."""
+    """Take all of an operator's wishes back, those too that cannot be read."""
     line = find(call, rules.DELETE)
     known = _known(call, line)
-    return _change(call, known, dict.fromkeys(known.wishes))
+    unread = (name for origin, name in known.unread if origin == Origin.OPERATOR)
+    return _change(call, known, dict.fromkeys([*known.wishes, *unread]), whole=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,20 +54,28 @@ class _PolicyBefore:
     wishes: Mapping[str, str]
     others: Settings
     held: bool  # by this store, and not by the host alone
+    unread: frozenset[tuple[str, str]]  # origin and key of each wish that cannot be read
 
     @property
     def before(self) -> Settings:
-        return over(self.wishes, self.others)
+        return self.after(self.wishes, ())
+
+    def after(self, wishes: Mapping[str, str], named: Collection[str]) -> Settings:
+        """What holds with these wishes, where an operator says something of these keys, or takes it back."""
+        found = over(wishes, self.others)
+        return with_care(found) if self.unread - {(str(Origin.OPERATOR), name) for name in named} else found
 
 
 def _known(call: Call, line: DomainSummary) -> _PolicyBefore:
     one = of_report(call.parts.store.reports.newest(line.host), line.uuid)
-    inputs = call.parts.store.policies.inputs(line.uuid).get(line.uuid, {})
-    held = held_here(call, line.uuid)
-    return _PolicyBefore(line, one, wishes_of(held, inputs, one), beneath(call, inputs, one), held)
+    stored = call.parts.store.policies.read(line.uuid)
+    inputs = stored.inputs.get(line.uuid, {})
+    held, unread = held_here(call, line.uuid), stored.rows.get(line.uuid, frozenset())
+    return _PolicyBefore(line, one, wishes_of(held, inputs, one), beneath(call, inputs, one), held, unread)
 
 
-def _change(call: Call, known: _PolicyBefore, values: Mapping[str, str | None]) -> ApiResponse:
+def _change(call: Call, known: _PolicyBefore, values: Mapping[str, str | None], whole: bool = False) -> ApiResponse:
+    """Change these keys; with ``whole`` they are all that an operator wishes, and all of it is taken back."""
     before = known.before
     _hold(call, before)
     try:
@@ -77,7 +86,7 @@ def _change(call: Call, known: _PolicyBefore, values: Mapping[str, str | None]) 
     wished = {**kept, **{name: value for name, value in values.items() if value is not None}}
     with _invalid():
         check_agree(wished, values)
-    after = over(wished, known.others)
+    after = known.after(wished, values)
     body: dict[str, Any] = {"policy": after, "changes": _changes(before, after)}
     if call.query.get("dry_run"):
         states = () if known.one is None else foresee(known.one, _values(before), _values(after))
@@ -85,12 +94,17 @@ def _change(call: Call, known: _PolicyBefore, values: Mapping[str, str | None]) 
     if values:
         try:
             with _invalid():  # with what somebody else has wished meanwhile
-                body["delivery"] = to_plain(call.parts.dispatch.set_policy(known.line.uuid, values))
+                body["delivery"] = to_plain(_told(call, known.line.uuid, values, whole))
         except WishedOnHost as error:
             raise _on_host(error) from None
         except NoSuchDomain:
             raise not_found("domain", "no host has this VM now") from None
     return ApiResponse(body, headers={"ETag": f'"{_tag(after)}"'})
+
+
+def _told(call: Call, uuid: str, values: Mapping[str, str | None], whole: bool) -> Delivery:
+    dispatch = call.parts.dispatch
+    return dispatch.clear_policy(uuid) if whole else dispatch.set_policy(uuid, values)
 
 
 @contextmanager

@@ -7,17 +7,19 @@ from typing import Any
 
 from memhint.api.route import Call
 from memhint.controller.reconcile import operators
-from memhint.objects.policy import KEYS, PRECEDENCE, Origin
-from memhint.objects.report import DomainReport
+from memhint.objects.policy import KEYS, PRECEDENCE, Origin, careful_value
+from memhint.objects.report import POLICY, DomainReport
+from memhint.store.rows.policies import StoredPolicies
 
 Settings = dict[str, dict[str, Any]]
 Inputs = Mapping[Origin, Mapping[str, str]]
 
 
-def settings_of(call: Call, uuid: str, one: DomainReport | None) -> Settings:
+def settings_of(call: Call, uuid: str, stored: StoredPolicies, one: DomainReport | None) -> Settings:
     """Each key's value and its origin. Null where only the host knows and has not told yet."""
-    inputs = call.parts.store.policies.inputs(uuid).get(uuid, {})
-    return over(wishes_of(held_here(call, uuid), inputs, one), beneath(call, inputs, one))
+    inputs = stored.inputs.get(uuid, {})
+    found = over(wishes_of(held_here(call, uuid), inputs, one), beneath(call, inputs, one))
+    return with_care(found) if uuid in stored.unreadable else found
 
 
 def held_here(call: Call, uuid: str) -> bool:
@@ -40,8 +42,24 @@ def over(wishes: Mapping[str, str], others: Settings) -> Settings:
     }
 
 
+def with_care(settings: Settings) -> Settings:
+    """The same with each consent withdrawn, as an agent has it that finds a wish that it cannot read."""
+    found = {}
+    for name, one in settings.items():
+        value = careful_value(name, one["value"])
+        found[name] = one if value == one["value"] else {"value": value, "origin": str(Origin.DEFAULT)}
+    return found
+
+
+def told_with_care(one: DomainReport) -> bool:
+    """Whether its host could not read a wish of this VM either, and says so."""
+    return any(gap.what == POLICY for gap in one.observation.gaps)
+
+
 def beneath(call: Call, inputs: Inputs, one: DomainReport | None) -> Settings:
     """What would hold without the operator: what the host says, else what this store and configuration know."""
+    if one is not None and call.parts.inputs is not None and told_with_care(one):
+        one = None  # its host tells which consents are withdrawn, and not what will hold once the wish is said again
     here = {**inputs, **(call.parts.inputs or {})}
     found: Settings = {}
     for name in KEYS:

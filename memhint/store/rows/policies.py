@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from memhint.objects.policy import KEYS, Origin, PolicyError
@@ -21,6 +21,7 @@ class StoredPolicies:
 
     inputs: dict[str, Inputs]  # by UUID and origin
     unreadable: dict[str, str]  # by UUID: which wish, in words
+    rows: dict[str, frozenset[tuple[str, str]]] = field(default_factory=dict)  # by UUID: origin and key of each such wish
 
 
 def wish_row(uuid: str, origin: Origin, key: str, value: str, at: float) -> Mapping[str, object]:
@@ -39,6 +40,7 @@ def read_wishes(rows: Iterable[Sequence[Any]]) -> StoredPolicies:
                 f"the stored policy {key}={value} ({origin}) of {domain} does not exist in this memhint; "
                 "it is of another version or damaged"
             )
+            found.rows[domain] = found.rows.get(domain, frozenset()) | {(str(origin), str(key))}
             continue
         found.inputs.setdefault(domain, {}).setdefault(where, {})[key] = checked
     return found

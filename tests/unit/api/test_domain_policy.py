@@ -5,11 +5,20 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from sqlalchemy import update
 
 from memhint.bus.commands import CommandStatus, Reply
 from memhint.controller.dispatch import Delivery, FleetDispatch
-from memhint.objects.policy import Origin, effective
+from memhint.objects.gap import Gap, GapReason
+from memhint.objects.policy import Origin, Policy, careful, effective
+from memhint.objects.report import POLICY
+from memhint.store.tables import policy as rows
 from tests.unit.api.site import Site
+
+DENIED = {
+    "overcommit": "deny", "guest_actions": "deny", "guest_unbind": "deny", "balloon": "deny", "swap_out": "deny",
+    "tiering": "deny", "dedup": "off", "recycler": "off", "thp": "off",
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -160,3 +169,111 @@ def test_in_a_fleet_an_operators_wish_on_the_host_is_kept_and_what_only_the_host
     assert policy(answer)["dedup"] == {"value": None, "origin": None}
     assert told == [(uuid, {"dedup": None})]
     assert site.ask("DELETE", f"{path}?dry_run=true").get_json()["changes"][0]["key"] == "dedup"
+
+
+def spoil(site: Site, path: str, wish: str, **columns: str) -> None:
+    """Make a stored wish one that no memhint of this version has written."""
+    mine = (rows.c.domain_uuid == path.split("/")[3], rows.c.key == wish)
+    with site.store.database.write() as connection:
+        assert connection.execute(update(rows).where(*mine).values(columns)).rowcount == 1
+
+
+def denied(found: Mapping[str, Any]) -> bool:
+    return {name: found[name]["value"] for name in DENIED} == DENIED
+
+
+def tell(site: Site, path: str, held: Policy, *gaps: Gap) -> None:
+    """The next report of the VM's host."""
+    uuid = path.split("/")[3]
+    line = site.store.domains.one(uuid)
+    assert line is not None
+    report = site.store.reports.newest(line.host)
+    assert report is not None
+    domains = tuple(
+        replace(one, policy=held, observation=replace(one.observation, gaps=gaps))
+        if one.observation.uuid == uuid
+        else one
+        for one in report.domains
+    )
+    site.store.reports.save(replace(report, domains=domains, sequence=report.sequence + 1))
+
+
+@pytest.mark.parametrize("columns", [{"value": "perhaps"}, {"key": "colour"}, {"origin": "nobody"}])
+def test_a_wish_that_cannot_be_read_is_shown_as_a_denial_of_everything(
+    site: Site, path: str, columns: dict[str, str]
+) -> None:
+    put(site, path, {"guest_actions": "allow", "overcommit": "allow", "class": "guaranteed", "min_mb": "64"})
+    spoil(site, path, "guest_actions", **columns)
+    found = policy(site.get(path))
+    assert denied(found)
+    assert found["class"] == {"value": "guaranteed", "origin": "operator"}
+    assert found["min_mb"] == {"value": "64", "origin": "operator"}
+    domain = site.get(path.removesuffix("/policy")).get_json()["domain"]
+    assert domain["policy"] == found
+    (gap,) = [one for one in domain["gaps"] if one["what"] == "policy"]
+    assert gap["reason"] == "malformed"
+    assert next(iter(columns.values())) in gap["detail"]
+    tell(site, path, careful(effective({})), Gap(POLICY, GapReason.MALFORMED, "so its host says"))
+    domain = site.get(path.removesuffix("/policy")).get_json()["domain"]
+    assert [one["detail"] for one in domain["gaps"] if one["what"] == "policy"] == ["so its host says"]
+
+
+@pytest.mark.parametrize("again", ["allow", None])
+def test_a_wish_that_cannot_be_read_ends_when_it_is_said_again(site: Site, path: str, again: str | None) -> None:
+    before = policy(site.get(path))
+    put(site, path, {"guest_actions": "deny"})
+    spoil(site, path, "guest_actions", value="perhaps")
+    other = put(site, path, {"balloon": "allow"})
+    assert denied(policy(other))
+    assert policy(site.get(path)) == policy(other)
+    dry = put(site, f"{path}?dry_run=true", {"guest_actions": again}).get_json()
+    assert denied(policy(site.get(path)))
+    seen = site.get(path).headers["ETag"]
+    done = put(site, path, {"guest_actions": again}, headers={"If-Match": seen})
+    assert dry["policy"] == policy(done) == policy(site.get(path))
+    assert dry["changes"] == done.get_json()["changes"]
+    wanted = before["guest_actions"] if again is None else {"value": again, "origin": "operator"}
+    assert policy(done) == {**before, "guest_actions": wanted, "balloon": {"value": "allow", "origin": "operator"}}
+
+
+def test_what_holds_again_is_not_what_its_host_told_with_care(site: Site, path: str) -> None:
+    put(site, path, {"guest_actions": "allow"})
+    spoil(site, path, "guest_actions", value="perhaps")
+    tell(site, path, careful(effective({})), Gap(POLICY, GapReason.MALFORMED, "so its host says"))
+    done = policy(put(site, path, {"guest_actions": "allow"}))
+    assert done["overcommit"] == {"value": "allow", "origin": "default"}
+    assert done["guest_actions"] == {"value": "allow", "origin": "operator"}
+
+
+@pytest.mark.parametrize("columns", [{"value": "perhaps"}, {"key": "colour"}])
+def test_all_wishes_are_taken_back_though_one_cannot_be_read(site: Site, path: str, columns: dict[str, str]) -> None:
+    before = policy(site.get(path))
+    put(site, path, {"guest_actions": "allow"})
+    spoil(site, path, "guest_actions", **columns)
+    assert policy(site.ask("DELETE", f"{path}?dry_run=true")) == before
+    assert denied(policy(site.get(path)))
+    gone = site.ask("DELETE", path).get_json()
+    assert gone["delivery"]["taken"]
+    assert gone["policy"] == before == policy(site.get(path))
+    assert site.store.policies.inputs(path.split("/")[3]).get(path.split("/")[3], {}).get(Origin.OPERATOR) is None
+    assert "delivery" not in site.ask("DELETE", path).get_json()
+
+
+def test_in_a_fleet_too_all_wishes_are_taken_back_though_one_cannot_be_read(site: Site, path: str) -> None:
+    sent: list[Mapping[str, Any]] = []
+
+    def ask(command: Any) -> Reply:
+        sent.append(command.arguments["values"])
+        return Reply(CommandStatus.DONE, command.epoch or "")
+
+    dispatch = FleetDispatch(site.store, ask)
+    site.application.parts = replace(site.application.parts, inputs=None, dispatch=dispatch)
+    put(site, path, {"guest_actions": "allow", "balloon": "allow"})
+    spoil(site, path, "guest_actions", key="colour")
+    assert denied(policy(site.get(path)))
+    assert site.ask("DELETE", path).get_json()["delivery"]["taken"]
+    assert sent[-1] == {}
+    held = site.store.central_policies.of(path.split("/")[3])
+    assert held is not None
+    assert held.values == {}
+    assert not site.store.policies.read().unreadable

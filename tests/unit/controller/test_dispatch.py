@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from sqlalchemy import update
 
 from memhint.bus.commands import CommandStatus, Reply
 from memhint.bus.courier import Command
@@ -13,6 +14,7 @@ from memhint.objects.policy import Origin, PolicyError
 from memhint.objects.reclaim import Reclaim, ReclaimError, ReclaimState
 from memhint.store import Store, open_store
 from memhint.store.fleet import State
+from memhint.store.tables import policy
 from tests.unit import builders
 from tests.unit.builders import NOW, WEB
 
@@ -120,6 +122,22 @@ def test_nobody_can_be_asked_what_no_host_has(fleet: Fleet, store: Store, kind: 
     with pytest.raises(NoSuchReclaim):
         dispatch.interrupt("req-1", "why")
     assert store.reclaims.newest() == ()
+
+
+@pytest.mark.parametrize("kind", ["fleet", "embedded"])
+def test_all_wishes_of_a_vm_that_is_away_are_taken_back(fleet: Fleet, store: Store, kind: str) -> None:
+    dispatch = fleet.dispatch if kind == "fleet" else EmbeddedDispatch(store)
+    with pytest.raises(NoSuchDomain):
+        dispatch.clear_policy(WEB)
+    fleet.report()
+    dispatch.set_policy(WEB, {"dedup": "on", "reporting": "off"})
+    fleet.store.fleet.take([State(builders.report(epoch=EPOCH, sequence=8, domains=()), 20.0)])
+    with store.database.write() as connection:
+        connection.execute(update(policy).values(value="perhaps"))
+    dispatch.set_policy(WEB, {"dedup": "off"})
+    assert set(store.policies.read(WEB).unreadable) == {WEB}
+    dispatch.clear_policy(WEB)
+    assert store.policies.inputs(WEB) == {}
 
 
 def test_a_vm_that_is_away_for_now_can_still_be_wished_for(fleet: Fleet) -> None:
