@@ -36,6 +36,14 @@ class HostReclaim:
     interrupted: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class ReclaimPage:
+    """Part of the list; ``last`` is the moment and id of its last one where others follow, which may be unreadable."""
+
+    items: tuple[HostReclaim, ...]
+    last: tuple[float, str] | None
+
+
 class Reclaims:
     """The requests of one host in the store, or of all where ``host`` is empty.
 
@@ -91,13 +99,12 @@ class Reclaims:
         state: ReclaimState | None = None,
         since: float | None = None,
         project: str | None = None,
-    ) -> tuple[HostReclaim, ...]:
-        """Requests, newest first.
+    ) -> ReclaimPage:
+        """Requests, newest first. One that cannot be read is passed over, and its part of the list is shorter.
 
         :param before: moment and id of the last one that is known
         :param since: made at this moment or later, in unix seconds
         :param project: to VMs of this project, on the hosts that have them now
-        :raises StoreDamaged: when one cannot be read
         """
         query = self._listed()
         for column, wanted in ((reclaim.c.domain_uuid, uuid), (reclaim.c.host, host), (reclaim.c.state, state)):
@@ -112,8 +119,14 @@ class Reclaims:
             if project is not None:
                 by_nova = followed(connection)
                 query = query.where(told_by_its_host(reclaim.c.host, reclaim.c.domain_uuid, project, by_nova))
-            rows = connection.execute(query.order_by(reclaim.c.at.desc(), reclaim.c.id).limit(limit)).all()
-        return tuple(_listed(*row) for row in rows)
+            rows = connection.execute(query.order_by(reclaim.c.at.desc(), reclaim.c.id).limit(limit + 1)).all()
+        found = tuple(
+            HostReclaim(row.host, one, row.interrupted)
+            for row in rows[:limit]
+            for one in readable([(row.id, row.document)])[0]
+        )
+        # By the columns: the last one's document may be what cannot be read.
+        return ReclaimPage(found, (rows[limit - 1].at, rows[limit - 1].id) if len(rows) > limit else None)
 
     def find(self, request: str) -> HostReclaim | None:
         """One request by its id, with its host; None where there is none.
@@ -122,7 +135,7 @@ class Reclaims:
         """
         with self._database.read() as connection:
             row = connection.execute(self._listed().where(reclaim.c.id == request)).first()
-        return None if row is None else _listed(*row)
+        return None if row is None else HostReclaim(row.host, parse_reclaim(row.document), row.interrupted)
 
     def waiting(self, hosts: Sequence[str]) -> tuple[HostReclaim, ...]:
         """What these hosts should have been told of: requests that wait, and those that were taken back.
@@ -266,7 +279,7 @@ class Reclaims:
             return tuple(parse_reclaim(one) for one in connection.execute(query).scalars().all())
 
     def _listed(self) -> Select[Any]:
-        query = select(reclaim.c.host, reclaim.c.document, reclaim.c.interrupted)
+        query = select(*(reclaim.c[name] for name in ("id", "at", "host", "document", "interrupted")))
         return query.where(reclaim.c.host == self._host) if self._host else query
 
     def _prune(self, connection: Connection, now: float) -> None:
@@ -280,10 +293,6 @@ def _fail(connection: Connection, request: str, document: str) -> None:
     """End one whose document cannot be read."""
     row = update(reclaim).where(reclaim.c.id == request, reclaim.c.document == document, reclaim.c.state.in_(OPEN))
     connection.execute(row.values(state=str(ReclaimState.FAILED)))
-
-
-def _listed(host: str, document: str, interrupted: str | None) -> HostReclaim:
-    return HostReclaim(host, parse_reclaim(document), interrupted)
 
 
 def _place(one: Reclaim) -> tuple[int, int, int]:

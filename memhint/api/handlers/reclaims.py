@@ -55,9 +55,9 @@ def create(call: Call) -> ApiResponse:
 
 def index(call: Call) -> ApiResponse:
     """Those to VMs that the caller may see, newest first."""
-    query, state, limit, marker = call.query, call.query.get("state"), pages.limit_of(call), call.query.get("marker")
+    query, state, marker = call.query, call.query.get("state"), call.query.get("marker")
     found = call.parts.store.reclaims.page(
-        limit=limit + 1,
+        limit=pages.limit_of(call),
         before=None if marker is None else _parse(marker),
         uuid=query.get("domain"),
         host=query.get("host"),
@@ -65,9 +65,8 @@ def index(call: Call) -> ApiResponse:
         since=query.get("since"),
         project=own_project(call),
     )
-    last = found[limit - 1].reclaim.request if len(found) > limit else None
-    following = None if last is None else f"{last.at!r},{last.id}"
-    return pages.page(call, "reclaims", map(item_of, found[:limit]), following)
+    following = None if found.last is None else f"{found.last[0]!r},{found.last[1]}"
+    return pages.page(call, "reclaims", map(item_of, found.items), following)
 
 
 def show(call: Call) -> ApiResponse:

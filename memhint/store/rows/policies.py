@@ -21,7 +21,7 @@ class StoredPolicies:
 
     inputs: dict[str, Inputs]  # by UUID and origin
     unreadable: dict[str, str]  # by UUID: which wish, in words
-    rows: dict[str, frozenset[tuple[str, str]]] = field(default_factory=dict)  # by UUID: origin and key of each such wish
+    rows: dict[str, frozenset[tuple[str, str]]] = field(default_factory=dict)  # by UUID: origin and key of each
 
 
 def wish_row(uuid: str, origin: Origin, key: str, value: str, at: float) -> Mapping[str, object]:

@@ -170,7 +170,7 @@ def test_requests_are_those_to_a_projects_vms(filled: Store) -> None:
         request = builders.reclaim_request(id=f"r-{number}", uuid=one.uuid, at=builders.NOW + number)
         filled.reclaims.add(Reclaim(replace(request, expires=request.at + 60)), one.host)
     of_all_hosts = Reclaims(filled.database, "", 1e9)
-    found = of_all_hosts.page(limit=1000, project=OWN)
+    found = of_all_hosts.page(limit=1000, project=OWN).items
     assert {one.reclaim.request.uuid for one in found} == {one.uuid for one in lines if one.project == OWN}
-    late = of_all_hosts.page(limit=1000, since=builders.NOW + len(lines) - 2)
+    late = of_all_hosts.page(limit=1000, since=builders.NOW + len(lines) - 2).items
     assert [one.reclaim.request.id for one in late] == [f"r-{len(lines) - 1}", f"r-{len(lines) - 2}"]

@@ -83,7 +83,7 @@ def test_a_request_ends_as_it_ended_in_whatever_order_that_is_told(
         assert central.row() == (RUNNING, FURTHER, DONE)[furthest - 1]
     central.hear(replace(DONE, state=ReclaimState.FAILED))
     assert central.row() == DONE
-    assert len(central.reclaims.page()) == 1
+    assert len(central.reclaims.page().items) == 1
 
 
 def test_a_batch_that_tells_it_all_at_once_tells_the_same(central: Central) -> None:
@@ -102,7 +102,7 @@ def test_the_request_stays_as_it_was_asked_for(central: Central) -> None:
 def test_what_was_asked_for_on_a_host_shows_here_too(central: Central) -> None:
     central.hear(RUNNING)
     central.hear(DONE)
-    (one,) = central.reclaims.page(uuid=WEB)
+    (one,) = central.reclaims.page(uuid=WEB).items
     assert (one.host, one.reclaim) == ("host-a", DONE)
 
 
@@ -168,13 +168,13 @@ def test_requests_are_listed_in_parts_and_filtered(central: Central) -> None:
     for number in range(7):
         request = builders.reclaim_request(id=f"req-{number}", uuid=(WEB, DB)[number % 2], at=NOW + number // 2)
         central.reclaims.add(Reclaim(request), ("host-a", "host-b")[number % 2])
-    every = [one.reclaim.request.id for one in central.reclaims.page()]
+    every = [one.reclaim.request.id for one in central.reclaims.page().items]
     assert every == ["req-6", "req-4", "req-5", "req-2", "req-3", "req-0", "req-1"]
-    last = central.reclaims.page(limit=3)[-1].reclaim.request
-    assert [one.reclaim.request.id for one in central.reclaims.page(before=(last.at, last.id))] == every[3:]
-    assert [one.reclaim.request.id for one in central.reclaims.page(host="host-b")] == ["req-5", "req-3", "req-1"]
-    assert [one.reclaim.request.id for one in central.reclaims.page(uuid=DB)] == ["req-5", "req-3", "req-1"]
-    assert central.reclaims.page(state=ReclaimState.DONE) == ()
+    last = central.reclaims.page(limit=3).items[-1].reclaim.request
+    assert [one.reclaim.request.id for one in central.reclaims.page(before=(last.at, last.id)).items] == every[3:]
+    assert [one.reclaim.request.id for one in central.reclaims.page(host="host-b").items] == ["req-5", "req-3", "req-1"]
+    assert [one.reclaim.request.id for one in central.reclaims.page(uuid=DB).items] == ["req-5", "req-3", "req-1"]
+    assert central.reclaims.page(state=ReclaimState.DONE).items == ()
 
 
 def test_wishes_are_all_or_none_and_every_change_is_newer(central: Central) -> None:
@@ -260,4 +260,4 @@ def test_a_host_that_is_silent_for_long_is_forgotten_and_told_to_be(central: Cen
 def test_a_document_of_a_request_that_no_guest_could_be_asked_is_refused(central: Central) -> None:
     with pytest.raises((StoreError, ValueError)):
         central.hear(replace(DONE, request=replace(DONE.request, size=1)))
-    assert central.reclaims.page() == ()
+    assert central.reclaims.page().items == ()

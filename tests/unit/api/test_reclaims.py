@@ -4,9 +4,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from sqlalchemy import update
 
 from memhint.objects.reclaim import SMALLEST, Hold, ReclaimState, Stop, released
 from memhint.objects.verdict import Answer, Reason, Verdict
+from memhint.store.tables import reclaim
 from tests.unit.api.site import Site
 
 
@@ -114,3 +116,21 @@ def test_requests_are_listed_in_pages_newest_first(site: Site) -> None:
     assert [one["id"] for one in queued] == [one for one in made[::-1] if one != made[2]]
     assert site.get(f"/v1/reclaims?domain={site.domain()}&limit=1").get_json()["next"]
     assert site.get("/v1/reclaims?host=nobody").get_json()["reclaims"] == []
+
+
+@pytest.mark.parametrize("spoilt", [{0}, {2}, {4}, {1, 2}, {0, 1, 2, 3, 4}])
+@pytest.mark.parametrize("limit", [1, 2, 5])
+def test_one_that_cannot_be_read_hides_no_other(site: Site, spoilt: set[int], limit: int) -> None:
+    made = [ask(site).get_json()["reclaim"]["id"] for _ in range(5)]
+    with site.store.database.write() as connection:
+        for number in spoilt:
+            connection.execute(update(reclaim).where(reclaim.c.id == made[number]).values(document="{}"))
+    parts: list[list[str]] = []
+    path = f"/v1/reclaims?limit={limit}"
+    while path:
+        answer = site.get(path).get_json()
+        parts.append([one["id"] for one in answer["reclaims"]])
+        path = answer.get("next", "")
+    assert len(parts) == -(-5 // limit)
+    found = [one for part in parts for one in part]
+    assert found == [one for number, one in reversed(list(enumerate(made))) if number not in spoilt]

@@ -294,7 +294,7 @@ def test_what_the_store_refuses_of_one_in_a_sweep_holds_up_no_other(
         ("host-b", False),
         ("host-c", True),
     ]
-    assert {one.host: one.reclaim.state.ended for one in store.reclaims.page()} == {
+    assert {one.host: one.reclaim.state.ended for one in store.reclaims.page().items} == {
         "host-a": True,
         "host-b": False,
         "host-c": True,

@@ -140,7 +140,7 @@ def test_a_sweep_ends_all_that_are_over_some_hundred_at_a_time(site: Site) -> No
 
     site.fleet.sweep()
     assert len(read) == 3
-    ended = [one.reclaim for one in site.store.reclaims.page(limit=2 * many, state=ReclaimState.EXPIRED)]
+    ended = [one.reclaim for one in site.store.reclaims.page(limit=2 * many, state=ReclaimState.EXPIRED).items]
     assert len(ended) == many
     assert site.store.reclaims.get("a-waiting") == waits
 

@@ -91,10 +91,10 @@ def test_events_and_requests_follow_the_same_word(store: Store) -> None:
     store.reclaims.add(Reclaim(builders.reclaim_request(id="req-1", uuid=WEB, at=NOW)), "host-a")
     store.events.record("host-a", NOW, [builders.lever_state(subject=WEB)])
     log = Log(store.database)
-    assert len(store.reclaims.page(project="red")) == len(log.page(LogFilter(project="red"), 10).items) == 1
+    assert len(store.reclaims.page(project="red").items) == len(log.page(LogFilter(project="red"), 10).items) == 1
     look(store, Instance(WEB, "blue", "host-a"))
-    assert store.reclaims.page(project="red") == log.page(LogFilter(project="red"), 10).items == ()
-    assert len(store.reclaims.page(project="blue")) == len(log.page(LogFilter(project="blue"), 10).items) == 1
+    assert store.reclaims.page(project="red").items == log.page(LogFilter(project="red"), 10).items == ()
+    assert len(store.reclaims.page(project="blue").items) == len(log.page(LogFilter(project="blue"), 10).items) == 1
 
 
 @pytest.mark.parametrize("nova", [False, True])
@@ -111,9 +111,9 @@ def test_a_project_sees_no_events_and_requests_of_a_host_that_has_not_the_vm(url
         store.fleet.take([], [HostRecord(name, (), (event,), 0, (told,))])
     log = Log(store.database)
     for project, hosts in (("blue", ["host-a"]), ("red", [])):
-        assert [one.host for one in store.reclaims.page(project=project)] == hosts
+        assert [one.host for one in store.reclaims.page(project=project).items] == hosts
         assert [one.host for one in log.page(LogFilter(project=project), 10).items] == hosts
-    assert len(store.reclaims.page()) == len(log.page(LogFilter(kind="lever"), 10).items) == 2
+    assert len(store.reclaims.page().items) == len(log.page(LogFilter(kind="lever"), 10).items) == 2
     store.close()
 
 

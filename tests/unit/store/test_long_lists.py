@@ -49,7 +49,7 @@ def test_requests_of_a_batch(store: Store) -> None:
     told = tuple(replace(one, state=ReclaimState.DONE) for one in queued)
     store.fleet.take([], [HostRecord("host-a", (), (), 0, told)])
     store.fleet.take([], [HostRecord("host-b", (), (), 0, told)])
-    assert [one.host for one in store.reclaims.page(limit=2 * MANY)] == ["host-a"] * MANY
+    assert [one.host for one in store.reclaims.page(limit=2 * MANY).items] == ["host-a"] * MANY
 
 
 def test_hosts_that_are_in_a_batch_fall_silent_and_are_forgotten(store: Store) -> None:

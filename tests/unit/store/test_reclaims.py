@@ -13,6 +13,7 @@ from memhint.objects.reclaim import Compaction, Hold, Reclaim, ReclaimError, Rec
 from memhint.objects.units import MIB
 from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.store import Store, StoreDamaged, open_store, schema
+from memhint.store.reclaims import ReclaimPage
 from memhint.store.rows.points import Keep
 from tests.unit import builders
 from tests.unit.builders import DB, NOW, WEB
@@ -102,7 +103,7 @@ def test_the_oldest_waits_first_and_the_newest_shows_first(store: Store) -> None
     assert [one.request.id for one in store.reclaims.open()] == ["a", "b", "c"]
     assert [one.request.id for one in store.reclaims.newest()] == ["c", "b", "a"]
     assert [one.request.id for one in store.reclaims.newest(limit=1)] == ["c"]
-    assert [one.reclaim.request.id for one in store.reclaims.page(uuid=WEB, limit=1)] == ["c"]
+    assert [one.reclaim.request.id for one in store.reclaims.page(uuid=WEB, limit=1).items] == ["c"]
 
 
 def test_hosts_that_share_a_store_do_not_share_requests(store: Store, url: str) -> None:
@@ -152,6 +153,12 @@ def test_what_cannot_be_a_request_is_damage(store: Store, old: str, new: str) ->
         )
     with pytest.raises(StoreDamaged):
         store.reclaims.get("req-1")
+    assert store.reclaims.page() == ReclaimPage((), None)
+    older = queued(id="req-2", at=NOW - 1)
+    store.reclaims.add(older)
+    part = store.reclaims.page(limit=1)
+    assert part == ReclaimPage((), (NOW, "req-1"))
+    assert [one.reclaim for one in store.reclaims.page(limit=1, before=part.last).items] == [older]
 
 
 def test_a_store_of_the_first_version_is_upgraded_and_keeps_what_it_has(store: Store, url: str) -> None:
