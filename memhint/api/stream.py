@@ -47,20 +47,36 @@ class Listener:
         self.may = may
         self.there = there
         self._waiting: deque[bytes] = deque()
+        self._early: deque[bytes] | None = deque()  # what is told before it has what it missed; None from then on
         self._changed = threading.Condition()
         self._ended = False
 
     def tell(self, messages: bytes) -> None:
-        """Let it have what a look found."""
+        """Let it have what a look found, after what it missed."""
         with self._changed:
             if self._ended:
                 return
-            if len(self._waiting) >= WAITING_MOST:
+            queue = self._waiting if self._early is None else self._early
+            if len(queue) >= WAITING_MOST:
                 self._ended = True
-                self._waiting.clear()
+                queue.clear()
                 LOG.info("a listener of the stream was too slow and is dropped")
             else:
-                self._waiting.append(messages)
+                queue.append(messages)
+            self._changed.notify()
+
+    def look_begins(self) -> None:
+        """A look at what it missed begins, which finds all that was told until now: told later, that would be older."""
+        with self._changed:
+            if self._early is not None:
+                self._early.clear()
+
+    def begin(self, missed: bytes) -> None:
+        """Let it have what it missed, then what was told meanwhile."""
+        with self._changed:
+            early, self._early = self._early or (), None
+            if not self._ended:
+                self._waiting.extend((missed, *early))
             self._changed.notify()
 
     def end(self) -> None:
@@ -134,6 +150,7 @@ class Hub:
         self._lock = threading.Lock()
         self._listeners: set[Listener] = set()
         self._thread: threading.Thread | None = None
+        self._starting = threading.Lock()
         self._wake = threading.Event()
         self._closed = False
 
@@ -161,16 +178,13 @@ class Hub:
                 raise Crowded(f"{self._each} of yours listen already")
             self._listeners.add(listener)
         try:
-            # What comes while this is asked for is told twice, which does no harm: it is state, not a difference.
-            token, told = self._missed(since)
+            self._start()
+            # What comes while this is asked for may be told twice, which does no harm: it is state, not a difference.
+            missed = self._missed(since, listener)
         except BaseException:
             self.leave(listener)
             raise
-        listener.tell(told)
-        with self._lock:
-            if self._thread is None and not self._closed:
-                self._thread = threading.Thread(target=self._run, args=(token,), name="stream", daemon=True)
-                self._thread.start()
+        listener.begin(missed)
         return listener
 
     def leave(self, listener: Listener) -> None:
@@ -192,15 +206,29 @@ class Hub:
     def __len__(self) -> int:
         return len(self._listeners)
 
-    def _missed(self, since: str | None) -> tuple[str, bytes]:
-        """Where it ends, and all of it: the thread goes on from the end of the log, so nothing may be left."""
-        looks = [self._look(since)]
-        while len(looks[-1].events) >= EVENTS_MOST:
+    def _start(self) -> None:
+        """Have the thread look from a moment on that is before any look of those who join: between the two nothing is
+        lost. Others wait for that.
+        """
+        with self._starting:
+            if self._thread is not None:
+                return
+            token = self._look(None).token
+            with self._lock:
+                if not self._closed:
+                    self._thread = threading.Thread(target=self._run, args=(token,), name="stream", daemon=True)
+                    self._thread.start()
+
+    def _missed(self, since: str | None, listener: Listener) -> bytes:
+        """All of it: the thread goes on from the end of the log, so nothing may be left."""
+        looks: list[Change] = []
+        while not looks or len(looks[-1].events) >= EVENTS_MOST:
             if len(looks) >= LOOKS_MOST:
                 raise ChangesExpired("too much has happened since: read all of it again")
-            looks.append(self._look(looks[-1].token))
+            listener.look_begins()
+            looks.append(self._look(looks[-1].token if looks else since))
         # A token comes first: who is told nothing else has it, too.
-        return looks[-1].token, f"id: {looks[0].token}\n\n".encode() + b"".join(map(messages_of, looks))
+        return f"id: {looks[0].token}\n\n".encode() + b"".join(map(messages_of, looks))
 
     def _let_go(self) -> None:
         """Of those who have hung up. A stream where little happens would notice it by its next comment only."""
@@ -210,19 +238,26 @@ class Hub:
         for one in gone:
             one.cut()
 
-    def _still(self, listener: Listener) -> bool:
-        """Whether it may listen on; else it ends, and makes room at once though its client may take a while."""
+    def _ask(self, listener: Listener) -> None:
+        """Where it may not listen any more it ends, and makes room at once though its client may take a while."""
         try:
             if listener.may():
-                return True
+                return
             LOG.info("a stream of %s ends: it may not listen any more", listener.client)
         except Exception:
             LOG.exception("a stream of %s ends: whether it may listen cannot be told", listener.client)
         listener.cut()
         self.leave(listener)
-        return False
 
-    def _run(self, token: str | None) -> None:
+    def _next(self, token: str) -> tuple[str, bytes | None]:
+        """Where the look after this one begins, and what this one found; None where that can no longer be told."""
+        try:
+            change = self._look(token)
+        except ChangesExpired:
+            return self._look(None).token, None
+        return change.token, messages_of(change)
+
+    def _run(self, token: str) -> None:
         failing = False
         try:
             while not self._wake.wait(self._every):
@@ -232,22 +267,22 @@ class Hub:
                         self._thread = None
                         return
                     listeners = tuple(self._listeners)
-                listeners = tuple(one for one in listeners if self._still(one))
+                for one in listeners:
+                    self._ask(one)
                 try:
-                    change = self._look(token)
-                except ChangesExpired:
-                    token = None
-                    for one in listeners:  # they begin again, as after any loss
-                        one.end()
-                    continue
+                    token, messages = self._next(token)
                 except StoreError as error:
                     if not failing:
                         LOG.error("the stream waits for the store: %s", error)
                     failing = True
                     continue
-                failing, token = False, change.token
-                if messages := messages_of(change):
-                    for one in listeners:
+                failing = False
+                with self._lock:  # who joined meanwhile may have looked before what this look found
+                    listeners = tuple(self._listeners)
+                for one in listeners:
+                    if messages is None:
+                        one.end()  # they begin again, as after any loss
+                    elif messages:
                         one.tell(messages)
         except BaseException:
             with self._lock:

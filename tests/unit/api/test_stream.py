@@ -9,7 +9,7 @@ import pytest
 
 from memhint.api import stream
 from memhint.api.handlers.stream import looker
-from memhint.api.stream import Change, Crowded, Hub
+from memhint.api.stream import Change, Crowded, Hub, Messages
 from memhint.store.clock import database_clock
 from memhint.store.errors import ChangesExpired, StoreError
 from memhint.store.fleet import State
@@ -74,9 +74,11 @@ def test_everybody_who_listens_is_told_and_one_thread_looks(hub: Hub, looks: Loo
     assert sum(thread.name == "stream" for thread in set(threading.enumerate()) - before) == 1
 
 
-def test_what_was_missed_is_told_first(hub: Hub, looks: Looks) -> None:
+def test_what_was_missed_is_told_first(looks: Looks) -> None:
+    hub = Hub(looks, 2, every=60.0)
     looks.changed = ["a"]
     messages = hub.join("0").messages()
+    hub.close()
     next(messages)
     assert names(next(messages).split(b"\n\n", 1)[1]) == ["a"]
 
@@ -105,6 +107,131 @@ def test_all_that_was_missed_is_told_though_one_look_does_not_find_it() -> None:
         hub.close()
     assert numbers(missed) == list(log)
     assert missed.decode().rstrip().split("\n\n")[-1].startswith(f"id: {len(log)}\n")
+
+
+class Logged:
+    """Looks at a log of numbers. What a test puts into ``before`` or ``after`` happens once, at the next look of the
+    thread that looks for all, or of one who joins: before it reads the log, or between its reading and its answer.
+    """
+
+    def __init__(self) -> None:
+        self.numbers: list[int] = []
+        self.before: dict[str, Callable[[], object]] = {}
+        self.after: dict[str, Callable[[], object]] = {}
+        self.expired = False
+
+    def __call__(self, token: str | None) -> Change:
+        who = "thread" if threading.current_thread().name == "stream" else "joiner"
+        asks = token is not None  # the moment to begin with is no look at changes
+        if asks:
+            self.before.pop(who, int)()
+        if asks and self.expired and who == "thread":
+            self.expired = False
+            raise ChangesExpired("too old")
+        found = of_log(self.numbers, token)
+        if asks:
+            self.after.pop(who, int)()
+        return found
+
+
+def told(messages: Iterator[bytes], many: int) -> list[int]:
+    """The first so many numbers of a stream; fewer where it is silent or ends."""
+    found: list[int] = []
+    while len(found) < many:
+        message = next(messages, b"")
+        if not message or message.startswith(b":"):
+            break
+        found += numbers(message)
+    return found
+
+
+@pytest.fixture
+def log() -> Logged:
+    return Logged()
+
+
+@pytest.fixture
+def fast(log: Logged) -> Iterator[Hub]:
+    made = Hub(log, 2, every=0.01)
+    yield made
+    made.close()
+
+
+def follow(hub: Hub, since: int = 0) -> Messages:
+    return hub.join(str(since)).messages(keep_alive=5.0)
+
+
+def test_who_joins_while_the_others_are_looked_for_misses_nothing(fast: Hub, log: Logged) -> None:
+    joined: list[Messages] = []
+
+    def join() -> None:
+        joined.append(follow(fast))
+        log.numbers.append(1)
+
+    first = follow(fast)
+    log.before["thread"] = join
+    assert told(first, 1) == [1]
+    assert told(joined[0], 1) == [1]
+
+
+def test_the_first_look_is_before_all_that_others_have_looked_at(fast: Hub, log: Logged) -> None:
+    others: list[Messages] = []
+
+    def overtake() -> None:
+        log.numbers.append(1)
+        others.append(follow(fast))
+
+    log.after["joiner"] = overtake
+    early = follow(fast)
+    assert told(early, 1) == [1]
+    assert told(others[0], 1) == [1]
+
+
+def test_what_was_missed_comes_before_what_is_told_meanwhile(fast: Hub, log: Logged) -> None:
+    first = follow(fast)
+
+    def happen() -> None:
+        for number in (2, 3):  # when the second has come to one, the first has to all
+            log.numbers.append(number)
+            assert told(first, 1) == [number]
+
+    log.numbers.append(1)
+    assert told(first, 1) == [1]
+    log.after["joiner"] = happen
+    assert told(follow(fast), 2) == [1, 2]
+
+
+def test_what_the_last_look_at_what_was_missed_has_found_is_not_told_again_as_it_was(fast: Hub, log: Logged) -> None:
+    many = stream.EVENTS_MOST
+    log.numbers += range(many)
+    first = follow(fast, many)
+
+    def happen() -> None:
+        for number in (many, many + 1):
+            log.numbers.append(number)
+            assert told(first, 1) == [number]
+
+    log.after["joiner"] = happen  # at the first look, which finds as many as one can
+    late = follow(fast)
+    log.numbers.append(many + 2)
+    found = told(late, many + 3)
+    assert found[: many + 2] == list(range(many + 2))
+    assert found.count(many) == 1
+
+
+def test_who_joins_as_changes_can_no_longer_be_told_begins_anew_too(fast: Hub, log: Logged) -> None:
+    joined: list[Messages] = []
+
+    def join() -> None:
+        joined.append(follow(fast))
+        log.expired = True
+
+    first = follow(fast)
+    log.before["thread"] = join
+    assert told(first, 1) == []
+    assert next(first, None) is None  # it has ended, and is not silent
+    assert told(joined[0], 1) == []
+    assert next(joined[0], None) is None
 
 
 def test_who_missed_more_than_is_told_at_once_begins_anew() -> None:
