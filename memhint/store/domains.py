@@ -27,7 +27,9 @@ _PROJECT = "whose"  # in a query: the project by the word that counts
 
 @dataclass(frozen=True, slots=True)
 class DomainFilter:
-    """Which VMs; None is any. ``name`` is a part of it, in small or capital letters; the others are whole."""
+    """Which VMs; None is any. ``name`` is a part of it, as it is written or with A to Z in small or capital letters;
+    the others are whole.
+    """
 
     host: str | None = None
     project: str | None = None
@@ -128,7 +130,9 @@ def _chosen(query: Select[Any], which: DomainFilter, by_nova: bool) -> Select[An
         if wanted is not None:
             query = query.where(domain.c[name] == str(wanted))
     if which.name:
-        query = query.where(func.lower(domain.c.name).contains(which.name.lower(), autoescape=True))
+        # SQLite, and PostgreSQL with LC_CTYPE=C, have small letters for A to Z only.
+        in_small = func.lower(domain.c.name).contains(which.name.lower(), autoescape=True)
+        query = query.where(or_(in_small, domain.c.name.contains(which.name, autoescape=True)))
     return query
 
 

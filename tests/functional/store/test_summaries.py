@@ -175,6 +175,17 @@ def test_lists_are_filtered(kept: Store, many: Fleet, which: DomainFilter) -> No
     assert bool(found) is (which.name != "%")
 
 
+@pytest.mark.parametrize("typed", ["\u00c4rzte-1", "\u00c4", "rzte", "RZTE", "\u0130", "100%_"])
+def test_a_name_is_found_as_it_is_written(kept: Store, clock: Clock, typed: str) -> None:
+    seen = builders.domain_observation(uuid="vm-x", name="\u00c4rzte-1 \u0130 100%_")
+    other = builders.domain_observation(uuid="vm-y", name="arzte-2 100 %")
+    domains = tuple(builders.domain_report(observation=one) for one in (seen, other))
+    take(kept, clock, replace(report(1), domains=domains))
+    found = {one.uuid for one in kept.domains.page(DomainFilter(name=typed)).items}
+    assert found >= {"vm-x"}
+    assert (found == {"vm-x"}) is (typed.lower() != "rzte")
+
+
 @pytest.mark.parametrize(
     "marker", ["", "x", "!!", "bm90IGpzb24", "WzEsMiwzXQ", "WyJuYW1lIixmYWxzZSxbXSwiYSIsImIiXQ", "W" * 5000]
 )

@@ -4,6 +4,7 @@ import base64
 import json
 import time
 from types import SimpleNamespace
+from urllib.parse import urlencode
 
 import pytest
 from sqlalchemy import create_engine, literal, select
@@ -62,6 +63,16 @@ def test_vms_are_found_by_host_name_state_and_project(site: Site) -> None:
     ):
         found = follow(site, f"/v1/domains?{query}", "domains")
         assert [one["uuid"] for one in found] == [one["uuid"] for one in everything if wanted(one)]
+
+
+@pytest.mark.parametrize("typed", ["\u00c4rzte-1", "\u00c4", "\u00c4R", "RZTE", "\u0130"])
+def test_vms_are_found_by_letters_that_the_database_has_no_small_ones_of(site: Site, typed: str) -> None:
+    seen = builders.domain_observation(name="\u00c4rzte-1 \u0130")
+    vms = (builders.domain_report(observation=seen),)
+    report = builders.report(epoch="001700000000000-0000000a", at=time.time(), domains=vms)
+    site.store.fleet.take([State(report, 10.0)])
+    answer = site.get(f"/v1/domains?{urlencode({'name': typed})}").get_json()
+    assert [one["name"] for one in answer["domains"]] == [seen.name]
 
 
 def test_only_what_changed_is_told_and_what_is_gone(site: Site) -> None:
