@@ -64,13 +64,18 @@ class Commands(CommandManager):
 
 
 class MemhintApp(App):
-    """`memhint`, with the clock and the patience that its commands use."""
+    """`memhint`, with the clocks and the patience that its commands use."""
 
     NAME = "memhint"
     LOG = logging.getLogger("memhint.cli")
     DEFAULT_VERBOSE_LEVEL = 0
 
-    def __init__(self, clock: Callable[[], float] = time.time, sleep: Callable[[float], None] = time.sleep) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
         # deferred: otherwise "memhint set --help" is answered with the help of memhint as a whole
         super().__init__(
             "Run more VMs on the memory you own, safely.",
@@ -79,6 +84,7 @@ class MemhintApp(App):
             deferred_help=True,
         )
         self.clock = clock
+        self.monotonic = monotonic
         self.sleep = sleep
         self._handlers: list[logging.Handler] = []
 

@@ -14,9 +14,14 @@ def main(
     argv: Sequence[str] | None = None,
     *,
     clock: Callable[[], float] = time.time,
+    monotonic: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> int:
-    """Run one command line. Returns the exit code; see memhint.cli.errors.Exit for what they mean."""
+    """Run one command line. Returns the exit code; see memhint.cli.errors.Exit for what they mean.
+
+    :param clock: unix seconds, to compare with what others have written down
+    :param monotonic: seconds, for how long is waited: a clock may be set meanwhile
+    """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that has no Σ or ± shows all the rest
@@ -26,7 +31,7 @@ def main(
         return run_alone(files)
     from memhint.cli.app import MemhintApp
 
-    app = MemhintApp(clock, sleep)
+    app = MemhintApp(clock, monotonic, sleep)
     try:
         return int(app.run(words))
     except SystemExit as end:  # argparse ends the process by itself

@@ -108,8 +108,8 @@ examples:
 
     def _follow(self, conf: cfg.ConfigOpts, store: HostStore, report: Report, queued: Reclaim) -> Reclaim:
         """The request as it ended or holds, or as it is when waiting longer makes no sense."""
-        request, shown, clock = queued.request, queued, self.app.clock
-        began, terminal = clock(), self.app.stderr
+        request, shown, clock, terminal = queued.request, queued, self.app.monotonic, self.app.stderr
+        since = clock()  # of the wait that goes on: for its beginning, then for its end. `begun` is of another clock
         queue = max(TIME_TO_LIVE, STALE_PERIODS * report.period)
         with ExitStack() as stack:
             stack.enter_context(going_on(terminal, f"request {request.id} goes on, within its limits"))
@@ -119,8 +119,10 @@ examples:
 
                 status = stack.enter_context(Console(file=terminal).status("waiting for the agent…"))
             while shown.state not in SETTLED:
-                shown = store.reclaims.get(request.id) or shown
-                waited = clock() - (shown.begun or began)
+                before, shown = shown, store.reclaims.get(request.id) or shown
+                if before.begun is None and shown.begun is not None:
+                    since = clock()
+                waited = clock() - since
                 if waited > _PATIENCE + (queue if shown.begun is None else request.timeout):
                     return shown
                 if status is not None:

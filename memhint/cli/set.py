@@ -146,7 +146,7 @@ An operator's wish is stronger than metadata, flavor, aggregate and host, and su
         found = wait_for(
             look,
             patience,
-            clock=self.app.clock,
+            clock=self.app.monotonic,
             sleep=self.app.sleep,
             terminal=self.app.stderr,
             text="waiting for the agent to act on it…",

@@ -20,21 +20,24 @@ class Result:
 
 @dataclass
 class Bench:
-    """A store, a configuration that names it, and a clock that only moves when it is told to or slept on."""
+    """A store, a configuration that names it, and clocks that only move when they are told to or slept on."""
 
     store: Store
     config: Path
     capture: pytest.CaptureFixture[str]
     now: float = NOW + 4
+    waited: float = 0.0
     on_sleep: Callable[[], None] = lambda: None
 
     def run(self, *words: str) -> Result:
-        code = main(["--config-file", str(self.config), *words], clock=lambda: self.now, sleep=self._sleep)
+        argv = ["--config-file", str(self.config), *words]
+        code = main(argv, clock=lambda: self.now, monotonic=lambda: self.waited, sleep=self._sleep)
         out, err = self.capture.readouterr()
         return Result(code, out, err)
 
     def _sleep(self, seconds: float) -> None:
         self.now += seconds
+        self.waited += seconds
         self.on_sleep()
 
 

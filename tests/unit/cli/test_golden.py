@@ -104,7 +104,8 @@ class Prompt:
         golden.check(path, "\n".join(map(self._typed, lines)))
 
     def _typed(self, line: str) -> str:
-        code = main([*self._options, *shlex.split(line)], clock=lambda: self._now, sleep=self._sleep)
+        words = [*self._options, *shlex.split(line)]
+        code = main(words, clock=lambda: self._now, monotonic=lambda: self._now - MOMENT, sleep=self._sleep)
         out, err = self._capture.readouterr()
         return f"$ memhint {line}\n{out}{err}[{code}]\n"
 

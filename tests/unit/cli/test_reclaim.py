@@ -152,6 +152,30 @@ def test_waiting_ends_where_nobody_begins_and_where_nobody_ends(bench: Bench) ->
     assert "still running" in result.err
 
 
+@pytest.mark.parametrize("ends", [True, False])
+@pytest.mark.parametrize("step", [-7200.0, 7200.0])
+@pytest.mark.parametrize("when", [1, 3])
+def test_a_clock_that_is_set_meanwhile_makes_the_wait_no_other(
+    bench: Bench, when: int, step: float, ends: bool
+) -> None:
+    """Set before the guest is asked, or while it gives back."""
+    save(bench)
+    sleeps = 0
+
+    def happen() -> None:
+        nonlocal sleeps
+        sleeps += 1
+        if sleeps == when:
+            bench.now += step
+        if sleeps == 2 or (sleeps == 4 and ends):
+            agent(bench)()
+
+    bench.on_sleep = happen
+    result = bench.run("reclaim", "web-1", "--timeout", "5")
+    assert (result.code, asked(bench).state) == ((0, ReclaimState.DONE) if ends else (4, ReclaimState.RUNNING))
+    assert bench.waited == (1.0 if ends else pytest.approx(25.5, abs=0.5))
+
+
 def test_it_is_followed_until_it_holds(bench: Bench) -> None:
     save(bench)
     held = Hold(bench.now + 2, bench.now + 602, kept=40 * MIB, used=30 * MIB)

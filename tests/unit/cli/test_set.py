@@ -123,6 +123,20 @@ def test_waiting_ends_after_three_periods_and_five_seconds(bench: Bench) -> None
     assert stored(bench) == {"reporting": "off"}
 
 
+@pytest.mark.parametrize("acts", [True, False])
+@pytest.mark.parametrize("step", [-7200.0, 7200.0])
+def test_a_clock_that_is_set_meanwhile_makes_the_wait_no_other(bench: Bench, step: float, acts: bool) -> None:
+    save(bench)
+
+    def set_it() -> None:
+        bench.now += step
+        bench.on_sleep = agent(bench, Verdict(Answer.APPLIED)) if acts else lambda: None
+
+    bench.on_sleep = set_it
+    result = bench.run("set", "web-1", "reporting=off")
+    assert (result.code, bench.waited) == ((0, 0.5) if acts else (4, 35.0))
+
+
 def test_no_wait_stores_and_ends(bench: Bench) -> None:
     save(bench)
     start = bench.now
