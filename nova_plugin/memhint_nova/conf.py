@@ -18,8 +18,8 @@ OPTS: list[cfg.Opt] = [
         default=5.0,
         min=0.5,
         max=300.0,
-        help="Seconds between two looks at memhint's admin API, at most: where a host reports more often, as [DEFAULT] "
-        "period of its agent says, looks are one period apart, but never less than 0.5 s.",
+        help="Seconds between two looks at memhint's admin API, at most: where half of the hosts report more often, as "
+        "[DEFAULT] period of their agents says, looks are as far apart as these reports, but never less than 0.5 s.",
     ),
     cfg.FloatOpt(
         "request_timeout",

@@ -11,6 +11,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Mapping
+from statistics import median_low
 from typing import Any, Protocol
 
 from memhint_nova.client import News
@@ -52,7 +53,7 @@ class Refresher:
         self._counts = counts
         self._interval = interval
         self._usual = interval  # seconds between two looks, by the hosts that the last answer told of
-        self._warned = False
+        self._warned: set[str] = set()
         self._first_wait = first_wait
         self._totals_interval = totals_interval
         self._clock = clock
@@ -138,28 +139,31 @@ class Refresher:
     def pause(self, failures: int) -> float:
         """Seconds to the next look.
 
-        About the interval, or the period of the host that reports most often; after each failure up to twice as long
-        as before.
+        About the interval, or the period that half of the hosts report in at most; after each failure up to twice as
+        long as before.
         """
         usual = self._usual
         longest = min(max(LONGEST_PAUSE, usual), usual * 2.0 ** min(failures, 10))
         return longest * (0.9 + 0.2 * self._chance() if not failures else 0.5 + 0.5 * self._chance())
 
     def _keep_up(self, now: float) -> None:
-        """Look as often as hosts report, or what is known of them is too old for a part of the time."""
+        """Look as often as hosts report, or what is known of them is too old for a part of the time.
+
+        What half of the hosts do counts: a single one, which may say what it likes, makes nobody look more often.
+        """
         self._usual = self._interval
         # Of a host that is silent, or whose clock is behind, no look brings anything that is of use.
         fresh = [one for one in self._snapshot.hosts.values() if one.expires >= now]
-        fastest = min(fresh, key=lambda one: one.period, default=None)
-        if fastest is None or fastest.period >= self._interval:
+        if not fresh:
             return
-        self._usual = min(self._interval, max(SHORTEST_PAUSE, fastest.period))
-        if not self._warned:
-            self._warned = True
+        self._usual = min(self._interval, max(SHORTEST_PAUSE, median_low(one.period for one in fresh)))
+        fastest = min(fresh, key=lambda one: one.period)
+        if fastest.period < self._interval and fastest.name not in self._warned:
+            self._warned.add(fastest.name)
             LOG.warning(
                 "memhint: [memhint] interval of nova.conf is %g s, but host %s reports every %g s ([DEFAULT] period of "
-                "its memhint.conf), and what is known of it may be too old before the next look: from now on looks are "
-                "%g s apart",
+                "its memhint.conf), and what is known of it may be too old before the next look: as half of the hosts "
+                "report, looks are %g s apart from now on",
                 self._interval,
                 fastest.name,
                 fastest.period,

@@ -211,6 +211,14 @@ def test_no_period_makes_looks_follow_each_other_without_a_pause(refresher, inte
     assert one.pause(0) == usual
 
 
+def test_one_host_makes_nobody_look_more_often_and_is_named_whoever_was_before(refresher, caplog) -> None:
+    one = refresher(Looks(), interval=5.0, chance=lambda: 0.5)
+    one.refresh(Looks(news(told(1), told(2), told(3, period=4.9))))
+    one.refresh(Looks(news(told(1), told(2), told(3, period=4.9), told(4), told(5, period=0.5))))
+    assert one.pause(0) == 5.0
+    assert [name in line for name, line in zip(("host-3", "host-5"), caplog.messages, strict=True)] == [True, True]
+
+
 def test_an_interval_beyond_a_hosts_period_is_told_of_once_by_both_names(refresher, caplog) -> None:
     one = refresher(Looks(), interval=5.0)
     one.refresh(Looks(news(told(1))))
