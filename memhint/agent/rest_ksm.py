@@ -15,13 +15,13 @@ from memhint.levers.ksm_flag import KsmFlag
 
 
 def rest_ksm(root: KernelRoot) -> bool:
-    """Stop KSM where memhint has it run: what is merged stays so. Whether it ran.
+    """Stop KSM where memhint has it run and the agent is dead: what is merged stays so. Whether it ran.
 
     :raises KernelInterfaceError: when it cannot be stopped
     :raises OSError: when the next agent cannot be told, which takes it for somebody else's doing
     """
     flag = KsmFlag(root, root.read_text("proc/sys/kernel/random/boot_id").strip())
-    if not flag.is_up():
+    if not flag.is_up() or flag.of_another_that_lives():
         return False
     if read_knob(root, KsmKnob.RUN) != "1":
         flag.take_down()  # somebody has stopped it, and it is theirs to run

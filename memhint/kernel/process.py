@@ -95,6 +95,15 @@ def instance_runs(root: KernelRoot, instance: str) -> bool:
         return False
 
 
+def own_instance(root: KernelRoot) -> str:
+    """This process as ``ProcessMemory.instance`` names one; of what runs nowhere where /proc does not show it."""
+    pid = os.getpid()
+    try:
+        return f"{pid}:{_start_ticks(root, pid)}"
+    except KernelInterfaceError:
+        return f"{pid}:"
+
+
 def oom_score_adj(root: KernelRoot, pid: int) -> int:
     """What the kernel adds to a process's badness when it looks for one to kill: -1000 (never) to 1000 (first).
 

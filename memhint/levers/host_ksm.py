@@ -138,6 +138,8 @@ class HostKsm:
                 if self._on or self._flag.is_up():
                     self._stop()
                 raise
+            if mark is None and self._flag.is_up():
+                self._stop()  # the store was lost since, and it is memhint's all the same
             if mark is None or mark.instance != self._host_boot or not self._stop():
                 return
             # Without the note what stands there is somebody else's.

@@ -7,6 +7,7 @@ import os
 from contextlib import suppress
 
 from memhint.kernel.errors import KernelInterfaceError
+from memhint.kernel.process import instance_runs, own_instance
 from memhint.kernel.root import KernelRoot
 
 LOG = logging.getLogger(__name__)
@@ -25,16 +26,24 @@ class KsmFlag:
         self._boot = host_boot
 
     def put_up(self) -> None:
-        """KSM is about to run, by memhint.
+        """KSM is about to run, by this process.
 
         :raises OSError: when it cannot be written
         """
-        if not self.is_up():
+        if self._read() != (own_instance(self._root), _RUNS):
             self._write(_RUNS)
 
     def is_up(self) -> bool:
         """Whether it was memhint that has KSM run."""
-        return self._word() == _RUNS
+        return self._read()[1] == _RUNS
+
+    def of_another_that_lives(self) -> bool:
+        """Whether another process has put it up, and runs."""
+        instance, _ = self._read()
+        try:
+            return instance != own_instance(self._root) and instance_runs(self._root, instance)
+        except KernelInterfaceError:
+            return False
 
     def note_rest(self) -> None:
         """KSM was stopped for an agent that is dead.
@@ -45,7 +54,7 @@ class KsmFlag:
 
     def tells_of_rest(self) -> bool:
         """Whether KSM was stopped for an agent that is dead, and no other agent has heard of it yet."""
-        return self._word() == _RESTS
+        return self._read()[1] == _RESTS
 
     def take_down(self) -> None:
         """KSM does not run by memhint any more, or its next agent has heard that it rests."""
@@ -59,15 +68,16 @@ class KsmFlag:
     def _path(self, place: str) -> str:
         return self._root.path(f"{place}/{_NAME}")
 
-    def _word(self) -> str:
+    def _read(self) -> tuple[str, str]:
+        """The process that wrote it, and what it says."""
         for place in PLACES:
             try:
-                boot, _, word = self._root.read_text(f"{place}/{_NAME}").strip().partition(" ")
+                words = self._root.read_text(f"{place}/{_NAME}").split()
             except KernelInterfaceError:
                 continue
-            if boot == self._boot:
-                return word
-        return ""
+            if len(words) == 3 and words[0] == self._boot:
+                return words[1], words[2]
+        return "", ""
 
     def _write(self, word: str) -> None:
         problems = []
@@ -77,7 +87,7 @@ class KsmFlag:
                 # NOFOLLOW: on a host with its own API that one's user owns the second place.
                 flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
                 with open(os.open(self._path(place), flags, 0o640), "w", encoding="utf-8") as file:
-                    file.write(f"{self._boot} {word}\n")
+                    file.write(f"{self._boot} {own_instance(self._root)} {word}\n")
                 return
             except OSError as error:
                 problems.append(str(error))

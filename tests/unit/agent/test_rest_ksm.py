@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 import subprocess
 import sys
@@ -60,10 +61,35 @@ def test_the_next_agent_goes_on_and_the_one_after_that(host: Host) -> None:
         assert (host.reconcile()[1].answer, host.knob("run")) == (Answer.APPLIED, "1")
 
 
-def test_an_agent_that_lives_goes_on_where_one_was_started_beside_it_and_failed(host: Host) -> None:
+def test_an_agent_that_lives_is_left_alone_by_one_that_was_started_beside_it_and_failed(host: Host) -> None:
     host.reconcile()
+    flag = host.root.path / PLACES[0] / "ksm"
+    flag.write_text(f"{host.boot} 77:5 runs\n")
+    host.root.write("proc/77/stat", f"77 (memhint) S {'0 ' * 18}5 0")
+    assert not rest_ksm(host.root.kernel)
+    assert (host.knob("run"), flags(host)) == ("1", [PLACES[0]])
+    host.root.write("proc/77/stat", f"77 (another) S {'0 ' * 18}6 0")
     assert rest_ksm(host.root.kernel)
-    assert (host.reconcile()[1].answer, host.knob("run")) == (Answer.APPLIED, "1")
+    assert host.knob("run") == "0"
+
+
+def test_it_is_paused_though_the_store_was_lost_since(host: Host) -> None:
+    host.reconcile()
+    for mark in host.ledger.all():
+        host.ledger.remove(mark.subject, mark.knob)
+    host.lever = host.make()
+    host.lever.arrived()
+    wait_for(lambda: host.knob("run") == "0", WAIT_S, "KSM to rest")
+    assert flags(host) == []
+
+
+def test_who_takes_over_has_it_run_in_their_own_name(host: Host) -> None:
+    host.reconcile()
+    flag = host.root.path / PLACES[0] / "ksm"
+    flag.write_text(f"{host.boot} 77:5 runs\n")
+    host.lever = host.make()
+    host.reconcile()
+    assert flag.read_text().split()[1].startswith(f"{os.getpid()}:")
 
 
 @pytest.mark.parametrize("further", [False, True])
