@@ -13,12 +13,11 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from memhint.backoff import Backoff
-from memhint.objects.discarded import BalloonReporting
+from memhint.objects.discarded import BALLOON_REPORTING, BalloonReporting
 from memhint.objects.gap import Gap
 from memhint.virt.errors import MonitorCommandUnknown, VirtError
 
 LOG = logging.getLogger(__name__)
-WHAT = "balloon reporting"  # as a gap names it
 
 
 class CounterMonitor(Protocol):
@@ -122,10 +121,10 @@ class BalloonReads:
         try:
             reading = self._monitor(uuid).balloon_reporting(self._wall())
         except MonitorCommandUnknown as error:
-            return replace(known, reading=None, gap=error.gap(WHAT), unsupported=True)
+            return replace(known, reading=None, gap=error.gap(BALLOON_REPORTING), unsupported=True)
         except VirtError as error:
             LOG.debug("counters of %s: %s", uuid, error)
-            return replace(known, gap=error.gap(WHAT), failures=known.failures + 1)
+            return replace(known, gap=error.gap(BALLOON_REPORTING), failures=known.failures + 1)
         return replace(known, reading=reading, gap=None, failures=0)
 
     def _run(self) -> None:

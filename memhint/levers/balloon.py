@@ -111,7 +111,7 @@ class BalloonLever(VmLever):
                 return Verdict(Answer.PENDING, Reason.NOT_RUNNING, detail)
             if self._runs(mark.instance):
                 return Verdict(Answer.PENDING, Reason.NOT_RUNNING, "the VM has got another QEMU since it was looked at")
-            if self._asked_of(domain.uuid, mark.instance) is None:
+            if domain.facts.balloon and self._asked_of(domain.uuid, mark.instance) is None:
                 # What that one was asked for may have come to this one.
                 return self._give_back(domain, mark, dry_run=dry_run)
             self._ledger.remove(domain.uuid, BALLOON_KNOB)  # the VM has started since, with all of its memory

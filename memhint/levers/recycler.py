@@ -15,7 +15,9 @@ from typing import Protocol
 from memhint.guest.reporting_knob import reports
 from memhint.kernel.process import instance_runs
 from memhint.levers.lever import LeverContext, Stop, VmLever
+from memhint.objects.discarded import BALLOON_REPORTING
 from memhint.objects.domain import DomainObservation, DomainState
+from memhint.objects.gap import GapReason
 from memhint.objects.lever import LeverName, LeverState, Observed
 from memhint.objects.ownership import Ledger, Mark, marking
 from memhint.objects.policy import Mode, Policy
@@ -133,7 +135,7 @@ class RecyclerLever(VmLever):
             done = self._set.get(domain.uuid)
             if (done is None or done[0] != mark.instance) and self._allowed and domain.facts.reporting_offered:
                 # What that one was told may have come to this one.
-                if domain.balloon_reporting is None:
+                if domain.balloon_reporting is None and not _tells_nothing(domain):
                     return Verdict(Answer.PENDING, Reason.NONE, "the VM's new QEMU has not told its pace yet")
                 if _seen(domain) is not None:
                     return self._put_back(domain, mark, dry_run=dry_run)
@@ -236,6 +238,11 @@ def _set_since(mark: Mark, seen: RecyclerPace) -> bool:
 
 def _seen(domain: DomainObservation) -> RecyclerCounters | None:
     return domain.balloon_reporting.recycler if domain.balloon_reporting is not None else None
+
+
+def _tells_nothing(domain: DomainObservation) -> bool:
+    """Whether its QEMU has no such counters, and so no recycler."""
+    return any(one.what == BALLOON_REPORTING and one.reason is GapReason.UNSUPPORTED for one in domain.gaps)
 
 
 def _going_on(seen: RecyclerCounters) -> Verdict:

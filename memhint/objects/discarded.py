@@ -8,6 +8,8 @@ from memhint.objects.ranges import Balance, Count, Moment
 from memhint.objects.recycler import RecyclerCounters
 from memhint.objects.words import Word
 
+BALLOON_REPORTING = "balloon reporting"  # as a gap names it
+
 
 @dataclass(frozen=True, slots=True)
 class Ranges:

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from memhint.agent.balloon_reads import WHAT, BalloonReads
+from memhint.agent.balloon_reads import BalloonReads
 from memhint.agent.discarded import Discarded
-from memhint.objects.discarded import BalloonReporting
+from memhint.objects.discarded import BALLOON_REPORTING, BalloonReporting
 from memhint.objects.domain import DomainObservation, DomainState
 from memhint.objects.gap import GapReason
 from memhint.objects.guest import GuestKernel, GuestSource
@@ -65,7 +65,7 @@ def test_a_qemu_that_does_not_count_is_asked_once_in_its_life() -> None:
     reading, gap = reads.newest("a")
     assert reading is None
     assert gap is not None
-    assert (gap.what, gap.reason) == (WHAT, GapReason.UNSUPPORTED)
+    assert (gap.what, gap.reason) == (BALLOON_REPORTING, GapReason.UNSUPPORTED)
     reads.want({"a": "9:9"})  # started anew, maybe with another QEMU
     reads.read_next(20_000.0)
     assert len(qemus.asked) == 2
@@ -227,4 +227,4 @@ def test_a_gap_of_the_counters_stands_beside_the_others() -> None:
     stage.qemus.error = MonitorCommandUnknown("no such command")
     stage.cycle(0, 0)
     seen = stage.cycle(0, 0)
-    assert [(gap.what, gap.reason) for gap in seen.gaps] == [(WHAT, GapReason.UNSUPPORTED)]
+    assert [(gap.what, gap.reason) for gap in seen.gaps] == [(BALLOON_REPORTING, GapReason.UNSUPPORTED)]

@@ -276,6 +276,16 @@ def test_the_successor_of_a_killed_agent_does_not_know_whom_it_reached() -> None
     assert host.set_to == [3 * GIB, 4 * GIB]
 
 
+def test_a_new_qemu_without_a_balloon_has_nothing_to_get_back() -> None:
+    host = Host()
+    host.pull(3 * GIB)
+    host.lever = host.successor()
+    host.starts_again()
+    host.domain = replace(host.domain, facts=replace(host.domain.facts, balloon=False), balloon_actual=None)
+    assert host.pull(None).answer is Answer.UNCHANGED
+    assert (host.set_to, host.ledger.all()) == ([3 * GIB], ())
+
+
 def test_a_qemu_that_has_ended_is_not_asked() -> None:
     host = Host()
     host.runs = "another"

@@ -9,7 +9,9 @@ import pytest
 
 from lab.memory_ledger import MemoryLedger
 from memhint.levers.recycler import PACE_KNOB, RecyclerLever
+from memhint.objects.discarded import BALLOON_REPORTING
 from memhint.objects.domain import DomainState
+from memhint.objects.gap import Gap, GapReason
 from memhint.objects.lever import Observed
 from memhint.objects.ownership import Mark
 from memhint.objects.policy import Origin, effective
@@ -226,6 +228,17 @@ def test_what_a_qemu_was_told_that_ended_meanwhile_may_have_come_to_the_next_one
     host.domain = told
     assert host.pull(None).answer is Answer.APPLIED
     assert (host.pace, host.ledger.all()) == (RESTS, ())
+
+
+def test_a_new_qemu_that_has_no_recycler_owes_nothing() -> None:
+    host = Host()
+    host.pull(WISH)
+    host.lever = host.successor()
+    host.starts_again()
+    gaps = (Gap(BALLOON_REPORTING, GapReason.UNSUPPORTED),)
+    host.domain = replace(host.domain, balloon_reporting=None, gaps=gaps)
+    assert host.pull(None).answer is Answer.UNCHANGED
+    assert (host.written, host.ledger.all()) == ([WISHED], ())
 
 
 def test_a_qemu_that_has_ended_is_told_nothing() -> None:
