@@ -16,7 +16,9 @@ from memhint.virt.errors import CallTimeout
 T = TypeVar("T")
 # A connection that does not even answer libvirt itself is closed by then.
 SILENT_S = KEEPALIVE_S * (KEEPALIVE_COUNT + 1)
-COUNTS = 3  # of connections on which calls may hang at the same time: each such call keeps a thread
+# Of connections on which calls may hang. Each such call keeps a thread here, and one of libvirtd's 20 workers, which
+# are there for all its clients; an agent has three callers.
+COUNTS = 2
 
 
 class Caller:

@@ -172,7 +172,7 @@ def test_calls_that_hang_on_a_connection_that_was_given_up_keep_none_from_the_ne
     assert libvirtd.slow == [1, 1, 1]  # they hang as before
 
 
-def test_no_more_calls_hang_than_three_connections_have_and_the_next_one_counts_anew_when_one_is_free(
+def test_no_more_calls_hang_than_two_connections_have_and_the_next_one_counts_anew_when_one_is_free(
     libvirtd: Libvirtd,
 ) -> None:
     agent = Agent()
