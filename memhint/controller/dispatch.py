@@ -23,6 +23,7 @@ from memhint.controller.messages import interrupt_command, policy_command, recla
 from memhint.controller.reconcile import operators
 from memhint.objects.policy import KEYS, Origin, parse_policy
 from memhint.objects.reclaim import Reclaim, ReclaimRequest
+from memhint.objects.report import POLICY
 from memhint.objects.summary import DomainSummary
 from memhint.store import Store
 from memhint.store.central_policies import Wishes
@@ -44,6 +45,17 @@ class WishedOnHost(Exception):
         super().__init__(
             f"on {host} an operator wishes {said}; after this change only the fleet's wishes hold, and what a host says"
             " is not taken over: give each of these keys a value, too, or null for none"
+        )
+
+
+class UnreadOnHost(WishedOnHost):
+    """One of the wishes on the host cannot be read there: who does not know it cannot name it."""
+
+    def __init__(self, host: str) -> None:
+        Exception.__init__(
+            self,
+            f"{host} has a wish of an operator that it cannot read, and a change would drop it: say it again there, or"
+            " take back all that is wished (DELETE; memhint policy clear) and then say what holds",
         )
 
 
@@ -213,6 +225,8 @@ class FleetDispatch:
         report = self._store.reports.newest(host)
         for one in report.domains if report is not None else ():
             if one.observation.uuid == uuid:
+                if any(gap.what == POLICY for gap in one.observation.gaps):
+                    raise UnreadOnHost(host)
                 return operators(one.policy)
         return {}
 

@@ -11,10 +11,19 @@ from memhint.api import http
 from memhint.api.errors import Problem, bad_request, not_found
 from memhint.api.handlers.domains import find, of_report
 from memhint.api.handlers.hosts import lever
-from memhint.api.handlers.settings import Settings, beneath, held_here, over, wishes_of, with_care
+from memhint.api.handlers.settings import (
+    Settings,
+    beneath,
+    held_here,
+    in_doubt,
+    over,
+    told_by_host,
+    told_with_care,
+    wishes_of,
+)
 from memhint.api.policies import policies as rules
 from memhint.api.route import ApiResponse, Call
-from memhint.controller.dispatch import Delivery, NoSuchDomain, WishedOnHost, check_named
+from memhint.controller.dispatch import Delivery, NoSuchDomain, UnreadOnHost, WishedOnHost, check_named
 from memhint.objects.codec import to_plain
 from memhint.objects.policy import Origin, PolicyError, check_agree, parse_policy
 from memhint.objects.report import DomainReport
@@ -55,6 +64,7 @@ class _PolicyBefore:
     others: Settings
     held: bool  # by this store, and not by the host alone
     unread: frozenset[tuple[str, str]]  # origin and key of each wish that cannot be read
+    told: Settings | None  # by its host, where that is a fleet's
 
     @property
     def before(self) -> Settings:
@@ -63,7 +73,12 @@ class _PolicyBefore:
     def after(self, wishes: Mapping[str, str], named: Collection[str]) -> Settings:
         """What holds with these wishes, where an operator says something of these keys, or takes it back."""
         found = over(wishes, self.others)
-        return with_care(found) if self.unread - {(str(Origin.OPERATOR), name) for name in named} else found
+        return in_doubt(found, self.told) if self.unread - {(str(Origin.OPERATOR), name) for name in named} else found
+
+    @property
+    def unread_on_host(self) -> bool:
+        """Whether it is the host alone that has what is wished, and cannot read all of it."""
+        return not self.held and self.one is not None and told_with_care(self.one)
 
 
 def _known(call: Call, line: DomainSummary) -> _PolicyBefore:
@@ -71,7 +86,8 @@ def _known(call: Call, line: DomainSummary) -> _PolicyBefore:
     stored = call.parts.store.policies.read(line.uuid)
     inputs = stored.inputs.get(line.uuid, {})
     held, unread = held_here(call, line.uuid), stored.rows.get(line.uuid, frozenset())
-    return _PolicyBefore(line, one, wishes_of(held, inputs, one), beneath(call, inputs, one), held, unread)
+    wishes, others = wishes_of(held, inputs, one), beneath(call, inputs, one)
+    return _PolicyBefore(line, one, wishes, others, held, unread, told_by_host(call, one))
 
 
 def _change(call: Call, known: _PolicyBefore, values: Mapping[str, str | None], whole: bool = False) -> ApiResponse:
@@ -79,6 +95,8 @@ def _change(call: Call, known: _PolicyBefore, values: Mapping[str, str | None], 
     before = known.before
     _hold(call, before)
     try:
+        if known.unread_on_host and not whole:
+            raise UnreadOnHost(known.line.host)
         check_named(known.line.host, {} if known.held else known.wishes, values)
     except WishedOnHost as error:
         raise _on_host(error) from None
@@ -91,7 +109,7 @@ def _change(call: Call, known: _PolicyBefore, values: Mapping[str, str | None], 
     if call.query.get("dry_run"):
         states = () if known.one is None else foresee(known.one, _values(before), _values(after))
         return ApiResponse({**body, "levers": [lever(state) for state in states]})
-    if values:
+    if values or (whole and known.unread_on_host):
         try:
             with _invalid():  # with what somebody else has wished meanwhile
                 body["delivery"] = to_plain(_told(call, known.line.uuid, values, whole))

@@ -19,7 +19,23 @@ def settings_of(call: Call, uuid: str, stored: StoredPolicies, one: DomainReport
     """Each key's value and its origin. Null where only the host knows and has not told yet."""
     inputs = stored.inputs.get(uuid, {})
     found = over(wishes_of(held_here(call, uuid), inputs, one), beneath(call, inputs, one))
-    return with_care(found) if uuid in stored.unreadable else found
+    return in_doubt(found, told_by_host(call, one)) if uuid in stored.unreadable else found
+
+
+def told_by_host(call: Call, one: DomainReport | None) -> Settings | None:
+    """What its host does, where that is not by this store: in a fleet. None where it is, or nothing was told."""
+    if one is None or call.parts.inputs is not None:
+        return None
+    return {name: {"value": said.value, "origin": str(said.origin)} for name, said in one.policy.settings.items()}
+
+
+def in_doubt(found: Settings, told: Settings | None) -> Settings:
+    """What is shown of a VM one of whose wishes this store cannot read.
+
+    An agent withdraws all consents where it finds such a wish in its own store. A fleet's host is told of all wishes or
+    of none, so it goes on as before, or knows more than this process: what it does is what it tells.
+    """
+    return {**found, **told} if told is not None else with_care(found)
 
 
 def held_here(call: Call, uuid: str) -> bool:

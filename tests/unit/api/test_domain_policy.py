@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import update
 
 from memhint.bus.commands import CommandStatus, Reply
-from memhint.controller.dispatch import Delivery, FleetDispatch
+from memhint.controller.dispatch import Delivery, FleetDispatch, UnreadOnHost
 from memhint.objects.gap import Gap, GapReason
 from memhint.objects.policy import Origin, Policy, careful, effective
 from memhint.objects.report import POLICY
@@ -268,12 +268,39 @@ def test_in_a_fleet_too_all_wishes_are_taken_back_though_one_cannot_be_read(site
 
     dispatch = FleetDispatch(site.store, ask)
     site.application.parts = replace(site.application.parts, inputs=None, dispatch=dispatch)
+    before = policy(site.get(path))
     put(site, path, {"guest_actions": "allow", "balloon": "allow"})
     spoil(site, path, "guest_actions", key="colour")
-    assert denied(policy(site.get(path)))
+    assert policy(site.get(path)) == before, "what its host does, which is told of all wishes or of none"
+    assert policy(put(site, path, {"balloon": "deny"})) == before
+    domain = site.get(path.removesuffix("/policy")).get_json()["domain"]
+    assert (domain["policy"], [one["what"] for one in domain["gaps"]].count("policy")) == (before, 1)
     assert site.ask("DELETE", path).get_json()["delivery"]["taken"]
     assert sent[-1] == {}
     held = site.store.central_policies.of(path.split("/")[3])
     assert held is not None
     assert held.values == {}
     assert not site.store.policies.read().unreadable
+
+
+def test_in_a_fleet_a_wish_that_its_host_cannot_read_is_not_dropped_by_a_change_of_another(
+    site: Site, path: str
+) -> None:
+    sent: list[Mapping[str, Any]] = []
+
+    def ask(command: Any) -> Reply:
+        sent.append(command.arguments["values"])
+        return Reply(CommandStatus.DONE, command.epoch or "")
+
+    dispatch = FleetDispatch(site.store, ask)
+    site.application.parts = replace(site.application.parts, inputs=None, dispatch=dispatch)
+    tell(site, path, careful(effective({})), Gap(POLICY, GapReason.MALFORMED, "so its host says"))
+    for question in ("", "?dry_run=true"):
+        refused = put(site, path + question, {"reporting": "off"})
+        assert (refused.status_code, refused.get_json()["errors"][0]["code"]) == (409, "memhint.policy.on_host")
+        assert "cannot read" in refused.text
+    with pytest.raises(UnreadOnHost):
+        dispatch.set_policy(path.split("/")[3], {"reporting": "off"})
+    assert sent == []
+    assert site.ask("DELETE", path).get_json()["delivery"]["taken"]
+    assert sent == [{}]
