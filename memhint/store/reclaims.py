@@ -176,7 +176,10 @@ class Reclaims:
         opened: dict[str, list[Reclaim]] = {}
         for name, news in sorted(by_id.items()):
             place, document = there.get(name, (news[0][0], None))
-            before = now = None if document is None else parse_reclaim(document)
+            read = [] if document is None else readable([(name, document)])[0]
+            if document is not None and not read:
+                continue  # nobody can say how far it is: it goes when its time has come, and keeps nothing else back
+            before = now = read[0] if read else None
             for host, one in news:
                 if host == place and (now is None or _place(one) > _place(now)):
                     # The request is as it was asked for: the agent's copy counts by the agent's clock.
@@ -267,16 +270,13 @@ class Reclaims:
         return tuple(found)
 
     def newest(self, limit: int = 100) -> tuple[Reclaim, ...]:
-        """The newest requests of this host, newest first.
-
-        :raises StoreDamaged: when one cannot be read
-        """
-        query = select(reclaim.c.document)
+        """The newest requests of this host, newest first, without those that cannot be read."""
+        query = select(reclaim.c.id, reclaim.c.document)
         if self._host:
             query = query.where(reclaim.c.host == self._host)
         with self._database.read() as connection:
             query = query.order_by(reclaim.c.at.desc(), reclaim.c.id).limit(limit)
-            return tuple(parse_reclaim(one) for one in connection.execute(query).scalars().all())
+            return tuple(readable((row.id, row.document) for row in connection.execute(query))[0])
 
     def _listed(self) -> Select[Any]:
         query = select(*(reclaim.c[name] for name in ("id", "at", "host", "document", "interrupted")))

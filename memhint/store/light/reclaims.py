@@ -87,14 +87,11 @@ class Reclaims:
         return tuple(found)
 
     def newest(self, limit: int = 100) -> tuple[Reclaim, ...]:
-        """The newest requests of this host, newest first.
-
-        :raises StoreDamaged: when one cannot be read
-        """
-        query = "SELECT document FROM reclaim WHERE host = ? ORDER BY at DESC, id LIMIT ?"
+        """The newest requests of this host, newest first, without those that cannot be read."""
+        query = "SELECT id, document FROM reclaim WHERE host = ? ORDER BY at DESC, id LIMIT ?"
         with self._database.read() as connection:
             rows = connection.execute(query, (self._host, limit)).fetchall()
-        return tuple(parse_reclaim(document) for (document,) in rows)
+        return tuple(readable(rows)[0])
 
     def _prune(self, connection: sqlite3.Connection, now: float) -> None:
         if proven(connection, now, self._keep):

@@ -158,6 +158,15 @@ def test_a_damaged_request_keeps_no_host_from_being_told_of_others_and_ends_with
     assert site.store.reclaims.waiting(["host-a"]) == ()
 
 
+def test_what_a_host_tells_of_a_damaged_request_keeps_nothing_else_back(site: Site) -> None:
+    ones = [asked(number) for number in range(2)]
+    site.hear(*ones)
+    with site.store.database.write() as connection:
+        connection.execute(update(reclaim).where(reclaim.c.id == ones[0].request.id).values(document="{"))
+    site.hear(*(replace(one, state=ReclaimState.RUNNING) for one in ones), asked(2))
+    assert [one.state for one in site.store.reclaims.newest()] == [ReclaimState.RUNNING, ReclaimState.QUEUED]
+
+
 def test_a_host_is_told_of_the_oldest_hundred_and_no_other_host_waits_for_it(site: Site) -> None:
     site.hear(*(asked(number, NOW - number) for number in range(500)))
     site.store.reclaims.add(asked(90_000), "host-b")

@@ -393,6 +393,7 @@ def test_a_damaged_request_is_passed_over_and_ends(tmp_path: Path, empty: Path) 
         store.reclaims.add(good)
         path = (tmp_path / "whole.db", tmp_path / "light.db")[number]
         spoilt(path, "UPDATE reclaim SET document = '{', interrupted = 'no more' WHERE id = 'req-1'")
+        assert store.reclaims.newest() == (good,)
         assert store.reclaims.open() == (good,)
         assert store.reclaims.interrupted() == {}
         store.close()
