@@ -15,6 +15,7 @@ from typing import Protocol
 
 from memhint.kernel.process import instance_runs
 from memhint.levers.lever import LeverContext, Stop, TakeUp, VmLever
+from memhint.levers.reached import ENDED, REPLACED, Reached
 from memhint.objects.domain import DomainObservation, DomainState
 from memhint.objects.lever import LeverName, LeverState, Observed
 from memhint.objects.ownership import Ledger, Mark
@@ -51,15 +52,12 @@ class BalloonLever(VmLever):
         runs: Callable[[str], bool],
     ) -> None:
         """:param target: the balloon of a domain, by UUID
-        :param runs: whether a QEMU process runs, by its instance: libvirt knows domains only, and a call that was late
-            reaches the process that the domain has by then
+        :param runs: whether a QEMU process runs, by its instance
         """
         self._ledger = ledger
         self._target = target
         self._now = now
-        self._runs = runs
-        # By UUID, the process and the wish that libvirt took from us. A mark alone does not say so: it is put before.
-        self._asked: dict[str, tuple[str, int]] = {}
+        self._asked: Reached[int] = Reached(runs)
         # By UUID, the process, what its balloon leaves it, and since when that was seen.
         self._sizes: dict[str, tuple[str, int, float]] = {}
 
@@ -95,7 +93,7 @@ class BalloonLever(VmLever):
         :raises StoreError: when the store cannot be read
         """
         marks = {mark.subject: mark for mark in self._ledger.all() if mark.knob == BALLOON_KNOB}
-        self._asked = {uuid: asked for uuid, asked in self._asked.items() if uuid in marks}
+        self._asked.retain(marks)
         self._sizes = {uuid: size for uuid, size in self._sizes.items() if uuid in marks}
         return marks
 
@@ -109,9 +107,9 @@ class BalloonLever(VmLever):
             if domain.state is not DomainState.RUNNING or not domain.defined:
                 detail = "it is not known yet whether the VM was restored, with its balloon as it was"
                 return Verdict(Answer.PENDING, Reason.NOT_RUNNING, detail)
-            if self._runs(mark.instance):
-                return Verdict(Answer.PENDING, Reason.NOT_RUNNING, "the VM has got another QEMU since it was looked at")
-            if domain.facts.balloon and self._asked_of(domain.uuid, mark.instance) is None:
+            if self._asked.runs(mark.instance):
+                return REPLACED
+            if domain.facts.balloon and self._asked.of(domain.uuid, mark.instance) is None:
                 # What that one was asked for may have come to this one.
                 return self._give_back(domain, mark, dry_run=dry_run)
             self._ledger.remove(domain.uuid, BALLOON_KNOB)  # the VM has started since, with all of its memory
@@ -133,7 +131,7 @@ class BalloonLever(VmLever):
         if refusal is not None:
             return refusal
         told = self._told(domain, process.instance, actual)
-        asked = self._asked_of(domain.uuid, process.instance)
+        asked = self._asked.of(domain.uuid, process.instance)
         if mark is not None and wish < (asked or int(mark.after)) and not told:
             return Verdict(
                 Answer.PENDING, Reason.NONE, "the guest has not said yet what it uses since its balloon changed"
@@ -150,23 +148,17 @@ class BalloonLever(VmLever):
         if dry_run:
             splits = splits_words(splits_by_balloon(domain, wish))
             return Verdict(Answer.PLANNED, Reason.DRY_RUN, f"balloon the VM from {words}; {splits}")
-        if not self._runs(process.instance):
-            return Verdict(Answer.PENDING, Reason.NOT_RUNNING, "its QEMU has ended since it was looked at")
+        if not self._asked.runs(process.instance):
+            return ENDED
         after = str(min(wish, least))
         self._ledger.put(Mark(domain.uuid, BALLOON_KNOB, str(actual), after, process.instance, self._now()))
-        self._asked.pop(domain.uuid, None)  # one that fails may take effect all the same
+        self._asked.forget(domain.uuid)
         try:
             self._target(domain.uuid).set(wish)
         except VirtError as error:
             return Verdict(Answer.FAILED, Reason.HYPERVISOR, error.detail)
-        if self._runs(process.instance):
-            self._asked[domain.uuid] = (process.instance, wish)
+        self._asked.note(domain.uuid, process.instance, wish)
         return Verdict(Answer.APPLIED, Reason.NONE, words)
-
-    def _asked_of(self, uuid: str, instance: str) -> int | None:
-        """What libvirt took last of this process's VM, in this life; None where that is not known."""
-        asked = self._asked.get(uuid)
-        return asked[1] if asked is not None and asked[0] == instance else None
 
     def _told(self, domain: DomainObservation, instance: str, actual: int) -> bool:
         """Whether the guest was read after its balloon had the size that it has now."""

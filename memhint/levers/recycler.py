@@ -15,6 +15,7 @@ from typing import Protocol
 from memhint.guest.reporting_knob import reports
 from memhint.kernel.process import instance_runs
 from memhint.levers.lever import LeverContext, Stop, VmLever
+from memhint.levers.reached import ENDED, REPLACED, Reached
 from memhint.objects.discarded import BALLOON_REPORTING
 from memhint.objects.domain import DomainObservation, DomainState
 from memhint.objects.gap import GapReason
@@ -64,20 +65,17 @@ class RecyclerLever(VmLever):
         allow_monitor_commands: bool = False,
     ) -> None:
         """:param knobs: those of a domain, by UUID
-        :param runs: whether a QEMU process runs, by its instance: libvirt knows domains only, and a call that was late
-            reaches the process that the domain has by then
+        :param runs: whether a QEMU process runs, by its instance
         :param workers: threads of each QEMU while it recycles
         :param period_ms: milliseconds from one look through the guest's marks to the next
         """
         self._ledger = ledger
         self._knobs = knobs
         self._now = now
-        self._runs = runs
         self._workers = workers
         self._period_ms = period_ms
         self._allowed = allow_monitor_commands
-        # By UUID, the process and the pace that QEMU took from us. A mark alone does not say so: it is put before.
-        self._set: dict[str, tuple[str, RecyclerPace]] = {}
+        self._set: Reached[RecyclerPace] = Reached(runs)
 
     def probe(self, domain: DomainObservation) -> Verdict:
         """Whether this VM's free pages can be recycled at all, its policy aside."""
@@ -120,7 +118,7 @@ class RecyclerLever(VmLever):
         :raises StoreError: when the store cannot be read
         """
         marks = {mark.subject: mark for mark in self._ledger.all() if mark.knob == PACE_KNOB}
-        self._set = {uuid: done for uuid, done in self._set.items() if uuid in marks}
+        self._set.retain(marks)
         return marks
 
     def pull(
@@ -130,10 +128,10 @@ class RecyclerLever(VmLever):
         mark = self._ledger.get(domain.uuid, PACE_KNOB)
         process = domain.process
         if mark is not None and process is not None and mark.instance != process.instance:
-            if self._runs(mark.instance):
-                return Verdict(Answer.PENDING, Reason.NOT_RUNNING, "the VM has got another QEMU since it was looked at")
-            done = self._set.get(domain.uuid)
-            if (done is None or done[0] != mark.instance) and self._allowed and domain.facts.reporting_offered:
+            if self._set.runs(mark.instance):
+                return REPLACED
+            unsure = self._set.of(domain.uuid, mark.instance) is None
+            if unsure and self._allowed and domain.facts.reporting_offered:
                 # What that one was told may have come to this one.
                 if domain.balloon_reporting is None and not _tells_nothing(domain):
                     return Verdict(Answer.PENDING, Reason.NONE, "the VM's new QEMU has not told its pace yet")
@@ -150,14 +148,14 @@ class RecyclerLever(VmLever):
         seen = _seen(domain)
         assert seen is not None
         whole = domain.guest_kernel is not None and reports(domain.guest_kernel) is False
-        if mark is not None and self._set.get(domain.uuid) == (process.instance, self._pace(wish, mark, whole)):
+        if mark is not None and self._set.of(domain.uuid, process.instance) == self._pace(wish, mark, whole):
             return _going_on(seen)
         detail = f"{wish // MIB} MiB a second at most{', whole blocks too: the guest does not report them' * whole}"
         if dry_run:
             what = f"recycle free pages, {detail}; {words(splits_by_free(domain))}"
             return Verdict(Answer.PLANNED, Reason.DRY_RUN, what)
-        if not self._runs(process.instance):
-            return Verdict(Answer.PENDING, Reason.NOT_RUNNING, "its QEMU has ended since it was looked at")
+        if not self._set.runs(process.instance):
+            return ENDED
         try:
             knobs = self._knobs(domain.uuid)
             before = knobs.read()
@@ -167,12 +165,12 @@ class RecyclerLever(VmLever):
                 return Verdict(Answer.CONFLICT, Reason.OTHER_MANAGER, "somebody has set another pace since")
             pace = self._pace(wish, mark or Mark(domain.uuid, PACE_KNOB, str(before), "", "", 0.0), whole)
             new = Mark(domain.uuid, PACE_KNOB, str(before), str(pace), process.instance, self._now())
+            self._set.forget(domain.uuid)
             with marking(self._ledger.put, new, mark, mark.values()[0] if mark is not None else new.before):
                 knobs.write(pace)
         except VirtError as error:
             return Verdict(Answer.FAILED, Reason.HYPERVISOR, error.detail)
-        if self._runs(process.instance):
-            self._set[domain.uuid] = (process.instance, pace)
+        self._set.note(domain.uuid, process.instance, pace)
         return Verdict(Answer.APPLIED, Reason.NONE, detail)
 
     def _pace(self, wish: int, mark: Mark, whole: bool) -> RecyclerPace:

@@ -230,6 +230,25 @@ def test_what_a_qemu_was_told_that_ended_meanwhile_may_have_come_to_the_next_one
     assert (host.pace, host.ledger.all()) == (RESTS, ())
 
 
+@pytest.mark.parametrize("fails", [False, True])
+def test_so_may_a_second_pace(fails: bool) -> None:
+    """That the first one reached its process says nothing of it."""
+    host = Host()
+    host.pull(WISH)
+
+    def meanwhile() -> None:
+        host.starts_again()
+        host.pace = replace(WISHED, max_bytes=2 * WISH)
+        if fails:
+            raise LibvirtCallFailed("late")
+
+    host.meanwhile = meanwhile
+    host.pull(2 * WISH)
+    host.meanwhile = lambda: None
+    assert host.pull(None).answer is Answer.APPLIED
+    assert (host.pace, host.ledger.all()) == (RESTS, ())
+
+
 def test_a_new_qemu_that_has_no_recycler_owes_nothing() -> None:
     host = Host()
     host.pull(WISH)
