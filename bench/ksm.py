@@ -9,7 +9,9 @@ from pathlib import Path
 from bench.cpu import exact_seconds
 from bench.harness.precondition import require
 from lab.ksm import FOLDER, write, written_down
+from memhint.kernel.root import KernelRoot
 from memhint.levers.dedup import SLOW, DedupSettings
+from memhint.levers.ksm_flag import KsmFlag
 
 FLAT_OUT: Mapping[str, str] = {
     "use_zero_pages": "1",
@@ -38,6 +40,7 @@ def kept(root: Path = Path("/")) -> Iterator[None]:
             yield
         finally:
             write(before, root)
+            KsmFlag(KernelRoot(root), "").take_down()  # a lever that ends here undoes nothing
 
 
 @contextmanager

@@ -29,6 +29,7 @@ from memhint.agent.runners.runner import RunnerContext
 from memhint.agent.settings import planner_settings, slot
 from memhint.agent.travelling_marks import TravellingMarks
 from memhint.conf.policy import host_inputs
+from memhint.kernel.boot import host_boot
 from memhint.kernel.clearings import Clearings
 from memhint.kernel.root import PAGE_SIZE, KernelRoot
 from memhint.levers.arrivals import Arrivals
@@ -89,11 +90,6 @@ class Agent:
         self.samples.close()
         for connection in self.connections:
             connection.close()
-
-
-def host_boot(root: KernelRoot) -> str:
-    """A name for this boot of the host."""
-    return root.read_text("proc/sys/kernel/random/boot_id").strip()
 
 
 def build(

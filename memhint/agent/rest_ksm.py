@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 
+from memhint.kernel.boot import host_boot
 from memhint.kernel.errors import KernelInterfaceError
 from memhint.kernel.ksm import KsmKnob, read_knob, write_knob
 from memhint.kernel.root import KernelRoot
@@ -20,7 +21,7 @@ def rest_ksm(root: KernelRoot) -> bool:
     :raises KernelInterfaceError: when it cannot be stopped
     :raises OSError: when the next agent cannot be told, which takes it for somebody else's doing
     """
-    flag = KsmFlag(root, root.read_text("proc/sys/kernel/random/boot_id").strip())
+    flag = KsmFlag(root, host_boot(root))
     if not flag.is_up() or flag.of_another_that_lives():
         return False
     if read_knob(root, KsmKnob.RUN) != "1":

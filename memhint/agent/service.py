@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from oslo_config import cfg
 
-from memhint.agent.build import Agent, build, host_boot
+from memhint.agent.build import Agent, build
 from memhint.agent.growth import Learnt
 from memhint.agent.lock import HostLock
 from memhint.agent.parts import Audit, PatientAudit, Stores
@@ -24,6 +24,7 @@ from memhint.bus.inprocess import InProcessBus
 from memhint.conf.errors import ConfigError
 from memhint.conf.load import load
 from memhint.conf.log import set_up
+from memhint.kernel.boot import host_boot
 from memhint.kernel.errors import KernelInterfaceError
 from memhint.kernel.host_stops import host_stops
 from memhint.kernel.root import KernelRoot

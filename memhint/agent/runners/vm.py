@@ -66,8 +66,9 @@ class VmRunner(LeverRunner):
         if view.seen.listed:
             self._lever.knows(view.seen.domains)
             wishes = self._lever.wishes(planned.plan.relief)
-            if wishes or self._brought(view) or not self._rested(view.known):
-                self._submit(wishes, view.known, view.policies)
+            domains, policies = view.known, view.policies
+            if not self._ended.is_set() and (wishes or self._brought(view) or not self._rested(domains)):
+                self._pass.begin(lambda: self._run(wishes, domains, policies))
 
     def states(self, view: HostSnapshot, planned: Planned) -> Iterable[LeverState]:
         """What came of each VM's last pull, or whether it could be pulled."""
@@ -120,20 +121,13 @@ class VmRunner(LeverRunner):
         self._ended.set()
         self._stop.set()
 
-    def _submit(
-        self, wishes: Mapping[str, int], domains: Sequence[DomainObservation], policies: Mapping[str, Policy]
-    ) -> None:
-        if not self._ended.is_set():
-            self._pass.begin(lambda: self._run(wishes, domains, policies))
-
     def _rested(self, domains: Sequence[DomainObservation]) -> bool:
         """Whether none is new here: one may have brought something along, which is taken up once it runs."""
         return self._rests is not None and _running(domains) <= self._rests
 
     def _brought(self, view: HostSnapshot) -> bool:
         """Whether a domain still carries what it brought: it may have been taken up after the last pass."""
-        travels = self._lever.travels
-        return any(mark.knob in travels for marks in view.seen.marks.values() for mark in marks) if travels else False
+        return any(mark.knob in self._lever.travels for marks in view.seen.marks.values() for mark in marks)
 
     def _run(
         self, wishes: Mapping[str, int], domains: Sequence[DomainObservation], policies: Mapping[str, Policy]
