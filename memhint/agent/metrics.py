@@ -15,7 +15,7 @@ from memhint.agent.recycler_metrics import RecyclerMetrics
 from memhint.bus.rabbit_publisher import Sent
 from memhint.objects.gap import GapReason
 from memhint.objects.lever import LeverName, LeverState
-from memhint.objects.report import POLICY, Report
+from memhint.objects.report import Report
 from memhint.objects.verdict import Answer
 
 BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)  # seconds; the shipped period is 10
@@ -75,7 +75,7 @@ class AgentMetrics:
             for gaps in (report.gaps, report.observation.gaps, *(one.observation.gaps for one in report.domains))
             for gap in gaps
         )
-        self._unreadable.set(sum(any(gap.what == POLICY for gap in one.observation.gaps) for one in report.domains))
+        self._unreadable.set(sum(one.careful for one in report.domains))
         for reason in GapReason:
             self._gaps.labels(reason).set(gaps[reason])
         for more in self._more:

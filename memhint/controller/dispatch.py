@@ -23,7 +23,7 @@ from memhint.controller.messages import interrupt_command, policy_command, recla
 from memhint.controller.reconcile import operators
 from memhint.objects.policy import KEYS, Origin, parse_policy
 from memhint.objects.reclaim import Reclaim, ReclaimRequest
-from memhint.objects.report import POLICY
+from memhint.objects.report import DomainReport
 from memhint.objects.summary import DomainSummary
 from memhint.store import Store
 from memhint.store.central_policies import Wishes
@@ -38,25 +38,6 @@ class NoSuchDomain(LookupError):
 
 class WishedOnHost(Exception):
     """An operator's wishes stand on the host itself, and a change that does not name them would drop them."""
-
-    def __init__(self, host: str, wishes: Mapping[str, str]) -> None:
-        """:param wishes: those that the change does not name"""
-        said = ", ".join(f"{name}={value}" for name, value in sorted(wishes.items()))
-        super().__init__(
-            f"on {host} an operator wishes {said}; after this change only the fleet's wishes hold, and what a host says"
-            " is not taken over: give each of these keys a value, too, or null for none"
-        )
-
-
-class UnreadOnHost(WishedOnHost):
-    """One of the wishes on the host cannot be read there: who does not know it cannot name it."""
-
-    def __init__(self, host: str) -> None:
-        Exception.__init__(
-            self,
-            f"{host} has a wish of an operator that it cannot read, and a change would drop it: say it again there, or"
-            " take back all that is wished (DELETE; memhint policy clear) and then say what holds",
-        )
 
 
 class NoSuchReclaim(LookupError):
@@ -221,14 +202,10 @@ class FleetDispatch:
         line = self._store.hosts_view.one(host)
         return None if line is None else line.epoch
 
-    def _on_host(self, host: str, uuid: str) -> Mapping[str, str]:
+    def _on_host(self, host: str, uuid: str) -> DomainReport | None:
         report = self._store.reports.newest(host)
-        for one in report.domains if report is not None else ():
-            if one.observation.uuid == uuid:
-                if any(gap.what == POLICY for gap in one.observation.gaps):
-                    raise UnreadOnHost(host)
-                return operators(one.policy)
-        return {}
+        told = () if report is None else report.domains
+        return next((one for one in told if one.observation.uuid == uuid), None)
 
 
 def dispatch_of(conf: cfg.ConfigOpts, store: Store) -> Dispatch:
@@ -239,13 +216,25 @@ def dispatch_of(conf: cfg.ConfigOpts, store: Store) -> Dispatch:
     return _Asking(store, asker)
 
 
-def check_named(host: str, wishes: Mapping[str, str], values: Collection[str]) -> None:
+def check_named(host: str, one: DomainReport | None, values: Collection[str]) -> None:
     """Whether a first change names all that is wished on the host itself.
 
-    :raises WishedOnHost: where it does not
+    :param one: what the host tells of the VM
+    :raises WishedOnHost: where it does not, or where the host cannot read all of it: then nobody can name it
     """
-    if left := {name: value for name, value in wishes.items() if name not in values}:
-        raise WishedOnHost(host, left)
+    if one is None:
+        return
+    if one.careful:
+        raise WishedOnHost(
+            f"{host} has a wish of an operator that it cannot read, and a change would drop it: say it again there, or"
+            " take back all that is wished (DELETE; memhint policy clear) and then say what holds"
+        )
+    if left := {name: value for name, value in operators(one.policy).items() if name not in values}:
+        said = ", ".join(f"{name}={value}" for name, value in sorted(left.items()))
+        raise WishedOnHost(
+            f"on {host} an operator wishes {said}; after this change only the fleet's wishes hold, and what a host says"
+            " is not taken over: give each of these keys a value, too, or null for none"
+        )
 
 
 class _Asking(FleetDispatch):

@@ -45,6 +45,11 @@ class DomainReport:
     levers: tuple[LeverState, ...]
     merging: Merging | None = None  # None: nothing of it is merged, and it is not left alone
 
+    @property
+    def careful(self) -> bool:
+        """Whether its host found a wish that it cannot read, and so withdraws every consent."""
+        return any(gap.what == POLICY for gap in self.observation.gaps)
+
 
 @dataclass(frozen=True, slots=True)
 class Cost:

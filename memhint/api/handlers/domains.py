@@ -8,7 +8,7 @@ from memhint.api.errors import Problem, bad_request, not_found
 from memhint.api.handlers import pages
 from memhint.api.handlers.history import DAY, thinned
 from memhint.api.handlers.hosts import lever
-from memhint.api.handlers.settings import settings_of, told_with_care
+from memhint.api.handlers.settings import settings_of
 from memhint.api.policies import base
 from memhint.api.policies import domains as rules
 from memhint.api.route import ApiResponse, Call
@@ -113,7 +113,7 @@ def _detail(call: Call, report: Report, one: DomainReport) -> dict[str, Any]:
     stored = call.parts.store.policies.read(seen.uuid)
     unread = stored.unreadable.get(seen.uuid)
     # Its host says so by itself, as soon as it has looked; in a fleet the wish may stand in this store alone.
-    more = () if unread is None or told_with_care(one) else (Gap(POLICY, GapReason.MALFORMED, unread),)
+    more = () if unread is None or one.careful else (Gap(POLICY, GapReason.MALFORMED, unread),)
     return {
         "levers": [lever(state) for state in one.levers],
         "policy": settings_of(call, seen.uuid, stored, one),

@@ -11,19 +11,10 @@ from memhint.api import http
 from memhint.api.errors import Problem, bad_request, not_found
 from memhint.api.handlers.domains import find, of_report
 from memhint.api.handlers.hosts import lever
-from memhint.api.handlers.settings import (
-    Settings,
-    beneath,
-    held_here,
-    in_doubt,
-    over,
-    told_by_host,
-    told_with_care,
-    wishes_of,
-)
+from memhint.api.handlers.settings import Settings, beneath, held_here, in_doubt, over, told_by_host, wishes_of
 from memhint.api.policies import policies as rules
 from memhint.api.route import ApiResponse, Call
-from memhint.controller.dispatch import Delivery, NoSuchDomain, UnreadOnHost, WishedOnHost, check_named
+from memhint.controller.dispatch import Delivery, NoSuchDomain, WishedOnHost, check_named
 from memhint.objects.codec import to_plain
 from memhint.objects.policy import Origin, PolicyError, check_agree, parse_policy
 from memhint.objects.report import DomainReport
@@ -78,7 +69,7 @@ class _PolicyBefore:
     @property
     def unread_on_host(self) -> bool:
         """Whether it is the host alone that has what is wished, and cannot read all of it."""
-        return not self.held and self.one is not None and told_with_care(self.one)
+        return not self.held and self.one is not None and self.one.careful
 
 
 def _known(call: Call, line: DomainSummary) -> _PolicyBefore:
@@ -95,9 +86,8 @@ def _change(call: Call, known: _PolicyBefore, values: Mapping[str, str | None], 
     before = known.before
     _hold(call, before)
     try:
-        if known.unread_on_host and not whole:
-            raise UnreadOnHost(known.line.host)
-        check_named(known.line.host, {} if known.held else known.wishes, values)
+        if not known.held and not whole:
+            check_named(known.line.host, known.one, values)
     except WishedOnHost as error:
         raise _on_host(error) from None
     kept = {name: value for name, value in known.wishes.items() if name not in values}

@@ -8,7 +8,7 @@ from typing import Any
 from memhint.api.route import Call
 from memhint.controller.reconcile import operators
 from memhint.objects.policy import KEYS, PRECEDENCE, Origin, careful_value
-from memhint.objects.report import POLICY, DomainReport
+from memhint.objects.report import DomainReport
 from memhint.store.rows.policies import StoredPolicies
 
 Settings = dict[str, dict[str, Any]]
@@ -67,14 +67,9 @@ def with_care(settings: Settings) -> Settings:
     return found
 
 
-def told_with_care(one: DomainReport) -> bool:
-    """Whether its host could not read a wish of this VM either, and says so."""
-    return any(gap.what == POLICY for gap in one.observation.gaps)
-
-
 def beneath(call: Call, inputs: Inputs, one: DomainReport | None) -> Settings:
     """What would hold without the operator: what the host says, else what this store and configuration know."""
-    if one is not None and call.parts.inputs is not None and told_with_care(one):
+    if one is not None and call.parts.inputs is not None and one.careful:
         one = None  # its host tells which consents are withdrawn, and not what will hold once the wish is said again
     here = {**inputs, **(call.parts.inputs or {})}
     found: Settings = {}

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import update
 
 from memhint.bus.commands import CommandStatus, Reply
-from memhint.controller.dispatch import Delivery, FleetDispatch, UnreadOnHost
+from memhint.controller.dispatch import Delivery, FleetDispatch, WishedOnHost
 from memhint.objects.gap import Gap, GapReason
 from memhint.objects.policy import Origin, Policy, careful, effective
 from memhint.objects.report import POLICY
@@ -171,6 +171,19 @@ def test_in_a_fleet_an_operators_wish_on_the_host_is_kept_and_what_only_the_host
     assert site.ask("DELETE", f"{path}?dry_run=true").get_json()["changes"][0]["key"] == "dedup"
 
 
+def in_a_fleet(site: Site) -> tuple[FleetDispatch, list[Mapping[str, Any]]]:
+    """Have the site be a fleet's, whose hosts do as they are told; the wishes that they are told, each time."""
+    sent: list[Mapping[str, Any]] = []
+
+    def ask(command: Any) -> Reply:
+        sent.append(command.arguments["values"])
+        return Reply(CommandStatus.DONE, command.epoch or "")
+
+    dispatch = FleetDispatch(site.store, ask)
+    site.application.parts = replace(site.application.parts, inputs=None, dispatch=dispatch)
+    return dispatch, sent
+
+
 def spoil(site: Site, path: str, wish: str, **columns: str) -> None:
     """Make a stored wish one that no memhint of this version has written."""
     mine = (rows.c.domain_uuid == path.split("/")[3], rows.c.key == wish)
@@ -260,14 +273,7 @@ def test_all_wishes_are_taken_back_though_one_cannot_be_read(site: Site, path: s
 
 
 def test_in_a_fleet_too_all_wishes_are_taken_back_though_one_cannot_be_read(site: Site, path: str) -> None:
-    sent: list[Mapping[str, Any]] = []
-
-    def ask(command: Any) -> Reply:
-        sent.append(command.arguments["values"])
-        return Reply(CommandStatus.DONE, command.epoch or "")
-
-    dispatch = FleetDispatch(site.store, ask)
-    site.application.parts = replace(site.application.parts, inputs=None, dispatch=dispatch)
+    _, sent = in_a_fleet(site)
     before = policy(site.get(path))
     put(site, path, {"guest_actions": "allow", "balloon": "allow"})
     spoil(site, path, "guest_actions", key="colour")
@@ -286,20 +292,13 @@ def test_in_a_fleet_too_all_wishes_are_taken_back_though_one_cannot_be_read(site
 def test_in_a_fleet_a_wish_that_its_host_cannot_read_is_not_dropped_by_a_change_of_another(
     site: Site, path: str
 ) -> None:
-    sent: list[Mapping[str, Any]] = []
-
-    def ask(command: Any) -> Reply:
-        sent.append(command.arguments["values"])
-        return Reply(CommandStatus.DONE, command.epoch or "")
-
-    dispatch = FleetDispatch(site.store, ask)
-    site.application.parts = replace(site.application.parts, inputs=None, dispatch=dispatch)
+    dispatch, sent = in_a_fleet(site)
     tell(site, path, careful(effective({})), Gap(POLICY, GapReason.MALFORMED, "so its host says"))
     for question in ("", "?dry_run=true"):
         refused = put(site, path + question, {"reporting": "off"})
         assert (refused.status_code, refused.get_json()["errors"][0]["code"]) == (409, "memhint.policy.on_host")
         assert "cannot read" in refused.text
-    with pytest.raises(UnreadOnHost):
+    with pytest.raises(WishedOnHost, match="cannot read"):
         dispatch.set_policy(path.split("/")[3], {"reporting": "off"})
     assert sent == []
     assert site.ask("DELETE", path).get_json()["delivery"]["taken"]
