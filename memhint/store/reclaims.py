@@ -15,7 +15,7 @@ from memhint.store.engine import Database
 from memhint.store.instances import followed, told_by_its_host
 from memhint.store.parts import AT_ONCE, parts
 from memhint.store.retention import proven
-from memhint.store.rows.reclaims import ENDED, OPEN, changing, parse_reclaim, readable, reclaim_row
+from memhint.store.rows.reclaims import ENDED, OPEN, changing, if_readable, parse_reclaim, readable, reclaim_row
 from memhint.store.tables import reclaim
 from memhint.store.upsert import add_new, upsert
 
@@ -123,7 +123,7 @@ class Reclaims:
         found = tuple(
             HostReclaim(row.host, one, row.interrupted)
             for row in rows[:limit]
-            for one in readable([(row.id, row.document)])[0]
+            if (one := if_readable(row.id, row.document)) is not None
         )
         # By the columns: the last one's document may be what cannot be read.
         return ReclaimPage(found, (rows[limit - 1].at, rows[limit - 1].id) if len(rows) > limit else None)
@@ -154,7 +154,7 @@ class Reclaims:
         return tuple(
             HostReclaim(host, one, interrupted)
             for name, host, document, interrupted in rows
-            for one in readable([(name, document)])[0]
+            if (one := if_readable(name, document)) is not None
         )
 
     def record(self, connection: Connection, told: Iterable[tuple[str, Reclaim]]) -> Counter[str]:
@@ -176,10 +176,9 @@ class Reclaims:
         opened: dict[str, list[Reclaim]] = {}
         for name, news in sorted(by_id.items()):
             place, document = there.get(name, (news[0][0], None))
-            read = [] if document is None else readable([(name, document)])[0]
-            if document is not None and not read:
+            before = now = None if document is None else if_readable(name, document)
+            if document is not None and before is None:
                 continue  # nobody can say how far it is: it goes when its time has come, and keeps nothing else back
-            before = now = read[0] if read else None
             for host, one in news:
                 if host == place and (now is None or _place(one) > _place(now)):
                     # The request is as it was asked for: the agent's copy counts by the agent's clock.
@@ -225,11 +224,9 @@ class Reclaims:
         query = select(reclaim.c.id, reclaim.c.host, reclaim.c.document).where(mine).order_by(reclaim.c.id)
         rows = []
         for name, host, document in connection.execute(query.with_for_update()).all():
-            read, damaged = readable([(name, document)])
-            if damaged:
+            if (one := if_readable(name, document)) is None:
                 _fail(connection, name, document)
                 continue
-            (one,) = read
             last = one.request.expires + _GRACE
             if one.state is not ReclaimState.QUEUED:
                 last = one.request.expires + one.request.timeout + one.request.hold + _LATE

@@ -33,12 +33,20 @@ def readable(rows: Iterable[tuple[str, str]]) -> tuple[list[Reclaim], list[tuple
     """The requests of rows, and the id and document of those that cannot be read: they keep no other from its turn."""
     found, damaged = [], []
     for name, document in rows:
-        try:
-            found.append(parse_reclaim(document))
-        except StoreDamaged as error:
-            LOG.error("the request %s is passed over: %s", name, error)
+        if (one := if_readable(name, document)) is None:
             damaged.append((name, document))
+        else:
+            found.append(one)
     return found, damaged
+
+
+def if_readable(name: str, document: str) -> Reclaim | None:
+    """The request of one row; None, which is logged, where it cannot be read."""
+    try:
+        return parse_reclaim(document)
+    except StoreDamaged as error:
+        LOG.error("the request %s is passed over: %s", name, error)
+        return None
 
 
 def parse_reclaim(document: str) -> Reclaim:
