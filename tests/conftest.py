@@ -13,7 +13,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from lab import leftovers, patched, paths
 from lab.debian_guest import GUESTS
-from tests.side_by_side import SLOW, group, in_order, shuffled
+from tests.side_by_side import SLOW, group, in_order, shuffled, stands_on_builds
 from tests.took import keep, took_before
 
 # No deadline: a property must not fail because the machine was busy. Where a run decides over a change it looks at the
@@ -45,14 +45,14 @@ class ByGroup(LoadScopeScheduling):
     """Gives a process a whole group at a time, in the order of the tests."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return group(nodeid, built=_built())
+        return group(nodeid, built=_built(self.config))
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     """Every process is told the same, for all have to put the tests into one order."""
     node.workerinput["took"] = _took()
-    node.workerinput["built"] = _built()
+    node.workerinput["built"] = _built(node.config)
 
 
 @cache
@@ -62,9 +62,9 @@ def _took() -> dict[str, float]:
 
 
 @cache
-def _built() -> bool:
-    """Asked once: what is not there yet is built while the tests run."""
-    return patched.all_built()
+def _built(config: pytest.Config) -> bool:
+    """Asked once, for that takes seconds, and only where it matters. What is not there yet is built while tests run."""
+    return not stands_on_builds(config.args) or patched.all_built()
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByGroup:

@@ -76,6 +76,12 @@ def file_of(nodeid: str) -> str:
     return nodeid.partition("::")[0]
 
 
+def stands_on_builds(args: Sequence[str]) -> bool:
+    """Whether a run of these files and folders has tests that stand on kernels and on QEMU."""
+    guests = ("tests/lab", "tests/patches")
+    return any(one.startswith(arg.rstrip("/")) or arg.startswith(one) for arg in args for one in guests)
+
+
 def group(nodeid: str, *, built: bool = True) -> str:
     """Tests of one group run in one process, one after another.
 

@@ -19,6 +19,7 @@ from tests.side_by_side import (
     guests_on_this_machine,
     in_order,
     shuffled,
+    stands_on_builds,
 )
 from tests.took import keep, took_before
 
@@ -50,6 +51,20 @@ def test_where_the_cache_is_clean_what_waits_for_kernels_is_last() -> None:
     assert [mixed[at] for at in in_order(mixed, built=False)] == [builds, others, guests, series, benches]
     assert [mixed[at] for at in in_order(mixed)] == [builds, others, benches, series, guests]
     assert (group(benches, built=False), group(benches)) == (WITH_BUILDS, WHOLE_MACHINE[0])
+
+
+@pytest.mark.parametrize(
+    ("args", "does"),
+    [
+        (["tests/unit", "tests/functional"], False),
+        (["tests/unit/lab/test_patched.py"], False),
+        (["tests"], True),
+        (["tests/unit", "tests/lab/"], True),
+        (["tests/patches/test_qemu.py::test_qemu"], True),
+    ],
+)
+def test_only_a_run_with_guests_asks_what_is_built(args: list[str], does: bool) -> None:
+    assert stands_on_builds(args) is does
 
 
 def test_a_group_is_in_one_piece_and_keeps_its_order() -> None:
