@@ -32,7 +32,8 @@ def remember(
     """The past of every VM that is still there, moved to ``now`` where it was observed, or that was an hour ago.
 
     A VM that has not run yet used nothing, and that says nothing of what it will use: it is new when it runs. Nor does
-    what it used with less memory say what it will use of more: it is new again when some is plugged in.
+    what it used with less memory say what it will use of more: it is new again when some is plugged in. As old as it is
+    it stays all the same.
     """
     moved: dict[str, Past] = {}
     there: set[str] = set()
@@ -49,7 +50,11 @@ def remember(
         elif before.instance != process.instance:
             # A VM that was rebooted does again what it did: it counts in full at first, and then by all of its past.
             found = replace(
-                predictor.next(before, process.footprint, now), instance=process.instance, first_seen=now, waits=False
+                predictor.next(before, process.footprint, now),
+                instance=process.instance,
+                first_seen=now,
+                waits=False,
+                born=before.since,
             )
             before = None
         else:
@@ -60,7 +65,9 @@ def remember(
             found = replace(found, waits=False)
         memory = domain.facts.memory
         if memory and memory != found.memory:
-            found = replace(found, memory=memory, first_seen=now if 0 < found.memory < memory else found.first_seen)
+            if 0 < found.memory < memory:
+                found = replace(found, first_seen=now, born=found.since)
+            found = replace(found, memory=memory)
         moved[domain.uuid] = found
     return {**_away(past, there, now), **moved}
 
@@ -130,7 +137,9 @@ def demands_of(
         waiting, uses, most, pasts, forecasts, strict=True
     ):
         age = now - seen.first_seen
-        like = growth.outlook(table, age, use, assigned) if table and settings.growth_floor else growth.NOTHING
+        # The fleet's VMs told by their own age, not by that of their processes.
+        old = now - seen.since
+        like = growth.outlook(table, old, use, assigned) if table and settings.growth_floor else growth.NOTHING
         grown = growth.floor(like, assigned)
         demand, reason, detail = max(forecast, minimum, grown), DemandReason.FORECAST, by
         if demand > forecast:

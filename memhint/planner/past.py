@@ -21,6 +21,12 @@ class Past:
     slot: int = 0  # the number of the newest slot
     memory: int = 0  # bytes that the VM was given when it was seen last; 0: not known
     waits: bool = False  # that process has not run yet: it is starting, was started paused, or still arrives
+    born: float | None = None  # when the VM was seen first, where that is not when this process was
+
+    @property
+    def since(self) -> float:
+        """When the VM itself was seen first, in whichever process, with however much memory."""
+        return self.first_seen if self.born is None else self.born
 
 
 def slot_of(now: float, window: float) -> int:

@@ -55,6 +55,10 @@ def after_boot(state: PlannerState, now: float, settings: PlannerSettings, away:
 
 
 def _past(one: Past, then: float, now: float, window: float) -> Past:
-    """A VM's past, of a QEMU process that is no more: it counts in full at first, as after a hard reboot."""
+    """A VM's past, of a QEMU process that is no more: it counts in full at first, as after a hard reboot.
+
+    It is as old as it was when it was seen last.
+    """
     slots = slot_of(now, window) - slot_of(then, window)
-    return replace(one, instance="", first_seen=now, at=now, slot=one.slot + slots)
+    born = one.since + now - then
+    return replace(one, instance="", first_seen=now, at=now, slot=one.slot + slots, born=born)

@@ -34,7 +34,8 @@ class DecayingPeak:
     def next(self, past: Past, use: int, now: float) -> Past:
         """See Predictor."""
         peak = decayed(past.peak, use, now - past.at, self.half_life)
-        return Past(past.instance, past.first_seen, peak, now, max(past.highest, use), memory=past.memory)
+        highest = max(past.highest, use)
+        return Past(past.instance, past.first_seen, peak, now, highest, memory=past.memory, born=past.born)
 
     def forecast(self, uses: Sequence[int], assigned: Sequence[int], pasts: Sequence[Past]) -> list[int]:
         """See Predictor."""

@@ -38,4 +38,4 @@ class Windowed:
             # that it is known whether it has been away for long.
             return past if 0 <= now - past.at < _FRESH else replace(past, at=now)
         peak, highest = self.peak(slots), max(past.highest, use)
-        return Past(past.instance, past.first_seen, peak, now, highest, slots, slot, past.memory)
+        return Past(past.instance, past.first_seen, peak, now, highest, slots, slot, past.memory, born=past.born)

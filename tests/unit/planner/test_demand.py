@@ -72,6 +72,42 @@ def test_no_vm_counts_with_less_than_those_like_it_came_to() -> None:
     assert demand(day, **{"class": "guaranteed"}).demand == FULL
 
 
+DAY = 86400.0
+YOUNG, OLD = 10, 70
+AT_A_QUARTER = column_of(1 * GIB, FULL)
+AS_THEY_AGE = table_of(
+    1, [{(0, AT_A_QUARTER): (3, 3 * YOUNG), (row_of(4 * DAY), AT_A_QUARTER): (3, 3 * OLD)}] * 4
+)
+"""VMs that use a quarter stay so at first, and come to more once they are four days old."""
+
+
+def floor_of(domain, past: Past, now: float, settings: PlannerSettings) -> int | None:
+    policies = {domain.uuid: effective({Origin.OPERATOR: {}})}
+    known = {domain.uuid: past}
+    return demands_of([domain], policies, known, now, settings, predictor_of(settings), 1, AS_THEY_AGE)[0].growth
+
+
+@pytest.mark.parametrize("name", PredictorName)
+def test_a_vm_is_as_old_as_it_is_however_often_it_was_rebooted_and_plugged(name: PredictorName) -> None:
+    """The fleet's VMs told by their own age: by that of its process a VM would count with what young ones came to."""
+    settings = replace(SETTINGS, predictor=name)
+    predictor, runs, past = predictor_of(settings), running(1 * GIB), {}
+    again = replace(runs, process=builders.process(pid=9999, rss=1 * GIB, swap=0, ksm_zero=0))
+    more = replace(again, facts=replace(again.facts, memory=4 * GIB + 64 * MIB))
+    floors = []
+    for now, domain in ((0.0, runs), (DAY, runs), (5 * DAY, runs), (5 * DAY + 60, again), (5 * DAY + 120, more)):
+        past = remember(past, [domain], now, predictor)
+        floors.append(floor_of(domain, past[domain.uuid], now, settings))
+    assert floors[:4] == [FULL * share // 100 for share in (YOUNG, YOUNG, OLD, OLD)]
+    assert floors[4] == (FULL + 64 * MIB) * OLD // 100
+    assert past[runs.uuid].first_seen == 5 * DAY + 120, "it counts in full at first all the same"
+
+
+def test_a_past_of_before_a_vm_s_age_was_remembered_is_as_old_as_its_process() -> None:
+    past = Past("1", 100.0, 1.0, 200.0, 1)
+    assert past.since == 100.0
+
+
 def test_the_peak_decays_by_half_and_jumps_up_at_once() -> None:
     past = seen(running(3 * GIB), 0.0)
     past = seen(running(1 * GIB), 600.0, past)

@@ -84,6 +84,22 @@ def test_a_boot_of_the_host_does_not_make_a_vm_idle(predictor: PredictorName) ->
     assert found[1].demand > 6.9 * GIB
 
 
+@pytest.mark.parametrize("predictor", PredictorName)
+def test_a_boot_of_the_host_does_not_make_a_vm_young(predictor: PredictorName) -> None:
+    chosen = replace(SETTINGS, predictor=predictor)
+    state = start(chosen)
+    for now in (0.0, 5 * DAY):
+        one = vm(GIB)
+        state = plan(HOST_SEEN, [one], policies([one]), state, now, chosen).state
+    for now in (30.0, 60.0):  # and another boot, before it was seen again
+        state = after_boot(replace(state, at=state.at or 30.0), now, chosen, 120.0)
+    one = rebooted(GIB)
+    state = plan(HOST_SEEN, [one], policies([one]), state, 90.0, chosen).state
+    (past,) = state.past.values()
+    assert 90.0 - past.since == pytest.approx(5 * DAY + 30.0)
+    assert past.first_seen == 90.0
+
+
 FULL = UsageSample(use=20, assigned=100, base=100)
 
 

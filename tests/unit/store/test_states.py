@@ -62,7 +62,7 @@ def test_what_was_known_in_the_last_boot_is_told_with_whether_it_ended_in_order(
 
 
 def test_a_state_with_every_kind_of_past_comes_back(store: Store) -> None:
-    past = {"vm": Past("1:2", 0.5, 1.5, 2.0, 3, (1, 2, 3), 7)}
+    past = {"vm": Past("1:2", 0.5, 1.5, 2.0, 3, (1, 2, 3), 7, born=-3.5)}
     state = replace(start(PlannerSettings()), past=past, predictor="window/86400", at=2.0)
     store.states.save("host-a", "boot-1", state)
     assert store.states.newest("host-a", "boot-1") == state
