@@ -14,6 +14,7 @@ from memhint.planner.capacity import Sums
 from memhint.planner.demand import demands_of, remember
 from memhint.planner.growth import GrowthTable
 from memhint.planner.nodes import nodes_of, tightest
+from memhint.planner.page_cache import available
 from memhint.planner.past import Past
 from memhint.planner.predictors import predictor_of
 from memhint.planner.settings import PlannerSettings
@@ -60,8 +61,8 @@ def forecast(
     resident = sum(domain.process.rss for domain in inside if domain.process)
     saving = _ksm_saving(host, inside, state.ksm_saving)
     missed = _missed(state, inside, past)
-    available = _available(host, inside)
-    others = host.pool - available - resident - sum(size or 0 for size in missed.values())
+    free = available(host, inside)
+    others = host.pool - free - resident - sum(size or 0 for size in missed.values())
     # While KSM cannot be read what it saves at most counts for now; what is remembered is what is known.
     known = state.ksm_saving if host.unread("ksm") else saving
     # So may all be that VMs hold of which nobody knows how much: they count with all that they were given.
@@ -82,13 +83,13 @@ def forecast(
         fault_in = fault_in.add(now, faulted)
     sums = Sums(
         pool=host.pool,
-        available=available,
+        available=free,
         resident=resident,
         ksm_saving=saving,
         other=int(max(other.peak(), others + saving)),
         swap=swap_backing(host, inside),
         fault_in_rate=fault_in.quantile(0.99),
-        node=tightest(host, domains, demands, settings),
+        node=tightest(host, domains, demands, settings, saving),
     )
     storms = state.storms
     if settings.storm_learn:
@@ -138,12 +139,6 @@ def _missed(
     """
     unread = [one.uuid for one in domains if one.process is None and one.state is not DomainState.SHUTOFF]
     return {uuid: state.footprint.get(past[uuid].instance) if uuid in past else None for uuid in unread}
-
-
-def _available(host: HostObservation, domains: Sequence[DomainObservation]) -> int:
-    """What the kernel calls available, less what VMs have of it: memory that is a file on a disk is page cache, too."""
-    files = (one.process for one in domains if one.facts.file_backed and not one.facts.hugepages)
-    return max(0, host.memory.available - sum(process.rss for process in files if process))
 
 
 def _waited(state: PlannerState, domain: DomainObservation) -> bool:

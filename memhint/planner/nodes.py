@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from memhint.objects.domain import DomainObservation
 from memhint.objects.host import HostObservation
 from memhint.objects.plan import Demand, DemandReason
+from memhint.planner.page_cache import own_files
 from memhint.planner.settings import PlannerSettings
 
 
@@ -31,8 +32,9 @@ def scarcest(host: HostObservation, domains: Sequence[DomainObservation]) -> flo
     for domain in domains:
         if domain.facts.numa_strict and domain.process is not None:
             bound |= set(domain.facts.numa_nodes) & with_memory.keys() or with_memory.keys()
-    left = [100.0 * (with_memory[node].free + with_memory[node].file) / with_memory[node].pool for node in bound]
-    return min(left, default=None)
+    files = own_files(domains)
+    nodes = [with_memory[node] for node in bound]
+    return min((100.0 * (one.free + max(0, one.file - files)) / one.pool for one in nodes), default=None)
 
 
 def tightest(
@@ -40,14 +42,19 @@ def tightest(
     domains: Sequence[DomainObservation],
     demands: Sequence[Demand],
     settings: PlannerSettings,
+    merged: int = 0,
 ) -> int | None:
     """The least room of the nodes that VMs are bound to, in bytes and possibly negative; None where none is bound.
 
-    room = free + page cache − node reserve − Σ(D − RSS) of the VMs that may come to have memory there, where the
-    reserve is no less than what the kernel itself keeps free. A VM that is bound to several nodes weighs on each with
-    all that may come to lie there: what comes next may be all of one cell's, and a cell is bound to its own nodes. One
-    that is bound to none weighs on every node: the kernel may put all of it there. While the nodes cannot be read, or
-    what the kernel keeps of them, there is no room.
+    room = free + page cache − node reserve − Σ(D − RSS) of the VMs that may come to have memory there − what is merged,
+    where the reserve is no less than what the kernel itself keeps free. Page cache that is a VM's memory is none: on
+    which node it lies is not known, so each goes without all of it. Nor is it known where merged pages come back.
+
+    A VM that is bound to several nodes weighs on each with all that may come to lie there: what comes next may be all
+    of one cell's, and a cell is bound to its own nodes. One that is bound to none weighs on every node: the kernel may
+    put all of it there. While the nodes cannot be read, or what the kernel keeps of them, there is no room.
+
+    :param merged: bytes that unmerging would bring back
     """
     if host.unread("numa") and any(domain.facts.numa_strict for domain in domains):
         return 0
@@ -69,8 +76,10 @@ def tightest(
             coming[node] = coming.get(node, 0) + min(more, most.get(node, more))
     if coming and host.unread("watermarks"):
         return 0
+    files = own_files(domains)
+    anywhere += merged
     rooms = [
-        one.free + one.file - max(settings.node_reserve_of(one.pool), one.kept) - taken - anywhere
+        one.free + max(0, one.file - files) - max(settings.node_reserve_of(one.pool), one.kept) - taken - anywhere
         for one, taken in ((with_memory[node], taken) for node, taken in coming.items())
     ]
     return min(rooms, default=None)

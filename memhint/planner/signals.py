@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from memhint.objects.domain import DomainObservation
 from memhint.objects.host import HostObservation
 from memhint.planner.nodes import scarcest
+from memhint.planner.page_cache import available
 from memhint.planner.pressure import PressureSample, Waits
 
 
@@ -57,9 +58,9 @@ def sample_of(
             _rate(before.vms_swapped_in, now.vms_swapped_in, same),
             _rate(before.vms_refaulted, now.vms_refaulted, same),
         )
-    available = 100.0 * host.memory.available / pool if pool else 0.0
+    left = 100.0 * available(host, domains) / pool if pool else 0.0
     psi = pressure.some_avg10 if pressure else None
-    return PressureSample(psi, swap_in, available, refault, vms, scarcest(host, domains))
+    return PressureSample(psi, swap_in, left, refault, vms, scarcest(host, domains))
 
 
 def _rate(before: int | None, now: int | None, elapsed: float | None) -> float | None:

@@ -75,9 +75,7 @@ def test_no_vm_counts_with_less_than_those_like_it_came_to() -> None:
 DAY = 86400.0
 YOUNG, OLD = 10, 70
 AT_A_QUARTER = column_of(1 * GIB, FULL)
-AS_THEY_AGE = table_of(
-    1, [{(0, AT_A_QUARTER): (3, 3 * YOUNG), (row_of(4 * DAY), AT_A_QUARTER): (3, 3 * OLD)}] * 4
-)
+AS_THEY_AGE = table_of(1, [{(0, AT_A_QUARTER): (3, 3 * YOUNG), (row_of(4 * DAY), AT_A_QUARTER): (3, 3 * OLD)}] * 4)
 """VMs that use a quarter stay so at first, and come to more once they are four days old."""
 
 

@@ -69,7 +69,8 @@ def swapped_out(world: World, amount: int) -> World:
 
 def merges(world: World, amount: int) -> World:
     some = min(amount, sum(vm.rss for vm in world.vms)) // PAGE * PAGE
-    return replace(world, merged=some, free=world.free + some)
+    nodes = tuple(replace(one, free=one.free + some) for one in world.nodes)
+    return replace(world, merged=some, free=world.free + some, nodes=nodes)
 
 
 def one_more(world: World, amount: int, **changes: object) -> World:
@@ -258,6 +259,14 @@ def test_a_growth_table_never_raises_what_is_promised(world: World, learnt: list
     without, off = capacity_of(world, predictor=predictor), replace(SETTINGS, growth_floor=False)
     assert capacity_of(world, predictor=predictor, growth=table).headroom <= without.headroom
     assert capacity_of(world, off, predictor, growth=table) == without
+
+
+@given(world=worlds(min_vms=1), pages=st.integers(1, 64 * GIB // PAGE), room=st.integers(0, 64 * GIB // PAGE))
+def test_merging_makes_no_room_on_a_node_that_vms_are_bound_to(world: World, pages: int, room: int) -> None:
+    bound = bound_to_a_node(world, room * PAGE)
+    found = capacity_of(merges(bound, pages * PAGE))
+    assert found.node == capacity_of(bound).node
+    assert found.headroom == capacity_of(bound).headroom
 
 
 sizes = st.integers(-(2**70), 2**70) | st.none()

@@ -94,3 +94,28 @@ def test_what_pools_of_huge_pages_hold_is_no_part_of_a_node_s_memory() -> None:
     assert tightest(host, [vm], [builders.demand(demand=0)], settings) == 18 * GIB - int(3.2 * GIB)
     full = replace(host, numa=(replace(nodes[0], free=0, hugetlb=128 * GIB), nodes[1]))
     assert scarcest(full, [vm]) == 100 * 18 / 32, "a node without ordinary memory is none that such a VM lies on"
+
+
+def test_merged_memory_may_come_back_on_any_node() -> None:
+    vm = builders.domain_observation(facts=builders.facts(numa_strict=True, numa_nodes=(0,)))
+    nodes = (NumaNode(0, 100 * GIB, 45 * GIB), NumaNode(1, 100 * GIB, 90 * GIB))
+    host = replace(builders.host_observation(), numa=nodes)
+    settings = PlannerSettings(node_reserve_percent=5.0)
+    demands = [builders.demand(demand=0)]
+    assert tightest(host, [vm], demands, settings) == 40 * GIB
+    assert tightest(host, [vm], demands, settings, merged=38 * GIB) == 2 * GIB
+
+
+def test_page_cache_that_is_a_vms_memory_is_no_room_on_a_node() -> None:
+    bound = builders.domain_observation(facts=builders.facts(numa_strict=True, numa_nodes=(0,)))
+    filed = builders.domain_observation(
+        uuid="filed", facts=builders.facts(file_backed=True), process=builders.process(rss=64 * GIB, swap=0)
+    )
+    nodes = (NumaNode(0, 100 * GIB, 10 * GIB, file=70 * GIB), NumaNode(1, 100 * GIB, 90 * GIB, file=GIB))
+    host = replace(builders.host_observation(), numa=nodes)
+    settings = PlannerSettings(node_reserve_percent=5.0)
+    demands = [builders.demand(demand=0), builders.demand(demand=0)]
+    assert tightest(host, [bound, filed], demands, settings) == 11 * GIB
+    assert scarcest(host, [bound, filed]) == 16.0
+    both = replace(bound, facts=replace(bound.facts, numa_nodes=(0, 1)))
+    assert tightest(host, [both, filed], demands, settings) == 11 * GIB, "no node has less than no page cache"

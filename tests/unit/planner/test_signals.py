@@ -41,6 +41,15 @@ def test_what_nobody_counts_is_unknown() -> None:
     assert (found.swap_in, found.vms.psi_some) == (None, None)
 
 
+def test_memory_of_a_vm_that_is_page_cache_is_not_left() -> None:
+    host = replace(SEEN, memory=replace(SEEN.memory, available=32 * GIB))
+    filed = builders.domain_observation(
+        facts=builders.facts(file_backed=True), process=builders.process(rss=16 * GIB, swap=0)
+    )
+    assert sample_of(host, 64 * GIB, [], Counters(), None).available == 50.0
+    assert sample_of(host, 64 * GIB, [filed], Counters(), None).available == 25.0
+
+
 def test_the_scarcest_node_is_of_those_that_vms_are_bound_to() -> None:
     nodes = (NumaNode(0, 32 * GIB, 30 * GIB), NumaNode(1, 32 * GIB, 1 * GIB, file=GIB))
     host = replace(SEEN, numa=nodes)

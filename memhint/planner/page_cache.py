@@ -1,0 +1,19 @@
+"""What of the page cache is VMs' memory: what the kernel calls available, and nothing gets in time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from memhint.objects.domain import DomainObservation
+from memhint.objects.host import HostObservation
+
+
+def own_files(domains: Iterable[DomainObservation]) -> int:
+    """Bytes that VMs have in memory that is a file on a disk, and so page cache."""
+    files = (one.process for one in domains if one.facts.file_backed and not one.facts.hugepages)
+    return sum(process.rss for process in files if process)
+
+
+def available(host: HostObservation, domains: Iterable[DomainObservation]) -> int:
+    """What the kernel calls available, less what VMs have of it. Bytes."""
+    return max(0, host.memory.available - own_files(domains))
