@@ -9,7 +9,10 @@ from __future__ import annotations
 from sqlalchemy import ColumnElement, Connection, text
 
 AHEAD = 86_400.0
-"""Seconds by which a moment that a host tells may be ahead: what is kept of a later one would not grow old."""
+"""Seconds by which a moment that a host tells may be ahead: what is kept of a later one would not grow old.
+
+Nor may it lie as far back: of a host whose clock is wrong VMs would look older than they are.
+"""
 
 _CLOCKS = {
     "sqlite": "SELECT (julianday('now') - 2440587.5) * 86400.0",

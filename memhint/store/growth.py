@@ -77,8 +77,8 @@ class Growth:
     def points(self, name: str) -> dict[str, list[Point]]:
         """The worst of each hour of a host's VMs, oldest first, as far as no other host says that it has them.
 
-        Others may have written points of them before. So a VM never had more memory than this host says that it has:
-        whoever lies can only make it use more of it.
+        Others may have written points of them before they came here, and none while another host had them. So a VM
+        never had more memory than this host says that it has: whoever lies can only make it use more of it.
         """
         other = domain.alias()
         claimed = select(other.c.uuid).where(other.c.uuid == domain.c.uuid, other.c.host != name).exists()

@@ -48,13 +48,14 @@ class Summaries:
         for one in seen:
             found = {line.uuid: line for line in domain_summaries(one.report)}  # each once, whatever a report says
             lines += found.values()
-            if one.report.at <= now + AHEAD and self._history.due(
+            if abs(one.report.at - now) <= AHEAD and self._history.due(
                 one.report.host, before.get(one.report.host), one.report.at
             ):
                 points += found.values()
         rows = [(line, fingerprint(line)) for line in lines]
         changed = [row for row in rows if there.pop((row[0].host, row[0].uuid), None) != row[1]]
-        self._history.add(connection, points)
+        disputed = _disputed(connection, points)
+        self._history.add(connection, [one for one in points if one.uuid not in disputed])
         write_hosts = prepare_many(connection, table, list(map(host_line, seen)), late=("revision",))
         write_domains = prepare_many(connection, domain, [domain_line(*row) for row in changed], late=("revision",))
         # From here on no other can tell of changes: whatever takes time is done.
@@ -82,6 +83,21 @@ class Summaries:
     def tidy(self, now: float) -> None:
         """Thin out the history of VMs that has grown old by ``now`` (unix seconds)."""
         self._history.tidy(now)
+
+
+def _disputed(connection: Connection, points: Sequence[DomainSummary]) -> frozenset[str]:
+    """UUIDs of VMs that another host tells of, too: which of them it is on is not known, and a course is of one VM.
+
+    A host that is silent has none: its VMs may have been evacuated.
+    """
+    hosts: dict[str, set[str]] = {}
+    for one in points:
+        hosts.setdefault(one.uuid, set()).add(one.host)
+    for some in parts(list(hosts)):
+        query = select(domain.c.uuid, domain.c.host).join(table, table.c.name == domain.c.host)
+        for uuid, host in connection.execute(query.where(domain.c.uuid.in_(some), table.c.silent == 0)):
+            hosts[uuid].add(host)
+    return frozenset(uuid for uuid, names in hosts.items() if len(names) > 1)
 
 
 def _fingerprints(connection: Connection, names: Sequence[str]) -> dict[tuple[str, str], int]:

@@ -363,6 +363,43 @@ def test_a_vm_has_a_history_of_its_own(kept: Store, clock: Clock) -> None:
     assert kept.domain_history.of("vm-0") == ()
 
 
+def test_of_a_vm_that_two_hosts_have_no_history_is_written(kept: Store, clock: Clock) -> None:
+    """Else a host that lies writes the course of any VM of the fleet, and the growth table learns from it."""
+    clock.now += PERIOD
+    take(kept, clock, report(1, MIB))
+    honest = kept.domain_history.of("vm-0")
+    assert len(honest) == 1
+    for sequence in range(1, 30):
+        clock.now += PERIOD
+        take(kept, clock, report(sequence, 900 * MIB, 5 * MIB, host="host-b"))
+    assert kept.domain_history.of("vm-0") == honest
+    assert kept.domain_history.of("vm-1"), "its own VMs have theirs"
+    for sequence in range(30, 60):
+        clock.now += PERIOD
+        take(kept, clock, report(sequence, MIB), report(sequence, host="host-b"))
+    points = kept.domain_history.of("vm-0")
+    assert len(points) > 2, "once it says so no more"
+    assert {one.unreported for one in points} == {MIB}
+
+
+def test_a_host_that_is_silent_has_no_vm_that_another_tells_of(kept: Store, clock: Clock) -> None:
+    clock.now += PERIOD
+    take(kept, clock, report(1, MIB))
+    clock.now += 60.0
+    assert kept.fleet.sweep() == ("host-a",)
+    take(kept, clock, report(7, 7 * MIB, host="host-b"))
+    assert [one.unreported for one in kept.domain_history.of("vm-0")] == [MIB, 7 * MIB]
+
+
+@pytest.mark.parametrize("days", [-3, 3])
+def test_what_is_told_of_another_day_is_no_point(kept: Store, clock: Clock, days: int) -> None:
+    """Of a host whose clock is wrong, or that wants its VMs to look old."""
+    made = report(1, MIB)
+    clock.now += PERIOD
+    take(kept, clock, replace(made, at=made.at + days * 86_400))
+    assert kept.domain_history.of("vm-0") == ()
+
+
 def test_a_report_that_names_a_vm_twice_is_no_reason_to_fail(kept: Store, clock: Clock) -> None:
     made = replace(report(1), domains=(vm(0, MIB), vm(0, 2 * MIB)))
     take(kept, clock, made)
