@@ -33,6 +33,7 @@ from memhint.objects.ownership import HOST
 from memhint.objects.policy import Policy
 from memhint.objects.units import MIB, mib
 from memhint.objects.verdict import Answer, Reason, Verdict
+from memhint.planner.owed import owed
 from memhint.planner.tiering import (
     Move,
     MoveLimits,
@@ -64,6 +65,7 @@ class TieringSettings:
     exchange: float = 30.0  # seconds untouched, of what makes room for something hot
     psi_stop: float = 5.0  # percent of time that the VM, or something on the host, waits for memory
     free_percent: float = 5.0  # of a fast node
+    overhead: int = 128 * MIB  # QEMU's own memory, per VM
 
 
 class TieringLever(HostLever[TieringPlan]):
@@ -98,6 +100,7 @@ class TieringLever(HostLever[TieringPlan]):
         self._stalled: dict[str, tuple[float, int]] = {}
         self._last: tuple[float, TieringPlan, PassResult] | None = None
         self._kept: Mapping[int, Watermarks] = {}  # as of the pass under way
+        self._owed: Mapping[int, int] = {}  # the same: by node, bytes for VMs that are bound to it
         self._known = float("-inf")  # when it was found out what is in use, as of the last pass
         self._looking = 0.0  # CPU seconds of the last look
 
@@ -171,7 +174,7 @@ class TieringLever(HostLever[TieringPlan]):
         *,
         dry_run: bool,
     ) -> PassResult:
-        tiers, refusal = self._look_at_host()
+        tiers, refusal = self._look_at_host(domains)
         if tiers is None or refusal is not None:
             assert refusal is not None
             return PassResult(dict.fromkeys(members, refusal), refusal)
@@ -196,7 +199,7 @@ class TieringLever(HostLever[TieringPlan]):
                 return foretold(moves, work)
             return self._carried(moves, work)
 
-    def _look_at_host(self) -> tuple[Tiers | None, Verdict | None]:
+    def _look_at_host(self, domains: Sequence[DomainObservation]) -> tuple[Tiers | None, Verdict | None]:
         try:
             tiers = memory_tiers(self._root)
         except InterfaceMissing as error:
@@ -215,12 +218,15 @@ class TieringLever(HostLever[TieringPlan]):
             )
         self._kept = watermarks(self._root)
         slow = tuple(node for tier in tiers[1:] for node in tier)
+        with_memory = {node for tier in tiers for node in tier}
+        self._owed = owed(domains, with_memory, self._settings.overhead)
         return Tiers(tiers[0], slow, self._room(tiers[0])), None
 
     def _room(self, fast: Sequence[int], kept: float = 1.0) -> dict[int, int]:
         """What each node may still take. Page cache goes when somebody needs its place.
 
-        What the kernel keeps free is none of it: there every move would end with ENOMEM.
+        What the kernel keeps free is none of it: there every move would end with ENOMEM. Nor is what VMs may still take
+        that can have memory nowhere else: they are killed where it is gone.
 
         :param kept: the part of what is to stay free that does
         """
@@ -233,7 +239,8 @@ class TieringLever(HostLever[TieringPlan]):
                 marks = self._kept.get(node.node, Watermarks())
                 # what was chosen up to the one may come out a little larger, and still be had up to the other
                 kernel = marks.high if kept == 1.0 else marks.low
-                found[node.node] = node.free + node.file - max(int(least * kept), kernel)
+                taken = max(int(least * kept), kernel) + self._owed.get(node.node, 0)
+                found[node.node] = node.free + node.file - taken
         return found
 
     def _look_at(self, one: DomainObservation, share: Share, heat: HeatMap | None, work: Pass) -> None:
@@ -333,6 +340,7 @@ def build(context: LeverContext) -> TieringLever:
         exchange=options.exchange,
         psi_stop=options.psi_stop,
         free_percent=options.free_percent,
+        overhead=context.settings.overhead,
     )
     return TieringLever(
         context.root, context.heat, context.settings.node_reserve_of, settings, time.monotonic, time.sleep

@@ -279,6 +279,32 @@ def test_what_the_kernel_keeps_free_of_a_node_is_no_room(host: Host, monkeypatch
     assert [room[1] for room in rooms[2:]] == [room[1] for room in rooms[:2]]
 
 
+def test_what_a_node_owes_to_vms_that_are_bound_to_it_is_no_room(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the node is full once such a VM touches what it has not yet, and it is killed."""
+    rooms: list[dict[int, int]] = []
+
+    def choose(_vms: object, tiers: Tiers, _limits: object) -> tuple[Move, ...]:
+        rooms.append(dict(tiers.room))
+        return (move(VM.uuid),)
+
+    def carried(carrier: Carrier, _moves: object, _movers: object) -> dict[str, Done]:
+        rooms.append(dict(carrier._room()))
+        return {}
+
+    monkeypatch.setattr("memhint.levers.tiering.choose", choose)
+    monkeypatch.setattr(Carrier, "carry", carried)
+    host.pull()
+    facts = builders.facts(memory=200 * MIB, numa_strict=True, numa_nodes=(0,))
+    bound = builders.domain_observation(uuid="b", facts=facts, process=builders.process(pid=4343, rss=80 * MIB))
+    unread = replace(bound, uuid="u", process=None)
+    host.now = 100.0
+    host.lever.reconcile(PLAN, [VM, bound, unread], builders.host_observation(), dry_run=False)
+    alone, beside = rooms[:2], rooms[2:]
+    kept = TieringSettings().overhead
+    assert [without[0] - with_[0] for without, with_ in zip(alone, beside, strict=True)] == [320 * MIB + 2 * kept] * 2
+    assert [room[1] for room in beside] == [room[1] for room in alone], "nobody is bound to the other node"
+
+
 def test_moves_that_are_made_at_once_do_not_take_the_same_room() -> None:
     machine = Machine()
     machine.room = {0: 2 * CHUNK}
