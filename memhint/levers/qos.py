@@ -33,7 +33,7 @@ from memhint.levers.qos_pass import (
     explained,
     file_of,
 )
-from memhint.levers.qos_wish import QosTarget, QosWishes
+from memhint.levers.qos_wish import QosTarget, QosWishes, Wish
 from memhint.objects.lever import LeverName, LeverState, Observed
 from memhint.objects.ownership import Ledger, Mark, marking
 from memhint.objects.policy import QosClass
@@ -82,9 +82,10 @@ class QosLever:
             for target in sorted(turn, key=lambda one: _turn(one, work)):
                 seen, verdict = self._bring(target, ceiling, pids, work, dry_run=dry_run)
                 states[target.domain.uuid] = LeverState(self.name, target.domain.uuid, target.qos, seen, verdict)
+                if asks and work.released:  # what had to go leaves room for who comes after it
+                    self._settle_or_say(work)
             if not dry_run and (asks or work.released):
-                for problem in self._settle(work):
-                    LOG.error("qos: %s", problem)
+                self._settle_or_say(work)
         return states
 
     def undo(self) -> Verdict:
@@ -112,7 +113,7 @@ class QosLever:
             return Observed.UNKNOWN, waiting if asks else Verdict(Answer.UNCHANGED)
         try:
             wish = self._wishes.of(target, process, ceiling, pids, work)
-            done = [*map(str, wish.changes), *self._release(target, work, dry_run=dry_run)]
+            done = [*map(str, wish.changes), *self._release(target, wish, work, dry_run=dry_run)]
             work.held |= wish.held
             for change in wish.changes:
                 if dry_run:
@@ -163,12 +164,12 @@ class QosLever:
         if shown != text:
             raise WriteRejected(self._root.path(path), f"took {text} and shows {shown}")
 
-    def _release(self, target: QosTarget, work: Pass, *, dry_run: bool) -> list[str]:
-        """Put back what this VM's class does not ask for any more; in words."""
+    def _release(self, target: QosTarget, wish: Wish, work: Pass, *, dry_run: bool) -> list[str]:
+        """Put back what this VM's class does not ask for any more, or must not have; in words."""
         kept: tuple[str, ...] = ()
-        if target.qos is QosClass.GUARANTEED:
+        if target.qos is QosClass.GUARANTEED and not wish.back:
             kept = (OOM_KNOB, MIN + OF, SWAP_MAX + OF)
-        elif target.qos is QosClass.BEST_EFFORT:
+        elif target.qos is not QosClass.BURSTABLE:
             kept = (OOM_KNOB,)
         found = [mark for mark in work.of_vms() if mark.subject == target.domain.uuid]
         released = [mark for mark in found if not mark.knob.startswith(kept)] if kept else found
@@ -197,6 +198,11 @@ class QosLever:
         detail = f"{mark.knob} was set to {seen} by somebody else and is left so"
         LOG.warning("qos: %s", detail)
         return Verdict(Answer.CONFLICT, Reason.OTHER_MANAGER, detail)
+
+    def _settle_or_say(self, work: Pass) -> None:
+        work.released = False
+        for problem in self._settle(work):
+            LOG.error("qos: %s", problem)
 
     def _settle(self, work: Pass) -> list[Verdict]:
         """Lower the cgroups above VMs to what is still needed of them; what did not go well."""

@@ -43,7 +43,7 @@ class Pass:
         self._host_boot = host_boot
         self.marks = {(mark.subject, mark.knob): mark for mark in marks if is_qos(mark)}
         self.held: set[str] = set()  # cgroups of VMs that are guaranteed as of this pass
-        self.released = False  # a VM left its class
+        self.released = False  # something of a VM was put back, and the cgroups above it are not lowered yet
         self._mins: dict[str, int] = {}
         self._claims: dict[str, int] = {}
 

@@ -38,14 +38,19 @@ class Wish:
     conflicts: list[str]
     refusal: Verdict | None = None
     held: frozenset[str] = frozenset()  # the VM's cgroup, where it is guaranteed
+    back: bool = False  # what the class has set of the VM's cgroup must not stay
 
 
 class _Refusal(Exception):
-    """A rule forbids the class, before anything was written."""
+    """A rule forbids the class, before anything was written.
 
-    def __init__(self, answer: Answer, reason: Reason, detail: str) -> None:
+    With ``back`` it also does harm where it holds already.
+    """
+
+    def __init__(self, answer: Answer, reason: Reason, detail: str, *, back: bool = False) -> None:
         super().__init__(detail)
         self.verdict = Verdict(answer, reason, detail)
+        self.back = back
 
 
 class QosWishes:
@@ -69,7 +74,7 @@ class QosWishes:
             protection = self._protection(target, place, process, ceiling, work, conflicts)
             no_swap = self._no_swap(target, place, process, work, conflicts)
         except _Refusal as refusal:
-            return Wish(oom, conflicts, refusal.verdict)
+            return Wish(oom, conflicts, refusal.verdict, back=refusal.back)
         return Wish([*oom, *protection, *no_swap], conflicts, held=frozenset({place.path}))
 
     def _place(self, target: QosTarget, process: ProcessMemory, pids: set[int], work: Pass) -> Home:
@@ -119,8 +124,16 @@ class QosWishes:
         work: Pass,
         conflicts: list[str],
     ) -> list[Change]:
-        """memory.min on the VM's cgroup and on all above, worked out before any of it is written."""
-        size = min(-(-target.size // self._page_size) * self._page_size, own_limit(self._root, place.path))
+        """memory.min on the VM's cgroup and on all above, worked out before any of it is written.
+
+        Limits are looked at each time: one may be lowered while the VM runs. Where what is guaranteed exceeds one, the
+        kernel has only swap to go to. Without that it kills at memory.max, and lets the VM stand still at memory.high.
+        """
+        size = -(-target.size // self._page_size) * self._page_size
+        limit = own_limit(self._root, place.path)
+        if size > limit:
+            detail = f"it may need {mib(size)} MiB, and {place.path} may use {mib(limit)} MiB: it must be able to swap"
+            raise _Refusal(Answer.REFUSED, Reason.HEADROOM, detail, back=True)
         mark = work.mark(target.domain.uuid, knob_of(MIN, place.path), process.instance)
         seen = work.min(place.path)
         want = max(size, base_of(mark, seen))
@@ -129,9 +142,9 @@ class QosWishes:
         below, after = place.path, want if found is not None else seen
         for level in place.ancestors:
             claims = work.claims(level) - claim(work.min(below)) + claim(after)
-            if found is not None and claims > own_limit(self._root, level):
+            if claims > own_limit(self._root, level):
                 detail = f"{mib(claims)} MiB would be guaranteed in {level}, which may use less"
-                raise _Refusal(Answer.REFUSED, Reason.HEADROOM, detail)
+                raise _Refusal(Answer.REFUSED, Reason.HEADROOM, detail, back=True)
             mark, seen = (
                 work.mark(CGROUPS, knob_of(MIN, level), work.cgroup(level)),
                 work.min(level),

@@ -142,10 +142,54 @@ def test_a_level_that_may_use_less_refuses(host: Host) -> None:
     assert [states[name].verdict.answer for name in "cd"] == [Answer.APPLIED, Answer.REFUSED]
 
 
-def test_the_vm_is_protected_up_to_its_own_limit(host: Host) -> None:
-    host.root.write(f"{host.homes['a']}/memory.max", f"{GIB // 2}\n")
+@pytest.mark.parametrize("name", ["memory.max", "memory.high"])
+@pytest.mark.parametrize("later", [False, True], ids=["before", "later"])
+def test_a_vm_whose_own_limit_is_below_its_size_may_swap(host: Host, name: str, later: bool) -> None:
+    """Without swap it would be killed at the one, and stand still at the other."""
+    home, before = host.homes["a"], host.everything()
+    if later:
+        host.bring(a="guaranteed")
+    host.root.write(f"{home}/{name}", f"{GIB - 4096}\n")
+    for _ in range(2):
+        state = host.bring(a="guaranteed", b="guaranteed")["a"]
+        assert (state.verdict.answer, state.verdict.reason) == (Answer.REFUSED, Reason.HEADROOM)
+        assert state.observed is Observed.OFF
+        assert (host.text(f"{home}/memory.swap.max"), host.min_of(home), host.min_of(SLICE)) == ("max", 0, GIB)
+        assert host.adj(11) == -500, "who is killed first has nothing to do with that"
+    host.root.write(f"{home}/{name}", f"{GIB}\n")
+    assert host.bring(a="guaranteed", b="guaranteed")["a"].verdict.answer is Answer.APPLIED
+    assert (host.text(f"{home}/memory.swap.max"), host.min_of(home), host.min_of(SLICE)) == ("0", GIB, 2 * GIB)
+    host.lever.undo()
+    assert host.everything() == before
+
+
+def test_a_vm_that_grows_beyond_its_own_limit_may_swap_again(host: Host) -> None:
+    host.root.write(f"{host.homes['a']}/memory.max", f"{2 * GIB}\n")
+    assert host.bring(a="guaranteed", size=2 * GIB)["a"].verdict.answer is Answer.APPLIED
+    assert host.bring(a="guaranteed", size=3 * GIB)["a"].verdict.answer is Answer.REFUSED
+    assert host.text(f"{host.homes['a']}/memory.swap.max") == "max"
+
+
+def test_a_dry_run_says_what_a_lower_limit_takes_back_and_writes_nothing(host: Host) -> None:
     host.bring(a="guaranteed")
-    assert host.min_of(host.homes["a"]) == GIB // 2
+    host.root.write(f"{host.homes['a']}/memory.max", f"{GIB // 2}\n")
+    before, marks = host.everything(), host.ledger.all()
+    assert host.bring(a="guaranteed", dry_run=True)["a"].verdict.answer is Answer.REFUSED
+    assert (host.everything(), host.ledger.all()) == (before, marks)
+
+
+@pytest.mark.parametrize("level", ["scope", "slice"])
+def test_where_a_level_above_is_lowered_later_as_many_keep_their_guarantee_as_fit(host: Host, level: str) -> None:
+    host.bring(a="guaranteed", b="guaranteed")
+    if level == "scope":
+        host.root.write(f"{host.homes['a'].rpartition('/')[0]}/memory.max", f"{GIB // 2}\n")
+    else:
+        host.root.write(f"{SLICE}/memory.max", f"{GIB + GIB // 2}\n")
+    for _ in range(2):
+        states = host.bring(a="guaranteed", b="guaranteed")
+        assert [states[name].verdict.answer for name in "ab"] == [Answer.REFUSED, Answer.UNCHANGED]
+        assert [host.text(f"{host.homes[name]}/memory.swap.max") for name in "ab"] == ["max", "0"]
+        assert (host.min_of(host.homes["a"]), host.min_of(SLICE)) == (0, GIB)
 
 
 def test_a_size_is_rounded_to_whole_pages(host: Host) -> None:
