@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from posixpath import basename, dirname
 
-from memhint.kernel.errors import InterfaceMissing
-from memhint.kernel.memcg import CgroupVersion, detect
-from memhint.kernel.process import read_process_file
+from memhint.kernel.errors import InterfaceMissing, ProcessGone
+from memhint.kernel.memcg import CgroupVersion, detect, members
+from memhint.kernel.process import program_name, read_process_file
 from memhint.kernel.root import KernelRoot
 
 _MOUNTS = "proc/self/mounts"
@@ -62,6 +63,28 @@ def home(root: KernelRoot, pid: int) -> Home:
         except InterfaceMissing:
             pass  # threaded, or the controller is not handed down to here
     raise InterfaceMissing(where, "it is in the root cgroup, which has no memory of its own")
+
+
+def with_others(root: KernelRoot, place: Home, pid: int, qemus: Collection[int]) -> bool:
+    """Whether another QEMU is in a QEMU's cgroup, as where libvirt makes none for its VMs: what is done there holds for
+    that one, too. A VM's own helpers may be in it, such as swtpm.
+
+    :param qemus: those that are known, by pid
+    :raises ProcessGone: when the process ended
+    :raises KernelInterfaceError: when the cgroup cannot be read
+    """
+    others = members(root, place.path) - {pid}
+    if not others:
+        return False  # as nearly always
+    if not others.isdisjoint(qemus):
+        return True
+    # One that libvirt does not tell of is known by its name, unless each has a name of its own.
+    mine = program_name(root, pid)
+    for one in others:
+        with suppress(ProcessGone):
+            if program_name(root, one) == mine:
+                return True
+    return False
 
 
 def _levels(path: str, mount: str) -> Iterator[str]:

@@ -93,8 +93,8 @@ class QosLever:
         work = Pass(self._root, self._host_boot, self._ledger.all())
         if not work.marks:
             return Verdict(Answer.UNCHANGED)
-        unknown = self._forget(work, set())
-        verdicts = [unknown.get(mark.instance) or self._put_back(mark, work) for mark in work.of_vms()]
+        left = self._forget(work, set())
+        verdicts = [left.get(mark.instance) or self._put_back(mark, work) for mark in work.of_vms()]
         verdicts += self._settle(work)
         problems = [verdict for verdict in verdicts if not verdict.ok]
         if not problems:
@@ -229,15 +229,27 @@ class QosLever:
             self._write(change, work)
 
     def _forget(self, work: Pass, running: set[str]) -> dict[str, Verdict]:
-        """Marks of processes that ended hold for nothing any more; by instance, why that is not known of one."""
-        unknown = {}
+        """Marks of processes that ended hold for nothing any more; by instance, why that could not be seen to.
+
+        A cgroup may outlive its VM, as a container's does, and the next VM there must not find what was set for it.
+        """
+        left = {}
         for mark in work.of_vms():
             try:
-                if mark.instance not in running and not instance_runs(self._root, mark.instance):
-                    self._drop(mark, work)
+                if mark.instance in running or instance_runs(self._root, mark.instance):
+                    continue
             except KernelInterfaceError as error:
-                unknown[mark.instance] = Verdict(Answer.FAILED, Reason.KERNEL, str(error))
-        return unknown
+                left[mark.instance] = Verdict(Answer.FAILED, Reason.KERNEL, str(error))
+                continue
+            if mark.knob == OOM_KNOB:
+                self._drop(mark, work)  # that pid may be another process by now
+                continue
+            work.released = True
+            verdict = self._put_back(mark, work)
+            if verdict.answer is Answer.FAILED:
+                LOG.error("qos: %s", verdict)
+                left[mark.instance] = verdict
+        return left
 
     def _drop(self, mark: Mark, work: Pass) -> None:
         self._ledger.remove(mark.subject, mark.knob)

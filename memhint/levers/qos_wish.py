@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from memhint.kernel.errors import InterfaceMissing
-from memhint.kernel.memcg import CgroupVersion, amount, amount_text, members, own_limit
+from memhint.kernel.memcg import CgroupVersion, amount, amount_text, own_limit
 from memhint.kernel.process import oom_score_adj
-from memhint.kernel.process_cgroup import Home, home
+from memhint.kernel.process_cgroup import Home, home, with_others
 from memhint.kernel.root import KernelRoot
 from memhint.levers.qos_pass import CGROUPS, MIN, OOM_KNOB, SWAP_MAX, Change, Pass, base_of, claim, explained, knob_of
 from memhint.objects.domain import DomainObservation, ProcessMemory
@@ -70,14 +70,14 @@ class QosWishes:
         if target.qos is QosClass.BEST_EFFORT:
             return Wish(oom, conflicts)
         try:
-            place = self._place(target, process, pids, work)
+            place = self._place(process, pids)
             protection = self._protection(target, place, process, ceiling, work, conflicts)
             no_swap = self._no_swap(target, place, process, work, conflicts)
         except _Refusal as refusal:
             return Wish(oom, conflicts, refusal.verdict, back=refusal.back)
         return Wish([*oom, *protection, *no_swap], conflicts, held=frozenset({place.path}))
 
-    def _place(self, target: QosTarget, process: ProcessMemory, pids: set[int], work: Pass) -> Home:
+    def _place(self, process: ProcessMemory, pids: set[int]) -> Home:
         """The VM's own cgroup of version 2."""
         try:
             place = home(self._root, process.pid)
@@ -88,12 +88,10 @@ class QosWishes:
         for name in (MIN, SWAP_MAX):
             if not self._root.exists(f"{place.path}/{name}"):
                 raise _Refusal(Answer.UNSUPPORTED, Reason.KERNEL, f"there is no {name} in {place.path}")
-        if work.mark(target.domain.uuid, knob_of(MIN, place.path), process.instance) is None:
-            others = members(self._root, place.path) & (pids - {process.pid})
-            # What is set there would hold for others too.
-            if others or place.for_many:
-                detail = f"its memory is charged to {place.path}, which it shares: let libvirt make cgroups for its VMs"
-                raise _Refusal(Answer.UNSUPPORTED, Reason.SHARED_CGROUP, detail)
+        # What is set there would hold for others too. They may come later: one that may not swap there is killed.
+        if place.for_many or with_others(self._root, place, process.pid, pids):
+            detail = f"its memory is charged to {place.path}, which it shares: let libvirt make cgroups for its VMs"
+            raise _Refusal(Answer.UNSUPPORTED, Reason.SHARED_CGROUP, detail, back=True)
         return place
 
     def _oom_change(self, target: QosTarget, process: ProcessMemory, work: Pass, conflicts: list[str]) -> list[Change]:

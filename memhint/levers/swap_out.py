@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 
 from memhint.kernel.clearings import Clearings
 from memhint.kernel.encryption import encrypted
-from memhint.kernel.errors import InterfaceMissing, KernelInterfaceError, ProcessGone, WriteIncomplete
+from memhint.kernel.errors import InterfaceMissing, KernelInterfaceError, WriteIncomplete
 from memhint.kernel.guest_advice import Guest, GuestAdvice
-from memhint.kernel.memcg import UNLIMITED, CgroupVersion, amount, members
-from memhint.kernel.process import program_name
-from memhint.kernel.process_cgroup import Home, home
+from memhint.kernel.memcg import UNLIMITED, CgroupVersion, amount
+from memhint.kernel.process_cgroup import Home, home, with_others
 from memhint.kernel.psi import read_pressure
 from memhint.kernel.root import KernelRoot
 from memhint.kernel.swap import SwapArea, swap_areas
@@ -155,24 +153,6 @@ class SwapOutLever(VmLever):
         except KernelInterfaceError as error:
             return SwapOutOutcome(failed(error))
 
-    def _with_others(self, place: Home, pid: int) -> bool:
-        """Whether another QEMU is in its cgroup, as where libvirt makes none for its VMs: it would be swapped out, too.
-
-        :raises KernelInterfaceError: when the cgroup cannot be read
-        """
-        others = members(self._root, place.path) - {pid}
-        if not others:
-            return False  # as nearly always; a VM's own helpers may be in it, such as swtpm
-        if others & self._qemus:
-            return True
-        # One that libvirt does not tell of is known by its name, unless each has a name of its own.
-        mine = program_name(self._root, pid)
-        for one in others:
-            with suppress(ProcessGone):
-                if program_name(self._root, one) == mine:
-                    return True
-        return False
-
     def _look(self, target: SwapOutTarget) -> tuple[Verdict, Home | None, int]:
         """The verdict, and where it is good the VM's cgroup and the bytes of swap it may take."""
         refusal = _not_this_vm(target)
@@ -183,7 +163,7 @@ class SwapOutLever(VmLever):
         if place.version is CgroupVersion.V1:
             detail = f"{place.path} is a cgroup of version 1, which has no {_RECLAIM}: boot the host with version 2"
             return Verdict(Answer.UNSUPPORTED, Reason.KERNEL, detail), None, 0
-        if place.for_many or self._with_others(place, target.domain.process.pid):
+        if place.for_many or with_others(self._root, place, target.domain.process.pid, self._qemus):
             detail = f"its memory is charged to {place.path}, which it shares: let libvirt make cgroups for its VMs"
             return Verdict(Answer.UNSUPPORTED, Reason.SHARED_CGROUP, detail), None, 0
         if not self._root.exists(f"{place.path}/{_RECLAIM}"):

@@ -409,6 +409,95 @@ def test_a_process_in_the_root_cgroup_or_in_one_of_many_is_unsupported(host: Hos
     ]
 
 
+class Container(Host):
+    """libvirt in a container makes no cgroups for its VMs: all of them are in the container's."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.scope = f"{TOP}/system.slice/docker-1f.scope"
+        self.root.write_all(f"{TOP}/system.slice", {"memory.max": "max\n", "memory.high": "max\n"})
+        self.cgroup(self.scope)
+        for name, pid in (("a", 11), ("b", 12)):
+            self.root.write(f"proc/{pid}/cgroup", "0::/system.slice/docker-1f.scope\n")
+            self.root.write(f"proc/{pid}/comm", "qemu-system-x86\n")
+            self.homes[name] = self.scope
+        self.inside(11)
+
+    def inside(self, *pids: int) -> None:
+        self.root.write(f"{self.scope}/cgroup.procs", "".join(f"{pid}\n" for pid in pids))
+
+    def of_scope(self) -> tuple[int, str]:
+        return self.min_of(self.scope), self.text(f"{self.scope}/memory.swap.max")
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_what_comes_to_share_a_guaranteed_vm_s_cgroup_later_takes_it_back(tmp_path: Path, known: bool) -> None:
+    host = Container(tmp_path)
+    other = host.domains["b"] if known else host.domains.pop("b")
+    assert host.bring(a="guaranteed")["a"].verdict.answer is Answer.APPLIED
+    assert host.of_scope() == (GIB, "0")
+    host.inside(11, 12)
+    for _ in range(2):
+        state = host.bring(a="guaranteed")["a"]
+        assert (state.verdict.answer, state.verdict.reason) == (Answer.UNSUPPORTED, Reason.SHARED_CGROUP)
+        assert state.observed is Observed.UNSUPPORTED
+        assert host.of_scope() == (0, "max")
+        assert host.min_of(f"{TOP}/system.slice") == 0
+        assert host.adj(11) == -500
+    host.domains["b"] = other
+    host.end("b")
+    host.inside(11)
+    assert host.bring(a="guaranteed")["a"].verdict.answer is Answer.APPLIED
+    assert host.of_scope() == (GIB, "0")
+
+
+def test_a_helper_in_the_vm_s_own_cgroup_is_no_other_vm(tmp_path: Path) -> None:
+    host = Container(tmp_path)
+    host.bring(a="guaranteed")
+    host.root.write("proc/77/comm", "swtpm\n")
+    host.inside(11, 77)
+    assert host.bring(a="guaranteed")["a"].verdict.answer is Answer.UNCHANGED
+
+
+@pytest.mark.parametrize("undone", [False, True])
+def test_a_cgroup_that_outlives_its_vm_is_as_it_was(tmp_path: Path, undone: bool) -> None:
+    """Else the next VM there may not swap, and nobody knows why."""
+    host = Container(tmp_path)
+    host.bring(a="guaranteed")
+    host.end("a")
+    if undone:
+        assert host.lever.undo().answer is Answer.APPLIED
+    else:
+        host.bring()
+    assert host.of_scope() == (0, "max")
+    assert host.min_of(f"{TOP}/system.slice") == 0
+    assert not host.ledger.marks
+
+
+def test_what_somebody_set_of_a_cgroup_that_outlives_its_vm_stays(tmp_path: Path) -> None:
+    host = Container(tmp_path)
+    host.bring(a="guaranteed")
+    host.end("a")
+    host.root.write(f"{host.scope}/memory.swap.max", f"{MIB}\n")
+    host.bring()
+    assert host.of_scope() == (0, str(MIB))
+    assert not host.ledger.marks
+
+
+def test_a_cgroup_that_outlives_its_vm_and_cannot_be_written_is_tried_again(tmp_path: Path, monkeypatch) -> None:
+    host = Container(tmp_path)
+    host.bring(a="guaranteed")
+    host.end("a")
+    with monkeypatch.context() as patch:
+        patch.setattr(KernelRoot, "write_text", lambda root, name, text: (_ for _ in ()).throw(WriteRejected(name, "")))
+        host.bring()
+        assert host.lever.undo().answer is Answer.FAILED
+        assert host.of_scope() == (GIB, "0")
+    host.bring()
+    assert host.of_scope() == (0, "max")
+    assert not host.ledger.marks
+
+
 def test_a_vm_that_does_not_run_waits(host: Host) -> None:
     host.end("a")
     host.domains["a"] = replace(host.vm("a", 21), process=None)
