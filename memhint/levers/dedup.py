@@ -44,7 +44,6 @@ PAUSED = Verdict(Answer.UNCHANGED, Reason.NOT_RUNNING, "it is paused: for a whil
 ADAPTIVE = "adaptive"
 FAST = (5000, 20)  # pages, and the milliseconds of the sleep after them: about 38 % of a core
 SLOW = (100, 1000)  # no load worth the name; what the pages hold is still looked at now and then
-_NOT_ASKED = frozenset({Reason.HEADROOM, Reason.KERNEL})  # there is no room to separate a VM, or none is known of
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,13 +336,14 @@ class DedupLever(HostLever[DedupPlan]):
         problems = []
         merged = set()  # VMs that stay so for now: their marks are kept, and the next pass tries again
         for mark in marks:
+            one = by_uuid.get(mark.subject)
+            if mark.knob != MERGE_KNOB or one is None:
+                continue
             # Who was to be out may not be: that was marked first. Whose property goes back to that is separated by it.
-            merges = mark.after != "false" or mark.before == "false"
-            if mark.knob == MERGE_KNOB and merges and mark.subject in by_uuid:
-                verdict = self._merge.set(by_uuid[mark.subject], False, host, dry_run=False)
+            if mark.after != "false" or mark.before == "false" or not self._merge.is_out(one):
+                verdict = self._merge.set(one, False, host, dry_run=False)
                 if not verdict.ok:
-                    problems.append(f"{by_uuid[mark.subject].name}: {verdict}")
-                if verdict.reason in _NOT_ASKED:
+                    problems.append(f"{one.name}: {verdict}")
                     merged.add(mark.subject)
 
         def room() -> int:

@@ -332,6 +332,16 @@ class MergeFlags:
             merge, domain.facts.memory
         )
 
+    def is_out(self, domain: DomainObservation) -> bool:
+        """Whether the kernel shows that a VM is kept out, whatever its QEMU was told: then nothing of it is merged."""
+        assert domain.process is not None
+        if self.is_set(domain, False):
+            return True
+        try:
+            return smaps.mergeable_bytes(self._root, domain.process.pid) <= _left_over(domain)
+        except KernelInterfaceError:
+            return False  # to set it says why
+
     def forget_ended(self, running: Sequence[DomainObservation], domains: Sequence[DomainObservation]) -> None:
         """Of QEMU processes that ended nothing is known any more, and their marks hold for nothing."""
         # One missed reading of a process is no end of it.

@@ -569,6 +569,54 @@ def test_what_was_changed_of_a_vm_whose_process_cannot_be_read_now_is_put_back_l
     assert (host.merging(), host.ledger.all()) == ({"a", "b", "c", "d"}, ())
 
 
+def fails_to_separate(host: Host, name: str, how: str, patch: pytest.MonkeyPatch) -> None:
+    """How a VM's QEMU does not separate its pages: it does not answer, at once or half way, or only says it did."""
+    monitor = host.monitors[name]
+    if how == "half way":
+
+        def hangs(path: str, name: str, value: object) -> None:
+            raise LibvirtCallFailed("it does not answer")
+
+        patch.setattr(monitor, "set", hangs)
+    else:
+        patch.setattr(monitor, {"at once": "broken", "says so": "deaf"}[how], True)
+
+
+@pytest.mark.parametrize("how", ["at once", "half way", "says so"])
+@pytest.mark.parametrize("left", [False, True], ids=["member", "left before"])
+def test_who_could_not_be_separated_in_the_end_keeps_its_mark_and_is_separated_later(
+    host: Host, monkeypatch: pytest.MonkeyPatch, how: str, left: bool
+) -> None:
+    """To set its property back is no change for its QEMU: what is merged would stay so, and nobody knew of it."""
+    host.reconcile()
+    host.merged(a=1 * GIB)
+    with monkeypatch.context() as patch:
+        fails_to_separate(host, "a", how, patch)
+        if left:  # and QEMU was told to keep it out then
+            host.asks["a"] = "off"
+            host.reconcile()
+            host.lever = host.make()
+        for _ in range(2):
+            verdict = host.lever.undo(host.domains, host.seen())
+            assert (verdict.answer, verdict.detail.startswith("a: ")) == (Answer.FAILED, True)
+            assert [mark.subject for mark in host.ledger.all()] == ["a"]
+            assert host.knob("run") == "0"
+    assert host.available == 8 * GIB, "nothing of it was separated"
+    host.lever = host.make()
+    assert host.lever.undo(host.domains, host.seen()).ok
+    assert host.available == 7 * GIB
+    assert (host.merging(), host.ledger.all()) == ({"a", "b", "c", "d"}, ())
+
+
+def test_who_was_out_all_the_time_is_not_separated_in_the_end(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That takes room, and its QEMU's time."""
+    host.reconcile()
+    host.lever = host.make()
+    told = {name: list(monitor.history) for name, monitor in host.monitors.items()}
+    assert host.lever.undo(host.domains, host.seen()).ok
+    assert {name: host.monitors[name].history[len(told[name]) :] for name in "cd"} == {"c": [True], "d": [True]}
+
+
 def test_one_vm_leaves_and_the_others_go_on(host: Host) -> None:
     host.reconcile()
     host.asks = {"b": "on"}

@@ -128,6 +128,7 @@ def test_off_takes_the_ranges_away_and_leaves_qemu_as_it_was(host: Host) -> None
     host.asks = {}
     _, own = host.reconcile()
     assert own.answer is Answer.APPLIED
+    assert host.monitors["a"].history[-2:] == [False, True], "few as they are, they are separated first"
     assert marked(host, "a") == 0
     assert host.merging() == {"a", "b", "c", "d"}
     assert host.ledger.all() == ()
