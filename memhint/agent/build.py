@@ -48,6 +48,8 @@ from memhint.virt.stats import read_stats
 
 # With a new connection: what started while there was none was told to nobody.
 _ARRIVALS = frozenset({DomainEvent.STARTED, DomainEvent.PLUGGED, DomainEvent.CONNECTED})
+# After these a domain may have another definition for its next start.
+_REDEFINED = frozenset({DomainEvent.LIFECYCLE, DomainEvent.STARTED, DomainEvent.CONNECTED})
 _LEAVING = 15.0  # seconds: a reading of active memory under way ends with its window
 
 
@@ -122,6 +124,9 @@ def build(
             arrivals.note()
             for runner in parts.runners:
                 runner.arrived()
+        if event.kind in _REDEFINED:
+            for runner in parts.runners:
+                runner.redefined(event.uuid)
         if event.kind is DomainEvent.AGENT and event.uuid:
             guests.changed(event.uuid)
         elif event.kind is DomainEvent.CONNECTED:

@@ -160,7 +160,9 @@ class Cycle:
             return [f"what is left is not known: {error}"]
 
     def end(self) -> None:
-        """Say that the host goes down in order: what it has earned then outlives its boot."""
+        """Say that the host goes down in order: what it has earned outlives that, and so do definitions."""
+        for runner in self._parts.runners:
+            runner.host_ends()
         if self.state.at is None or self._dry_run:
             return  # it never planned in this boot: what is kept of the last one stays
         try:

@@ -13,7 +13,7 @@ from memhint.guest.capabilities import read_capabilities
 from memhint.guest.errors import GuestCommandMissing, GuestError, GuestTimeout
 from memhint.guest.protocol import GuestAgent
 from memhint.guest.reporting_knob import read_guest_kernel
-from memhint.levers.reporting import KNOBS, ReportingLever, ReportingTarget
+from memhint.levers.reporting import KNOBS, STAYING, ReportingLever, ReportingTarget
 from memhint.levers.reporting_next_boot import NextBootConfig
 from memhint.objects.guest import GuestKernel
 from memhint.objects.lever import LeverState
@@ -48,6 +48,7 @@ class GuestReporting(GuestLever):
         self._note = note
         self._lock = threading.Lock()
         self._stopping = False
+        self._kept: Collection[str] = ()  # knobs that are not put back
         self._pulling = Turns()  # one pull or undo of a guest at a time
         self._verdicts: dict[str, tuple[tuple[Policy, Tuning], Verdict]] = {}
 
@@ -98,13 +99,18 @@ class GuestReporting(GuestLever):
 
     def put_back(self, wish: GuestWish, agent: GuestAgent | None) -> Verdict:
         """Undo what memhint changed in this guest."""
-        target = ReportingTarget(wish.domain, wish.policy, agent, self._next_boot(wish.domain.uuid))
+        target = ReportingTarget(wish.domain, wish.policy, agent, self._next_boot(wish.domain.uuid), kept=self._kept)
         with self._pulling.of(wish.domain.uuid):
             return self._pull(target, Mode.AUTO, dry_run=False)
 
     def owned(self, among: Collection[str]) -> set[str]:
-        """The VMs of these that bear a mark of the lever."""
-        return {mark.subject for mark in self._ledger.all() if mark.subject in among and mark.knob in KNOBS}
+        """The VMs of these that bear a mark of what is to be put back."""
+        knobs = KNOBS.difference(self._kept)
+        return {mark.subject for mark in self._ledger.all() if mark.subject in among and mark.knob in knobs}
+
+    def keep_next_boot(self) -> None:
+        """What VMs have for their next start is not put back: they start before the next agent does."""
+        self._kept = STAYING
 
     def retain(self, uuids: Collection[str]) -> None:
         """Forget all other VMs."""

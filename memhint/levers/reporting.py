@@ -71,6 +71,8 @@ class ReportingTarget:
     tuning: Tuning = GUESTS_OWN
     fresh: bool = False
     """Whether the guest's kernel and memory, as observed, were read in this very conversation."""
+    kept: Collection[str] = ()
+    """Knobs that stay as they are, with their marks, where they would be put back."""
 
 
 class ReportingLever:
@@ -90,12 +92,22 @@ class ReportingLever:
         self._now = now
         self._flushes = Flushes()
         self._bounded: dict[str, str | None] = {}  # by domain: the release that refused STOP_ORDER
+        self._looked: set[str] = set()  # VMs with the feature whose definition has it, too, as far as anybody has told
 
     def retain(self, uuids: Collection[str]) -> None:
         """Forget what is remembered of all VMs but these."""
         self._flushes.retain(uuids)
         for gone in self._bounded.keys() - set(uuids):
             del self._bounded[gone]
+        for gone in self._looked - set(uuids):
+            self._looked.discard(gone)
+
+    def redefined(self, uuid: str) -> None:
+        """A definition may be another one; of any VM where ``uuid`` is empty. Safe on the event thread."""
+        if uuid:
+            self._looked.discard(uuid)
+        else:
+            self._looked.clear()
 
     def probe(self, domain: DomainObservation) -> Verdict:
         """Whether this VM's reporting can be switched at run time at all, consent aside."""
@@ -141,9 +153,31 @@ class ReportingLever:
         verdict = self._pull_switch(target, desired, dry_run=dry_run)
         if verdict.ok and (tuned := self._tune(target, desired, dry_run=dry_run)) is not None:
             verdict = _of_both(verdict, tuned)
+        # Whatever may be done now: the VM is to start with what is wished, and not with what an earlier wish has
+        # defined, or an agent before this one has put back when it stopped.
+        if desired is Mode.ON:
+            return _of_both(verdict, self._keep_defined(target, dry_run=dry_run))
+        self._looked.discard(target.domain.uuid)
         if desired is Mode.OFF:
-            # Whatever may be done now: the VM would start with what an earlier wish has defined.
-            verdict = _of_both(verdict, self._release(target, (NEXT_BOOT_KNOB,), dry_run=dry_run))
+            return _of_both(verdict, self._release(target, (NEXT_BOOT_KNOB,), dry_run=dry_run))
+        return verdict
+
+    def _keep_defined(self, target: ReportingTarget, *, dry_run: bool) -> Verdict:
+        """Of a VM that runs with the feature, have the definition say so, too. Asks libvirt where that may be news."""
+        uuid, facts = target.domain.uuid, target.domain.facts
+        runs = target.domain.state is not DomainState.SHUTOFF
+        if not (runs and facts.reporting_offered and facts.persistent) or uuid in self._looked:
+            return Verdict(Answer.UNCHANGED)
+        self._looked.add(uuid)  # before the look: what changes meanwhile is looked at again
+        has_it = False
+        try:
+            verdict = reporting_next_boot.keep(
+                self._ledger, self._now, target.domain, target.next_boot, dry_run=dry_run
+            )
+            has_it = verdict.ok and not dry_run
+        finally:
+            if not has_it:
+                self._looked.discard(uuid)
         return verdict
 
     def _pull_switch(self, target: ReportingTarget, desired: Mode, *, dry_run: bool) -> Verdict:
@@ -273,7 +307,7 @@ class ReportingLever:
         """Undo every mark of these; the verdict that matters most, or that nothing was to be done."""
         verdicts = []
         for knob in knobs:
-            mark = self._ledger.get(target.domain.uuid, knob)
+            mark = self._ledger.get(target.domain.uuid, knob) if knob not in target.kept else None
             if mark is not None and dry_run:
                 verdicts.append(Verdict(Answer.PLANNED, Reason.DRY_RUN, f"{knob} would be as it was"))
             elif mark is not None:

@@ -26,13 +26,23 @@ class NextBootConfig(Protocol):
 def define(
     ledger: Ledger, now: Callable[[], float], domain: DomainObservation, config: NextBootConfig, *, dry_run: bool
 ) -> Verdict:
-    """Have the VM start with it the next time."""
+    """Have a VM that runs without it start with it the next time."""
     if not domain.facts.persistent:
         return Verdict(Answer.UNSUPPORTED, Reason.DEVICE, "a transient domain has no next boot to define")
+    verdict = keep(ledger, now, domain, config, dry_run=dry_run)
+    if not verdict.ok or verdict.answer is Answer.PLANNED:
+        return verdict
+    return Verdict(Answer.PENDING, Reason.NEXT_BOOT, "defined for the VM's next start")
+
+
+def keep(
+    ledger: Ledger, now: Callable[[], float], domain: DomainObservation, config: NextBootConfig, *, dry_run: bool
+) -> Verdict:
+    """Have the definition of a persistent VM say so, whatever it runs with."""
     try:
         before = config.reporting()
         if before == "on":
-            return Verdict(Answer.PENDING, Reason.NEXT_BOOT, "defined for the VM's next start")
+            return Verdict(Answer.UNCHANGED)
         if dry_run:
             return Verdict(Answer.PLANNED, Reason.DRY_RUN, "set freePageReporting='on' for the VM's next start")
         known = ledger.get(domain.uuid, NEXT_BOOT_KNOB)
@@ -42,7 +52,7 @@ def define(
         config.set_reporting("on")
     except VirtError as error:
         return Verdict(Answer.FAILED, Reason.HYPERVISOR, error.detail)
-    return Verdict(Answer.PENDING, Reason.NEXT_BOOT, "defined for the VM's next start")
+    return Verdict(Answer.APPLIED, Reason.NONE, "freePageReporting='on' is set for the VM's next start, too")
 
 
 def put_back(ledger: Ledger, mark: Mark, config: NextBootConfig) -> Verdict:

@@ -43,6 +43,14 @@ class ReportingRunner(LeverRunner):
             return []
         return [f"reporting of {uuid}: {verdict}" for uuid, verdict in self._guests.undo(deadline).items()]
 
+    def redefined(self, uuid: str) -> None:
+        """Tell the lever, which looks at a definition once."""
+        self._reporting.lever.redefined(uuid)
+
+    def host_ends(self) -> None:
+        """Definitions stay as they are, with their marks: libvirt starts VMs by them before there is an agent again."""
+        self._reporting.keep_next_boot()
+
     def settle(self, timeout: float) -> bool:
         """Whether every guest's conversation has had an outcome. Waits for none: each has a time limit of its own."""
         return self._guests.settled()

@@ -61,8 +61,18 @@ class LeverRunner(ABC):
         """
         return
 
+    def host_ends(self) -> None:
+        """The whole host goes down in order; called before `undo`, which leaves what VMs are to start with again."""
+        return
+
     def arrived(self) -> None:
         """A VM has started, or has more memory. Called by libvirt's event thread: must not wait."""
+        return
+
+    def redefined(self, uuid: str) -> None:
+        """What a VM has for its next start may be another; any VM where ``uuid`` is empty. Called by libvirt's event
+        thread: must not wait.
+        """
         return
 
     def settle(self, timeout: float) -> bool:

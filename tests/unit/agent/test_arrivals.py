@@ -97,6 +97,7 @@ class Heard(LeverRunner):
 
     def __init__(self) -> None:
         self.starts = self.wakes = 0
+        self.redefinitions: list[str] = []
 
     def wake(self) -> None:
         self.wakes += 1
@@ -106,6 +107,9 @@ class Heard(LeverRunner):
 
     def arrived(self):
         self.starts += 1
+
+    def redefined(self, uuid):
+        self.redefinitions.append(uuid)
 
 
 @pytest.fixture
@@ -138,3 +142,18 @@ def test_what_starts_or_is_plugged_in_is_counted_and_told_at_once(agent) -> None
         listen(Event(kind, UUID))
     assert (built.arrivals.count, runner.starts) == (3, 3)
     assert runner.wakes == 5
+
+
+def test_runners_hear_of_definitions_that_may_have_changed(agent) -> None:
+    _, runner, (listen,) = agent
+    for kind in (
+        DomainEvent.PLUGGED,
+        DomainEvent.DEFINITION,
+        DomainEvent.AGENT,
+    ):  # how it runs, and not what it starts as
+        listen(Event(kind, UUID))
+    assert runner.redefinitions == []
+    for kind in (DomainEvent.LIFECYCLE, DomainEvent.STARTED):
+        listen(Event(kind, UUID))
+    listen(Event(DomainEvent.CONNECTED, ""))
+    assert runner.redefinitions == [UUID, UUID, ""]

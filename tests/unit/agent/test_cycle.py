@@ -1062,3 +1062,18 @@ def test_an_agent_that_ends_says_so_for_the_next_boot_and_one_that_never_planned
     assert host.recorder.saved[1] > 0
     host.recorder.failing = True
     host.cycle.end()  # what it undoes does not wait for its store
+
+
+def test_runners_are_told_that_the_whole_host_goes_down(tmp_path: Path) -> None:
+    told = []
+
+    class Runner(LeverRunner):
+        def pull(self, view, planned) -> None:
+            raise AssertionError("no cycle was run")
+
+        def host_ends(self) -> None:
+            told.append(True)
+
+    host = FakeHost(tmp_path, more=lambda note: (Runner(),))
+    host.cycle.end()
+    assert told == [True]

@@ -1,12 +1,15 @@
-"""The reporting lever within conversations, while the store that has its marks does not answer."""
+"""The reporting lever within conversations: while the store with its marks is away, and when the agent stops."""
 
 from __future__ import annotations
 
 from contextlib import nullcontext
 
+import pytest
+
 from lab.memory_ledger import MemoryLedger
 from memhint.agent.guest_reporting import GuestReporting
 from memhint.agent.guests import Guests, GuestTiming
+from memhint.agent.runners.reporting import ReportingRunner
 from memhint.guest.poller import Newest
 from memhint.objects.ownership import Mark
 from memhint.objects.policy import Origin, effective
@@ -14,12 +17,14 @@ from memhint.objects.tuning import GUESTS_OWN
 from memhint.objects.verdict import Answer, Reason
 from memhint.store.errors import StoreError
 from tests.unit import builders
+from tests.unit.agent.views import view_of
 from tests.unit.builders import WEB
 from tests.unit.levers.fakes import FakeNextBoot
 from tests.unit.levers.test_reporting import ORDER, Guest
 
 MEMINFO = "MemTotal: 4000000 kB\nMemFree: 3000000 kB\nMemAvailable: 3500000 kB\nCached: 9 kB\n"
 ALLOW = effective({Origin.OPERATOR: {"guest_actions": "allow"}})
+ON = effective({Origin.OPERATOR: {"reporting": "on"}})
 OFF = effective({Origin.OPERATOR: {"guest_actions": "allow", "reporting": "off"}})
 
 
@@ -49,8 +54,9 @@ class Host:
             lambda uuid: nullcontext(self.guest.agent), GuestTiming(), wall=lambda: self.now, clock=lambda: self.now
         )
         self.guests._poller._start = lambda work: work()
-        self.reporting = GuestReporting(self.ledger, lambda uuid: FakeNextBoot(), 9, wall=lambda: self.now)
-        self.guests.pull_within(self.reporting)
+        self.next_boot = FakeNextBoot("on")
+        self.reporting = GuestReporting(self.ledger, lambda uuid: self.next_boot, 9, wall=lambda: self.now)
+        self.runner = ReportingRunner(self.guests, self.reporting)
 
     def talk(self) -> None:
         self.now += 10.0
@@ -80,3 +86,39 @@ def test_what_was_changed_in_a_guest_is_put_back_once_the_store_answers() -> Non
     host.ledger.away = 1  # the first try finds no store
     assert host.guests.undo(60.0) == {}
     assert host.guest.files[ORDER].strip() == "9"
+
+
+@pytest.mark.parametrize("host_ends", [False, True])
+def test_what_vms_have_for_their_next_start_is_put_back_unless_the_whole_host_goes_down(host_ends: bool) -> None:
+    """libvirt starts them before there is an agent again."""
+    host = Host()
+    host.next_boot.value = None
+    host.guests.follow([host.domain], {WEB: ON})
+    assert (host.next_boot.value, len(host.ledger.all())) == ("on", 1)
+    if host_ends:
+        host.runner.host_ends()
+    assert host.runner.undo(view_of([host.domain], {WEB: ON}), 60.0) == []
+    assert (host.next_boot.value, len(host.ledger.all())) == (("on", 1) if host_ends else (None, 0))
+
+
+def test_what_was_changed_in_a_guest_is_put_back_also_where_the_whole_host_goes_down() -> None:
+    """It may be saved, and go on with what it had."""
+    host = Host()
+    host.talk()
+    host.guests.follow([host.domain], {WEB: OFF})
+    host.runner.host_ends()
+    assert host.runner.undo(view_of([host.domain], {WEB: OFF}), 60.0) == []
+    assert (host.guest.files[ORDER].strip(), host.ledger.all()) == ("9", ())
+
+
+def test_a_definition_that_may_have_changed_is_looked_at_again() -> None:
+    host = Host()
+    host.guests.follow([host.domain], {WEB: ON})
+    host.next_boot.value = None
+    host.now += 10.0
+    host.guests.follow([host.domain], {WEB: ON})
+    assert host.next_boot.value is None
+    host.runner.redefined(WEB)
+    host.now += 10.0
+    host.guests.follow([host.domain], {WEB: ON})
+    assert host.next_boot.value == "on"

@@ -18,8 +18,10 @@ class FakeNextBoot:
 
     def __init__(self, value: str | None = None) -> None:
         self.value = value
+        self.looks = 0
 
     def reporting(self) -> str | None:
+        self.looks += 1
         return self.value
 
     def set_reporting(self, value: str | None) -> None:

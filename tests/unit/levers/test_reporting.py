@@ -24,6 +24,7 @@ from memhint.objects.policy import Mode, Origin, effective
 from memhint.objects.tuning import Tuning
 from memhint.objects.units import GIB, MIB
 from memhint.objects.verdict import Answer, Reason, Verdict
+from memhint.store.errors import StoreError
 from memhint.virt.errors import LibvirtUnavailable
 from tests.unit import builders
 from tests.unit.guest.fake_agent import FakeAgent
@@ -50,12 +51,20 @@ class Guest:
         }
         self.agent = FakeAgent(files=self.files, release=release, on_write=self.on_write)
         self.policy = effective({Origin.OPERATOR: policy})
-        self.next_boot = FakeNextBoot()
+        self.next_boot = FakeNextBoot("on")
         self.ledger = MemoryLedger()
-        self.lever = ReportingLever(self.ledger, self.read, 9, lambda: 1.0)
+        self.lever = self.new_lever()
         self.facts = builders.facts()
         self.state = DomainState.RUNNING
         self.actual = self.facts.memory
+
+    def new_lever(self) -> ReportingLever:
+        """Of another life of the agent."""
+        return ReportingLever(self.ledger, self.read, 9, lambda: 1.0)
+
+    def starts_without(self) -> None:
+        """Its VM runs without the feature, by its definition."""
+        self.facts, self.next_boot.value = replace(self.facts, reporting_offered=False), None
 
     def on_write(self, path: str, text: str) -> None:
         if path == f"{DRIVER}/unbind":
@@ -286,7 +295,7 @@ def test_an_order_that_nobody_chose_is_not_off() -> None:
 
 def test_a_vm_started_without_the_feature_gets_it_at_its_next_start_and_loses_it_again() -> None:
     guest = Guest("6.12.0")
-    guest.facts = replace(guest.facts, reporting_offered=False)
+    guest.starts_without()
     assert guest.pull(Mode.ON, dry_run=True).answer is Answer.PLANNED
     assert guest.next_boot.value is None
     assert guest.pull(Mode.ON).reason is Reason.NEXT_BOOT
@@ -297,12 +306,116 @@ def test_a_vm_started_without_the_feature_gets_it_at_its_next_start_and_loses_it
     assert guest.next_boot.value is None
 
 
+def restarted_with_the_feature() -> Guest:
+    """Defined by memhint, and started since."""
+    guest = Guest("6.12.0")
+    guest.starts_without()
+    guest.pull(Mode.ON)
+    guest.facts = replace(guest.facts, reporting_offered=True)
+    return guest
+
+
+@pytest.mark.parametrize("state", [DomainState.RUNNING, DomainState.PAUSED])
+def test_a_vm_that_runs_with_the_feature_is_to_start_with_it_again_after_an_agent_stopped(state: DomainState) -> None:
+    guest = restarted_with_the_feature()
+    assert guest.pull(Mode.ON).answer is Answer.UNCHANGED
+    guest.pull(Mode.AUTO)  # as an agent does that stops
+    assert (guest.next_boot.value, guest.ledger.all()) == (None, ())
+    guest.lever, guest.state = guest.new_lever(), state
+    planned = guest.pull(Mode.ON, dry_run=True)
+    assert (guest.next_boot.value, guest.ledger.all()) == (None, ())
+    done = guest.pull(Mode.ON)
+    assert guest.next_boot.value == "on"
+    assert guest.ledger.get(builders.WEB, NEXT_BOOT_KNOB).before == ""
+    if state is DomainState.RUNNING:
+        assert (planned.answer, done.answer) == (Answer.PLANNED, Answer.APPLIED)
+    else:
+        assert planned.reason is done.reason is Reason.NOT_RUNNING
+    guest.pull(Mode.AUTO)
+    assert (guest.next_boot.value, guest.ledger.all()) == (None, ())
+    guest.pull(Mode.ON)
+    assert guest.next_boot.value == "on"
+
+
+def test_a_definition_that_has_it_is_looked_at_once_until_it_may_have_changed() -> None:
+    guest = restarted_with_the_feature()
+    guest.next_boot.looks = 0
+    for _ in range(3):
+        assert guest.pull(Mode.ON).answer is Answer.UNCHANGED
+    assert guest.next_boot.looks == 1
+    guest.next_boot.value = None  # by its owner, whom the wish overrules as it does where the VM runs without it
+    for uuid in ("", builders.WEB):
+        guest.lever.redefined(uuid)
+        guest.pull(Mode.ON)
+        guest.pull(Mode.ON)
+    assert (guest.next_boot.looks, guest.next_boot.value) == (3, "on")
+    guest.lever.retain(())
+    guest.pull(Mode.ON)
+    assert guest.next_boot.looks == 4
+
+
+def test_a_definition_that_cannot_be_looked_at_is_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    guest = restarted_with_the_feature()
+    guest.next_boot.value = None
+
+    def away(self) -> str | None:
+        raise LibvirtUnavailable("libvirtd is away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FakeNextBoot, "reporting", away)
+        verdict = guest.pull(Mode.ON)
+        assert (verdict.answer, verdict.reason) == (Answer.FAILED, Reason.HYPERVISOR)
+    assert guest.pull(Mode.ON).answer is Answer.APPLIED
+    assert guest.next_boot.value == "on"
+
+
+def test_a_definition_is_looked_at_again_where_its_mark_could_not_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    guest = restarted_with_the_feature()
+    guest.pull(Mode.AUTO)
+
+    def away(self, mark: Mark) -> None:
+        raise StoreError("the database is away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MemoryLedger, "put", away)
+        with pytest.raises(StoreError):
+            guest.pull(Mode.ON)
+    assert guest.next_boot.value is None
+    guest.pull(Mode.ON)
+    assert guest.next_boot.value == "on"
+
+
+def test_a_change_of_the_definition_meanwhile_is_not_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    guest = restarted_with_the_feature()
+    read = FakeNextBoot.reporting
+
+    def changed(self) -> str | None:
+        value = read(self)
+        self.value = None
+        guest.lever.redefined(builders.WEB)
+        return value
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FakeNextBoot, "reporting", changed)
+        guest.pull(Mode.ON)
+    guest.pull(Mode.ON)
+    assert guest.next_boot.value == "on"
+
+
+def test_a_transient_vm_that_runs_with_the_feature_has_no_definition_to_look_at() -> None:
+    guest = Guest("6.12.0")
+    guest.next_boot.value = None
+    guest.facts = replace(guest.facts, persistent=False)
+    assert guest.pull(Mode.ON).answer is Answer.UNCHANGED
+    assert (guest.next_boot.looks, guest.next_boot.value, guest.ledger.all()) == (0, None, ())
+
+
 @pytest.mark.parametrize("restarted", [False, True])
 @pytest.mark.parametrize("state", [DomainState.RUNNING, DomainState.SHUTOFF])
 def test_a_vm_that_is_to_have_it_off_does_not_keep_it_for_its_next_start(state: DomainState, restarted: bool) -> None:
     """Nothing else keeps it from reporting then, where memhint may do nothing in the guest."""
     guest = Guest("6.12.0")
-    guest.facts = replace(guest.facts, reporting_offered=False)
+    guest.starts_without()
     guest.pull(Mode.ON)
     guest.facts = replace(guest.facts, reporting_offered=restarted)
     guest.state = state
@@ -320,7 +433,7 @@ def test_a_vm_that_is_to_have_it_off_does_not_keep_it_for_its_next_start(state: 
 
 def test_a_definition_that_cannot_be_put_back_is_said_and_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     guest = Guest("6.12.0")
-    guest.facts = replace(guest.facts, reporting_offered=False)
+    guest.starts_without()
     guest.pull(Mode.ON)
 
     def away(self, value: str | None) -> None:
@@ -400,7 +513,7 @@ def test_what_the_owner_set_between_two_changes_is_what_goes_back() -> None:
 @pytest.mark.parametrize("theirs", ["off", None])
 def test_what_an_operator_defined_between_two_wishes_is_what_goes_back(theirs: str | None) -> None:
     guest = Guest("6.12.0")
-    guest.facts = replace(guest.facts, reporting_offered=False)
+    guest.starts_without()
     guest.next_boot.value = "off" if theirs is None else None
     guest.pull(Mode.ON)
     guest.next_boot.value = theirs
@@ -412,7 +525,7 @@ def test_what_an_operator_defined_between_two_wishes_is_what_goes_back(theirs: s
 
 def test_a_definition_that_an_operator_changed_since_is_left_and_said_to_be() -> None:
     guest = Guest("6.12.0")
-    guest.facts = replace(guest.facts, reporting_offered=False)
+    guest.starts_without()
     guest.pull(Mode.ON)
     guest.next_boot.value = "off"
     left = guest.pull(Mode.AUTO)
