@@ -184,13 +184,16 @@ class Guests:
             wishes = dict(self._wishes)
         return all(self._poller.newest(uuid).settled for uuid in wishes)
 
-    def undo(self, deadline: float) -> dict[str, Verdict]:
+    def undo(
+        self, domains: Iterable[DomainObservation], policies: Mapping[str, Policy], deadline: float
+    ) -> dict[str, Verdict]:
         """Put back what memhint changed in the guests, all at a time and for at most ``deadline`` seconds.
 
+        :param domains: all of the host's, whether anything may be done to them otherwise or not
         :returns: the verdict per domain UUID of what could not be put back, and still bears a mark
         """
+        wishes = {one.uuid: GuestWish(_as_marked(one), policies[one.uuid]) for one in domains}
         with self._lock:
-            wishes = dict(self._wishes)
             self._stopping = True
         self._lever.stop()
         self._poller.close(timeout_s=0.0)
@@ -295,6 +298,13 @@ class Guests:
         except GuestError as error:
             gaps.append(error.gap(what))
             return None
+
+
+def _as_marked(domain: DomainObservation) -> DomainObservation:
+    """What was changed was changed through an agent, of a balloon that reports: also where the definition is unread."""
+    if domain.defined:
+        return domain
+    return replace(domain, facts=replace(domain.facts, guest_agent=True, balloon=True, reporting_offered=True))
 
 
 def _instance(domain: DomainObservation) -> str:

@@ -38,10 +38,11 @@ class ReportingRunner(LeverRunner):
             yield self._reporting.lever.state(one, policy.reporting, verdict)
 
     def undo(self, view: HostSnapshot, deadline: float) -> list[str]:
-        """Put back each guest's own settings."""
+        """Put back each guest's own settings; of all VMs, also where nothing else may be done to one."""
         if not view.seen.listed:
             return []
-        return [f"reporting of {uuid}: {verdict}" for uuid, verdict in self._guests.undo(deadline).items()]
+        left = self._guests.undo(view.seen.domains, view.policies, deadline)
+        return [f"reporting of {uuid}: {verdict}" for uuid, verdict in left.items()]
 
     def redefined(self, uuid: str) -> None:
         """Tell the lever, which looks at a definition once."""
