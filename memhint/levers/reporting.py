@@ -45,6 +45,7 @@ from memhint.objects.tuning import GUESTS_OWN, Tuning
 from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.planner.splits import splits_by_free
 from memhint.planner.splits import words as splits_words
+from memhint.virt.errors import VirtError
 
 ORDER_KNOB = "guest page_reporting_order"
 DRIVER_KNOB = "guest balloon driver"
@@ -208,6 +209,8 @@ class ReportingLever:
         domain, kernel = target.domain, target.domain.guest_kernel
         wish = target.tuning if desired is not Mode.OFF else GUESTS_OWN
         support = self.probe(domain)
+        if domain.state is DomainState.SHUTOFF and wish.empty:
+            return self._release(target, reporting_tuning.KNOBS, dry_run=dry_run)
         if support.reason is Reason.NO_GUEST_AGENT and wish.empty and self._tuned(domain.uuid):
             return self._give_back_unseen(target, desired, dry_run=dry_run)
         if not support.ok or kernel is None:
@@ -263,6 +266,8 @@ class ReportingLever:
             return Verdict(Answer.UNCHANGED, Reason.NOT_RUNNING, "the VM is gone, and the setting with it")
         if mark.knob == NEXT_BOOT_KNOB:
             return reporting_next_boot.put_back(self._ledger, mark, target.next_boot)
+        if target.domain.state is DomainState.SHUTOFF:
+            return self._undo_shut_off(mark, target.next_boot)
         kernel = target.domain.guest_kernel
         if guest_boot.booted_since(kernel, mark):
             return self._gone_with_its_boot(mark)
@@ -299,9 +304,20 @@ class ReportingLever:
         self._ledger.remove(mark.subject, mark.knob)
         return Verdict(Answer.APPLIED, Reason.NONE, f"{mark.knob} is as it was")
 
-    def _gone_with_its_boot(self, mark: Mark) -> Verdict:
+    def _undo_shut_off(self, mark: Mark, config: NextBootConfig) -> Verdict:
+        try:
+            anew = config.begins_anew()
+        except VirtError as error:
+            return Verdict(Answer.FAILED, Reason.HYPERVISOR, error.detail)
+        if not anew:
+            return Verdict(Answer.PENDING, Reason.NOT_RUNNING, "the VM is saved, and goes on with what was set in it")
+        return self._gone_with_its_boot(mark, "the VM is shut off, and the setting went with its boot")
+
+    def _gone_with_its_boot(
+        self, mark: Mark, detail: str = "the guest has booted since, and the setting went with it"
+    ) -> Verdict:
         self._ledger.remove(mark.subject, mark.knob)
-        return Verdict(Answer.UNCHANGED, Reason.NONE, "the guest has booted since, and the setting went with it")
+        return Verdict(Answer.UNCHANGED, Reason.NONE, detail)
 
     def _release(self, target: ReportingTarget, knobs: Iterable[str], *, dry_run: bool) -> Verdict:
         """Undo every mark of these; the verdict that matters most, or that nothing was to be done."""

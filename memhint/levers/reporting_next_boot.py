@@ -22,6 +22,9 @@ class NextBootConfig(Protocol):
     def set_reporting(self, value: str | None) -> None:
         """Set it, or remove it with None."""
 
+    def begins_anew(self) -> bool:
+        """Whether the domain's next start is a boot, and it does not go on as it was saved."""
+
 
 def define(
     ledger: Ledger, now: Callable[[], float], domain: DomainObservation, config: NextBootConfig, *, dry_run: bool

@@ -10,7 +10,7 @@ from memhint.virt.errors import LibvirtCallFailed
 
 
 class NextBoot:
-    """The inactive XML of one domain, as far as page reporting goes."""
+    """The inactive XML of one domain, as far as page reporting goes, and whether it is what counts."""
 
     def __init__(self, caller: Caller, uuid: str) -> None:
         self._caller = caller
@@ -39,6 +39,16 @@ class NextBoot:
             connection.defineXML(with_reporting(xml, value))
 
         self._caller.call("defining the domain", define)
+
+    def begins_anew(self) -> bool:
+        """Whether its next start is a boot: it does not run, and libvirt has not saved how it ran."""
+
+        def ask(connection: libvirt.virConnect) -> bool:
+            domain = connection.lookupByUUIDString(self._uuid)
+            # In this order: one that is restored meanwhile is not saved any more once it runs.
+            return not domain.hasManagedSaveImage() and not domain.isActive()
+
+        return self._caller.call("managed save", ask)
 
     def _read(self, connection: libvirt.virConnect) -> str | None:
         domain = connection.lookupByUUIDString(self._uuid)

@@ -13,7 +13,7 @@ from memhint.agent.guest_reporting import GuestReporting
 from memhint.agent.guests import Guests, GuestTiming
 from memhint.agent.runners.reporting import ReportingRunner
 from memhint.guest.poller import Newest
-from memhint.objects.domain import DEFINITION, DomainFacts
+from memhint.objects.domain import DEFINITION, DomainFacts, DomainState
 from memhint.objects.gap import Gap, GapReason
 from memhint.objects.ownership import Mark
 from memhint.objects.policy import Origin, careful, effective
@@ -185,3 +185,15 @@ def test_an_agent_that_stops_before_its_first_cycle_after_a_reload_puts_back_wha
     after.runner.inherit(host.runner)
     assert after.stop() == []
     assert host.guest.files[ORDER].strip() == "9"
+
+
+@pytest.mark.parametrize("saved", [False, True])
+def test_a_guest_whose_vm_is_shut_off_is_left_only_where_it_goes_on_as_it_was(saved: bool) -> None:
+    host = Host()
+    host.tell_to_stop_reporting()
+    host.domain = replace(host.domain, state=DomainState.SHUTOFF)
+    host.next_boot.anew = not saved
+    host.guest.agent.hang_at = {"guest-file-open", "guest-info"}  # nobody is there to answer
+    left = host.stop()
+    assert [one.startswith(f"reporting of {WEB}: pending (not_running)") for one in left] == ([True] if saved else [])
+    assert len(host.ledger.all()) == (1 if saved else 0)

@@ -19,6 +19,7 @@ class FakeNextBoot:
     def __init__(self, value: str | None = None) -> None:
         self.value = value
         self.looks = 0
+        self.anew = True  # whether its next start is a boot
 
     def reporting(self) -> str | None:
         self.looks += 1
@@ -26,6 +27,9 @@ class FakeNextBoot:
 
     def set_reporting(self, value: str | None) -> None:
         self.value = value
+
+    def begins_anew(self) -> bool:
+        return self.anew
 
 
 class FakeMonitor:

@@ -897,6 +897,46 @@ def test_a_delay_that_the_owner_set_between_two_tunings_is_what_goes_back() -> N
     assert (guest.delay_ms, guest.ledger.all()) == (7000, ())
 
 
+@pytest.mark.parametrize("tuned", [False, True])
+def test_what_was_set_in_a_guest_ended_with_it_where_its_vm_is_shut_off(tuned: bool) -> None:
+    guest = PatchedGuest(guest_actions="allow") if tuned else Guest("6.1.0", guest_actions="allow")
+    guest.tuning = Tuning(order=4, delay_ms=200)
+    guest.pull(Mode.ON if tuned else Mode.OFF)
+    assert len(guest.ledger.all()) == (2 if tuned else 1)
+    guest.state, guest.tuning = DomainState.SHUTOFF, Tuning()
+    if not tuned:
+        assert guest.pull(Mode.OFF, agent=False).reason is Reason.NOT_RUNNING  # nothing is given back
+        assert len(guest.ledger.all()) == 1
+    assert guest.pull(Mode.AUTO, agent=False, dry_run=True).answer is Answer.PLANNED
+    assert guest.pull(Mode.AUTO, agent=False).answer is Answer.UNCHANGED
+    assert guest.ledger.all() == ()
+
+
+@pytest.mark.parametrize("tuned", [False, True])
+def test_what_was_set_in_a_guest_is_kept_with_it_where_libvirt_has_saved_its_vm(tuned: bool) -> None:
+    guest = PatchedGuest(guest_actions="allow") if tuned else Guest("6.1.0", guest_actions="allow")
+    guest.tuning = Tuning(order=4)
+    guest.pull(Mode.ON if tuned else Mode.OFF)
+    guest.state, guest.tuning, guest.next_boot.anew = DomainState.SHUTOFF, Tuning(), False
+    left = guest.pull(Mode.AUTO, agent=False)
+    assert (left.answer, left.reason) == (Answer.PENDING, Reason.NOT_RUNNING)
+    assert len(guest.ledger.all()) == 1
+
+
+def test_where_libvirt_does_not_say_whether_a_vm_is_saved_its_mark_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    guest = Guest("6.1.0", guest_actions="allow")
+    guest.pull(Mode.OFF)
+    guest.state = DomainState.SHUTOFF
+
+    def away(self) -> bool:
+        raise LibvirtUnavailable("libvirtd is away")
+
+    monkeypatch.setattr(FakeNextBoot, "begins_anew", away)
+    verdict = guest.pull(Mode.AUTO, agent=False)
+    assert (verdict.answer, verdict.reason) == (Answer.FAILED, Reason.HYPERVISOR)
+    assert len(guest.ledger.all()) == 1
+
+
 def test_an_undo_looks_at_the_guest_as_it_is_now() -> None:
     guest = PatchedGuest(guest_actions="allow")
     guest.tuning = Tuning(delay_ms=200)

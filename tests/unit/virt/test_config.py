@@ -19,6 +19,7 @@ class Host:
 
     def __init__(self, persistent: int) -> None:
         self._persistent = persistent
+        self.saved = self.runs = 0
         self.defined: list[str] = []
 
     def call(self, what: str, function: Any) -> Any:
@@ -29,6 +30,12 @@ class Host:
 
     def isPersistent(self) -> int:
         return self._persistent
+
+    def hasManagedSaveImage(self) -> int:
+        return self.saved
+
+    def isActive(self) -> int:
+        return self.runs
 
     def XMLDesc(self, flags: int) -> str:
         assert flags & libvirt.VIR_DOMAIN_XML_INACTIVE
@@ -56,3 +63,27 @@ def test_a_vm_that_somebody_undefined_is_not_defined_again() -> None:
     with pytest.raises(LibvirtCallFailed, match="no definition"):
         host.next_boot().set_reporting(None)
     assert host.defined == []
+
+
+@pytest.mark.parametrize(("saved", "runs", "anew"), [(0, 0, True), (0, 1, False), (1, 0, False)])
+def test_a_vm_that_runs_or_was_saved_does_not_begin_anew(saved: int, runs: int, anew: bool) -> None:
+    host = Host(persistent=1)
+    host.saved, host.runs = saved, runs
+    assert host.next_boot().begins_anew() is anew
+
+
+def test_a_vm_that_is_restored_while_that_is_asked_does_not_begin_anew() -> None:
+    """Once it runs it is not saved any more."""
+    host = Host(persistent=1)
+    host.saved = 1
+    answers: list[int] = []
+
+    def asked(answer: int) -> int:
+        host.saved, host.runs = 0, 1
+        answers.append(answer)
+        return answer
+
+    host.hasManagedSaveImage = lambda: asked(host.saved)  # type: ignore[method-assign]
+    host.isActive = lambda: asked(host.runs)  # type: ignore[method-assign]
+    assert not host.next_boot().begins_anew()
+    assert any(answers)
