@@ -1,10 +1,15 @@
-"""One setting of the host that memhint may own for a while: marked, and never taken from whoever set it since."""
+"""One setting of the host that memhint may own for a while: marked, and never taken from whoever set it since.
+
+A mark says whether its write was done. So whoever comes next, also after the configuration was read again, can tell an
+agent that was killed over it from an operator who has set the former value again.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
-from memhint.objects.ownership import HOST, Ledger, Mark, marking
+from memhint.objects.ownership import HOST, Ledger, Mark, to_be_done
 from memhint.objects.verdict import Answer, Reason, Verdict
 
 
@@ -31,7 +36,6 @@ class HostKnob:
         self._now = now
         self._read = read
         self._write = write
-        self._done = False  # in this life it stood there as wished. A mark alone does not say so: it is put before.
 
     def want(
         self, value: str, good: Callable[[str], bool], *, own: bool, why: str, advice: str, dry_run: bool
@@ -49,20 +53,20 @@ class HostKnob:
         seen = self._read()
         ours = mark is not None and mark.instance == self._host_boot
         if good(seen):
-            self._done = self._done or (ours and mark is not None and mark.made(seen))
+            if ours and mark is not None and mark.made(seen) and seen not in (mark.before, mark.after) and not dry_run:
+                self._ledger.put(replace(mark, after=seen))  # who wrote it was killed before that was noted
             return Verdict(Answer.UNCHANGED)
         what = why.format(seen)
         if not own:
             return Verdict(Answer.UNCHANGED, Reason.OPT_OUT, f"{what}: {advice}")
-        if ours and mark is not None and not mark.made(seen) and (self._done or seen != mark.before):
+        if ours and mark is not None and not mark.made(seen):
             return Verdict(Answer.CONFLICT, Reason.OTHER_MANAGER, f"{what}: somebody has set that since")
         if dry_run:
             return Verdict(Answer.PLANNED, Reason.DRY_RUN, f"write {value} to {self._file}")
-        self._done = False
         new = Mark(HOST, self._name, seen, value, self._host_boot, self._now())
-        with marking(self._ledger.put, new, mark, seen):
-            self._write(value)
-        self._done = True
+        self._ledger.put(to_be_done(new, seen))
+        self._write(value)
+        self._ledger.put(new)
         return Verdict(Answer.APPLIED, Reason.NONE, f"{self._file}={value}, it was {seen}")
 
     def put_back(self, *, dry_run: bool) -> Verdict:
@@ -76,11 +80,12 @@ class HostKnob:
         if dry_run:
             return Verdict(Answer.PLANNED, Reason.DRY_RUN, f"write {mark.before} to {self._file} again")
         # What stands there by now may be somebody else's, and another boot began with the kernel's own.
-        mine = mark.instance == self._host_boot and mark.made(self._read())
+        seen = self._read() if mark.instance == self._host_boot else mark.before
+        mine = mark.made(seen) and seen != mark.before
         if mine:
+            self._ledger.put(to_be_done(replace(mark, after=seen), mark.before))
             self._write(mark.before)
         self._ledger.remove(HOST, self._name)
-        self._done = False
         if not mine:
             return Verdict(Answer.UNCHANGED)
         return Verdict(Answer.APPLIED, Reason.NONE, f"{self._file}={mark.before} again")

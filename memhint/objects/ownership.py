@@ -43,6 +43,11 @@ def on_the_way(new: Mark, known: Mark | None, seen: str) -> Mark:
     ours = known is not None and known.instance in ("", new.instance) and known.made(seen)
     if known is None or not ours or seen in (known.before, new.after):
         return new
+    return to_be_done(new, seen)
+
+
+def to_be_done(new: Mark, seen: str) -> Mark:
+    """``new`` as long as nobody knows whether it is done, or what is ``seen`` there still stands."""
     return replace(new, after=f"{seen}{_THEN}{new.after}")
 
 

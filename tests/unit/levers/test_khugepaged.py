@@ -18,7 +18,7 @@ from memhint.levers.lever import PassResult
 from memhint.objects.host import HostObservation, NumaNode
 from memhint.objects.huge_host import HugeHost
 from memhint.objects.lever import LeverName, LeverState, Observed
-from memhint.objects.ownership import HOST, Mark
+from memhint.objects.ownership import HOST
 from memhint.objects.units import GIB
 from memhint.objects.verdict import Answer, Reason, Verdict
 from tests.unit import builders
@@ -109,15 +109,86 @@ def test_somebody_else_s_value_is_a_conflict_and_is_not_undone(host: Host) -> No
     assert (host.value, host.ledger.all()) == (300, ())
 
 
-def test_a_successor_goes_on_from_a_mark_without_its_deed(host: Host) -> None:
-    host.ledger.put(Mark(HOST, KNOB, "511", "64", "boot-1", 1.0))
-    assert host.pull(SOME).answer is Answer.APPLIED
-    assert host.pull(NONE).answer is Answer.APPLIED
-    assert host.value == 511
-
-
 class Killed(BaseException):
     """The agent ends here."""
+
+
+def killed_over_its_write(patch: pytest.MonkeyPatch, *, done: bool) -> None:
+    """The next write to the kernel is the agent's last deed, whether it is done or not."""
+    write = KernelRoot.write_text
+
+    def killed(root: KernelRoot, relative: str, text: str) -> None:
+        if done:
+            write(root, relative, text)
+        raise Killed
+
+    patch.setattr(KernelRoot, "write_text", killed)
+
+
+@pytest.mark.parametrize("done", [False, True])
+@pytest.mark.parametrize("wished", [NONE, SOME])
+def test_a_successor_goes_on_from_a_first_value_that_an_agent_was_killed_over(
+    host: Host, monkeypatch: pytest.MonkeyPatch, done: bool, wished: HugeHost
+) -> None:
+    with monkeypatch.context() as patch:
+        killed_over_its_write(patch, done=done)
+        with pytest.raises(Killed):
+            host.pull(SOME)
+    assert host.value == (64 if done else 511)
+    host.lever = host.make()
+    assert host.pull(wished).ok
+    assert host.value == (511 if wished is NONE else 64)
+    host.pull(NONE)
+    assert (host.value, host.ledger.all()) == (511, ())
+
+
+@pytest.mark.parametrize("done", [False, True])
+@pytest.mark.parametrize("wished", [NONE, SOME])
+def test_a_successor_goes_on_where_an_agent_was_killed_over_putting_back(
+    host: Host, monkeypatch: pytest.MonkeyPatch, done: bool, wished: HugeHost
+) -> None:
+    host.pull(SOME)
+    with monkeypatch.context() as patch:
+        killed_over_its_write(patch, done=done)
+        with pytest.raises(Killed):
+            host.pull(NONE)
+    assert host.value == (511 if done else 64)
+    host.lever = host.make()
+    assert host.pull(wished).ok
+    assert host.value == (511 if wished is NONE else 64)
+    host.pull(NONE)
+    assert (host.value, host.ledger.all()) == (511, ())
+
+
+@pytest.mark.parametrize("seen", [False, True])
+def test_what_somebody_set_back_stays_after_a_reload_too(host: Host, seen: bool) -> None:
+    """Whether the agent before it has seen that or not."""
+    host.pull(SOME)
+    host.set(511)
+    if seen:
+        assert host.pull(SOME).answer is Answer.CONFLICT
+    host.lever = host.make()
+    assert host.pull(SOME).answer is Answer.CONFLICT
+    host.pull(NONE)
+    assert (host.value, host.ledger.all()) == (511, ())
+
+
+def test_what_somebody_set_back_stays_where_the_one_that_was_killed_over_the_write_has_a_successor(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        killed_over_its_write(patch, done=True)
+        with pytest.raises(Killed):
+            host.pull(SOME)
+    host.lever = host.make()
+    kept = host.ledger.all()
+    assert host.pull(SOME, dry_run=True) == Verdict(Answer.UNCHANGED)
+    assert host.ledger.all() == kept
+    assert host.pull(SOME) == Verdict(Answer.UNCHANGED)
+    host.set(511)
+    assert host.pull(SOME).answer is Answer.CONFLICT
+    host.lever = host.make()
+    assert host.pull(SOME).answer is Answer.CONFLICT
 
 
 @pytest.mark.parametrize("done", [False, True])
@@ -126,16 +197,9 @@ def test_a_second_value_that_an_agent_was_killed_over_is_memhint_s_as_the_first_
     host: Host, monkeypatch: pytest.MonkeyPatch, done: bool, wished: HugeHost
 ) -> None:
     host.pull(SOME)
-    write = KernelRoot.write_text
-
-    def killed(root: KernelRoot, relative: str, text: str) -> None:
-        if done:
-            write(root, relative, text)
-        raise Killed
-
     host.lever = host.make(most=8)
     with monkeypatch.context() as patch:
-        patch.setattr(KernelRoot, "write_text", killed)
+        killed_over_its_write(patch, done=done)
         with pytest.raises(Killed):
             host.pull(SOME)
     assert host.value == (8 if done else 64)
