@@ -131,11 +131,12 @@ class Observer:
 
     def inherit(self, before: Observer) -> None:
         """Go on from the list of VMs of an earlier observer of this process, until libvirt says it again, and from what
-        is known of their QEMUs.
+        is known of their QEMUs and where they are.
         """
         self._last, self._listed_at = before._last, before._listed_at
         self._processes.inherit(before._processes)
         self._deep.inherit(before._deep)
+        self._vms.inherit(before._vms)
 
     def look(self, at: float, monotonic: float) -> Observation:
         """Observe.
@@ -188,7 +189,7 @@ class Observer:
             domains.append(self._join(one, definition, processes.get(one.uuid), own, at))
         host = observe_host(self._root, at, memory_cgroup=self._memory_cgroup, pressure_cgroup=self._pressure_cgroup)
         self._pool = host.pool
-        host = replace(host, vms=self._vms.read(processes, monotonic, complete=not process_gaps))
+        host = self._vms.add_to(host, processes, process_gaps, monotonic)
         return Observation(
             host,
             tuple(self._discarded(domains)),

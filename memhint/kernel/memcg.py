@@ -16,6 +16,7 @@ from memhint.kernel.meminfo import in_huge_pages, machine_memory, read_meminfo
 from memhint.kernel.root import PAGE_SIZE, KernelRoot
 from memhint.kernel.vmstat import refaulted
 from memhint.objects.host import HostMemory, Scope, SwapActivity
+from memhint.objects.ranges import MOST
 
 # v1 prints "no limit" as the largest number of whole pages; the page size decides which number that is
 _V1_UNLIMITED = 1 << 62
@@ -150,6 +151,14 @@ def cgroup_swap_most(root: KernelRoot, path: str, own: int) -> int | None:
     return min(found, default=None)
 
 
+def own_swap_limit(root: KernelRoot, path: str) -> int | None:
+    """Bytes of swap that a cgroup may have by its own limit, whatever its parents' are; None where it has none.
+
+    :raises KernelInterfaceError: when the cgroup cannot be read or makes no sense
+    """
+    return _swap_limit(root, path, _FILES[detect(root, path)])
+
+
 def cgroup_oom_kills(root: KernelRoot, path: str) -> int:
     """Processes killed for want of memory since the cgroup was made; v1 leaves out those of its children.
 
@@ -248,13 +257,18 @@ def _swap_limit(root: KernelRoot, path: str, files: _Files) -> int | None:
     """None: no limit, or the kernel does not account swap by cgroup."""
     try:
         if files is _FILES[CgroupVersion.V2]:
-            return _bytes_or_none(root, f"{path}/memory.swap.max")
+            return _if_less_than_any_host_has(_bytes_or_none(root, f"{path}/memory.swap.max"))
         both = _bytes_or_none(root, f"{path}/memory.memsw.limit_in_bytes")
     except InterfaceMissing:
         return None
     # v1 limits memory and swap together, and keeps that limit at or above the one of memory
     limit = _limit(root, path, files)
-    return None if both is None or limit is None else max(0, both - limit)
+    return None if both is None or limit is None else _if_less_than_any_host_has(max(0, both - limit))
+
+
+def _if_less_than_any_host_has(limit: int | None) -> int | None:
+    """A limit that can limit something; no record takes one that is larger."""
+    return None if limit is None or limit > MOST else limit
 
 
 def _swap_used(root: KernelRoot, path: str, machine: HostMemory) -> int:

@@ -68,6 +68,14 @@ class VmsCgroup:
 
 
 @dataclass(frozen=True, slots=True)
+class SwapLimit:
+    """What the QEMUs of these VMs may have in swap together: the limit of a cgroup that holds them."""
+
+    most: Size
+    vms: tuple[str, ...]  # UUIDs
+
+
+@dataclass(frozen=True, slots=True)
 class Ksm:
     """Kernel same-page merging on this host."""
 
@@ -158,6 +166,7 @@ class HostObservation:
     huge: HugeActivity | None = None
     free_huge: Mapping[int, Size] = field(default_factory=dict)  # by node, free in blocks of a huge page and larger
     vms: VmsCgroup | None = None  # None where no cgroup holds the VMs and not everything else, too
+    swap_limits: tuple[SwapLimit, ...] = ()  # of all cgroups that hold VMs; those of one hold all or none of another's
     tiers: tuple[tuple[int, ...], ...] = ()  # nodes with memory, the fastest first; one tier where all are alike
 
     @property

@@ -6,11 +6,11 @@ from typing import Annotated
 
 from msgspec import Meta
 
-_MOST = 2**47  # bytes: 128 TiB, more than any host has; sums over a fleet stay within 64 bits
+MOST = 2**47  # bytes: 128 TiB, more than any host has; sums over a fleet stay within 64 bits
 
-Size = Annotated[int, Meta(ge=0, le=_MOST)]
+Size = Annotated[int, Meta(ge=0, le=MOST)]
 """Bytes of memory."""
-Slot = Annotated[int, Meta(gt=0, le=_MOST)]
+Slot = Annotated[int, Meta(gt=0, le=MOST)]
 """Bytes of memory, and some: it is divided by."""
 Balance = Annotated[int, Meta(ge=-(2**53), le=2**53)]
 """Bytes that are left, or that are missing where it is negative."""

@@ -57,7 +57,8 @@ def forecast(
     # What was remembered for another kind of forecast tells this one nothing: every VM is new to it.
     past = remember(state.past if state.predictor == predictor.key else {}, domains, now, predictor)
     demands = demands_of(domains, policies, past, now, settings, predictor, nodes_of(host), table)
-    inside = [domain for domain, one in zip(domains, demands, strict=True) if one.reason is not DemandReason.OUTSIDE]
+    counted = [pair for pair in zip(domains, demands, strict=True) if pair[1].reason is not DemandReason.OUTSIDE]
+    inside = [domain for domain, _ in counted]
     resident = sum(domain.process.rss for domain in inside if domain.process)
     saving = _ksm_saving(host, inside, state.ksm_saving)
     missed = _missed(state, inside, past)
@@ -87,7 +88,7 @@ def forecast(
         resident=resident,
         ksm_saving=saving,
         other=int(max(other.peak(), others + saving)),
-        swap=swap_backing(host, inside),
+        swap=swap_backing(host, inside, [one for _, one in counted], state.swap_most),
         fault_in_rate=fault_in.quantile(0.99),
         node=tightest(host, domains, demands, settings, saving),
     )

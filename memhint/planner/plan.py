@@ -13,6 +13,7 @@ from memhint.objects.plan import Bound, Capacity, DemandReason, Plan, PressureVe
 from memhint.objects.policy import Policy
 from memhint.objects.relief import Relief
 from memhint.planner.actions import actions_of, with_splits
+from memhint.planner.backing import swap_most
 from memhint.planner.capacity import capacity
 from memhint.planner.compaction import lacking_on, next_compaction, waits_of
 from memhint.planner.earned_ratio import ALL, Earned, UsageSample, evidence, is_settled, next_earned
@@ -112,6 +113,7 @@ def plan(
             other=seen.other if clear else state.other.lasting(settings.other_window, now),
             fault_in=seen.fault_in,
             ksm_saving=state.ksm_saving if host.unread("ksm") else seen.sums.ksm_saving,
+            swap_most=swap_most(host, state.swap_most),
             storms=seen.storms,
             earned=earned,
             oom_kills=state.oom_kills if host.oom_kills is None else host.oom_kills,

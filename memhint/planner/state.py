@@ -35,6 +35,7 @@ class PlannerState(DedupState):
     tuning: Mapping[str, Tuning] = field(default_factory=dict)  # as asked for last
     migrate: str | None = None
     ksm_saving: int = 0  # bytes, as KSM was read last
+    swap_most: int | None = None  # bytes of swap that the VMs' cgroup may have, as known last; None: not limited
     storms: Storms = field(default_factory=Storms)
     earned: Earned = field(default_factory=Earned)
     oom_kills: int | None = None  # as counted last

@@ -979,6 +979,21 @@ def with_cgroups(host: FakeHost, name: str, pid: int) -> str:
     return scope
 
 
+def test_swap_that_the_vms_may_not_have_backs_none_of_them_while_one_cannot_be_read(host: FakeHost) -> None:
+    """As with MemorySwapMax=0 of machine.slice, and a QEMU that is gone, or keeps its counters waiting."""
+    for name, pid in (("web", 4000), ("db", 4001), ("old", 4002)):
+        scope = with_cgroups(host, name, pid)
+        host.root.write(f"{scope}/memory.stat", "anon 1\n")
+    host.root.write_all("sys/fs/cgroup/machine.slice", {"memory.stat": "anon 1\n", "memory.swap.max": "0\n"})
+    assert host.run_cycles(2).plan.capacity.backing == 0
+    (host.run / "db.pid").unlink()
+    (host.root.path / "proc/4001/status").unlink()
+    report = host.run_cycles(2)
+    assert by_name(report)["db"].observation.process is None
+    assert report.plan.capacity.backing == 0
+    assert "the QEMU of a VM was not read" in {gap.detail for gap in report.observation.gaps}
+
+
 def lever_of(report, name: str, lever: LeverName):
     return next(state for state in by_name(report)[name].levers if state.lever is lever)
 

@@ -69,6 +69,7 @@ def swap_of(current: int, most: str) -> dict[str, str]:
         ("max", "20480", 20480 - 12288),  # others have so much of it
         ("max", "4096", 0),
         ("4096", "20480", 4096),
+        (str(1 << 50), "max", None),  # more than any host has, and than a record takes
     ],
 )
 def test_the_swap_that_it_may_have_is_by_its_limit_and_its_parents(
