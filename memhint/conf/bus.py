@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from oslo_config import cfg, types
 
+from memhint.conf.amounts import MOST_MIB
+
 GROUP = "bus"
 
 OPTS = (
@@ -49,5 +51,5 @@ OPTS = (
         min=1,
         help="Points and events that may wait there. The oldest go where there are more, and are counted.",
     ),
-    cfg.IntOpt("spool_mib", default=64, min=1, help="MiB of points and events that may wait there."),
+    cfg.IntOpt("spool_mib", default=64, min=1, max=MOST_MIB, help="MiB of points and events that may wait there."),
 )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from oslo_config import cfg
 
+from memhint.conf.amounts import MOST_MIB
+
 GROUP = "dedup"
 
 OPTS = (
@@ -105,6 +107,7 @@ OPTS = (
         "finder_mib_per_second",
         default=1024,
         min=1,
+        max=MOST_MIB,
         help="MiB of VMs' memory that these threads together read in a second, at most.",
     ),
     cfg.FloatOpt(
@@ -122,7 +125,9 @@ OPTS = (
         max=100,
         help="Percent below which it ends again. Below auto_enter_percent.",
     ),
-    cfg.IntOpt("auto_least_mib", default=256, min=0, help="MiB that must surely be saved before it begins."),
+    cfg.IntOpt(
+        "auto_least_mib", default=256, min=0, max=MOST_MIB, help="MiB that must surely be saved before it begins."
+    ),
     cfg.FloatOpt(
         "auto_hold",
         default=3600.0,

@@ -121,4 +121,5 @@ def _accepted(option: cfg.Opt) -> str:
 
 def _limits(low: float | None, high: float | None) -> str:
     most = _MOST if high is None else high
-    return f" not above {most:g}" if low is None else f" from {low:g} to {most:g}"
+    # as many digits as a bound has: one that is rounded up would not be accepted
+    return f" not above {most:.9g}" if low is None else f" from {low:.9g} to {most:.9g}"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from oslo_config import cfg, types
 
+from memhint.conf.amounts import MOST_MIB
+
 GROUP = "host"
 _CGROUP = r"^(/.*)?$"
 
@@ -25,6 +27,7 @@ OPTS = (
         "reserve_mib",
         default=1024,
         min=0,
+        max=MOST_MIB,
         help="MiB that are never promised to a VM. The larger of reserve_mib and reserve_percent holds.",
     ),
     cfg.FloatOpt(
@@ -39,6 +42,7 @@ OPTS = (
         "allow_unbacked_mib",
         default=0,
         min=0,
+        max=MOST_MIB,
         help="MiB that may be promised beyond memory and disk swap. If every VM claims its memory at once, VMs are "
         "killed for these. 0: nothing is promised that could not be backed.",
     ),
@@ -62,6 +66,7 @@ OPTS = (
         "node_reserve_mib",
         default=0,
         min=0,
+        max=MOST_MIB,
         help="MiB of each NUMA node that are kept free for VMs that are bound to it. The larger of node_reserve_mib "
         "and node_reserve_percent holds.",
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from oslo_config import cfg, types
 
+from memhint.conf.amounts import MOST_MIB
 from memhint.objects.ladder import SEVERITY, Rung
 
 GROUP = "ladder"
@@ -51,12 +52,14 @@ OPTS = (
         "idle_growth_mib",
         default=1.0,
         min=0,
+        max=MOST_MIB,
         help="MiB per second; a VM whose footprint grows no faster is idle.",
     ),
     cfg.FloatOpt(
         "busy_growth_mib",
         default=8.0,
         min=0,
+        max=MOST_MIB,
         help="MiB per second; an idle VM whose footprint grows faster is not idle any more.",
     ),
     cfg.FloatOpt(
@@ -89,7 +92,11 @@ OPTS = (
         help="Percent of memory pressure in a guest at which it stops giving back page cache.",
     ),
     cfg.IntOpt(
-        "cache_least_mib", default=64, min=1, help="MiB of page cache below which a guest is not asked for any of it."
+        "cache_least_mib",
+        default=64,
+        min=1,
+        max=MOST_MIB,
+        help="MiB of page cache below which a guest is not asked for any of it.",
     ),
     cfg.FloatOpt(
         "balloon_step_percent",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from oslo_config import cfg
 
+from memhint.conf.amounts import MOST_MIB
+
 GROUP = "openstack"
 
 OPTS = (
@@ -30,6 +32,7 @@ OPTS = (
         "smallest_vm_mib",
         default=256,
         min=1,
+        max=MOST_MIB,
         help="Size in MiB of the smallest VM that Nova may place on these hosts. Placement counts no overhead of QEMU:"
         " the ratio leaves room for that of as many such VMs as fit. More is room for more large VMs, and too much"
         " promised where many small ones come at once.",

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from oslo_config import cfg
 
+from memhint.conf.amounts import MOST_MIB, MOST_OVERHEAD_MIB
 from memhint.objects.plan import PredictorName
 
 GROUP = "planner"
 
 OPTS = (
-    cfg.IntOpt("overhead_mib", default=128, min=0, help="MiB that QEMU itself takes for one VM."),
+    cfg.IntOpt(
+        "overhead_mib", default=128, min=0, max=MOST_OVERHEAD_MIB, help="MiB that QEMU itself takes for one VM."
+    ),
     cfg.IntOpt(
         "slot_mib",
         default=1024,
         min=1,
+        max=MOST_MIB,
         help="Size in MiB of the VM that is meant by 'so many more fit', without QEMU's overhead.",
     ),
     cfg.FloatOpt(
@@ -129,12 +133,14 @@ OPTS = (
         "swap_in_enter_mib",
         default=4.0,
         min=0,
+        max=MOST_MIB,
         help="MiB per second swapped in, at and above which the host stops admitting.",
     ),
     cfg.FloatOpt(
         "swap_in_exit_mib",
         default=0.5,
         min=0,
+        max=MOST_MIB,
         help="MiB per second swapped in, at and below which it may admit again. Below swap_in_enter_mib.",
     ),
     cfg.FloatOpt(
@@ -156,12 +162,14 @@ OPTS = (
         "refault_enter_mib",
         default=32.0,
         min=0,
+        max=MOST_MIB,
         help="MiB per second that were reclaimed and are wanted again, at and above which the host stops admitting.",
     ),
     cfg.FloatOpt(
         "refault_exit_mib",
         default=8.0,
         min=0,
+        max=MOST_MIB,
         help="MiB per second that were reclaimed and are wanted again, at and below which it may admit again. "
         "Below refault_enter_mib.",
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from oslo_config import cfg
 
+from memhint.conf.amounts import MOST_MIB
 from memhint.conf.errors import ConfigError
 from memhint.objects.ladder import Rung
 
@@ -20,12 +21,14 @@ OPTS = (
         "pull_mib",
         default=256,
         min=1,
+        max=MOST_MIB,
         help="MiB that are taken from one VM at a time, at most.",
     ),
     cfg.IntOpt(
         "keep_free_mib",
         default=512,
         min=0,
+        max=MOST_MIB,
         help="MiB of disk swap that are left free for everybody else.",
     ),
     cfg.FloatOpt(
@@ -46,6 +49,7 @@ OPTS = (
         "read_ahead_mib",
         default=512,
         min=0,
+        max=MOST_MIB,
         help="MiB a second, at most, that are read ahead of what a VM has in swap when it wakes, as long as the VM "
         "uses it and the host keeps its reserve. 0: a VM waits for each page by itself.",
     ),

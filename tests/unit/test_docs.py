@@ -42,7 +42,7 @@ def values_of(option: cfg.Opt) -> str:
     if isinstance(kind, types.Boolean):
         return "`true`, `false`"
     if isinstance(kind, types.Number):
-        return f"from {kind.min:g}" if kind.max is None else f"{kind.min:g} to {kind.max:g}"
+        return f"from {kind.min:g}" if kind.max is None else f"{kind.min:.9g} to {kind.max:.9g}"
     return "text"
 
 
