@@ -57,16 +57,22 @@ namespaces = []
 cgroup_controllers = []
 """
 
+# Who may call it is root on this machine, for its QEMUs are root's. Nobody is asked who they are, so the sockets are
+# root's alone; as shipped, others may connect where nobody is asked.
 _LIBVIRTD_CONF = """\
 listen_tls = 0
 auth_unix_ro = "none"
 auth_unix_rw = "none"
 unix_sock_group = "root"
+unix_sock_ro_perms = "0700"
+unix_sock_rw_perms = "0700"
+unix_sock_admin_perms = "0700"
 host_uuid = "{uuid}"
 log_outputs = "3:file:/var/log/libvirt/libvirtd.log"
 """
 
-# Added for a host that guests migrate to and from. Nobody is asked who they are: the address is a loopback one.
+# Added for a host that guests migrate to and from. Nobody is asked who they are: the address is a loopback one,
+# and whoever can log in here can be root by it (lab/README.md says so).
 _LIBVIRTD_LISTENS = """\
 listen_tcp = 1
 auth_tcp = "none"
@@ -189,6 +195,8 @@ class Host:
         self.lab.save()
 
     def _make_directories(self) -> None:
+        # Sockets of QEMU are as open as the umask of whoever starts the lab has them: nobody else gets as far as these.
+        self.state_dir.mkdir(mode=0o700, exist_ok=True)
         for directory in (
             "run",
             "var/qemu",

@@ -114,7 +114,9 @@ def _run(settings: Settings, console: Console, pieces: patched.Pieces, out: Path
                 )
             )
         host = lab.hosts[0]
-        console.print(f"{settings.guests} guests are up after {time.monotonic() - began:.1f} s. Look at them with")
+        console.print(
+            f"{settings.guests} guests are up after {time.monotonic() - began:.1f} s. Look at them, as root, with"
+        )
         console.print(f"  virsh -c '{host.uri}' list", highlight=False, soft_wrap=True)
         # QEMU's counters are read through its monitor, which the operator has to allow.
         allowed = {"virt": {"allow_monitor_commands": True}} if pieces.emulator == "memhint" else None

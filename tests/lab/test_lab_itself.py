@@ -148,6 +148,26 @@ def test_hosts_are_apart_and_reached_from_outside(lab: Lab) -> None:
         connection.close()
 
 
+def test_no_other_user_gets_to_a_socket(lab: Lab, guest: Guest) -> None:
+    """Of libvirt or of QEMU: by either of them he would be root."""
+    sockets = [path for path in guest.host.state_dir.rglob("*") if path.is_socket()]
+    assert {"libvirt-sock", "libvirt-sock-ro", "virtlogd-sock", "monitor.sock"} <= {path.name for path in sockets}
+    # The program and its library are wherever this Python is: it is started as root, and becomes nobody then.
+    script = (
+        "import os, socket, sys\nos.setgroups([]), os.setgid(65534), os.setuid(65534)\n"
+        "for path in sys.argv[1:]:\n"
+        "    try: socket.socket(socket.AF_UNIX).connect(path)\n"
+        "    except PermissionError: continue\n"
+        "    print(path)\n"
+    )
+    words = [sys.executable, "-c", script, *map(str, sockets)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    # Where the directory is opened to somebody, those of libvirt stay root's.
+    opened = [path.name for path in guest.host.run_dir.iterdir() if path.is_socket() and path.stat().st_mode & 0o077]
+    assert opened == []
+
+
 def test_another_process_can_attach(lab: Lab) -> None:
     again = Lab.attach(lab.name)
     assert [guest.pid() for guest in again.guests] == [guest.pid() for guest in lab.guests]
