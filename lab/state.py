@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import stat
 import threading
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -130,6 +132,7 @@ class StateFile:
 def claim(directory: Path) -> None:
     """Make the directory of a new lab; StateError when something is there already."""
     directory.parent.mkdir(parents=True, exist_ok=True)
+    _refuse_anothers(directory.parent)
     try:
         with suppress(FileExistsError):  # an empty one is of a start that was killed before the next step
             directory.mkdir()
@@ -143,6 +146,17 @@ def claim(directory: Path) -> None:
                 f"there is a lab {directory.name} already: lab/lab down --name {directory.name}, or choose another name"
             ) from None
         raise StateError(f"{directory} holds something else than a lab: choose another name") from None
+
+
+def _refuse_anothers(labs: Path) -> None:
+    """Of a place where everybody may make directories, as /var/tmp is: whoever made this one first could have root
+    write wherever he likes, by a link in a lab's place."""
+    open_to_all = labs.parent.stat().st_mode & stat.S_IWOTH
+    if open_to_all and labs.lstat().st_uid not in (0, os.geteuid()):
+        raise StateError(
+            f"{labs} is another user's, who may change what is kept there: remove it, or set MEMHINT_LAB_DIR to a"
+            " directory of your own"
+        )
 
 
 def sign(lock: IO[str]) -> None:

@@ -150,6 +150,20 @@ def test_a_name_is_not_taken_where_something_else_is(labs: Path, name: str) -> N
     assert sorted(labs.rglob("*")) == files
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives a directory to another user")
+def test_no_lab_is_made_where_another_user_was_first(tmp_path: Path) -> None:
+    anothers = tmp_path / "open" / "labs"
+    anothers.mkdir(parents=True)
+    os.chown(anothers, 12345, -1)
+    state.claim(anothers / "mine")  # of a place that root has chosen, where nobody else makes directories
+    anothers.parent.chmod(0o1777)
+    with pytest.raises(StateError, match="another user's, who may change what is kept there"):
+        state.claim(anothers / "next")
+    assert state.existing(anothers) == ["mine"]
+    os.chown(anothers, 0, -1)
+    state.claim(anothers / "next")
+
+
 def test_only_swap_of_a_lab_is_taken_away(labs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     state.claim(labs / "mine")
     files = [labs / one for one in ("swapfile", "swap", "alice/swap", "mine/swap")]
