@@ -84,6 +84,10 @@ migration_host = "{address}"
 """
 
 
+NO_SYSTEM_BUS = {"DBUS_SYSTEM_BUS_ADDRESS": "unix:path=/nonexistent"}
+"""In the environment of the host's daemons. Where systemd runs the machine, libvirt has its machined put each QEMU into
+machine.slice, out of the cgroup that is the host's memory; without a bus it leaves QEMU where it is."""
+
 # libvirt's C library prints every error to standard error on its own, also those that a poll expects.
 libvirt.registerErrorHandler(lambda _context, _error: None, None)
 
@@ -270,6 +274,7 @@ class Host:
                 stderr=log,
                 start_new_session=True,
                 cwd="/",
+                env={**os.environ, **NO_SYSTEM_BUS},
             )
         self._children.append(child)
         process = Process.of(child.pid)
