@@ -167,10 +167,10 @@ class Guest(Worker):
         try:
             self.work("ping", deadline=deadline)
             try:
-                self.wait_agent(min(_HEARD_OF, max(1.0, end - time.monotonic())))
+                self._wait_for_news(min(_HEARD_OF, max(1.0, end - time.monotonic())))
             except Timeout:
                 self.work("agent start")
-                self.wait_agent(max(1.0, end - time.monotonic()))
+                self._wait_for_news(max(1.0, end - time.monotonic()))
         except LabError as reason:
             raise BootError(
                 f"{self.name} did not come up: {reason}\nlast lines of its console:\n{self.console_tail()}"
@@ -293,6 +293,15 @@ class Guest(Worker):
     def wait_agent(self, deadline: float = BOOT_DEADLINE) -> None:
         """Wait `deadline` seconds for its agent to answer."""
         wait_for(self.agent_answers, deadline, f"the guest agent of {self.name}")
+
+    def _wait_for_news(self, deadline: float) -> None:
+        """As wait_agent; HostError as soon as its QEMU has ended, as it does where the lab is taken down meanwhile."""
+
+        def answers() -> bool:
+            self.process()
+            return self.agent_answers()
+
+        wait_for(answers, deadline, f"the guest agent of {self.name}")
 
     def _libvirt(self, call: Any, what: str) -> None:
         try:

@@ -9,15 +9,16 @@ import sys
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import libvirt
 
+from lab.at_once import at_once
 from lab.cgroup import HostCgroup
 from lab.debian_root import mounts_of
-from lab.errors import HostError, LabError, StateError
+from lab.errors import HostError, StateError
 from lab.guest import Guest
 from lab.paths import cache_dir
 from lab.process import Process, end_all
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
 _CONFINE = Path(__file__).resolve().parent / "confine.py"
 _SOCKET_LIMIT = 107
 """Longest path of a Unix socket, in bytes."""
-_BOOTING_AT_ONCE = (os.cpu_count() or 1) + 1
+BOOTING_AT_ONCE = (os.cpu_count() or 1) + 1
+"""Guests: no more than the machine can boot without slowing each other down."""
 
 # What libvirt keeps, and the directory of the host that takes its place inside the host's mount namespace.
 _BINDS = (("run", "/run/libvirt"), ("var", "/var/lib/libvirt"), ("log", "/var/log/libvirt"), ("etc", "/etc/libvirt"))
@@ -390,16 +392,11 @@ class Host:
 
 
 def add_all(wanted: Sequence[tuple[Host, dict[str, Any]]], done: Callable[[Guest], None] | None = None) -> list[Guest]:
-    """Add guests to hosts in parallel, no more at a time than the machine can boot without slowing each other down."""
-    with ThreadPoolExecutor(_BOOTING_AT_ONCE) as pool:
+    """Add guests to hosts in parallel, BOOTING_AT_ONCE at a time."""
+    with at_once(BOOTING_AT_ONCE) as pool:
         futures = [pool.submit(host.add_guest, **arguments) for host, arguments in wanted]
-        try:
-            for future in as_completed(futures):
-                guest = future.result()
-                if done is not None:
-                    done(guest)
-        except LabError:
-            for future in futures:
-                future.cancel()
-            raise
+        for future in as_completed(futures):
+            guest = future.result()
+            if done is not None:
+                done(guest)
         return [future.result() for future in futures]

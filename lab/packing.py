@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 from lab.agent import AgentProcess
+from lab.at_once import at_once
 from lab.errors import LabError
 from lab.guest import Guest
 from lab.host import Host
@@ -81,5 +81,5 @@ def storm(guests: Sequence[Guest], deadline: float) -> list[Storm]:
             pass
         return Storm(guest.name, size, filled, answered)
 
-    with ThreadPoolExecutor(max(1, len(guests))) as pool:
+    with at_once(max(1, len(guests))) as pool:
         return list(pool.map(one, guests, sizes))

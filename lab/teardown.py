@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import shutil
@@ -77,7 +78,12 @@ def _remove(directory: Path, lock: IO[str]) -> None:
     while rest := [path for path in directory.iterdir() if path.name != LOCK]:
         for path in rest:
             if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path)
+                try:
+                    shutil.rmtree(path)
+                except OSError as reason:
+                    # A thread that booted a guest when its lab was ended has just put a lock there: once more.
+                    if reason.errno != errno.ENOTEMPTY:
+                        raise
             else:
                 path.unlink(missing_ok=True)
     (directory / LOCK).unlink()

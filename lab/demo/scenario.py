@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from lab.agent import AgentProcess
+from lab.at_once import at_once, over
 from lab.demo.still import Still
 from lab.errors import LabError, Timeout
 from lab.guest import Guest
-from lab.host import Host
+from lab.host import BOOTING_AT_ONCE, Host
 from lab.waiting import wait_for
 from memhint.objects.report import Report
 from memhint.objects.units import GIB, MIB, mib
@@ -222,11 +222,11 @@ class Scenario:
         names = [f"guest-{running + number + 1}" for number in range(places)]
         self._enter(f"{mib(report.plan.capacity.headroom)} MiB are promised: starting {', '.join(names)}")
         began = time.monotonic()
-        with ThreadPoolExecutor(1) as pool:
-            wishes = [{"name": name, "memory": self.settings.memory} for name in names]
-            started = pool.submit(self.host.add_guests, wishes)
-            self._follow(lambda _: started.done(), 300.0)
-            started.result()
+        with at_once(BOOTING_AT_ONCE) as pool:
+            started = [pool.submit(self.host.add_guest, name, self.settings.memory) for name in names]
+            self._follow(lambda _: over(started), 300.0)
+            for one in started:
+                one.result()
         spent = time.monotonic() - began
         self.result.rounds.append(Round(report.plan.capacity.headroom, places, tuple(names), spent))
 
@@ -265,9 +265,9 @@ class Scenario:
         self.audience.phase(text)
 
     def _together(self, batch: Sequence[Guest], action: Callable[[Guest], object]) -> None:
-        with ThreadPoolExecutor(len(batch)) as pool:
+        with at_once(len(batch)) as pool:
             futures = [pool.submit(action, one) for one in batch]
-            self._follow(lambda _: all(one.done() for one in futures), WORK_DEADLINE)
+            self._follow(lambda _: over(futures), WORK_DEADLINE)
             for one in futures:
                 one.result()
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
+from lab.at_once import at_once
 from lab.errors import LabError
 from lab.openstack.compute import Compute
 from lab.openstack.errors import ServerFailed
@@ -96,7 +96,7 @@ class Packing:
             vm.alloc("work", self.settings.work, content="random")
             vm.free("work")
 
-        with ThreadPoolExecutor(3) as pool:
+        with at_once(3) as pool:
             for done in [pool.submit(one, vm) for vm in self.vms]:
                 done.result()
 
@@ -130,7 +130,7 @@ class Packing:
 
     def storm(self, size: int) -> None:
         """Every guest wants memory at once, and keeps it."""
-        with ThreadPoolExecutor(4) as pool:
+        with at_once(4) as pool:
             for done in [pool.submit(vm.alloc, "storm", size, content="random") for vm in self.vms]:
                 done.result()
 

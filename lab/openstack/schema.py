@@ -11,9 +11,9 @@ import os
 import shutil
 import subprocess
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from lab.at_once import at_once
 from lab.image import Progress, locked
 from lab.openstack import settings
 from lab.openstack.errors import PackagesFailed
@@ -113,7 +113,7 @@ def _fill(venv: Path, scratch: Path, server: MariaDB) -> None:
         manage("glance-manage", "glance-api", "db_sync")
         manage("neutron-db-manage", "neutron", "upgrade", "heads")
 
-    with ThreadPoolExecutor(2) as pool:
+    with at_once(2) as pool:
         for done in [pool.submit(nova), pool.submit(others)]:
             done.result()
 

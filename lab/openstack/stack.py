@@ -8,7 +8,6 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 from openstack.connection import Connection
 from openstack.exceptions import HttpException
 
+from lab.at_once import at_once
 from lab.cgroup import HostCgroup
 from lab.emulated_cpu import CLOCK
 from lab.errors import StateError
@@ -466,7 +466,7 @@ class Stack:
 
     @staticmethod
     def _each(do: Callable[[str], None], names: Iterable[str]) -> None:
-        with ThreadPoolExecutor() as pool:
+        with at_once() as pool:
             for done in [pool.submit(do, name) for name in names]:
                 done.result()
 
