@@ -21,19 +21,26 @@ CAPABILITIES = {"CAP_SYS_ADMIN": 21, "CAP_NET_ADMIN": 12}
 """What making namespaces, mounts, swap and networks takes; the numbers are those of linux/capability.h."""
 
 
+CHECKOUT = Path(__file__).resolve().parent.parent
+
+
 class Need(NamedTuple):
-    """What a demo takes, in bytes. The virtualenv and the Debian packages take more disk, once."""
+    """What a demo takes, in bytes."""
 
     memory: int  # of its hosts, and of what runs beside them
     swap: int
     cache: int  # what is downloaded and built
+    packages: int  # Debian's, as apt counts them on a machine that has none of them, with their archives
     tun: bool = False  # networks for its VMs
 
 
 NEEDS = {
-    "demo": Need(memory=6 * GIB, swap=12 * GIB, cache=1 * GIB),
-    "demo-openstack": Need(memory=14 * GIB, swap=24 * GIB, cache=3 * GIB, tun=True),
+    "demo": Need(memory=6 * GIB, swap=12 * GIB, cache=1 * GIB, packages=1 * GIB),
+    "demo-openstack": Need(memory=14 * GIB, swap=24 * GIB, cache=3 * GIB, packages=5 * GIB // 4, tun=True),
 }
+VIRTUALENV = 1 * GIB
+PATCHED = 4 * GIB
+"""What the patched kernel (2.1 GiB), QEMU (1.0) and guest agent (0.4) take in the cache, with their sources."""
 
 
 def main(words: Sequence[str], root: Path = Path("/")) -> int:
@@ -64,7 +71,7 @@ def problems(demo: str, root: Path = Path("/")) -> list[str]:
         found.append(f"its guests are x86-64, this machine is {platform.machine()}: run it on an x86-64 machine")
     found += _distribution(root)
     found += _memory(need.memory, root)
-    found += _disk(need)
+    found += _disk(need, root)
     cgroups = _memory_cgroup(root)
     if cgroups is None:
         found.append("no cgroup hierarchy has a memory controller: boot without cgroup_disable=memory")
@@ -152,13 +159,23 @@ def _container_left(root: Path) -> int | None:
     return None
 
 
-def _disk(need: Need) -> list[str]:
-    """Swap is where labs are, what is downloaded in the cache; often they share one file system."""
+def _disk(need: Need, root: Path) -> list[str]:
+    """Swap is where labs are, what is downloaded in the cache; often they share one file system with all else."""
     labs = Path(os.environ.get("MEMHINT_LAB_DIR") or "/var/tmp/memhint-lab")
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     cache = Path(os.environ.get("MEMHINT_CACHE") or f"{base}/memhint")
+    # Of `make demo PATCHED=1`, which make tells its children. What is built or installed already takes no more.
+    built = PATCHED if os.environ.get("PATCHED") == "1" else 0
+    venv = CHECKOUT / (os.environ.get("VENV") or ".venv")
+    installed = all((root / one).exists() for one in ("usr/sbin/libvirtd", "usr/bin/qemu-system-x86_64"))
+    parts = (
+        (labs, need.swap, "MEMHINT_LAB_DIR"),
+        (cache, need.cache + built, "MEMHINT_CACHE"),
+        (venv, 0 if (venv / "bin/python").exists() else VIRTUALENV, ""),
+        (root / "usr", 0 if installed else need.packages, ""),
+    )
     wanted: dict[int, tuple[Path, int, str]] = {}
-    for path, size, name in ((labs, need.swap, "MEMHINT_LAB_DIR"), (cache, need.cache, "MEMHINT_CACHE")):
+    for path, size, name in parts:
         there = _existing(path)
         device = there.stat().st_dev
         first, known, setting = wanted.get(device, (there, 0, name))
@@ -168,8 +185,8 @@ def _disk(need: Need) -> list[str]:
         free = shutil.disk_usage(there).free
         if free < size:
             found.append(
-                f"it needs {_gib(size)} GiB of disk below {there}, and {_gib(free)} are free: make room, or set {name}"
-                " to a directory with more"
+                f"it needs {_gib(size)} GiB of disk below {there}, and {_gib(free)} are free: make room"
+                + (f", or set {name} to a directory with more" if name else "")
             )
     return found
 

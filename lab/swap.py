@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 from lab.errors import LabError, SwapError
 from lab.programs import run
+from lab.sizes import MIB, format_size
+
+LEFT = 256 * MIB
+"""Bytes that are left to all others who write to the same disk."""
+_NOT_HERE = ("Operation not supported", "Function not implemented")
+"""What fallocate says where the file system, or the kernel, cannot reserve blocks."""
 
 
 def active() -> list[str]:
@@ -14,25 +21,47 @@ def active() -> list[str]:
 
 
 def add(path: Path, size: int) -> None:
-    """Make a swap file of `size` bytes and use it."""
+    """Make a swap file of `size` bytes and use it.
+
+    :raises SwapError: when there is no room for it, or the file system cannot hold swap; no file is left then
+    """
+    free = shutil.disk_usage(path.parent).free
+    if free < size + LEFT:
+        raise SwapError(
+            f"{format_size(size)} of swap do not fit: {path.parent} has {format_size(free)} free, of which"
+            f" {format_size(LEFT)} are left to others: make room, ask for less swap, or set MEMHINT_LAB_DIR to a"
+            " directory with more"
+        )
+    try:
+        _reserve(path, size)
+        run(["mkswap", str(path)], "mkswap", SwapError)
+        try:
+            run(["swapon", str(path)], "swapon", SwapError)
+        except LabError as reason:
+            raise SwapError(
+                f"{reason}: the file system of {path.parent} cannot hold swap: set MEMHINT_LAB_DIR to one on ext4 or"
+                " xfs"
+            ) from reason
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+
+
+def _reserve(path: Path, size: int) -> None:
+    """A file of `size` bytes, root's alone, with all of its blocks."""
+    path.touch(mode=0o600)
+    path.chmod(0o600)
     try:
         run(["fallocate", "-l", str(size), str(path)], "allocating swap", SwapError)
-    except LabError:
+    except LabError as reason:
+        if not any(text in str(reason) for text in _NOT_HERE):
+            raise
         # Not every file system can reserve blocks; writing them always works.
         run(
             ["dd", "if=/dev/zero", f"of={path}", "bs=1M", f"count={max(1, size >> 20)}"],
             "writing the swap file",
             SwapError,
         )
-    path.chmod(0o600)
-    run(["mkswap", str(path)], "mkswap", SwapError)
-    try:
-        run(["swapon", str(path)], "swapon", SwapError)
-    except LabError as reason:
-        path.unlink()
-        raise SwapError(
-            f"{reason}: the file system of {path.parent} cannot hold swap: set MEMHINT_LAB_DIR to one on ext4 or xfs"
-        ) from reason
 
 
 def remove(path: Path) -> None:

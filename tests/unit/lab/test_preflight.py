@@ -161,6 +161,34 @@ def test_too_little_disk(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert all("GiB of disk below" in text and "2 are free" in text for text in found)
 
 
+@pytest.mark.parametrize(
+    ("clean", "words", "needed"),
+    [
+        (False, {}, 13),  # swap, and what is downloaded
+        (True, {}, 15),  # the virtualenv and Debian's packages besides
+        (False, {"PATCHED": "1"}, 17),
+        (False, {"PATCHED": "0"}, 13),
+        (True, {"PATCHED": "1"}, 19),
+    ],
+)
+def test_disk_for_what_is_installed_and_built_first(
+    machine: Path, clean: bool, words: dict[str, str], needed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("MEMHINT_CACHE", "PATCHED", "VENV"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in {"MEMHINT_LAB_DIR": machine, "XDG_CACHE_HOME": machine, **words}.items():
+        monkeypatch.setenv(name, str(value))
+    monkeypatch.setattr(preflight, "CHECKOUT", machine)
+    if not clean:
+        for name in ("usr/sbin/libvirtd", "usr/bin/qemu-system-x86_64", ".venv/bin/python"):
+            (machine / name).parent.mkdir(parents=True)
+            (machine / name).touch()
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: shutil._ntuple_diskusage(0, 0, 2 * GIB))
+    (text,) = preflight.problems("demo", machine)
+    assert f"it needs {needed} GiB of disk" in text
+    assert "or set MEMHINT_LAB_DIR" in text
+
+
 def test_no_memory_controller(machine: Path) -> None:
     (machine / "sys/fs/cgroup/cgroup.controllers").write_text("cpu io\n")
     (text,) = preflight.problems("demo", machine)
