@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from lab import disk_trouble
 from lab.errors import BadSize, LabError
 from lab.sizes import parse_size
 
@@ -41,6 +42,9 @@ def run_command(parser: argparse.ArgumentParser, arguments: list[str] | None) ->
         return int(options.run(options))
     except LabError as error:
         print(f"lab: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"lab: {disk_trouble.said(error)}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("lab: interrupted", file=sys.stderr)

@@ -8,13 +8,14 @@ import threading
 import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import TracebackType
 from typing import TypeVar
 
-from lab import image, kvm, patched, paths, programs, swap
+from lab import image, kept_logs, kvm, patched, paths, programs, swap
 from lab.cgroup import detect
 from lab.debian_root import HOST_PACKAGES, debian_root
 from lab.domain_xml import TRANSLATION_CACHE
-from lab.errors import BudgetTooLarge, StateError, UnknownKernel
+from lab.errors import BudgetTooLarge, LabError, StateError, UnknownKernel
 from lab.guest import Guest
 from lab.guest_image import KINDS, guest_image
 from lab.host import Host, add_all
@@ -58,13 +59,15 @@ class Lab:
         translation_cache: int = TRANSLATION_CACHE,
         release: str | None = None,
         host_packages: Sequence[str] = HOST_PACKAGES,
+        logs: Path | None = None,
     ) -> None:
         """`guests` for each host, with `memory` bytes assigned to each; `budget` bytes for each host; `swap` bytes for
         the lab, shared evenly. `state_dir` holds one directory per lab. `network`, such as "127.1.2", gives each host
         an address there, where its libvirtd takes live migrations. `translation_cache`: bytes that each QEMU may fill
         with translated code, where it emulates. `release`, "bookworm" or "trixie": hosts have its libvirt, QEMU and
         all else below /usr, in place of the machine's own; where it is not given, the environment's
-        MEMHINT_LAB_RELEASE says so. `host_packages` are what hosts of such a release have."""
+        MEMHINT_LAB_RELEASE says so. `host_packages` are what hosts of such a release have. `logs`: where what was
+        logged goes when the lab fails, in a directory of its name."""
         self.name = check_name(name or f"lab-{secrets.token_hex(3)}")
         self.directory = Path(state_dir or paths.labs_dir()) / self.name
         self.kernel = kernel
@@ -80,6 +83,7 @@ class Lab:
         self._wanted = (hosts, guests, swap, reporting)
         self._progress = progress or (lambda *_: None)
         self._host_packages = host_packages
+        self._logs = logs
         self.root: Path | None = None
         self._keeper: Keeper | None = None
         self.network = network
@@ -101,7 +105,11 @@ class Lab:
         self.up(keep=True)
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(
+        self, _kind: type[BaseException] | None, error: BaseException | None, _where: TracebackType | None
+    ) -> None:
+        if error is not None:
+            self.keep_logs(error)
         self.down()
 
     @property
@@ -166,7 +174,8 @@ class Lab:
                 self._progress("swap", "ready", 1, 1)
             self._start_hosts(hosts)
             self._start_guests(guests, reporting)
-        except BaseException:
+        except BaseException as error:
+            self.keep_logs(error)
             self.down()
             raise
 
@@ -182,6 +191,18 @@ class Lab:
             self._keeper.release()
             self._keeper = None
         return ended
+
+    def keep_logs(self, error: BaseException | None = None) -> Path | None:
+        """Keep what was logged, before `down`, and have the error name where; None where nobody asked for it.
+
+        :param error: that ends the lab; ctrl-c is nothing to look into
+        """
+        if self._logs is None or not (error is None or isinstance(error, Exception)):
+            return None
+        kept = kept_logs.keep(self.directory, self._logs)
+        if kept is not None and isinstance(error, LabError):
+            kept_logs.retell(error, self.directory, kept)
+        return kept
 
     def _check(self, hosts: int) -> None:
         programs.require_root()

@@ -62,6 +62,7 @@ def problems(demo: str, root: Path = Path("/")) -> list[str]:
         found.append(f"it makes namespaces, cgroups and swap, which takes root: run `sudo make {demo}`")
     else:
         found += _rights(root)
+        found += _writable()
     if sys.version_info[:2] < PYTHON:
         needed, here = (".".join(map(str, one)) for one in (PYTHON, sys.version_info[:2]))
         found.append(
@@ -159,11 +160,31 @@ def _container_left(root: Path) -> int | None:
     return None
 
 
-def _disk(need: Need, root: Path) -> list[str]:
-    """Swap is where labs are, what is downloaded in the cache; often they share one file system with all else."""
+def _places() -> tuple[Path, Path]:
+    """Where labs are, and the cache."""
     labs = Path(os.environ.get("MEMHINT_LAB_DIR") or "/var/tmp/memhint-lab")
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    cache = Path(os.environ.get("MEMHINT_CACHE") or f"{base}/memhint")
+    return labs, Path(os.environ.get("MEMHINT_CACHE") or f"{base}/memhint")
+
+
+def _writable() -> list[str]:
+    """Root is kept from no directory but a read-only one."""
+    labs, cache = _places()
+    found = []
+    for path, todo in (
+        (labs, ", or set MEMHINT_LAB_DIR to another directory"),
+        (cache, ", or set MEMHINT_CACHE to another directory"),
+        (CHECKOUT / "demo-out", ": that is where its results go"),
+    ):
+        there = _existing(path)
+        if not os.access(there, os.W_OK):
+            found.append(f"{there} cannot be written: have it writable{todo}")
+    return found
+
+
+def _disk(need: Need, root: Path) -> list[str]:
+    """Swap is where labs are, what is downloaded in the cache; often they share one file system with all else."""
+    labs, cache = _places()
     # Of `make demo PATCHED=1`, which make tells its children. What is built or installed already takes no more.
     built = PATCHED if os.environ.get("PATCHED") == "1" else 0
     venv = CHECKOUT / (os.environ.get("VENV") or ".venv")

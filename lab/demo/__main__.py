@@ -13,8 +13,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 from rich.console import Console
+from rich.markup import escape
 
-from lab import Lab, packages, patched
+from lab import Lab, disk_trouble, packages, patched
 from lab.agent import SHORT_HORIZON, AgentProcess
 from lab.api import ApiProcess
 from lab.demo.plot import plot
@@ -47,13 +48,16 @@ def main(argv: list[str] | None = None) -> int:
     )
     console = Console(width=None if sys.stdout.isatty() else 160)
     out = Path(options.out)
-    out.mkdir(parents=True, exist_ok=True)
     try:
+        out.mkdir(parents=True, exist_ok=True)
         pieces = _pieces(options)
         _say(pieces, console)
         return _run(settings, console, pieces, out, keep=options.keep)
     except LabError as error:
-        console.print(f"[red]The demo failed:[/] {error}", highlight=False, soft_wrap=True)
+        console.print(f"[red]The demo failed:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
+        return 1
+    except OSError as error:
+        console.print(f"[red]The demo failed:[/] {escape(disk_trouble.said(error))}", highlight=False, soft_wrap=True)
         return 1
     except KeyboardInterrupt:
         console.print("Everything that was started has been ended.")
@@ -111,6 +115,7 @@ def _run(settings: Settings, console: Console, pieces: patched.Pieces, out: Path
                     agent=pieces.agent,
                     emulator=pieces.emulator,
                     progress=progress,
+                    logs=out / "logs",
                 )
             )
         host = lab.hosts[0]
@@ -125,6 +130,8 @@ def _run(settings: Settings, console: Console, pieces: patched.Pieces, out: Path
             with Screen(console, settings) as screen:
                 result = Scenario(host, agent, settings, screen).run()
             code = _conclude(result, settings, console, pieces, out)
+            if code and (kept := lab.keep_logs()):
+                console.print(f"What host, guests and agent logged is kept in {kept}", soft_wrap=True, highlight=False)
             if keep:
                 _keep(api, console)
             return code

@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
+from lab import disk_trouble
 from lab.errors import LabError
 from lab.interrupt import STATUS, say_when_interrupted
 from lab.openstack.installed import Installed
@@ -16,6 +18,9 @@ from lab.sizes import MIB
 from lab.waiting import wait_for
 
 STORM = 256 * MIB
+NAME = "demo"
+LOGS = Path("demo-out/logs")
+"""Where what was logged is kept when it fails."""
 
 # How long a part takes on two cores that emulate, by its first word.
 USUAL = {"packages": "two to five minutes the first time", "image": "20 s", "stack": "two minutes"}
@@ -35,12 +40,16 @@ def run(release: str, settings: Settings) -> Packed:
             reserved=settings.reserved,
             swap=settings.swap,
             extras=installed.extras(settings.reserved),
-            name="demo",
+            name=NAME,
             progress=_progress,
+            logs=LOGS,
         ) as stack:
             installed.attach(stack)
             packing = Packing(stack, installed, settings, _say)
-            return _show(packing, installed)
+            found = _show(packing, installed)
+            if problems(found) and (kept := stack.lab.keep_logs()):
+                _say(f"What services, hosts and agents logged is kept in {kept}")
+            return found
     finally:
         installed.close()
 
@@ -92,7 +101,8 @@ def problems(found: Packed) -> list[str]:
     if found.running <= found.nominal:
         said.append(
             f"{found.running} VMs ran, and {found.nominal} do by nominal accounting: the ratio in Placement did not"
-            f" rise, or Nova refused the next one ({found.refused}); look at what the controller and nova-scheduler log"
+            f" rise, or Nova refused the next one ({found.refused}); look at memhint-controller.out and"
+            f" nova-scheduler.log in {LOGS}/{NAME}/control/log"
         )
     if found.swap_used:
         said.append(
@@ -123,6 +133,9 @@ def main(words: Sequence[str] | None = None) -> int:
         found = run(given.release, Settings(most=given.most))
     except LabError as error:
         print(f"demo-openstack: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"demo-openstack: {disk_trouble.said(error)}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         _say("Everything that was started has been ended.")

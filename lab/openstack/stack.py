@@ -10,6 +10,7 @@ import urllib.request
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 from openstack.connection import Connection
@@ -85,10 +86,11 @@ class Stack:
         state_dir: Path | str | None = None,
         debug: bool = False,
         progress: Progress | None = None,
+        logs: Path | None = None,
     ) -> None:
         """`computes` hosts with a libvirt of their own and `memory` bytes each, of which Nova leaves `reserved` to the
         host; `fakes` that pretend to have `fake_memory`. `swap` bytes of disk swap are for all hosts together; `kernel`
-        and `agent` as a Lab takes them, for all guests."""
+        `agent` and `logs` as a Lab takes them, for all guests."""
         self.extras = extras or Extras()
         self.record = StackRecord(
             find(release).nova, computes, fakes, memory, fake_memory, reserved, "", debug, asdict(self.extras)
@@ -96,7 +98,7 @@ class Stack:
         self._tell = progress or (lambda *_: None)
         self.lab = Lab(
             hosts=computes, guests=0, budget=memory, swap=swap, kernel=kernel, agent=agent, accel=accel, name=name,
-            state_dir=state_dir, progress=progress, host_packages=packages.HOST_PACKAGES,
+            state_dir=state_dir, progress=progress, host_packages=packages.HOST_PACKAGES, logs=logs,
         )  # fmt: skip
         self.network = Network.of(self.lab.directory)
         self.lab.network = self.network.prefix
@@ -131,7 +133,11 @@ class Stack:
         self.up(keep=True)
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(
+        self, _kind: type[BaseException] | None, error: BaseException | None, _where: TracebackType | None
+    ) -> None:
+        if error is not None:
+            self.lab.keep_logs(error)
         self.down()
 
     # ---- who is there ----
@@ -212,7 +218,8 @@ class Stack:
             self._upload()
             self.wait_for_computes()
             self._tell("stack", "ready", 4, 4)
-        except BaseException:
+        except BaseException as error:
+            self.lab.keep_logs(error)
             self.down()
             raise
 

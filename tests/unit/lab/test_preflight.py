@@ -189,6 +189,25 @@ def test_disk_for_what_is_installed_and_built_first(
     assert "or set MEMHINT_LAB_DIR" in text
 
 
+@pytest.mark.parametrize(("name", "todo"), [("MEMHINT_LAB_DIR", "or set MEMHINT_LAB_DIR"), ("MEMHINT_CACHE", "or set")])
+def test_directories_that_cannot_be_written(
+    machine: Path, name: str, todo: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, str(machine / "closed/of/mine"))
+    (machine / "closed").mkdir()
+    monkeypatch.setattr(os, "access", lambda path, mode: not str(path).endswith("closed"))
+    (text,) = preflight.problems("demo", machine)
+    assert text.startswith(f"{machine}/closed cannot be written: have it writable, {todo}")
+
+
+def test_the_folder_of_the_results_cannot_be_written(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preflight, "CHECKOUT", machine / "checkout")
+    (machine / "checkout/.venv/bin").mkdir(parents=True)
+    monkeypatch.setattr(os, "access", lambda path, mode: not str(path).endswith("checkout"))
+    (text,) = preflight.problems("demo", machine)
+    assert "that is where its results go" in text
+
+
 def test_no_memory_controller(machine: Path) -> None:
     (machine / "sys/fs/cgroup/cgroup.controllers").write_text("cpu io\n")
     (text,) = preflight.problems("demo", machine)
