@@ -11,6 +11,7 @@ from oslo_log import log
 from oslo_log.formatters import ContextFormatter
 
 from memhint.conf.errors import ConfigError
+from memhint.conf.journal import read_by_journal, with_priority
 
 _PRODUCT = "memhint"
 
@@ -41,7 +42,8 @@ def set_up(conf: cfg.ConfigOpts, service: Service, log_file: str | None = None) 
         raise ConfigError(None, "the options of logging in [DEFAULT]", f"{error}") from error
     if not conf.use_json and not conf.log_config_append:
         for handler in logging.getLogger().handlers:
-            handler.setFormatter(Once(project=_PRODUCT, datefmt=conf.log_date_format, config=conf))
+            kind = OnceInJournal if read_by_journal(handler) else Once
+            handler.setFormatter(kind(project=_PRODUCT, datefmt=conf.log_date_format, config=conf))
 
 
 class Once(ContextFormatter):
@@ -55,3 +57,11 @@ class Once(ContextFormatter):
         if said and not record.exc_info and said in record.getMessage():
             return text.removesuffix(f": {summary}")
         return text
+
+
+class OnceInJournal(Once):
+    """The same for systemd's journal, which would else take every line for information."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The lines."""
+        return with_priority(super().format(record), record.levelno)

@@ -1,6 +1,11 @@
 from __future__ import annotations
 
 import logging
+import os
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -85,3 +90,58 @@ def _logged(tmp_path: Path, message: str, error: Exception, told: str) -> str:
     except OSError:
         LOG.error(message, told)
     return target.read_text()
+
+
+@contextmanager
+def _journal(monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
+    """What a service logs where systemd has given it the journal as its output."""
+    here, there = socket.socketpair()
+    with here, there, there.makefile("w") as output:
+        here.settimeout(10)
+        seen = os.fstat(there.fileno())
+        monkeypatch.setenv("JOURNAL_STREAM", f"{seen.st_dev}:{seen.st_ino}")
+        monkeypatch.setattr(sys, "stdout", output)
+        yield here
+        monkeypatch.undo()
+
+
+@pytest.mark.parametrize(
+    ("level", "priority"),
+    [(logging.CRITICAL, 2), (logging.ERROR, 3), (logging.WARNING, 4), (logging.INFO, 6), (logging.DEBUG, 7)],
+)
+def test_the_journal_is_told_the_priority_of_each_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, level: int, priority: int
+) -> None:
+    with _journal(monkeypatch) as journal:
+        set_up(load([_file(tmp_path, "debug = true")]), "agent")
+        LOG.log(level, "the guest said: a\n<0>b")
+        first, second = journal.recv(4096).decode().splitlines()
+    assert first.startswith(f"<{priority}>20")
+    assert "the guest said: a" in first
+    assert second.startswith(f"<{priority}><0>b")
+
+
+def test_a_traceback_in_the_journal_has_the_priority_of_its_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with _journal(monkeypatch) as journal:
+        set_up(load([_file(tmp_path, "")]), "agent")
+        try:
+            raise OSError("the disk is full")
+        except OSError:
+            LOG.exception("the cycle failed")
+        lines = journal.recv(65536).decode().splitlines()
+    assert len(lines) > 2
+    assert all(line.startswith("<3>") for line in lines)
+
+
+def test_another_stream_and_a_file_get_no_priority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "memhint.log"
+    with _journal(monkeypatch) as journal:
+        set_up(load([_file(tmp_path, f"log_file = {target}")]), "agent")
+        LOG.error("to a file")
+        monkeypatch.setenv("JOURNAL_STREAM", "1:2")
+        set_up(load([_file(tmp_path, "")]), "agent")
+        LOG.error("to somebody else")
+        assert journal.recv(4096).startswith(b"20")
+    assert target.read_text().startswith("20")
