@@ -7,10 +7,12 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from memhint.conf import load
 from tests.functional.processes import ROOT
@@ -107,3 +109,26 @@ def test_the_files_that_the_role_copies_are_there() -> None:
     for name in named:
         for item in ("sysusers", "tmpfiles") if name.startswith("{{item}}.d") else ("agent", "controller", "api"):
             assert (ROOT / "etc" / name.replace("{{item}}", item)).is_file(), name
+
+
+def test_who_runs_the_services_can_read_what_the_role_makes_whatever_the_umask() -> None:
+    installed, asked = 0, [yaml.safe_load((ROLE / "tasks" / name).read_text()) for name in ("main.yml", "broker.yml")]
+    for task in _tasks(asked):
+        if "ansible.builtin.pip" in task:
+            assert task["ansible.builtin.pip"]["umask"] == "0022"
+            installed += 1
+        for module in ("copy", "template", "file"):
+            made = task.get(f"ansible.builtin.{module}")
+            if made is not None and made.get("state") != "link":
+                assert "mode" in made, task["name"]
+    assert installed == 1
+
+
+def _tasks(found: Any) -> Iterator[dict[str, Any]]:
+    """Those of a file, in blocks too."""
+    for one in found:
+        if isinstance(one, list):
+            yield from _tasks(one)
+        else:
+            yield one
+            yield from _tasks(one.get("block", []))
