@@ -14,6 +14,8 @@ import pytest
 from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
+ENVIRONMENT = {"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "SUDO_USER"}
+"""What setup looks at; in small letters, too. It is each test's own."""
 MINE = """\
 case "$*" in
 -V) echo Python {version} ;;
@@ -89,7 +91,8 @@ class Machine:
 
     def started(self, **environment: str) -> subprocess.Popen[str]:
         """Start it, with a process group as on a terminal."""
-        around = {**os.environ, "PATH": f"{self.folder}:{os.environ['PATH']}", "MEMHINT_SETUP_ROOT": str(self.root)}
+        inherited = {name: value for name, value in os.environ.items() if name.upper() not in ENVIRONMENT}
+        around = {**inherited, "PATH": f"{self.folder}:{os.environ['PATH']}", "MEMHINT_SETUP_ROOT": str(self.root)}
         return subprocess.Popen(
             [ROOT / "tools/setup", *self.words, self.venv],
             stdin=subprocess.DEVNULL,
@@ -133,7 +136,7 @@ def test_offline_the_first_time_it_asks_whether_the_machine_is_online(machine: M
     machine.command("dpkg-query", "exit 1")
     done = machine.setup()
     assert done.returncode == 1
-    assert done.stderr.splitlines()[-1].endswith("is this machine online? It has to be, until everything is installed")
+    assert "is this machine online? It has to be, until everything is installed" in done.stderr.splitlines()[-1]
     assert "could not resolve the name of the mirror" in done.stderr
     tries = [one for one in machine.calls("apt-get") if " update " in one]
     assert 2 < len(tries) < 10
@@ -202,6 +205,44 @@ def test_through_sudo_it_is_the_same(machine: Machine, tmp_path: Path) -> None:
     assert (tmp_path / "answer").read_text() == "101\n"
     assert not machine.policy.exists()
     assert any(" rm -f " in one for one in machine.calls("sudo"))
+
+
+KEEPS = 'case "$1" in --preserve-env=*) shift ;; *) unset https_proxy ;; esac; exec "$@"'
+"""As sudo does it."""
+
+
+def test_sudo_hands_on_the_proxies_that_are_set(machine: Machine, tmp_path: Path) -> None:
+    machine.command("id", "echo 1000")
+    machine.command("sudo", KEEPS)
+    machine.command("apt-get", f'echo "$https_proxy" >>{tmp_path}/proxies')
+    machine.command("dpkg-query", "exit 1")
+    done = machine.setup(PYTHON=machine.python(), https_proxy="http://proxy:3128", NO_PROXY="localhost", http_proxy="")
+    assert done.returncode == 0, done.stderr
+    assert set((tmp_path / "proxies").read_text().split()) == {"http://proxy:3128"}
+    assert any("--preserve-env=https_proxy,NO_PROXY env " in one for one in machine.calls("sudo"))
+
+
+def test_without_a_proxy_nobody_needs_the_right_to_hand_one_on(machine: Machine) -> None:
+    machine.command("id", "echo 1000")
+    machine.command("sudo", KEEPS)
+    machine.command("apt-get", "exit 0")
+    machine.command("dpkg-query", "exit 1")
+    assert machine.setup(PYTHON=machine.python()).returncode == 0
+    assert not any("--preserve-env" in one for one in machine.calls("sudo"))
+
+
+@pytest.mark.parametrize(
+    ("around", "said"),
+    [
+        ({}, "set http_proxy, https_proxy, no_proxy"),
+        ({"SUDO_USER": "alice"}, "sudo --preserve-env=http_proxy,https_proxy,no_proxy make"),
+        ({"SUDO_USER": "alice", "https_proxy": "http://proxy:3128"}, "set http_proxy, https_proxy, no_proxy"),
+    ],
+)
+def test_what_cannot_be_fetched_may_need_a_proxy(machine: Machine, around: dict[str, str], said: str) -> None:
+    assert said in machine.setup(PYTHON=machine.python(installs="exit 1"), **around).stderr.splitlines()[-1]
+    machine.command("dpkg-query", "exit 1")
+    assert said in machine.setup(**around).stderr.splitlines()[-1]
 
 
 # Goes on until it is let, or told to end by something else than ctrl-c, which the shell keeps from it.
