@@ -34,6 +34,7 @@ from memhint.objects.policy import Policy
 from memhint.objects.units import MIB, mib
 from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.planner.owed import owed
+from memhint.planner.page_cache import own_files
 from memhint.planner.tiering import (
     Move,
     MoveLimits,
@@ -101,6 +102,7 @@ class TieringLever(HostLever[TieringPlan]):
         self._last: tuple[float, TieringPlan, PassResult] | None = None
         self._kept: Mapping[int, Watermarks] = {}  # as of the pass under way
         self._owed: Mapping[int, int] = {}  # the same: by node, bytes for VMs that are bound to it
+        self._files = 0
         self._known = float("-inf")  # when it was found out what is in use, as of the last pass
         self._looking = 0.0  # CPU seconds of the last look
 
@@ -220,10 +222,11 @@ class TieringLever(HostLever[TieringPlan]):
         slow = tuple(node for tier in tiers[1:] for node in tier)
         with_memory = {node for tier in tiers for node in tier}
         self._owed = owed(domains, with_memory, self._settings.overhead)
+        self._files = own_files(domains)
         return Tiers(tiers[0], slow, self._room(tiers[0])), None
 
     def _room(self, fast: Sequence[int], kept: float = 1.0) -> dict[int, int]:
-        """What each node may still take. Page cache goes when somebody needs its place.
+        """What each node may still take. Page cache goes when somebody needs its place, unless it is a VM's memory.
 
         What the kernel keeps free is none of it: there every move would end with ENOMEM. Nor is what VMs may still take
         that can have memory nowhere else: they are killed where it is gone.
@@ -240,7 +243,7 @@ class TieringLever(HostLever[TieringPlan]):
                 # what was chosen up to the one may come out a little larger, and still be had up to the other
                 kernel = marks.high if kept == 1.0 else marks.low
                 taken = max(int(least * kept), kernel) + self._owed.get(node.node, 0)
-                found[node.node] = node.free + node.file - taken
+                found[node.node] = node.free + max(0, node.file - self._files) - taken
         return found
 
     def _look_at(self, one: DomainObservation, share: Share, heat: HeatMap | None, work: Pass) -> None:

@@ -305,6 +305,26 @@ def test_what_a_node_owes_to_vms_that_are_bound_to_it_is_no_room(host: Host, mon
     assert [room[1] for room in beside] == [room[1] for room in alone], "nobody is bound to the other node"
 
 
+def test_page_cache_that_is_a_vms_memory_is_no_room(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    rooms: list[dict[int, int]] = []
+
+    def choose(_vms: object, tiers: Tiers, _limits: object) -> tuple[Move, ...]:
+        rooms.append(dict(tiers.room))
+        return ()
+
+    monkeypatch.setattr("memhint.levers.tiering.choose", choose)
+    meminfo = "sys/devices/system/node/node0/meminfo"
+    host.root.write(meminfo, NODE.format(0).replace("Active(file): 0 kB", f"Active(file): {300 << 10} kB"))
+    for number, size in enumerate((0, 100 * MIB, 4000 * MIB)):
+        filed = builders.domain_observation(
+            uuid="f", facts=builders.facts(file_backed=True), process=builders.process(pid=4343, rss=size)
+        )
+        host.now = 100.0 * (number + 1)
+        host.lever.reconcile(PLAN, [VM, filed], builders.host_observation(), dry_run=False)
+    assert [rooms[0][0] - room[0] for room in rooms[1:]] == [100 * MIB, 300 * MIB]
+    assert len({room[1] for room in rooms}) == 1, "that node has no page cache"
+
+
 def test_moves_that_are_made_at_once_do_not_take_the_same_room() -> None:
     machine = Machine()
     machine.room = {0: 2 * CHUNK}
