@@ -24,6 +24,7 @@ from lab.paths import cache_dir
 from lab.process import Process, end_all
 from lab.programs import find
 from lab.state import GuestRecord, HostRecord, check_name
+from lab.unconfined import unconfined
 from lab.waiting import listens, wait_for
 
 if TYPE_CHECKING:
@@ -252,7 +253,7 @@ class Host:
         outside = self.run_dir / Path(socket).name
         # One that a crash left behind would be taken for the new daemon's.
         outside.unlink(missing_ok=True)
-        child = self._spawn(role, [*self.enter_argv(), *argv], options)
+        child = self._spawn(role, [*self.enter_argv(), *unconfined(argv)], options)
 
         def listening() -> bool:
             if child.poll() is not None:

@@ -6,12 +6,14 @@ inside_apparmor.py.
 
 from __future__ import annotations
 
+import errno
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from lab.unconfined import unconfined
 from lab.virtual_host import VirtualHost
 from tests.apparmor import INSTALLED, PROFILE, SMALL_PAGES, compiled, missing
 from tests.small_pages import built
@@ -32,6 +34,14 @@ int main(void) { return prctl(PR_GET_THP_DISABLE, 0L, 0L, 0L, 0L) != 1; }
 """
 
 
+LIBVIRTD = """
+#include <errno.h>
+#include <unistd.h>
+/* Stands for libvirtd, where a profile is attached to its path: executes what it is given. */
+int main(int number, char **words) { execv(words[1], words + 1); return errno; }
+"""
+
+
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VirtualHost]:
     folder = tmp_path_factory.mktemp("policy")
@@ -47,6 +57,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VirtualHost]:
         # What is in local/abstractions/libvirt-qemu, that abstraction has at its end.
         "vm.small": compiled(vm.replace(OF_QEMU, OF_QEMU + SMALL_PAGES.read_text()), folder),
         "agent": compiled(agent, folder),
+        "libvirtd.policy": compiled((INSTALLED / "usr.sbin.libvirtd").read_text(), folder),
         "agent.blind": compiled(agent.replace(OF_VMS, ""), folder),
     }
     files = [folder / name for name in policies]
@@ -54,7 +65,9 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VirtualHost]:
         file.write_bytes(content)
     (folder / "qemu.c").write_text(QEMU)
     subprocess.run(["cc", "-static", "-o", folder / "qemu", folder / "qemu.c"], check=True)
-    files += [built(folder, None, "-static"), folder / "qemu"]
+    (folder / "libvirtd.c").write_text(LIBVIRTD)
+    subprocess.run(["cc", "-static", "-o", folder / "libvirtd", folder / "libvirtd.c"], check=True)
+    files += [built(folder, None, "-static"), folder / "qemu", folder / "libvirtd"]
     # With two emulated processors a kernel that patches itself while it boots meets its own breakpoint now and then.
     with VirtualHost([Path(__file__).with_name("inside_apparmor.py"), *files], memory=320 << 20, cpus=1) as one:
         assert one.call("inside_apparmor.set_up") == "Y"
@@ -93,3 +106,12 @@ def test_a_vm_may_be_started_by_the_emulator_of_small_pages_only_with_its_line(h
     assert host.call("inside_apparmor.started_small", vm=VM) == "done"
     load(host, "vm")
     assert host.call("inside_apparmor.started_small", vm=VM) == "refused: EACCES"
+
+
+def test_the_labs_libvirtd_starts_the_emulator_of_the_cache(host: VirtualHost, tmp_path: Path) -> None:
+    """Which the distribution's profile keeps libvirtd from, however root starts it."""
+    load(host, "libvirtd.policy")
+    (tmp_path / "enabled").write_text("Y\n")
+    words = ["/usr/sbin/libvirtd"]
+    assert host.call("inside_apparmor.emulator_started", words=words) == errno.EACCES
+    assert host.call("inside_apparmor.emulator_started", words=unconfined(words, tmp_path / "enabled")) == 0
