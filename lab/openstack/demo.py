@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import secrets
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,7 +19,6 @@ from lab.sizes import MIB
 from lab.waiting import wait_for
 
 STORM = 256 * MIB
-NAME = "demo"
 LOGS = Path("demo-out/logs")
 """Where what was logged is kept when it fails."""
 
@@ -40,7 +40,7 @@ def run(release: str, settings: Settings) -> Packed:
             reserved=settings.reserved,
             swap=settings.swap,
             extras=installed.extras(settings.reserved),
-            name=NAME,
+            name=f"demo-{secrets.token_hex(3)}",  # somebody else may be running it too
             progress=_progress,
             logs=LOGS,
         ) as stack:
@@ -102,7 +102,7 @@ def problems(found: Packed) -> list[str]:
         said.append(
             f"{found.running} VMs ran, and {found.nominal} do by nominal accounting: the ratio in Placement did not"
             f" rise, or Nova refused the next one ({found.refused}); look at memhint-controller.out and"
-            f" nova-scheduler.log in {LOGS}/{NAME}/control/log"
+            f" nova-scheduler.log among the logs in {LOGS}"
         )
     if found.swap_used:
         said.append(
