@@ -77,6 +77,10 @@ class _NextBoot:
     def set_reporting(self, value: str | None) -> None:
         """Nothing to set."""
 
+    def begins_anew(self) -> bool:
+        """Nothing is saved."""
+        return True
+
 
 def _silent(request: str, timeout: int) -> str:
     raise GuestAgentAbsent("no guest behind this VM")
