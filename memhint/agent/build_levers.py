@@ -16,8 +16,8 @@ from memhint.levers.lever import HostLever, TakeUp, VmLever
 
 TRAVELLING: Mapping[str, TakeUp] = {**balloon.TRAVELLING, **in_guests.TRAVELLING}
 """Knobs whose setting goes where a VM goes, when it is moved to another host."""
-STAYING: Collection[str] = in_guests.STAYING | recycler.STAYING
-"""Knobs that stay behind: a VM that was undefined, or has moved, has neither a definition nor a QEMU here."""
+STAYING: Collection[str] = recycler.STAYING
+"""Knobs that stay behind: a VM that was undefined, or has moved, has no QEMU here."""
 
 
 def build_levers(context: RunnerContext) -> tuple[LeverRunner, ...]:

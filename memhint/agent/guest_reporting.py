@@ -13,8 +13,8 @@ from memhint.guest.capabilities import read_capabilities
 from memhint.guest.errors import GuestCommandMissing, GuestError, GuestTimeout
 from memhint.guest.protocol import GuestAgent
 from memhint.guest.reporting_knob import read_guest_kernel
-from memhint.levers.reporting import KNOBS, STAYING, ReportingLever, ReportingTarget
-from memhint.levers.reporting_next_boot import NextBootConfig
+from memhint.levers.reporting import KNOBS, ReportingLever, ReportingTarget
+from memhint.levers.reporting_next_boot import NEXT_BOOT_KNOB, NextBootConfig
 from memhint.objects.guest import GuestKernel
 from memhint.objects.lever import LeverState
 from memhint.objects.ownership import Ledger
@@ -110,7 +110,7 @@ class GuestReporting(GuestLever):
 
     def keep_next_boot(self) -> None:
         """What VMs have for their next start is not put back: they start before the next agent does."""
-        self._kept = STAYING
+        self._kept = (NEXT_BOOT_KNOB,)
 
     def retain(self, uuids: Collection[str]) -> None:
         """Forget all other VMs."""

@@ -52,10 +52,11 @@ DRIVER_KNOB = "guest balloon driver"
 ENABLED_KNOB = "guest page_reporting enabled"
 KNOBS = frozenset({ORDER_KNOB, DRIVER_KNOB, ENABLED_KNOB, NEXT_BOOT_KNOB, *reporting_tuning.KNOBS})
 """Every mark of this lever."""
-TRAVELLING: Mapping[str, TakeUp] = dict.fromkeys(KNOBS - {NEXT_BOOT_KNOB}, as_it_is)
-"""Knobs whose setting goes where the VM goes. The definition for the next boot stays with its host's libvirt."""
-STAYING = frozenset({NEXT_BOOT_KNOB})
-"""Knobs of which nothing is left on a host where the VM is not defined any more."""
+TRAVELLING: Mapping[str, TakeUp] = dict.fromkeys(KNOBS, as_it_is)
+"""Knobs whose setting goes where the VM goes: all. A VM that is migrated may take its definition along, too.
+
+Where it did not there is nothing to put back, and `reporting_next_boot` sees that.
+"""
 _SWITCHES = (ENABLED_KNOB, ORDER_KNOB, DRIVER_KNOB, NEXT_BOOT_KNOB)  # the others are what is tuned
 BOUNDED_SINCE = (6, 2)  # from here on the kernel refuses an order beyond MAX_PAGE_ORDER
 _RELEASE = re.compile(r"(\d+)\.(\d+)")

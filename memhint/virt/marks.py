@@ -18,7 +18,7 @@ NAMESPACE = "urn:memhint:marks:1"
 _TAG = f"{{{NAMESPACE}}}marks"
 _ONE = f"{{{NAMESPACE}}}mark"
 _FIELDS = ("knob", "before", "after", "instance")
-_MOST = 16  # marks of one VM; there are seven knobs
+_MOST = 16  # marks of one VM; eight knobs travel
 _LONGEST = 128  # characters
 
 

@@ -37,6 +37,7 @@ from tests.unit.agent.views import view_of
 WEB = "uuid-web"
 SHRUNK = Mark(WEB, BALLOON_KNOB, str(4 * GIB), str(2 * GIB), "of the other host", 0.0)
 FINER = Mark(WEB, ORDER_KNOB, "9", "4", "boot-1", 0.0)
+DEFINED = Mark(WEB, NEXT_BOOT_KNOB, "", "on", "", 0.0)
 
 
 class Host:
@@ -73,14 +74,33 @@ def host() -> Host:
 
 
 def test_a_running_domain_carries_what_goes_with_it(host: Host) -> None:
-    for mark in (SHRUNK, FINER, replace(FINER, knob=MERGE_KNOB), replace(FINER, knob=NEXT_BOOT_KNOB)):
+    for mark in (SHRUNK, FINER, DEFINED, replace(FINER, knob=MERGE_KNOB), replace(FINER, knob=PACE_KNOB)):
         host.marks.put(mark)
-    assert {mark.knob for mark in host.carried[WEB]} == {BALLOON_KNOB, ORDER_KNOB}
+    assert {mark.knob for mark in host.carried[WEB]} == {BALLOON_KNOB, ORDER_KNOB, NEXT_BOOT_KNOB}
     host.marks.remove(WEB, BALLOON_KNOB)
+    host.marks.remove(WEB, NEXT_BOOT_KNOB)
     assert [mark.knob for mark in host.carried[WEB]] == [ORDER_KNOB]
     host.marks.remove(WEB, ORDER_KNOB)
     assert host.carried[WEB] == []
-    assert set(host.knobs()) == {MERGE_KNOB, NEXT_BOOT_KNOB}
+    assert set(host.knobs()) == {MERGE_KNOB, PACE_KNOB}
+
+
+def test_what_a_vm_is_to_start_with_comes_with_it(host: Host) -> None:
+    view = seen(vm())
+    host.marks.follow(replace(view, seen=replace(view.seen, marks={WEB: (DEFINED,)})))
+    assert host.marks.settle(WAIT_S)
+    assert host.ledger.all() == (DEFINED,)
+    assert host.carried == {}
+
+
+def test_what_a_vm_is_to_start_with_goes_along_after_it_was_started_anew(host: Host) -> None:
+    """Its definition carries no marks, and so does a domain that begins with it."""
+    host.marks.put(DEFINED)
+    host.carried.clear()
+    view = seen(vm(pid=8))
+    host.marks.follow(replace(view, seen=replace(view.seen, marks={})))
+    assert host.marks.settle(WAIT_S)
+    assert list(host.carried[WEB]) == [DEFINED]
 
 
 def test_where_it_comes_to_it_is_taken_up_once(host: Host) -> None:
@@ -175,7 +195,7 @@ def test_what_a_vm_has_left_behind_is_forgotten_but_not_at_once(host: Host) -> N
 
 
 @pytest.mark.parametrize("knob", [NEXT_BOOT_KNOB, PACE_KNOB])
-def test_what_stays_behind_ends_with_the_domain_and_not_with_its_qemu(host: Host, knob: str) -> None:
+def test_what_is_of_a_definition_or_a_qemu_ends_with_the_domain_and_not_with_its_qemu(host: Host, knob: str) -> None:
     host.marks.put(replace(FINER, knob=knob))
     off = replace(vm(), state=DomainState.SHUTOFF, process=None, balloon_actual=None)
     for _ in range(5):

@@ -13,7 +13,7 @@ from memhint.guest.capabilities import read_capabilities
 from memhint.guest.errors import GuestCommandFailed, GuestTimeout
 from memhint.guest.protocol import GuestAgent
 from memhint.guest.reporting_knob import read_guest_kernel
-from memhint.levers.reporting import DRIVER_KNOB, ORDER_KNOB, ReportingLever, ReportingTarget
+from memhint.levers.reporting import DRIVER_KNOB, ORDER_KNOB, TRAVELLING, ReportingLever, ReportingTarget
 from memhint.levers.reporting_flush import AGAIN
 from memhint.levers.reporting_next_boot import NEXT_BOOT_KNOB
 from memhint.levers.reporting_tuning import DELAY_KNOB
@@ -531,6 +531,24 @@ def test_a_definition_that_an_operator_changed_since_is_left_and_said_to_be() ->
     left = guest.pull(Mode.AUTO)
     assert (left.answer, left.detail) == (Answer.UNCHANGED, "somebody has set it since, and it is left so")
     assert (guest.next_boot.value, guest.ledger.all()) == ("off", ())
+
+
+@pytest.mark.parametrize(("defined", "left"), [("on", None), ("off", "off"), (None, None)])
+@pytest.mark.parametrize("desired", [Mode.AUTO, Mode.OFF])
+def test_a_definition_that_came_with_a_migration_is_put_back_where_it_is_memhint_s_still(
+    desired: Mode, defined: str | None, left: str | None
+) -> None:
+    """None: the VM came without one, or had another one here."""
+    guest = Guest("6.12.0")
+    guest.starts_without()
+    guest.pull(Mode.ON)
+    (brought,) = guest.ledger.all()
+    after = Guest("6.12.0")
+    after.starts_without()
+    after.next_boot.value = defined
+    after.ledger.put(TRAVELLING[NEXT_BOOT_KNOB](after.target().domain, brought))
+    after.pull(desired)
+    assert (after.next_boot.value, after.ledger.all()) == (left, ())
 
 
 def test_every_mark_of_a_vm_is_undone() -> None:
