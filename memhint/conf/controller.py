@@ -25,7 +25,7 @@ OPTS = (
         default=10.0,
         min=0,
         help="Seconds between two hosts whose VMs' history the controllers look at, to learn how VMs grow ([planner] "
-        "growth_floor). 0: nothing is learnt.",
+        "growth_floor). 0: nothing is learnt, and [store] domain_hourly_days may be less than 9.",
     ),
     cfg.FloatOpt(
         "promise_interval",

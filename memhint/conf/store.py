@@ -44,6 +44,7 @@ OPTS = (
         "domain_hourly_days",
         default=30.0,
         min=0,
-        help="Days for which the worst of each hour of a VM stays, once its points are gone.",
+        help="Days for which the worst of each hour of a VM stays, once its points are gone. Controllers that learn "
+        "from them how VMs grow ([controller] growth_interval) need 9 or more.",
     ),
 )

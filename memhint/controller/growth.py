@@ -4,13 +4,27 @@ from __future__ import annotations
 
 import logging
 
-from memhint.planner.growth import GrowthTable, course_of, table_of, tally_of, told_by
+from oslo_config import cfg
+
+from memhint.conf.errors import ConfigError
+from memhint.planner.growth import DAY, LEAST_KEPT, GrowthTable, course_of, table_of, tally_of, told_by
 from memhint.store.errors import StoreDamaged
 from memhint.store.growth import Growth
 
 LOG = logging.getLogger(__name__)
 
 EVERY = 6 * 3600.0  # seconds between two tables: a host is looked at once a day
+
+
+def check(conf: cfg.ConfigOpts) -> None:
+    """Hold what is to be learnt against what is kept. Who learns nothing may keep less, as agents may.
+
+    :raises ConfigError: where young VMs would be in no table, and nobody would notice
+    """
+    days, least = conf.store.domain_hourly_days, LEAST_KEPT / DAY
+    if conf.controller.growth_interval and days < least:
+        wrong = f"{days:g}: use {least:g} or more, or [controller] growth_interval = 0 to learn nothing of how VMs grow"
+        raise ConfigError(None, "[store] domain_hourly_days", wrong)
 
 
 class Learner:

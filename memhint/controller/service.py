@@ -15,8 +15,8 @@ from memhint.bus.errors import BusError
 from memhint.bus.link import parameters
 from memhint.bus.rabbit_consumer import Handler, RabbitConsumer
 from memhint.bus.settings import link_settings
+from memhint.controller import growth
 from memhint.controller.backtest import Judge
-from memhint.controller.growth import Learner
 from memhint.controller.instances import Follower
 from memhint.controller.intake import Intake
 from memhint.controller.listening import Listening
@@ -44,9 +44,11 @@ class ControllerService:
         """Serve until told to stop; 0.
 
         :raises BusError: when no broker is configured, or its settings cannot be used
+        :raises ConfigError: when options do not fit each other
         :raises OpenStackError: when [openstack] does not say enough to log in
         :raises StoreError: when the store cannot be opened
         """
+        growth.check(self._conf)
         settings = link_settings(self._conf)
         if not settings.urls:
             raise BusError("[bus] urls is empty: a controller needs the broker that agents report to")
@@ -138,7 +140,7 @@ def _learner(conf: cfg.ConfigOpts, store: Store) -> Rounds | None:
     pause = conf.controller.growth_interval
     if not pause:
         return None
-    return Rounds("growth", Learner(store.growth, pause).round, pause, "nothing is learnt of how VMs grow")
+    return Rounds("growth", growth.Learner(store.growth, pause).round, pause, "nothing is learnt of how VMs grow")
 
 
 def _backtest(conf: cfg.ConfigOpts, judge: Judge) -> Rounds | None:

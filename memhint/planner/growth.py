@@ -26,6 +26,8 @@ AGES = (0.0, HOUR, 3 * HOUR, 6 * HOUR, 12 * HOUR, DAY, 2 * DAY, 4 * DAY, 7 * DAY
 # Percent of a VM's memory. A share is in the column of the least that is not below it; finer where many VMs are.
 LEVELS = (2, 4, 6, 8, 10, 13, 16, 20, 25, 30, 35, 40, 45, 50, 55, 60, 65, 70, 75, 80, 85, 90, 95, 100)
 HORIZON = 7 * DAY  # seconds that a look must be ago before it tells anything: a week has one of each day
+# Seconds for which points must be kept: a VM that is known for a day less is old, and its first day is known in a week.
+LEAST_KEPT = HORIZON + 2 * DAY
 LEAST = 10  # VMs that must have been in a cell before it says anything
 PARTS = 4  # no host has more than one of so many parts of a cell: one that lies moves an average by that much at most
 MOST_KNOWN = 2**31  # VMs of a cell that a table may tell of

@@ -7,10 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from oslo_config import cfg
 from sqlalchemy import Connection, update
 
-from memhint.controller.growth import EVERY, Learner, known
+from memhint.conf import ConfigError, load
+from memhint.controller.growth import EVERY, Learner, check, known
 from memhint.controller.rounds import Rounds
+from memhint.controller.service import ControllerService
 from memhint.objects.plan import DemandReason
 from memhint.objects.units import GIB
 from memhint.planner.growth import DAY, HOUR, LEAST, Outlook, outlook
@@ -37,6 +40,25 @@ class Clock:
 
     def __call__(self, _connection: Connection) -> float:
         return self.now
+
+
+def kept_for(tmp_path: Path, days: str, learning: str = "") -> cfg.ConfigOpts:
+    path = tmp_path / "memhint.conf"
+    path.write_text(f"[store]\ndomain_hourly_days = {days}\n[controller]\n{learning}\n")
+    return load([path])
+
+
+@pytest.mark.parametrize("days", ["0", "8", "8.9"])
+def test_a_controller_that_learns_from_too_few_days_does_not_start(tmp_path: Path, days: str) -> None:
+    with pytest.raises(
+        ConfigError, match=rf"\[store\] domain_hourly_days: {days}: use 9 or more, .* growth_interval = 0"
+    ):
+        ControllerService(kept_for(tmp_path, days)).run()
+
+
+@pytest.mark.parametrize(("days", "learning"), [("9", ""), ("30", ""), ("1", "growth_interval = 0")])
+def test_enough_days_or_nothing_to_learn_are_accepted(tmp_path: Path, days: str, learning: str) -> None:
+    check(kept_for(tmp_path, days, learning))
 
 
 def lived(store: Store, vms: int, days: float = 9.0, use: int = GIB, later: int = 3 * GIB) -> None:

@@ -13,6 +13,7 @@ from memhint.planner.growth import (
     HORIZON,
     HOUR,
     LEAST,
+    LEAST_KEPT,
     LEVELS,
     NOTHING,
     PARTS,
@@ -53,6 +54,18 @@ def tallies(draw: st.DrawFn) -> list[dict]:
             tally[cell] = (count, count * draw(st.integers(0, 100)))
         found.append(tally)
     return found
+
+
+@pytest.mark.parametrize(("kept", "told"), [(LEAST_KEPT, True), (LEAST_KEPT - DAY - HOUR, False), (3 * DAY, False)])
+def test_of_a_vms_first_day_is_told_where_points_are_kept_for_long_enough(kept: float, told: bool) -> None:
+    """At some time of its life, as hosts are looked at once a day. With fewer days it is old before that time."""
+    rows = set()
+    for hours in range(1, int(kept / HOUR) + 1):
+        points = [(hour * HOUR, GIB, 4 * GIB) for hour in range(hours)]
+        rows |= {row for row, _ in told_by(course_of(points, kept))}
+    young = set(range(row_of(DAY)))
+    assert (young <= rows) is told
+    assert bool(young & rows) is told
 
 
 def test_an_age_is_in_the_row_that_it_has_reached_and_a_share_in_the_column_that_holds_it() -> None:
