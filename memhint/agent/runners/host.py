@@ -38,6 +38,7 @@ class HostRunner(LeverRunner, Generic[PlanT]):
         self._dry_run = dry_run
         self._note = note
         self._last = _Last[PlanT](str(lever.name))
+        self._earlier: tuple[HostLever[PlanT], ...] = ()  # of this process: one may have a pass under way still
 
     def pull(self, view: HostSnapshot, planned: Planned) -> None:
         """Begin a pass; while not all VMs are known, one that holds things as they are, and rests."""
@@ -69,7 +70,7 @@ class HostRunner(LeverRunner, Generic[PlanT]):
     def undo(self, view: HostSnapshot, deadline: float) -> list[str]:
         """Put back what was changed, once the pass under way has ended."""
         name, lever, seen = self._lever.name, self._lever, view.seen
-        lever.stopping()
+        self._stopping()
         if not seen.listed:
             return []
         lever.interrupt()
@@ -84,7 +85,7 @@ class HostRunner(LeverRunner, Generic[PlanT]):
 
     def leave(self, deadline: float) -> None:
         """What an agent before this one began, the lever holds."""
-        self._lever.stopping()
+        self._stopping()
         if self._begin(None, lambda: PassResult({}, self._lever.hold())):
             self._last.passes.settle(deadline)
 
@@ -95,10 +96,17 @@ class HostRunner(LeverRunner, Generic[PlanT]):
     def inherit(self, before: Self) -> None:
         """Share its pass: two never run beside each other."""
         self._last = before._last
+        if before._last.passes.under_way:
+            self._earlier = (*before._earlier, before._lever)
 
     def close(self) -> None:
         """Begin nothing more; a pass under way ends as early as it can."""
         self._lever.interrupt()
+
+    def _stopping(self) -> None:
+        """Of a pass that has outlived reloads the lever that began it has to know."""
+        for lever in (*self._earlier, self._lever):
+            lever.stopping()
 
     def _begin(self, plan: PlanT | None, work: Callable[[], PassResult]) -> bool:
         return self._last.passes.begin(lambda: self._run(plan, work))
