@@ -39,17 +39,17 @@ test: setup  ## unit, functional, adversary and lab tests, and the patch series,
 	$(MAKE) --no-print-directory lint
 	$(PYTEST) $(SIDE_BY_SIDE) tests/unit tests/functional tests/adversary tests/lab tests/patches
 
-check: lint  ## the daily round, some three minutes: style, types, unit tests, and the quick half of the functional ones
+check: setup lint  ## the daily round, some three minutes: style, types, unit tests, and the quick half of the functional ones
 	$(PYTEST) $(SIDE_BY_SIDE) -m "not slow" tests/unit tests/functional
 
-lint: setup  ## style, types, the direction of imports, and release notes
+lint: setup-unit  ## style, types, the direction of imports, and release notes
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	PYTHONPATH=nova_plugin $(BIN)/lint-imports --no-logo 2>/dev/null || PYTHONPATH=nova_plugin $(BIN)/lint-imports
 	$(BIN)/reno -q lint
 
-unit: setup  ## pure logic, and kernel files as fakes
+unit: setup-unit  ## pure logic, and kernel files as fakes
 	$(PYTEST) -q -n $(AT_ONCE) --dist worksteal tests/unit
 
 # Besides the one that the project is developed with.

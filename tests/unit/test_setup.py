@@ -468,9 +468,14 @@ def test_ctrl_c_ends_what_it_runs(machine: Machine, tmp_path: Path) -> None:
             {"qemu-system-x86", "mariadb-server", "rabbitmq-server"},
             {"postgresql", "prometheus", "chromium-headless-shell"},
         ),
+        (
+            ("--for", "unit"),
+            {"gcc", "libc6-dev", "libvirt-dev", "libxxhash-dev", "pkg-config", "python3-dev", "python3-venv"},
+            {"qemu-system-x86", "ninja-build", "openssl", "postgresql", "spin"},
+        ),
     ],
 )
-def test_a_demo_has_no_packages_of_the_tests(
+def test_each_has_the_packages_that_it_needs(
     machine: Machine, words: tuple[str, ...], there: set[str], absent: set[str]
 ) -> None:
     machine.command("dpkg-query", "exit 1")
@@ -480,6 +485,31 @@ def test_a_demo_has_no_packages_of_the_tests(
     missing = set(said.partition(": missing: ")[2].split())
     assert there <= missing
     assert not absent & missing
+
+
+def test_style_and_unit_tests_take_no_root_where_the_virtualenv_can_be_made(machine: Machine) -> None:
+    machine.command("id", "echo 1000")
+    machine.command("sudo", "exit 1")
+    machine.command("dpkg-query", 'case "$*" in *qemu*|*postgres*) exit 1 ;; esac; echo install ok installed')
+    machine.words = ("--for", "unit")
+    done = machine.setup(PYTHON=machine.python())
+    assert done.returncode == 0, done.stderr
+    assert machine.calls("sudo") == machine.calls("apt-get") == []
+
+
+@pytest.mark.parametrize(
+    ("target", "first"),
+    [
+        ("lint", "tools/setup --for unit .venv"),
+        ("unit", "tools/setup --for unit .venv"),
+        ("check", "tools/setup .venv"),
+        ("test", "tools/setup .venv"),
+    ],
+)
+def test_make_installs_what_a_target_needs_before_anything_else(target: str, first: str) -> None:
+    around = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "VENV")}
+    done = subprocess.run(["make", "-n", target], cwd=ROOT, env=around, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[0] == first
 
 
 @pytest.mark.parametrize("words", [("--for",), ("--for", "nothing"), ("--help",)])
