@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -68,6 +70,12 @@ class Machine:
         """A Python, with what its virtualenvs do to install something."""
         inside = self.command(f"inside-{version}", INSIDE.format(version=version, installs=installs))
         return str(self.command(f"python-{version}", MINE.format(version=version, inside=inside)))
+
+    def pip(self, body: str) -> None:
+        """Have the pip of the virtualenv that was made do this from now on."""
+        self.python(installs=body)
+        shutil.copy(self.folder / "inside-3.11.2", self.venv / "bin/python")
+        self.python()
 
     def link(self, name: str) -> None:
         """Have a command of this machine, for where these are the only ones."""
@@ -350,6 +358,40 @@ def test_a_virtualenv_that_is_whole_is_not_made_anew(machine: Machine) -> None:
     assert len(machine.made()) == 1
     assert (machine.venv / "kept").exists()
     assert (machine.venv / ".stamp").read_text() != "of other requirements\n"
+
+
+NO_INDEX = """\
+case "$*" in
+*"-r requirements.txt"*) exit 0 ;; # all of them are there
+*--no-build-isolation*) exit 0 ;;
+*) echo No matching distribution found for pbr >&2; exit 1 ;;
+esac"""
+
+
+def test_offline_what_is_edited_of_the_project_is_built_with_what_is_there(machine: Machine) -> None:
+    machine.setup(PYTHON=machine.python())
+    (machine.venv / ".stamp").write_text("of another lint rule\n")
+    machine.pip(NO_INDEX)
+    again = machine.setup(PYTHON=machine.python())
+    assert again.returncode == 0, again.stderr
+    assert len(machine.made()) == 1
+
+
+def test_what_builds_the_project_is_among_what_is_installed_for_it() -> None:
+    needed = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
+    lines = [line for name in ("requirements.txt", "test-requirements.txt") for line in (ROOT / name).open()]
+    assert {re.split("[<>=]", one)[0] for one in needed} <= {re.split("[<>=]", one)[0] for one in lines}
+
+
+@pytest.mark.parametrize(("said", "stays"), [("Collecting ruff", True), ("Installing collected packages: ruff", False)])
+def test_until_pip_changes_something_an_edit_can_be_taken_back(machine: Machine, said: str, stays: bool) -> None:
+    machine.setup(PYTHON=machine.python())
+    stamp = machine.venv / ".stamp"
+    stamp.write_text("of what was before the edit\n")
+    machine.pip(f"echo {said}; exit 1")
+    assert machine.setup(PYTHON=machine.python()).returncode == 1
+    assert stamp.exists() is stays
+    assert not stays or stamp.read_text() == "of what was before the edit\n"
 
 
 def break_off(venv: Path) -> None:
