@@ -23,6 +23,7 @@ def long_ago(state: PlannerState) -> PlannerState:
         past=state.past,
         predictor=state.predictor,
         ksm_saving=state.ksm_saving,
+        swap_most=state.swap_most,
         storms=replace(state.storms, hours=()),
         earned=state.earned,
         oom_kills=state.oom_kills,

@@ -52,6 +52,12 @@ def test_what_ksm_saved_is_not_forgotten_while_the_agent_is_away_and_no_boot_has
     assert after_boot(state, 30.0, SETTINGS, 120.0).ksm_saving == 0
 
 
+def test_what_vms_may_have_of_swap_is_not_forgotten_while_the_agent_is_away() -> None:
+    state = replace(cycle(7 * GIB, 0.0, start(SETTINGS)).state, swap_most=0)
+    assert long_ago(state).swap_most == 0
+    assert after_boot(state, 30.0, SETTINGS, 120.0).swap_most == 0
+
+
 def test_a_vm_that_came_meanwhile_is_new_and_one_that_went_is_forgotten() -> None:
     state = cycle(7 * GIB, 0.0, start(SETTINGS)).state
     other = builders.domain_observation(uuid="other", process=builders.process(pid=77), guest=None, deep=None)
