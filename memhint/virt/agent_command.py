@@ -12,6 +12,7 @@ import libvirt_qemu
 from memhint.guest.errors import GuestAgentAbsent, GuestConnectionLost, GuestError, GuestTimeout
 from memhint.guest.protocol import AgentTransport, refusal
 from memhint.virt.connection import Connection
+from memhint.virt.domain_xml import agent_disconnected
 from memhint.virt.errors import LibvirtUnavailable
 
 
@@ -66,24 +67,26 @@ class LibvirtAgentTransport:
         :raises GuestTimeout: it did not answer in time
         :raises GuestError: the agent's own refusal, as far as libvirt hands it on
         """
+        domain = None
         try:
             domain = self._connection.get().lookupByUUIDString(self._uuid)
             return str(libvirt_qemu.qemuAgentCommand(domain, request, timeout, 0))
         except LibvirtUnavailable as error:
             raise GuestConnectionLost(error.detail) from error
         except libvirt.libvirtError as error:
-            raise _translated(error) from error
+            raise _translated(error, domain) from error
 
 
 _AGENT_COMMAND_TIMEOUT = 112  # VIR_ERR_AGENT_COMMAND_TIMEOUT of libvirt 11.2, whatever the bindings know
 
 
-def _translated(error: libvirt.libvirtError) -> GuestError:
+def _translated(error: libvirt.libvirtError, domain: libvirt.virDomain | None) -> GuestError:
     code = error.get_error_code()
     message = error.get_error_message() or str(error)
     if code == libvirt.VIR_ERR_AGENT_UNRESPONSIVE:
-        # libvirt has one code for "did not answer" and for "is not connected".
-        return GuestAgentAbsent(message) if "not connected" in message else GuestTimeout(message)
+        # libvirt has one code for "did not answer" and for "is not connected". Its words are in the host's language.
+        away = "not connected" in message or (domain is not None and _disconnected(domain))
+        return GuestAgentAbsent(message) if away else GuestTimeout(message)
     if code in (
         libvirt.VIR_ERR_NO_DOMAIN,
         libvirt.VIR_ERR_OPERATION_INVALID,
@@ -98,3 +101,11 @@ def _translated(error: libvirt.libvirtError) -> GuestError:
         return GuestTimeout(message)
     # libvirt keeps the agent's own error class to itself; its words are all there is.
     return refusal("guest agent", "", message)
+
+
+def _disconnected(domain: libvirt.virDomain) -> bool:
+    """Whether nobody in the guest has the agent's channel open, by which libvirt itself goes."""
+    try:
+        return agent_disconnected(domain.XMLDesc())
+    except libvirt.libvirtError:
+        return False

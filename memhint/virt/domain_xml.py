@@ -20,6 +20,7 @@ NOVA = f"{{{NOVA_NAMESPACE}}}"
 SPEC_PREFIX = "memhint:"
 LIBOSINFO_NAMESPACE = "http://libosinfo.org/xmlns/libvirt/domain/1.0"
 LIBOSINFO = f"{{{LIBOSINFO_NAMESPACE}}}"
+_AGENT = "devices/channel/target[@name='org.qemu.guest_agent.0']"
 _SCHEDULED = ("vcpusched", "iothreadsched", "emulatorsched")
 # Prefixes are for people: a definition that is written back reads as it did.
 for _prefix, _namespace in (
@@ -86,7 +87,7 @@ def parse_domain(xml: str, *, persistent: bool = True) -> Definition:
         or root.find("devices/interface[@type='hostdev']") is not None
         or root.find("devices/interface[@type='vdpa']") is not None,
         confidential=root.find("launchSecurity") is not None,
-        guest_agent=root.find("devices/channel/target[@name='org.qemu.guest_agent.0']") is not None,
+        guest_agent=root.find(_AGENT) is not None,
         realtime=_realtime(root),
         file_backed=source is not None and source.get("type") == "file",
         numa_strict=numa.strict,
@@ -118,6 +119,12 @@ def reporting_attribute(xml: str) -> str | None:
     """What the XML says of ``freePageReporting``; None where it does not say."""
     balloon = ElementTree.fromstring(xml).find("devices/memballoon")
     return balloon.get("freePageReporting") if balloon is not None else None
+
+
+def agent_disconnected(xml: str) -> bool:
+    """Whether the XML of a running domain says that nobody in the guest has the agent's channel open."""
+    target = ElementTree.fromstring(xml).find(_AGENT)
+    return target is not None and target.get("state") == "disconnected"
 
 
 def _memory(root: ElementTree.Element) -> int:
