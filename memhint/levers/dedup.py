@@ -268,6 +268,11 @@ class DedupLever(HostLever[DedupPlan]):
         self._ksm.end()
         self._pause_beside()
 
+    def inherit(self, before: HostLever[DedupPlan]) -> None:
+        """KSM that an operator has stopped rests after a reload, too."""
+        if isinstance(before, DedupLever):
+            self._ksm.inherit(before._ksm)
+
     def _pause_beside(self) -> None:
         try:
             threading.Thread(target=self._pause_or_say, name="dedup-arrival", daemon=True).start()

@@ -59,6 +59,10 @@ class HostKsm:
         """So many arrivals have been looked at: KSM may run over them, once all is done that the pass has to do."""
         self._known = arrivals
 
+    def inherit(self, before: HostKsm) -> None:
+        """Know what an earlier one of this process has switched on: where it rests since, others have stopped it."""
+        self._on = before._on
+
     def end(self) -> None:
         """Never switch KSM on again. Waits for nothing: who pauses it now, too, has it rest for good."""
         self._ended = True

@@ -183,6 +183,10 @@ class HostLever(ABC, Generic[PlanT]):
         """
         return
 
+    def inherit(self, before: HostLever[PlanT]) -> None:
+        """Go on from what an earlier one of this process knew, which a reload of the configuration has replaced."""
+        return
+
     def hold(self) -> Verdict:
         """While not all VMs are known: do no more than is right whichever VMs there are."""
         return Verdict(Answer.UNCHANGED)

@@ -94,8 +94,9 @@ class HostRunner(LeverRunner, Generic[PlanT]):
         return self._last.passes.settle(timeout)
 
     def inherit(self, before: Self) -> None:
-        """Share its pass: two never run beside each other."""
+        """Share its pass, for two never run beside each other, and what its lever knew."""
         self._last = before._last
+        self._lever.inherit(before._lever)
         if before._last.passes.under_way:
             self._earlier = (*before._earlier, before._lever)
 

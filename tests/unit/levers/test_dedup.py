@@ -682,6 +682,28 @@ def test_ksm_that_an_operator_stops_rests_until_it_is_switched_on_again(host: Ho
     assert host.knob("run") == "0"
 
 
+def test_ksm_that_an_operator_stops_rests_after_a_reload(host: Host) -> None:
+    host.reconcile()
+    host.root.write(f"{KSM}/run", "0\n")
+    for look in range(4):
+        earlier, host.lever = host.lever, host.make()
+        runner, before = HostRunner(host.lever), HostRunner(earlier)
+        runner.inherit(before)
+        own = host.reconcile()[1] if look % 2 else None
+        assert host.knob("run") == "0"
+        assert own is None or own.answer is Answer.CONFLICT
+    host.root.write(f"{KSM}/run", "1\n")
+    assert host.reconcile()[1].answer is Answer.UNCHANGED
+
+
+def test_what_memhint_paused_itself_it_switches_on_again_after_a_reload(host: Host) -> None:
+    host.reconcile()
+    host.lever.hold()
+    earlier, host.lever = host.lever, host.make()
+    HostRunner(host.lever).inherit(HostRunner(earlier))
+    assert (host.reconcile()[1].answer, host.knob("run")) == (Answer.APPLIED, "1")
+
+
 def test_what_memhint_paused_itself_it_switches_on_again(host: Host) -> None:
     host.reconcile()
     host.lever.hold()
