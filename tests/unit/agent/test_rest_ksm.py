@@ -73,6 +73,22 @@ def test_an_agent_that_lives_is_left_alone_by_one_that_was_started_beside_it_and
     assert host.knob("run") == "0"
 
 
+def test_an_agent_beside_another_that_lives_does_not_stop_what_that_one_runs(host: Host) -> None:
+    """As where tests run several on one machine: KSM would rest for good, for the other takes it for an operator's."""
+    host.reconcile()
+    for mark in host.ledger.all():
+        host.ledger.remove(mark.subject, mark.knob)
+    host.lever = host.make()
+    flag = host.root.path / PLACES[0] / "ksm"
+    flag.write_text(f"{host.boot} 77:5 runs\n")
+    host.root.write("proc/77/stat", f"77 (memhint) S {'0 ' * 18}5 0")
+    host.lever.hold()
+    assert (host.knob("run"), flags(host)) == ("1", [PLACES[0]])
+    host.root.write("proc/77/stat", f"77 (another) S {'0 ' * 18}6 0")
+    host.lever.hold()
+    assert (host.knob("run"), flags(host)) == ("0", [])
+
+
 def test_it_is_paused_though_the_store_was_lost_since(host: Host) -> None:
     host.reconcile()
     for mark in host.ledger.all():
