@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import re
 import signal
 import struct
 import time
@@ -235,7 +236,7 @@ def settled(size: int, hot: int, huge: bool) -> dict[str, Any]:
         return {
             "before": before, "after": after, "took": took, "over": over, "words": words, "foretold": foretold,
             "untouched": untouched, "moved_on": moved_on, "moved_on_took": moved_on_took, "damaged": player.damaged(),
-            "huge": _huge(player.pid), "off": off, "asked": median(heats.asked), "window": WINDOW, "undone": undone,
+            "huge": _huge(player), "off": off, "asked": median(heats.asked), "window": WINDOW, "undone": undone,
             "slow": slow, "slow_at_the_end": player.on(SLOW),
         }  # fmt: skip
     finally:
@@ -374,8 +375,12 @@ def _policies(pid: int) -> dict[str, str]:
     return {at.lstrip("0"): policy for at, policy, *_ in (line.split() for line in lines)}
 
 
-def _huge(pid: int) -> int:
-    for line in (Path("/proc") / str(pid) / "smaps_rollup").read_text().splitlines():
-        if line.startswith("AnonHugePages:"):
-            return int(line.split()[1]) << 10
-    return 0
+def _huge(player: Player) -> int:
+    """Bytes in huge pages of its memory; Python's own may have some, too."""
+    inside, found = False, 0
+    for line in (Path("/proc") / str(player.pid) / "smaps").read_text().splitlines():
+        if mapping := re.match(r"([0-9a-f]+)-([0-9a-f]+) ", line):
+            inside = int(mapping[1], 16) < player.span.end and int(mapping[2], 16) > player.span.start
+        elif inside and line.startswith("AnonHugePages:"):
+            found += int(line.split()[1]) << 10
+    return found
