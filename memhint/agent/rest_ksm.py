@@ -22,7 +22,7 @@ def rest_ksm(root: KernelRoot) -> bool:
     :raises OSError: when the next agent cannot be told, which takes it for somebody else's doing
     """
     flag = KsmFlag(root, host_boot(root))
-    if not flag.is_up() or flag.of_another_that_lives():
+    if not flag.is_ours():
         return False
     if read_knob(root, KsmKnob.RUN) != "1":
         flag.take_down()  # somebody has stopped it, and it is theirs to run

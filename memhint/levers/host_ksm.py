@@ -139,19 +139,15 @@ class HostKsm:
             try:
                 mark = self._ledger.get(HOST, ksm.KsmKnob.RUN)
             except Exception:
-                if self._on or self._flagged():
+                if self._on or self._flag.is_ours():
                     self._stop()
                 raise
-            if mark is None and self._flagged():
+            if mark is None and self._flag.is_ours():
                 self._stop()  # the store was lost since, and it is memhint's all the same
             if mark is None or mark.instance != self._host_boot or not self._stop():
                 return
             # Without the note what stands there is somebody else's.
             self._ledger.put(replace(mark, after="0", at=self._now()))
-
-    def _flagged(self) -> bool:
-        """Whether memhint has KSM run, as the flag says, and not another agent that lives and sees to it itself."""
-        return self._flag.is_up() and not self._flag.of_another_that_lives()
 
     def _stop(self) -> bool:
         """Whether it ran until now, and does no more."""

@@ -37,6 +37,10 @@ class KsmFlag:
         """Whether it was memhint that has KSM run."""
         return self._read()[1] == _RUNS
 
+    def is_ours(self) -> bool:
+        """Whether memhint has KSM run, and not another agent that lives and sees to it itself."""
+        return self.is_up() and not self.of_another_that_lives()
+
     def of_another_that_lives(self) -> bool:
         """Whether another process has put it up, and runs."""
         instance, _ = self._read()

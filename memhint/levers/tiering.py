@@ -34,7 +34,7 @@ from memhint.objects.policy import Policy
 from memhint.objects.units import MIB, mib
 from memhint.objects.verdict import Answer, Reason, Verdict
 from memhint.planner.owed import owed
-from memhint.planner.page_cache import own_files
+from memhint.planner.page_cache import left_of, own_files
 from memhint.planner.tiering import (
     Move,
     MoveLimits,
@@ -102,7 +102,7 @@ class TieringLever(HostLever[TieringPlan]):
         self._last: tuple[float, TieringPlan, PassResult] | None = None
         self._kept: Mapping[int, Watermarks] = {}  # as of the pass under way
         self._owed: Mapping[int, int] = {}  # the same: by node, bytes for VMs that are bound to it
-        self._files = 0
+        self._files = 0  # the same: bytes of page cache that are VMs' memory
         self._known = float("-inf")  # when it was found out what is in use, as of the last pass
         self._looking = 0.0  # CPU seconds of the last look
 
@@ -243,7 +243,7 @@ class TieringLever(HostLever[TieringPlan]):
                 # what was chosen up to the one may come out a little larger, and still be had up to the other
                 kernel = marks.high if kept == 1.0 else marks.low
                 taken = max(int(least * kept), kernel) + self._owed.get(node.node, 0)
-                found[node.node] = node.free + max(0, node.file - self._files) - taken
+                found[node.node] = left_of(node, self._files) - taken
         return found
 
     def _look_at(self, one: DomainObservation, share: Share, heat: HeatMap | None, work: Pass) -> None:

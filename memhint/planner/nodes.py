@@ -6,12 +6,12 @@ node, so nothing more is promised than the tightest of these nodes could still t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 
-from memhint.objects.domain import DomainObservation
+from memhint.objects.domain import DomainFacts, DomainObservation
 from memhint.objects.host import HostObservation
 from memhint.objects.plan import Demand, DemandReason
-from memhint.planner.page_cache import own_files
+from memhint.planner.page_cache import left_of, own_files
 from memhint.planner.settings import PlannerSettings
 
 
@@ -34,7 +34,17 @@ def scarcest(host: HostObservation, domains: Sequence[DomainObservation]) -> flo
             bound |= set(domain.facts.numa_nodes) & with_memory.keys() or with_memory.keys()
     files = own_files(domains)
     nodes = [with_memory[node] for node in bound]
-    return min((100.0 * (one.free + max(0, one.file - files)) / one.pool for one in nodes), default=None)
+    return min((100.0 * left_of(one, files) / one.pool for one in nodes), default=None)
+
+
+def weighs_on(facts: DomainFacts, more: int, nodes: Collection[int]) -> Iterator[tuple[int, int]]:
+    """The nodes that a bound VM may come to take ``more`` bytes of, and at most how many of each.
+
+    :param nodes: those that have memory; one that is bound to none of them may have it anywhere
+    """
+    most = dict(zip(facts.numa_nodes, facts.numa_most, strict=False))
+    for node in [node for node in facts.numa_nodes if node in nodes] or nodes:
+        yield node, min(more, most.get(node, more))
 
 
 def tightest(
@@ -71,15 +81,14 @@ def tightest(
         if not facts.numa_strict:
             anywhere += more
             continue
-        most = dict(zip(facts.numa_nodes, facts.numa_most, strict=False))
-        for node in [node for node in facts.numa_nodes if node in with_memory] or list(with_memory):
-            coming[node] = coming.get(node, 0) + min(more, most.get(node, more))
+        for node, taken in weighs_on(facts, more, with_memory):
+            coming[node] = coming.get(node, 0) + taken
     if coming and host.unread("watermarks"):
         return 0
     files = own_files(domains)
     anywhere += merged
     rooms = [
-        one.free + max(0, one.file - files) - max(settings.node_reserve_of(one.pool), one.kept) - taken - anywhere
+        left_of(one, files) - max(settings.node_reserve_of(one.pool), one.kept) - taken - anywhere
         for one, taken in ((with_memory[node], taken) for node, taken in coming.items())
     ]
     return min(rooms, default=None)

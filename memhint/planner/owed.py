@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 
 from memhint.objects.domain import DomainObservation
 from memhint.planner.demand import on_pools
+from memhint.planner.nodes import weighs_on
 
 
 def owed(domains: Sequence[DomainObservation], nodes: Collection[int], overhead: int) -> dict[int, int]:
@@ -23,7 +24,6 @@ def owed(domains: Sequence[DomainObservation], nodes: Collection[int], overhead:
         if not facts.numa_strict or 0 < facts.memory <= pools:
             continue
         more = max(0, facts.memory - pools + overhead - (one.process.rss if one.process else 0))
-        most = dict(zip(facts.numa_nodes, facts.numa_most, strict=False))
-        for node in [node for node in facts.numa_nodes if node in found] or list(found):
-            found[node] += min(more, most.get(node, more))
+        for node, taken in weighs_on(facts, more, nodes):
+            found[node] += taken
     return found

@@ -13,7 +13,6 @@ from memhint.planner.activity import keep_tuning, next_busy, next_idle, next_res
 from memhint.planner.cold import Cold
 from memhint.planner.forecast import Forecast
 from memhint.planner.ladder import LadderState, next_ladder
-from memhint.planner.page_cache import available
 from memhint.planner.relief.relieve import fruitless, relieve
 from memhint.planner.relief.swap_out import next_known
 from memhint.planner.settings import PlannerSettings
@@ -58,7 +57,7 @@ def ask(
         [one for one in domains if one.uuid not in unread] if unread else domains,
         policies,
         idle,
-        _shortage(host, seen.inside, settings),
+        _shortage(host, seen.sums.available, settings),
         settings.ladder,
         state.migrate,
         {one.uuid: one.excluded for one in seen.demands if one.excluded},
@@ -68,7 +67,7 @@ def ask(
     return Asked(ladder.after(fruitless(relief, settings.ladder)), relief, idle, busy, tops, cold)
 
 
-def _shortage(host: HostObservation, inside: Sequence[DomainObservation], settings: PlannerSettings) -> int:
+def _shortage(host: HostObservation, available: int, settings: PlannerSettings) -> int:
     """Bytes that must become available before the lowest rung is calm, and a little where another signal alarms."""
     calm = settings.ladder.rungs[0].limits.available_exit if settings.ladder.rungs else 0.0
-    return max(host.pool // 100, int(host.pool * calm / 100) - available(host, inside))
+    return max(host.pool // 100, int(host.pool * calm / 100) - available)
