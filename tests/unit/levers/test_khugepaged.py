@@ -127,32 +127,18 @@ def killed_over_its_write(patch: pytest.MonkeyPatch, *, done: bool) -> None:
 
 @pytest.mark.parametrize("done", [False, True])
 @pytest.mark.parametrize("wished", [NONE, SOME])
-def test_a_successor_goes_on_from_a_first_value_that_an_agent_was_killed_over(
-    host: Host, monkeypatch: pytest.MonkeyPatch, done: bool, wished: HugeHost
+@pytest.mark.parametrize("back", [False, True])
+def test_a_successor_goes_on_from_what_an_agent_was_killed_over(
+    host: Host, monkeypatch: pytest.MonkeyPatch, done: bool, wished: HugeHost, back: bool
 ) -> None:
+    """Its first value, or putting that back."""
+    if back:
+        host.pull(SOME)
     with monkeypatch.context() as patch:
         killed_over_its_write(patch, done=done)
         with pytest.raises(Killed):
-            host.pull(SOME)
-    assert host.value == (64 if done else 511)
-    host.lever = host.make()
-    assert host.pull(wished).ok
-    assert host.value == (511 if wished is NONE else 64)
-    host.pull(NONE)
-    assert (host.value, host.ledger.all()) == (511, ())
-
-
-@pytest.mark.parametrize("done", [False, True])
-@pytest.mark.parametrize("wished", [NONE, SOME])
-def test_a_successor_goes_on_where_an_agent_was_killed_over_putting_back(
-    host: Host, monkeypatch: pytest.MonkeyPatch, done: bool, wished: HugeHost
-) -> None:
-    host.pull(SOME)
-    with monkeypatch.context() as patch:
-        killed_over_its_write(patch, done=done)
-        with pytest.raises(Killed):
-            host.pull(NONE)
-    assert host.value == (511 if done else 64)
+            host.pull(NONE if back else SOME)
+    assert host.value == (511 if done == back else 64)
     host.lever = host.make()
     assert host.pull(wished).ok
     assert host.value == (511 if wished is NONE else 64)

@@ -35,6 +35,11 @@ DRIVER = "/sys/bus/virtio/drivers/virtio_balloon"
 BOOT = "11111111-2222-3333-4444-555555555555"
 
 
+def libvirtd_is_away(*_: object) -> None:
+    """In place of any call."""
+    raise LibvirtUnavailable("libvirtd is away")
+
+
 class Guest:
     """A guest with a stock kernel of some version, and a lever that reaches it."""
 
@@ -358,11 +363,8 @@ def test_a_definition_that_cannot_be_looked_at_is_looked_at_again(monkeypatch: p
     guest = restarted_with_the_feature()
     guest.next_boot.value = None
 
-    def away(self) -> str | None:
-        raise LibvirtUnavailable("libvirtd is away")
-
     with monkeypatch.context() as patch:
-        patch.setattr(FakeNextBoot, "reporting", away)
+        patch.setattr(FakeNextBoot, "reporting", libvirtd_is_away)
         verdict = guest.pull(Mode.ON)
         assert (verdict.answer, verdict.reason) == (Answer.FAILED, Reason.HYPERVISOR)
     assert guest.pull(Mode.ON).answer is Answer.APPLIED
@@ -436,11 +438,8 @@ def test_a_definition_that_cannot_be_put_back_is_said_and_tried_again(monkeypatc
     guest.starts_without()
     guest.pull(Mode.ON)
 
-    def away(self, value: str | None) -> None:
-        raise LibvirtUnavailable("libvirtd is away")
-
     with monkeypatch.context() as patch:
-        patch.setattr(FakeNextBoot, "set_reporting", away)
+        patch.setattr(FakeNextBoot, "set_reporting", libvirtd_is_away)
         verdict = guest.pull(Mode.OFF)
         assert (verdict.answer, verdict.reason) == (Answer.FAILED, Reason.HYPERVISOR)
     assert guest.pull(Mode.OFF).answer is Answer.APPLIED
@@ -946,10 +945,7 @@ def test_where_libvirt_does_not_say_whether_a_vm_is_saved_its_mark_is_kept(monke
     guest.pull(Mode.OFF)
     guest.state = DomainState.SHUTOFF
 
-    def away(self) -> bool:
-        raise LibvirtUnavailable("libvirtd is away")
-
-    monkeypatch.setattr(FakeNextBoot, "begins_anew", away)
+    monkeypatch.setattr(FakeNextBoot, "begins_anew", libvirtd_is_away)
     verdict = guest.pull(Mode.AUTO, agent=False)
     assert (verdict.answer, verdict.reason) == (Answer.FAILED, Reason.HYPERVISOR)
     assert len(guest.ledger.all()) == 1
