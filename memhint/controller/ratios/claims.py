@@ -103,6 +103,8 @@ class ProviderClaims:
                 f"it claims provider {provider}, which is {name} in Placement; if the two are one, say so in"
                 " [openstack] providers",
             )
+        if not mine:  # it may have been given their name since
+            self._readings.doubt(provider)
         # A host that was renamed is silent under its old name.
         mine = tuple(one for one in mine if not one.stale or not one.heard) or mine
         if len(mine) == 1:

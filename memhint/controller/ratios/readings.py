@@ -35,7 +35,7 @@ class ProviderReadings:
         self._refresh = refresh
         self._clock = clock
         self._last: dict[str, _Reading] = {}
-        self._names: dict[str, str] = {}
+        self._names: dict[str, tuple[str, float]] = {}  # and when it was said
         self._gone: dict[str, float] = {}  # when Placement was asked last, and did not have it
         self._absent: set[str] = set()  # what Placement did not have when it was read last
 
@@ -64,7 +64,7 @@ class ProviderReadings:
             raise _no_inventory(provider, error) from error
         self._gone.pop(provider, None)
         self._last[provider] = _Reading(found, self._clock(), frozenset(view.memory))
-        self._names[provider] = found.name
+        self._names[provider] = found.name, self._clock()
         return found
 
     def wrote(self, known: Provider, after: Inventory, view: HostCapacity) -> None:
@@ -89,10 +89,15 @@ class ProviderReadings:
                 found = self._placement.provider(provider)
             except NotThere as error:
                 raise _no_inventory(provider, error) from error
-            self._names[provider] = found.name
+            self._names[provider] = found.name, self._clock()
             # It tells whose ratio must fall. Before one is written the provider is read again, for it is old by then.
             self._last.setdefault(provider, _Reading(found, -math.inf, frozenset()))
-        return self._names[provider]
+        return self._names[provider][0]
+
+    def doubt(self, provider: str) -> None:
+        """Have its name asked again in the next round, unless that is new: no host that claims it has this name."""
+        if self._clock() - self._names[provider][1] >= self._refresh:
+            del self._names[provider]
 
     def was_absent(self, provider: str) -> bool:
         """Whether Placement did not have it for a while, and nobody has looked since what it is now."""

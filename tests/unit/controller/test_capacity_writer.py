@@ -96,3 +96,29 @@ def test_who_is_told_to_end_does_not_go_on_to_the_next_host(tmp_path: Path) -> N
     writer.round()
     assert placement.now[SECOND].inventory.ratio == 1.0
     store.close()
+
+
+def test_a_provider_that_gets_the_name_of_its_host_is_written(tmp_path: Path) -> None:
+    """Its compute service was set up under another name first."""
+    store = open_store(f"sqlite:///{tmp_path}/memhint.db")
+    placement, now = Placement({}), [0.0]
+    placement.now[FIRST] = replace(placement.now[FIRST], name="localhost")
+    writer = CapacityWriter(
+        lambda: SILENT[:1],
+        store.capacities,
+        placement,
+        lambda _host, _what: None,
+        WriterSettings(),
+        "holder",
+        write=True,
+        refresh=60.0,
+        clock=lambda: now[0],
+    )
+    writer.round()
+    assert writer.counts["unverified"] == 1
+    placement.now[FIRST] = replace(placement.now[FIRST], name="a")
+    for now[0] in (59.0, 60.0, 61.0):
+        assert placement.now[FIRST].inventory.ratio == 1.5
+        writer.round()
+    assert placement.now[FIRST].inventory.ratio == 1.0
+    store.close()
