@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import Connection, select
 
 from memhint.objects.summary import DomainSummary
 from memhint.store.engine import Database
 from memhint.store.rows.points import DOMAIN_LEAST, DOMAIN_MOST, HOUR, DomainKeep, domain_point
 from memhint.store.tables import domain_history
-from memhint.store.thinning import Numbers, thin
+from memhint.store.thinning import Numbers, drop, thin
 from memhint.store.upsert import add_many
 
 
@@ -66,7 +66,6 @@ class DomainHistory:
     def tidy(self, now: float) -> None:
         """Thin out what has grown old by ``now`` (unix seconds). Any number of processes may do it at any time."""
         thin(self._database, _OF_DOMAINS, 0, HOUR, now - self._keep.points)
-        with self._database.alone() as connection:
-            # An hour is its own bucket, and those are indexed.
-            old = domain_history.c.bucket < int(now - self._keep.hours)
-            connection.execute(delete(domain_history).where(domain_history.c.span == HOUR, old))
+        # An hour is its own bucket, and those are indexed.
+        hours = domain_history.c.span == HOUR
+        drop(self._database, domain_history, "bucket", hours, domain_history.c.bucket < int(now - self._keep.hours))

@@ -130,8 +130,10 @@ class Database:
     def _alone_on_mariadb(self) -> Iterator[Connection]:
         # Its transactions end with every change of a table, so the lock is the session's. It is the server's too:
         # several stores on one server wait for each other, which does no harm.
+        from memhint.store.pymysql_patience import unhurried
+
         words = {"name": f"memhint-{_LOCK}", "seconds": LOCK_SECONDS}
-        with _translated(self.engine.url), _connected(self.engine) as connection:
+        with _translated(self.engine.url), _connected(self.engine) as connection, unhurried(connection):
             if connection.execute(text("SELECT GET_LOCK(:name, :seconds)"), words).scalar() != 1:
                 raise StoreError(
                     f"{redacted(self.engine.url)}: another process upgrades or tidies the store; try again later"

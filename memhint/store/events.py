@@ -12,6 +12,7 @@ from memhint.store.engine import Database
 from memhint.store.retention import proven
 from memhint.store.rows.events import event_row
 from memhint.store.tables import event
+from memhint.store.thinning import drop
 from memhint.store.upsert import add_new
 
 
@@ -41,5 +42,4 @@ class Events:
 
     def tidy(self, now: float) -> None:
         """Drop what is too old by ``now`` (unix seconds), of every host."""
-        with self._database.write() as connection:
-            connection.execute(delete(event).where(event.c.at < now - self._keep))
+        drop(self._database, event, "at", event.c.at < now - self._keep)

@@ -34,6 +34,7 @@ from memhint.store.retention import proven
 from memhint.store.rows.lines import Seen
 from memhint.store.summaries import Summaries
 from memhint.store.tables import host, host_event, report
+from memhint.store.thinning import drop
 from memhint.store.upsert import add_new, upsert
 
 _NOBODY = "(rehearsal)"  # no host's name: whatever is written of it is taken back
@@ -215,10 +216,10 @@ class Fleet:
             revisions.tidy(connection, now)
             if not proven(connection, now, self._history.keep.raw):
                 return
-            connection.execute(delete(host_event).where(host_event.c.at < now - self._keep))
             self._reclaims.tidy(connection, now)
         # One that fails keeps none of the others from its turn.
         with ExitStack() as turns:
+            turns.callback(drop, self._database, host_event, "at", host_event.c.at < now - self._keep)
             for tidy in (self._summaries.tidy, self._history.tidy, self._events.tidy):
                 turns.callback(tidy, now)
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import Connection, select
 
 from memhint.objects.history import HistoryPoint
 from memhint.store.clock import AHEAD, database_clock
 from memhint.store.engine import Database
 from memhint.store.rows.points import FIVE_MINUTES, HOST_LEAST, HOST_MOST, HOUR, Keep, host_point
 from memhint.store.tables import host_history
-from memhint.store.thinning import Numbers, thin
+from memhint.store.thinning import Numbers, drop, thin
 from memhint.store.upsert import add_new
 
 _OF_HOSTS = Numbers(host_history, "host", HOST_LEAST, HOST_MOST)
@@ -48,7 +48,6 @@ class History:
         keep = self.keep
         thin(self._database, _OF_HOSTS, 0, FIVE_MINUTES, now - keep.raw)
         thin(self._database, _OF_HOSTS, FIVE_MINUTES, HOUR, now - keep.before_hours)
-        with self._database.alone() as connection:
-            # An hour is its own bucket, and those are indexed.
-            old = host_history.c.bucket < int(now - keep.hours)
-            connection.execute(delete(host_history).where(host_history.c.span == HOUR, old))
+        # An hour is its own bucket, and those are indexed.
+        hours = host_history.c.span == HOUR
+        drop(self._database, host_history, "bucket", hours, host_history.c.bucket < int(now - keep.hours))

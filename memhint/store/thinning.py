@@ -1,16 +1,17 @@
-"""How a history grows old: of all points in a span, the worst stays."""
+"""How a history grows old: of all points in a span, the worst stays, and at last nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Column, Connection, Table, delete, exists, func, insert, literal, select
+from sqlalchemy import Column, ColumnElement, Connection, Table, delete, exists, func, insert, literal, select
 
 from memhint.store.engine import Database
 from memhint.store.rows.points import HOUR
 
 PART = 500  # points of which the owners are thinned in one transaction, each with all it has in the bucket
+SLICE = 10_000  # rows that are dropped in one transaction, with all of the same age
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,28 @@ def thin(database: Database, of: Numbers, fine: int, coarse: int, before: float)
     while more:
         with database.alone() as connection:
             more = _thin_some(connection, of, fine, coarse, whole)
+
+
+def drop(database: Database, table: Table, age: str, *old: ColumnElement[bool]) -> None:
+    """Delete the rows that are ``old``, in slices, the oldest first: no transaction is longer for how much there is.
+
+    :param age: the column by which rows are older; there is an index of it
+    :raises StoreError: when the database fails; what was dropped until then stays so
+    """
+    more = True
+    while more:
+        with database.alone() as connection:
+            more = _drop_some(connection, table, table.c[age], *old)
+
+
+def _drop_some(connection: Connection, table: Table, age: Column[float], *old: ColumnElement[bool]) -> bool:
+    """Delete a slice; whether there is more."""
+    last = connection.execute(select(age).where(*old).order_by(age).offset(SLICE - 1).limit(1)).scalar()
+    if last is None:
+        connection.execute(delete(table).where(*old))
+        return False
+    connection.execute(delete(table).where(*old, age <= last))
+    return True
 
 
 def _thin_some(connection: Connection, of: Numbers, fine: int, coarse: int, whole: int) -> bool:

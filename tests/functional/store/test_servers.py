@@ -170,6 +170,16 @@ def test_what_an_url_says_of_the_session_is_kept(url: str) -> None:
 
 
 @pytest.mark.parametrize("url", ["mariadb"], indirect=True)
+def test_an_upgrade_may_take_longer_than_an_answer(url: str) -> None:
+    store = open_store(f"{url}&read_timeout=1")
+    with store.database.alone() as connection:
+        assert connection.execute(sql("SELECT SLEEP(1.5)")).scalar_one() == 0
+    with pytest.raises(StoreError, match="timed out"), store.database.read() as connection:
+        connection.execute(sql("SELECT SLEEP(5)"))
+    store.close()
+
+
+@pytest.mark.parametrize("url", ["mariadb"], indirect=True)
 def test_many_rows_go_in_few_statements(url: str) -> None:
     store = open_store(url)
 

@@ -11,6 +11,7 @@ from sqlalchemy import event, func, select
 from memhint.objects.summary import domain_summaries
 from memhint.store import Store, thinning
 from memhint.store.tables import domain_history
+from tests.told import pulls
 from tests.unit import builders
 from tests.unit.store.plans import plans_of
 
@@ -45,6 +46,24 @@ def test_what_waits_is_thinned_in_small_transactions(store: Store, monkeypatch: 
         assert [(one.at - BEGIN, one.span, one.assigned) for one in kept] == [(0, 3600, 3), (3600, 3600, 103)]
     with store.database.read() as connection:
         assert connection.execute(select(func.count()).select_from(domain_history)).scalar_one() == 2 * OWNERS
+
+
+def test_what_nobody_keeps_goes_in_small_transactions(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(thinning, "SLICE", 10)
+    for second in range(35):
+        store.events.record("host-a", builders.NOW + second // 3, [builders.lever_state(subject=str(second))])
+    gone: list[int] = []
+
+    def done(_connection, cursor, statement: str, *_) -> None:
+        if statement.startswith("DELETE"):
+            gone.append(cursor.rowcount)
+
+    event.listen(store.database.engine, "after_cursor_execute", done)
+    store.events.tidy(builders.NOW + 10 + store.events._keep)
+    assert sum(gone) == 30
+    assert len(gone) == 3
+    assert max(gone) <= 10 + 2  # with those of one moment
+    assert len(pulls(store)) == 5
 
 
 def test_hours_that_nobody_keeps_are_found_without_reading_the_others(store: Store) -> None:
