@@ -93,9 +93,12 @@ class CentralPolicies:
             if not proven(connection, now, _DAY):
                 return 0
             there = central_policy.c.domain_uuid.in_(select(domain.c.uuid))
-            connection.execute(update(central_policy).where(there).values(seen=now))
-            old = select(central_policy.c.domain_uuid).where(central_policy.c.seen < now - keep)
-            gone = connection.execute(old).scalars().all()
+            # Not all of them each time: whoever changes a wish would wait for it.
+            while_ago = central_policy.c.seen < now - keep / 24
+            connection.execute(update(central_policy).where(there, while_ago).values(seen=now))
+            # Locked: one that is wished again meanwhile stays.
+            old = select(central_policy.c.domain_uuid).where(~there, central_policy.c.seen < now - keep)
+            gone = connection.execute(old.with_for_update()).scalars().all()
             for some in parts(gone):
                 for table in (policy, central_policy):
                     connection.execute(delete(table).where(table.c.domain_uuid.in_(some)))

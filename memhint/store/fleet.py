@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import Connection, delete, func, select
 
 from memhint.objects.counted import counted
 from memhint.objects.epoch import epoch_rank
@@ -40,6 +40,8 @@ from memhint.store.upsert import add_new, upsert
 _NOBODY = "(rehearsal)"  # no host's name: whatever is written of it is taken back
 DRIFT = 5e-4  # seconds per second by which two clocks may run apart
 _POISON_SPAN = 600.0  # seconds in which refused messages of one sender are one event
+_AN_HOUR = 12
+"""Events of a kind that a host can bring about by what it says, of which so many an hour are kept."""
 
 
 _Work = Callable[[Connection, Sequence[str]], Sequence[str]]
@@ -64,6 +66,9 @@ class HostEventKind(StrEnum):
     POISON = "poison"  # it sent what is no message of memhint, or more than is taken of one host
     MIGRATION = "migration"  # Nova was asked to move a VM away from it
     CAPACITY = "capacity"  # its allocation ratio was written, or was not, and why
+
+
+_BROUGHT_ABOUT = frozenset({HostEventKind.RESTARTED, HostEventKind.RETURNED, HostEventKind.SILENT, HostEventKind.LOST})
 
 
 @dataclass(frozen=True, slots=True)
@@ -445,7 +450,30 @@ def _document(new: State) -> dict[str, object]:
     }
 
 
+def _not_too_often(connection: Connection, happened: Sequence[HostEvent]) -> list[HostEvent]:
+    """Without those of which the host has brought about too many: it would fill the table for a year."""
+    often = [one for one in happened if one.kind in _BROUGHT_ABOUT]
+    if not often:
+        return list(happened)
+    since = min(one.at for one in often) - 3600.0
+    kept: Counter[tuple[str, str]] = Counter()
+    for some in parts(sorted({one.host[:255] for one in often})):
+        mine = host_event.c.host.in_(some) & host_event.c.kind.in_(sorted(map(str, _BROUGHT_ABOUT)))
+        query = select(host_event.c.host, host_event.c.kind, func.count()).where(mine, host_event.c.at > since)
+        for name, kind, number in connection.execute(query.group_by(host_event.c.host, host_event.c.kind)):
+            kept[name, kind] = number
+    found = []
+    for one in happened:
+        if one.kind in _BROUGHT_ABOUT:
+            kept[one.host[:255], str(one.kind)] += 1
+            if kept[one.host[:255], str(one.kind)] > _AN_HOUR:
+                continue
+        found.append(one)
+    return found
+
+
 def _note(connection: Connection, happened: Iterable[HostEvent]) -> None:
+    happened = _not_too_often(connection, list(happened))
     rows = [
         {"at": one.at, "host": one.host[:255], "kind": str(one.kind), "detail": one.detail.replace("\0", "")[:1000]}
         for one in happened

@@ -10,6 +10,7 @@ from sqlalchemy import BigInteger, Connection, Select, Subquery, cast, func, sel
 from memhint.objects.history import HistoryPoint
 from memhint.store.clock import AHEAD, database_clock
 from memhint.store.engine import Database
+from memhint.store.rows.points import FIVE_MINUTES, HOUR
 from memhint.store.tables import host_history, host_summary
 
 STEP = 300  # seconds of one point, unless something else is asked for
@@ -67,7 +68,9 @@ def _worst(since: float, until: float | None, now: float, step: int) -> Select[A
         *(func.min(table.c[name]).label(name) for name in _LEAST),
         *(func.max(table.c[name]).label(name) for name in (*_MOST, "psi", "span")),
     ]
-    query = select(begin, *worst).where(table.c.at >= since, table.c.at <= now + AHEAD)
+    # A point's bucket, which there is an index of, begins an hour before it at most.
+    young = table.c.span.in_((0, FIVE_MINUTES, HOUR)) & (table.c.bucket > int(since) - HOUR - 1)
+    query = select(begin, *worst).where(young, table.c.at >= since, table.c.at <= now + AHEAD)
     if until is not None:
         query = query.where(table.c.at < until)
     return _summed(query.group_by(begin, table.c.host).subquery())

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import itertools
 import random
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from sqlalchemy import select, text, update
 
+from lab.servers.directory import wait_until
 from memhint.objects.policy import Origin, PolicyError
 from memhint.objects.reclaim import Hold, Reclaim, ReclaimState, Stop, released
 from memhint.objects.verdict import Answer, Reason, Verdict
@@ -18,6 +21,7 @@ from memhint.store.errors import StoreError
 from memhint.store.fleet import Fleet, HostRecord, State
 from memhint.store.reclaims import PRESUMED, Reclaims
 from memhint.store.summaries import Summaries
+from memhint.store.tables import central_policy
 from tests.functional.store.test_fleet import in_threads
 from tests.unit import builders
 from tests.unit.builders import DB, NOW, WEB
@@ -235,6 +239,57 @@ def test_wishes_for_what_no_host_has_are_forgotten_after_long(central: Central) 
     assert central.policies.of("gone") is None
     assert central.store.policies.inputs("gone") == {}
     assert central.policies.of(WEB) is not None
+
+
+WAITING = {
+    "postgresql": "SELECT count(*) FROM pg_locks WHERE NOT granted",
+    "mariadb": "SELECT variable_value FROM information_schema.global_status"
+    " WHERE variable_name = 'INNODB_ROW_LOCK_CURRENT_WAITS'",
+}
+
+
+@pytest.mark.parametrize("url", ["postgresql", "mariadb"], indirect=True)
+def test_what_is_wished_again_while_old_wishes_are_forgotten_stays(central: Central, url: str) -> None:
+    lived(central.store, central.now, DAY)
+    central.policies.set("gone", {"dedup": "off"})
+    central.now += 31 * DAY
+    lived(central.store, central.now, DAY)
+    pruned: list[int] = []
+    pruning = threading.Thread(target=lambda: pruned.append(central.policies.prune(30 * DAY)))
+    database = central.store.database
+    with database.write() as connection:
+        mine = central_policy.c.domain_uuid == "gone"
+        connection.execute(update(central_policy).where(mine).values(seen=central.now))
+        pruning.start()
+
+        def waits() -> bool:
+            with database.read() as other:
+                return int(other.execute(text(WAITING[database.engine.dialect.name])).scalar_one()) > 0
+
+        wait_until(waits, "it waits for the wish")
+    pruning.join()
+    assert pruned == [0]
+    assert central.store.policies.inputs("gone") != {}
+
+
+def test_what_hosts_have_is_not_written_again_each_time(central: Central) -> None:
+    lived(central.store, central.now, DAY)
+    central.report(1)
+    central.policies.set(WEB, {"dedup": "on"})
+
+    def seen() -> float:
+        with central.store.database.read() as connection:
+            return float(connection.execute(select(central_policy.c.seen)).scalar_one())
+
+    first = seen()
+    central.now += 3600
+    lived(central.store, central.now, DAY)
+    central.policies.prune(30 * DAY)
+    assert seen() == first
+    central.now += 2 * DAY
+    lived(central.store, central.now, DAY)
+    central.policies.prune(30 * DAY)
+    assert seen() == central.now
 
 
 def test_a_host_that_is_silent_for_long_is_forgotten_and_told_to_be(central: Central) -> None:

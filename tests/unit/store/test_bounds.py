@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +28,7 @@ from memhint.store.tables import domain_history, event, host_history, reclaim
 from tests.told import happened
 from tests.unit import builders
 from tests.unit.builders import NOW
+from tests.unit.store.plans import plans_of
 
 EPOCH = "000000000000001-00000000"
 CENTURY = 100 * 365 * 86400.0
@@ -223,3 +225,32 @@ def test_one_host_alone_has_points_as_fine_as_its_own_and_up_to_now(
     found = FleetHistory(site.store.database).of(now - 200, None, 10)
     assert len(found) >= 20
     assert found[-1].at > now - 20
+
+
+def test_the_newest_points_of_a_fleet_are_found_without_reading_the_others(site: Site) -> None:
+    history = FleetHistory(site.store.database)
+    plans = plans_of(site.store.database, lambda: history.of(NOW, None, 300))
+    assert "SEARCH host_history USING INDEX ix_host_history_age (span=? AND bucket>?)" in plans
+    assert "SCAN host_history" not in plans
+
+
+@pytest.mark.parametrize("span", [0, 300, 3600])
+def test_a_fleets_points_of_any_length_are_there_from_their_moment_on(site: Site, span: int) -> None:
+    at = NOW - NOW % 3600 + (3599 if not span else 3600 - span)
+    with site.store.database.write() as connection:
+        row = host_point("host-a", HistoryPoint(at, 1, 1, 1, 1, 1, 1, 0, None))
+        bucket = row["bucket"] if not span else int(at // 3600) * 3600
+        connection.execute(insert(host_history), [{**row, "span": span, "bucket": bucket}])
+    history = FleetHistory(site.store.database)
+    assert len(history.of(at, None, 300)) == 1
+    assert len(history.of(at + 0.5, None, 300)) == 0
+
+
+def test_a_host_whose_agent_never_stays_the_same_fills_no_table(site: Site) -> None:
+    for life in range(40):
+        site.now += 10.0
+        epoch = f"00170000000{life:04d}-0000000a"
+        lost = HostRecord("host-a", (), (), 1, epoch=epoch, spool=f"spool-{life}")
+        site.fleet.take([State(builders.report(epoch=epoch), 0.0)], [lost])
+    kinds = Counter(str(one.kind) for one in happened(site.store))
+    assert kinds == {"appeared": 1, "restarted": 12, "lost": 12}
