@@ -8,7 +8,7 @@ from typing import Protocol
 
 from memhint.objects.ladder import Rung
 from memhint.objects.summary import Freshness, HostSummary
-from memhint.openstack.errors import NotThere, OpenStackError
+from memhint.openstack.errors import NotThere, OpenStackError, Unreachable
 from memhint.openstack.nova import Placed
 from memhint.planner.claims import canonical, speaks_for
 from memhint.store.errors import StoreError
@@ -68,14 +68,18 @@ class Shedder:
             if self._stopped():  # with a Nova that hangs all of them would take many minutes
                 break
             if Rung.MIGRATION in host.rungs:
-                asked += self._guarded(host)
+                try:
+                    asked += self._guarded(host)
+                except Unreachable as error:
+                    LOG.warning("nothing is moved until Nova answers: %s", error)
+                    break
         return asked
 
     def _guarded(self, host: HostSummary) -> bool:
         """One host's word must not end the round for all others."""
         try:
             return self._one(host)
-        except StoreError:
+        except (StoreError, Unreachable):
             raise
         except Exception:
             LOG.exception("%s: its VM is not moved", host.name)
@@ -93,19 +97,27 @@ class Shedder:
         server, provider = canonical(named), canonical(host.provider)  # they become part of a path at Nova
         if server is None or server not in {canonical(one.observation.uuid) for one in report.domains}:
             return self._refused(host.name, f"{named!r:.60}", "the host does not report such a VM")
+        # A host can say anything, of itself too: what it may have moved is what Nova runs on its own compute.
         try:
             placed = self._nova.placed(server)
             if placed.busy:
                 return False
-            # A host can say anything, of itself too: what it may have moved is what Nova runs on its own compute.
             name = self._nova.hypervisor(provider) if provider is not None else None
-            if provider is None or name is None or not speaks_for(host.name, provider, name, self._said):
-                return self._refused(host.name, server, "it claims another compute")
-            if placed.hypervisor != name:
-                return self._refused(host.name, server, "Nova does not run it on this host's compute")
-            self._nova.live_migrate(server)
+        except Unreachable:
+            raise
         except NotThere:
             return False  # a VM that is not Nova's: an operator's own, who sees the event of its host
+        except OpenStackError as error:  # Nova has refused nothing yet: it is asked again in the next round
+            LOG.warning("%s: %s is not moved: %s", host.name, server, error)
+            return False
+        if provider is None or name is None or not speaks_for(host.name, provider, name, self._said):
+            return self._refused(host.name, server, "it claims another compute")
+        if placed.hypervisor != name:
+            return self._refused(host.name, server, "Nova does not run it on this host's compute")
+        try:
+            self._nova.live_migrate(server)
+        except NotThere:
+            return False
         except OpenStackError as error:
             return self._refused(host.name, server, str(error))
         LOG.info("%s: Nova moves %s to another host", host.name, server)

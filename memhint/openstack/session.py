@@ -16,7 +16,7 @@ from oslo_config import cfg
 from memhint.conf.openstack import GROUP
 from memhint.http_deadline import Deadline, watched_session
 from memhint.http_errors import UNFORESEEN, first_error, one_line
-from memhint.openstack.errors import NotThere, OpenStackError, Outdated
+from memhint.openstack.errors import NotThere, OpenStackError, Outdated, Unreachable
 
 _NEEDED = {
     "password": ("auth_url", "username", "password", "project_name", "user_domain_name", "project_domain_name"),
@@ -73,9 +73,9 @@ class ServiceClient:
                 why = one_line(error) if foreseen else repr(error)
                 if late.is_set():
                     why = self._late()
-                raise OpenStackError(f"{self._adapter.service_type} cannot be asked: {why}; see [{GROUP}]") from error
+                raise Unreachable(f"{self._adapter.service_type} cannot be asked: {why}; see [{GROUP}]") from error
         if late.is_set():  # what had come until then may look like an answer
-            raise OpenStackError(f"{self._adapter.service_type} cannot be asked: {self._late()}; see [{GROUP}]")
+            raise Unreachable(f"{self._adapter.service_type} cannot be asked: {self._late()}; see [{GROUP}]")
         if answer.status_code == 404:
             raise NotThere(f"{method} {path}: not found")
         if answer.status_code == 409:

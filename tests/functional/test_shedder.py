@@ -12,7 +12,7 @@ from memhint.controller.shedder import Shedder
 from memhint.objects.ladder import EnteredRung, Rung
 from memhint.objects.provider import NovaCompute
 from memhint.objects.relief import Relief
-from memhint.openstack.errors import NotThere, OpenStackError
+from memhint.openstack.errors import NotThere, OpenStackError, Unreachable
 from memhint.openstack.nova import Placed
 from memhint.store.capacity_views import CapacityViews
 from memhint.store.database import Store, open_store
@@ -126,6 +126,25 @@ def test_a_refusal_is_an_event_and_pauses_too(store: Store) -> None:
     nova.error = OpenStackError("no valid host")
     assert [shedder(store, nova).round(), shedder(store, nova).round()] == [0, 0]
     assert events(store) == [f"{builders.WEB}: refused: no valid host"]
+
+
+@pytest.mark.parametrize("error", [OpenStackError("503"), Unreachable("it does not answer")])
+def test_a_nova_that_cannot_be_asked_has_refused_nothing(store: Store, error: OpenStackError) -> None:
+    pressed(store, host="host-0")
+    pressed(store)
+    nova, looks = Nova(), 0
+
+    def placed(server: str) -> Placed:
+        nonlocal looks
+        looks += 1
+        raise error
+
+    nova.placed = placed  # type: ignore[method-assign]
+    assert shedder(store, nova).round() == 0
+    assert looks == (1 if isinstance(error, Unreachable) else 2)
+    assert events(store) == []
+    del nova.placed  # type: ignore[attr-defined]
+    assert shedder(store, nova).round() == 1
 
 
 @pytest.mark.parametrize("named", ["../flavors", "", "11111111-1111-4111-8111-111111111111"])

@@ -14,6 +14,8 @@ from memhint.planner.capacity_write import HostCapacity
 
 LOG = logging.getLogger(__name__)
 
+_SELDOM = 3600.0  # seconds between two looks for a provider that has long been gone
+
 
 class ProviderGone(OpenStackError):
     """Placement does not have a provider of which no host speaks any more: its compute was taken away, or made anew."""
@@ -26,6 +28,14 @@ class _Reading:
     domains: frozenset[str]  # the VMs that the plan counted then
 
 
+@dataclass(frozen=True, slots=True)
+class _Gone:
+    """Placement did not have it."""
+
+    at: float  # when it was asked last
+    pause: float  # seconds until it is asked again
+
+
 class ProviderReadings:
     """What Placement said of each provider, and when."""
 
@@ -36,7 +46,7 @@ class ProviderReadings:
         self._clock = clock
         self._last: dict[str, _Reading] = {}
         self._names: dict[str, tuple[str, float]] = {}  # and when it was said
-        self._gone: dict[str, float] = {}  # when Placement was asked last, and did not have it
+        self._gone: dict[str, _Gone] = {}
         self._absent: set[str] = set()  # what Placement did not have when it was read last
 
     def last(self, provider: str) -> Provider | None:
@@ -110,14 +120,17 @@ class ProviderReadings:
     def gone(self, provider: str, host: str) -> None:
         """Leave it alone for a while: Placement does not have it."""
         self.forget(provider)
-        if provider not in self._gone:
+        before = self._gone.get(provider)
+        if before is None:
             LOG.info("%s: its former provider %s is not in Placement any more", host, provider)
-        self._gone[provider] = self._clock()
+        # Those of hosts that were set up anew stay gone, and there are more of them each year.
+        pause = self._refresh if before is None else min(2 * before.pause, max(_SELDOM, self._refresh))
+        self._gone[provider] = _Gone(self._clock(), pause)
 
     def may_be_there(self, provider: str) -> bool:
         """Whether one of which nobody speaks is worth a request."""
         gone = self._gone.get(provider)
-        return gone is None or self._clock() - gone >= self._refresh
+        return gone is None or self._clock() - gone.at >= gone.pause
 
 
 def _no_inventory(provider: str, error: NotThere) -> OpenStackError:

@@ -12,7 +12,7 @@ import pytest
 from memhint.controller.ratios.writer import CapacityWriter
 from memhint.objects.provider import Inventory, Provider
 from memhint.objects.units import MIB
-from memhint.openstack.errors import OpenStackError
+from memhint.openstack.errors import NotThere, OpenStackError
 from memhint.planner.capacity_write import HostCapacity, WriterSettings
 from memhint.store.database import open_store
 
@@ -121,4 +121,43 @@ def test_a_provider_that_gets_the_name_of_its_host_is_written(tmp_path: Path) ->
         assert placement.now[FIRST].inventory.ratio == 1.5
         writer.round()
     assert placement.now[FIRST].inventory.ratio == 1.0
+    store.close()
+
+
+def test_a_provider_that_stays_gone_is_looked_for_less_and_less(tmp_path: Path) -> None:
+    store = open_store(f"sqlite:///{tmp_path}/memhint.db")
+    placement, now = Placement({}), [0.0]
+    views = SILENT[:1]
+    writer = CapacityWriter(
+        lambda: views,
+        store.capacities,
+        placement,
+        lambda _host, _what: None,
+        WriterSettings(),
+        "holder",
+        write=True,
+        refresh=60.0,
+        clock=lambda: now[0],
+    )
+    writer.round()
+    assert placement.now[FIRST].inventory.ratio == 1.0
+    views, looks = [], []
+    found = placement.now.pop(FIRST)
+
+    def provider(uuid: str) -> Provider:
+        looks.append(now[0])
+        if uuid not in placement.now:
+            raise NotThere(uuid)
+        return placement.now[uuid]
+
+    placement.provider = provider  # type: ignore[method-assign]
+    for minute in range(1, 24 * 60):
+        now[0] = minute * 60.0
+        writer.round()
+    assert len(looks) <= 6 + 24
+    # A host that speaks of it is heard at once.
+    placement.now[FIRST] = found
+    views, before = SILENT[:1], len(looks)
+    writer.round()
+    assert len(looks) > before
     store.close()
