@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event, text
@@ -130,10 +130,8 @@ class Database:
     def _alone_on_mariadb(self) -> Iterator[Connection]:
         # Its transactions end with every change of a table, so the lock is the session's. It is the server's too:
         # several stores on one server wait for each other, which does no harm.
-        from memhint.store.pymysql_patience import unhurried
-
         words = {"name": f"memhint-{_LOCK}", "seconds": LOCK_SECONDS}
-        with _translated(self.engine.url), _connected(self.engine) as connection, unhurried(connection):
+        with _translated(self.engine.url), _connected(self.engine) as connection, _unhurried(connection):
             if connection.execute(text("SELECT GET_LOCK(:name, :seconds)"), words).scalar() != 1:
                 raise StoreError(
                     f"{redacted(self.engine.url)}: another process upgrades or tidies the store; try again later"
@@ -163,6 +161,14 @@ class Database:
     def close(self) -> None:
         """Let go of every connection."""
         self.engine.dispose()
+
+
+def _unhurried(connection: Connection) -> AbstractContextManager[None]:
+    if connection.dialect.driver != "pymysql":
+        return nullcontext()
+    from memhint.store.pymysql_patience import unhurried
+
+    return unhurried(connection)
 
 
 def parse_url(url: str) -> URL:
