@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from memhint.objects.provider import Inventory, Provider
 from memhint.objects.units import MIB
 from memhint.openstack.errors import NotThere, OpenStackError
 from memhint.planner.capacity_write import HostCapacity, WriterSettings
+from memhint.store import Store
 from memhint.store.database import open_store
 
 FIRST, SECOND = "11111111-1111-1111-1111-111111111111", "22222222-2222-2222-2222-222222222222"
@@ -49,6 +50,16 @@ class Placement:
     def marked(self, uuid: str) -> bool:
         """Nor any to find."""
         return False
+
+
+def writer_of(
+    store: Store, placement: Placement, views: Callable[[], list[HostCapacity]], clock: Callable[[], float]
+) -> CapacityWriter:
+    """One whose events nobody hears."""
+    settings = {"write": True, "refresh": 60.0, "clock": clock}
+    return CapacityWriter(
+        views, store.capacities, placement, lambda _host, _what: None, WriterSettings(), "holder", **settings
+    )
 
 
 @pytest.mark.parametrize("error", [OpenStackError("it says no"), ZeroDivisionError("a defect")])
@@ -103,17 +114,7 @@ def test_a_provider_that_gets_the_name_of_its_host_is_written(tmp_path: Path) ->
     store = open_store(f"sqlite:///{tmp_path}/memhint.db")
     placement, now = Placement({}), [0.0]
     placement.now[FIRST] = replace(placement.now[FIRST], name="localhost")
-    writer = CapacityWriter(
-        lambda: SILENT[:1],
-        store.capacities,
-        placement,
-        lambda _host, _what: None,
-        WriterSettings(),
-        "holder",
-        write=True,
-        refresh=60.0,
-        clock=lambda: now[0],
-    )
+    writer = writer_of(store, placement, lambda: SILENT[:1], lambda: now[0])
     writer.round()
     assert writer.counts["unverified"] == 1
     placement.now[FIRST] = replace(placement.now[FIRST], name="a")
@@ -128,17 +129,7 @@ def test_a_provider_that_stays_gone_is_looked_for_less_and_less(tmp_path: Path) 
     store = open_store(f"sqlite:///{tmp_path}/memhint.db")
     placement, now = Placement({}), [0.0]
     views = SILENT[:1]
-    writer = CapacityWriter(
-        lambda: views,
-        store.capacities,
-        placement,
-        lambda _host, _what: None,
-        WriterSettings(),
-        "holder",
-        write=True,
-        refresh=60.0,
-        clock=lambda: now[0],
-    )
+    writer = writer_of(store, placement, lambda: views, lambda: now[0])
     writer.round()
     assert placement.now[FIRST].inventory.ratio == 1.0
     views, looks = [], []
