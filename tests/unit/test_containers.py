@@ -74,6 +74,40 @@ def test_fleet_says_how_it_is_used_and_refuses_what_is_no_host() -> None:
         assert fleet(*words).returncode == 2, words
 
 
+def _control(folder: Path, users: int) -> tuple[Path, Path]:
+    """A rabbitmqctl in place of the broker's, which lists so many users, and where it says what it was asked."""
+    stub, asked = folder / "rabbitmqctl", folder / "asked"
+    stub.write_text(
+        f'#!/bin/sh\nset -e\necho "$2 $3" >>{asked}\n[ "$2" = list_users ] || exit 0\n'
+        f"echo 'compute-0\t[]'\nseq -f 'compute-%.0f.of-a-long-domain.example.org\t[]' {users}\n"
+    )
+    stub.chmod(0o755)
+    return stub, asked
+
+
+def test_a_host_that_has_a_user_gets_a_new_password_among_however_many(tmp_path: Path) -> None:
+    stub, asked = _control(tmp_path, 20_000)  # more than a pipe takes
+    done = subprocess.run(
+        [FOLDER / "fleet", "host", "compute-0"], env={**os.environ, "RABBITMQCTL": str(stub)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "change_password compute-0" in asked.read_text()
+    assert "add_user" not in asked.read_text()
+
+
+@pytest.mark.parametrize("name", ["memhint-controller", "guest"])
+def test_a_host_does_not_get_the_user_of_another_part(name: str, tmp_path: Path) -> None:
+    stub, asked = _control(tmp_path, 1)
+    done = subprocess.run(
+        [FOLDER / "fleet", "host", name], env={**os.environ, "RABBITMQCTL": str(stub)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert f"fleet: {name} is a user of the broker" in done.stderr
+    assert not asked.exists()
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="gives files to the containers' user, as root")
 def test_init_writes_what_only_the_containers_read_and_does_it_once(tmp_path: Path) -> None:
     folder, stub = tmp_path / "containers", tmp_path / "compose"
