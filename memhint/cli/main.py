@@ -26,6 +26,15 @@ def main(
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that has no Σ or ± shows all the rest
     words = list(sys.argv[1:] if argv is None else argv)
+    strange = next((word for word in words if not _is_text(word)), None)
+    if strange is not None:
+        # Before anything is done: no store, API or file of memhint can hold it.
+        from memhint.cli.exits import Exit
+        from memhint.cli.table import clean
+
+        shown = strange.encode(errors="surrogateescape").decode(errors="backslashreplace")
+        sys.stderr.write(f"{clean(' '.join(shown.split()))}: this is not UTF-8\n")
+        return Exit.USAGE
     files = config_files(words)
     if files is not None:
         return run_alone(files)
@@ -38,6 +47,15 @@ def main(
         return end.code if isinstance(end.code, int) else 0
     finally:
         app.release_logging()
+
+
+def _is_text(word: str) -> bool:
+    """Whether it was UTF-8 on the command line. Python has surrogates for the bytes of what was not."""
+    try:
+        word.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 if __name__ == "__main__":

@@ -202,3 +202,33 @@ def test_a_command_imports_no_other() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "False"
+
+
+@pytest.mark.parametrize("before", [[], ["--config-file", "/nowhere"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["host", "show", "\udcff"],
+        ["set", "web-1", "reporting=\udcff"],
+        ["status", "--colour=\udcff"],
+        ["\udcff"],
+        ["agent", "--config-file", "\udcff"],
+        ["reclaim", "create", "web-1", "--reason", "\udcff"],
+    ],
+)
+def test_a_word_that_is_no_text_is_wrong_usage(
+    words: list[str], before: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*before, *words]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert len(told.err.splitlines()) == 1
+    assert r"\xff: this is not UTF-8" in told.err
+
+
+def test_such_a_word_does_nothing_and_steers_no_terminal(bench: Bench) -> None:
+    bench.store.reports.save(builders.report())
+    result = bench.run("set", "web-1", "reporting=off", "--no-wait", "\x1b[2J\n\udcff")
+    assert result.code == 2
+    assert result.err == "\N{REPLACEMENT CHARACTER}[2J \\xff: this is not UTF-8\n"
+    assert bench.store.policies.inputs() == {}
