@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cliff.show import ShowOne
@@ -12,7 +12,7 @@ from oslo_config import cfg
 
 from memhint.cli.base import HostCommand, stale_text
 from memhint.cli.errors import CliError, Exit
-from memhint.cli.find import find_domain
+from memhint.cli.find import find_domain, unlisted
 from memhint.cli.plan import show_levers
 from memhint.cli.table import Table
 from memhint.cli.wait import going_on, wait_for
@@ -130,17 +130,20 @@ An operator's wish is stronger than metadata, flavor, aggregate and host, and su
         self, conf: cfg.ConfigOpts, store: HostStore, wishes: Wishes, report: Report, outcome: PolicyChange
     ) -> PolicyChange:
         uuid, patience = outcome.domain.observation.uuid, STALE_PERIODS * report.period + _PATIENCE
+        shown: list[PolicyChange] = []
 
-        shown: list[tuple[Report, DomainReport]] = []
-
-        def look() -> tuple[Report, DomainReport] | None:
+        def look() -> PolicyChange | None:
             newest = self.newest(conf, store)
-            if (newest.epoch, newest.sequence) == (report.epoch, report.sequence):
+            if (newest.epoch, newest.sequence) == (report.epoch, report.sequence) or unlisted(newest):
                 return None
-            domain = find_domain(newest, uuid)
+            domain = next((one for one in newest.domains if one.observation.uuid == uuid), None)
+            if domain is None:  # it has ended, or migrated away
+                text = f"stored, but {outcome.domain.observation.name} is no longer on {newest.host}"
+                return replace(outcome, failure=CliError(Exit.NO_DOMAIN, text))
             if not _shows(domain.policy, wishes):
                 return None
-            shown[:] = [(newest, domain)]
+            failing = _failure(domain, wishes)
+            shown[:] = [replace(outcome, domain=domain, seen=newest, levers=domain.levers, failure=failing)]
             return None if _under_way(domain, wishes) else shown[0]
 
         found = wait_for(
@@ -155,11 +158,8 @@ An operator's wish is stronger than metadata, flavor, aggregate and host, and su
             found = shown[0]  # a pull that takes longer than anybody wants to wait: its state says so
         if found is None:
             text = f"stored, but no report showed it within {patience:.0f} s: is the agent running? see: memhint status"
-            failure = CliError(Exit.NO_REPORT, text)
-            return PolicyChange(outcome.domain, outcome.before, outcome.after, True, failure=failure)
-        newest, domain = found
-        failing = _failure(domain, wishes)
-        return PolicyChange(domain, outcome.before, outcome.after, True, newest, domain.levers, failing)
+            found = replace(outcome, failure=CliError(Exit.NO_REPORT, text))
+        return found
 
     def _show(self, table: Table, parsed_args: argparse.Namespace) -> None:
         outcome, out = self._outcome, self.app.stdout

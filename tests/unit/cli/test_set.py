@@ -230,6 +230,44 @@ def test_a_vm_that_goes_away_meanwhile_ends_the_wait(bench: Bench) -> None:
     assert bench.run("set", "web-1", "reporting=off").code == 3
 
 
+@pytest.mark.parametrize("begun", [False, True])
+def test_who_waited_for_a_vm_that_goes_away_hears_that_the_wish_is_stored(bench: Bench, begun: bool) -> None:
+    save(bench)
+    begin = agent(bench, Verdict(Answer.PENDING)) if begun else lambda: None
+    gone = builders.report(sequence=9, domains=())
+    looks = iter((begin, lambda: save(bench, gone)))
+    bench.on_sleep = lambda: next(looks)()
+    result = bench.run("set", "web-1", "reporting=off", "--json")
+    assert result.code == 3
+    assert result.err == "stored, but web-1 is no longer on host-a\n"
+    found = json.loads(result.out)
+    assert (found["name"], found["stored"], found["levers"]) == ("web-1", True, None)
+    assert found["after"]["reporting"] == {"value": "off", "origin": "operator"}
+    assert stored(bench) == {"reporting": "off"}
+
+
+def _blind(sequence: int) -> Report:
+    """What an agent says in a cycle in which libvirt does not answer."""
+    return builders.report(sequence=sequence, domains=(), plan=builders.plan(capacity=builders.capacity(blind=True)))
+
+
+def test_a_report_without_a_list_of_vms_does_not_end_the_wait(bench: Bench) -> None:
+    save(bench)
+    looks = iter((lambda: save(bench, _blind(8)), agent(bench, Verdict(Answer.APPLIED))))
+    bench.on_sleep = lambda: next(looks)()
+    result = bench.run("set", "web-1", "reporting=off", "--json")
+    assert (result.code, result.err) == (0, "")
+    assert json.loads(result.out)["sequence"] == 9
+
+
+def test_where_libvirt_stays_away_the_wish_is_stored(bench: Bench) -> None:
+    save(bench)
+    bench.on_sleep = lambda: save(bench, _blind(8))
+    result = bench.run("set", "web-1", "reporting=off")
+    assert result.code == 4
+    assert result.err.startswith("stored, but no report showed it within 35 s")
+
+
 def test_a_vm_that_is_off_can_be_set(bench: Bench) -> None:
     off = builders.domain_report(observation=builders.domain_observation(state=DomainState.SHUTOFF, process=None))
     save(bench, builders.report(domains=(off,)))
