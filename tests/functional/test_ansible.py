@@ -102,6 +102,52 @@ def test_the_role_gives_a_broker_its_users_and_bounds_once(
     assert "memhint-state" in rabbitmq.control("list_policies", "-p", "memhint-ansible")
 
 
+def _played(ansible: Callable[..., str], folder: Path, tasks: str, **wished: Any) -> str:
+    """Some tasks of the role, run on this machine with what stands in ``folder/bin`` in place of its programs."""
+    playbook = folder / f"{tasks}.yml"
+    playbook.write_text(
+        "- hosts: localhost\n  connection: local\n  gather_facts: false\n  tasks:\n"
+        f"    - ansible.builtin.include_role: {{name: memhint, tasks_from: {tasks}}}\n"
+    )
+    return ansible(
+        *("ansible-playbook", playbook, "-e", json.dumps({"ansible_python_interpreter": sys.executable, **wished})),
+        ANSIBLE_ROLES_PATH=str(ANSIBLE / "roles"),
+        PATH=f"{folder / 'bin'}:/usr/sbin:/usr/bin",
+    )
+
+
+def _stand_in(folder: Path, name: str, text: str) -> None:
+    program = folder / "bin" / name
+    program.parent.mkdir(exist_ok=True)
+    program.write_text(f"#!/bin/sh\n{text}")
+    program.chmod(0o755)
+
+
+def test_a_broker_that_did_not_take_its_users_gets_them_in_the_next_run(
+    ansible: Callable[..., str], tmp_path: Path
+) -> None:
+    up, asked, made = tmp_path / "up", tmp_path / "asked", tmp_path / "made.json"
+    _stand_in(tmp_path, "rabbitmqctl", f'[ -e {up} ] || exit 69\necho "$@" >>{asked}\n')
+    with pytest.raises(AssertionError, match="non-zero return code"):
+        _played(ansible, tmp_path, "broker", memhint_broker_file=str(made))
+    assert made.exists()
+    up.touch()
+    _played(ansible, tmp_path, "broker", memhint_broker_file=str(made))
+    assert asked.read_text() == f"import_definitions {made}\n"
+
+
+def test_no_command_is_left_out_for_what_an_earlier_task_found_as_it_is_to_be() -> None:
+    commands = [task for task in _tasks(_files()) if "ansible.builtin.command" in task]
+    assert len(commands) == 2
+    for task in commands:  # a run that failed in it has changed what comes before it
+        assert "when" not in task, task["name"]
+
+
+def _files() -> list[Any]:
+    """The role's files of tasks."""
+    return [yaml.safe_load(file.read_text()) for file in sorted((ROLE / "tasks").iterdir())]
+
+
 def test_the_files_that_the_role_copies_are_there() -> None:
     text = (ROLE / "tasks" / "main.yml").read_text()
     named = {source.replace(" ", "") for source in re.findall(r"role_path \}\}/\.\./\.\./\.\./([^\"]+)\"", text)}
@@ -112,8 +158,8 @@ def test_the_files_that_the_role_copies_are_there() -> None:
 
 
 def test_who_runs_the_services_can_read_what_the_role_makes_whatever_the_umask() -> None:
-    installed, asked = 0, [yaml.safe_load((ROLE / "tasks" / name).read_text()) for name in ("main.yml", "broker.yml")]
-    for task in _tasks(asked):
+    installed = 0
+    for task in _tasks(_files()):
         if "ansible.builtin.pip" in task:
             assert task["ansible.builtin.pip"]["umask"] == "0022"
             installed += 1
