@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -141,6 +142,57 @@ def test_no_command_is_left_out_for_what_an_earlier_task_found_as_it_is_to_be() 
     assert len(commands) == 2
     for task in commands:  # a run that failed in it has changed what comes before it
         assert "when" not in task, task["name"]
+
+
+def test_services_are_restarted_by_the_run_after_one_that_failed(ansible: Callable[..., str], tmp_path: Path) -> None:
+    asked, broken = tmp_path / "asked", tmp_path / "broken"
+    _stand_in(
+        tmp_path,
+        "systemctl",
+        f"""case $1 in
+        show) printf 'LoadState=loaded\\nActiveState=active\\n' ;;
+        restart) [ ! -e {broken} ] || exit 1
+            echo "$@" >>{asked} ;;
+        esac
+        """,
+    )
+    code, configuration = tmp_path / "memhint", tmp_path / "memhint.conf"
+    for file in (code, configuration):
+        file.write_text("")
+
+    def play() -> tuple[str, list[str]]:
+        """What the last line says, and what was restarted."""
+        asked.write_text("")
+        said = _played(
+            ansible, tmp_path, "start", memhint_parts=["controller", "api"], memhint_notes=str(tmp_path),
+            memhint_runs_with=[str(code), str(configuration), str(tmp_path / "none")],
+        )  # fmt: skip
+        return said.splitlines()[-2], asked.read_text().split()[1::2]
+
+    both = ["memhint-controller", "memhint-api"]
+    assert play()[1] == both
+    last, restarted = play()
+    assert restarted == []
+    assert "changed=0" in last
+    for file in (code, configuration):
+        # A run that installed this, and failed before it came to the services, is followed by one that changes nothing.
+        os.utime(file, (1, 1))
+        broken.touch()
+        with pytest.raises(AssertionError):
+            play()
+        broken.unlink()
+        last, restarted = play()
+        assert restarted == both
+        assert "changed=1" in last
+        assert play()[1] == []
+    said = _played(ansible, tmp_path, "start", memhint_parts=["agent", "api"], memhint_notes=str(tmp_path))
+    assert re.findall(r"item=(/\S+)\)", said) == [
+        "/opt/memhint/bin/memhint",
+        "/etc/memhint/memhint.conf",
+        "/etc/systemd/system/memhint-api.service.d/single-host.conf",
+        "/etc/systemd/system/memhint-agent.service",
+        "/etc/systemd/system/memhint-api.service",
+    ]
 
 
 def _files() -> list[Any]:
