@@ -8,12 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 from werkzeug.exceptions import NotFound
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
 from werkzeug.serving import make_server
 
 from lab.fleet.fleet import refusals
+from lab.servers.directory import wait_until
 from memhint.api.app import build
 from memhint.conf import load
 from memhint.controller.dispatch import dispatch_of
@@ -178,6 +179,43 @@ def test_vms_are_searched_by_name_and_host(page: Page, api: Api) -> None:
     page.get_by_label("Name").fill("web")
     expect(rows.filter(has_not_text="web")).to_have_count(0)
     expect(rows.filter(has_text="compute-0005").first).to_be_visible()
+
+
+def test_vms_of_a_slow_api_are_shown_though_they_were_asked_for_again(page: Page, api: Api, store: Filled) -> None:
+    asked: list[Route] = []
+    page.route("**/v1/domains?*", lambda one: asked.append(one))
+    page.goto(f"{api.dashboard}#/vms")
+    wait_until(lambda: bool(page.evaluate("1")) and len(asked) == 1, "the VMs to be asked for")
+    expect(page.locator("#live")).to_have_text("live")
+    store.report(3)
+    wait_until(lambda: bool(page.evaluate("1")) and len(asked) == 2, "the VMs to be asked for again")
+    asked[0].continue_()
+    rows = page.get_by_role("table", name="VMs").locator("tbody tr")
+    expect(rows).to_have_count(100, timeout=20_000)
+    page.unroute("**/v1/domains?*")
+
+
+def test_vms_of_another_filter_are_not_shown(page: Page, api: Api, window: Window) -> None:
+    asked: list[Route] = []
+    page.route("**/v1/domains?*", lambda one: asked.append(one))
+    page.goto(f"{api.dashboard}#/vms")
+    wait_until(lambda: bool(page.evaluate("1")) and len(asked) == 1, "the VMs to be asked for")
+    page.get_by_label("State").select_option("running")
+    wait_until(lambda: bool(page.evaluate("1")) and len(asked) == 2, "the running VMs to be asked for")
+    page.get_by_label("Name").fill("web")
+    wait_until(lambda: bool(page.evaluate("1")) and len(asked) == 3, "the VMs of that name to be asked for")
+    with page.expect_response("**/v1/domains?*"):
+        asked[0].continue_()
+    with page.expect_response("**/v1/domains?*"):
+        asked[1].fulfill(status=503, json={"errors": [{"title": "of another filter"}]})
+    rows = page.get_by_role("table", name="VMs").locator("tbody tr")
+    expect(rows.filter(has_text="compute-")).to_have_count(0)
+    asked[2].continue_()
+    expect(rows.filter(has_text="compute-").first).to_be_visible()
+    expect(rows.filter(has_not_text="web")).to_have_count(0)
+    expect(page.get_by_text("of another filter")).to_have_count(0)
+    page.unroute("**/v1/domains?*")
+    window.complaints.clear()  # Chromium tells the console of the one that failed
 
 
 def test_a_vm_that_two_hosts_claim_has_a_row_of_each(page: Page, api: Api, store: Filled) -> None:

@@ -1,7 +1,7 @@
 // All VMs: sorted and filtered by the API, most unreported memory first.
 
 import { get } from "../lib/api.js";
-import { atMostEvery, fill, h } from "../lib/dom.js";
+import { atMostEvery, fill, h, inTurn } from "../lib/dom.js";
 import { remember, to } from "../lib/route.js";
 import { badge } from "../parts/badge.js";
 import { barColumn, hostColumn, sizeColumn } from "../parts/columns.js";
@@ -148,10 +148,11 @@ export function domainsView({ place, title, fleet, query, signal }) {
     soon();
   }
 
-  let asked = 0;
+  const turn = inTurn();
+  const question = () => JSON.stringify([filters, sort, pages]);
   async function load() {
-    asked += 1;
-    const mine = asked;
+    const mayShow = turn();
+    const asked = question();
     try {
       const all = [];
       let page = null;
@@ -166,14 +167,15 @@ export function domainsView({ place, title, fleet, query, signal }) {
             : await get(page.next, {}, signal);
         all.push(...page.domains);
       }
-      if (mine !== asked) return; // a newer question is under way
+      if (asked !== question() || !mayShow()) return; // an answer to another question, or one that came late
       largest = Math.max(0, ...all.map((one) => one.assigned ?? 0));
       table.update(all);
       more.hidden = !page.next;
       shown.textContent = page.next ? `the first ${all.length}` : `${all.length}`;
       fill(trouble);
     } catch (error) {
-      if (error.name !== "AbortError") fill(trouble, problem(error, load));
+      if (error.name === "AbortError" || asked !== question() || !mayShow()) return;
+      fill(trouble, problem(error, load));
     }
   }
 
