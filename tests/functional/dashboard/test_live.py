@@ -3,6 +3,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+import pytest
 from playwright.sync_api import Route, expect
 
 from lab.servers.directory import wait_until
@@ -105,6 +106,40 @@ def test_events_are_read_again_where_they_can_no_longer_be_told(window: Window, 
     assert len(asked) == 3
     page.unroute("**/v1/stream")
     window.complaints.clear()  # Chromium tells the console of every 410
+
+
+@pytest.mark.parametrize(
+    ("status", "answer"), [(404, "default backend - 404"), (400, "<h1>Bad Request</h1>"), (404, '{"errors": []}')]
+)
+def test_what_stands_before_the_api_does_not_end_the_stream(window: Window, status: int, answer: str) -> None:
+    page = window.page
+    expect(page.locator("#live")).to_have_text("live")
+    asked: list[Route] = []
+
+    def another(one: Route) -> None:
+        asked.append(one)
+        if len(asked) < 3:
+            one.fulfill(status=status, content_type="text/html", body=answer)
+        else:
+            one.continue_()
+
+    page.route("**/v1/stream", another)
+    page.reload()
+    wait_until(lambda: bool(page.evaluate("1")) and len(asked) == 3, "the stream to be asked for again")
+    expect(page.locator("#live")).to_have_text("live")
+    page.unroute("**/v1/stream")
+    window.complaints.clear()  # Chromium tells the console of each of them
+
+
+def test_an_api_without_a_stream_is_not_asked_again(window: Window) -> None:
+    page = window.page
+    expect(page.locator("#live")).to_have_text("live")
+    errors = {"errors": [{"status": 404, "code": "memhint.path.not_found", "title": "Not Found", "detail": "none"}]}
+    page.route("**/v1/stream", lambda one: one.fulfill(status=404, json=errors))
+    page.reload()
+    expect(page.locator("#live")).to_have_text("not connected")
+    page.unroute("**/v1/stream")
+    window.complaints.clear()  # Chromium tells the console of it
 
 
 def test_an_event_that_comes_leaves_no_hole_among_older_ones(window: Window, api: Api, store: Filled) -> None:

@@ -54,7 +54,7 @@ export async function follow({ take, state, lastId, signal }) {
       throw unreachable();
     } catch (error) {
       if (signal.aborted) return;
-      if ([400, 401, 403, 404, 410].includes(error.status)) {
+      if (final(error)) {
         state("refused", error);
         return;
       }
@@ -64,6 +64,11 @@ export async function follow({ take, state, lastId, signal }) {
       wait = Math.min(LONGEST, wait * 2);
     }
   }
+}
+
+/** Whether to ask again is of no use. What stands before the API says 400 and 404, too: while it restarts, say. */
+function final({ status, code }) {
+  return [401, 403, 410].includes(status) || ([400, 404].includes(status) && String(code).startsWith("memhint."));
 }
 
 async function once(take, opened, lastId, signal) {
