@@ -255,7 +255,7 @@ class ActiveReads:
             source, watch, due = self._first(before, found.pid, now, ranges=ranges)
         except ProcessGone:
             raise
-        except KernelInterfaceError:
+        except (KernelInterfaceError, StoreError):  # without a mark none is begun; the one that there is goes on
             return None
         old = found.watch
         if old is not None:

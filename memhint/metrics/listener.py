@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import socket
 import threading
+from typing import Any
 
-from cheroot import wsgi
+from cheroot import server, wsgi
 from prometheus_client import CollectorRegistry, make_wsgi_app
 
 LOG = logging.getLogger(__name__)
@@ -13,6 +16,50 @@ LOG = logging.getLogger(__name__)
 THREADS = 2  # Prometheus asks once in a while; a client that asks more often waits
 PATIENCE = 5  # seconds for which a client may neither send nor take anything
 WAITING_MOST = 16  # connections that no thread has taken up yet
+WHOLE = 10.0  # seconds for a request and its answer: who sends a byte now and then would keep a thread for hours
+
+
+class _Connection(server.HTTPConnection):
+    """One client's, which has so long for each request, and none once the server ends."""
+
+    def communicate(self) -> bool:
+        """Serve one request; whether to keep the connection."""
+        if self.server.ending:
+            return False
+        timer = threading.Timer(WHOLE, self.hang_up)
+        timer.daemon = True
+        try:
+            timer.start()
+        except RuntimeError as error:  # the host has no threads to give
+            LOG.warning("%s is not served: %s", self.remote_addr, error)
+            return False
+        self.server.served.add(self)
+        try:
+            return bool(super().communicate())  # type: ignore[no-untyped-call]
+        finally:
+            timer.cancel()
+            self.server.served.discard(self)
+
+    def hang_up(self) -> None:
+        """Have the thread that waits for this client go on with others."""
+        with contextlib.suppress(OSError):
+            self.socket.shutdown(socket.SHUT_RDWR)
+
+
+class _Server(wsgi.Server):
+    ConnectionClass = _Connection
+
+    def __init__(self, *words: Any, **more: Any) -> None:
+        super().__init__(*words, **more)
+        self.served: set[_Connection] = set()
+        self.ending = False
+
+    def stop(self) -> None:
+        """End at once, whoever is served. cheroot would wait for each of its threads, and for those that queue."""
+        self.ending = True
+        for one in tuple(self.served):
+            one.hang_up()
+        super().stop()  # type: ignore[no-untyped-call]
 
 
 class Listener:
@@ -21,7 +68,7 @@ class Listener:
     def __init__(self, listen: str, registry: CollectorRegistry) -> None:
         """:param listen: address and port, as [metrics] listen has them."""
         host, _, port = listen.rpartition(":")
-        self._server = wsgi.Server(
+        self._server = _Server(
             (host.strip("[]"), int(port)),
             make_wsgi_app(registry),
             numthreads=THREADS,

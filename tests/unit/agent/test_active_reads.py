@@ -12,6 +12,7 @@ from memhint.kernel.errors import InterfaceInUse, InterfaceMissing, KernelInterf
 from memhint.objects.active import ActiveMemory, ActiveSource, Idle
 from memhint.objects.gap import GapReason
 from memhint.objects.heat import HeatMap
+from memhint.store.errors import StoreError
 from tests.unit import builders
 
 SEEN = ActiveMemory(builders.NOW, ActiveSource.DAMON, 1000, (Idle(10, 400, builders.NOW),), 0.1, 0)
@@ -22,7 +23,7 @@ class FakeWatch:
 
     name = 0
 
-    def __init__(self, fails: KernelInterfaceError | None = None, cost: float = 0.0) -> None:
+    def __init__(self, fails: KernelInterfaceError | StoreError | None = None, cost: float = 0.0) -> None:
         self.fails = fails
         self.cost = cost
         self.cpu = 0.0
@@ -51,7 +52,7 @@ class FakeWatch:
 class Sources:
     """Sources whose watches are kept, by source."""
 
-    def __init__(self, **fails: KernelInterfaceError | None) -> None:
+    def __init__(self, **fails: KernelInterfaceError | StoreError | None) -> None:
         self.fails = {ActiveSource(name): error for name, error in fails.items()}
         self.made: list[tuple[ActiveSource, int, FakeWatch]] = []
         self.cost = 0.0
@@ -256,6 +257,21 @@ def test_a_source_that_was_somebody_else_s_is_taken_once_it_is_free() -> None:
     assert reads.newest("a") == (SEEN, None)
     run(reads, 4 * BETTER_AGAIN)
     assert len(sources.made) == 4  # nothing is better
+
+
+def test_a_store_that_is_away_ends_no_watch_that_works() -> None:
+    sources = Sources(damon=InterfaceInUse("/damon", "of somebody else"), referenced=None)
+    reads = reader(sources)
+    reads.want({"a": builders.process(pid=1)})
+    run(reads, 0.0)
+    by_bits = sources.made[1][2]
+    sources.fails[ActiveSource.DAMON] = StoreError("the store is away")  # the mark of a kdamond is read and written there
+    run(reads, BETTER_AGAIN)
+    assert len(sources.made) == 3
+    assert by_bits.closed == 0
+    assert reads.newest("a") == (SEEN, None)
+    run(reads, BETTER_AGAIN + 60.0)
+    assert by_bits.steps == 3
 
 
 def test_a_vm_that_ended_or_has_another_process_is_watched_no_more() -> None:
