@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
+import os
 import select
 import socket
 import ssl
@@ -183,12 +184,48 @@ Connection.RequestHandlerClass = Request
 
 
 class TLS(BuiltinSSLAdapter):
-    """TLS whose handshake is the connection's own affair: cheroot would accept no other meanwhile."""
+    """TLS whose handshake is the connection's own affair: cheroot would accept no other meanwhile.
+
+    A certificate that is renewed in its place holds for the next connection.
+    """
+
+    def __init__(self, certificate: str, private_key: str) -> None:
+        """:raises OSError: when one of them cannot be read; SSLError, which is one, when they do not fit each other"""
+        self._files = certificate, private_key
+        self._mark = self._of_now()  # before they are read: what changes then is read again
+        super().__init__(certificate, private_key)  # type: ignore[no-untyped-call]
 
     def wrap(self, sock: socket.socket) -> tuple[ssl.SSLSocket, dict[str, str]]:
         """The socket, and what its requests have in their environment."""
+        self._renew()
         wrapped = self.context.wrap_socket(sock, do_handshake_on_connect=False, server_side=True)
         return wrapped, {"wsgi.url_scheme": "https", "HTTPS": "on"}
+
+    def _renew(self) -> None:
+        mark = self._of_now()
+        if mark == self._mark:
+            return
+        self._mark = mark
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        try:
+            context.load_cert_chain(*self._files)
+        except OSError as error:  # one of the two may be new and the other not yet
+            LOG.warning("%s has changed and cannot be used yet, the one before is: %s", self._files[0], error)
+            return
+        self.context = context
+        LOG.info("%s has changed and is used", self._files[0])
+
+    def _of_now(self) -> tuple[tuple[int, ...] | None, ...]:
+        return tuple(map(_file_mark, self._files))
+
+
+def _file_mark(path: str) -> tuple[int, ...] | None:
+    """Changes with a file, or where its name leads; None while there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 class Gateway(wsgi.Gateway_10):

@@ -119,10 +119,37 @@ def test_what_is_no_proper_request_is_answered_and_the_next_one_too(
     assert "Traceback" not in server.log
 
 
-def test_it_speaks_tls_and_nothing_older(start: Callable[..., ApiServer], tmp_path: Path) -> None:
-    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+def certificate(place: Path, name: str = "") -> tuple[Path, Path]:
+    """One of our own, and its key."""
+    cert, key = place / f"{name}cert.pem", place / f"{name}key.pem"
     words = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost", "-days", "2"]
     subprocess.run(["openssl", *words, "-keyout", str(key), "-out", str(cert)], check=True, capture_output=True)
+    return cert, key
+
+
+def test_a_renewed_certificate_holds_from_the_next_connection_on(
+    start: Callable[..., ApiServer], tmp_path: Path
+) -> None:
+    cert, key = certificate(tmp_path)
+    new_cert, new_key = certificate(tmp_path, "new-")
+    before, after = cert.read_text(), new_cert.read_text()
+    server = start(cert_file=str(cert), key_file=str(key))
+
+    def shown() -> str:
+        return ssl.get_server_certificate(("127.0.0.1", server.port), timeout=PATIENCE)
+
+    assert shown() == before
+    new_cert.replace(cert)  # its key is the old one still
+    assert shown() == before
+    assert "cannot be used yet" in server.log
+    new_key.replace(key)
+    assert shown() == after
+    cert.unlink()
+    assert shown() == after
+
+
+def test_it_speaks_tls_and_nothing_older(start: Callable[..., ApiServer], tmp_path: Path) -> None:
+    cert, key = certificate(tmp_path)
     server = start(cert_file=str(cert), key_file=str(key))
     assert server.scheme == "https"
     assert server.get("/v1/hosts")[0] == 200

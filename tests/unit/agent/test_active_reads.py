@@ -265,7 +265,9 @@ def test_a_store_that_is_away_ends_no_watch_that_works() -> None:
     reads.want({"a": builders.process(pid=1)})
     run(reads, 0.0)
     by_bits = sources.made[1][2]
-    sources.fails[ActiveSource.DAMON] = StoreError("the store is away")  # the mark of a kdamond is read and written there
+    sources.fails[ActiveSource.DAMON] = StoreError(
+        "the store is away"
+    )  # the mark of a kdamond is read and written there
     run(reads, BETTER_AGAIN)
     assert len(sources.made) == 3
     assert by_bits.closed == 0
