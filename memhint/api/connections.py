@@ -193,7 +193,7 @@ class TLS(BuiltinSSLAdapter):
         """:raises OSError: when one of them cannot be read; SSLError, which is one, when they do not fit each other"""
         self._files = certificate, private_key
         self._mark = self._of_now()  # before they are read: what changes then is read again
-        super().__init__(certificate, private_key)  # type: ignore[no-untyped-call]
+        super().__init__(certificate, private_key)
 
     def wrap(self, sock: socket.socket) -> tuple[ssl.SSLSocket, dict[str, str]]:
         """The socket, and what its requests have in their environment."""

@@ -33,7 +33,10 @@ OPTS = (
         "changes.",
     ),
     cfg.StrOpt(
-        "cert_file", default="", help="Path of the certificate, and of those that signed it (PEM). Empty: no TLS."
+        "cert_file",
+        default="",
+        help="Path of the certificate, and of those that signed it (PEM). Empty: no TLS. "
+        "One that is renewed in its place is read by itself.",
     ),
     cfg.StrOpt("key_file", default="", help="Path of the certificate's key, where it is in a file of its own."),
     cfg.IntOpt("threads", default=8, min=1, max=256, help="Requests that are answered at the same time."),

@@ -59,7 +59,7 @@ class _Server(wsgi.Server):
         self.ending = True
         for one in tuple(self.served):
             one.hang_up()
-        super().stop()  # type: ignore[no-untyped-call]
+        super().stop()
 
 
 class Listener:
