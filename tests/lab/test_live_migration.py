@@ -59,7 +59,9 @@ def test_what_levers_hold_of_a_vm_is_given_back_where_it_comes_to() -> None:
             own = orders(source)
             source.memhint("set", "willing", "reporting_order=4", "--no-wait")
             wait_for(lambda: orders(source) == 4, 60.0, "the guest to report smaller blocks")
-            held = json.loads(source.memhint("reclaim", "willing", "--hold", "10m", "--json").stdout)["request"]["id"]
+            # The balloon shrinks it meanwhile: on a busy machine its own pressure would end the hold first.
+            words = ("reclaim", "willing", "--psi-limit", "100", "--hold", "10m", "--json")
+            held = json.loads(source.memhint(*words).stdout)["request"]["id"]
             wait_for(
                 lambda: actual(guest) < GUEST - 100 * MIB,
                 120.0,
