@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
-import os
 import select
 import socket
 import ssl
@@ -21,6 +20,8 @@ from typing import Any
 
 from cheroot import errors, server, wsgi
 from cheroot.ssl.builtin import BuiltinSSLAdapter
+
+from memhint.api.file_mark import file_mark
 
 LOG = logging.getLogger(__name__)
 
@@ -215,17 +216,12 @@ class TLS(BuiltinSSLAdapter):
         self.context = context
         LOG.info("%s has changed and is used", self._files[0])
 
-    def _of_now(self) -> tuple[tuple[int, ...] | None, ...]:
-        return tuple(map(_file_mark, self._files))
-
-
-def _file_mark(path: str) -> tuple[int, ...] | None:
-    """Changes with a file, or where its name leads; None while there is none."""
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+    def _of_now(self) -> tuple[tuple[int, ...], ...] | None:
+        """Changes with either file; None while one is not there."""
+        try:
+            return tuple(map(file_mark, self._files))
+        except OSError:
+            return None
 
 
 class Gateway(wsgi.Gateway_10):

@@ -13,6 +13,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from memhint.api.file_mark import file_mark
+
 LOG = logging.getLogger(__name__)
 
 ROLES = ("admin", "service", "reader")
@@ -107,7 +109,7 @@ class Tokens:
         """:raises TokenFileError: when the file cannot be used."""
         self._path = Path(path)
         try:
-            self._mark: tuple[int, ...] | None = _mark(os.stat(path))
+            self._mark: tuple[int, ...] | None = file_mark(path)
             self._entries = self._read()
         except OSError as error:
             raise TokenFileError(
@@ -125,7 +127,7 @@ class Tokens:
 
     def _refresh(self) -> None:
         try:
-            mark = _mark(os.stat(self._path))
+            mark = file_mark(self._path)
             if mark == self._mark:
                 return
             self._mark = mark  # at once: a file that is wrong is told of once
@@ -161,7 +163,3 @@ class Tokens:
                     one.name,
                 )
         return entries
-
-
-def _mark(found: os.stat_result) -> tuple[int, ...]:
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns

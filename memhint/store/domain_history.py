@@ -67,5 +67,4 @@ class DomainHistory:
         """Thin out what has grown old by ``now`` (unix seconds). Any number of processes may do it at any time."""
         thin(self._database, _OF_DOMAINS, 0, HOUR, now - self._keep.points)
         # An hour is its own bucket, and those are indexed.
-        hours = domain_history.c.span == HOUR
-        drop(self._database, domain_history, "bucket", hours, domain_history.c.bucket < int(now - self._keep.hours))
+        drop(self._database, domain_history.c.bucket, int(now - self._keep.hours), domain_history.c.span == HOUR)

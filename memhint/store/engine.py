@@ -27,6 +27,8 @@ from memhint.store.sqlite_file import prepare
 from memhint.store.trouble import trouble
 
 ANSWER_SECONDS = 60.0  # for which a database server may say nothing before the connection counts as lost
+PROBE_SECONDS, PROBES = int(ANSWER_SECONDS / 4), 3
+"""After which silence, and how often, a database server that owes an answer is asked whether it is still there."""
 IDLE_SECONDS = 60.0  # for which this process may do nothing within a transaction before a database server ends that
 LOCK_SECONDS = 60.0  # that a process waits for another one's upgrade or tidying
 TRIES = 5  # of a transaction that the database ends because it stood in another one's way
@@ -227,9 +229,9 @@ def _patience(url: URL) -> dict[str, Any]:
             "tcp_user_timeout": int(ANSWER_SECONDS * 1000),
             # The one before counts only while something that was sent is not confirmed. A server that goes away while
             # it works on a statement owes an answer, and is asked whether it is still there.
-            "keepalives_idle": int(ANSWER_SECONDS / 4),
-            "keepalives_interval": int(ANSWER_SECONDS / 4),
-            "keepalives_count": 3,
+            "keepalives_idle": PROBE_SECONDS,
+            "keepalives_interval": PROBE_SECONDS,
+            "keepalives_count": PROBES,
         }
     if driver == "pymysql":
         words = {

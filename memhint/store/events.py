@@ -42,4 +42,4 @@ class Events:
 
     def tidy(self, now: float) -> None:
         """Drop what is too old by ``now`` (unix seconds), of every host."""
-        drop(self._database, event, "at", event.c.at < now - self._keep)
+        drop(self._database, event.c.at, now - self._keep)

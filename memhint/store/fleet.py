@@ -224,7 +224,7 @@ class Fleet:
             self._reclaims.tidy(connection, now)
         # One that fails keeps none of the others from its turn.
         with ExitStack() as turns:
-            turns.callback(drop, self._database, host_event, "at", host_event.c.at < now - self._keep)
+            turns.callback(drop, self._database, host_event.c.at, now - self._keep)
             for tidy in (self._summaries.tidy, self._history.tidy, self._events.tidy):
                 turns.callback(tidy, now)
 

@@ -49,5 +49,4 @@ class History:
         thin(self._database, _OF_HOSTS, 0, FIVE_MINUTES, now - keep.raw)
         thin(self._database, _OF_HOSTS, FIVE_MINUTES, HOUR, now - keep.before_hours)
         # An hour is its own bucket, and those are indexed.
-        hours = host_history.c.span == HOUR
-        drop(self._database, host_history, "bucket", hours, host_history.c.bucket < int(now - keep.hours))
+        drop(self._database, host_history.c.bucket, int(now - keep.hours), host_history.c.span == HOUR)

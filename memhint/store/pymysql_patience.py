@@ -9,8 +9,7 @@ from contextlib import contextmanager
 import pymysql
 from sqlalchemy import Connection
 
-# Seconds, and how often: a server whose machine does not answer any more is noticed all the same.
-_IDLE, _INTERVAL, _COUNT = 15, 15, 3
+from memhint.store.engine import PROBE_SECONDS, PROBES
 
 
 @contextmanager
@@ -28,7 +27,8 @@ def unhurried(connection: Connection) -> Iterator[None]:
 
 
 def _keep_alive(found: socket.socket) -> None:
+    """Have a server whose machine does not answer any more noticed all the same."""
     if found.family in (socket.AF_INET, socket.AF_INET6):  # and not a local one
-        found.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _IDLE)
-        found.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _INTERVAL)
-        found.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, _COUNT)
+        found.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, PROBE_SECONDS)
+        found.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, PROBE_SECONDS)
+        found.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, PROBES)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import Column, ColumnElement, Connection, Table, delete, exists, func, insert, literal, select
 
@@ -39,26 +40,25 @@ def thin(database: Database, of: Numbers, fine: int, coarse: int, before: float)
             more = _thin_some(connection, of, fine, coarse, whole)
 
 
-def drop(database: Database, table: Table, age: str, *old: ColumnElement[bool]) -> None:
-    """Delete the rows that are ``old``, in slices, the oldest first: no transaction is longer for how much there is.
+def drop(database: Database, age: Column[Any], before: float, *which: ColumnElement[bool]) -> None:
+    """Delete the rows whose ``age`` is less than ``before``, in slices, the oldest first: no transaction is longer for
+    how much there is.
 
-    :param age: the column by which rows are older; there is an index of it
+    :param age: a column that has an index, or that ``which`` begins one with
     :raises StoreError: when the database fails; what was dropped until then stays so
     """
     more = True
     while more:
         with database.alone() as connection:
-            more = _drop_some(connection, table, table.c[age], *old)
+            more = _drop_some(connection, age, *which, age < before)
 
 
-def _drop_some(connection: Connection, table: Table, age: Column[float], *old: ColumnElement[bool]) -> bool:
+def _drop_some(connection: Connection, age: Column[Any], *old: ColumnElement[bool]) -> bool:
     """Delete a slice; whether there is more."""
     last = connection.execute(select(age).where(*old).order_by(age).offset(SLICE - 1).limit(1)).scalar()
-    if last is None:
-        connection.execute(delete(table).where(*old))
-        return False
-    connection.execute(delete(table).where(*old, age <= last))
-    return True
+    some = old if last is None else (*old, age <= last)
+    connection.execute(delete(age.table).where(*some))
+    return last is not None
 
 
 def _thin_some(connection: Connection, of: Numbers, fine: int, coarse: int, whole: int) -> bool:

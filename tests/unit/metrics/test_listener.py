@@ -20,13 +20,17 @@ def registry() -> CollectorRegistry:
     return made
 
 
+def scraped(listener: Listener, address: str = "127.0.0.1") -> bytes:
+    with urllib.request.urlopen(f"http://{address}:{listener.port}/metrics", timeout=30) as answer:
+        return bytes(answer.read())
+
+
 @pytest.mark.parametrize("address", ["127.0.0.1", "[::1]"])
 def test_what_is_registered_is_served_on_an_address_of_either_kind(registry: CollectorRegistry, address: str) -> None:
     listener = Listener(f"{address}:0", registry)
     listener.start()
     try:
-        with urllib.request.urlopen(f"http://{address}:{listener.port}/metrics", timeout=30) as answer:
-            assert b"memhint_test_answer 42.0" in answer.read()
+        assert b"memhint_test_answer 42.0" in scraped(listener, address)
     finally:
         listener.close()
 
@@ -55,8 +59,7 @@ def test_who_asks_for_nothing_is_hung_up_on_and_others_are_served(
     listener.start()
     silent = [socket.create_connection(("127.0.0.1", listener.port)) for _ in range(10)]
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{listener.port}/metrics", timeout=30) as answer:
-            assert b"memhint_test_answer 42.0" in answer.read()
+        assert b"memhint_test_answer 42.0" in scraped(listener)
         for one in silent:
             one.settimeout(30)
             while one.recv(1000):  # what it is told before the end
@@ -97,11 +100,8 @@ def test_who_sends_a_byte_now_and_then_is_hung_up_on(
     listener = Listener("127.0.0.1:0", registry)
     listener.start()
     try:
-        with (
-            Dripping(listener.port, 2 * THREADS),
-            urllib.request.urlopen(f"http://127.0.0.1:{listener.port}/metrics", timeout=30) as answer,
-        ):
-            assert b"memhint_test_answer 42.0" in answer.read()
+        with Dripping(listener.port, 2 * THREADS):
+            assert b"memhint_test_answer 42.0" in scraped(listener)
     finally:
         listener.close()
 

@@ -20,6 +20,18 @@ OWNERS = 7
 DAY = 86_400
 
 
+def deletions(store: Store) -> list[int]:
+    """How many rows each statement deletes from now on."""
+    gone: list[int] = []
+
+    def done(_connection, cursor, statement: str, *_) -> None:
+        if statement.startswith("DELETE"):
+            gone.append(cursor.rowcount)
+
+    event.listen(store.database.engine, "after_cursor_execute", done)
+    return gone
+
+
 def test_what_waits_is_thinned_in_small_transactions(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(thinning, "PART", 3)
     one = domain_summaries(builders.report())[0]
@@ -31,13 +43,7 @@ def test_what_waits_is_thinned_in_small_transactions(store: Store, monkeypatch: 
     ]
     with store.database.write() as connection:
         store.domain_history.add(connection, points)
-    gone: list[int] = []
-
-    def done(_connection, cursor, statement: str, *_) -> None:
-        if statement.startswith("DELETE"):
-            gone.append(cursor.rowcount)
-
-    event.listen(store.database.engine, "after_cursor_execute", done)
+    gone = deletions(store)
     store.domain_history.tidy(BEGIN + 8 * 3600)
     assert sum(gone) == len(points)
     assert max(gone) <= 3 * 4
@@ -52,13 +58,7 @@ def test_what_nobody_keeps_goes_in_small_transactions(store: Store, monkeypatch:
     monkeypatch.setattr(thinning, "SLICE", 10)
     for second in range(35):
         store.events.record("host-a", builders.NOW + second // 3, [builders.lever_state(subject=str(second))])
-    gone: list[int] = []
-
-    def done(_connection, cursor, statement: str, *_) -> None:
-        if statement.startswith("DELETE"):
-            gone.append(cursor.rowcount)
-
-    event.listen(store.database.engine, "after_cursor_execute", done)
+    gone = deletions(store)
     store.events.tidy(builders.NOW + 10 + store.events._keep)
     assert sum(gone) == 30
     assert len(gone) == 3
