@@ -22,13 +22,11 @@ from sqlalchemy.exc import (
 )
 
 from memhint.store.errors import StoreError, StoreRefused
-from memhint.store.patience import BUSY_SECONDS, Patience
+from memhint.store.patience import BUSY_SECONDS, PROBE_SECONDS, PROBES, Patience
 from memhint.store.sqlite_file import prepare
 from memhint.store.trouble import trouble
 
 ANSWER_SECONDS = 60.0  # for which a database server may say nothing before the connection counts as lost
-PROBE_SECONDS, PROBES = int(ANSWER_SECONDS / 4), 3
-"""After which silence, and how often, a database server that owes an answer is asked whether it is still there."""
 IDLE_SECONDS = 60.0  # for which this process may do nothing within a transaction before a database server ends that
 LOCK_SECONDS = 60.0  # that a process waits for another one's upgrade or tidying
 TRIES = 5  # of a transaction that the database ends because it stood in another one's way

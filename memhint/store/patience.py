@@ -1,4 +1,4 @@
-"""How long a transaction waits for another process that keeps the store."""
+"""How long a transaction waits for another process that keeps the store, and when a silent server is asked."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 BUSY_SECONDS = 10.0  # that a process waits for another one's transaction, unless it says otherwise
 IMPATIENT_SECONDS = 0.1  # the same for the transactions that follow one that waited in vain, for as long as that waited
+PROBE_SECONDS, PROBES = 15, 3
+"""After which silence, and how often, a database server that owes an answer is asked whether it is still there."""
 
 
 class Patience:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pymysql
 from sqlalchemy import Connection
 
-from memhint.store.engine import PROBE_SECONDS, PROBES
+from memhint.store.patience import PROBE_SECONDS, PROBES
 
 
 @contextmanager
