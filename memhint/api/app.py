@@ -10,7 +10,7 @@ from typing import Any
 from oslo_config import cfg
 
 from memhint.api.application import Application
-from memhint.api.auth import Authenticator, ByKeystone, ByToken, LoopbackOnly, is_loopback
+from memhint.api.auth import KEYSTONE_HOLDS, Authenticator, ByKeystone, ByToken, LoopbackOnly, is_loopback
 from memhint.api.bus_watch import BusWatch
 from memhint.api.enforcer import Enforcer
 from memhint.api.handlers.stream import looker
@@ -22,6 +22,7 @@ from memhint.api.parts import Parts
 from memhint.api.routes import ROUTES
 from memhint.api.stream import Hub
 from memhint.api.tokens import TokenFileError, Tokens
+from memhint.api.unconfirmed import Unconfirmed
 from memhint.conf.errors import ConfigError
 from memhint.conf.policy import host_inputs
 from memhint.controller.dispatch import Dispatch
@@ -64,8 +65,7 @@ def build(
         clock=clock,
         description=document(ROUTES),
     )
-    buckets = Buckets(conf.api.rate, conf.api.burst, time.monotonic)
-    return Application(parts, _way(conf), buckets, AtOnce(max(AT_ONCE_LEAST, conf.api.threads)))
+    return Application(parts, _way(conf), _buckets(conf), _at_once(conf))
 
 
 def application(conf: cfg.ConfigOpts, store: Store, dispatch: Dispatch) -> Callable[..., Any]:
@@ -84,13 +84,22 @@ def fronted(built: Application, conf: cfg.ConfigOpts) -> Callable[..., Any]:
         from memhint.api.keystone import behind_keystone
     except ImportError as error:
         raise ConfigError(None, "[api] auth", f"keystone needs keystonemiddleware: {error}") from error
-    return behind_keystone(built, conf)
+    unconfirmed = Unconfirmed(_buckets(conf), _at_once(conf), KEYSTONE_HOLDS, time.monotonic)
+    return behind_keystone(built, conf, unconfirmed)
 
 
 def address_of(listen: str) -> tuple[str, int]:
     """Host and port of an address of [api] listen."""
     host, _, port = listen.rpartition(":")
     return host.strip("[]"), int(port)
+
+
+def _buckets(conf: cfg.ConfigOpts) -> Buckets:
+    return Buckets(conf.api.rate, conf.api.burst, time.monotonic)
+
+
+def _at_once(conf: cfg.ConfigOpts) -> AtOnce:
+    return AtOnce(max(AT_ONCE_LEAST, conf.api.threads))
 
 
 def _settle(conf: cfg.ConfigOpts) -> float:

@@ -6,6 +6,7 @@ import logging
 import time
 import uuid
 from collections.abc import Callable, Iterable
+from math import ceil
 from typing import Any
 
 from werkzeug import Request, Response
@@ -17,7 +18,7 @@ from memhint.api import http, microversion, words
 from memhint.api.auth import Authenticator
 from memhint.api.connections import KNOWN, THERE
 from memhint.api.context import ANONYMOUS, Context
-from memhint.api.errors import Problem, not_found
+from memhint.api.errors import Problem, not_found, too_many
 from memhint.api.limits import BODY_MOST, AtOnce, Buckets, client_of
 from memhint.api.parts import Parts
 from memhint.api.route import ApiResponse, Call, Route
@@ -116,8 +117,7 @@ class Application:
         client = _client(request, who)
         if not self._at_once.begin(client):
             most = counted(self._at_once.most, "request of yours is", "requests of yours are")
-            detail = f"{most} worked at: ask when they are answered"
-            raise Problem(429, "too_many_requests", detail, headers={"Retry-After": "1"})
+            raise too_many(f"{most} worked at: ask when they are answered")
         try:
             return http.response_of(request, self._answer(request, who, route, path))
         finally:
@@ -126,8 +126,7 @@ class Application:
     def _limit(self, client: str) -> None:
         wait = self._buckets.take(client)
         if wait:
-            seconds = max(1, round(wait + 0.5))
-            raise Problem(429, "too_many_requests", f"ask again in {seconds} s", headers={"Retry-After": str(seconds)})
+            raise too_many(f"ask again in {ceil(wait)} s", wait)
 
     def _match(self, request: Request) -> tuple[Route, dict[str, str]]:
         # Not bound to the request's Host: addresses here do not depend on what a caller says of that.

@@ -10,11 +10,12 @@ from typing import Protocol, TypedDict
 from werkzeug import Request
 
 from memhint.api.context import Context
-from memhint.api.errors import Problem
+from memhint.api.errors import Problem, too_many
 from memhint.api.tokens import Tokens
 
 KEYSTONE_HOLDS = 300.0  # seconds for which keystonemiddleware, too, believes a token without asking again
 KEYSTONE_AWAY = "memhint.keystone_away"  # in the environment of a request whose token nobody could judge
+KEYSTONE_WAIT = "memhint.keystone_wait"  # likewise: the seconds until Keystone may be asked for this client again
 TOKEN_MOST = 4096  # characters of a token that is looked at
 _WAYS_HOME = ("localhost", "localhost.localdomain", "ip6-localhost")
 
@@ -111,6 +112,8 @@ class ByKeystone:
                 "Keystone does not say now whose token this is: the log of memhint api has the reason",
                 headers={"Retry-After": "5"},
             )
+        if environ.get(KEYSTONE_WAIT):
+            raise too_many("your address shows more new tokens than Keystone is asked for", environ[KEYSTONE_WAIT])
         status = environ.get("HTTP_X_IDENTITY_STATUS")
         if status != "Confirmed":
             if shown_token(request) is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from http import HTTPStatus
+from math import ceil
 from typing import Any
 
 
@@ -49,3 +50,8 @@ def bad_request(code: str, detail: str) -> Problem:
 def not_found(what: str, detail: str) -> Problem:
     """404. What the caller may not see is not there either."""
     return Problem(404, f"{what}.not_found", detail)
+
+
+def too_many(detail: str, wait: float = 1.0) -> Problem:
+    """429. ``wait``: seconds after which to come back."""
+    return Problem(429, "too_many_requests", detail, headers={"Retry-After": str(max(1, ceil(wait)))})

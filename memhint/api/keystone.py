@@ -10,7 +10,10 @@ from keystoneauth1.exceptions import ClientException, ConnectFailure, DiscoveryF
 from keystonemiddleware.auth_token import AuthProtocol, InvalidToken, ServiceError, list_opts
 from oslo_config import cfg
 
-from memhint.api.auth import KEYSTONE_AWAY
+from memhint.api.auth import KEYSTONE_AWAY, KEYSTONE_WAIT
+from memhint.api.context import ANONYMOUS
+from memhint.api.limits import client_of
+from memhint.api.unconfirmed import Question, Unconfirmed
 from memhint.conf.libraries import KEYSTONE
 from memhint.http_errors import UNFORESEEN
 
@@ -20,6 +23,11 @@ WSGI = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 TIMEOUT = 5  # seconds in which Keystone must answer, where [keystone_authtoken] does not say it
 RETRIES = 1  # likewise
+
+_QUESTION = "memhint.keystone_question"  # in the environment of a request: what is to be told that Keystone answered
+# What the middleware would ask Keystone for as well: a second name of the token, and the token of a service that hands
+# a request on. Nothing hands requests on to this API.
+_UNUSED = ("HTTP_X_STORAGE_TOKEN", "HTTP_X_SERVICE_TOKEN")
 
 _AWAY = (ConnectFailure, DiscoveryFailure, RequestTimeout, ServiceError)
 
@@ -46,21 +54,43 @@ class _Middleware(AuthProtocol):  # type: ignore[misc]
             raise KeystoneAway(f"{type(error).__name__}: {error}") from error
 
 
-def behind_keystone(application: WSGI, conf: cfg.ConfigOpts) -> WSGI:
+def behind_keystone(application: WSGI, conf: cfg.ConfigOpts, unconfirmed: Unconfirmed) -> WSGI:
     """The application with callers told by Keystone; those without a valid token reach it as anonymous."""
+
+    def answered(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        # Before the application: a stream would keep Keystone's turn for as long as it lasts.
+        if question := environ.get(_QUESTION):
+            question.end(environ.get("HTTP_X_IDENTITY_STATUS") == "Confirmed")
+        return application(environ, start_response)
+
     # It decides nothing itself: some addresses are open to everybody, and problems have one form.
-    inner = _Middleware(application, {"oslo_config_config": conf, "delay_auth_decision": True, **_patience(conf)})
+    inner = _Middleware(answered, {"oslo_config_config": conf, "delay_auth_decision": True, **_patience(conf)})
 
     def outer(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        for name in _UNUSED:
+            environ.pop(name, None)
         kind, _, token = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
         if kind.lower() == "bearer" and "HTTP_X_AUTH_TOKEN" not in environ:
             environ["HTTP_X_AUTH_TOKEN"] = token.strip()
+        question = None
+        if shown := environ.get("HTTP_X_AUTH_TOKEN"):
+            found = unconfirmed.ask(client_of(environ.get("REMOTE_ADDR") or ANONYMOUS), shown)
+            if isinstance(found, Question):
+                environ[_QUESTION] = question = found
+            else:
+                environ[KEYSTONE_WAIT] = found
+                del environ["HTTP_X_AUTH_TOKEN"]  # what is not there is not asked for
         try:
             return inner(environ, start_response)  # type: ignore[no-any-return]
         except KeystoneAway as error:
             LOG.error("nobody is let in: Keystone cannot be asked: %s; see [%s]", error, KEYSTONE)
             environ[KEYSTONE_AWAY] = True
+            if question is not None:
+                question.end()
             return application(environ, start_response)
+        finally:
+            if question is not None:
+                question.end()
 
     return outer
 
