@@ -20,6 +20,7 @@ class Progress:
     """How far a round is."""
 
     seen: set[str] = field(default_factory=set)  # providers that had their turn
+    failed: Counter[str] = field(default_factory=Counter)  # turns that came to nothing, by provider
     asked: set[str] = field(default_factory=set)  # providers whose name was asked for
     named_all: bool = True  # whether no name was left for the next slice
     unverified: set[str] = field(default_factory=set)  # hosts whose claim counts for nothing

@@ -82,8 +82,9 @@ class ProviderReadings:
         self._last[known.uuid] = _Reading(replace(known, inventory=after), self._clock(), frozenset(view.memory))
 
     def forget(self, provider: str) -> None:
-        """Have it read again before anything else."""
-        self._last.pop(provider, None)
+        """Have it read again before anything is written. What is remembered still tells whether its ratio must fall."""
+        if found := self._last.get(provider):
+            self._last[provider] = replace(found, at=-math.inf)
 
     def named(self, provider: str) -> bool:
         """Whether its name is known without a request."""
@@ -119,7 +120,7 @@ class ProviderReadings:
 
     def gone(self, provider: str, host: str) -> None:
         """Leave it alone for a while: Placement does not have it."""
-        self.forget(provider)
+        self._last.pop(provider, None)
         before = self._gone.get(provider)
         if before is None:
             LOG.info("%s: its former provider %s is not in Placement any more", host, provider)

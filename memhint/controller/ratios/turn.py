@@ -103,7 +103,7 @@ class RatioTurn:
                 view = newest
                 # After the provider: what another controller has written meanwhile must not look like a stranger's.
                 standing = self.adoption.come_to(view, known, new=standing is None)
-            lost = self.own.lost(standing, known)
+            lost = self.own.lost(standing, known) or self.own.written_back(standing, known)
             if lost is not None and not view.stale and (epoch_rank(view.epoch), view.sequence) < lost.plan:
                 return  # this report is one of before; the next one tells what holds now
             found = self._found(view, known, standing, lost)
@@ -227,7 +227,7 @@ class RatioTurn:
             raise
 
     def _tell_again(self, found: _Found) -> None:
-        """Have the database know again what this process wrote, and what of that is not confirmed."""
+        """Have the database know that the ratio is memhint's, and what of its writes is not confirmed."""
         standing = found.standing
         if self._begin(found, standing.intended):
             self.own.remember(standing, standing.written, standing.intended)

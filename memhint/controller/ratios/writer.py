@@ -24,6 +24,8 @@ from memhint.store.errors import StoreError
 
 LOG = logging.getLogger(__name__)
 
+FALLS_TRIED = 2  # that a ratio which must fall has in one round: each may take as long as Placement is waited for
+
 
 class CapacityWriter:
     """One round after the other; it keeps nothing that another controller would need while the database keeps it."""
@@ -58,7 +60,7 @@ class CapacityWriter:
         self._undone: frozenset[str] = frozenset()  # providers on their way back at the last look
         self._events = events = HostEvents(tell)
         self._readings = readings = ProviderReadings(placement, refresh, clock)
-        pauses, own = Pauses(sleep), OwnWrites()
+        pauses, own = Pauses(sleep), OwnWrites(clock)
         self._marks = marks = Marks(placement, pauses, write=write)
         self._claims = ProviderClaims(readings, events, settings.providers, self.counts, clock, stopped)
         self._turn = RatioTurn(
@@ -106,7 +108,11 @@ class CapacityWriter:
             # Its agent speaks of it no more, and so nothing vouches for its ratio.
             if provider not in views and provider not in unknown and self._may_be_there(standing):
                 views[provider] = _silent(standing)
-        lower = {one for one, view in views.items() if self._turn.lowers(one, view, standings.get(one))}
+        lower = {
+            one
+            for one, view in views.items()
+            if begun.failed[one] < FALLS_TRIED and self._turn.lowers(one, view, standings.get(one))
+        }
         until: float | None = None
         for provider, view in sorted(views.items(), key=lambda one: one[0] not in lower):
             if self._stopped():  # with a Placement that hangs all of them would take many minutes
@@ -119,16 +125,19 @@ class CapacityWriter:
                 elif self._clock() >= until:
                     return False
             begun.seen.add(provider)
-            self._one(provider, view, standings.get(provider))
+            if not self._one(provider, view, standings.get(provider)):
+                begun.failed[provider] += 1
         return begun.named_all
 
-    def _one(self, provider: str, view: HostCapacity, standing: ProviderRecord | None) -> None:
-        """One provider's turn. What fails there ends it for no other one, unless the database does."""
+    def _one(self, provider: str, view: HostCapacity, standing: ProviderRecord | None) -> bool:
+        """One provider's turn; False where it failed. That ends it for no other one, unless the database fails."""
         try:
             self._turn.take(provider, view, standing)
             self._marks.see_to(provider, standing)
+            return True
         except ProviderGone:
             self._readings.gone(provider, view.host)
+            return True
         except OpenStackError as error:
             self._failed(provider, view.host, str(error))
         except StoreError:
@@ -136,6 +145,7 @@ class CapacityWriter:
         except Exception as error:  # one host's numbers must not end the round for all others
             LOG.exception("%s: its ratio is not written", view.host)
             self._failed(provider, view.host, type(error).__name__)
+        return False
 
     def _failed(self, provider: str, host: str, why: str) -> None:
         self.counts["failed"] += 1

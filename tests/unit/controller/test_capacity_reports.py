@@ -424,3 +424,79 @@ def test_a_host_that_was_renamed_keeps_its_ratio_while_it_looks_old_after_an_out
     site.listened = 1e9
     writer.round()
     assert site.ratio("a") == 1.0
+
+
+def test_a_ratio_of_memhints_that_nova_compute_writes_back_is_no_strangers(site: Site) -> None:
+    clock = Clock()
+    writer = site.writer(clock=clock)
+    for headroom in (14336, 6144):
+        site.report("a", headroom, PROVIDERS["a"])
+        writer.round()
+    assert site.ratio("a") == 0.6
+
+    def write(ratio: float) -> None:
+        known = site.placement.now[PROVIDERS["a"]]
+        inventory = replace(known.inventory, generation=known.inventory.generation + 1, ratio=ratio)
+        site.placement.now[PROVIDERS["a"]] = replace(known, inventory=inventory)
+
+    write(1.4)  # as it was read before the last write, with the generation of after
+    site.report("a", 0, PROVIDERS["a"])
+    writer.round()
+    assert (site.ratio("a"), site.tenure("a")) == (0.0, Tenure.MANAGED)
+    write(0.6)
+    site.report("a", 6144, PROVIDERS["a"])  # it may stay
+    writer.round()
+    assert (site.ratio("a"), site.tenure("a")) == (0.6, Tenure.MANAGED)
+    clock.now += 3600.0
+    site.report("a", 1024, PROVIDERS["a"])
+    writer.round()  # the store knows it, too
+    assert (site.ratio("a"), site.tenure("a")) == (0.1, Tenure.MANAGED)
+    clock.now += 3600.0
+    write(1.4)  # by somebody who means it
+    site.report("a", 0, PROVIDERS["a"])
+    writer.round()
+    assert (site.ratio("a"), site.tenure("a")) == (1.4, Tenure.CONFLICT)
+
+
+def test_a_ratio_that_must_fall_is_tried_again_in_the_same_round(site: Site) -> None:
+    clock = Clock()
+    writer = site.writer(clock=clock)
+    for _ in range(2):
+        for name in PROVIDERS:
+            site.report(name, 12288, PROVIDERS[name])
+        writer.round()
+    for name, headroom in (("a", 13312), ("b", 13312), ("c", 0)):
+        site.report(name, headroom, PROVIDERS[name])
+    asked: list[tuple[str, str]] = []
+
+    def meanwhile(request: str, name: str) -> None:
+        asked.append((request, name))
+        clock.now += 6.0  # a slice has room for one host
+        if asked == [("read", "c")]:
+            raise OpenStackError("503")
+
+    site.placement.meanwhile = meanwhile
+    writer.round()
+    first, *others = asked
+    assert first == ("read", "c")
+    assert others.index(("write", "c")) < others.index(("write", "b"))
+    assert site.ratio("c") == 0.0
+    asked.clear()
+    site.placement.written.clear()
+
+    def away(request: str, name: str) -> None:
+        asked.append((request, name))
+        clock.now += 6.0
+        if name == "c":
+            raise OpenStackError("503")
+
+    for name, headroom in (("a", 0), ("b", 0), ("c", 12288)):
+        site.report(name, headroom, PROVIDERS[name])
+    site.placement.meanwhile = lambda _request, _name: None
+    writer.round()
+    for name, headroom in (("a", 12288), ("b", 12288), ("c", 0)):
+        site.report(name, headroom, PROVIDERS[name])
+    site.placement.meanwhile = away
+    writer.round()
+    assert asked.count(("read", "c")) == 2  # and the others have their turns
+    assert [site.ratio(name) for name in "ab"] == [1.2] * 2
