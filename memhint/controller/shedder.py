@@ -1,22 +1,32 @@
-"""Asks Nova to move away the VM that a host under pressure names. It never evacuates, and never chooses the target."""
+"""Asks Nova to move away the VM that a host under pressure names, or where Nova cannot, the next one in the same order.
+
+It never evacuates, and never chooses the target.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from typing import Protocol
 
 from memhint.objects.ladder import Rung
+from memhint.objects.report import Report
 from memhint.objects.summary import Freshness, HostSummary
 from memhint.openstack.errors import NotThere, OpenStackError, Unreachable
 from memhint.openstack.nova import Placed
 from memhint.planner.claims import canonical, speaks_for
-from memhint.store.errors import StoreError
+from memhint.planner.relief.migration import in_order
+from memhint.store.errors import NOT_AWAY, StoreError
 from memhint.store.fleet import Fleet, HostEventKind
 from memhint.store.hosts_view import HostsView
 from memhint.store.reports import Reports
 
 LOG = logging.getLogger(__name__)
+
+REFUSED = 3600.0  # seconds for which others come before a VM that Nova refused to move
+LOOKED_AT = 8  # VMs of one host that Nova is asked for in one round
 
 
 class NovaApi(Protocol):
@@ -44,6 +54,7 @@ class Shedder:
         pause: float,
         providers: Mapping[str, str],
         *,
+        clock: Callable[[], float] = time.monotonic,
         stopped: Callable[[], bool] = lambda: False,
     ) -> None:
         """:param pause: seconds between two migrations from one host
@@ -56,7 +67,10 @@ class Shedder:
         self._nova = nova
         self._pause = pause
         self._said = providers
+        self._clock = clock
         self._stopped = stopped
+        self._refusals: dict[str, float] = {}  # when Nova refused to move a VM
+        self._ended_at = ""  # the host at which the last round ended, for Nova did not answer
 
     def round(self) -> int:
         """Ask for one VM of each host that needs it; how many were asked for.
@@ -64,7 +78,12 @@ class Shedder:
         :raises StoreError: when the database fails
         """
         asked = 0
-        for host in self._hosts.all():
+        now = self._clock()
+        self._refusals = {server: at for server, at in self._refusals.items() if now - at < REFUSED}
+        # Where one cell of Nova's does not answer, the hosts of the others have their turn in the next round.
+        hosts = sorted(self._hosts.all(), key=lambda one: (one.name <= self._ended_at, one.name))
+        self._ended_at = ""
+        for host in hosts:
             if self._stopped():  # with a Nova that hangs all of them would take many minutes
                 break
             if Rung.MIGRATION in host.rungs:
@@ -72,6 +91,7 @@ class Shedder:
                     asked += self._guarded(host)
                 except Unreachable as error:
                     LOG.warning("nothing is moved until Nova answers: %s", error)
+                    self._ended_at = host.name
                     break
         return asked
 
@@ -79,6 +99,9 @@ class Shedder:
         """One host's word must not end the round for all others."""
         try:
             return self._one(host)
+        except NOT_AWAY as error:
+            LOG.error("%s: its VM is not moved: %s", host.name, error)
+            return False
         except (StoreError, Unreachable):
             raise
         except Exception:
@@ -97,32 +120,57 @@ class Shedder:
         server, provider = canonical(named), canonical(host.provider)  # they become part of a path at Nova
         if server is None or server not in {canonical(one.observation.uuid) for one in report.domains}:
             return self._refused(host.name, f"{named!r:.60}", "the host does not report such a VM")
-        # A host can say anything, of itself too: what it may have moved is what Nova runs on its own compute.
         try:
-            placed = self._nova.placed(server)
-            if placed.busy:
-                return False
-            name = self._nova.hypervisor(provider) if provider is not None else None
+            return self._first_of(host.name, provider, server, self._order(report, server))
         except Unreachable:
             raise
         except NotThere:
-            return False  # a VM that is not Nova's: an operator's own, who sees the event of its host
+            return False  # Nova has no such hypervisor
         except OpenStackError as error:  # Nova has refused nothing yet: it is asked again in the next round
             LOG.warning("%s: %s is not moved: %s", host.name, server, error)
             return False
-        if provider is None or name is None or not speaks_for(host.name, provider, name, self._said):
-            return self._refused(host.name, server, "it claims another compute")
-        if placed.hypervisor != name:
-            return self._refused(host.name, server, "Nova does not run it on this host's compute")
-        try:
-            self._nova.live_migrate(server)
-        except NotThere:
-            return False
-        except OpenStackError as error:
-            return self._refused(host.name, server, str(error))
-        LOG.info("%s: Nova moves %s to another host", host.name, server)
-        self._fleet.tell(host.name, HostEventKind.MIGRATION, f"{server}: asked Nova for a live migration")
-        return True
+
+    def _order(self, report: Report, named: str) -> Iterator[str]:
+        """The VM that is named, then the others as a host names them; those last that Nova has refused to move."""
+        others = in_order((one.observation, one.policy) for one in report.domains if not one.careful)
+        known = dict.fromkeys([named, *filter(None, map(canonical, others))])
+        return iter(sorted(known, key=lambda one: self._refusals.get(one, 0.0)))
+
+    def _first_of(self, host: str, provider: str | None, named: str, servers: Iterator[str]) -> bool:
+        """Have the first one moved that Nova can move.
+
+        A host can say anything, of itself too: what it may have moved is what Nova runs on its own compute.
+        """
+        compute: str | None = None
+        for server in islice(servers, LOOKED_AT):
+            try:
+                placed = self._nova.placed(server)
+            except NotThere:
+                continue  # a VM that is not Nova's: an operator's own, who sees the event of its host
+            if placed.moving:
+                return False
+            if placed.busy:
+                LOG.info("%s: Nova cannot move %s now", host, server)
+                continue
+            compute = compute or (self._nova.hypervisor(provider) if provider is not None else None)
+            if provider is None or compute is None or not speaks_for(host, provider, compute, self._said):
+                return self._refused(host, server, "it claims another compute")
+            if placed.hypervisor != compute:
+                if server == named:
+                    return self._refused(host, server, "Nova does not run it on this host's compute")
+                continue
+            try:
+                self._nova.live_migrate(server)
+            except NotThere:
+                continue
+            except OpenStackError as error:
+                if not isinstance(error, Unreachable):  # that one may come about all the same
+                    self._refusals[server] = self._clock()
+                return self._refused(host, server, str(error))
+            LOG.info("%s: Nova moves %s to another host", host, server)
+            self._fleet.tell(host, HostEventKind.MIGRATION, f"{server}: asked Nova for a live migration")
+            return True
+        return False
 
     def _refused(self, host: str, server: str, why: str) -> bool:
         LOG.warning("%s: %s is not moved: %s", host, server, why)

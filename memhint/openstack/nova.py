@@ -28,10 +28,14 @@ class NovaApi(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Where Nova runs a server. ``busy``: it does something with it already, or cannot move it as it is."""
+    """Where Nova runs a server. ``busy``: it does something with it already, or cannot move it as it is.
+
+    ``moving``: it moves it already.
+    """
 
     hypervisor: str | None
     busy: bool
+    moving: bool = False
 
 
 class Nova:
@@ -48,8 +52,9 @@ class Nova:
         :raises OpenStackError: when Nova cannot be asked, or its answer is none
         """
         found = self._part(f"/servers/{server}", "server")
-        busy = found.get("OS-EXT-STS:task_state") is not None or found.get("status") != "ACTIVE"
-        return Placed(found.get("OS-EXT-SRV-ATTR:hypervisor_hostname"), busy)
+        task, status = found.get("OS-EXT-STS:task_state"), found.get("status")
+        busy, moving = task is not None or status != "ACTIVE", task == "migrating" or status == "MIGRATING"
+        return Placed(found.get("OS-EXT-SRV-ATTR:hypervisor_hostname"), busy, moving)
 
     def hypervisor(self, provider: str) -> str | None:
         """The name of the hypervisor that is a resource provider in Placement.

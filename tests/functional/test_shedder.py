@@ -9,14 +9,19 @@ from dataclasses import replace
 import pytest
 
 from memhint.controller.shedder import Shedder
+from memhint.objects.gap import Gap, GapReason
 from memhint.objects.ladder import EnteredRung, Rung
+from memhint.objects.policy import Origin
 from memhint.objects.provider import NovaCompute
 from memhint.objects.relief import Relief
+from memhint.objects.report import POLICY, DomainReport
 from memhint.openstack.errors import NotThere, OpenStackError, Unreachable
 from memhint.openstack.nova import Placed
 from memhint.store.capacity_views import CapacityViews
 from memhint.store.database import Store, open_store
 from memhint.store.fleet import HostEventKind, State
+from memhint.store.tables import report
+from tests.clock import Clock
 from tests.told import happened
 from tests.unit import builders
 
@@ -30,19 +35,24 @@ class Nova:
 
     def __init__(self) -> None:
         self.asked: list[str] = []
-        self.is_busy = False
+        self.busy: set[str] = set()
+        self.moving: set[str] = set()
+        self.unknown: set[str] = set()
         self.runs_on: str | None = "host-a"
         self.hypervisors = {provider: name for name, provider in PROVIDERS.items()}
         self.error: OpenStackError | None = None
+        self.refused: tuple[str, ...] | None = None  # None: each
 
     def placed(self, server: str) -> Placed:
-        return Placed(self.runs_on, self.is_busy)
+        if server in self.unknown:
+            raise NotThere("404")
+        return Placed(self.runs_on, server in self.busy | self.moving, server in self.moving)
 
     def hypervisor(self, provider: str) -> str | None:
         return self.hypervisors.get(provider)
 
     def live_migrate(self, server: str) -> None:
-        if self.error is not None:
+        if self.error is not None and (self.refused is None or server in self.refused):
             raise self.error
         self.asked.append(server)
 
@@ -59,8 +69,17 @@ def pressed(store: Store, named: str = builders.WEB, provider: str | None = None
     rung = EnteredRung(Rung.MIGRATION, 0.0, "psi 60 %")
     plan = replace(plan, rungs=(rung,), relief=Relief(migrate=named))
     nova = NovaCompute(provider or PROVIDERS[changes.get("host", "host-a")])
-    report = builders.report(plan=plan, nova=nova, slot_overhead=128 << 20, epoch=EPOCH, **changes)
-    store.fleet.take([State(report, 0.0)])
+    made = builders.report(plan=plan, nova=nova, slot_overhead=128 << 20, epoch=EPOCH, **changes)
+    store.fleet.take([State(made, 10.0 * made.sequence)])
+
+
+def two_domains() -> tuple[DomainReport, DomainReport]:
+    """The second one is the smaller."""
+    first = builders.domain_report()
+    seen = first.observation
+    assert seen.process is not None
+    process = replace(seen.process, rss=seen.process.rss // 2)
+    return first, replace(first, observation=replace(seen, uuid=builders.DB, process=process))
 
 
 def shedder(store: Store, nova: Nova, pause: float = 300.0, said: Mapping[str, str] | None = None) -> Shedder:
@@ -115,9 +134,9 @@ def test_the_pause_is_one_of_the_databases_clock(store: Store, ahead: float) -> 
 def test_a_vm_that_nova_moves_already_is_not_asked_for(store: Store) -> None:
     pressed(store)
     nova = Nova()
-    nova.is_busy = True
+    nova.moving = {builders.WEB}
     assert shedder(store, nova).round() == 0
-    assert events(store) == []
+    assert (nova.asked, events(store)) == ([], [])
 
 
 def test_a_refusal_is_an_event_and_pauses_too(store: Store) -> None:
@@ -193,6 +212,74 @@ def test_the_operators_word_joins_a_host_and_a_compute_of_another_name(store: St
     nova.hypervisors = {PROVIDER: "compute-1"}
     nova.runs_on = "compute-1"
     assert shedder(store, nova, said={"host-a": PROVIDER}).round() == 1
+    assert nova.asked == [builders.WEB]
+
+
+@pytest.mark.parametrize("why", ["busy", "unknown"])
+def test_where_nova_cannot_move_the_one_that_is_named_another_one_goes(store: Store, why: str) -> None:
+    pressed(store, domains=two_domains())
+    nova = Nova()
+    setattr(nova, why, {builders.WEB})
+    assert shedder(store, nova).round() == 1
+    assert nova.asked == [builders.DB]
+
+
+def test_no_other_goes_that_may_not(store: Store) -> None:
+    pinned, wished = two_domains()[1], builders.policy({Origin.OPERATOR: {"class": "guaranteed"}})
+    device = replace(pinned.observation, facts=replace(pinned.observation.facts, vfio=True))
+    gap = Gap(POLICY, GapReason.MALFORMED)
+    for number, kept in enumerate(
+        (
+            replace(pinned, policy=wished),
+            replace(pinned, observation=device),
+            replace(pinned, observation=replace(pinned.observation, gaps=(gap,))),
+        )
+    ):
+        pressed(store, sequence=10 + number, domains=(two_domains()[0], kept))
+        nova = Nova()
+        nova.busy = {builders.WEB}
+        assert shedder(store, nova).round() == 0
+        assert nova.asked == []
+
+
+def test_who_is_refused_comes_last_for_an_hour(store: Store) -> None:
+    pressed(store, domains=two_domains())
+    nova, clock = Nova(), Clock(1e6)
+    nova.error, nova.refused = OpenStackError("no valid host"), (builders.WEB,)
+    one = Shedder(store.hosts_view, store.reports, store.fleet, nova, 0.0, {}, clock=clock)
+    assert [one.round(), one.round()] == [0, 1]
+    assert nova.asked == [builders.DB]
+    nova.error = None
+    clock.now += 3600.0
+    assert one.round() == 1
+    assert nova.asked == [builders.DB, builders.WEB]
+
+
+def test_a_cell_that_does_not_answer_keeps_back_the_hosts_of_no_other(store: Store) -> None:
+    pressed(store, host="host-0")
+    pressed(store)
+    nova, known = Nova(), Placed("host-a", False)
+    answers: list[Placed | None] = [None, known, None]
+
+    def placed(server: str) -> Placed:
+        found = answers.pop(0)
+        if found is None:
+            raise Unreachable("it does not answer")
+        return found
+
+    nova.placed = placed  # type: ignore[method-assign]
+    one = shedder(store, nova)
+    assert [one.round(), one.round()] == [0, 1]
+    assert nova.asked == [builders.WEB]
+
+
+def test_a_report_that_is_damaged_keeps_no_other_host_from_being_helped(store: Store) -> None:
+    pressed(store, host="host-0")
+    pressed(store)
+    with store.database.write() as connection:
+        connection.execute(report.update().where(report.c.host == "host-0").values(document="{"))
+    nova = Nova()
+    assert shedder(store, nova).round() == 1
     assert nova.asked == [builders.WEB]
 
 

@@ -36,13 +36,14 @@ class Service:
         ),
         (
             {"status": "ACTIVE", "OS-EXT-STS:task_state": "migrating", "OS-EXT-SRV-ATTR:hypervisor_hostname": "c1"},
-            ("c1", True),
+            ("c1", True, True),
         ),
+        ({"status": "MIGRATING", "OS-EXT-SRV-ATTR:hypervisor_hostname": "c1"}, ("c1", True, True)),
         ({"status": "SHUTOFF", "OS-EXT-SRV-ATTR:hypervisor_hostname": "c1"}, ("c1", True)),
         ({"status": "ACTIVE"}, (None, False)),  # who may not see where it runs
     ],
 )
-def test_where_a_server_runs(told: dict[str, Any], placed: tuple[str | None, bool]) -> None:
+def test_where_a_server_runs(told: dict[str, Any], placed: tuple[Any, ...]) -> None:
     service = Service({"server": told})
     assert Nova(service).placed(SERVER) == Placed(*placed)
     assert service.asked == [f"/servers/{SERVER}"]
