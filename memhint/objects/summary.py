@@ -223,7 +223,7 @@ def _assigned(report: Report) -> int:
     who compares the sum with Nova's claims must not take it for a VM that is in the sum already.
     """
     given = report.plan.capacity.assigned
-    if not report.slot_overhead:  # by an agent that does not tell
+    if report.agent is None and not report.slot_overhead:  # of before agents told either
         return given
     memory = {one.observation.uuid: one.observation.facts.memory for one in report.domains}  # 0: its size is not known
     beyond = sum(

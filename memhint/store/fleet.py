@@ -40,10 +40,6 @@ from memhint.store.upsert import add_new, upsert
 _NOBODY = "(rehearsal)"  # no host's name: whatever is written of it is taken back
 DRIFT = 5e-4  # seconds per second by which two clocks may run apart
 _POISON_SPAN = 600.0  # seconds in which refused messages of one sender are one event
-_AN_HOUR = 12
-"""Events of a kind that a host can bring about by what it says, of which so many an hour are kept."""
-
-
 _Work = Callable[[Connection, Sequence[str]], Sequence[str]]
 
 
@@ -68,7 +64,11 @@ class HostEventKind(StrEnum):
     CAPACITY = "capacity"  # its allocation ratio was written, or was not, and why
 
 
-_BROUGHT_ABOUT = frozenset({HostEventKind.RESTARTED, HostEventKind.RETURNED, HostEventKind.SILENT, HostEventKind.LOST})
+_AN_HOUR = {
+    **dict.fromkeys((HostEventKind.RESTARTED, HostEventKind.RETURNED, HostEventKind.SILENT, HostEventKind.LOST), 12),
+    HostEventKind.CAPACITY: 60,
+}
+"""Events that a host can bring about by what it says, and how many of them an hour are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -452,21 +452,21 @@ def _document(new: State) -> dict[str, object]:
 
 def _not_too_often(connection: Connection, happened: Sequence[HostEvent]) -> list[HostEvent]:
     """Without those of which the host has brought about too many: it would fill the table for a year."""
-    often = [one for one in happened if one.kind in _BROUGHT_ABOUT]
+    often = [one for one in happened if one.kind in _AN_HOUR]
     if not often:
         return list(happened)
     since = min(one.at for one in often) - 3600.0
     kept: Counter[tuple[str, str]] = Counter()
     for some in parts(sorted({one.host[:255] for one in often})):
-        mine = host_event.c.host.in_(some) & host_event.c.kind.in_(sorted(map(str, _BROUGHT_ABOUT)))
+        mine = host_event.c.host.in_(some) & host_event.c.kind.in_(sorted(map(str, _AN_HOUR)))
         query = select(host_event.c.host, host_event.c.kind, func.count()).where(mine, host_event.c.at > since)
         for name, kind, number in connection.execute(query.group_by(host_event.c.host, host_event.c.kind)):
             kept[name, kind] = number
     found = []
     for one in happened:
-        if one.kind in _BROUGHT_ABOUT:
+        if one.kind in _AN_HOUR:
             kept[one.host[:255], str(one.kind)] += 1
-            if kept[one.host[:255], str(one.kind)] > _AN_HOUR:
+            if kept[one.host[:255], str(one.kind)] > _AN_HOUR[one.kind]:
                 continue
         found.append(one)
     return found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from memhint.objects.gap import Gap, GapReason
@@ -40,7 +42,13 @@ def test_a_vm_was_given_its_memory_and_the_overhead_however_much_its_qemu_takes(
 
 
 def test_an_agent_that_does_not_tell_its_overhead_is_believed_as_it_is() -> None:
-    assert host_summary(made(0, GIB, overhead=0), builders.NOW).assigned == 2 * 8 * GIB + OVERHEAD + GIB
+    told = replace(made(0, GIB, overhead=0), agent=None)
+    assert host_summary(told, builders.NOW).assigned == 2 * 8 * GIB + OVERHEAD + GIB
+
+
+def test_an_overhead_of_nothing_is_one_that_is_told() -> None:
+    told = replace(made(0, GIB, overhead=0), agent="1.0")
+    assert host_summary(told, builders.NOW).assigned == 2 * 8 * GIB
 
 
 def test_a_vm_that_left_every_sum_takes_nothing_off() -> None:

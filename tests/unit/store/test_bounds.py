@@ -254,3 +254,14 @@ def test_a_host_whose_agent_never_stays_the_same_fills_no_table(site: Site) -> N
         site.fleet.take([State(builders.report(epoch=epoch), 0.0)], [lost])
     kinds = Counter(str(one.kind) for one in happened(site.store))
     assert kinds == {"appeared": 1, "restarted": 12, "lost": 12}
+
+
+def test_a_host_that_claims_another_provider_each_time_fills_no_table(site: Site) -> None:
+    for number in range(100):
+        site.now += 2.0
+        site.fleet.tell("host-a", HostEventKind.CAPACITY, f"it claims {number}")
+    site.fleet.tell("host-a", HostEventKind.MIGRATION, "asked Nova for a live migration")
+    site.now += 3600.0
+    site.fleet.tell("host-a", HostEventKind.CAPACITY, "an hour later")
+    kinds = Counter(str(one.kind) for one in happened(site.store))
+    assert kinds == {"capacity": 61, "migration": 1}
