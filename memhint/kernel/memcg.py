@@ -14,7 +14,7 @@ from memhint.kernel.errors import InterfaceMissing
 from memhint.kernel.fields import Fields, columns, number
 from memhint.kernel.meminfo import in_huge_pages, machine_memory, read_meminfo
 from memhint.kernel.root import PAGE_SIZE, KernelRoot
-from memhint.kernel.vmstat import refaulted
+from memhint.kernel.vmstat import refaulted, swapped
 from memhint.objects.host import HostMemory, Scope, SwapActivity
 from memhint.objects.ranges import MOST
 
@@ -114,6 +114,7 @@ def cgroup_memory(root: KernelRoot, path: str) -> HostMemory:
         swap_used=min(_swap_used(root, path, machine), swap_total),
         swap_free=swap_free,
         swap_in_memory=machine.swap_in_memory,
+        zswap_room=machine.zswap_room,
     )
 
 
@@ -177,8 +178,8 @@ def cgroup_swap_activity(root: KernelRoot, path: str, page_size: int = PAGE_SIZE
     prefix = _FILES[detect(root, path)].prefix
     stat = _stat(root, path)
     return SwapActivity(
-        stat.number(f"{prefix}pswpin") * page_size,
-        stat.number(f"{prefix}pswpout") * page_size,
+        swapped(stat, "in", prefix) * page_size,
+        swapped(stat, "out", prefix) * page_size,
         refaulted(stat, page_size, prefix),
     )
 
@@ -193,7 +194,7 @@ def cgroup_faults(root: KernelRoot, path: str, page_size: int = PAGE_SIZE) -> tu
     prefix = _FILES[detect(root, path)].prefix
     stat = _stat(root, path)
     name = f"{prefix}pswpin"
-    swapped_in = stat.number(name) * page_size if name in stat.values else None
+    swapped_in = swapped(stat, "in", prefix) * page_size if name in stat.values else None
     return swapped_in, refaulted(stat, page_size, prefix)
 
 

@@ -6,6 +6,7 @@ from memhint.kernel.errors import InterfaceMissing
 from memhint.kernel.fields import Fields, colons
 from memhint.kernel.root import KernelRoot
 from memhint.kernel.swap import DiskSwap, disk_swap
+from memhint.kernel.zswap import zswap_room
 from memhint.objects.host import HostMemory, Scope
 
 _PATH = "proc/meminfo"
@@ -40,4 +41,5 @@ def machine_memory(root: KernelRoot, fields: Fields | None = None) -> HostMemory
     available = fields.kib("MemAvailable")
     # the two are counted apart, and memory hotplug can come between
     free = swap.total - swap.used
-    return HostMemory(Scope.MACHINE, total, min(available, total), swap.total, swap.used, free, swap.in_memory)
+    zswap = zswap_room(root, fields) if swap.total else 0
+    return HostMemory(Scope.MACHINE, total, min(available, total), swap.total, swap.used, free, swap.in_memory, zswap)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from memhint.kernel.errors import InterfaceMalformed
 from memhint.kernel.fields import number, signed_number
 from memhint.kernel.root import PAGE_SIZE, KernelRoot
-from memhint.kernel.vmstat import read_vmstat, refaulted
+from memhint.kernel.vmstat import read_vmstat, refaulted, swapped
 from memhint.objects.host import SwapActivity
 from memhint.objects.units import KIB
 
@@ -78,11 +78,11 @@ def disk_swap(root: KernelRoot) -> DiskSwap:
 
 
 def swap_activity(root: KernelRoot, page_size: int = PAGE_SIZE) -> SwapActivity:
-    """Bytes swapped in and out on the whole machine since boot; traffic to zram is part of it.
+    """Bytes swapped in and out on the whole machine since boot; traffic to zram and zswap is part of it.
 
     :raises KernelInterfaceError: when the counters are missing or make no sense
     """
     vmstat = read_vmstat(root)
     return SwapActivity(
-        vmstat.number("pswpin") * page_size, vmstat.number("pswpout") * page_size, refaulted(vmstat, page_size)
+        swapped(vmstat, "in") * page_size, swapped(vmstat, "out") * page_size, refaulted(vmstat, page_size)
     )

@@ -17,6 +17,15 @@ def read_vmstat(root: KernelRoot) -> Fields:
     return columns(root.read_text(_PATH), root.path(_PATH))
 
 
+def swapped(counters: Fields, way: str, prefix: str = "") -> int:
+    """Pages that went to swap (``out``) or came back (``in``). By way of zswap too: Linux counts that apart since 5.19.
+
+    :raises KernelInterfaceError: when a counter is no number, or the kernel does not count
+    """
+    zswap = f"zswp{way}"
+    return counters.number(f"{prefix}pswp{way}") + (counters.number(zswap) if zswap in counters.values else 0)
+
+
 def refaulted(counters: Fields, page_size: int, prefix: str = "") -> int | None:
     """Bytes that were reclaimed and wanted again while the kernel still remembered them (``workingset_refault_*``).
 

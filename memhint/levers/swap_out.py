@@ -20,6 +20,7 @@ from memhint.kernel.process_cgroup import Home, home, with_others
 from memhint.kernel.psi import read_pressure
 from memhint.kernel.root import KernelRoot
 from memhint.kernel.swap import SwapArea, swap_areas
+from memhint.kernel.zswap import kept_out, zswap_enabled
 from memhint.levers.failed import failed
 from memhint.levers.lever import LeverContext, Stop, VmLever
 from memhint.levers.swap_trial import SwapTrial, TrialSettings
@@ -171,13 +172,13 @@ class SwapOutLever(VmLever):
         pressure = read_pressure(self._root, place.path)
         room = min(self._disk_room(), self._own_room(place))
         areas = [area for area in swap_areas(self._root) if area.used < area.total]
-        verdict = self._swap_verdict(areas, room)
+        verdict = self._swap_verdict(areas, room, place)
         if verdict.ok and pressure.some_avg10 >= self._settings.psi_stop:
             detail = f"it stalls on memory {pressure.some_avg10:g} % of the time already"
             verdict = Verdict(Answer.REFUSED, Reason.STALLS, detail)
         return verdict, place, room
 
-    def _swap_verdict(self, areas: Sequence[SwapArea], room: int) -> Verdict:
+    def _swap_verdict(self, areas: Sequence[SwapArea], room: int, place: Home) -> Verdict:
         disks = [area for area in areas if not area.in_memory]
         if not disks:
             return Verdict(Answer.REFUSED, Reason.NO_SWAP, "no disk swap with room; zram is memory itself")
@@ -185,6 +186,9 @@ class SwapOutLever(VmLever):
         ahead = [area.name for area in areas if area.in_memory and area.priority >= first]
         if ahead:
             detail = f"{', '.join(ahead)} is memory itself and is filled before the disk: give it a lower priority"
+            return Verdict(Answer.REFUSED, Reason.NO_SWAP, detail)
+        if zswap_enabled(self._root) and not kept_out(self._root, (place.path, *place.ancestors)):
+            detail = "zswap is on and keeps what is swapped out in memory: write N to its parameter enabled"
             return Verdict(Answer.REFUSED, Reason.NO_SWAP, detail)
         if not self._settings.allow_unencrypted:
             clear = [area.name for area in disks if not encrypted(self._root, area)]

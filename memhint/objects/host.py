@@ -28,6 +28,7 @@ class HostMemory:
     swap_used: Size
     swap_free: Size | None = None  # what of it is unused, here and in every cgroup above; None in older reports
     swap_in_memory: Size = 0  # swapped to zram or a RAM disk of the machine, before compression
+    zswap_room: Size = 0  # memory that zswap may still take for what is swapped out
 
     @property
     def free_swap(self) -> int:

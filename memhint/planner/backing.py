@@ -21,6 +21,8 @@ def swap_backing(
     than the VMs' cgroup may have, or their own cgroups together: where the limit is 0 the kernel swaps out nothing of
     theirs.
 
+    What goes to zswap has its place on the disk, but takes memory: as much as zswap may still take backs nothing.
+
     :param domains: those within the sums only
     :param demands: theirs
     :param before: what ``swap_most`` said last
@@ -28,7 +30,7 @@ def swap_backing(
     memory = host.memory
     there = min(memory.swap_total, memory.free_swap + _own(host, domains))
     bounds = (there, swap_most(host, before), _allowed(host.swap_limits, demands))
-    return min(most for most in bounds if most is not None)
+    return max(0, min(most for most in bounds if most is not None) - memory.zswap_room)
 
 
 def swap_most(host: HostObservation, before: int | None) -> int | None:

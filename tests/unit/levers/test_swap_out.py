@@ -178,6 +178,13 @@ def test_a_guaranteed_vm_has_no_swap(host: Host) -> None:
     host.refused(Reason.NO_SWAP)
 
 
+def test_zswap_is_memory_itself(host: Host) -> None:
+    host.root.write("sys/module/zswap/parameters/enabled", "Y\n")
+    assert "zswap" in host.refused(Reason.NO_SWAP)
+    host.root.write(f"{host.homes['a']}/memory.zswap.max", "0\n")
+    assert host.pull(GIB).verdict.answer is Answer.APPLIED
+
+
 def test_a_vm_that_stalls_already_is_left_alone(host: Host) -> None:
     host.root.write(f"{host.homes['a']}/memory.pressure", pressure(12.0, 5_000_000))
     host.refused(Reason.STALLS)

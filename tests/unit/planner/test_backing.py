@@ -55,6 +55,13 @@ def test_what_lies_in_zram_lies_on_no_disk() -> None:
     assert backing(host(28 * GIB, in_memory=6 * GIB), swapped(8 * GIB)) == 6 * GIB
 
 
+def test_what_zswap_may_still_take_backs_nothing() -> None:
+    seen = host(28 * GIB)
+    for room, left in ((3 * GIB, 1 * GIB), (5 * GIB, 0)):
+        there = replace(seen, memory=replace(seen.memory, zswap_room=room))
+        assert backing(there, swapped(0)) == left
+
+
 def test_pages_that_ksm_merged_count_once_as_the_cgroup_has_them_and_not_at_all_without_it() -> None:
     ten = swapped(*[GIB] * 10)  # one and the same GiB
     assert backing(host(29 * GIB, vms=1 * GIB, ksm=True), ten) == 4 * GIB
