@@ -6,11 +6,16 @@ import hashlib
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from memhint.conf.load import load
+from memhint.objects.ownership import Mark
+from memhint.store import not_put_back
+from memhint.store.database import open_store
+from memhint.store.marks import Marks
 
 ROOT = Path(__file__).parents[2]
 STAGE = (ROOT / "tools" / "stage").read_text()
@@ -26,6 +31,7 @@ REMOVALS = {
     "deb": (DEB, r"DEBIAN/prerm\" <<'END'\n(.*?)^END$", "remove"),
     "rpm": (SPEC, r"^%preun\n(.*?)^%postun$", "0"),
 }
+PURGE = (DEB, r"DEBIAN/postrm\" <<'END'\n(.*?)^END$", "purge")
 PROGRAMS = ("systemd-sysusers", "systemd-tmpfiles", "systemctl")
 # chgrp fails as the real one does. There is no group memhint on the tests' machine.
 CHGRP = '#!/bin/sh\ntest -e "$2" || { echo "chgrp: cannot access $2" >&2; exit 1; }\necho "$@" >>"$CALLS"\n'
@@ -61,7 +67,7 @@ def _installed(host: Path, kind: str) -> tuple[int, str, str]:
 
 def _run(host: Path, text: str, pattern: str, *words: str) -> tuple[int, str, str]:
     (script,) = re.findall(pattern, text, re.MULTILINE | re.DOTALL)
-    script = re.sub(r"(?<!\S)/(opt|etc)/", rf"{host}/\1/", script)
+    script = re.sub(r"(?<!\S)/(opt|etc|run|var)/", rf"{host}/\1/", script)
     path, calls = f"{host / 'bin'}:{os.environ['PATH']}", host / "calls"
     done = subprocess.run(
         ["sh", "-c", script, "script", *words],
@@ -95,6 +101,36 @@ def test_a_removal_names_the_vms_that_need_what_goes(kind: str, host: Path) -> N
     assert f"{machines}/small.xml" in said
     assert "large.xml" not in said
     assert "/usr/share/doc/memhint/install.md" in said
+
+
+@pytest.mark.parametrize("kind", REMOVALS)
+def test_a_removal_says_what_was_not_put_back_and_a_purge_keeps_how_it_was(kind: str, host: Path) -> None:
+    _program(host / "opt" / "memhint" / "bin" / "python", f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    _program(host / "bin" / "getent", "#!/bin/sh\nexit 2\n")  # no user is to be deleted here
+    place = host / "var" / "lib" / "memhint"
+    place.mkdir(parents=True)
+    store = open_store(f"sqlite:///{place}/memhint.db")
+    assert _run(host, *REMOVALS[kind])[:2] == (0, "")
+    marks = Marks(store.database, "host-a")
+    marks.put(Mark("vm-1", "memory.swap.max", "max", "0", "4242:1000", 1.0))
+    store.close()
+    code, said, _ = _run(host, *REMOVALS[kind])
+    assert code == 0
+    assert f"see {place}/not-put-back" in said
+    assert (place / "not-put-back").read_text() == "vm-1\tmemory.swap.max\tmax\t0\n"
+    assert "is kept" in _run(host, *PURGE)[1]
+    assert (place / "memhint.db").exists()
+    (place / "not-put-back").unlink()
+    assert _run(host, *PURGE)[:2] == (0, "")
+    assert not place.exists()
+
+
+@pytest.mark.parametrize("text", ["", "no database", None])
+def test_a_store_that_tells_nothing_is_not_taken_for_one_without_marks(text: str | None, tmp_path: Path) -> None:
+    path = tmp_path / "memhint.db"
+    if text is not None:
+        path.write_text(text)
+    assert not_put_back.main([str(path)]) == (1 if text else 0)
 
 
 @pytest.mark.parametrize(("kind", "word"), [("deb", "upgrade"), ("rpm", "1")])
