@@ -227,8 +227,8 @@ class Hub:
                 raise ChangesExpired("too much has happened since: read all of it again")
             listener.look_begins()
             looks.append(self._look(looks[-1].token if looks else since))
-        # A token comes first: who is told nothing else has it, too.
-        return f"id: {looks[0].token}\n\n".encode() + b"".join(map(messages_of, looks))
+        # A token of its own at the end: who is told nothing else has it, too.
+        return b"".join(map(messages_of, looks)) + f"id: {looks[-1].token}\n\n".encode()
 
     def _let_go(self) -> None:
         """Of those who have hung up. A stream where little happens would notice it by its next comment only."""
@@ -294,13 +294,21 @@ class Hub:
 
 
 def messages_of(change: Change) -> bytes:
-    """A change as the stream has it; nothing where nothing changed."""
-    found = []
+    """A change as the stream has it; nothing where nothing changed.
+
+    The token is in the last message alone. It says that all before was told: a client whose connection breaks in the
+    middle comes back with an older one, and is told again.
+    """
+    found: list[tuple[str, object]] = []
     if change.hosts or change.deleted:
-        found.append(_message("hosts", {"hosts": change.hosts, "deleted": change.deleted}, change.token))
-    found += [_message("event", one, change.token) for one in change.events]
-    return "".join(found).encode()
+        found.append(("hosts", {"hosts": change.hosts, "deleted": change.deleted}))
+    found += [("event", one) for one in change.events]
+    last = len(found) - 1
+    return "".join(
+        _message(kind, data, change.token if number == last else None) for number, (kind, data) in enumerate(found)
+    ).encode()
 
 
-def _message(kind: str, data: object, token: str) -> str:
-    return f"id: {token}\nevent: {kind}\ndata: {json.dumps(data, separators=(',', ':'), ensure_ascii=False)}\n\n"
+def _message(kind: str, data: object, token: str | None) -> str:
+    id_line = "" if token is None else f"id: {token}\n"
+    return f"{id_line}event: {kind}\ndata: {json.dumps(data, separators=(',', ':'), ensure_ascii=False)}\n\n"

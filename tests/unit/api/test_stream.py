@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -10,6 +11,7 @@ import pytest
 from memhint.api import stream
 from memhint.api.handlers.stream import looker
 from memhint.api.stream import Change, Crowded, Hub, Messages
+from memhint.client import sse
 from memhint.store.clock import database_clock
 from memhint.store.errors import ChangesExpired, StoreError
 from memhint.store.fleet import State
@@ -80,7 +82,7 @@ def test_what_was_missed_is_told_first(looks: Looks) -> None:
     messages = hub.join("0").messages()
     hub.close()
     next(messages)
-    assert names(next(messages).split(b"\n\n", 1)[1]) == ["a"]
+    assert names(next(messages)) == ["a"]
 
 
 def of_log(log: Sequence[int], token: str | None) -> Change:
@@ -106,7 +108,51 @@ def test_all_that_was_missed_is_told_though_one_look_does_not_find_it() -> None:
     finally:
         hub.close()
     assert numbers(missed) == list(log)
-    assert missed.decode().rstrip().split("\n\n")[-1].startswith(f"id: {len(log)}\n")
+    assert missed.decode().rstrip().split("\n\n")[-1] == f"id: {len(log)}"
+
+
+def test_a_connection_that_breaks_at_any_moment_loses_nothing() -> None:
+    every = {"a", "b", *range(2 * stream.EVENTS_MOST)}
+
+    def look(token: str | None) -> Change:
+        if token is None:
+            return Change("0", (), ())
+        begin = int(token)
+        found = range(begin, min(begin + stream.EVENTS_MOST, 2 * stream.EVENTS_MOST))
+        hosts = ({"name": "a"},) if not begin else ()
+        return Change(str(found.stop), hosts, ("b",) if not begin else (), tuple({"number": one} for one in found))
+
+    def told(whole: bytes) -> tuple[set[object], str]:
+        """What a client knows, and where it goes on from."""
+        known: set[object] = set()
+        last = "0"
+        for one in sse.messages([whole]):
+            last = one.id or last
+            if one.kind == "hosts":
+                data = json.loads(one.data)
+                known |= {*(host["name"] for host in data["hosts"]), *data["deleted"]}
+            elif one.kind == "event":
+                known.add(json.loads(one.data)["number"])
+        return known, last
+
+    hub = Hub(look, 9, every=60.0)
+
+    def missed(since: str) -> bytes:
+        messages = hub.join(since).messages()
+        next(messages)
+        found = next(messages)
+        messages.close()
+        return found
+
+    try:
+        whole = missed("0")
+        assert told(whole) == (every, str(2 * stream.EVENTS_MOST))
+        parts = whole.split(b"\n\n")
+        for kept in (0, 1, 2, stream.EVENTS_MOST, stream.EVENTS_MOST + 1, stream.EVENTS_MOST + 2, len(parts) - 2):
+            known, last = told(b"".join(part + b"\n\n" for part in parts[:kept]))
+            assert known | told(missed(last))[0] == every
+    finally:
+        hub.close()
 
 
 class Logged:
@@ -348,7 +394,8 @@ def test_hosts_and_events_of_the_store_come_with_an_id_to_begin_with_again(
         found += next(messages)
     answer.close()
     parts = [part for part in found.decode().split("\n\n") if "event: " in part]
-    assert [part.split("\n")[1] for part in parts] == ["event: hosts", "event: event"]
+    kinds = [re.search("^event: (.+)$", part, re.MULTILINE) for part in parts]
+    assert [kind and kind[1] for kind in kinds] == ["hosts", "event"]
     assert '"kind":"appeared"' in parts[1]
     again = site.get(f"/v1/stream?since={first}", buffered=False)
     messages = again.iter_encoded()
