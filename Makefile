@@ -6,6 +6,12 @@ PYTEST := $(BIN)/python -m pytest
 
 # Hundreds of programs are started: each compiles all that it imports where compiled files may not be kept.
 unexport PYTHONDONTWRITEBYTECODE
+# The virtualenv has what it needs, and pip puts it there.
+unexport PYTHONPATH PYTHONHOME
+export PIP_USER := 0
+
+# Whether a machine will do is known before anything is installed on it; what can go side by side, does within a target.
+.NOTPARALLEL:
 
 # A package index that does not answer at once is asked again.
 export PIP_RETRIES ?= 10
@@ -47,7 +53,9 @@ lint: setup-unit  ## style, types, the direction of imports, and release notes
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	PYTHONPATH=nova_plugin $(BIN)/lint-imports --no-logo 2>/dev/null || PYTHONPATH=nova_plugin $(BIN)/lint-imports
-	$(BIN)/reno -q lint
+	@if [ "$$(git rev-parse --is-shallow-repository 2>/dev/null)" = false ]; then \
+		echo "$(BIN)/reno -q lint"; $(BIN)/reno -q lint; \
+	else echo "release notes: not looked at, for this checkout has not all of its history (git fetch --unshallow)"; fi
 
 unit: setup-unit  ## pure logic, and kernel files as fakes
 	$(PYTEST) -q -n $(AT_ONCE) --dist worksteal tests/unit

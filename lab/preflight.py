@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 GIB = 1 << 30
 PYTHON = (3, 11)
+RELEASES = ("bookworm", "trixie")  # of Debian, whose kernels the guests boot
 """The oldest that memhint runs with."""
 CAPABILITIES = {"CAP_SYS_ADMIN": 21, "CAP_NET_ADMIN": 12}
 """What making namespaces, mounts, swap and networks takes; the numbers are those of linux/capability.h."""
@@ -113,6 +114,9 @@ def _distribution(root: Path) -> list[str]:
     if said.get("ID", "debian") != "debian":
         name = said.get("PRETTY_NAME") or said.get("NAME") or said["ID"]
         return [f"its packages and the kernels of its guests are Debian's, and this is {name}: {where}"]
+    codename = said.get("VERSION_CODENAME", "")
+    if codename and codename not in RELEASES:
+        return [f"the kernels of its guests are those of Debian 12 and 13, and this is {codename}: {where}"]
     if shutil.which("apt-get") is None:
         return [f"it takes its packages from Debian's apt-get, which is not here: {where}"]
     return []

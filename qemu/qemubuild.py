@@ -203,8 +203,7 @@ class Build:
     def meson(self):
         venv = self.root / f"meson-{MESON}"
         with lock(self.root / "meson.lock"):
-            # pip writes RECORD last
-            if not all(list(venv.glob(f"lib/python3*/site-packages/{p}-*/RECORD")) for p in ("meson", "pycotap")):
+            if not works(venv):
                 say(f"getting meson {MESON}")
                 run([sys.executable, "-m", "venv", "--clear", venv], log=self.log)
                 run([venv / "bin/pip", "-q", "install", f"meson=={MESON}", "pycotap"], log=self.log)
@@ -283,14 +282,23 @@ class Build:
         return self
 
 
+def works(venv):
+    """Whether a virtualenv has all of meson and can run it: its Python may have gone since, or be another one."""
+    # pip writes RECORD last
+    whole = all(list(venv.glob(f"lib/python3*/site-packages/{p}-*/RECORD")) for p in ("meson", "pycotap"))
+    asked = ([venv / "bin/python3", "-c", "import mesonbuild, pycotap"], [venv / "bin/meson", "--version"])
+    try:
+        return whole and not any(subprocess.run(one, capture_output=True).returncode for one in asked)
+    except OSError:
+        return False
+
+
 def missing(packages):
     """The Debian packages of those given that are not installed."""
 
     def installed(name):
-        return (
-            "install ok installed"
-            in subprocess.run(["dpkg-query", "-W", "-f", "${Status}", name], capture_output=True, text=True).stdout
-        )
+        asked = ["dpkg-query", "-W", "-f", "${db:Status-Status}", name]  # of one on hold too
+        return subprocess.run(asked, capture_output=True, text=True).stdout == "installed"
 
     return [p for p in packages if not installed(p)]
 

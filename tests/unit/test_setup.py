@@ -116,7 +116,7 @@ class Machine:
 def machine(tmp_path: Path) -> Machine:
     """One on which all Debian packages are installed, and which no index of packages answers."""
     found = Machine(tmp_path)
-    found.command("dpkg-query", "echo install ok installed")
+    found.command("dpkg-query", "echo installed")
     found.command("id", "echo 0")
     found.command("apt-get", OFFLINE)
     return found
@@ -263,6 +263,63 @@ case "$*" in *" install "*)
 esac"""
 
 
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_where_nobody_reads_any_more_dpkg_still_ends_before_a_service_may_start(
+    machine: Machine, tmp_path: Path, how: signal.Signals
+) -> None:
+    """`tee` dies of the same ctrl-c, or was killed by itself: the next word that setup says ends it."""
+    there, go, ended = (tmp_path / name for name in ("there", "go", "ended"))
+    machine.command("dpkg-query", "exit 1")
+    machine.command("apt-get", STAYS.format(said="pmstatus:dpkg:10:unpacking", there=there, go=go, ended=ended))
+    with machine.started(PYTHON=machine.python()) as process:
+        try:
+            until(there.exists)
+            assert process.stdout is not None
+            process.stdout.close()
+            if how is signal.SIGINT:
+                os.killpg(process.pid, how)
+            with pytest.raises(subprocess.TimeoutExpired):
+                process.wait(0.5)
+            assert machine.policy.exists()
+            go.touch()
+            process.wait(30)
+        finally:
+            go.touch()
+        assert ended.exists()
+        assert not machine.policy.exists()
+
+
+def test_a_package_on_hold_is_installed(machine: Machine) -> None:
+    said = 'case "$*" in *db:Status-Status*) echo installed ;; *) echo hold ok installed ;; esac'
+    machine.command("dpkg-query", said)
+    assert machine.setup(PYTHON=machine.python()).returncode == 0
+    assert machine.calls("apt-get") == []
+
+
+@pytest.mark.parametrize("words", [("--for", "unit"), ("--for", "demo")])
+def test_where_there_is_no_apt_get_nobody_is_asked_about_the_network(machine: Machine, words: tuple[str, ...]) -> None:
+    machine.command("dpkg-query", "exit 1")
+    (machine.folder / "apt-get").unlink()
+    for name in ("bash", "sh", "dirname", "mktemp", "rm", "awk", "grep", "cat", "pwd", "realpath", "sha256sum", "cut",
+                 "sed", "flock", "find", "mkdir", "cp", "mv", "tail", "git"):  # fmt: skip
+        machine.link(name)
+    machine.words = words
+    done = machine.setup(PATH=str(machine.folder), PYTHON=machine.python())
+    if words[1] == "unit":
+        assert done.returncode == 0, done.stderr
+        assert "there is no apt-get here: make sure of" in done.stdout
+    else:
+        assert done.returncode == 1
+        assert "there is no apt-get here: use Debian 12 or 13. Missing: " in done.stderr
+    assert machine.calls("sleep") == []
+
+
+def test_pip_installs_into_the_virtualenv_whatever_is_around(machine: Machine, tmp_path: Path) -> None:
+    python = machine.python(installs=f'echo "[$PYTHONPATH][$PYTHONHOME][$PIP_USER]" >>{tmp_path}/around')
+    assert machine.setup(PYTHON=python, PYTHONPATH="/x", PIP_USER="1").returncode == 0
+    assert set((tmp_path / "around").read_text().split()) == {"[][][0]"}
+
+
 @pytest.mark.parametrize("said", ["pmstatus:dpkg:10:unpacking", "dlstatus:1:10:retrieving"])
 def test_interrupted_it_leaves_no_policy_behind_and_starts_nothing(machine: Machine, tmp_path: Path, said: str) -> None:
     there, go, ended = (tmp_path / name for name in ("there", "go", "ended"))
@@ -297,7 +354,7 @@ def test_the_policy_of_a_setup_that_was_killed_is_removed_the_next_time(machine:
         finally:
             go.touch()
     assert machine.policy.exists()
-    machine.command("dpkg-query", "echo install ok installed")
+    machine.command("dpkg-query", "echo installed")
     machine.setup(PYTHON=machine.python())
     assert not machine.policy.exists()
 
@@ -532,7 +589,7 @@ def test_each_has_the_packages_that_it_needs(
 def test_style_and_unit_tests_take_no_root_where_the_virtualenv_can_be_made(machine: Machine) -> None:
     machine.command("id", "echo 1000")
     machine.command("sudo", "exit 1")
-    machine.command("dpkg-query", 'case "$*" in *qemu*|*postgres*) exit 1 ;; esac; echo install ok installed')
+    machine.command("dpkg-query", 'case "$*" in *qemu*|*postgres*) exit 1 ;; esac; echo installed')
     machine.words = ("--for", "unit")
     done = machine.setup(PYTHON=machine.python())
     assert done.returncode == 0, done.stderr
@@ -552,6 +609,46 @@ def test_make_installs_what_a_target_needs_before_anything_else(target: str, fir
     around = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "VENV")}
     done = subprocess.run(["make", "-n", target], cwd=ROOT, env=around, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[0] == first
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """The Makefile, with what it calls as scripts that do next to nothing."""
+    for name, body in (
+        ("lab/preflight.py", "import sys, time; time.sleep(0.5); sys.exit(1)"),
+        ("tools/setup", "#!/bin/sh\ntouch installed\n"),
+    ):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(body)
+        (tmp_path / name).chmod(0o755)
+    for name in ("ruff", "mypy", "lint-imports", "reno"):
+        path = tmp_path / ".venv/bin" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"#!/bin/sh\necho {name} >>ran\n")
+        path.chmod(0o755)
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    return tmp_path
+
+
+def _make(checkout: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    around = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "GIT_", "VENV"))}
+    return subprocess.run(["make", *words], cwd=checkout, env=around, capture_output=True, text=True, check=False)
+
+
+def test_nothing_is_installed_on_a_machine_that_will_not_do_however_many_jobs_make_has(checkout: Path) -> None:
+    assert _make(checkout, "-j4", "demo").returncode != 0
+    assert not (checkout / "installed").exists()
+
+
+def test_release_notes_are_looked_at_where_their_history_is(checkout: Path) -> None:
+    """A download and a shallow clone have none, and pass."""
+    done = _make(checkout, "lint")
+    assert done.returncode == 0, done.stderr
+    assert "git fetch --unshallow" in done.stdout
+    assert "reno" not in (checkout / "ran").read_text()
+    subprocess.run(["git", "init", "-q", checkout], check=True)
+    assert _make(checkout, "lint").returncode == 0
+    assert "reno" in (checkout / "ran").read_text()
 
 
 @pytest.mark.parametrize("words", [("--for",), ("--for", "nothing"), ("--help",)])

@@ -68,6 +68,15 @@ def test_debian_is_not_refused_nor_what_does_not_say(machine: Path, release: str
     assert preflight.problems("demo", machine) == []
 
 
+def test_a_debian_without_the_kernels_of_the_guests_is_told_before_its_packages_are_installed(machine: Path) -> None:
+    (machine / "etc/os-release").write_text("ID=debian\nVERSION_CODENAME=forky\n")
+    (text,) = preflight.problems("demo", machine)
+    assert "this is forky: run it on Debian 12 or 13" in text
+    for codename in preflight.RELEASES:
+        (machine / "etc/os-release").write_text(f"ID=debian\nVERSION_CODENAME={codename}\n")
+        assert preflight.problems("demo", machine) == []
+
+
 def test_no_apt_get(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: None)
     (text,) = preflight.problems("demo", machine)
