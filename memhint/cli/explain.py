@@ -183,7 +183,7 @@ def host_of(report: Report, settings: PlannerSettings, tier: int | None = None) 
         "steps": to_plain(capacity_steps(capacity)),
         "rules": {str(bound): value for bound, value in terms(capacity).items()},
         "spare": spare,
-        "admitting": report.plan.pressure.admitting,
+        **to_plain(report.plan.pressure),  # admitting, and the detail
         "domains": [{"name": name_of(report, one.uuid), **to_plain(one)} for one in demands],
         "tier": to_plain(sizing) if sizing else None,
     }

@@ -119,7 +119,7 @@ def plan_of(report: Report, *, dry_run: bool) -> dict[str, Any]:
         "at": report.at,
         "dry_run": dry_run,
         "capacity": {**plan["capacity"], "nominal_headroom": words.nominal(report.plan.capacity)},
-        "pressure": plan["pressure"],
+        **plan["pressure"],  # admitting, and the detail
         "rungs": plan["rungs"],
         "demands": [{"name": name_of(report, one["uuid"]), **one} for one in plan["demands"]],
         "actions": [{"name": name_of(report, one["subject"]), **one} for one in plan["actions"]],

@@ -63,7 +63,7 @@ def status_of(report: Report, now: float) -> dict[str, Any]:
             "measured": capacity.slots(report.slot),
             "nominal": _nominal_slots(report),
         },
-        "admitting": to_plain(report.plan.pressure),
+        **to_plain(report.plan.pressure),  # admitting, and the detail
         "rungs": to_plain(report.plan.rungs),
         "reclaimable": reclaimable_of(report),
         "returned": _returned(report),

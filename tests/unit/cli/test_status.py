@@ -49,7 +49,7 @@ def test_json_is_complete_and_in_bytes(bench: Bench) -> None:
     assert found["slots"] == {"size": 1152 * MIB, "measured": 14, "nominal": 8}
     assert found["capacity"]["bound"] == "back"
     assert found["capacity"]["nominal_headroom"] == 10 * GIB
-    assert found["admitting"] == {"admitting": True, "detail": ""}
+    assert (found["admitting"], found["detail"]) == (True, "")
     assert found["reclaimable"] == {"reporting": {"at_most": 600 * MIB, "unknown": 0}}
     assert found["domains"] == {"total": 3, "running": 2, "shutoff": 1}
     assert found["age"] == 4.0
@@ -84,6 +84,9 @@ def test_a_host_that_does_not_admit_says_why(bench: Bench) -> None:
     plan = builders.plan(pressure=PressureVerdict(False, "memory pressure 12.0 %"))
     bench.store.reports.save(builders.report(plan=plan))
     assert "| Admitting            | no: memory pressure 12.0 % " in bench.run("status").out
+    for command in ("status", "plan", "explain"):
+        found = json.loads(bench.run(command, "--json").out)
+        assert (found["admitting"], found["detail"]) == (False, "memory pressure 12.0 %")
 
 
 def test_what_is_unknown_of_running_vms_is_counted_apart(bench: Bench) -> None:
