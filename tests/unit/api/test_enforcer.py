@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from pathlib import Path
 
 import pytest
 
+from memhint.api import policies
 from memhint.api.context import Context
 from memhint.api.enforcer import Enforcer
 from memhint.conf import ConfigError, load
+from tests.unit.api.site import Site
 
 RULE = "memhint:hosts:list"
 SPOILT = [b'"memhint:hosts:list": "role:reader\n x: [', b"\xff\xfe", b"- a\n- b\n", b'"memhint:hosts:list": 5\n']
@@ -62,3 +65,27 @@ def test_a_rule_that_there_is_not_is_told(desk: Desk, caplog: pytest.LogCaptureF
     with caplog.at_level(logging.WARNING):
         desk.enforcer()
     assert "rules that there are not, which change nothing: memhint:hosts:lst" in caplog.text
+
+
+def test_the_rules_of_a_new_file_are_there_by_themselves(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "zones.py").write_text(
+        "from memhint.api.policies.base import WHOLE, documented\n"
+        'RULES = (documented("memhint:zones:list", WHOLE, "List zones.", "GET /v1/zones"),)\n'
+    )
+    monkeypatch.setattr(policies, "__path__", [*policies.__path__, str(tmp_path)])
+    try:
+        assert [one.name for one in policies.list_rules()][-1] == "memhint:zones:list"
+        assert desk.enforcer().allowed("memhint:zones:list", Context(name="a", known=True, roles=["admin"]), None)
+    finally:
+        sys.modules.pop("memhint.api.policies.zones", None)
+
+
+def test_a_rule_that_nobody_wrote_down_is_a_fault_that_is_answered(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = Enforcer.authorize
+    monkeypatch.setattr(
+        Enforcer, "authorize", lambda self, _rule, who, project: real(self, "memhint:zones:list", who, project)
+    )
+    answer = site.get("/v1/hosts")
+    assert (answer.status_code, answer.get_json()["errors"][0]["code"]) == (500, "memhint.internal")
