@@ -26,16 +26,13 @@ class Enforcer:
         self._enforcer.suppress_default_change_warnings = True
         self._enforcer.register_defaults(list_rules())
         self._told = ""
+        self._names = frozenset(rule.name for rule in list_rules())
+        self._unknown: frozenset[str] = frozenset()
         try:
             self._enforcer.load_rules()
         except Exception as error:  # whatever the library meets in it
             raise ConfigError(None, "[oslo_policy] policy_file", f"{self._file()}: {_line(error)}") from error
-        known = {rule.name for rule in list_rules()}
-        unknown = sorted(
-            name for name in self._enforcer.file_rules if name.startswith("memhint:") and name not in known
-        )
-        if unknown:
-            LOG.warning("%s has rules that there are not, which change nothing: %s", self._file(), ", ".join(unknown))
+        self._tell_unknown()
 
     def allowed(self, rule: str, who: Context, project: str | None) -> bool:
         """Whether the caller may do it to something of this project.
@@ -45,7 +42,9 @@ class Enforcer:
         # oslo.policy compares texts: what has no owner must not match a caller without a project, None with None.
         target = {"project_id": project or ""}
         try:
-            return bool(self._enforcer.authorize(rule, target, who))
+            found = bool(self._enforcer.authorize(rule, target, who))
+            self._tell_unknown()  # the file may have been read again
+            return found
         except policy.PolicyNotRegistered:
             raise
         except Exception as error:  # noqa: BLE001  whatever the library meets in a file that was changed
@@ -67,6 +66,14 @@ class Enforcer:
     def _file(self) -> str:
         return str(self._enforcer.policy_path or self._enforcer.policy_file)
 
+    def _tell_unknown(self) -> None:
+        names = tuple(map(str, tuple(self._enforcer.file_rules)))  # another thread may be reading the file
+        unknown = frozenset(name for name in names if name.startswith("memhint:") and name not in self._names)
+        if unknown and unknown != self._unknown:
+            told = ", ".join(sorted(unknown))
+            LOG.warning("%s has rules that there are not, which change nothing: %s", self._file(), told)
+        self._unknown = unknown
+
     def _tell(self, error: str) -> None:
         if error != self._told:
             LOG.error("%s is not taken, the rules before it hold: %s", self._file(), error)
@@ -74,4 +81,6 @@ class Enforcer:
 
 
 def _line(error: Exception) -> str:
+    if isinstance(error, (AttributeError, TypeError)):  # the library asks what it has parsed for its rules
+        return "is no mapping of rules to text"
     return " ".join(str(error).split())[:300] or type(error).__name__

@@ -67,6 +67,37 @@ def test_a_rule_that_there_is_not_is_told(desk: Desk, caplog: pytest.LogCaptureF
     assert "rules that there are not, which change nothing: memhint:hosts:lst" in caplog.text
 
 
+def test_a_rule_that_there_is_not_is_told_after_each_change_once(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
+    admin = Context(name="admin", known=True, roles=["admin"], system=True)
+    desk.write(b'"memhint:hosts:lst": "role:admin"\n')
+    enforcer = desk.enforcer()
+    for text in (
+        b'"memhint:hosts:lst": "role:reader"',
+        b'"memhint:hosts:shw": "role:reader"\n5: "role:a"',
+        b"{}",
+        b"{}",
+    ):
+        desk.write(text)
+        enforcer.allowed(RULE, admin, None)
+    desk.write(b'"memhint:hosts:shw": "role:admin"')
+    for _ in range(2):
+        enforcer.allowed(RULE, admin, None)
+    told = [one.message.rpartition(" ")[2] for one in caplog.records if "which change nothing" in one.message]
+    assert told == ["memhint:hosts:lst", "memhint:hosts:shw", "memhint:hosts:shw"]
+
+
+@pytest.mark.parametrize("text", [b"- a\n- b\n", b"text", b'"memhint:hosts:list": 5\n'])
+def test_a_file_of_another_shape_is_told_in_plain_words(
+    desk: Desk, text: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    enforcer = desk.enforcer()
+    desk.write(text)
+    with pytest.raises(ConfigError, match=r"policy.yaml: is no mapping of rules to text"):
+        desk.enforcer()
+    enforcer.allowed(RULE, Context(name="admin", known=True, roles=["admin"], system=True), None)
+    assert "is no mapping of rules to text" in caplog.text
+
+
 def test_the_rules_of_a_new_file_are_there_by_themselves(
     desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
