@@ -21,6 +21,7 @@ from memhint.objects.lever import LeverName
 from memhint.objects.levers import LEVERS, Figure
 from memhint.objects.merging import Merging
 from memhint.objects.report import DomainReport, Report
+from memhint.objects.summary import is_fault
 
 _LISTED = tuple((one, one.listed) for one in LEVERS.values() if one.listed is not None)
 _SHORT = (
@@ -60,6 +61,8 @@ A dash is an unknown value, never 0.
             else sorted(report.domains, key=lambda one: one.observation.name)
         )
         self._notes = [] if parsed_args.domain else [note for one in chosen for note in _notes(one)]
+        if parsed_args.long and not parsed_args.domain:
+            self._notes += [note for one in chosen for note in _gaps(one)]
         now = self.app.clock()
         table = self.table(parsed_args)
         self.formatter = table or self.formatter
@@ -142,6 +145,7 @@ def _row(report: Report, one: DomainReport, now: float) -> dict[str, Any]:
         "Huge": words.part(seen.deep.huge_coverage(seen.deep.rss) if seen.deep else None),
         "Remote": words.part(seen.deep.remote if seen.deep else None),
         "Fast": words.part(seen.deep.on_fast(report.observation.tiers) if seen.deep else None),
+        "Gaps": str(sum(map(is_fault, seen.gaps))),
     } | {
         title: shown
         for declared, figures in _LISTED
@@ -261,3 +265,8 @@ def _notes(one: DomainReport) -> list[str]:
     if check is not None and check.overclaims:
         notes.append(f"{name}: {words.claim(check)}")
     return notes
+
+
+def _gaps(one: DomainReport) -> list[str]:
+    """What could be had of it and is not: the gaps that are counted."""
+    return [f"{one.observation.name}: gap {gap}" for gap in one.observation.gaps if is_fault(gap)]

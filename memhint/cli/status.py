@@ -18,6 +18,7 @@ from memhint.objects.domain import DomainState
 from memhint.objects.host import HostObservation
 from memhint.objects.lever import LeverName
 from memhint.objects.report import Report
+from memhint.objects.summary import lacking
 from memhint.objects.units import mib
 
 
@@ -71,6 +72,7 @@ def status_of(report: Report, now: float) -> dict[str, Any]:
         "levers": to_plain(report.levers),
         "cost": to_plain(report.cost),
         "gaps": [to_plain(gap) for gap in (*report.gaps, *observation.gaps)],
+        "domains_with_gaps": lacking(report.domains),
     }
 
 
@@ -127,7 +129,7 @@ def _rows(report: Report, now: float) -> dict[str, str]:
         "VMs": _vms(report),
         "Report": f"{report.age(now):.0f} s old, every {report.period:g} s",
         "Agent": f"{100 * cost.cpu / report.period:.1f} % of a core, {mib(cost.rss)} MiB",
-        "Gaps": words.gap_lines((*report.gaps, *report.observation.gaps)),
+        "Gaps": words.host_gap_lines((*report.gaps, *report.observation.gaps), lacking(report.domains)),
     }
 
 

@@ -139,3 +139,11 @@ def seconds(value: float | None) -> str:
 def gap_lines(gaps: Iterable[object]) -> str:
     """Gaps, one in each line."""
     return "\n".join(str(gap) for gap in gaps) or "none"
+
+
+def host_gap_lines(gaps: Iterable[object], vms: int, where: str = "") -> str:
+    """The gaps of a host, and of how many of its VMs something is missing; ``where`` that is listed."""
+    lines = [str(gap) for gap in gaps]
+    if vms:
+        lines.append(f"{'and ' if lines else ''}{vms} of its VMs: memhint domains --long{where}")
+    return "\n".join(lines) or "none"

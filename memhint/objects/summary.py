@@ -206,12 +206,17 @@ def host_summary(report: Report, heard: float) -> HostSummary:
         },
         rungs=tuple(str(one.rung) for one in report.plan.rungs),
         domains=len(report.domains),
-        gaps=sum(map(_is_fault, gaps)),
+        gaps=sum(map(is_fault, gaps)),
         load=load_of([one.observation for one in report.domains], capacity.pool - capacity.reserve),
     )
 
 
-def _is_fault(gap: Gap) -> bool:
+def lacking(domains: Iterable[DomainReport]) -> int:
+    """How many VMs have gaps that are faults."""
+    return sum(any(map(is_fault, one.observation.gaps)) for one in domains)
+
+
+def is_fault(gap: Gap) -> bool:
     """Whether a value could be had. What is not there stays as it is; but each VM has a process, wherever it is."""
     return gap.reason is not GapReason.UNSUPPORTED or gap.what == PROCESS
 

@@ -12,7 +12,7 @@ from memhint.objects.codec import to_plain
 from memhint.objects.huge import huge_pages
 from memhint.objects.lever import LeverState
 from memhint.objects.report import Report
-from memhint.objects.summary import HostSummary
+from memhint.objects.summary import HostSummary, lacking
 from memhint.planner.tier_sizing import tier_gain, tier_sizing
 
 
@@ -100,6 +100,7 @@ def _detail(call: Call, report: Report | None) -> dict[str, Any]:
         ],
         "actions": to_plain(report.plan.actions),
         "gaps": to_plain((*report.gaps, *report.observation.gaps)),
+        "domains_with_gaps": lacking(report.domains),
         "cost": to_plain(report.cost),
         "huge": to_plain(huge_pages(report)),
         "tier": to_plain(sizing) if sizing else None,

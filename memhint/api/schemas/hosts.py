@@ -13,7 +13,8 @@ from memhint.objects.report import Cost
 from memhint.objects.summary import HOST_SORT_KEYS, HostSummary
 from memhint.objects.tier_sizing import TierGain, TierSizing
 
-HOST = extended(schema_of(HostSummary), {"tier_gain": nullable(schema_of(TierGain))})
+_GAPS = {"type": "integer", "description": "of the host and its VMs, without what it or a guest does not have"}
+HOST = extended(schema_of(HostSummary), {"gaps": _GAPS, "tier_gain": nullable(schema_of(TierGain))})
 _TEXT = schema_of(str)
 _RUNG = record({"rung": _TEXT, "since": schema_of(float), "detail": _TEXT})
 HOST_IN_FULL = extended(
@@ -23,7 +24,8 @@ HOST_IN_FULL = extended(
         "levers": {"type": "array", "items": LEVER},
         "ladder": {"type": "array", "items": _RUNG},
         "actions": {"type": "array", "items": ACTION},
-        "gaps": {"type": "array", "items": GAP},
+        "gaps": {"type": "array", "items": GAP, "description": "of the host itself"},
+        "domains_with_gaps": schema_of(int),
         "cost": nullable(schema_of(Cost)),
         "huge": schema_of(HugePages),
         "tier": nullable(schema_of(TierSizing)),

@@ -10,11 +10,11 @@ from memhint.cli.fleet.base import FleetShow, Rows, usage
 from memhint.cli.fleet.columns import Column, numbers, sizes, text, words
 from memhint.cli.fleet.points import HOST_POINTS, PointList
 from memhint.cli.fleet.promises import held_of
-from memhint.cli.fleet.records import gap_lines, lever_line
+from memhint.cli.fleet.records import gaps_of, lever_line
 from memhint.cli.fleet.watch import WatchedList
 from memhint.cli.table import Mib, Number
 from memhint.cli.tier import add_tier, bound_words, tier_rows
-from memhint.cli.words import moment, size
+from memhint.cli.words import host_gap_lines, moment, size
 from memhint.client.client import Changes, Client, Item, Listing
 from memhint.client.follow import HostsChanged, News
 from memhint.objects.counted import counted
@@ -235,5 +235,5 @@ def _rows(one: Item) -> dict[str, str]:
             rows[f"Term {name}"] = text(value) if value is None else _TERMS.get(name, size)(value)
     for lever in one.get("levers") or ():
         rows[f"Lever {lever.get('lever')}"] = lever_line(lever)
-    rows["Gaps"] = gap_lines(one)
+    rows["Gaps"] = host_gap_lines(gaps_of(one), one.get("domains_with_gaps") or 0, f" on {text(one.get('name'))}")
     return rows

@@ -30,9 +30,14 @@ def lever_line(found: Item) -> str:
 
 
 def gap_lines(one: Item) -> str:
-    """The gaps of a host or a VM, one in each line."""
+    """The gaps of a VM, one in each line."""
+    return words.gap_lines(gaps_of(one))
+
+
+def gaps_of(one: Item) -> list[str]:
+    """The gaps of a host or a VM, each in words."""
     gaps = one.get("gaps") or ()
-    return words.gap_lines(gap_text(text(gap.get("what")), text(gap.get("reason")), gap.get("detail")) for gap in gaps)
+    return [gap_text(text(gap.get("what")), text(gap.get("reason")), gap.get("detail")) for gap in gaps]
 
 
 def policy_value(name: str, setting: Any) -> str:

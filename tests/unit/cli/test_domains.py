@@ -145,6 +145,22 @@ def test_long_adds_wishes_and_verdicts(bench: Bench) -> None:
     assert "refused (consent)" in line
 
 
+def test_long_counts_and_lists_what_could_not_be_seen_of_each_vm(bench: Bench) -> None:
+    """All that the alert counts, and nothing of what a VM does not have."""
+    more = (Gap("guest", GapReason.UNSUPPORTED), Gap("balloon_actual", GapReason.TIMEOUT, "5 s"))
+    domains = (
+        builders.domain_report(observation=builders.domain_observation(gaps=more)),
+        builders.domain_report(observation=builders.domain_observation(uuid="u2", name="web-2", gaps=())),
+    )
+    bench.store.reports.save(builders.report(domains=domains))
+    out = bench.run("domains", "--long").out
+    assert [line for line in out.splitlines() if ": gap " in line] == ["web-1: gap balloon_actual: timeout (5 s)"]
+    rows = [json.loads(bench.run("domains", "-f", "json").out)[number]["gaps"] for number in (0, 1)]
+    assert [len(one) for one in rows] == [2, 0]
+    assert bench.run("domains", "-f", "value", "-c", "Name", "-c", "Gaps").out == "web-1 1\nweb-2 0\n"
+    assert ": gap " not in bench.run("domains").out
+
+
 def test_a_guest_that_claims_too_much_is_named_and_one_that_does_not_is_only_shown(bench: Bench) -> None:
     def saved(**changes: object) -> None:
         seen = builders.domain_observation(

@@ -31,6 +31,7 @@ TABLE = """\
 | Report               | 4 s old, every 10 s                                                                    |
 | Agent                | 0.2 % of a core, 70 MiB                                                                |
 | Gaps                 | libvirt: pending (connecting)                                                          |
+|                      | and 1 of its VMs: memhint domains --long                                               |
 +----------------------+----------------------------------------------------------------------------------------+
 """
 
@@ -54,6 +55,7 @@ def test_json_is_complete_and_in_bytes(bench: Bench) -> None:
     assert found["domains"] == {"total": 3, "running": 2, "shutoff": 1}
     assert found["age"] == 4.0
     assert found["gaps"] == [{"what": "libvirt", "reason": "pending", "detail": "connecting"}]
+    assert found["domains_with_gaps"] == 1
     assert found["cost"]["rss"] == 70 * MIB
 
 

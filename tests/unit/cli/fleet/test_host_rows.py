@@ -23,6 +23,14 @@ def test_what_a_host_promises_is_said_once_as_of_now() -> None:
     assert not [name for name in rows if name.startswith("Term")]
 
 
+def test_vms_of_which_something_is_missing_are_counted_beside_the_hosts_gaps() -> None:
+    gap = {"what": "ksm", "reason": "unreadable", "detail": ""}
+    vms = "2 of its VMs: memhint domains --long on a"
+    assert _rows({"name": "a", "gaps": [gap], "domains_with_gaps": 2})["Gaps"] == f"ksm: unreadable\nand {vms}"
+    assert _rows({"name": "a", "gaps": [], "domains_with_gaps": 2})["Gaps"] == vms
+    assert _rows({"name": "a", "gaps": []})["Gaps"] == "none"
+
+
 def test_terms_that_are_no_memory_are_not_shown_as_memory() -> None:
     capacity = {"pool": GIB, "node": None, "storm": 10, "max_ratio": 1.5, "together": False, "blind": True}
     rows = _rows({"capacity": capacity})
