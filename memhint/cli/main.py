@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -22,6 +23,7 @@ def main(
     :param clock: unix seconds, to compare with what others have written down
     :param monotonic: seconds, for how long is waited: a clock may be set meanwhile
     """
+    _open_closed()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that has no Σ or ± shows all the rest
@@ -47,6 +49,13 @@ def main(
         return end.code if isinstance(end.code, int) else 0
     finally:
         app.release_logging()
+
+
+def _open_closed() -> None:
+    """Who closed a stream wants nothing of it; and no store or log gets its number, to which others write text."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115  for all of the process
 
 
 def _is_text(word: str) -> bool:

@@ -132,6 +132,15 @@ def test_a_terminal_without_a_sign_shows_the_rest() -> None:
     assert done.stdout.splitlines()[-1] == "? of all"
 
 
+@pytest.mark.parametrize("closed", ["stdin", "stdout", "stderr"])
+def test_a_closed_stream_is_no_fault(bench: Bench, monkeypatch: pytest.MonkeyPatch, closed: str) -> None:
+    bench.store.reports.save(builders.report())
+    monkeypatch.setattr(sys, closed, None)
+    result = bench.run("status")
+    assert (result.code, result.err) == (0, "")
+    assert (result.out == "") == (closed == "stdout")
+
+
 @pytest.mark.parametrize("words", READERS)
 def test_a_missing_store_means_no_agent(bench: Bench, words: list[str]) -> None:
     bench.config.write_text(bench.config.read_text().replace("memhint.db", "none.db"))
