@@ -100,7 +100,7 @@ vm, time_s, assigned_mib and demand_mib, or GWA-T-12 (Bitbrains). See doc/simula
             metavar="DAYS",
             help="so often the agent of each host starts without its store, one host after the other",
         )
-        parser.add_argument("--seed", type=int, default=1, help="of all that is random (default: 1)")
+        parser.add_argument("--seed", type=_seed, default=1, help="of all that is random (default: 1)")
         parser.add_argument(
             "--seeds", type=_count, default=1, help="so many, from --seed on: the mean and the worst of each figure"
         )
@@ -125,7 +125,12 @@ vm, time_s, assigned_mib and demand_mib, or GWA-T-12 (Bitbrains). See doc/simula
             raise CliError(Exit.USAGE, "--plot is of one seed: leave --seeds out")
         settings = self._settings(parsed_args)
         seeds = range(parsed_args.seed, parsed_args.seed + parsed_args.seeds)
-        found = [self._with_seed(parsed_args, settings, seed) for seed in seeds]
+        try:
+            found = [self._with_seed(parsed_args, settings, seed) for seed in seeds]
+        except MemoryError:
+            raise CliError(
+                Exit.FAILED, "this takes more memory than there is: ask for fewer hosts, days, or a longer --step"
+            ) from None
         if self.app.stderr.isatty():
             self.app.stderr.write("\r\033[K")
         if self.table(parsed_args) is None:
@@ -284,6 +289,13 @@ def _count(text: str) -> int:
     return value
 
 
+def _seed(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"{text} is below 0")
+    return value
+
+
 def _percent(text: str) -> int:
     value = int(text)
     if not 0 <= value <= 100:
@@ -314,6 +326,7 @@ def _size(text: str) -> float:
 
 for _kind, _name in (
     (_count, "whole number"),
+    (_seed, "whole number"),
     (_percent, "percentage"),
     (_share, "share"),
     (_positive, "number"),

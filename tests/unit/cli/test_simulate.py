@@ -183,3 +183,20 @@ def test_help_has_examples_of_each_kind(bench: Bench) -> None:
     result = bench.run("simulate", "--help")
     assert result.code == 0
     assert Simulate.examples.splitlines()[1] in result.out
+
+
+def test_a_seed_is_a_whole_number_from_0_on(bench: Bench) -> None:
+    for seed in ("-1", "1.5", "x"):
+        result = bench.run(*SMALL, f"--seed={seed}")
+        assert (result.code, result.out) == (2, "")
+        assert "argument --seed: " in result.err
+
+
+def test_what_does_not_fit_into_memory_says_what_to_ask_for(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def short(*_words: object, **_more: object) -> None:
+        raise MemoryError("Unable to allocate 3 TiB")
+
+    monkeypatch.setattr("memhint.sim.compare.compare", short)
+    result = bench.run(*SMALL)
+    assert (result.code, result.out) == (1, "")
+    assert result.err == ("this takes more memory than there is: ask for fewer hosts, days, or a longer --step\n")
