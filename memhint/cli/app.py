@@ -6,6 +6,7 @@ import argparse
 import logging
 import time
 from collections.abc import Callable
+from difflib import SequenceMatcher
 from importlib.metadata import entry_points
 from typing import Any
 
@@ -28,6 +29,9 @@ exit codes:
   6  the API cannot be reached, or fails
   7  the API does not know who asks, or does not let them
 """
+
+
+_ALIKE = 0.6  # of 1; what is less is another word
 
 
 class _Cleaned(logging.Formatter):
@@ -161,7 +165,20 @@ class MemhintApp(App):
             if argv[0].startswith("-"):
                 self.stderr.write(f"{argv[0]} is no option before the command: write memhint COMMAND {argv[0]} …\n")
                 return Exit.USAGE
-            close = " or ".join(self.get_fuzzy_matches(argv[0]))
-            self.stderr.write(f"{argv[0]!r} is not a command of memhint: use {close}\n")
-            return Exit.USAGE
+            return self._no_command(argv[0])
+        asked = argv[1:2] if argv[0] == "help" else []
+        if asked and not any(name.startswith(asked[0]) for name, _ in self.command_manager):
+            return self._no_command(asked[0])
         return super().run_subcommand(argv)
+
+    def _no_command(self, word: str) -> int:
+        alike = [name for name in self.get_fuzzy_matches(word) if _alike(word, name)]
+        hint = f"use {' or '.join(alike)}" if alike else "see memhint --help"
+        self.stderr.write(f"{clean(repr(word))} is not a command of memhint: {hint}\n")
+        return Exit.USAGE
+
+
+def _alike(word: str, command: str) -> bool:
+    """Whether a word may be meant to be this command: cliff names the nearest, however far it is."""
+    first = command.split()[0]
+    return command.startswith(word) or SequenceMatcher(None, word, first).ratio() >= _ALIKE

@@ -49,6 +49,8 @@ class Settings:
             raise SettingsError("the URL of the API names a user: give a token instead")
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
             raise SettingsError(f"{self.url[:200]!r} is no URL of an API: write http://HOST:PORT")
+        if parts.path.rstrip("/").endswith("/v1"):
+            raise SettingsError(f"{self.url[:200]!r} names a part of the API: leave /v1 out")
         if self.token is not None:
             check_token(self.token, "the token")
         if self.ca_file is not None and not Path(self.ca_file).is_file():

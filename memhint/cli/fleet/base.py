@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from cliff.lister import Lister
@@ -19,7 +19,7 @@ from memhint.cli.fleet.connect import client_of, in_openstack
 from memhint.cli.table import Mib
 from memhint.cli.wait import going_on
 from memhint.client.client import Client, Item
-from memhint.client.errors import BadAnswer, NotFound, ServerFailed, Unreachable
+from memhint.client.errors import BadAnswer, Forbidden, NotFound, ServerFailed, Unreachable
 
 _NESTED = ("json", "yaml")  # the formats that can hold a record within a record
 _LOCAL = {
@@ -153,6 +153,25 @@ def positive(text: str) -> int:
 
 
 positive.__name__ = "number from 1 on"
+
+
+def host_name(text: str) -> str:
+    """A host's name, for argparse: an empty one would be the address of all hosts."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError("it is empty: say the name of a host")
+    return text
+
+
+def there_is(client: Client, host: str | None, items: Iterable[Item]) -> list[Item]:
+    """The items of a host, or of all where it is None. Where there are none, the host may be none either.
+
+    :raises NotFound: when no agent of this name has reported, and the caller may know
+    """
+    found = list(items)
+    if not found and host is not None:
+        with suppress(Forbidden):  # who sees a project's VMs only is told of no host
+            client.host(host)
+    return found
 
 
 def usage(text: str) -> CliError:

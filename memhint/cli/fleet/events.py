@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from memhint.cli.fleet.base import FleetList, Rows, positive
+from memhint.cli.fleet.base import FleetList, Rows, host_name, positive, there_is
 from memhint.cli.fleet.columns import Column, words
 from memhint.cli.fleet.times import moment, unix
 from memhint.cli.fleet.watch import AWAY, add_watch, check_watch, tell, until_interrupted, wait_for_restart
@@ -31,7 +31,7 @@ class _EventCommand(FleetList):
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add which."""
         super().add_arguments(parser)
-        parser.add_argument("--host", metavar="HOST", help="on this host")
+        parser.add_argument("--host", metavar="HOST", type=host_name, help="on this host")
         parser.add_argument("--vm", metavar="VM", help="of this VM: name or UUID")
         parser.add_argument("--since", type=moment, metavar="WHEN", help="6h (ago), or 2026-01-31T12:00 (UTC)")
         parser.add_argument("--limit", type=positive, metavar="N", help=f"the newest N (default: {LIMIT})")
@@ -80,7 +80,8 @@ examples:
         if parsed_args.watch:
             check_watch(parsed_args, chooses=False)
             self._follow(client, parsed_args, which)
-        return self.rows(parsed_args, client.events(limit=parsed_args.limit or LIMIT, **which))
+        found = client.events(limit=parsed_args.limit or LIMIT, **which)
+        return self.rows(parsed_args, there_is(client, parsed_args.host, found))
 
     def _follow(self, client: Client, parsed_args: argparse.Namespace, which: dict[str, Any]) -> None:
         shown: dict[tuple[Any, ...], None] = {}
@@ -141,7 +142,7 @@ examples:
         """Column names and rows."""
         client = self.client()
         found: Iterator[Item] = client.refusals(limit=parsed_args.limit or LIMIT, **self.which(client, parsed_args))
-        return self.rows(parsed_args, found)
+        return self.rows(parsed_args, there_is(client, parsed_args.host, found))
 
 
 def _wanted(one: Item, which: dict[str, Any]) -> bool:

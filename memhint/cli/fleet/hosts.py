@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from memhint.cli.fleet.base import FleetShow, Rows, usage
+from memhint.cli.fleet.base import FleetShow, Rows, host_name, usage
 from memhint.cli.fleet.columns import Column, numbers, sizes, text, words
 from memhint.cli.fleet.points import HOST_POINTS, PointList
 from memhint.cli.fleet.promises import held_of
@@ -143,7 +143,7 @@ examples:
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add what this command takes."""
-        parser.add_argument("host", metavar="HOST", help="its name")
+        parser.add_argument("host", metavar="HOST", type=host_name, help="its name")
         add_tier(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
@@ -168,7 +168,7 @@ examples:
 
     def add_subject(self, parser: argparse.ArgumentParser) -> None:
         """The host."""
-        parser.add_argument("host", metavar="HOST", help="its name")
+        parser.add_argument("host", metavar="HOST", type=host_name, help="its name")
 
 
 def promise_line(one: Mapping[str, Any] | None) -> str:

@@ -10,10 +10,11 @@ from typing import Any
 from cliff.show import ShowOne
 
 from memhint.cli.exits import CliError, Exit
-from memhint.cli.fleet.base import FleetCommand, Rows, machine_rows, positive, usage
+from memhint.cli.fleet.base import FleetCommand, Rows, host_name, machine_rows, positive, usage
 from memhint.cli.fleet.columns import numbers, sizes, words
 from memhint.cli.table import clean
 from memhint.objects.counted import counted
+from memhint.objects.placement import Unfit
 from memhint.objects.units import MIB, parse_size
 
 _COLUMNS = (
@@ -32,14 +33,16 @@ examples:
   %(prog)s --memory 16GiB --host compute-7 --host compute-8
   %(prog)s --memory 4GiB --count 50 -f json | jq '{placed, nominal}'
 
-It ends with code 5 where not all of them fit.
+It ends with code 5 where not all of them fit, and with 3 where a host is named that there is not.
 """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add what this command takes."""
         parser.add_argument("--memory", metavar="SIZE", required=True, help="of one VM, such as 4GiB")
         parser.add_argument("--count", type=positive, default=1, metavar="N", help="how many (default: 1)")
-        parser.add_argument("--host", action="append", default=[], metavar="HOST", help="only there; may be repeated")
+        parser.add_argument(
+            "--host", action="append", default=[], type=host_name, metavar="HOST", help="only there; may be repeated"
+        )
         parser.add_argument("--long", action="store_true", help="also each host that takes none, and why")
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
@@ -63,6 +66,10 @@ It ends with code 5 where not all of them fit.
         else:
             self._show(table, parsed_args)
         self.app.stdout.flush()
+        strangers = [one["name"] for one in self._plan.get("hosts") or [] if _reason(one) == Unfit.UNKNOWN]
+        if strangers:
+            told = f"no agent has reported of {', '.join(strangers)}; see: {self.named('host list')}"
+            raise CliError(Exit.NO_DOMAIN, told)
         placed = self._plan.get("placed", 0)
         if placed < self._wanted:
             raise CliError(Exit.REFUSED, f"{placed} of {self._wanted} fit: --long says of each host why no more")
@@ -85,6 +92,11 @@ It ends with code 5 where not all of them fit.
         against = Counter(one["refusal"]["reason"] for one in hosts if one.get("refusal"))
         if against:
             out.write(clean(f"Hosts that take none: {', '.join(f'{n} {reason}' for reason, n in against.items())}.\n"))
+
+
+def _reason(one: dict[str, Any]) -> str | None:
+    refusal = one.get("refusal")
+    return refusal.get("reason") if refusal else None
 
 
 def _why(one: dict[str, Any]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Sequence
 
-from memhint.cli.fleet.base import FleetShow, Rows
+from memhint.cli.fleet.base import FleetShow, Rows, host_name, there_is
 from memhint.cli.fleet.columns import sizes, text, words
 from memhint.cli.fleet.points import AT, PointList
 from memhint.cli.fleet.records import gap_lines, lever_line, policy_value
@@ -56,14 +56,14 @@ A dash is an unknown value, never 0.
 
     def add_filters(self, parser: argparse.ArgumentParser) -> None:
         """Which VMs."""
-        parser.add_argument("--host", metavar="HOST", help="on this host")
+        parser.add_argument("--host", metavar="HOST", type=host_name, help="on this host")
         parser.add_argument("--project", metavar="ID", help="of this project")
         parser.add_argument("--name", metavar="TEXT", help="with this in the name")
         parser.add_argument("--state", choices=[str(one) for one in DomainState])
 
     def items(self, client: Client, parsed_args: argparse.Namespace) -> Iterator[Item]:
         """The list as it is now."""
-        return client.domains(
+        found = client.domains(
             sort=parsed_args.sort,
             limit=parsed_args.limit,
             host=parsed_args.host,
@@ -71,6 +71,7 @@ A dash is an unknown value, never 0.
             name=parsed_args.name,
             state=parsed_args.state,
         )
+        return iter(there_is(client, parsed_args.host, found))
 
     def everything(self, client: Client, parsed_args: argparse.Namespace) -> Listing:
         """All VMs; which of them are wanted is seen to here, as a VM may become one and cease to be."""
@@ -136,7 +137,7 @@ examples:
 def add_vm(parser: argparse.ArgumentParser) -> None:
     """The VM that a command is about."""
     parser.add_argument("vm", metavar="VM", help="name or UUID")
-    parser.add_argument("--host", metavar="HOST", help="look for the name on this host only")
+    parser.add_argument("--host", metavar="HOST", type=host_name, help="look for the name on this host only")
 
 
 def _rows(one: Item) -> dict[str, str]:

@@ -50,6 +50,20 @@ def test_an_unknown_command_names_the_closest(capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().err == "'statsu' is not a command of memhint: use status\n"
 
 
+@pytest.mark.parametrize("words", [["frob"], ["help", "frob"]])
+def test_a_word_that_is_like_no_command_names_the_help(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 2
+    out, err = capsys.readouterr()
+    assert (out, err) == ("", "'frob' is not a command of memhint: see memhint --help\n")
+
+
+def test_help_for_a_misspelt_command_names_the_closest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["help", "statsu"]) == 2
+    assert capsys.readouterr().err == "'statsu' is not a command of memhint: use status\n"
+    assert main(["help", "host", "show"]) == 0
+    assert capsys.readouterr().out.startswith("usage: memhint host show")
+
+
 def test_an_option_of_a_command_goes_behind_it(bench: Bench) -> None:
     result = bench.run("--json", "status")
     assert (result.code, result.out) == (2, "")

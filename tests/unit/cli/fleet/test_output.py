@@ -330,3 +330,44 @@ def test_what_nobody_can_mean_is_wrong_usage(desk: Desk, words: list[str], said:
     result = desk.run(*words)
     assert (result.code, result.out) == (Exit.USAGE, "")
     assert said in result.err
+
+
+NOWHERE = Reply(404, problem(404, "memhint.host.not_found", "no agent of this name has reported"))
+
+
+@pytest.mark.parametrize(("command", "member"), [("vms", "domains"), ("events", "events"), ("refusals", "refusals")])
+def test_a_list_of_a_host_that_there_is_not_says_so(desk: Desk, command: str, member: str) -> None:
+    empty = Reply(body={member: [], "changed": "1"})
+    desk.server.replies = [empty, NOWHERE]
+    result = desk.run(command, "--host", "nope")
+    assert (result.code, result.out) == (Exit.NO_DOMAIN, "")
+    assert result.err.startswith("no agent of this name has reported (")
+    assert result.err.endswith("; see: memhint hosts\n")
+    for known in (Reply(body={"host": {"name": "nope"}}), Reply(403, problem(403))):
+        desk.server.replies = [empty, known]
+        assert desk.run(command, "--host", "nope").out.endswith("There are none.\n")
+    desk.server.replies = [empty]
+    assert desk.run(command).code == Exit.DONE
+
+
+def test_a_placement_on_a_host_that_there_is_not_says_so(desk: Desk) -> None:
+    refusal = {"reason": "unknown", "detail": "no agent of this name has reported"}
+    host = {"name": "nope", "placed": 0, "slots": 0, "nominal_slots": 0, "headroom": None, "refusal": refusal}
+    desk.server.replies = [Reply(body={"plan": {"placed": 0, "nominal": 0, "hosts": [host]}})]
+    result = desk.run("place", "--memory", "1GiB", "--host", "nope")
+    assert result.code == Exit.NO_DOMAIN
+    assert result.err == "no agent has reported of nope; see: memhint hosts\n"
+
+
+@pytest.mark.parametrize("words", [["host", "show", ""], ["host", "history", " "], ["vms", "--host", ""]])
+def test_an_empty_name_of_a_host_is_wrong_usage(desk: Desk, words: list[str]) -> None:
+    result = desk.run(*words)
+    assert (result.code, desk.server.asked) == (Exit.USAGE, [])
+    assert "it is empty: say the name of a host" in result.err
+
+
+def test_an_address_with_the_version_in_it_says_to_leave_it_out(desk: Desk) -> None:
+    for end in ("/v1", "/v1/"):
+        result = desk.run("--api", desk.server.url + end, "hosts")
+        assert (result.code, desk.server.asked) == (Exit.USAGE, [])
+        assert result.err.endswith("names a part of the API: leave /v1 out\n")
