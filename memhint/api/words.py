@@ -78,7 +78,19 @@ def check(document: object, schema: Schema, code: str) -> None:
     error = best_match(islice(_validator(_Key(schema)).iter_errors(document), ERRORS_MOST))
     if error is not None:
         place = "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in error.absolute_path).lstrip(".")
-        raise bad_request(code, f"{_short(place)}: {_short(error.message)}" if place else _short(error.message))
+        told = _told(error)
+        raise bad_request(code, f"{_short(place)}: {told}" if place else told)
+
+
+def _told(error: ValidationError) -> str:
+    """What is wrong. The words of our own schemas are said in full: who misspelt one needs the list of them."""
+    if error.validator == "additionalProperties" and error.validator_value is False:
+        known = error.schema.get("properties", {})
+        strange = next(name for name in error.instance if name not in known)
+        return f"{_short(repr(strange))} is not a member here: use {', '.join(known) or 'none'}"
+    if error.validator == "enum":
+        return f"{_short(repr(error.instance))} is not known here: use {', '.join(map(str, error.validator_value))}"
+    return _short(error.message)
 
 
 class _Key:

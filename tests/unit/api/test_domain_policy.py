@@ -10,7 +10,7 @@ from sqlalchemy import update
 from memhint.bus.commands import CommandStatus, Reply
 from memhint.controller.dispatch import Delivery, FleetDispatch, WishedOnHost
 from memhint.objects.gap import Gap, GapReason
-from memhint.objects.policy import Origin, Policy, careful, effective
+from memhint.objects.policy import KEYS, Origin, Policy, careful, effective
 from memhint.objects.report import POLICY
 from memhint.store.tables import policy as rows
 from tests.unit.api.site import Site
@@ -80,6 +80,11 @@ def test_what_no_key_takes_changes_nothing(site: Site, path: str, values: dict[s
     assert answer.status_code == 400
     assert answer.get_json()["errors"][0]["code"] == f"memhint.{told}"
     assert policy(site.get(path)) == before
+
+
+def test_a_key_that_there_is_not_names_those_that_there_are(site: Site, path: str) -> None:
+    told = put(site, path, {"foo": "bar", "dedup": "on"}).get_json()["errors"][0]["detail"]
+    assert told == f"policy: 'foo' is not a member here: use {', '.join(KEYS)}"
 
 
 @pytest.mark.parametrize("how", ["", "?dry_run=true"])

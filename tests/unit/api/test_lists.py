@@ -182,3 +182,11 @@ def test_half_a_character_in_a_name_ends_no_list_in_a_fault() -> None:
     with pytest.raises(MarkerError):
         order.apply(select(domain.c.uuid), order.marker(broken), 1)  # type: ignore[arg-type]
     order.apply(select(domain.c.uuid), order.marker(row), 1)
+
+
+def test_a_field_that_there_is_not_names_all_that_there_are(site: Site) -> None:
+    answer = site.get("/v1/domains?fields=nope")
+    (error,) = answer.get_json()["errors"]
+    assert (answer.status_code, error["code"]) == (400, "memhint.query.invalid")
+    assert error["detail"].startswith("fields[0]: 'nope' is not known here: use uuid, name, host, ")
+    assert error["detail"].endswith(", at")
