@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from memhint.objects.domain import DomainObservation, DomainState
 from memhint.objects.exclusion import Excluded, Exclusion
-from memhint.objects.plan import Demand, DemandReason, PredictorName
+from memhint.objects.plan import Demand, DemandReason
 from memhint.objects.policy import Policy
 from memhint.planner import growth
 from memhint.planner.exclusions import exclusions
@@ -16,11 +16,6 @@ from memhint.planner.past import Past
 from memhint.planner.predictors import Predictor
 from memhint.planner.settings import PlannerSettings
 
-_BY: Mapping[PredictorName, str] = {
-    PredictorName.DECAYING_PEAK: "decaying peak of its footprint",
-    PredictorName.QUANTILE: "quantile of its footprint",
-    PredictorName.N_SIGMA: "its share of the host's N-sigma",
-}
 # Seconds and number of VMs. A hard reboot defines the VM again, so that it is not there for a while.
 AWAY, MOST_AWAY = 3600.0, 1024
 _BELOW_MINIMUM = "its forecast is below its minimum"
@@ -132,7 +127,6 @@ def demands_of(
         demand = 0 if reason is DemandReason.OUTSIDE else assigned
         found.append(Demand(uuid, assigned, use, demand, reason, detail, None, minimum, policy.group, excluded))
     forecasts = predictor.forecast(uses, most, pasts)
-    by = _BY[settings.predictor]
     for (place, uuid, group, minimum), use, assigned, seen, forecast in zip(
         waiting, uses, most, pasts, forecasts, strict=True
     ):
@@ -141,7 +135,7 @@ def demands_of(
         old = now - seen.since
         like = growth.outlook(table, old, use, assigned) if table and settings.growth_floor else growth.NOTHING
         grown = growth.floor(like, assigned)
-        demand, reason, detail = max(forecast, minimum, grown), DemandReason.FORECAST, by
+        demand, reason, detail = max(forecast, minimum, grown), DemandReason.FORECAST, predictor.words
         if demand > forecast:
             reason, detail = DemandReason.GROWTH, growth.sentence(like)
             if minimum >= grown:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, assert_never
 
 import numpy as np
 
@@ -33,7 +33,9 @@ def forecast_of(settings: PlannerSettings) -> Remembering:
         return Quantile(settings.forecast_window, settings.quantile)
     if settings.predictor is PredictorName.N_SIGMA:
         return NSigma(settings.forecast_window, settings.sigmas)
-    return DecayingPeak(settings.peak_half_life)
+    if settings.predictor is PredictorName.DECAYING_PEAK:
+        return DecayingPeak(settings.peak_half_life)
+    assert_never(settings.predictor)
 
 
 class DecayingPeak:

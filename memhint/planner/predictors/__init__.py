@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import assert_never
+
 from memhint.objects.plan import PredictorName
 from memhint.planner.predictors.decaying_peak import DecayingPeak
 from memhint.planner.predictors.n_sigma import NSigma
@@ -18,4 +20,6 @@ def predictor_of(settings: PlannerSettings) -> Predictor:
         return Quantile(settings.forecast_window, settings.quantile)
     if settings.predictor is PredictorName.N_SIGMA:
         return NSigma(settings.forecast_window, settings.sigmas)
-    return DecayingPeak(settings.peak_half_life)
+    if settings.predictor is PredictorName.DECAYING_PEAK:
+        return DecayingPeak(settings.peak_half_life)
+    assert_never(settings.predictor)

@@ -27,6 +27,11 @@ class DecayingPeak:
         """See Predictor."""
         return "decaying_peak"
 
+    @property
+    def words(self) -> str:
+        """See Predictor."""
+        return "decaying peak of its footprint"
+
     def first(self, instance: str, use: int, now: float) -> Past:
         """See Predictor."""
         return Past(instance, now, use, now, use)

@@ -53,6 +53,11 @@ class NSigma(Windowed):
 
     sigmas: float
 
+    @property
+    def words(self) -> str:
+        """See Predictor."""
+        return "its share of the host's N-sigma"
+
     def forecast(self, uses: Sequence[int], assigned: Sequence[int], pasts: Sequence[Past]) -> list[int]:
         """See Predictor."""
         total = n_sigma(sums([past.slots for past in pasts]), self.sigmas, sum(uses))

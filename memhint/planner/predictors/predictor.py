@@ -15,6 +15,10 @@ class Predictor(Protocol):
     def key(self) -> str:
         """Names the kind of past that it keeps: one that was kept under another key tells it nothing."""
 
+    @property
+    def words(self) -> str:
+        """What its forecast is, for people."""
+
     def first(self, instance: str, use: int, now: float) -> Past:
         """The past of a process that is seen for the first time."""
 

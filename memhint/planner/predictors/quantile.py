@@ -29,6 +29,11 @@ class Quantile(Windowed):
         """See Predictor."""
         return f"quantile/{self.q:g}/{self.window:g}"
 
+    @property
+    def words(self) -> str:
+        """See Predictor."""
+        return "quantile of its footprint"
+
     def peak(self, slots: tuple[int, ...]) -> int:
         """See Windowed."""
         return nearest_rank(slots, self.q)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -16,6 +17,7 @@ from memhint.planner.predictors.decaying_peak import decayed
 from memhint.planner.predictors.n_sigma import n_sigma, share, sums
 from memhint.planner.predictors.quantile import nearest_rank
 from memhint.planner.settings import PlannerSettings
+from memhint.sim.forecasts import forecast_of
 
 WINDOW = 4800.0  # slots of 100 s
 EVERY = [predictor_of(PlannerSettings(predictor=name, forecast_window=WINDOW)) for name in PredictorName]
@@ -135,3 +137,15 @@ def test_shares_fill_the_room_in_proportion_and_lose_nothing(pairs, total: float
     assert all(use <= part <= top for use, part, top in zip(now, parts, most, strict=True))
     assert sum(parts) >= min(total, sum(most)) - 1e-3
     assert sum(parts) <= max(total, sum(now)) + len(pairs) + 1
+
+
+def test_each_says_what_its_forecast_is() -> None:
+    assert [one.words for one in EVERY] == [
+        "decaying peak of its footprint", "quantile of its footprint", "its share of the host's N-sigma"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("choose", [predictor_of, forecast_of])
+def test_one_that_is_not_known_is_taken_for_no_other(choose: Callable[[PlannerSettings], object]) -> None:
+    with pytest.raises(AssertionError, match="crystal_ball"):
+        choose(PlannerSettings(predictor="crystal_ball"))  # type: ignore[arg-type]
